@@ -1,0 +1,78 @@
+"""The error tree of the library.
+
+Every message says what was expected, what was found and how to mend it::
+
+    ToolOrchestraError
+    ├── DomainError          a domain folder is wrong (file, key path, expected, actual, remedy)
+    ├── UnknownNameError     an unknown id, name or option; suggests the nearest known one
+    ├── TaskError            a task cannot be posed or its golden path does not run
+    ├── OptionError          an option has a wrong value or contradicts another
+    └── ExpertError          a model endpoint failed for good (after retries)
+
+Failures *inside* an episode (a call that errs, a malformed message) are never exceptions: they are
+call statuses and episode outcomes, because a policy must be able to learn from them.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from pathlib import Path
+
+
+class ToolOrchestraError(Exception):
+    """Base of every error that this library raises on purpose."""
+
+
+class DomainError(ToolOrchestraError):
+    """A domain's files do not describe a valid domain.
+
+    Args:
+        message: What is wrong: expected and actual.
+        file: The file at fault.
+        path: Key path inside the file, e.g. ``tools.get_order.parameters.date``.
+        remedy: How to mend it.
+    """
+
+    def __init__(
+        self, message: str, *, file: Path | str | None = None, path: str = "", remedy: str = ""
+    ) -> None:
+        where = ": ".join(str(part) for part in (file, path) if part)
+        text = f"{where}: {message}" if where else message
+        super().__init__(f"{text} {remedy}".strip() if remedy else text)
+        self.file, self.path, self.remedy = file, path, remedy
+
+
+class UnknownNameError(ToolOrchestraError, KeyError):
+    """A name that nothing is known by; the message suggests the nearest known names.
+
+    >>> print(UnknownNameError("tool", "get_ordr", ["get_order", "get_dish"]))
+    Unknown tool 'get_ordr'. Did you mean 'get_order'? Known: get_dish, get_order.
+    """
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        super().__init__(unknown_name(kind, name, known))
+
+    def __str__(self) -> str:  # KeyError would show the repr
+        return str(self.args[0])
+
+
+class TaskError(ToolOrchestraError):
+    """A task cannot be posed, or its golden path does not run."""
+
+
+class OptionError(ToolOrchestraError, ValueError):
+    """An option has a value that cannot be used, or two options contradict each other."""
+
+
+class ExpertError(ToolOrchestraError):
+    """A model endpoint failed for good: retries, timeouts or budget are spent."""
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str], limit: int = 30) -> str:
+    """Return the sentence that reports an unknown name and suggests the nearest known one."""
+    names = sorted(known)
+    nearest = difflib.get_close_matches(name[:80], names, n=1, cutoff=0.5)
+    hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
+    shown = ", ".join(names[:limit]) + (f", … ({len(names)} in all)" if len(names) > limit else "")
+    return f"Unknown {kind} {name[:80]!r}.{hint} Known: {shown or 'none'}."
