@@ -23,7 +23,7 @@ Scalar = str | int | float | bool | None
 Date = Annotated[str, Meta(pattern=r"^\d{4}-\d{2}-\d{2}$", description="ISO date, YYYY-MM-DD")]
 
 
-class _Model(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=True, omit_defaults=True):
+class _Model(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True):
     """Base of the format's objects: immutable, and unknown keys are errors."""
 
 
@@ -54,6 +54,17 @@ class Recipe(_Model):
     """No two rows get the same value (for `faker`, `choice`, `range`, `dates` and `reference`)."""
     null_share: Annotated[float, Meta(ge=0, le=1)] = 0.0
     """Share of rows that get NULL instead."""
+
+    def __post_init__(self) -> None:
+        ways = ("sequence", "faker", "choice", "range", "dates", "reference", "sql")
+        given = [way for way in ways if getattr(self, way) is not None]
+        given += ["value"] if self.value is not msgspec.UNSET else []
+        if len(given) != 1:
+            raise ValueError(
+                f"Expected exactly one of {', '.join(ways)}, value; found {', '.join(given) or 'none'}"
+            )
+        if self.weights is not None and (self.choice is None or len(self.weights) != len(self.choice)):
+            raise ValueError("Expected one weight for each choice")
 
 
 class ColumnSpec(_Model):
@@ -99,7 +110,7 @@ class ParameterSpec(_Model):
     required: bool = True
     default: Any = None
     """Value when an optional parameter is left out."""
-    enum: list[str] | list[int] | None = None
+    enum: list[str | int] | None = None
     format: Literal["date", "time"] | None = None
     """``date``: YYYY-MM-DD. ``time``: HH:MM, 24 hours."""
     minimum: float | None = None
@@ -153,9 +164,9 @@ class ToolSpec(_Model):
     statements: list[str | StatementSpec] = []
     returns: ReturnsSpec | None = None
     operates: dict[Name, str | list[str]] = {}
-    """Entries that a call of this tool operates on by identity: table → ``:parameter`` or ``.field`` of the
-    result that holds the primary key (a list of both for several). Rows written count in any case; rows
-    listed by a search do not."""
+    """Entries that a call of this tool operates on by identity: table → ``:parameter`` or ``.path`` in the
+    result that holds the primary key (a list of its parts for a composite key; a parameter or path that holds
+    a list names several entries). Rows written count in any case; rows listed by a search do not."""
     function: Name | None = None
     """Name of a function of `toolorchestra.toolscale.functions` that runs instead of SQL."""
     price: Annotated[float, Meta(ge=0)] = 0.0
@@ -192,18 +203,18 @@ class IntentSpec(_Model):
     description: str
     bindings: str
     """A SELECT; each row binds its columns (JSON text columns named in `json` are parsed)."""
+    instructions: Annotated[list[str], Meta(min_length=2)]
+    """Phrasings, with ``{binding}`` placeholders."""
+    answer: str
+    """A right final answer, with placeholders; contains everything in `communicate`."""
     json: list[Name] = []
     count: Annotated[int, Meta(ge=1)] = 20
     """Most tasks made of this intent; rows are sampled when there are more."""
-    instructions: Annotated[list[str], Meta(min_length=2)]
-    """Phrasings, with ``{binding}`` placeholders."""
     golden: list[GoldenSpec] = []
     alternatives: list[list[GoldenSpec]] = []
     """Other golden paths that lead to other right states."""
     communicate: list[str | list[str]] = []
     """Information the user must be told; a list means any one of these."""
-    answer: str
-    """A right final answer, with placeholders; contains everything in `communicate`."""
     branches: bool = False
     """What is right depends on what a look-up returns (raises the difficulty by one)."""
     held_out: bool = False
@@ -226,9 +237,9 @@ class DomainSpec(_Model):
     """What the place is and which rules hold: part of the orchestrator's system prompt."""
     today: Date
     """The date on which every task of the domain takes place."""
-    seed: int = 0
     tables: dict[Name, TableSpec]
     tools: dict[Name, ToolSpec]
+    seed: int = 0
     intents: dict[Name, IntentSpec] = {}
     consistency: list[ConsistencySpec] = []
 

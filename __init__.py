@@ -1,0 +1,3 @@
+"""toolorchestra: the Gymnasium for LLM orchestration."""
+
+__version__ = "0.1.0"

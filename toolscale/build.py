@@ -1,0 +1,246 @@
+"""Building a domain's database from its recipes, with Faker and sqlite-utils.
+
+The bytes of the database are a function of the domain file, its seed and Faker's version: every column draws
+from a generator of its own, tables are made without rowids (their order is that of the key, whatever was
+inserted when), and the few header fields in which SQLite notes its own version are cleared. Records are
+checked as they go in (types, keys, references, CHECKs) and at the end (consistency rules).
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import random
+import sqlite3
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import sqlite_utils
+from faker import Faker
+
+from toolorchestra.toolscale.errors import DomainError
+from toolorchestra.toolscale.format import ColumnSpec, DomainSpec, Recipe, TableSpec
+from toolorchestra.toolscale.sqltool import primary_key
+
+_ATTEMPTS = 1000
+_VERSION_FIELDS = ((24, 4), (92, 4), (96, 4))  # change counter, version-valid-for, SQLite's version number
+
+
+def quote(name: str) -> str:
+    """Return `name` as a quoted SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def create_table_sql(name: str, table: TableSpec) -> str:
+    """Return the CREATE TABLE statement of a table: strict types, all constraints, no rowid."""
+    lines = []
+    for column, spec in table.columns.items():
+        parts = [quote(column), spec.type]
+        parts += [] if spec.nullable else ["NOT NULL"]
+        parts += ["UNIQUE"] if spec.unique else []
+        if spec.references:
+            target, key = spec.references.split(".")
+            parts.append(f"REFERENCES {quote(target)} ({quote(key)})")
+        lines.append(" ".join(parts))
+    lines.append(f"PRIMARY KEY ({', '.join(map(quote, primary_key(table)))})")
+    lines += [f"CHECK ({check})" for check in table.checks]
+    return f"CREATE TABLE {quote(name)} (\n  " + ",\n  ".join(lines) + "\n) STRICT, WITHOUT ROWID"
+
+
+def create_schema(connection: sqlite3.Connection, spec: DomainSpec, file: Any = None) -> None:
+    """Create the domain's empty tables and indexes.
+
+    Raises:
+        DomainError: A table cannot be created.
+    """
+    for name, table in spec.tables.items():
+        try:
+            _create(connection, name, table)
+        except sqlite3.Error as error:
+            raise DomainError(f"The table cannot be created: {error}.", file=file, path=f"tables.{name}") from None
+
+
+def _create(connection: sqlite3.Connection, name: str, table: TableSpec) -> None:
+    connection.execute(create_table_sql(name, table))
+    for columns in table.indexes:
+        index = quote(f"{name}_{'_'.join(columns)}")
+        connection.execute(f"CREATE INDEX {index} ON {quote(name)} ({', '.join(map(quote, columns))})")
+
+
+def build_database(spec: DomainSpec, file: Any = None) -> bytes:
+    """Return the image of the domain's database, built from its seed.
+
+    Raises:
+        DomainError: A recipe cannot be carried out, or the records break a constraint or a rule.
+    """
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    connection.execute("PRAGMA foreign_keys = ON")
+    connection.create_function("draw", -1, _draw(spec.seed), deterministic=True)
+    builder = _Builder(sqlite_utils.Database(connection), spec, file)
+    for name, table in spec.tables.items():
+        builder.build(name, table)
+    check_records(connection, spec, file)
+    connection.execute("VACUUM")
+    image = bytearray(connection.serialize())
+    connection.close()
+    for start, size in _VERSION_FIELDS:
+        image[start : start + size] = bytes(size)
+    return bytes(image)
+
+
+def check_records(connection: sqlite3.Connection, spec: DomainSpec, file: Any = None) -> None:
+    """Check all records: references and consistency rules (types, keys and CHECKs hold by construction).
+
+    Raises:
+        DomainError: Names the rule and the first rows that break it.
+    """
+    broken = connection.execute("PRAGMA foreign_key_check").fetchone()
+    if broken:
+        raise DomainError(f"A row refers to a missing row of {broken[2]}.", file=file, path=f"tables.{broken[0]}")
+    for i, rule in enumerate(spec.consistency):
+        path = f"consistency[{i}].sql"
+        try:
+            rows = connection.execute(rule.sql, {"today": spec.today}).fetchmany(3)
+        except sqlite3.Error as error:
+            raise DomainError(f"SQL error: {error}.", file=file, path=path) from None
+        if rows:
+            raise DomainError(f"Records break the rule {rule.rule!r}, e.g. {rows[0]}.", file=file, path=path)
+
+
+def _draw(seed: int) -> Callable[..., float]:
+    def draw(*salt: Any) -> float:
+        digest = hashlib.blake2b(repr((seed, salt)).encode(), digest_size=7).digest()
+        return int.from_bytes(digest) / 2**56
+
+    return draw
+
+
+class _Builder:
+    """Makes the rows of one table after another."""
+
+    def __init__(self, database: sqlite_utils.Database, spec: DomainSpec, file: Any) -> None:
+        self._database = database
+        self._connection = database.conn
+        self._spec = spec
+        self._file = file
+        self._faker = Faker("en_US")
+
+    def build(self, name: str, table: TableSpec) -> None:
+        """Make and insert the rows of a table."""
+        path = f"tables.{name}"
+        rows = [*map(dict, table.rows), *self._queried(table, path), *({} for _ in range(table.count))]
+        for row in rows:
+            if unknown := set(row) - set(table.columns):
+                raise self._fail(f"{path}.rows", f"{min(unknown)!r} is no column of the table.")
+        for column, spec in table.columns.items():
+            if spec.recipe is not None and spec.recipe.sql is None:
+                self._fill_column(rows, name, column, spec)
+        complete = [{column: row.get(column) for column in table.columns} for row in rows]
+        self._computed(name, table, complete)
+        try:
+            _create(self._connection, name, table)
+            if complete:
+                self._database[name].insert_all(complete)
+        except sqlite3.Error as error:
+            raise self._fail(path, f"The rows cannot be inserted: {error}.") from None
+
+    def _fail(self, path: str, message: str, remedy: str = "") -> DomainError:
+        return DomainError(message, file=self._file, path=path, remedy=remedy)
+
+    def _queried(self, table: TableSpec, path: str) -> list[dict[str, Any]]:
+        if table.query is None:
+            return []
+        try:
+            cursor = self._connection.execute(table.query, {"today": self._spec.today})
+        except sqlite3.Error as error:
+            raise self._fail(f"{path}.query", f"SQL error: {error}.") from None
+        names = [column[0] for column in cursor.description]
+        return [dict(zip(names, row, strict=True)) for row in cursor]
+
+    def _fill_column(self, rows: list[dict[str, Any]], table: str, column: str, spec: ColumnSpec) -> None:
+        path = f"tables.{table}.columns.{column}.recipe"
+        recipe = spec.recipe
+        assert recipe is not None
+        rng = random.Random(f"{self._spec.seed}:{table}.{column}")
+        self._faker.seed_instance(f"{self._spec.seed}:{table}.{column}")
+        taken = {row[column] for row in rows if column in row}
+        try:
+            cells = self._cells(recipe, rng, path)
+            for number, row in enumerate(rows, 1):
+                if column in row:
+                    continue
+                if recipe.null_share and rng.random() < recipe.null_share:
+                    row[column] = None
+                elif recipe.sequence is not None:
+                    row[column] = recipe.sequence.format(number)
+                else:
+                    row[column] = self._next(cells, taken if recipe.unique else None, path)
+        except (ValueError, TypeError, IndexError, AttributeError) as error:
+            raise self._fail(path, f"The recipe cannot be carried out: {error}.") from None
+
+    def _next(self, cells: Iterator[Any], taken: set[Any] | None, path: str) -> Any:
+        for _ in range(_ATTEMPTS):
+            value = next(cells)
+            if taken is None:
+                return value
+            if value not in taken:
+                taken.add(value)
+                return value
+        raise self._fail(path, "There are too few distinct values for `unique`.", "Widen the recipe.")
+
+    def _cells(self, recipe: Recipe, rng: random.Random, path: str) -> Iterator[Any]:
+        """Yield the values of a recipe for ever."""
+        draw: Callable[[], Any]
+        if recipe.faker is not None:
+            provider = getattr(self._faker, recipe.faker, None)
+            if provider is None:
+                raise self._fail(path, f"Faker has no provider {recipe.faker!r}.")
+            draw = lambda: provider(**recipe.args)  # noqa: E731 - one of several one-line recipes
+        elif recipe.choice is not None:
+            choice = recipe.choice
+            draw = lambda: rng.choices(choice, recipe.weights)[0]  # noqa: E731
+        elif recipe.range is not None:
+            low, high = recipe.range
+            steps = round((high - low) / recipe.step)
+            whole = all(float(x).is_integer() for x in (low, recipe.step))
+            draw = lambda: (int if whole else lambda x: round(x, 6))(low + rng.randint(0, steps) * recipe.step)  # noqa: E731
+        elif recipe.dates is not None:
+            first, last = map(datetime.date.fromisoformat, recipe.dates)
+            days = (last - first).days
+            draw = lambda: (first + datetime.timedelta(rng.randint(0, days))).isoformat()  # noqa: E731
+        elif recipe.reference is not None:
+            table, column = recipe.reference.split(".")
+            sql = f"SELECT {quote(column)} FROM {quote(table)} WHERE {quote(column)} IS NOT NULL ORDER BY 1"
+            try:
+                values = [row[0] for row in self._connection.execute(sql)]
+            except sqlite3.Error as error:
+                raise self._fail(path, f"SQL error: {error}.", "Refer to an earlier table.") from None
+            draw = lambda: rng.choice(values)  # noqa: E731
+        else:
+            draw = lambda: recipe.value  # noqa: E731
+        while True:
+            yield draw()
+
+    def _computed(self, name: str, table: TableSpec, rows: list[dict[str, Any]]) -> None:
+        """Compute the columns whose recipe is SQL, in a temporary copy without constraints."""
+        computed = {c: s.recipe.sql for c, s in table.columns.items() if s.recipe and s.recipe.sql is not None}
+        if not computed or not rows:
+            return
+        columns = ", ".join(f"{quote(column)} {spec.type}" for column, spec in table.columns.items())
+        self._connection.execute(f"CREATE TEMP TABLE {quote(name)} ({columns})")
+        marks = ", ".join(f":{column}" for column in table.columns)
+        self._connection.executemany(f"INSERT INTO temp.{quote(name)} VALUES ({marks})", rows)
+        for column, sql in computed.items():
+            try:
+                self._connection.execute(
+                    f"UPDATE temp.{quote(name)} SET {quote(column)} = ({sql}) WHERE {quote(column)} IS NULL",
+                    {"today": self._spec.today},
+                )
+            except sqlite3.Error as error:
+                path = f"tables.{name}.columns.{column}.recipe.sql"
+                raise self._fail(path, f"SQL error: {error}.") from None
+        names = list(table.columns)
+        cursor = self._connection.execute(f"SELECT * FROM temp.{quote(name)} ORDER BY rowid")
+        for row, values in zip(rows, cursor.fetchall(), strict=True):
+            row.update(zip(names, values, strict=True))
+        self._connection.execute(f"DROP TABLE temp.{quote(name)}")

@@ -1,0 +1,417 @@
+"""Domains: a folder of YAML, and the database, tools and tasks made of it.
+
+A domain's folder holds what a person writes (``domain.yaml`` and further ``*.yaml``) and what `build_domain`
+makes of it: ``domain.db``, ``tasks.jsonl`` and ``build.json``, which ties them to the version of the YAML they
+were built from. `load_domain` reads a folder, checks it and gives a `Domain`; a folder that has not been built
+yet is built in memory.
+"""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import hashlib
+import re
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from toolorchestra.toolscale import build
+from toolorchestra.toolscale.errors import DomainError, UnknownNameError, unknown_name
+from toolorchestra.toolscale.format import DomainSpec, TableSpec
+from toolorchestra.toolscale.functions import FUNCTIONS, FunctionTool
+from toolorchestra.toolscale.intents import make_tasks
+from toolorchestra.toolscale.session import Row, Session, table_access
+from toolorchestra.toolscale.sqltool import compile_tool, primary_key
+from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.tool import Tool
+from toolorchestra.toolscale.verify import Gold, gold
+
+BUILTIN = Path(__file__).parent / "domains"
+"""Folder of the domains that come with the library."""
+
+SPLITS = ("train", "test", "test_intents")
+"""Splits of a domain's tasks: training, new bindings of the same intents, and intents never trained on."""
+
+_MERGED = {"tables": dict, "tools": dict, "intents": dict, "consistency": list}
+
+
+class BuildInfo(msgspec.Struct, frozen=True):
+    """What ``build.json`` says of a build.
+
+    Attributes:
+        spec: SHA-256 of the domain's specification.
+        database: SHA-256 of ``domain.db``.
+        tasks: SHA-256 of ``tasks.jsonl``.
+        faker: Version of Faker, on whose word lists the records depend.
+        dropped: Task candidates dropped, by reason.
+    """
+
+    spec: str
+    database: str
+    tasks: str
+    faker: str
+    dropped: dict[str, int] = {}
+
+
+class Domain:
+    """A world in which tasks are posed: specification, database, tools and tasks.
+
+    Args:
+        spec: The domain as written.
+        image: Its database; built from the specification if None.
+        tasks: Its tasks; made from the intents if None.
+        file: Where it was read from, for error messages.
+
+    Attributes:
+        name: Its name.
+        image: The database as SQLite's bytes; sessions start from it.
+        tools: Tools by name, in the order written.
+        base: A connection to the initial database, to read from.
+
+    Raises:
+        DomainError: A table, tool, record or intent is wrong.
+    """
+
+    def __init__(
+        self,
+        spec: DomainSpec,
+        *,
+        image: bytes | None = None,
+        tasks: Sequence[Task] | None = None,
+        file: Path | None = None,
+    ) -> None:
+        self.spec = spec
+        self.name = spec.name
+        self.file = file
+        _check_tables(spec.tables, file)
+        self.access = table_access(spec.tables)
+        self.tools = _compile_tools(spec, file)
+        self.image = build.build_database(spec, file) if image is None else image
+        self.base = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        self.base.deserialize(self.image)
+        self.base.execute("PRAGMA query_only = ON")
+        self.dropped: Counter[str] = Counter()
+        self._gold: dict[str, tuple[Gold, ...]] = {}
+        if tasks is None:
+            tasks, self.dropped = make_tasks(self)
+        self._tasks = {task.id: task for task in tasks}
+
+    def tasks(self, split: str = "all") -> list[Task]:
+        """Return the tasks of a split (one of `SPLITS`, or ``all``)."""
+        if split != "all" and split not in SPLITS:
+            raise UnknownNameError("split", split, ("all", *SPLITS))
+        return [task for task in self._tasks.values() if split in ("all", task.split)]
+
+    def task(self, task_id: str) -> Task:
+        """Return the task with an id."""
+        if task_id not in self._tasks:
+            raise UnknownNameError(f"task of the domain {self.name}", task_id, self._tasks)
+        return self._tasks[task_id]
+
+    def session(self) -> Session:
+        """Return a new session in the initial state."""
+        return Session(self)
+
+    def scratch(self) -> Session:
+        """Return the session on which golden paths are run; whoever takes it resets it first."""
+        return self._scratch
+
+    @functools.cached_property
+    def _scratch(self) -> Session:
+        return Session(self)
+
+    def golds(self, task: Task) -> Iterator[Gold]:
+        """Yield what each golden path of a task does, the first one first (run once, then remembered)."""
+        known = self._gold.get(task.id)
+        if known is None:
+            known = tuple(gold(self, calls) for calls in (task.golden, *task.alternatives))
+            self._gold[task.id] = known
+        return iter(known)
+
+    def base_row(self, table: str, key: Any) -> Row | None:
+        """Return a row of the initial database by primary key, or None."""
+        access = self.access[table]
+        row: Row | None = self.base.execute(access.one, access.parts(key)).fetchone()
+        return row
+
+    def entries(self) -> int:
+        """Return the number of rows of the initial database."""
+        tables = " + ".join(f"(SELECT count(*) FROM {build.quote(name)})" for name in self.spec.tables)
+        return int(self.base.execute(f"SELECT {tables}").fetchone()[0])
+
+    def __repr__(self) -> str:
+        return f"<Domain {self.name}: {len(self.tools)} tools, {self.entries()} entries, {len(self._tasks)} tasks>"
+
+
+def builtin_domains() -> list[str]:
+    """Return the names of the domains that come with the library."""
+    return sorted(path.parent.name for path in BUILTIN.glob("*/domain.yaml"))
+
+
+@functools.cache
+def _load(folder: Path) -> Domain:
+    spec = read_spec(folder)
+    if not (folder / "build.json").exists():
+        return Domain(spec, file=folder / "domain.yaml")
+    info = msgspec.json.decode((folder / "build.json").read_bytes(), type=BuildInfo)
+    image = (folder / "domain.db").read_bytes()
+    lines = (folder / "tasks.jsonl").read_bytes()
+    found = (_sha(msgspec.json.encode(spec)), _sha(image), _sha(lines))
+    if found != (info.spec, info.database, info.tasks):
+        wrong = next(
+            name
+            for name, a, b in zip(
+                ("*.yaml", "domain.db", "tasks.jsonl"), found, (info.spec, info.database, info.tasks), strict=True
+            )
+            if a != b
+        )
+        raise DomainError(
+            f"{wrong} is not the one that build.json was made with.",
+            file=folder,
+            remedy=f"Run: toolorchestra build {folder}",
+        )
+    decoder = msgspec.json.Decoder(Task)
+    tasks = [decoder.decode(line) for line in lines.splitlines()]
+    return Domain(spec, image=image, tasks=tasks, file=folder / "domain.yaml")
+
+
+def load_domain(domain: str | Path) -> Domain:
+    """Return a domain by name (one of `builtin_domains`) or from a folder; each is loaded once per process.
+
+    >>> load_domain("restaurant").name
+    'restaurant'
+
+    Raises:
+        UnknownNameError: There is no such domain.
+        DomainError: The folder does not hold a valid domain.
+    """
+    folder = Path(domain)
+    if isinstance(domain, str) and re.fullmatch(r"[a-z][a-z0-9_]*", domain) and not folder.is_dir():
+        folder = BUILTIN / domain
+        if not folder.is_dir():
+            raise UnknownNameError("domain", domain, builtin_domains())
+    return _load(folder.resolve())
+
+
+def build_domain(folder: Path) -> Domain:
+    """Build the domain in `folder`: write ``domain.db``, ``tasks.jsonl`` and ``build.json``, and return it.
+
+    Raises:
+        DomainError: The folder does not hold a valid domain.
+    """
+    import faker
+
+    spec = read_spec(folder)
+    domain = Domain(spec, file=folder / "domain.yaml")
+    lines = b"".join(msgspec.json.encode(task) + b"\n" for task in domain.tasks())
+    info = BuildInfo(
+        spec=_sha(msgspec.json.encode(spec)),
+        database=_sha(domain.image),
+        tasks=_sha(lines),
+        faker=faker.VERSION,
+        dropped=dict(domain.dropped),
+    )
+    (folder / "domain.db").write_bytes(domain.image)
+    (folder / "tasks.jsonl").write_bytes(lines)
+    (folder / "build.json").write_bytes(msgspec.json.format(msgspec.json.encode(info), indent=1) + b"\n")
+    _load.cache_clear()
+    return domain
+
+
+def _sha(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+class _YamlLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # chosen at run time
+    """YAML 1.2's core types: dates stay text, and only true and false are booleans; keys are not repeated."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [key.value for key, _ in node.value]
+        if repeated := [key for key, times in Counter(keys).items() if times > 1]:
+            line = node.start_mark.line + 1
+            raise yaml.constructor.ConstructorError(
+                None, None, f"the key {repeated[0]!r} stands twice in the object at line {line}", node.start_mark
+            )
+        found: dict[Any, Any] = super().construct_mapping(node, deep)
+        return found
+
+
+_YamlLoader.yaml_implicit_resolvers = {
+    first: [
+        (tag, pattern)
+        for tag, pattern in resolvers
+        if tag not in ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:bool", "tag:yaml.org,2002:merge")
+    ]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_YamlLoader.add_implicit_resolver(
+    "tag:yaml.org,2002:bool", re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF")
+)
+
+
+def read_spec(folder: Path) -> DomainSpec:
+    """Read and validate the YAML files of a domain's folder.
+
+    Raises:
+        DomainError: Names the file, the key path, what was expected and what was found.
+    """
+    first = folder / "domain.yaml"
+    if not first.is_file():
+        raise DomainError(
+            "Expected a folder with a domain.yaml; there is none.",
+            file=folder,
+            remedy="Give the folder of a domain, or the name of one: " + ", ".join(builtin_domains()) + ".",
+        )
+    merged: dict[str, Any] = {}
+    origin: dict[tuple[str, str], Path] = {}
+    for file in [first, *sorted(path for path in folder.glob("*.yaml") if path != first)]:
+        content = _read_yaml(file)
+        for section, value in content.items():
+            kind = _MERGED.get(section)
+            if file != first and kind is None:
+                message = unknown_name("section beside domain.yaml", str(section), _MERGED)
+                raise DomainError(message, file=file, path=str(section))
+            if kind is None or not isinstance(value, kind):
+                merged[section] = value  # a wrong type is reported by the validation below
+            elif kind is list:
+                merged[section] = merged.get(section, []) + value
+            else:
+                for name in value:
+                    if (section, name) in origin:
+                        message = f"Defined in {origin[section, name].name} already."
+                        raise DomainError(message, file=file, path=f"{section}.{name}", remedy="Remove one.")
+                    origin[section, name] = file
+                merged[section] = merged.get(section, {}) | value
+    try:
+        return msgspec.convert(merged, DomainSpec)
+    except msgspec.ValidationError as error:
+        raise _located(str(error), first, origin, merged) from None
+
+
+def _read_yaml(file: Path) -> dict[Any, Any]:
+    try:
+        content = yaml.load(file.read_text(encoding="utf-8"), _YamlLoader)  # a subclass of the safe loader
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise DomainError(f"Not valid YAML: {error}", file=file) from None
+    if not isinstance(content, dict):
+        raise DomainError(f"Expected an object, found {type(content).__name__}.", file=file)
+    return content
+
+
+def _located(message: str, first: Path, origin: dict[tuple[str, str], Path], merged: Any) -> DomainError:
+    """Turn a message of msgspec into a `DomainError` with file, key path and remedy."""
+    text, _, where = message.partition(" - at `")
+    path = where.rstrip("`").removeprefix("$").lstrip(".")
+    file = first
+    if "[...]" in path:  # msgspec does not name the keys of mappings: find the first that fails
+        path, text, file = _blame(path, text, first, origin, merged)
+    remedy = ""
+    if found := re.search(r"unknown field `(.*?)`", text):
+        fields = {field for kind in _models() for field in kind.__struct_fields__}
+        remedy = unknown_name("key", found[1], fields).split("Known:")[0]
+    return DomainError(text.replace("`str`", "text").rstrip(".") + ".", file=file, path=path, remedy=remedy)
+
+
+def _models() -> list[type[msgspec.Struct]]:
+    from toolorchestra.toolscale import format as format_
+
+    return [
+        kind
+        for kind in vars(format_).values()
+        if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and kind.__struct_fields__
+    ]
+
+
+def _blame(
+    path: str, text: str, first: Path, origin: dict[tuple[str, str], Path], merged: dict[str, Any]
+) -> tuple[str, str, Path]:
+    """Name the entry of a section at which validation fails, and validate it alone for the rest of the path."""
+    hints = {field.name: field.type for field in msgspec.structs.fields(DomainSpec)}
+    section = path.split("[")[0]
+    for name, value in merged.get(section, {}).items():
+        try:
+            msgspec.convert({name: value}, hints[section])
+        except msgspec.ValidationError as error:
+            inner, _, where = str(error).partition(" - at `")
+            rest = where.rstrip("`").removeprefix("$").removeprefix("[...]")
+            for key in ("columns", "parameters", "arguments"):
+                if rest.startswith(f".{key}[...]"):
+                    rest = _blame_child(section, value, key, rest)
+            return f"{section}.{name}{rest}", inner, origin.get((section, name), first)
+    return path, text, first
+
+
+def _blame_child(section: str, value: dict[str, Any], key: str, rest: str) -> str:
+    kind = next(model for model in _models() if key in model.__struct_fields__)
+    hint = next(field.type for field in msgspec.structs.fields(kind) if field.name == key)
+    for name, child in value[key].items():
+        try:
+            msgspec.convert({name: child}, hint)
+        except msgspec.ValidationError:
+            return rest.replace("[...]", f".{name}", 1)
+    return rest
+
+
+def _check_tables(tables: dict[str, TableSpec], file: Path | None) -> None:
+    """Check what a table refers to."""
+
+    def fail(path: str, message: str) -> DomainError:
+        return DomainError(message, file=file, path=f"tables.{path}")
+
+    earlier: set[str] = set()
+    for name, table in tables.items():
+        earlier.add(name)
+        for column in (*primary_key(table), *(column for index in table.indexes for column in index)):
+            if column not in table.columns:
+                raise fail(f"{name}.primary_key", unknown_name("column", column, table.columns))
+        for column, spec in table.columns.items():
+            recipe = spec.recipe.reference if spec.recipe else None
+            for where, reference in ((column, spec.references), (f"{column}.recipe", recipe)):
+                if reference is None:
+                    continue
+                target, key = reference.split(".")
+                if target not in earlier:
+                    raise fail(f"{name}.columns.{where}", unknown_name("earlier table", target, earlier))
+                if key not in tables[target].columns:
+                    raise fail(f"{name}.columns.{where}", unknown_name("column", key, tables[target].columns))
+
+
+def _compile_tools(spec: DomainSpec, file: Path | None) -> dict[str, Tool]:
+    """Compile the tools against the domain's empty tables."""
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    build.create_schema(connection, spec, file)
+    today = datetime.date.fromisoformat(spec.today)
+    tools: dict[str, Tool] = {}
+    for name, tool in spec.tools.items():
+        if tool.function is None:
+            if not (tool.statements or tool.returns):
+                raise DomainError(
+                    "The tool does nothing.",
+                    file=file,
+                    path=f"tools.{name}",
+                    remedy="Give it `statements`, `returns` or a `function`.",
+                )
+            tools[name] = compile_tool(
+                name, tool, connection=connection, tables=spec.tables, today=spec.today, file=file
+            )
+            continue
+        if tool.function not in FUNCTIONS:
+            message = unknown_name("function", tool.function, FUNCTIONS)
+            raise DomainError(message, file=file, path=f"tools.{name}.function")
+        tools[name] = FunctionTool(
+            name,
+            tool.description,
+            tool.parameters,
+            function=tool.function,
+            today=today,
+            price=tool.price,
+            latency=tool.latency,
+        )
+    connection.close()
+    return tools

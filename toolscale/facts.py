@@ -1,0 +1,123 @@
+"""Whether a text mentions a piece of information, however it is written (process fidelity).
+
+Texts are compared as sequences of tokens in which numbers, money, dates and times have one spelling:
+"$1,234.50" and "1234.5" agree, "July 30, 2025" and "2025-07-30" agree, "7 pm" and "19:00" agree, and "12" is
+not found inside "2012", "12.50" or "D12". Case, accents, punctuation and possessive 's do not count.
+
+It does not judge meaning: a text that mentions a fact in order to deny it mentions it.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import unicodedata
+from collections.abc import Sequence
+
+_MONTHS = (
+    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october",
+    "november", "december",
+)  # fmt: skip
+_NUMBERS = (
+    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
+    "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty",
+)  # fmt: skip
+_MONTH_NUMBER = {name[:length]: i for i, name in enumerate(_MONTHS, 1) for length in (3, 4, len(name))}
+_NUMBER_WORD = {word: f"#{i}" for i, word in enumerate(_NUMBERS)}
+_MONTH = r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
+_TOKEN = re.compile(
+    rf"""
+      (?P<iso>\d{{4}}-\d{{2}}-\d{{2}})(?!\d)
+    | (?P<us>\d{{1,2}}/\d{{1,2}}/\d{{4}})(?!\d)
+    | (?P<time>\d{{1,2}}:\d{{2}}(?::\d{{2}})?(?:\s?[ap]\.?m\b)?|\d{{1,2}}\s?[ap]\.?m\b)
+    | (?P<mdy>{_MONTH}\.?\s+\d{{1,2}}(?:st|nd|rd|th)?(?![\d:])(?:,?\s+\d{{4}}(?!\d))?)
+    | (?P<dmy>\d{{1,2}}(?:st|nd|rd|th)?\s+(?:of\s+)?{_MONTH}\b\.?(?:,?\s+\d{{4}}(?!\d))?)
+    | (?P<number>(?:(?<!\w)[-−])?[$€£]?\s?(?:\d{{1,3}}(?:,\d{{3}})+|\d+)(?:\.\d+)?)
+    | (?P<word>[^\W_]+)
+    """,
+    re.VERBOSE,
+)
+
+
+def tokens(text: str) -> list[str]:
+    """Return the tokens of `text`, each in its one spelling.
+
+    >>> tokens("Ada's bill: $1,234.50 on July 30, 2025 at 7 pm")
+    ['ada', 'bill', '#1234.5', 'on', '@2025-07-30', 'at', '~19:00']
+    """
+    if not text.isascii():
+        decomposed = unicodedata.normalize("NFKD", text)
+        text = "".join(c for c in decomposed if not unicodedata.combining(c)).replace("’", "'")
+    text = text.casefold().replace("'s ", " ")
+    found = []
+    for match in _TOKEN.finditer(text):
+        kind, token = match.lastgroup, match[0]
+        if kind == "word":
+            found.append(_NUMBER_WORD.get(token, token))
+        elif kind == "number":
+            found.append(_number(token))
+        elif kind == "iso":
+            found.append("@" + token)
+        elif kind == "time":
+            found.append(_time(token))
+        else:
+            found.append(_date(kind or "", token))
+    return found
+
+
+def _number(token: str) -> str:
+    digits = re.sub(r"[$€£,\s]", "", token).replace("−", "-")
+    whole, _, fraction = digits.partition(".")
+    sign, whole = ("-", whole[1:]) if whole[0] == "-" else ("", whole)
+    fraction = fraction.rstrip("0")
+    whole = whole.lstrip("0") or "0"
+    return f"#{sign}{whole}.{fraction}" if fraction else f"#{sign}{whole}"
+
+
+def _time(token: str) -> str:
+    hour, _, rest = token.partition(":")
+    hours = int(re.sub(r"\D", "", hour))
+    minutes = rest[:2] if rest else "00"
+    if re.search(r"[ap]\.?m", token):
+        hours = hours % 12 + (12 if "p" in token else 0)
+    return f"~{hours:02d}:{minutes}"
+
+
+def _date(kind: str, token: str) -> str:
+    numbers = re.findall(r"\d+", token)
+    if kind == "us":
+        first, second, year = map(int, numbers)
+        month, day = (first, second) if first <= 12 else (second, first)
+        return f"@{year}-{month:02d}-{day:02d}"
+    name = re.search(_MONTH, token)
+    assert name is not None
+    month, day = _MONTH_NUMBER.get(name[0], _MONTH_NUMBER[name[0][:3]]), int(numbers[0])
+    year = numbers[1] if len(numbers) > 1 else "????"
+    return f"@{year}-{month:02d}-{day:02d}"
+
+
+@functools.lru_cache(maxsize=65536)
+def _fact_tokens(fact: str) -> tuple[str, ...]:
+    return tuple(tokens(fact))
+
+
+def _agrees(said: str, fact: str) -> bool:
+    """Whether two tokens agree; a date said without its year is the date meant."""
+    return said == fact or (said[:1] == "@" == fact[:1] and "?" in said + fact and said[5:] == fact[5:])
+
+
+def mentions(said: Sequence[str], fact: str) -> bool:
+    """Whether the tokens `said` contain those of `fact`, in a row.
+
+    >>> mentions(tokens("Your table costs $12.50 in 2012."), "12")
+    False
+    """
+    wanted = _fact_tokens(fact)
+    if not wanted:
+        return False
+    size = len(wanted)
+    first = wanted[0]
+    for start in range(len(said) - size + 1):
+        if _agrees(said[start], first) and all(map(_agrees, said[start + 1 : start + size], wanted[1:])):
+            return True
+    return False

@@ -1,0 +1,162 @@
+"""Tools that SQL cannot express: trusted Python functions of this library, named in a domain's YAML.
+
+Each takes the validated arguments and the domain's date; a `ValueError` becomes the call's error message.
+Nothing here evaluates text as code: `calculator` walks a syntax tree of arithmetic only.
+"""
+
+from __future__ import annotations
+
+import ast
+import datetime
+import math
+import operator
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from toolorchestra.toolscale.errors import UnknownNameError
+from toolorchestra.toolscale.format import ParameterSpec
+from toolorchestra.toolscale.tool import Tool, ToolResult
+
+if TYPE_CHECKING:
+    from toolorchestra.toolscale.session import Session
+
+Function = Callable[..., Any]
+
+_WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_OPERATORS: dict[type[ast.operator], Callable[[float, float], float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+_LONGEST_EXPRESSION = 500
+
+
+def calculator(expression: str, today: datetime.date) -> float:
+    """Return the value of an arithmetic expression over numbers, rounded to six decimals.
+
+    >>> calculator("2 * (12.5 + 3)", datetime.date(2025, 7, 23))
+    31.0
+
+    Raises:
+        ValueError: It is not arithmetic, is too long, or has no finite value.
+    """
+    if len(expression) > _LONGEST_EXPRESSION:
+        raise ValueError(f"The expression has {len(expression)} characters; at most {_LONGEST_EXPRESSION}.")
+    try:
+        tree = ast.parse(expression.strip(), mode="eval")
+        value = _value(tree.body)
+    except (SyntaxError, RecursionError, MemoryError, ValueError) as error:
+        raise ValueError(
+            f"{expression!r} is not arithmetic ({_reason(error)}). "
+            "Use numbers, + - * / // % and parentheses, e.g. '2 * 12.5 + 3'."
+        ) from None
+    except ZeroDivisionError:
+        raise ValueError(f"{expression!r} divides by zero.") from None
+    if not math.isfinite(value):
+        raise ValueError(f"{expression!r} has no finite value.")
+    return round(value, 6)
+
+
+def _reason(error: BaseException) -> str:
+    return str(error.args[0]) if isinstance(error, ValueError) and error.args else "cannot be read"
+
+
+def _value(node: ast.expr) -> float:
+    match node:
+        case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
+            return float(number)
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_value(operand)
+        case ast.UnaryOp(op=ast.UAdd(), operand=operand):
+            return _value(operand)
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+            return _OPERATORS[type(op)](_value(left), _value(right))
+        case _:
+            raise ValueError(f"{type(node).__name__} is not allowed")
+
+
+def look_calendar(expression: str, today: datetime.date) -> dict[str, str]:
+    """Return the date and weekday that a phrase names, seen from the domain's today.
+
+    "last Monday" is the latest Monday before today, "next Monday" the first after it, "this Monday" the
+    Monday of today's week (Monday to Sunday).
+
+    >>> look_calendar("next Wednesday", datetime.date(2025, 7, 23))
+    {'date': '2025-07-30', 'weekday': 'Wednesday'}
+
+    Raises:
+        ValueError: The phrase names no date.
+    """
+    day = _day(" ".join(expression.lower().split()), today)
+    if day is None:
+        raise ValueError(
+            f"{expression!r} names no date. Use e.g. 'today', 'tomorrow', 'last Monday', 'next Wednesday', "
+            "'in 3 days', '2 weeks ago' or '2025-07-30'."
+        )
+    return {"date": day.isoformat(), "weekday": f"{day:%A}"}
+
+
+def _day(phrase: str, today: datetime.date) -> datetime.date | None:
+    relative = {"today": 0, "tomorrow": 1, "yesterday": -1, "the day after tomorrow": 2, "day after tomorrow": 2}
+    try:
+        if phrase in relative:
+            return today + datetime.timedelta(relative[phrase])
+        if found := re.fullmatch(r"in (\d{1,4}) (day|week)s?", phrase):
+            return today + datetime.timedelta(int(found[1]) * (7 if found[2] == "week" else 1))
+        if found := re.fullmatch(r"(\d{1,4}) (day|week)s? ago", phrase):
+            return today - datetime.timedelta(int(found[1]) * (7 if found[2] == "week" else 1))
+        if found := re.fullmatch(rf"(last|next|this) ({'|'.join(_WEEKDAYS)})", phrase):
+            ahead = (_WEEKDAYS.index(found[2]) - today.weekday()) % 7
+            match found[1]:
+                case "next":
+                    return today + datetime.timedelta(ahead or 7)
+                case "last":
+                    return today - datetime.timedelta(7 - ahead)
+                case _:
+                    return today + datetime.timedelta(_WEEKDAYS.index(found[2]) - today.weekday())
+        return datetime.date.fromisoformat(phrase)
+    except (ValueError, OverflowError):
+        return None
+
+
+FUNCTIONS: dict[str, Function] = {"calculator": calculator, "look_calendar": look_calendar}
+"""Functions that a domain may name as a tool's ``function``."""
+
+
+class FunctionTool(Tool):
+    """A tool that runs a registered function.
+
+    Args:
+        function: Name in `FUNCTIONS`.
+        today: The domain's date.
+    """
+
+    effect = "pure"
+
+    def __init__(
+        self,
+        name: str,
+        description: str,
+        parameters: Mapping[str, ParameterSpec],
+        *,
+        function: str,
+        today: datetime.date,
+        price: float = 0.0,
+        latency: float = 0.1,
+    ) -> None:
+        super().__init__(name, description, parameters, price=price, latency=latency)
+        if function not in FUNCTIONS:
+            raise UnknownNameError("function", function, FUNCTIONS)
+        self._function = FUNCTIONS[function]
+        self._today = today
+
+    def run(self, arguments: dict[str, Any], session: Session) -> ToolResult:
+        """Return the function's value, or its `ValueError` as the call's error."""
+        try:
+            return ToolResult.ok(self._function(**arguments, today=self._today))
+        except ValueError as error:
+            return ToolResult.failed(str(error))

@@ -1,0 +1,208 @@
+"""From intents to tasks: bind, phrase, run the golden path, filter, split.
+
+Every task made here has been solved once: its golden calls ran without error and its answer passes
+verification, while doing and saying nothing does not. What was dropped, and why, is counted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import sqlite3
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from toolorchestra.toolscale.errors import DomainError, TaskError, unknown_name
+from toolorchestra.toolscale.expressions import evaluate, fill
+from toolorchestra.toolscale.format import GoldenSpec, IntentSpec
+from toolorchestra.toolscale.session import Session
+from toolorchestra.toolscale.task import Call, Task
+from toolorchestra.toolscale.tool import ArgumentError, Status
+from toolorchestra.toolscale.verify import verify
+
+if TYPE_CHECKING:
+    from toolorchestra.toolscale.domain import Domain
+
+TEST_SHARE = 4
+"""One task in this many of a training intent is kept for the split ``test``."""
+
+
+def difficulty(calls: int, branches: bool) -> int:
+    """Return the level of a task from 1 to 5: by its golden calls, one more if what is right depends on them.
+
+    >>> [difficulty(calls, branches=False) for calls in (1, 3, 5, 8, 9)]
+    [1, 2, 3, 4, 5]
+    """
+    level = 1 + sum(calls > most for most in (1, 3, 5, 8))
+    return min(5, level + branches)
+
+
+def golden_calls(
+    domain: Domain, steps: Sequence[GoldenSpec], bindings: Mapping[str, Any], session: Session
+) -> tuple[tuple[Call, ...], dict[str, Any]]:
+    """Run golden `steps` on a fresh `session`.
+
+    Returns:
+        The calls with their arguments worked out, and the scope: the bindings and the saved results.
+
+    Raises:
+        TaskError: A call errs, or an expression names nothing.
+    """
+    scope: dict[str, Any] = {**bindings, "today": domain.spec.today}
+    calls: list[Call] = []
+    stage = -1
+    for step in steps:
+        if step.when is not None and not evaluate(step.when, scope):
+            continue
+        items = [None] if step.each is None else evaluate(step.each, scope)
+        if items and not (step.parallel and calls):
+            stage += 1
+        results = []
+        for item in items:
+            local = scope if step.each is None else {**scope, step.item: item}
+            arguments = {name: evaluate(value, local) for name, value in step.arguments.items()}
+            tool = domain.tools[step.call]
+            try:
+                result = session.call(tool, tool.decode(msgspec.json.encode(arguments)))
+            except ArgumentError as error:
+                raise TaskError(f"The golden call {step.call}({arguments}) is malformed: {error}") from None
+            if result.status is not Status.OK:
+                raise TaskError(f"The golden call {step.call}({arguments}) errs: {result.error}")
+            calls.append(Call(step.call, arguments, stage))
+            results.append(result.value)
+        if step.save is not None:
+            scope[step.save] = results if step.each is not None else results[0]
+    return tuple(calls), scope
+
+
+def check_intents(domain: Domain) -> None:
+    """Check what can be checked of intents without making tasks.
+
+    Raises:
+        DomainError: An intent calls an unknown tool, or its bindings do not compile.
+    """
+    for name, intent in domain.spec.intents.items():
+        path = f"intents.{name}"
+        for group in (intent.golden, *intent.alternatives):
+            for i, step in enumerate(group):
+                where = f"{path}.golden[{i}]"
+                if step.call not in domain.tools:
+                    message = unknown_name("tool", step.call, domain.tools)
+                    raise DomainError(message, file=domain.file, path=f"{where}.call")
+                known = domain.tools[step.call].parameters
+                if wrong := set(step.arguments) - set(known):
+                    message = unknown_name(f"argument of {step.call}", min(wrong), known)
+                    raise DomainError(message, file=domain.file, path=f"{where}.arguments")
+                required = {key for key, parameter in known.items() if parameter.required}
+                if missing := required - set(step.arguments):
+                    message = f"{step.call} needs the argument {min(missing)!r}."
+                    raise DomainError(message, file=domain.file, path=f"{where}.arguments")
+
+
+def make_tasks(domain: Domain) -> tuple[list[Task], Counter[str]]:
+    """Make the tasks of all intents of a domain.
+
+    Returns:
+        The tasks, and how many candidates were dropped for each reason.
+
+    Raises:
+        DomainError: An intent cannot be carried out at all.
+    """
+    check_intents(domain)
+    session = domain.session()
+    tasks: list[Task] = []
+    dropped: Counter[str] = Counter()
+    seen: set[str] = set()
+    for name, intent in domain.spec.intents.items():
+        made = 0
+        for bindings in _bindings(domain, name, intent):
+            if made == intent.count:
+                break
+            task, reason = _make(domain, name, intent, bindings, made, session)
+            if task is not None and task.instruction in seen:
+                task, reason = None, "duplicate instruction"
+            if task is None:
+                dropped[f"{name}: {reason}"] += 1
+                continue
+            seen.add(task.instruction)
+            tasks.append(task)
+            made += 1
+        if not made:
+            reasons = "; ".join(reason for reason in dropped if reason.startswith(f"{name}: "))
+            raise DomainError(
+                f"The intent yields no task ({reasons or 'its bindings are empty'}).",
+                file=domain.file,
+                path=f"intents.{name}",
+            )
+    session.close()
+    return tasks, dropped
+
+
+def _bindings(domain: Domain, name: str, intent: IntentSpec) -> list[dict[str, Any]]:
+    """Return the rows of an intent's bindings in a seeded random order."""
+    path = f"intents.{name}.bindings"
+    try:
+        cursor = domain.base.execute(intent.bindings, {"today": domain.spec.today})
+        names = [column[0] for column in cursor.description]
+        rows = [dict(zip(names, row, strict=True)) for row in cursor]
+        for row in rows:
+            for key in intent.json:
+                row[key] = msgspec.json.decode(row[key])
+    except sqlite3.Error as error:
+        raise DomainError(f"SQL error: {error}.", file=domain.file, path=path) from None
+    except KeyError as error:
+        message = unknown_name("binding", str(error.args[0]), names)
+        raise DomainError(message, file=domain.file, path=f"intents.{name}.json") from None
+    except (msgspec.DecodeError, TypeError) as error:
+        raise DomainError(f"A column of `json` is not JSON: {error}.", file=domain.file, path=path) from None
+    random.Random(f"{domain.spec.seed}:{name}").shuffle(rows)
+    return rows
+
+
+def _make(
+    domain: Domain, name: str, intent: IntentSpec, bindings: dict[str, Any], number: int, session: Session
+) -> tuple[Task | None, str]:
+    """Return the task of one row of bindings, or None and the reason why it was dropped."""
+    key = f"{domain.spec.seed}:{name}:{msgspec.json.encode(bindings, order='sorted').decode()}"
+    digest = hashlib.blake2b(key.encode(), digest_size=8).digest()
+    phrasing = random.Random(key).choice(intent.instructions)
+    session.reset()
+    try:
+        calls, scope = golden_calls(domain, intent.golden, bindings, session)
+        task = Task(
+            id=f"{domain.name}/{name}/{number:03d}",
+            domain=domain.name,
+            intent=name,
+            split=_split(intent, digest),
+            difficulty=difficulty(len(calls), intent.branches),
+            instruction=fill(phrasing, scope),
+            golden=calls,
+            communicate=tuple(
+                tuple(fill(fact, scope) for fact in ([item] if isinstance(item, str) else item))
+                for item in intent.communicate
+            ),
+            answer=fill(intent.answer, scope),
+            bindings=bindings,
+        )
+        verdict = verify(domain, task, session, task.answer)
+        alternatives = []
+        for steps in intent.alternatives:
+            session.reset()
+            alternatives.append(golden_calls(domain, steps, bindings, session)[0])
+    except TaskError as error:
+        return None, str(error)
+    if not verdict.solved:
+        return None, f"the golden path does not pass: {verdict}"
+    session.reset()
+    if verify(domain, task, session, "").solved:
+        return None, "solved by doing and saying nothing"
+    return msgspec.structs.replace(task, alternatives=tuple(alternatives)), ""
+
+
+def _split(intent: IntentSpec, digest: bytes) -> str:
+    if intent.held_out:
+        return "test_intents"
+    return "test" if digest[0] % TEST_SHARE == 0 else "train"

@@ -1,0 +1,195 @@
+"""A session: one episode's own copy of a domain's database, and the tools' way to it.
+
+The database lives in memory. The whole episode runs inside one savepoint, so `Session.reset` undoes what was
+changed instead of copying the database again; temp triggers journal the key of every row touched, so that
+verification and snapshots cost what changed, not what is there.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from toolorchestra.toolscale.build import quote
+from toolorchestra.toolscale.format import TableSpec
+from toolorchestra.toolscale.sqltool import Confinement, primary_key
+from toolorchestra.toolscale.tool import Entry, Tool, ToolResult
+
+if TYPE_CHECKING:
+    from toolorchestra.toolscale.domain import Domain
+
+Row = tuple[Any, ...]
+Changes = dict[str, dict[Any, Row | None]]
+"""Rows by table and primary key; None is a row that is not there."""
+
+_TICK = 20_000  # virtual-machine operations of SQLite between two looks at the bound
+_MOST_TICKS = 250
+_DENY_IN_EPISODE = frozenset({sqlite3.SQLITE_SAVEPOINT, sqlite3.SQLITE_TRANSACTION})
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """A session's state: the rows that its episode touched, and the entries it operated on."""
+
+    touched: Changes
+    operated: frozenset[Entry]
+
+
+class _RuntimeConfinement(Confinement):
+    """The tools' confinement, plus what the session itself does: savepoints and its journal."""
+
+    def __call__(
+        self, action: int, first: str | None, second: str | None, database: str | None, trigger: str | None
+    ) -> int:
+        if action in _DENY_IN_EPISODE or first in ("_journal", "defer_foreign_keys"):
+            return sqlite3.SQLITE_OK
+        return super().__call__(action, first, second, database, trigger)
+
+
+class _Table:
+    """The SQL of a table: its current rows by journalled key, and how to put a row back."""
+
+    def __init__(self, name: str, spec: TableSpec) -> None:
+        key = primary_key(spec)
+        columns = list(spec.columns)
+        table = quote(name)
+        self.positions = tuple(columns.index(column) for column in key)
+        keys = ", ".join(map(quote, key))
+        parts = ["key"] if len(key) == 1 else [f"json_extract(key, '$[{i}]')" for i in range(len(key))]
+        journalled = f"SELECT {', '.join(parts)} FROM _journal WHERE tbl = '{name}'"
+        where = " AND ".join(f"{quote(column)} = ?" for column in key)
+        others = [column for column in columns if column not in key]
+        self.current = f"SELECT * FROM {table} WHERE ({keys}) IN ({journalled})"
+        self.one = f"SELECT * FROM {table} WHERE {where}"
+        self.delete = f"DELETE FROM {table} WHERE {where}"
+        self.insert = f"INSERT INTO {table} VALUES ({', '.join('?' * len(columns))})"
+        self.update = f"UPDATE {table} SET {', '.join(f'{quote(c)} = ?' for c in others)} WHERE {where}"
+        self.others = tuple(columns.index(column) for column in others)
+        self._name, self._key = name, key
+
+    def key(self, row: Row) -> Any:
+        """Return the primary key of a row: a value, or a tuple of values."""
+        if len(self.positions) == 1:
+            return row[self.positions[0]]
+        return tuple(row[position] for position in self.positions)
+
+    def parts(self, key: Any) -> tuple[Any, ...]:
+        """Return a key as the tuple of its values."""
+        return key if len(self.positions) > 1 else (key,)
+
+    def triggers(self) -> list[str]:
+        """Return the statements that make the table's journalling triggers."""
+        name = quote(self._name)
+
+        def entry(which: str) -> str:
+            parts = [f"{which}.{quote(column)}" for column in self._key]
+            key = parts[0] if len(parts) == 1 else f"json_array({', '.join(parts)})"
+            return f"INSERT INTO _journal VALUES ('{self._name}', {key});"
+
+        return [
+            f"CREATE TEMP TRIGGER _{event.lower()}_{self._name} AFTER {event} ON main.{name} BEGIN {entry(row)} END"
+            for event, row in (("INSERT", "NEW"), ("UPDATE", "OLD"), ("DELETE", "OLD"))
+        ]
+
+
+def table_access(tables: Mapping[str, TableSpec]) -> dict[str, _Table]:
+    """Return the SQL by which sessions reach each table (made once per domain)."""
+    return {name: _Table(name, spec) for name, spec in tables.items()}
+
+
+class Session:
+    """One episode's database, in its initial state until a tool writes.
+
+    Attributes:
+        connection: The episode's own SQLite connection, confined to the domain's tables.
+        operated: Entries that calls looked up by identity so far.
+        wrote: Whether a tool has written since the last reset.
+    """
+
+    def __init__(self, domain: Domain) -> None:
+        self.domain = domain
+        self.connection = sqlite3.connect(
+            ":memory:", isolation_level=None, cached_statements=1024, check_same_thread=False
+        )
+        self.operated: set[Entry] = set()
+        self.wrote = False
+        self._tables = domain.access
+        self._ticks = 0
+        connection = self.connection
+        connection.deserialize(domain.image)
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA temp_store = MEMORY")
+        connection.execute("CREATE TEMP TABLE _journal (tbl, key)")
+        for table in self._tables.values():
+            for trigger in table.triggers():
+                connection.execute(trigger)
+        connection.set_progress_handler(self._tick, _TICK)
+        connection.set_authorizer(_RuntimeConfinement(domain.spec.tables))
+        connection.execute("SAVEPOINT episode")
+
+    def _tick(self) -> bool:
+        self._ticks += 1
+        return self._ticks > _MOST_TICKS
+
+    def reset(self) -> None:
+        """Undo everything since the session began."""
+        if self.wrote:
+            self.connection.execute("ROLLBACK TO episode")
+            self.wrote = False
+        self.operated.clear()
+
+    def call(self, tool: Tool, arguments: dict[str, Any]) -> ToolResult:
+        """Run `tool` with valid `arguments`; a call that does not end OK leaves nothing behind."""
+        self._ticks = 0
+        result = tool.run(arguments, self)
+        if result.operated:
+            self.operated.update(result.operated)
+        return result
+
+    def touched(self) -> Changes:
+        """Return the rows that were written since the reset, as they are now (written twice or back: once)."""
+        if not self.wrote:
+            return {}
+        self._ticks = 0
+        changes: Changes = {}
+        for name, key in self.connection.execute("SELECT DISTINCT tbl, key FROM _journal"):
+            table = self._tables[name]
+            whole = key if len(table.positions) == 1 else tuple(msgspec.json.decode(key))
+            changes.setdefault(name, {})[whole] = None
+        for name, rows in changes.items():
+            table = self._tables[name]
+            for row in self.connection.execute(table.current):
+                rows[table.key(row)] = row
+        return changes
+
+    def snapshot(self) -> Snapshot:
+        """Return the state, to be restored in this or any other session of the domain."""
+        return Snapshot(self.touched(), frozenset(self.operated))
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Put the session into the state of `snapshot`."""
+        self.reset()
+        self.operated.update(snapshot.operated)
+        if not snapshot.touched:
+            return
+        self._ticks = 0
+        execute = self.connection.execute
+        execute("PRAGMA defer_foreign_keys = ON")
+        for name, rows in snapshot.touched.items():
+            table = self._tables[name]
+            for key, row in rows.items():
+                parts = table.parts(key)
+                if row is None:
+                    execute(table.delete, parts)
+                elif execute(table.one, parts).fetchone() is None:
+                    execute(table.insert, row)
+                else:
+                    execute(table.update, (*(row[i] for i in table.others), *parts))
+        execute("PRAGMA defer_foreign_keys = OFF")
+        self.wrote = True
+
+    def close(self) -> None:
+        """Release the database."""
+        self.connection.close()

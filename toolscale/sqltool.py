@@ -1,0 +1,361 @@
+"""Tools made of guarded, parameterised SQL, and the confinement under which they run.
+
+`compile_tool` checks a tool against the database schema before any episode: every statement is prepared under
+SQLite's authorizer, which tells the tables it touches (hence the tool's effect) and refuses whatever a tool
+has no business with. The same authorizer confines the tool at run time (`Session` installs it). Values of a
+model reach SQL as bound parameters only.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from toolorchestra.toolscale.errors import DomainError, TaskError, unknown_name
+from toolorchestra.toolscale.expressions import lookup
+from toolorchestra.toolscale.format import ParameterSpec, ReturnsSpec, StatementSpec, TableSpec, ToolSpec
+from toolorchestra.toolscale.tool import Entry, Tool, ToolResult
+
+if TYPE_CHECKING:
+    from toolorchestra.toolscale.session import Session
+
+_FORBIDDEN_FUNCTIONS = frozenset(
+    {
+        "random", "randomblob", "load_extension", "readfile", "writefile", "edit", "fts3_tokenizer",
+        "current_date", "current_time", "current_timestamp", "changes", "total_changes", "last_insert_rowid",
+        "zeroblob", "sqlite_compileoption_get", "sqlite_version", "sqlite_source_id", "sqlite_log",
+    }
+)  # fmt: skip
+_TABLE_FUNCTIONS = frozenset({"json_each", "json_tree"})
+_WALL_CLOCK = re.compile(
+    r"\b(?:date|time|datetime|julianday|unixepoch)\s*\(\s*(?:\)|'now')|\bstrftime\s*\([^(),]*(?:\)|,\s*'now')",
+    re.IGNORECASE,
+)
+_VERBS = {
+    sqlite3.SQLITE_INSERT: "INSERT",
+    sqlite3.SQLITE_UPDATE: "UPDATE",
+    sqlite3.SQLITE_DELETE: "DELETE",
+    sqlite3.SQLITE_READ: "READ",
+}
+
+
+def primary_key(table: TableSpec) -> tuple[str, ...]:
+    """Return the columns of a table's primary key, in order."""
+    return (table.primary_key,) if isinstance(table.primary_key, str) else tuple(table.primary_key)
+
+
+class Confinement:
+    """An authorizer for SQLite: tools may read and write the rows of the domain's tables, and nothing else.
+
+    Attributes:
+        read: Tables read since the last `clear`.
+        written: Tables written since the last `clear`.
+        refusal: Why something was refused, or None.
+    """
+
+    def __init__(self, tables: Mapping[str, TableSpec]) -> None:
+        self._keys = {name: frozenset(primary_key(table)) for name, table in tables.items()}
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget what was seen."""
+        self.read: set[str] = set()
+        self.written: set[str] = set()
+        self.refusal: str | None = None
+
+    def __call__(
+        self, action: int, first: str | None, second: str | None, database: str | None, trigger: str | None
+    ) -> int:
+        """Allow or deny one action of a statement under preparation (the signature is SQLite's)."""
+        if trigger is not None:  # the journal's own triggers
+            return sqlite3.SQLITE_OK
+        if action in (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE):
+            return sqlite3.SQLITE_OK
+        if action == sqlite3.SQLITE_FUNCTION:
+            name = (second or "").lower()
+            return self._refuse(f"uses the function {name}()") if name in _FORBIDDEN_FUNCTIONS else 0
+        if action in _VERBS:
+            if action == sqlite3.SQLITE_READ and (first in _TABLE_FUNCTIONS or not first):
+                return sqlite3.SQLITE_OK
+            if first not in self._keys:
+                return self._refuse(f"reaches for {first!r} ({_VERBS[action]})")
+            if action == sqlite3.SQLITE_UPDATE and second in self._keys[first]:
+                return self._refuse(f"changes the primary key {first}.{second}")
+            (self.read if action == sqlite3.SQLITE_READ else self.written).add(first)
+            return sqlite3.SQLITE_OK
+        return self._refuse(f"does something that tools may not (SQLite action {action} on {first!r})")
+
+    def _refuse(self, what: str) -> int:
+        self.refusal = self.refusal or what
+        return sqlite3.SQLITE_DENY
+
+
+class SqlTool(Tool):
+    """A tool made of SQL; `compile_tool` makes one.
+
+    Attributes:
+        reads: Tables it reads.
+        writes: Tables it writes.
+        statements: The SQL that a successful call runs, in order (the benchmark's floor runs it bare).
+    """
+
+    def __init__(self, name: str, spec: ToolSpec, *, today: str, columns: tuple[str, ...]) -> None:
+        super().__init__(name, spec.description, spec.parameters, price=spec.price, latency=spec.latency)
+        self.reads: frozenset[str] = frozenset()
+        self.writes: frozenset[str] = frozenset()
+        self._today = today
+        self._arrays = tuple(n for n, p in spec.parameters.items() if p.type == "array")
+        self._guard = _combined(guard.require for guard in spec.guards) if spec.guards else None
+        self._errors = tuple(guard.error for guard in spec.guards)
+        self._steps = tuple(
+            (step, None) if isinstance(step, str) else (step.sql, step.save) for step in spec.statements
+        )
+        self._returns = spec.returns
+        self._columns = columns
+        json_columns = spec.returns.json if spec.returns else []
+        self._json = tuple(columns.index(column) for column in json_columns)
+        self._operates = tuple(spec.operates.items())
+
+    @property
+    def statements(self) -> tuple[str, ...]:
+        """The SQL that a successful call runs, in order."""
+        returns = (self._returns.sql,) if self._returns else ()
+        return tuple(sql for sql in (self._guard, *(sql for sql, _ in self._steps), *returns) if sql)
+
+    def bind(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the SQL parameters of a call: arrays as JSON text, and the domain's date as ``today``."""
+        parameters = {**arguments, "today": self._today}
+        for name in self._arrays:
+            if parameters[name] is not None:
+                parameters[name] = msgspec.json.encode(parameters[name]).decode()
+        return parameters
+
+    def run(self, arguments: dict[str, Any], session: Session) -> ToolResult:
+        """Check the guards, run the statements inside a savepoint and return the result."""
+        execute = session.connection.execute
+        parameters = self.bind(arguments)
+        writing = False
+        try:
+            if self._guard is not None:
+                (broken,) = execute(self._guard, parameters).fetchone()
+                if broken is not None:
+                    return ToolResult.failed(_message(self._errors[broken], arguments))
+            if self._steps:
+                execute("SAVEPOINT call")
+                writing = True
+                for sql, save in self._steps:
+                    cursor = execute(sql, parameters)
+                    if save is not None:
+                        row = cursor.fetchone()
+                        parameters[save] = row[0] if row else None
+                    cursor.close()  # a RETURNING statement ends only when it is read or closed
+            value = self._value(execute, parameters) if self._returns else None
+            if writing:
+                execute("RELEASE call")
+                session.wrote = True
+        except sqlite3.Error as error:
+            if writing:
+                execute("ROLLBACK TO call")
+                execute("RELEASE call")
+            return self._failure(error)
+        if value is None and self._returns and self._returns.empty:
+            if writing:
+                raise AssertionError(f"{self.name}: a write tool's result must not be empty")
+            return ToolResult.failed(_message(self._returns.empty, arguments))
+        return ToolResult.ok(value, self._operated(arguments, value) if self._operates else ())
+
+    def _value(self, execute: Any, parameters: dict[str, Any]) -> Any:
+        returns = self._returns
+        assert returns is not None
+        cursor = execute(returns.sql, parameters)
+        match returns.shape:
+            case "row":
+                row = cursor.fetchone()
+                cursor.close()
+                return None if row is None else self._object(row)
+            case "rows":
+                return [self._object(row) for row in cursor]
+            case "value":
+                row = cursor.fetchone()
+                cursor.close()
+                return None if row is None else row[0]
+            case _:
+                return [row[0] for row in cursor]
+
+    def _object(self, row: tuple[Any, ...]) -> dict[str, Any]:
+        if self._json:
+            cells = list(row)
+            for position in self._json:
+                if cells[position] is not None:
+                    cells[position] = msgspec.json.decode(cells[position])
+            return dict(zip(self._columns, cells, strict=True))
+        return dict(zip(self._columns, row, strict=True))
+
+    def _operated(self, arguments: dict[str, Any], value: Any) -> tuple[Entry, ...]:
+        entries: list[Entry] = []
+        for table, source in self._operates:
+            if isinstance(source, list):  # a composite key, part by part
+                entries.append((table, tuple(_key(part, arguments, value) for part in source)))
+                continue
+            key = _key(source, arguments, value)
+            entries.extend((table, k) for k in (key if isinstance(key, list) else [key]) if k is not None)
+        return tuple(entries)
+
+    def _failure(self, error: sqlite3.Error) -> ToolResult:
+        if str(error) == "interrupted":
+            return ToolResult.timed_out(f"{self.name} was stopped: it took too long. Ask for less at once.")
+        return ToolResult.failed(f"{self.name} cannot do this: {error}. Check the arguments.")
+
+
+def _key(source: str, arguments: dict[str, Any], value: Any) -> Any:
+    if source[0] == ":":
+        return arguments[source[1:]]
+    try:
+        return lookup(source[1:], value)
+    except TaskError:
+        return None
+
+
+def _combined(conditions: Iterable[str]) -> str:
+    """Return one SELECT that gives the number of the first broken condition, or NULL."""
+    cases = " ".join(f"WHEN ({sql}) IS NOT TRUE THEN {i}" for i, sql in enumerate(conditions))
+    return f"SELECT CASE {cases} END"
+
+
+def _message(template: str, arguments: Mapping[str, Any]) -> str:
+    """Fill ``{parameter}`` placeholders; the values are shown short."""
+    return re.sub(r"\{([a-z0-9_]+)\}", lambda m: str(arguments.get(m[1], m[0]))[:100], template)
+
+
+def compile_tool(
+    name: str,
+    spec: ToolSpec,
+    *,
+    connection: sqlite3.Connection,
+    tables: Mapping[str, TableSpec],
+    today: str,
+    file: Any = None,
+) -> SqlTool:
+    """Check a tool against the schema of `connection` and return it, its effect and tables derived.
+
+    Raises:
+        DomainError: A statement does not compile, names an unknown parameter, or does what tools may not.
+    """
+    path = f"tools.{name}"
+    confinement = Confinement(tables)
+
+    def fail(where: str, message: str, remedy: str = "") -> DomainError:
+        return DomainError(message, file=file, path=f"{path}.{where}", remedy=remedy)
+
+    _check_parameters(spec.parameters, tables, fail)
+    known = {*spec.parameters, "today"}
+    reads: set[str] = set()
+    writes: set[str] = set()
+    columns: tuple[str, ...] = ()
+
+    def prepare(where: str, sql: str, *, select: bool) -> tuple[str, ...]:
+        if unknown := set(re.findall(r"[:@$]([A-Za-z_]\w*)", _without_strings(sql))) - known:
+            raise fail(where, unknown_name("SQL parameter", min(unknown), known))
+        if found := _WALL_CLOCK.search(sql):
+            raise fail(where, f"{found[0]!r} reads the machine's clock.", "Use :today.")
+        if select and not re.match(r"\s*(SELECT|WITH)\b", sql, re.IGNORECASE):
+            raise fail(where, f"Expected a SELECT, found {sql.strip()[:40]!r}.")
+        confinement.clear()
+        connection.set_authorizer(confinement)
+        try:
+            # LIMIT-free: the schema's tables are empty here, so that running costs nothing
+            cursor = connection.execute(sql, dict.fromkeys(known))
+            names = tuple(column[0] for column in cursor.description or ())
+            cursor.close()
+        except sqlite3.IntegrityError:
+            names = ()  # it compiles; that NULL arguments break a constraint is no fault
+        except (sqlite3.Error, sqlite3.Warning) as error:
+            reason = f"The SQL {confinement.refusal}" if confinement.refusal else f"SQL error: {error}"
+            raise fail(where, f"{reason}. In: {' '.join(sql.split())[:200]}") from None
+        finally:
+            connection.set_authorizer(None)
+        reads.update(confinement.read)
+        writes.update(confinement.written)
+        if select and confinement.written:
+            raise fail(where, "Expected a SELECT, found a statement that writes.", "Move it to `statements`.")
+        return names
+
+    for i, guard in enumerate(spec.guards):
+        prepare(f"guards[{i}].require", f"SELECT ({guard.require})", select=True)
+        if unknown := set(re.findall(r"\{([a-z0-9_]+)\}", guard.error)) - set(spec.parameters):
+            raise fail(f"guards[{i}].error", unknown_name("placeholder", min(unknown), spec.parameters))
+    for i, step in enumerate(spec.statements):
+        sql, save = (step, None) if isinstance(step, str) else (step.sql, step.save)
+        prepare(f"statements[{i}]", sql, select=False)
+        if save is not None:
+            known.add(save)
+    if spec.returns:
+        columns = prepare("returns.sql", spec.returns.sql, select=True)
+        if missing := set(spec.returns.json) - set(columns):
+            raise fail("returns.json", unknown_name("result column", min(missing), columns))
+        if spec.returns.shape in ("row", "rows") and len(set(columns)) != len(columns):
+            raise fail("returns.sql", f"Result columns are not distinct: {', '.join(columns)}.", "Name them with AS.")
+    if spec.statements and not writes:
+        raise fail("statements", "No statement writes.", "Use `returns` for reading.")
+    if writes and spec.returns and spec.returns.empty:
+        raise fail("returns.empty", "A tool that writes cannot fail after it wrote.", "Use a guard.")
+    _check_operates(spec, tables, columns, fail)
+    tool = SqlTool(name, spec, today=today, columns=columns)
+    tool.reads, tool.writes = frozenset(reads - writes), frozenset(writes)
+    tool.effect = "write" if writes else "read" if reads else "pure"
+    return tool
+
+
+def _without_strings(sql: str) -> str:
+    return re.sub(r"'(?:[^']|'')*'", "''", sql)
+
+
+def _check_parameters(
+    parameters: Mapping[str, ParameterSpec], tables: Mapping[str, TableSpec], fail: Any
+) -> None:
+    for name, parameter in parameters.items():
+        where = f"parameters.{name}"
+        if name == "today":
+            raise fail(where, "`today` is the domain's date.", "Choose another name.")
+        if parameter.column:
+            table, column = parameter.column.split(".")
+            if table not in tables:
+                raise fail(f"{where}.column", unknown_name("table", table, tables))
+            if column not in tables[table].columns:
+                raise fail(f"{where}.column", unknown_name(f"column of {table}", column, tables[table].columns))
+        if parameter.items and parameter.type != "array":
+            raise fail(f"{where}.items", f"Only arrays have items; the type is {parameter.type}.")
+        if parameter.required and parameter.default is not None:
+            raise fail(f"{where}.default", "A required parameter has no default.", "Set `required: false`.")
+
+
+def _check_operates(spec: ToolSpec, tables: Mapping[str, TableSpec], columns: tuple[str, ...], fail: Any) -> None:
+    for table, source in spec.operates.items():
+        where = f"operates.{table}"
+        if table not in tables:
+            raise fail(where, unknown_name("table", table, tables))
+        key = primary_key(tables[table])
+        parts = source if isinstance(source, list) else [source]
+        if len(parts) != len(key):
+            raise fail(where, f"The key of {table} is ({', '.join(key)}); found {len(parts)} part(s).")
+        for part in parts:
+            if part[:1] == ":" and part[1:] not in spec.parameters:
+                raise fail(where, unknown_name("parameter", part[1:], spec.parameters))
+            if part[:1] == "." and part[1:].split(".")[0] not in columns and part[1:2] != "*":
+                raise fail(where, unknown_name("result column", part[1:], columns))
+            if part[:1] not in (":", "."):
+                raise fail(where, f"Expected ':parameter' or '.column', found {part!r}.")
+
+
+__all__ = [
+    "Confinement",
+    "ReturnsSpec",
+    "SqlTool",
+    "StatementSpec",
+    "compile_tool",
+    "primary_key",
+]

@@ -1,0 +1,246 @@
+"""Tools: what an orchestrator can call, and what a call returns.
+
+A tool has a name, a description, typed parameters, an effect, a price and a latency. This module holds the
+base class, the validation of arguments and the OpenAI function schema; tools made of SQL are in
+`toolorchestra.toolscale.sqltool`, trusted Python ones in `toolorchestra.toolscale.functions`.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import msgspec
+
+from toolorchestra.toolscale.errors import ToolOrchestraError, unknown_name
+from toolorchestra.toolscale.format import ParameterSpec
+
+if TYPE_CHECKING:
+    from toolorchestra.toolscale.session import Session
+
+Effect = Literal["pure", "read", "write"]
+
+Entry = tuple[str, Any]
+"""A database entry: table and primary key (a tuple for composite keys)."""
+
+SAFE_INTEGER = 2**53
+"""Integers beyond this have no exact JSON reading everywhere, and are refused."""
+
+
+class Status(StrEnum):
+    """How a call ended (ParaManager §3.1: T(p) = (v, σ))."""
+
+    OK = "OK"
+    PARSE_ERR = "PARSE_ERR"
+    """The call is not one: malformed, unknown tool, wrong arguments. Nothing ran."""
+    EXEC_ERR = "EXEC_ERR"
+    """The tool ran and refused or failed. Nothing changed."""
+    TIMEOUT = "TIMEOUT"
+    """The tool ran beyond its bound and was stopped. Nothing changed."""
+
+
+class ToolResult(msgspec.Struct, frozen=True):
+    """What a call returned; use the constructors `ok`, `failed` and `timed_out`.
+
+    Attributes:
+        status: How the call ended.
+        value: The result, JSON-like; None unless `status` is OK.
+        error: What went wrong and what would mend it; None when `status` is OK.
+        operated: Entries that the call looked up by identity (rows written are in the journal).
+        cost: US dollars beyond the tool's price (an expert's tokens).
+        seconds: Virtual seconds beyond the tool's latency.
+        tokens: Tokens read and written by a model behind the tool.
+    """
+
+    status: Status
+    value: Any = None
+    error: str | None = None
+    operated: tuple[Entry, ...] = ()
+    cost: float = 0.0
+    seconds: float = 0.0
+    tokens: tuple[int, int] = (0, 0)
+
+    @classmethod
+    def ok(cls, value: Any, operated: tuple[Entry, ...] = ()) -> ToolResult:
+        """A call that did what was asked."""
+        return cls(Status.OK, value, None, operated)
+
+    @classmethod
+    def failed(cls, error: str) -> ToolResult:
+        """A call that the tool refused or could not carry out."""
+        return cls(Status.EXEC_ERR, None, error)
+
+    @classmethod
+    def timed_out(cls, error: str) -> ToolResult:
+        """A call that was stopped at its bound."""
+        return cls(Status.TIMEOUT, None, error)
+
+
+class ArgumentError(ToolOrchestraError, ValueError):
+    """Arguments do not fit a tool's parameters; the message would let a model mend its call."""
+
+
+class Tool(ABC):
+    """Something that can be called with named JSON arguments.
+
+    Override `run`; set `effect`. Everything else is machinery.
+
+    Attributes:
+        name: Unique within an environment.
+        description: What it does, for the orchestrator.
+        parameters: Parameter specifications by name.
+        effect: ``pure`` (touches no state), ``read`` or ``write``. Writes are barriers: calls of one turn run
+            concurrently unless one of them writes.
+        price: US dollars per call.
+        latency: Seconds per call on the virtual clock.
+    """
+
+    effect: Effect = "pure"
+
+    def __init__(
+        self,
+        name: str,
+        description: str,
+        parameters: Mapping[str, ParameterSpec],
+        *,
+        price: float = 0.0,
+        latency: float = 0.1,
+    ) -> None:
+        self.name = name
+        self.description = description
+        self.parameters = dict(parameters)
+        self.price = price
+        self.latency = latency
+        self._type = _arguments_type(name, self.parameters)
+        self._decoder = msgspec.json.Decoder(self._type)
+        self._names = tuple(self.parameters)
+
+    @abstractmethod
+    def run(self, arguments: dict[str, Any], session: Session) -> ToolResult:
+        """Carry out a call with valid `arguments` on the episode's `session`; never raise on bad values."""
+
+    def decode(self, raw: bytes | msgspec.Raw) -> dict[str, Any]:
+        """Return the arguments that the JSON object `raw` holds, with defaults filled in.
+
+        Raises:
+            ArgumentError: It is not JSON or does not fit the parameters.
+        """
+        try:
+            arguments = self._decoder.decode(raw)
+        except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
+            raise ArgumentError(self._explain(str(error))) from None
+        return {name: getattr(arguments, name) for name in self._names}
+
+    def _explain(self, message: str) -> str:
+        """Turn a message of msgspec into one that names the parameter and what it should be."""
+        signature = f" Expected arguments: {self.signature()}."
+        if found := re.search(r"unknown field `(.*?)`", message, re.DOTALL):
+            return unknown_name(f"argument of {self.name}", found[1], self.parameters)
+        if found := re.search(r"missing required field `(.*?)`", message):
+            return f"{self.name} needs the argument {found[1]!r}.{signature}"
+        plain = _plain(message)
+        if found := re.search(r" - at `\$\.?([a-z0-9_]+)?.*`$", plain):
+            reason = plain[: found.start()]
+            if found[1] in self.parameters:
+                parameter = self.parameters[found[1]]
+                return f"Argument {found[1]!r} of {self.name}: {reason}. It is {_describe(parameter)}."
+            return f"Arguments of {self.name}: {reason}.{signature}"
+        return f"Arguments of {self.name} are not a valid JSON object: {plain}.{signature}"
+
+    def signature(self) -> str:
+        """Return the parameters in one line, e.g. ``{"dish_id": string, "note"?: string}``."""
+        shown = (f'"{n}"{"" if p.required else "?"}: {p.type}' for n, p in self.parameters.items())
+        return "{" + ", ".join(shown) + "}"
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The tool as an OpenAI function schema (a fresh dictionary)."""
+        return {
+            "type": "function",
+            "function": {
+                "name": self.name,
+                "description": self.description,
+                "parameters": {
+                    "type": "object",
+                    "properties": {name: _property(spec) for name, spec in self.parameters.items()},
+                    "required": [name for name, spec in self.parameters.items() if spec.required],
+                    "additionalProperties": False,
+                },
+            },
+        }
+
+
+_FORMATS = {"date": r"^\d{4}-\d{2}-\d{2}$", "time": r"^\d{2}:\d{2}$"}
+_JSON_NAMES = {"int": "integer", "str": "string", "float": "number", "bool": "boolean"}
+
+
+def _property(spec: ParameterSpec) -> dict[str, Any]:
+    """Return the JSON Schema of a parameter."""
+    schema: dict[str, Any] = {"type": spec.type, "description": spec.description}
+    if spec.enum:
+        schema["enum"] = list(spec.enum)
+    if spec.format:
+        schema["format"] = spec.format
+    for key, value in (("minimum", spec.minimum), ("maximum", spec.maximum)):
+        if value is not None:
+            schema[key] = value
+    if spec.type == "array":
+        schema |= {"items": {"type": spec.items or "string"}, "maxItems": spec.max_length}
+    if not spec.required and spec.default is not None:
+        schema["default"] = spec.default
+    return schema
+
+
+def _describe(spec: ParameterSpec) -> str:
+    """Return what a parameter takes, in words."""
+    kind = f"array of {spec.items or 'string'}s" if spec.type == "array" else spec.type
+    parts = [f"a{'n' if kind[0] in 'aeiou' else ''} {kind}"]
+    if spec.enum:
+        parts.append("one of " + ", ".join(map(repr, spec.enum)))
+    if spec.format:
+        parts.append({"date": "a date as YYYY-MM-DD", "time": "a time as HH:MM"}[spec.format])
+    if spec.minimum is not None:
+        parts.append(f"at least {spec.minimum:g}")
+    if spec.maximum is not None:
+        parts.append(f"at most {spec.maximum:g}")
+    return ", ".join(parts) + f" ({spec.description.rstrip('.')})"
+
+
+def _plain(message: str) -> str:
+    """Put JSON's type names for Python's."""
+    return re.sub(r"`(int|str|float|bool)( \| null)?`", lambda m: _JSON_NAMES[m[1]], message)
+
+
+def _arguments_type(tool: str, parameters: Mapping[str, ParameterSpec]) -> type[msgspec.Struct]:
+    """Return a struct type that msgspec decodes and validates the arguments of a tool with."""
+    fields: list[Any] = []
+    for name, spec in parameters.items():
+        kind = _scalar_type(spec.type, spec) if spec.type != "array" else _array_type(spec)
+        fields.append((name, kind) if spec.required else (name, kind | None, spec.default))
+    fields.sort(key=len)
+    return msgspec.defstruct(f"{tool}_arguments", fields, forbid_unknown_fields=True, kw_only=True, gc=False)
+
+
+def _scalar_type(kind: str, spec: ParameterSpec) -> Any:
+    if spec.enum:
+        return Literal[tuple(spec.enum)]
+    match kind:
+        case "string":
+            pattern = _FORMATS.get(spec.format) if spec.format else None
+            return Annotated[str, msgspec.Meta(max_length=spec.max_length, pattern=pattern)]
+        case "integer":
+            low = -SAFE_INTEGER if spec.minimum is None else int(spec.minimum)
+            high = SAFE_INTEGER if spec.maximum is None else int(spec.maximum)
+            return Annotated[int, msgspec.Meta(ge=low, le=high)]
+        case "number":
+            return Annotated[float, msgspec.Meta(ge=spec.minimum, le=spec.maximum)]
+        case _:
+            return bool
+
+
+def _array_type(spec: ParameterSpec) -> Any:
+    item = _scalar_type(spec.items or "string", ParameterSpec(type="string", description=""))
+    return Annotated[list[item], msgspec.Meta(max_length=spec.max_length)]
