@@ -1,1 +1,1 @@
-"""toolorchestra.envs."""
+"""Games: episodes, executor, rewards, and the Gymnasium environments made of them."""

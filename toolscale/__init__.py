@@ -1,1 +1,1 @@
-"""toolorchestra.toolscale."""
+"""Worlds: tools, databases, domains, tasks and their verification. Imports nothing else of the library."""

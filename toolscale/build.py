@@ -13,14 +13,14 @@ import hashlib
 import random
 import sqlite3
 from collections.abc import Callable, Iterator
-from typing import Any
-
-import sqlite_utils
-from faker import Faker
+from typing import TYPE_CHECKING, Any
 
 from toolorchestra.toolscale.errors import DomainError
 from toolorchestra.toolscale.format import ColumnSpec, DomainSpec, Recipe, TableSpec
 from toolorchestra.toolscale.sqltool import primary_key
+
+if TYPE_CHECKING:
+    import sqlite_utils
 
 _ATTEMPTS = 1000
 _VERSION_FIELDS = ((24, 4), (92, 4), (96, 4))  # change counter, version-valid-for, SQLite's version number
@@ -73,6 +73,8 @@ def build_database(spec: DomainSpec, file: Any = None) -> bytes:
     Raises:
         DomainError: A recipe cannot be carried out, or the records break a constraint or a rule.
     """
+    import sqlite_utils  # a quarter of a second with Faker, and only building needs them
+
     connection = sqlite3.connect(":memory:", isolation_level=None)
     connection.execute("PRAGMA foreign_keys = ON")
     connection.create_function("draw", -1, _draw(spec.seed), deterministic=True)
@@ -119,6 +121,8 @@ class _Builder:
     """Makes the rows of one table after another."""
 
     def __init__(self, database: sqlite_utils.Database, spec: DomainSpec, file: Any) -> None:
+        from faker import Faker
+
         self._database = database
         self._connection = database.conn
         self._spec = spec

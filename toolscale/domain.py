@@ -27,10 +27,10 @@ from toolorchestra.toolscale.format import DomainSpec, TableSpec
 from toolorchestra.toolscale.functions import FUNCTIONS, FunctionTool
 from toolorchestra.toolscale.intents import make_tasks
 from toolorchestra.toolscale.session import Row, Session, table_access
-from toolorchestra.toolscale.sqltool import compile_tool, primary_key
+from toolorchestra.toolscale.sqltool import compile_tool, prepare_table_functions, primary_key
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import Tool
-from toolorchestra.toolscale.verify import Gold, gold
+from toolorchestra.toolscale.verify import Gold, Verdict, gold, verify
 
 BUILTIN = Path(__file__).parent / "domains"
 """Folder of the domains that come with the library."""
@@ -101,6 +101,16 @@ class Domain:
         if tasks is None:
             tasks, self.dropped = make_tasks(self)
         self._tasks = {task.id: task for task in tasks}
+
+    @property
+    def rules(self) -> str:
+        """What an orchestrator must know of the place: title, description and today's date."""
+        day = datetime.date.fromisoformat(self.spec.today)
+        return f"{self.spec.title}. Today is {day:%A}, {self.spec.today}.\n{self.spec.description.strip()}"
+
+    def verify(self, task: Task, session: Session, answer: str) -> Verdict:
+        """Judge an episode of `task` by its effects in `session` and its final answer."""
+        return verify(self, task, session, answer)
 
     def tasks(self, split: str = "all") -> list[Task]:
         """Return the tasks of a split (one of `SPLITS`, or ``all``)."""
@@ -386,6 +396,7 @@ def _compile_tools(spec: DomainSpec, file: Path | None) -> dict[str, Tool]:
     """Compile the tools against the domain's empty tables."""
     connection = sqlite3.connect(":memory:", isolation_level=None)
     build.create_schema(connection, spec, file)
+    prepare_table_functions(connection)
     today = datetime.date.fromisoformat(spec.today)
     tools: dict[str, Tool] = {}
     for name, tool in spec.tools.items():

@@ -17,7 +17,7 @@ import msgspec
 
 from toolorchestra.toolscale.errors import DomainError, TaskError, unknown_name
 from toolorchestra.toolscale.expressions import lookup
-from toolorchestra.toolscale.format import ParameterSpec, ReturnsSpec, StatementSpec, TableSpec, ToolSpec
+from toolorchestra.toolscale.format import ParameterSpec, TableSpec, ToolSpec
 from toolorchestra.toolscale.tool import Entry, Tool, ToolResult
 
 if TYPE_CHECKING:
@@ -92,6 +92,12 @@ class Confinement:
     def _refuse(self, what: str) -> int:
         self.refusal = self.refusal or what
         return sqlite3.SQLITE_DENY
+
+
+def prepare_table_functions(connection: sqlite3.Connection) -> None:
+    """Let SQLite set up the table-valued functions before a confinement forbids it what that takes."""
+    for function in sorted(_TABLE_FUNCTIONS):
+        connection.execute(f"SELECT * FROM {function}('[]')").close()
 
 
 class SqlTool(Tool):
@@ -267,12 +273,11 @@ def compile_tool(
         confinement.clear()
         connection.set_authorizer(confinement)
         try:
-            # LIMIT-free: the schema's tables are empty here, so that running costs nothing
-            cursor = connection.execute(sql, dict.fromkeys(known))
+            # compiled, never run: a statement may be without end, and NULL arguments may break constraints
+            probe = f"SELECT * FROM ({sql.strip().rstrip(';')}) LIMIT 0" if select else f"EXPLAIN {sql}"
+            cursor = connection.execute(probe, dict.fromkeys(known))
             names = tuple(column[0] for column in cursor.description or ())
             cursor.close()
-        except sqlite3.IntegrityError:
-            names = ()  # it compiles; that NULL arguments break a constraint is no fault
         except (sqlite3.Error, sqlite3.Warning) as error:
             reason = f"The SQL {confinement.refusal}" if confinement.refusal else f"SQL error: {error}"
             raise fail(where, f"{reason}. In: {' '.join(sql.split())[:200]}") from None
@@ -297,8 +302,9 @@ def compile_tool(
         columns = prepare("returns.sql", spec.returns.sql, select=True)
         if missing := set(spec.returns.json) - set(columns):
             raise fail("returns.json", unknown_name("result column", min(missing), columns))
-        if spec.returns.shape in ("row", "rows") and len(set(columns)) != len(columns):
-            raise fail("returns.sql", f"Result columns are not distinct: {', '.join(columns)}.", "Name them with AS.")
+        if repeated := [column for column in columns if re.search(r":\d+$", column)]:  # SQLite renames them so
+            message = f"The result column {repeated[0].split(':')[0]!r} stands twice."
+            raise fail("returns.sql", message, "Name one with AS.")
     if spec.statements and not writes:
         raise fail("statements", "No statement writes.", "Use `returns` for reading.")
     if writes and spec.returns and spec.returns.empty:
@@ -349,13 +355,3 @@ def _check_operates(spec: ToolSpec, tables: Mapping[str, TableSpec], columns: tu
                 raise fail(where, unknown_name("result column", part[1:], columns))
             if part[:1] not in (":", "."):
                 raise fail(where, f"Expected ':parameter' or '.column', found {part!r}.")
-
-
-__all__ = [
-    "Confinement",
-    "ReturnsSpec",
-    "SqlTool",
-    "StatementSpec",
-    "compile_tool",
-    "primary_key",
-]

@@ -1,1 +1,129 @@
-"""toolorchestra.envs.sources."""
+"""Task sources: where an environment's tasks come from.
+
+A source gives tasks by split and, for each, the world in which it takes place. Every protocol can be played
+with every source. Here are the domains of `toolorchestra.toolscale` and mixtures of sources.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from toolorchestra.envs.play import World
+from toolorchestra.toolscale.domain import SPLITS, Domain, builtin_domains, load_domain
+from toolorchestra.toolscale.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.task import Task
+
+
+class TaskSource(ABC):
+    """Gives tasks, and the worlds in which they take place.
+
+    Override `tasks` and `world`. A task's id must be unique within the source.
+
+    Attributes:
+        name: As it stands in environment ids.
+    """
+
+    name: str
+
+    @abstractmethod
+    def tasks(self, split: str) -> Sequence[Task]:
+        """Return the tasks of a split (one of `SPLITS`, or ``all``), always the same in the same order."""
+
+    @abstractmethod
+    def world(self, task: Task) -> World:
+        """Return the world in which a task takes place."""
+
+    def task(self, task_id: str) -> Task:
+        """Return the task with an id."""
+        tasks = {task.id: task for task in self.tasks("all")}
+        if task_id not in tasks:
+            raise UnknownNameError("task", task_id, tasks)
+        return tasks[task_id]
+
+    def sample(self, split: str, levels: frozenset[int] | None, rng: np.random.Generator) -> Task:
+        """Return a random task of a split and, if given, of one of the difficulty `levels`.
+
+        Raises:
+            OptionError: There is none.
+        """
+        tasks = self._candidates(split, levels)
+        return tasks[int(rng.integers(len(tasks)))]
+
+    def _candidates(self, split: str, levels: frozenset[int] | None) -> list[Task]:
+        known = self.__dict__.setdefault("_known_candidates", {})
+        found: list[Task] | None = known.get((split, levels))
+        if found is None:
+            found = [task for task in self.tasks(split) if levels is None or task.difficulty in levels]
+            if not found:
+                there = sorted({task.difficulty for task in self.tasks(split)})
+                raise OptionError(
+                    f"{self.name} has no task of split {split!r} with difficulty {sorted(levels or [])}; "
+                    f"there are difficulties {there}."
+                )
+            known[split, levels] = found
+        return found
+
+
+class DomainSource(TaskSource):
+    """The tasks of one domain, by name or from a folder."""
+
+    def __init__(self, domain: Domain | str | Path) -> None:
+        self.domain = domain if isinstance(domain, Domain) else load_domain(domain)
+        self.name = self.domain.name.title().replace("_", "")
+
+    def tasks(self, split: str) -> list[Task]:
+        """Return the domain's tasks of a split."""
+        return self.domain.tasks(split)
+
+    def task(self, task_id: str) -> Task:
+        """Return the domain's task with an id."""
+        return self.domain.task(task_id)
+
+    def world(self, task: Task) -> World:
+        """Return the domain itself."""
+        return self.domain
+
+
+class MixtureSource(TaskSource):
+    """Several sources at once: `sample` draws a source first, each as likely, then a task of it."""
+
+    def __init__(self, sources: Sequence[TaskSource], name: str = "All") -> None:
+        self.sources = list(sources)
+        self.name = name
+        self._home = {task.id: source for source in self.sources for task in source.tasks("all")}
+
+    def tasks(self, split: str) -> list[Task]:
+        """Return the tasks of a split of all sources, source after source."""
+        return [task for source in self.sources for task in source.tasks(split)]
+
+    def world(self, task: Task) -> World:
+        """Return the world of the source that the task is from."""
+        return self._home[task.id].world(task)
+
+    def sample(self, split: str, levels: frozenset[int] | None, rng: np.random.Generator) -> Task:
+        """Return a random task of a random source."""
+        source = self.sources[int(rng.integers(len(self.sources)))]
+        return source.sample(split, levels, rng)
+
+
+def make_source(name: str | None = None, domain: str | Path | None = None) -> TaskSource:
+    """Return a source by its name in environment ids (a domain's, or ``All``), or from a domain's folder.
+
+    Raises:
+        UnknownNameError: There is no such source.
+    """
+    if domain is not None:
+        return DomainSource(domain)
+    sources = {name.title().replace("_", ""): name for name in builtin_domains()}
+    if name == "All":
+        return MixtureSource([DomainSource(domain) for domain in sources.values()])
+    if name not in sources:
+        raise UnknownNameError("task source", str(name), [*sources, "All"])
+    return DomainSource(sources[name])
+
+
+__all__ = ["SPLITS", "DomainSource", "MixtureSource", "TaskSource", "make_source"]

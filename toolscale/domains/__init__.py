@@ -1,1 +1,1 @@
-"""toolorchestra.toolscale.domains."""
+"""The domains that come with the library, as data: a folder each. See `toolorchestra.toolscale.domain`."""

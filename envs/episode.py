@@ -1,0 +1,142 @@
+"""The record of an episode: what every part after the environment reads.
+
+An `Episode` is complete and self-contained: the task, every message, call and result, costs, the virtual
+clock, and the outcome. It holds no wall-clock time: the same environment, seed, options and actions give the
+same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from toolorchestra.toolscale.tool import Status
+
+Outcome = Literal["solved", "failed", "infra_error", "judge_error"]
+"""How an episode ended. After the last two the reward is None: nobody's fault but ours."""
+
+
+class CallRecord(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One call: what was asked, what came back, what it cost and when it ran on the virtual clock.
+
+    Attributes:
+        id: Unique within its turn.
+        name: Tool called, as written.
+        arguments: Validated arguments; None when they could not be read.
+        status: How it ended.
+        value: Result; None unless the status is OK.
+        error: What went wrong; None when the status is OK.
+        cost: US dollars.
+        tokens: Tokens read and written by a model behind the tool.
+        start: Virtual seconds since the episode began.
+        end: Likewise, when the result was there.
+    """
+
+    id: str
+    name: str
+    arguments: dict[str, Any] | None
+    status: Status
+    value: Any = None
+    error: str | None = None
+    cost: float = 0.0
+    tokens: tuple[int, int] = (0, 0)
+    start: float = 0.0
+    end: float = 0.0
+
+
+class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One message of the orchestrator and what came of it.
+
+    Attributes:
+        message: The action as an OpenAI assistant message.
+        calls: The calls in it, in order.
+        observation: What the orchestrator was shown in reply.
+        token_ids: The message as the policy's own tokens, when it has them.
+        logprobs: Their log-probabilities under the policy that sampled them.
+    """
+
+    message: dict[str, Any]
+    calls: tuple[CallRecord, ...] = ()
+    observation: str = ""
+    token_ids: tuple[int, ...] | None = None
+    logprobs: tuple[float, ...] | None = None
+
+
+class Episode(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """An episode, in progress or over.
+
+    Attributes:
+        env_id: Environment, e.g. ``ToolOrchestra-Restaurant-v0``.
+        task_id: Task played.
+        seed: Seed given to the reset that began it, if any.
+        split: Split of the task.
+        difficulty: Level of the task, 1 to 5.
+        prompt: System message.
+        instruction: What the user asked, a preference included.
+        tools: Names of the tools offered, in the order of M.
+        preference: Weights P over tools, outcome, compute and latency, if there is one.
+        turns: Messages and results.
+        answer: Final answer, None until there is one.
+        outcome: None while in progress.
+        reward: None while in progress and after an error of ours.
+        why: Why it ended or what verification found wrong.
+        cost: US dollars spent.
+        clock: Virtual seconds passed.
+        metrics: M(τ), once over: calls per tool, outcome, -cost, -clock (ToolOrchestra §3.2).
+    """
+
+    env_id: str
+    task_id: str
+    seed: int | None = None
+    split: str
+    difficulty: int
+    prompt: str
+    instruction: str
+    tools: tuple[str, ...]
+    preference: tuple[float, ...] | None = None
+    turns: list[Turn] = []
+    answer: str | None = None
+    outcome: Outcome | None = None
+    reward: float | None = None
+    why: str = ""
+    cost: float = 0.0
+    clock: float = 0.0
+    metrics: tuple[float, ...] | None = None
+
+    @property
+    def calls(self) -> Iterator[CallRecord]:
+        """All calls, in order."""
+        return (call for turn in self.turns for call in turn.calls)
+
+    def to_json(self) -> bytes:
+        """Return the record as one line of JSON."""
+        return msgspec.json.encode(self)
+
+
+def write_episodes(file: Path, episodes: Iterable[Episode]) -> int:
+    """Append episodes to a JSONL file, one line each, and return how many."""
+    count = 0
+    with file.open("ab") as stream:
+        for episode in episodes:
+            stream.write(episode.to_json() + b"\n")
+            count += 1
+    return count
+
+
+def read_episodes(file: Path) -> Iterator[Episode]:
+    """Yield the episodes of a JSONL file.
+
+    Raises:
+        ValueError: A line is not an episode; names file and line.
+    """
+    decoder = msgspec.json.Decoder(Episode)
+    with file.open("rb") as stream:
+        for number, line in enumerate(stream, 1):
+            if line.strip():
+                try:
+                    yield decoder.decode(line)
+                except msgspec.DecodeError as error:
+                    raise ValueError(f"{file}:{number}: expected an episode: {error}.") from None

@@ -1,0 +1,195 @@
+"""From what a policy wrote to the calls that it asks for.
+
+A message asks for calls as Hermes/Qwen ``<tool_call>{"name": …, "arguments": {…}}</tool_call>`` blocks, as an
+OpenAI assistant message with ``tool_calls``, or as a list of ``{"name": …, "arguments": …}`` objects. Whatever
+a policy sends, `parse` returns a `Message` and never raises: a call that cannot be read carries the error that
+will be its ``PARSE_ERR`` observation, beside the calls that can. Arguments stay raw JSON here; the tool's own
+decoder validates them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+Action = str | list[dict[str, Any]] | dict[str, Any]
+"""What a policy may send: text, a list of calls, or an OpenAI assistant message."""
+
+MOST_CALLS = 64
+"""Calls read from one message; those beyond are answered with one error."""
+LONGEST_MESSAGE = 1_000_000
+"""Characters of one message; a longer one is answered with an error and not read."""
+
+_OPEN, _CLOSE = "<tool_call>", "</tool_call>"
+_HINT = 'Write <tool_call>{"name": "…", "arguments": {…}}</tool_call> with valid JSON inside.'
+_THOUGHT = re.compile(r"<(think|reasoning)>.*?(?:</\1>|\Z)", re.DOTALL)
+
+
+class ParsedCall(msgspec.Struct, frozen=True):
+    """A call as written. When `error` is set, it could not be read."""
+
+    name: str
+    arguments: bytes = b"{}"
+    id: str | None = None
+    error: str | None = None
+
+
+class Message(msgspec.Struct, frozen=True):
+    """A message as read.
+
+    Attributes:
+        text: What is said around the calls.
+        calls: The calls, in order.
+        written: The whole message when calls stand in its text; None when they came structured.
+    """
+
+    text: str
+    calls: tuple[ParsedCall, ...] = ()
+    written: str | None = None
+
+    @property
+    def spoken(self) -> str:
+        """The text that is for the user: without thoughts (``<think>``, ``<reasoning>``)."""
+        return _THOUGHT.sub("", self.text).strip() if "<" in self.text else self.text.strip()
+
+
+class _WrittenCall(msgspec.Struct):
+    name: str
+    arguments: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class _OpenAIFunction(msgspec.Struct):
+    name: str
+    arguments: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class _OpenAICall(msgspec.Struct):
+    id: str | None = None
+    function: _OpenAIFunction | None = None
+    name: str | None = None
+    arguments: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+_written = msgspec.json.Decoder(_WrittenCall)
+_openai = msgspec.json.Decoder(_OpenAICall)
+_string = msgspec.json.Decoder(str)
+
+
+def parse(action: Any) -> Message:
+    """Return what `action` says and asks for; never raises.
+
+    >>> parse('Wait. <tool_call>{"name": "get_dish", "arguments": {"dish_id": "D07"}}</tool_call>').calls
+    (ParsedCall(name='get_dish', arguments=b'{"dish_id": "D07"}', id=None, error=None),)
+    >>> parse("That will be $12.50.").calls
+    ()
+    """
+    if isinstance(action, str):
+        return _parse_text(action)
+    if isinstance(action, dict):
+        content = action.get("content")
+        text = content if isinstance(content, str) else ""
+        calls = action.get("tool_calls") or []
+        if not isinstance(calls, (list, tuple)):
+            return Message(text, (_bad(f"`tool_calls` must be a list, not {type(calls).__name__}."),))
+        if not calls:
+            return _parse_text(text)
+        return Message(_clean(text), _parse_structured(calls))
+    if isinstance(action, (list, tuple)):
+        return Message("", _parse_structured(action)) if action else Message("")
+    return Message("", (_bad(f"Expected text or a list of calls, found {type(action).__name__}."),))
+
+
+def _bad(error: str, name: str = "", call_id: str | None = None) -> ParsedCall:
+    return ParsedCall(name, b"{}", call_id, error)
+
+
+def _clean(text: str) -> str:
+    """Return `text` without lone surrogates, which no database and no file can hold."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace").decode()
+    return text
+
+
+def _parse_text(text: str) -> Message:
+    if len(text) > LONGEST_MESSAGE:
+        error = f"The message has {len(text):,} characters; at most {LONGEST_MESSAGE:,} are read. Write less."
+        return Message("", (_bad(error),), _clean(text[:200]) + "…")
+    if _OPEN not in text:
+        return Message(_clean(text))
+    text = _clean(text)
+    before, *blocks = text.split(_OPEN)
+    said = [before]
+    calls = []
+    for block in blocks[:MOST_CALLS]:
+        body, closed, after = block.partition(_CLOSE)
+        said.append(after)
+        calls.append(_parse_block(body, bool(closed)))
+    if len(blocks) > MOST_CALLS:
+        calls.append(_bad(f"The message holds {len(blocks)} calls; the first {MOST_CALLS} were read."))
+    return Message("".join(said), tuple(calls), text)
+
+
+def _parse_block(body: str, closed: bool) -> ParsedCall:
+    if not closed:
+        return _bad(f"The block is not closed by {_CLOSE}. {_HINT}", _guess_name(body))
+    try:
+        call = _written.decode(body)
+    except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
+        return _bad(f"The call is not valid: {_reason(error)}. {_HINT}", _guess_name(body))
+    return _unwrapped(call.name, call.arguments, None)
+
+
+def _unwrapped(name: str, arguments: msgspec.Raw | bytes, call_id: str | None) -> ParsedCall:
+    """Return a call whose arguments may be an object or, as OpenAI has it, JSON text of an object."""
+    raw = bytes(arguments).strip()
+    if raw[:1] == b'"':
+        try:
+            raw = _string.decode(raw).encode()
+        except (msgspec.DecodeError, UnicodeError) as error:
+            return _bad(f"The arguments are not valid JSON: {_reason(error)}.", name, call_id)
+    return ParsedCall(name, raw if raw not in (b"", b"null") else b"{}", call_id)
+
+
+def _parse_structured(calls: list[Any] | tuple[Any, ...]) -> tuple[ParsedCall, ...]:
+    found = []
+    seen: set[str] = set()
+    for item in calls[:MOST_CALLS]:
+        call = _parse_item(item)
+        if call.id is not None and call.id in seen:
+            error = f"The call id {call.id!r} stands twice in one message. Give each call an id of its own."
+            call = _bad(error, call.name)
+        elif call.id is not None:
+            seen.add(call.id)
+        found.append(call)
+    if len(calls) > MOST_CALLS:
+        found.append(_bad(f"The message holds {len(calls)} calls; the first {MOST_CALLS} were read."))
+    return tuple(found)
+
+
+def _parse_item(item: Any) -> ParsedCall:
+    try:
+        encoded = msgspec.json.encode(item)
+        if len(encoded) > LONGEST_MESSAGE:
+            return _bad(f"The call has {len(encoded):,} bytes; at most {LONGEST_MESSAGE:,} are read. Write less.")
+        call = _openai.decode(encoded)
+    except (msgspec.MsgspecError, RecursionError, UnicodeError, TypeError, ValueError, OverflowError) as error:
+        return _bad(f'The call is not valid: {_reason(error)}. Expected {{"name": "…", "arguments": {{…}}}}.')
+    call_id = call.id[:64] if call.id else None
+    if call.function is not None:
+        return _unwrapped(call.function.name, call.function.arguments, call_id)
+    if call.name is None:
+        return _bad('The call has no name. Expected {"name": "…", "arguments": {…}}.', "", call_id)
+    return _unwrapped(call.name, call.arguments, call_id)
+
+
+def _guess_name(body: str) -> str:
+    found = re.search(r'"name"\s*:\s*"(\w{1,64})"', body[:1000])
+    return found[1] if found else ""
+
+
+def _reason(error: Exception) -> str:
+    return "it is nested too deep" if isinstance(error, RecursionError) else str(error)[:200]

@@ -1,0 +1,118 @@
+"""Episodes as text that a person enjoys reading, in the terminal.
+
+`episode_text` draws a whole transcript, `turn_text` one turn as it comes. Colours follow the terminal: pass
+``color=True`` or set ``FORCE_COLOR`` to keep them in a file.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+
+import msgspec
+from rich.console import Console, Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from toolorchestra.envs.episode import CallRecord, Episode, Turn
+from toolorchestra.toolscale.tool import Status
+
+_WIDTH = 100
+_OUTCOME_STYLE = {"solved": "bold green", "failed": "bold red"}
+_LONGEST_VALUE = 400
+
+
+def episode_text(episode: Episode, *, width: int = _WIDTH, color: bool | None = None) -> str:
+    """Return the transcript of an episode, in progress or over."""
+    parts: list[RenderableType] = [_request(episode)]
+    parts += [_turn(turn, number) for number, turn in enumerate(episode.turns, 1)]
+    if episode.outcome is not None:
+        parts.append(_ending(episode))
+    return _drawn(Group(*parts), width, color)
+
+
+def turn_text(turn: Turn, episode: Episode, *, width: int = _WIDTH, color: bool | None = None) -> str:
+    """Return one turn, and the ending if the episode is over."""
+    parts: list[RenderableType] = [_turn(turn, len(episode.turns))]
+    if episode.outcome is not None:
+        parts.append(_ending(episode))
+    return _drawn(Group(*parts), width, color)
+
+
+def _drawn(content: RenderableType, width: int, color: bool | None) -> str:
+    wanted = bool(os.environ.get("FORCE_COLOR")) if color is None else color
+    console = Console(
+        file=io.StringIO(),
+        width=width,
+        force_terminal=wanted,
+        color_system="standard" if wanted else None,
+        highlight=False,
+        legacy_windows=False,
+    )
+    console.print(content)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue().rstrip("\n")
+
+
+def _request(episode: Episode) -> RenderableType:
+    title = f"{episode.task_id} · {episode.split} · difficulty {episode.difficulty}"
+    return Panel(Text(episode.instruction), title=Text(title), title_align="left", border_style="cyan")
+
+
+def _turn(turn: Turn, number: int) -> RenderableType:
+    said = _said(turn)
+    if not turn.calls:
+        return Panel(Text(said or "(nothing)"), title="answer", title_align="left", border_style="blue")
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(justify="right", style="dim", width=3)
+    grid.add_column()
+    if said:
+        grid.add_row(f"{number}", Text(said, style="italic"))
+    for position, call in enumerate(turn.calls):
+        grid.add_row("" if position or said else f"{number}", _call(call))
+        grid.add_row("", _result(call))
+    return grid
+
+
+def _said(turn: Turn) -> str:
+    content = str(turn.message.get("content") or "")
+    return content.split("<tool_call>")[0].strip()
+
+
+def _call(call: CallRecord) -> Text:
+    arguments = ", ".join(
+        f"{name}={_json(value)}" for name, value in (call.arguments or {}).items() if value is not None
+    )
+    line = Text()
+    line.append(call.name or "(no name)", style="bold yellow").append(f"({_short(arguments)})")
+    timing = f"  {call.start:.1f}–{call.end:.1f} s"
+    line.append(timing if not call.cost else f"{timing}, ${call.cost:.4f}", style="dim")
+    return line
+
+
+def _result(call: CallRecord) -> Text:
+    if call.status is Status.OK:
+        return Text("→ " + _short(_json(call.value)), style="green")
+    return Text(f"✗ {call.status}: {_short(call.error or '')}", style="red")
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST_VALUE else text[:_LONGEST_VALUE] + "…"
+
+
+def _ending(episode: Episode) -> RenderableType:
+    outcome = str(episode.outcome)
+    calls = sum(len(turn.calls) for turn in episode.turns)
+    line = Text()
+    line.append(outcome, style=_OUTCOME_STYLE.get(outcome, "bold magenta"))
+    reward = "none" if episode.reward is None else f"{episode.reward:g}"
+    line.append(f" · reward {reward} · {len(episode.turns)} turns · {calls} calls")
+    line.append(f" · ${episode.cost:.4f} · {episode.clock:.1f} s")
+    if episode.why and episode.why != outcome:
+        line.append(f"\n{_short(episode.why)}", style="dim")
+    return line
