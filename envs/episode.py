@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
-
 from toolorchestra.toolscale.tool import Status
 
 Outcome = Literal["solved", "failed", "infra_error", "judge_error"]

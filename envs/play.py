@@ -13,7 +13,6 @@ from typing import Any, Protocol
 
 import msgspec
 import numpy as np
-
 from toolorchestra.envs.episode import CallRecord, Episode, Outcome, Turn
 from toolorchestra.envs.executor import execute
 from toolorchestra.envs.parsing import Message, parse

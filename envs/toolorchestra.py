@@ -14,7 +14,6 @@ from typing import Any, SupportsFloat
 
 import gymnasium
 import numpy as np
-
 from toolorchestra.envs.episode import Episode
 from toolorchestra.envs.parsing import Action
 from toolorchestra.envs.play import Limits, Play, PlaySnapshot

@@ -20,7 +20,6 @@ from typing import Any
 
 import msgspec
 import yaml
-
 from toolorchestra.toolscale import build
 from toolorchestra.toolscale.errors import DomainError, UnknownNameError, unknown_name
 from toolorchestra.toolscale.format import DomainSpec, TableSpec
@@ -177,7 +176,10 @@ def _load(folder: Path) -> Domain:
         wrong = next(
             name
             for name, a, b in zip(
-                ("*.yaml", "domain.db", "tasks.jsonl"), found, (info.spec, info.database, info.tasks), strict=True
+                ("*.yaml", "domain.db", "tasks.jsonl"),
+                found,
+                (info.spec, info.database, info.tasks),
+                strict=True,
             )
             if a != b
         )
@@ -246,7 +248,10 @@ class _YamlLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignor
         if repeated := [key for key, times in Counter(keys).items() if times > 1]:
             line = node.start_mark.line + 1
             raise yaml.constructor.ConstructorError(
-                None, None, f"the key {repeated[0]!r} stands twice in the object at line {line}", node.start_mark
+                None,
+                None,
+                f"the key {repeated[0]!r} stands twice in the object at line {line}",
+                node.start_mark,
             )
         found: dict[Any, Any] = super().construct_mapping(node, deep)
         return found

@@ -126,7 +126,8 @@ class ParameterSpec(_Model):
 
 class GuardSpec(_Model):
     """A precondition of a tool: `require` is a SQL condition over the parameters; if it does not hold, the
-    call fails with `error` and changes nothing."""
+    call fails with `error` and changes nothing.
+    """
 
     require: str
     error: str
@@ -247,4 +248,7 @@ class DomainSpec(_Model):
 def json_schema() -> dict[str, Any]:
     """Return the JSON Schema of a domain file."""
     schema = msgspec.json.schema(DomainSpec)
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "toolorchestra domain"} | schema
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "toolorchestra domain",
+    } | schema

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-
 from toolorchestra.toolscale.build import quote
 from toolorchestra.toolscale.format import TableSpec
 from toolorchestra.toolscale.sqltool import Confinement, prepare_table_functions, primary_key

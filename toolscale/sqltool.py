@@ -14,7 +14,6 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-
 from toolorchestra.toolscale.errors import DomainError, TaskError, unknown_name
 from toolorchestra.toolscale.expressions import lookup
 from toolorchestra.toolscale.format import ParameterSpec, TableSpec, ToolSpec
@@ -302,7 +301,9 @@ def compile_tool(
         columns = prepare("returns.sql", spec.returns.sql, select=True)
         if missing := set(spec.returns.json) - set(columns):
             raise fail("returns.json", unknown_name("result column", min(missing), columns))
-        if repeated := [column for column in columns if re.search(r":\d+$", column)]:  # SQLite renames them so
+        if repeated := [
+            column for column in columns if re.search(r":\d+$", column)
+        ]:  # SQLite renames them so
             message = f"The result column {repeated[0].split(':')[0]!r} stands twice."
             raise fail("returns.sql", message, "Name one with AS.")
     if spec.statements and not writes:
@@ -332,14 +333,18 @@ def _check_parameters(
             if table not in tables:
                 raise fail(f"{where}.column", unknown_name("table", table, tables))
             if column not in tables[table].columns:
-                raise fail(f"{where}.column", unknown_name(f"column of {table}", column, tables[table].columns))
+                raise fail(
+                    f"{where}.column", unknown_name(f"column of {table}", column, tables[table].columns)
+                )
         if parameter.items and parameter.type != "array":
             raise fail(f"{where}.items", f"Only arrays have items; the type is {parameter.type}.")
         if parameter.required and parameter.default is not None:
             raise fail(f"{where}.default", "A required parameter has no default.", "Set `required: false`.")
 
 
-def _check_operates(spec: ToolSpec, tables: Mapping[str, TableSpec], columns: tuple[str, ...], fail: Any) -> None:
+def _check_operates(
+    spec: ToolSpec, tables: Mapping[str, TableSpec], columns: tuple[str, ...], fail: Any
+) -> None:
     for table, source in spec.operates.items():
         where = f"operates.{table}"
         if table not in tables:

@@ -1,4 +1,4 @@
-"""Verification: is what an episode did and said right? (ToolOrchestra §3.3)
+"""Verification: is what an episode did and said right? (ToolOrchestra §3.3).
 
 An episode is solved if and only if all three criteria hold against one of the task's golden paths:
 
@@ -17,7 +17,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
-
 from toolorchestra.toolscale.errors import TaskError
 from toolorchestra.toolscale.facts import mentions, tokens
 from toolorchestra.toolscale.format import TableSpec
@@ -129,18 +128,20 @@ def _execution(domain: Domain, path: Gold, touched: Changes) -> tuple[Failure, .
     if expected == found:
         return ()
     failures = [
-        Failure("execution", f"{_at(item)} should have become {_shown(item[1])} but was left as it was", item[0])
-        for item in (expected - found).keys()
+        Failure(
+            "execution", f"{_at(item)} should have become {_shown(item[1])} but was left as it was", item[0]
+        )
+        for item in (expected - found)
         if item[0] not in {other[0] for other in found}
     ]
     wanted = {item[0]: item[1] for item in expected if item[0][1] is not None}
-    for entry, row, *_ in (found - expected).keys():
+    for entry, row, *_ in found - expected:
         if entry in wanted:
             text = f"{_at((entry, row))} should be {_shown(wanted[entry])} but is {_shown(row)}"
         else:
             text = f"{_at((entry, row))} should not have become {_shown(row)}"
         failures.append(Failure("execution", text, entry))
-    for entry, row, *_ in (expected - found).keys():
+    for entry, row, *_ in expected - found:
         if entry[1] is None and entry in {other[0] for other in found}:
             failures.append(Failure("execution", f"a row {_shown(row)} is missing in {entry[0]}", entry))
     return tuple(sorted(failures, key=lambda failure: failure.message))

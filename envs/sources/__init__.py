@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-
 from toolorchestra.envs.play import World
 from toolorchestra.toolscale.domain import SPLITS, Domain, builtin_domains, load_domain
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
