@@ -15,7 +15,7 @@ import msgspec
 from toolorchestra.toolscale.build import quote
 from toolorchestra.toolscale.format import TableSpec
 from toolorchestra.toolscale.sqltool import Confinement, prepare_table_functions, primary_key
-from toolorchestra.toolscale.tool import Entry, Tool, ToolResult
+from toolorchestra.toolscale.tool import Entry, Status, Tool, ToolResult
 
 if TYPE_CHECKING:
     from toolorchestra.toolscale.domain import Domain
@@ -59,13 +59,10 @@ class _Table:
         parts = ["key"] if len(key) == 1 else [f"json_extract(key, '$[{i}]')" for i in range(len(key))]
         journalled = f"SELECT {', '.join(parts)} FROM _journal WHERE tbl = '{name}'"
         where = " AND ".join(f"{quote(column)} = ?" for column in key)
-        others = [column for column in columns if column not in key]
         self.current = f"SELECT * FROM {table} WHERE ({keys}) IN ({journalled})"
         self.one = f"SELECT * FROM {table} WHERE {where}"
         self.delete = f"DELETE FROM {table} WHERE {where}"
         self.insert = f"INSERT INTO {table} VALUES ({', '.join('?' * len(columns))})"
-        self.update = f"UPDATE {table} SET {', '.join(f'{quote(c)} = ?' for c in others)} WHERE {where}"
-        self.others = tuple(columns.index(column) for column in others)
         self._name, self._key = name, key
 
     def key(self, row: Row) -> Any:
@@ -116,9 +113,12 @@ class Session:
         self.wrote = False
         self._tables = domain.access
         self._ticks = 0
+        self._start: Changes = {}  # rows put in place by `restore`
+        self._written: list[tuple[Tool, dict[str, Any]]] = []  # calls that wrote since then
         connection = self.connection
         connection.deserialize(domain.image)
         connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA recursive_triggers = ON")  # rows that REPLACE removes are journalled too
         connection.execute("PRAGMA temp_store = MEMORY")
         connection.execute("CREATE TEMP TABLE _journal (tbl, key)")
         for table in self._tables.values():
@@ -138,15 +138,45 @@ class Session:
         if self.wrote:
             self.connection.execute("ROLLBACK TO episode")
             self.wrote = False
+            self._start = {}
+            self._written.clear()
         self.operated.clear()
 
     def call(self, tool: Tool, arguments: dict[str, Any]) -> ToolResult:
         """Run `tool` with valid `arguments`; a call that does not end OK leaves nothing behind."""
         self._ticks = 0
-        result = tool.run(arguments, self)
+        result = self._write(tool, arguments) if tool.effect == "write" else tool.run(arguments, self)
         if result.operated:
             self.operated.update(result.operated)
         return result
+
+    def _write(self, tool: Tool, arguments: dict[str, Any]) -> ToolResult:
+        """Run a tool that writes in a savepoint of its own, kept only if the call ends OK."""
+        execute = self.connection.execute
+        execute("SAVEPOINT call")
+        kept = False
+        try:
+            result = tool.run(arguments, self)
+            kept = result.status is Status.OK
+        finally:
+            if kept:
+                execute("RELEASE call")
+                self.wrote = True
+                self._written.append((tool, arguments))
+            elif self.connection.in_transaction:
+                execute("ROLLBACK TO call")
+                execute("RELEASE call")
+            else:
+                self._replay()
+        return result
+
+    def _replay(self) -> None:
+        """Write again what was written so far: SQLite undoes everything when it interrupts a write."""
+        self.connection.execute("SAVEPOINT episode")
+        self._put(self._start)
+        for tool, arguments in self._written:
+            self._ticks = 0
+            tool.run(arguments, self)
 
     def touched(self) -> Changes:
         """Return the rows that were written since the reset, as they are now (written twice or back: once)."""
@@ -172,23 +202,25 @@ class Session:
         """Put the session into the state of `snapshot`."""
         self.reset()
         self.operated.update(snapshot.operated)
-        if not snapshot.touched:
-            return
+        if snapshot.touched:
+            self._start = snapshot.touched
+            self._put(snapshot.touched)
+            self.wrote = True
+
+    def _put(self, changes: Changes) -> None:
+        """Put rows in place of those with their keys."""
         self._ticks = 0
         execute = self.connection.execute
         execute("PRAGMA defer_foreign_keys = ON")
-        for name, rows in snapshot.touched.items():
+        for name, rows in changes.items():  # all old rows first: new ones may take over their unique values
             table = self._tables[name]
-            for key, row in rows.items():
-                parts = table.parts(key)
-                if row is None:
-                    execute(table.delete, parts)
-                elif execute(table.one, parts).fetchone() is None:
-                    execute(table.insert, row)
-                else:
-                    execute(table.update, (*(row[i] for i in table.others), *parts))
+            for key in rows:
+                execute(table.delete, table.parts(key))
+        for name, rows in changes.items():
+            for row in rows.values():
+                if row is not None:
+                    execute(self._tables[name].insert, row)
         execute("PRAGMA defer_foreign_keys = OFF")
-        self.wrote = True
 
     def close(self) -> None:
         """Release the database."""

@@ -70,8 +70,7 @@ class Confinement:
         self, action: int, first: str | None, second: str | None, database: str | None, trigger: str | None
     ) -> int:
         """Allow or deny one action of a statement under preparation (the signature is SQLite's)."""
-        if trigger is not None:  # the journal's own triggers
-            return sqlite3.SQLITE_OK
+        # `trigger` names a trigger, but a CTE as well: what happens inside is judged like everything else
         if action in (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE):
             return sqlite3.SQLITE_OK
         if action == sqlite3.SQLITE_FUNCTION:
@@ -140,36 +139,24 @@ class SqlTool(Tool):
         return parameters
 
     def run(self, arguments: dict[str, Any], session: Session) -> ToolResult:
-        """Check the guards, run the statements inside a savepoint and return the result."""
+        """Check the guards, run the statements and return the result."""
         execute = session.connection.execute
         parameters = self.bind(arguments)
-        writing = False
         try:
             if self._guard is not None:
                 (broken,) = execute(self._guard, parameters).fetchone()
                 if broken is not None:
                     return ToolResult.failed(_message(self._errors[broken], arguments))
-            if self._steps:
-                execute("SAVEPOINT call")
-                writing = True
-                for sql, save in self._steps:
-                    cursor = execute(sql, parameters)
-                    if save is not None:
-                        row = cursor.fetchone()
-                        parameters[save] = row[0] if row else None
-                    cursor.close()  # a RETURNING statement ends only when it is read or closed
+            for sql, save in self._steps:
+                cursor = execute(sql, parameters)
+                if save is not None:
+                    row = cursor.fetchone()
+                    parameters[save] = row[0] if row else None
+                cursor.close()  # a RETURNING statement ends only when it is read or closed
             value = self._value(execute, parameters) if self._returns else None
-            if writing:
-                execute("RELEASE call")
-                session.wrote = True
         except sqlite3.Error as error:
-            if writing:
-                execute("ROLLBACK TO call")
-                execute("RELEASE call")
             return self._failure(error)
         if value is None and self._returns and self._returns.empty:
-            if writing:
-                raise AssertionError(f"{self.name}: a write tool's result must not be empty")
             return ToolResult.failed(_message(self._returns.empty, arguments))
         return ToolResult.ok(value, self._operated(arguments, value) if self._operates else ())
 
