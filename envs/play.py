@@ -204,7 +204,7 @@ class Play:
 
     def _shown(self, record: CallRecord) -> str:
         """Return a call's result as the orchestrator reads it: one JSON object."""
-        shown = {"id": record.id, "name": record.name, "status": record.status}
+        shown: dict[str, Any] = {"id": record.id, "name": record.name, "status": record.status}
         shown |= {"result": record.value} if record.status is Status.OK else {"error": record.error}
         text = msgspec.json.encode(shown).decode()
         limit = self.limits.result_characters

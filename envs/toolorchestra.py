@@ -188,7 +188,7 @@ class ToolOrchestraEnv(gymnasium.Env[str, Action]):
         reward = episode.reward or 0.0
         return turn.observation, reward, over and not play.truncated, play.truncated, info
 
-    def render(self) -> str | None:  # type: ignore[override]  # Gymnasium leaves the type to the mode
+    def render(self) -> str | None:
         """Return the transcript so far (mode ``ansi``); the mode ``human`` prints as the episode goes."""
         return episode_text(self._playing().episode) if self.render_mode == "ansi" else None
 

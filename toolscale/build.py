@@ -148,7 +148,7 @@ class _Builder:
         try:
             _create(self._connection, name, table)
             if complete:
-                self._database[name].insert_all(complete)
+                self._database.table(name).insert_all(complete)
         except sqlite3.Error as error:
             raise self._fail(path, f"The rows cannot be inserted: {error}.") from None
 

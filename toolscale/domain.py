@@ -37,7 +37,7 @@ BUILTIN = Path(__file__).parent / "domains"
 SPLITS = ("train", "test", "test_intents")
 """Splits of a domain's tasks: training, new bindings of the same intents, and intents never trained on."""
 
-_MERGED = {"tables": dict, "tools": dict, "intents": dict, "consistency": list}
+_MERGED: dict[str, type] = {"tables": dict, "tools": dict, "intents": dict, "consistency": list}
 
 
 class BuildInfo(msgspec.Struct, frozen=True):
@@ -101,7 +101,7 @@ class Domain:
             tasks, self.dropped = make_tasks(self)
         self._tasks = {task.id: task for task in tasks}
 
-    @property
+    @functools.cached_property
     def rules(self) -> str:
         """What an orchestrator must know of the place: title, description and today's date."""
         day = datetime.date.fromisoformat(self.spec.today)

@@ -22,7 +22,7 @@ _NUMBERS = (
     "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
     "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty",
 )  # fmt: skip
-_MONTH_NUMBER = {name[:length]: i for i, name in enumerate(_MONTHS, 1) for length in (3, 4, len(name))}
+_MONTH_NUMBER = {name[:3]: i for i, name in enumerate(_MONTHS, 1)}
 _NUMBER_WORD = {word: f"#{i}" for i, word in enumerate(_NUMBERS)}
 _MONTH = r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
 _TOKEN = re.compile(
@@ -91,9 +91,8 @@ def _date(kind: str, token: str) -> str:
         return f"@{year}-{month:02d}-{day:02d}"
     name = re.search(_MONTH, token)
     assert name is not None
-    month, day = _MONTH_NUMBER.get(name[0], _MONTH_NUMBER[name[0][:3]]), int(numbers[0])
-    year = numbers[1] if len(numbers) > 1 else "????"
-    return f"@{year}-{month:02d}-{day:02d}"
+    written_year = numbers[1] if len(numbers) > 1 else "????"
+    return f"@{written_year}-{_MONTH_NUMBER[name[0][:3]]:02d}-{int(numbers[0]):02d}"
 
 
 @functools.lru_cache(maxsize=65536)

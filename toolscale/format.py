@@ -27,7 +27,7 @@ class _Model(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defau
     """Base of the format's objects: immutable, and unknown keys are errors."""
 
 
-class Recipe(_Model):
+class Recipe(_Model, frozen=True):
     """How the cells of a column are made; exactly one of the fields but `null_share` and the modifiers."""
 
     sequence: str | None = None
@@ -67,7 +67,7 @@ class Recipe(_Model):
             raise ValueError("Expected one weight for each choice")
 
 
-class ColumnSpec(_Model):
+class ColumnSpec(_Model, frozen=True):
     """A column of a table."""
 
     type: Literal["TEXT", "INTEGER", "REAL"]
@@ -83,7 +83,7 @@ class ColumnSpec(_Model):
     all."""
 
 
-class TableSpec(_Model):
+class TableSpec(_Model, frozen=True):
     """A table: its columns and where its rows come from (literal `rows`, then `query`, then `count`)."""
 
     columns: dict[Name, ColumnSpec]
@@ -102,7 +102,7 @@ class TableSpec(_Model):
     indexes: list[list[Name]] = []
 
 
-class ParameterSpec(_Model):
+class ParameterSpec(_Model, frozen=True):
     """A parameter of a tool: one JSON value."""
 
     type: Literal["string", "integer", "number", "boolean", "array"]
@@ -124,7 +124,7 @@ class ParameterSpec(_Model):
     policy's guesses."""
 
 
-class GuardSpec(_Model):
+class GuardSpec(_Model, frozen=True):
     """A precondition of a tool: `require` is a SQL condition over the parameters; if it does not hold, the
     call fails with `error` and changes nothing.
     """
@@ -134,14 +134,14 @@ class GuardSpec(_Model):
     """Message with ``{parameter}`` placeholders; says what is wrong and what would help."""
 
 
-class StatementSpec(_Model):
+class StatementSpec(_Model, frozen=True):
     """A SQL statement of a tool; `save` names its first value for later statements (``:name``)."""
 
     sql: str
     save: Name | None = None
 
 
-class ReturnsSpec(_Model):
+class ReturnsSpec(_Model, frozen=True):
     """What a tool returns: the rows of a SELECT in the given shape.
 
     ``row``: an object, or the error `empty` when there is none; ``rows``: a list of objects; ``value``: the
@@ -156,7 +156,7 @@ class ReturnsSpec(_Model):
     """Error message when there is no row; without it, no row is null or an empty list."""
 
 
-class ToolSpec(_Model):
+class ToolSpec(_Model, frozen=True):
     """A tool: guarded, parameterised SQL (`guards`, then `statements`, then `returns`) or a `function`."""
 
     description: str
@@ -176,7 +176,7 @@ class ToolSpec(_Model):
     """Seconds per call on the virtual clock."""
 
 
-class GoldenSpec(_Model):
+class GoldenSpec(_Model, frozen=True):
     """One step of an intent's golden path: a call, or one call for each item of a list.
 
     Arguments are *expressions*: ``$name.field.0`` takes a value (of any type) from the bindings or from a
@@ -198,7 +198,7 @@ class GoldenSpec(_Model):
     """The step does not need the previous step's result: it shares its stage."""
 
 
-class IntentSpec(_Model):
+class IntentSpec(_Model, frozen=True):
     """A kind of request, from which tasks are made: one for each row of bindings."""
 
     description: str
@@ -222,14 +222,14 @@ class IntentSpec(_Model):
     """Keep the whole intent for the split ``test_intents``."""
 
 
-class ConsistencySpec(_Model):
+class ConsistencySpec(_Model, frozen=True):
     """A rule over all records: a SELECT that must return no row."""
 
     rule: str
     sql: str
 
 
-class DomainSpec(_Model):
+class DomainSpec(_Model, frozen=True):
     """A domain: the world in which tasks are posed."""
 
     name: Name

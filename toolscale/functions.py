@@ -49,7 +49,7 @@ def calculator(expression: str, today: datetime.date) -> float:
     try:
         tree = ast.parse(expression.strip(), mode="eval")
         value = _value(tree.body)
-    except (SyntaxError, RecursionError, MemoryError, ValueError) as error:
+    except (SyntaxError, RecursionError, MemoryError, ValueError, OverflowError) as error:
         raise ValueError(
             f"{expression!r} is not arithmetic ({_reason(error)}). "
             "Use numbers, + - * / // % and parentheses, e.g. '2 * 12.5 + 3'."

@@ -241,5 +241,5 @@ def _scalar_type(kind: str, spec: ParameterSpec) -> Any:
 
 
 def _array_type(spec: ParameterSpec) -> Any:
-    item = _scalar_type(spec.items or "string", ParameterSpec(type="string", description=""))
+    item: Any = _scalar_type(spec.items or "string", ParameterSpec(type="string", description=""))
     return Annotated[list[item], msgspec.Meta(max_length=spec.max_length)]

@@ -173,7 +173,7 @@ def _normal(spec: TableSpec, row: Row | None) -> Row | None:
     """Return a row as verification compares it: ignored columns blank, free text as words, floats rounded."""
     if row is None:
         return None
-    cells = []
+    cells: list[Any] = []
     for value, column in zip(row, spec.columns.values(), strict=True):
         if column.compare == "ignore":
             cells.append(None)
@@ -208,7 +208,7 @@ def _canonical(domain: Domain, changes: Changes) -> Counter[tuple[Any, ...]]:
             if row is None:
                 blank[table, key] = None
                 continue
-            cells = []
+            cells: list[Any] = []
             for value, (name, column) in zip(row, spec.columns.items(), strict=True):
                 target = (column.references.split(".")[0], value) if column.references else None
                 if target in new and target is not None:
