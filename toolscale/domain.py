@@ -292,17 +292,17 @@ def read_spec(folder: Path) -> DomainSpec:
             if file != first and kind is None:
                 message = unknown_name("section beside domain.yaml", str(section), _MERGED)
                 raise DomainError(message, file=file, path=str(section))
-            if kind is None or not isinstance(value, kind):
-                merged[section] = value  # a wrong type is reported by the validation below
-            elif kind is list:
+            if kind is list and isinstance(value, list):
                 merged[section] = merged.get(section, []) + value
-            else:
+            elif kind is dict and isinstance(value, dict):
                 for name in value:
                     if (section, name) in origin:
                         message = f"Defined in {origin[section, name].name} already."
                         raise DomainError(message, file=file, path=f"{section}.{name}", remedy="Remove one.")
                     origin[section, name] = file
                 merged[section] = merged.get(section, {}) | value
+            else:
+                merged[section] = value  # a wrong type is reported by the validation below
     try:
         return msgspec.convert(merged, DomainSpec)
     except msgspec.ValidationError as error:
