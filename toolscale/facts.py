@@ -27,16 +27,18 @@ _NUMBER_WORD = {word: f"#{i}" for i, word in enumerate(_NUMBERS)}
 _MONTH = r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
 _TOKEN = re.compile(
     rf"""
-      (?P<iso>\d{{4}}-\d{{2}}-\d{{2}})(?!\d)
+      (?P<iso>\d{{4}}(?P<dash>[-/])\d{{2}}(?P=dash)\d{{2}})(?!\d)(?:t(?=\d))?
     | (?P<us>\d{{1,2}}/\d{{1,2}}/\d{{4}})(?!\d)
     | (?P<time>\d{{1,2}}:\d{{2}}(?::\d{{2}})?(?:\s?[ap]\.?m\b)?|\d{{1,2}}\s?[ap]\.?m\b)
     | (?P<mdy>{_MONTH}\.?\s+\d{{1,2}}(?:st|nd|rd|th)?(?![\d:])(?:,?\s+\d{{4}}(?!\d))?)
     | (?P<dmy>\d{{1,2}}(?:st|nd|rd|th)?\s+(?:of\s+)?{_MONTH}\b\.?(?:,?\s+\d{{4}}(?!\d))?)
-    | (?P<number>(?:(?<!\w)[-−])?[$€£]?\s?(?:\d{{1,3}}(?:,\d{{3}})+|\d+)(?:\.\d+)?)
+    | (?P<number>(?:(?<!\w)[-−](?=[$€£.\d]))?(?:[$€£]\s?)?
+        (?:(?:\d{{1,3}}(?:,\d{{3}})+(?!\d)|\d+)(?:\.\d+)?|(?<!\w)\.\d+))
     | (?P<word>[^\W_]+)
     """,
     re.VERBOSE,
 )
+_POSSESSIVE = re.compile(r"'s\b")
 
 
 def tokens(text: str) -> list[str]:
@@ -48,7 +50,7 @@ def tokens(text: str) -> list[str]:
     if not text.isascii():
         decomposed = unicodedata.normalize("NFKD", text)
         text = "".join(c for c in decomposed if not unicodedata.combining(c)).replace("’", "'")
-    text = text.casefold().replace("'s ", " ")
+    text = _POSSESSIVE.sub("", text.casefold())
     found = []
     for match in _TOKEN.finditer(text):
         kind, token = match.lastgroup, match[0]
@@ -57,7 +59,7 @@ def tokens(text: str) -> list[str]:
         elif kind == "number":
             found.append(_number(token))
         elif kind == "iso":
-            found.append("@" + token)
+            found.append("@" + token[:10].replace("/", "-"))
         elif kind == "time":
             found.append(_time(token))
         else:
@@ -68,7 +70,7 @@ def tokens(text: str) -> list[str]:
 def _number(token: str) -> str:
     digits = re.sub(r"[$€£,\s]", "", token).replace("−", "-")
     whole, _, fraction = digits.partition(".")
-    sign, whole = ("-", whole[1:]) if whole[0] == "-" else ("", whole)
+    sign, whole = ("-", whole[1:]) if whole[:1] == "-" else ("", whole)
     fraction = fraction.rstrip("0")
     whole = whole.lstrip("0") or "0"
     return f"#{sign}{whole}.{fraction}" if fraction else f"#{sign}{whole}"

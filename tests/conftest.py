@@ -1,0 +1,107 @@
+"""Fixtures of all tests: a small domain of our own, so that no test depends on the domains that we ship."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import pytest
+import yaml
+
+import toolorchestra  # noqa: F401 - registers the environments
+from toolorchestra.toolscale.domain import Domain, load_domain, read_spec
+from toolorchestra.toolscale.session import Session
+from toolorchestra.toolscale.tool import ToolResult
+
+MINI = Path(__file__).parent / "data" / "mini"
+
+
+@pytest.fixture(scope="session")
+def mini() -> Domain:
+    """The mini domain."""
+    return load_domain(MINI)
+
+
+@pytest.fixture(scope="session")
+def mini_folder() -> Path:
+    """Its folder."""
+    return MINI
+
+
+@pytest.fixture
+def session(mini: Domain) -> Iterator[Session]:
+    """A session of the mini domain."""
+    session = mini.session()
+    yield session
+    session.close()
+
+
+@pytest.fixture(scope="session")
+def call(mini: Domain) -> Callable[..., ToolResult]:
+    """Run a tool of the mini domain on a session: ``call(session, name, **arguments)``."""
+
+    def run(session: Session, name: str, **arguments: Any) -> ToolResult:
+        import msgspec
+
+        tool = mini.tools[name]
+        return session.call(tool, tool.decode(msgspec.json.encode(arguments)))
+
+    return run
+
+
+@pytest.fixture
+def edited(tmp_path: Path) -> Callable[..., Path]:
+    """Copy the mini domain with one value changed: ``edited("tools.spin.description", 3)``; ``...`` deletes."""
+
+    def edit(path: str = "", value: Any = None, *, file: str = "domain.yaml") -> Path:
+        folder = tmp_path / "mini"
+        if not folder.exists():
+            shutil.copytree(MINI, folder)
+        content = yaml.load((folder / file).read_text(), yaml.BaseLoader)
+        content = yaml.safe_load((folder / file).read_text()) if content else {}
+        content["today"] = "2025-07-23"
+        if file != "domain.yaml":
+            del content["today"]
+        else:
+            content["tables"]["orders"]["columns"]["day"]["recipe"] = {"dates": ["2025-07-01", "2025-07-22"]}
+        *parents, last = path.split(".") if path else [""]
+        place = content
+        for key in parents:
+            place = place[int(key)] if isinstance(place, list) else place[key]
+        key = int(last) if isinstance(place, list) else last
+        if value is ...:
+            del place[key]
+        elif path:
+            place[key] = value
+        (folder / file).write_text(yaml.safe_dump(content, sort_keys=False))
+        return folder
+
+    return edit
+
+
+@pytest.fixture
+def broken(edited: Callable[..., Path]) -> Callable[..., Domain]:
+    """Load the mini domain with one value changed."""
+
+    def load(path: str, value: Any, *, file: str = "domain.yaml") -> Domain:
+        folder = edited(path, value, file=file)
+        return Domain(read_spec(folder), file=folder / "domain.yaml")
+
+    return load
+
+
+@pytest.fixture
+def make_env() -> Iterator[Callable[..., gym.Env[Any, Any]]]:
+    """Make an environment on the mini domain; it is closed afterwards."""
+    made: list[gym.Env[Any, Any]] = []
+
+    def make(**kwargs: Any) -> gym.Env[Any, Any]:
+        made.append(gym.make("ToolOrchestra-Custom-v0", **({"domain": MINI} | kwargs)))
+        return made[-1]
+
+    yield make
+    for env in made:
+        env.close()
