@@ -13,10 +13,11 @@ import functools
 import hashlib
 import re
 import sqlite3
+import types
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
 import msgspec
 import yaml
@@ -244,7 +245,7 @@ class _YamlLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignor
     """YAML 1.2's core types: dates stay text, and only true and false are booleans; keys are not repeated."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys = [key.value for key, _ in node.value]
+        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
         if repeated := [key for key, times in Counter(keys).items() if times > 1]:
             line = node.start_mark.line + 1
             raise yaml.constructor.ConstructorError(
@@ -284,29 +285,40 @@ def read_spec(folder: Path) -> DomainSpec:
             remedy="Give the folder of a domain, or the name of one: " + ", ".join(builtin_domains()) + ".",
         )
     merged: dict[str, Any] = {}
-    origin: dict[tuple[str, str], Path] = {}
+    origin: dict[str, Path] = {}  # by path of the entry
     for file in [first, *sorted(path for path in folder.glob("*.yaml") if path != first)]:
         content = _read_yaml(file)
         for section, value in content.items():
             kind = _MERGED.get(section)
-            if file != first and kind is None:
-                message = unknown_name("section beside domain.yaml", str(section), _MERGED)
-                raise DomainError(message, file=file, path=str(section))
-            if kind is list and isinstance(value, list):
-                merged[section] = merged.get(section, []) + value
-            elif kind is dict and isinstance(value, dict):
-                for name in value:
-                    if (section, name) in origin:
-                        message = f"Defined in {origin[section, name].name} already."
-                        raise DomainError(message, file=file, path=f"{section}.{name}", remedy="Remove one.")
-                    origin[section, name] = file
-                merged[section] = merged.get(section, {}) | value
-            else:
-                merged[section] = value  # a wrong type is reported by the validation below
+            if kind is None:
+                if file != first:
+                    message = unknown_name("section beside domain.yaml", str(section), _MERGED)
+                    raise DomainError(message, file=file, path=str(section))
+                merged[section] = value
+                continue
+            if not isinstance(value, kind):
+                expected = "an object" if kind is dict else "a list"
+                found = type(value).__name__
+                raise DomainError(f"Expected {expected}, found {found}.", file=file, path=section)
+            if kind is list:
+                before = merged.setdefault(section, [])
+                origin |= {f"{section}[{i}]": file for i in range(len(before), len(before) + len(value))}
+                before += value
+                continue
+            for name in value:
+                entry = f"{section}.{name}"
+                if entry in origin:
+                    message = f"Defined in {origin[entry].name} already."
+                    raise DomainError(message, file=file, path=entry, remedy="Remove one.")
+                origin[entry] = file
+            merged[section] = merged.get(section, {}) | value
     try:
         return msgspec.convert(merged, DomainSpec)
-    except msgspec.ValidationError as error:
-        raise _located(str(error), first, origin, merged) from None
+    except msgspec.ValidationError:
+        fault = _fault(merged, DomainSpec, "")
+        assert fault is not None
+        entry = next((entry for entry in origin if re.match(rf"{re.escape(entry)}(?![^.\[])", fault.path)), "")
+        raise DomainError(fault.message, file=origin.get(entry, first), path=fault.path) from None
 
 
 def _read_yaml(file: Path) -> dict[Any, Any]:
@@ -319,58 +331,57 @@ def _read_yaml(file: Path) -> dict[Any, Any]:
     return content
 
 
-def _located(message: str, first: Path, origin: dict[tuple[str, str], Path], merged: Any) -> DomainError:
-    """Turn a message of msgspec into a `DomainError` with file, key path and remedy."""
-    text, _, where = message.partition(" - at `")
-    path = where.rstrip("`").removeprefix("$").lstrip(".")
-    file = first
-    if "[...]" in path:  # msgspec does not name the keys of mappings: find the first that fails
-        path, text, file = _blame(path, text, first, origin, merged)
-    remedy = ""
-    if found := re.search(r"unknown field `(.*?)`", text):
-        fields = {field for kind in _models() for field in kind.__struct_fields__}
-        remedy = unknown_name("key", found[1], fields).split("Known:")[0]
-    return DomainError(text.replace("`str`", "text").rstrip(".") + ".", file=file, path=path, remedy=remedy)
+class _Fault(NamedTuple):
+    """Where a value breaks its type, and how."""
+
+    path: str
+    message: str
 
 
-def _models() -> list[type[msgspec.Struct]]:
-    from toolorchestra.toolscale import format as format_
+def _fault(value: Any, kind: Any, path: str) -> _Fault | None:
+    """Return the innermost place at which `value` is not a `kind`, or None if it is one.
 
-    return [
-        kind
-        for kind in vars(format_).values()
-        if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and kind.__struct_fields__
-    ]
+    msgspec names no keys of mappings and only the outside of a union; this descends into both.
+    """
+    try:
+        msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        message = str(error).partition(" - at `")[0]
+    else:
+        return None
+    kind = _fitting(value, kind)
+    children: list[tuple[str, Any, Any]] = []
+    if isinstance(value, dict) and isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        known = {field.name: field.type for field in msgspec.structs.fields(kind)}
+        children = [(f"{path}.{key}".lstrip("."), child, known[key]) for key, child in value.items() if key in known]
+    elif isinstance(value, dict) and get_origin(kind) is dict:
+        of_key, of_child = get_args(kind)
+        for key in value:
+            if fault := _fault(key, of_key, f"{path}.{key}"):
+                return fault
+        children = [(f"{path}.{key}", child, of_child) for key, child in value.items()]
+    elif isinstance(value, list) and get_origin(kind) is list:
+        children = [(f"{path}[{i}]", child, get_args(kind)[0]) for i, child in enumerate(value)]
+    for place, child, of_child in children:
+        if fault := _fault(child, of_child, place):
+            return fault
+    if found := re.search(r"unknown field `(.*?)`", message, re.DOTALL):
+        return _Fault(path, unknown_name("key", found[1], kind.__struct_fields__))
+    if get_origin(kind) is Literal:
+        message = f"Expected one of {', '.join(map(repr, get_args(kind)))}; found {value!r}"
+    return _Fault(path, message.replace("`str`", "text").rstrip(".") + ".")
 
 
-def _blame(
-    path: str, text: str, first: Path, origin: dict[tuple[str, str], Path], merged: dict[str, Any]
-) -> tuple[str, str, Path]:
-    """Name the entry of a section at which validation fails, and validate it alone for the rest of the path."""
-    hints = {field.name: field.type for field in msgspec.structs.fields(DomainSpec)}
-    section = path.split("[")[0]
-    for name, value in merged.get(section, {}).items():
-        try:
-            msgspec.convert({name: value}, hints[section])
-        except msgspec.ValidationError as error:
-            inner, _, where = str(error).partition(" - at `")
-            rest = where.rstrip("`").removeprefix("$").removeprefix("[...]")
-            for key in ("columns", "parameters", "arguments"):
-                if rest.startswith(f".{key}[...]"):
-                    rest = _blame_child(section, value, key, rest)
-            return f"{section}.{name}{rest}", inner, origin.get((section, name), first)
-    return path, text, first
-
-
-def _blame_child(section: str, value: dict[str, Any], key: str, rest: str) -> str:
-    kind = next(model for model in _models() if key in model.__struct_fields__)
-    hint = next(field.type for field in msgspec.structs.fields(kind) if field.name == key)
-    for name, child in value[key].items():
-        try:
-            msgspec.convert({name: child}, hint)
-        except msgspec.ValidationError:
-            return rest.replace("[...]", f".{name}", 1)
-    return rest
+def _fitting(value: Any, kind: Any) -> Any:
+    """Return `kind` without annotation; of a union, the member that a `value` of its shape is meant to be."""
+    if get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
+    for member in get_args(kind) if get_origin(kind) in (Union, types.UnionType) else ():
+        container = get_origin(member) or member
+        shape = dict if isinstance(container, type) and issubclass(container, msgspec.Struct) else container
+        if isinstance(shape, type) and isinstance(value, shape) and isinstance(value, (dict, list)):
+            return member
+    return kind
 
 
 def _check_tables(tables: dict[str, TableSpec], file: Path | None) -> None:

@@ -87,7 +87,7 @@ class TableSpec(_Model, frozen=True):
     """A table: its columns and where its rows come from (literal `rows`, then `query`, then `count`)."""
 
     columns: dict[Name, ColumnSpec]
-    primary_key: Name | list[Name]
+    primary_key: str | list[str]  # columns, so names; msgspec 0.22 crashes when it frees `Name | list[Name]`
     description: str = ""
     generated_key: bool = False
     """The key of a row inserted in an episode is made by the tool: compared up to renaming."""
