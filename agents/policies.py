@@ -42,7 +42,8 @@ class Policy(ABC):
     """Plays episodes, one at a time: `reset` begins one, `act` answers each observation with an action.
 
     Args:
-        seed: Everything random about the policy follows from it and from the task played.
+        seed: Everything random about the policy follows from it, the task played and the episode's seed (where
+            the episode has none, from the episodes played before).
 
     Attributes:
         privileged: Whether it reads what an orchestrator cannot see.
@@ -56,7 +57,9 @@ class Policy(ABC):
 
     def reset(self, env: gymnasium.Env[Any, Any], observation: str, info: Info) -> None:
         """Begin an episode that `env` has just been reset to."""
-        self.rng = random.Random(f"{self.seed}:{info['task_id']}:{self.rng.random()}")
+        episode = getattr(env.unwrapped, "episode", None)
+        number = self.rng.random() if episode is None or episode.seed is None else episode.seed
+        self.rng = random.Random(f"{self.seed}:{info['task_id']}:{number}")
 
     @abstractmethod
     def act(self, observation: str, info: Info) -> Any:
@@ -164,13 +167,16 @@ class NoisyOraclePolicy(OraclePolicy):
         self.error = error
         self.mistakes = tuple(mistakes)
         self._env: Any = None
+        self._guessers: dict[str, Guesser] = {}
         self._guesser: Any = None
 
     def reset(self, env: gymnasium.Env[Any, Any], observation: str, info: Info) -> None:
         """Begin an episode."""
         super().reset(env, observation, info)
         self._env = env.unwrapped
-        self._guesser = Guesser(self._env.play.world, self.rng)
+        world = self._env.play.world
+        self._guesser = self._guessers.setdefault(world.name, Guesser(world, self.rng))
+        self._guesser.rng = self.rng
 
     def act(self, observation: str, info: Info) -> str:
         """Return the golden action, or a mistake in its place."""
@@ -235,16 +241,19 @@ class ChatPolicy(Policy):
         super().reset(env, observation, info)
         self._tools = info["tools"]
 
-    def act(self, observation: str, info: Info) -> Any:
-        """Return the model's reply as an action."""
-        request = ChatRequest(
+    def request(self, info: Info) -> ChatRequest:
+        """Return what the model is to be asked next: whoever plays many episodes at once asks them together."""
+        return ChatRequest(
             messages=tuple(info["messages"]),
             tools=tuple(self._tools),
             temperature=self.temperature,
             max_tokens=self.max_tokens,
             seed=self.seed,
         )
-        return self.model.complete([request])[0].action
+
+    def act(self, observation: str, info: Info) -> Any:
+        """Return the model's reply as an action."""
+        return self.model.complete([self.request(info)])[0].action
 
 
 _HELP = """\

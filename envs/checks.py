@@ -66,7 +66,7 @@ class CheckResult(msgspec.Struct, frozen=True):
     name: str
     verdict: Verdict
     finding: str
-    counts: dict[str, float] = {}
+    counts: dict[str, int] = {}
     details: tuple[str, ...] = ()
     seconds: float = 0.0
 
@@ -146,7 +146,7 @@ class _Finding(msgspec.Struct):
 
     verdict: Verdict
     line: str
-    counts: dict[str, float] = {}
+    counts: dict[str, int] = {}
     details: Sequence[str] = ()
 
 
@@ -419,7 +419,7 @@ def _hostile(subject: _Subject) -> _Finding:
         "actions": subject.hostile,
         "episodes": trial.episodes,
         "wrong": len(trial.wrong),
-        **{str(status): float(trial.statuses[status]) for status in Status},
+        **{str(status): trial.statuses[status] for status in Status},
     }
     calls = ", ".join(f"{trial.statuses[status]:,} {status}" for status in Status)
     if trial.wrong:
@@ -534,7 +534,7 @@ def _verifier(subject: _Subject) -> _Finding:
         for one in sorted(surprises, key=lambda one: one.equivalent)
     ]
     verdict: Verdict = "pass" if min(killed, accepted) >= RIGHT else "fail"
-    return _Finding(verdict, line, {key: float(value) for key, value in counts.items()}, details)
+    return _Finding(verdict, line, dict(counts), details)
 
 
 def _share(part: int, whole: int) -> float:
@@ -551,7 +551,7 @@ def _coverage(subject: _Subject) -> _Finding:
         idle += [f"{domain.name}: no golden path calls {name}" for name in domain.tools if name not in used]
     splits = Counter(task.split for task in subject.tasks)
     empty = [f"the split {split!r} has no task" for split in SPLITS if not splits[split]]
-    counts: dict[str, float] = {"tools": tools, "idle tools": len(idle), **{split: splits[split] for split in SPLITS}}
+    counts: dict[str, int] = {"tools": tools, "idle tools": len(idle), **{split: splits[split] for split in SPLITS}}
     sizes = ", ".join(f"{split} {splits[split]:,}" for split in SPLITS)
     line = f"{tools - len(idle)} of {tools} tools are on a golden path; tasks: {sizes}"
     return _Finding("note" if idle or empty else "pass", line, counts, [*idle, *empty])
