@@ -15,7 +15,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from toolorchestra.toolscale.errors import DomainError
+from toolorchestra.toolscale.errors import DomainError, unknown_name
 from toolorchestra.toolscale.format import ColumnSpec, DomainSpec, Recipe, TableSpec
 from toolorchestra.toolscale.sqltool import primary_key
 
@@ -136,10 +136,11 @@ class _Builder:
     def build(self, name: str, table: TableSpec) -> None:
         """Make and insert the rows of a table."""
         path = f"tables.{name}"
-        rows = [*map(dict, table.rows), *self._queried(table, path), *({} for _ in range(table.count))]
-        for row in rows:
+        for i, row in enumerate(table.rows):
             if unknown := set(row) - set(table.columns):
-                raise self._fail(f"{path}.rows", f"{min(unknown)!r} is no column of the table.")
+                message = unknown_name(f"column of {name}", min(unknown), table.columns)
+                raise self._fail(f"{path}.rows[{i}]", message)
+        rows = [*map(dict, table.rows), *self._queried(table, path), *({} for _ in range(table.count))]
         for column, spec in table.columns.items():
             if spec.recipe is not None and spec.recipe.sql is None:
                 self._fill_column(rows, name, column, spec)
@@ -163,6 +164,8 @@ class _Builder:
         except sqlite3.Error as error:
             raise self._fail(f"{path}.query", f"SQL error: {error}.") from None
         names = [column[0] for column in cursor.description]
+        if unknown := set(names) - set(table.columns):
+            raise self._fail(f"{path}.query", unknown_name("column of the table", min(unknown), table.columns))
         return [dict(zip(names, row, strict=True)) for row in cursor]
 
     def _fill_column(self, rows: list[dict[str, Any]], table: str, column: str, spec: ColumnSpec) -> None:
@@ -183,7 +186,7 @@ class _Builder:
                     row[column] = recipe.sequence.format(number)
                 else:
                     row[column] = self._next(cells, taken if recipe.unique else None, path)
-        except (ValueError, TypeError, IndexError, AttributeError) as error:
+        except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
             raise self._fail(path, f"The recipe cannot be carried out: {error}.") from None
 
     def _next(self, cells: Iterator[Any], taken: set[Any] | None, path: str) -> Any:

@@ -89,6 +89,7 @@ class Domain:
         self.spec = spec
         self.name = spec.name
         self.file = file
+        _check_today(spec.today, file)
         _check_tables(spec.tables, file)
         self.access = table_access(spec.tables)
         self.tools = _compile_tools(spec, file)
@@ -384,6 +385,13 @@ def _fitting(value: Any, kind: Any) -> Any:
     return kind
 
 
+def _check_today(today: str, file: Path | None) -> None:
+    try:
+        datetime.date.fromisoformat(today)
+    except ValueError as error:
+        raise DomainError(f"{today!r} is no date: {error}.", file=file, path="today") from None
+
+
 def _check_tables(tables: dict[str, TableSpec], file: Path | None) -> None:
     """Check what a table refers to."""
 
@@ -393,9 +401,11 @@ def _check_tables(tables: dict[str, TableSpec], file: Path | None) -> None:
     earlier: set[str] = set()
     for name, table in tables.items():
         earlier.add(name)
-        for column in (*primary_key(table), *(column for index in table.indexes for column in index)):
-            if column not in table.columns:
-                raise fail(f"{name}.primary_key", unknown_name("column", column, table.columns))
+        groups = {"primary_key": primary_key(table)} | {f"indexes[{i}]": c for i, c in enumerate(table.indexes)}
+        for where, group in groups.items():
+            for column in group:
+                if column not in table.columns:
+                    raise fail(f"{name}.{where}", unknown_name("column", column, table.columns))
         for column, spec in table.columns.items():
             recipe = spec.recipe.reference if spec.recipe else None
             for where, reference in ((column, spec.references), (f"{column}.recipe", recipe)):

@@ -85,9 +85,10 @@ def check_intents(domain: Domain) -> None:
     """
     for name, intent in domain.spec.intents.items():
         path = f"intents.{name}"
-        for group in (intent.golden, *intent.alternatives):
-            for i, step in enumerate(group):
-                where = f"{path}.golden[{i}]"
+        groups = {"golden": intent.golden} | {f"alternatives[{i}]": g for i, g in enumerate(intent.alternatives)}
+        for group, steps in groups.items():
+            for i, step in enumerate(steps):
+                where = f"{path}.{group}[{i}]"
                 if step.call not in domain.tools:
                     message = unknown_name("tool", step.call, domain.tools)
                     raise DomainError(message, file=domain.file, path=f"{where}.call")

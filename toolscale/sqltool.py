@@ -17,7 +17,7 @@ import msgspec
 from toolorchestra.toolscale.errors import DomainError, TaskError, unknown_name
 from toolorchestra.toolscale.expressions import lookup
 from toolorchestra.toolscale.format import ParameterSpec, TableSpec, ToolSpec
-from toolorchestra.toolscale.tool import Entry, Tool, ToolResult
+from toolorchestra.toolscale.tool import Entry, Tool, ToolResult, fits
 
 if TYPE_CHECKING:
     from toolorchestra.toolscale.session import Session
@@ -30,10 +30,8 @@ _FORBIDDEN_FUNCTIONS = frozenset(
     }
 )  # fmt: skip
 _TABLE_FUNCTIONS = frozenset({"json_each", "json_tree"})
-_WALL_CLOCK = re.compile(
-    r"\b(?:date|time|datetime|julianday|unixepoch)\s*\(\s*(?:\)|'now')|\bstrftime\s*\([^(),]*(?:\)|,\s*'now')",
-    re.IGNORECASE,
-)
+_DATE_FUNCTION = re.compile(r"\b(?:date|time|datetime|julianday|unixepoch|strftime|timediff)\s*(?=\()", re.IGNORECASE)
+_MACHINE_TIME = re.compile(r"'\s*(?:now|localtime|utc|subsec|subsecond)\s*'|^\(\s*\)$", re.IGNORECASE)
 _VERBS = {
     sqlite3.SQLITE_INSERT: "INSERT",
     sqlite3.SQLITE_UPDATE: "UPDATE",
@@ -245,6 +243,7 @@ def compile_tool(
 
     _check_parameters(spec.parameters, tables, fail)
     known = {*spec.parameters, "today"}
+    free_texts = {n for n, p in spec.parameters.items() if p.type in ("string", "array") and not (p.format or p.enum)}
     reads: set[str] = set()
     writes: set[str] = set()
     columns: tuple[str, ...] = ()
@@ -252,8 +251,8 @@ def compile_tool(
     def prepare(where: str, sql: str, *, select: bool) -> tuple[str, ...]:
         if unknown := set(re.findall(r"[:@$]([A-Za-z_]\w*)", _without_strings(sql))) - known:
             raise fail(where, unknown_name("SQL parameter", min(unknown), known))
-        if found := _WALL_CLOCK.search(sql):
-            raise fail(where, f"{found[0]!r} reads the machine's clock.", "Use :today.")
+        if reason := _reads_clock(sql, free_texts):
+            raise fail(where, reason, "Use :today, or give the parameter a `format`.")
         if select and not re.match(r"\s*(SELECT|WITH)\b", sql, re.IGNORECASE):
             raise fail(where, f"Expected a SELECT, found {sql.strip()[:40]!r}.")
         confinement.clear()
@@ -304,6 +303,30 @@ def compile_tool(
     return tool
 
 
+def _reads_clock(sql: str, free_texts: set[str]) -> str | None:
+    """Return why a date function of `sql` may read the machine's clock or time zone, or None.
+
+    SQLite does so for ``'now'`` and a few modifiers; a model could pass them in a parameter of free text.
+    """
+    for found in _DATE_FUNCTION.finditer(sql):
+        arguments = _bracketed(sql[found.end() :])
+        if _MACHINE_TIME.search(arguments) or (found[0].lower() == "strftime" and "," not in arguments):
+            return f"{found[0]}{arguments} depends on the machine's clock or time zone."
+        if free := {name for name in re.findall(r"[:@$](\w+)", arguments) if name in free_texts}:
+            return f"{found[0]}{arguments} reads the machine's clock when :{min(free)} is 'now'."
+    return None
+
+
+def _bracketed(text: str) -> str:
+    """Return the start of `text` up to the bracket that closes its first one."""
+    depth = 0
+    for position, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if not depth:
+            return text[: position + 1]
+    return text
+
+
 def _without_strings(sql: str) -> str:
     return re.sub(r"'(?:[^']|'')*'", "''", sql)
 
@@ -323,6 +346,10 @@ def _check_parameters(
                 raise fail(
                     f"{where}.column", unknown_name(f"column of {table}", column, tables[table].columns)
                 )
+        if parameter.enum and parameter.type not in ("string", "integer"):
+            raise fail(f"{where}.enum", f"Only strings and integers have an enum; the type is {parameter.type}.")
+        if not parameter.required and not fits(parameter.default, parameter):
+            raise fail(f"{where}.default", f"Expected a value that the parameter takes, found {parameter.default!r}.")
         if parameter.items and parameter.type != "array":
             raise fail(f"{where}.items", f"Only arrays have items; the type is {parameter.type}.")
         if parameter.required and parameter.default is not None:

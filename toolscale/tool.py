@@ -217,10 +217,28 @@ def _arguments_type(tool: str, parameters: Mapping[str, ParameterSpec]) -> type[
     """Return a struct type that msgspec decodes and validates the arguments of a tool with."""
     fields: list[Any] = []
     for name, spec in parameters.items():
-        kind = _scalar_type(spec.type, spec) if spec.type != "array" else _array_type(spec)
-        fields.append((name, kind) if spec.required else (name, kind | None, spec.default))
+        kind = _value_type(spec)
+        if spec.required:
+            fields.append((name, kind))
+        elif isinstance(spec.default, list):
+            fields.append((name, kind | None, msgspec.field(default_factory=spec.default.copy)))
+        else:
+            fields.append((name, kind | None, spec.default))
     fields.sort(key=len)
     return msgspec.defstruct(f"{tool}_arguments", fields, forbid_unknown_fields=True, kw_only=True, gc=False)
+
+
+def _value_type(spec: ParameterSpec) -> Any:
+    return _array_type(spec) if spec.type == "array" else _scalar_type(spec.type, spec)
+
+
+def fits(value: Any, spec: ParameterSpec) -> bool:
+    """Return whether `value` is one that an optional parameter takes (None is)."""
+    try:
+        msgspec.convert({"value": value}, _arguments_type("check", {"value": spec}))
+    except (msgspec.ValidationError, TypeError):
+        return False
+    return True
 
 
 def _scalar_type(kind: str, spec: ParameterSpec) -> Any:
