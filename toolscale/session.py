@@ -75,6 +75,10 @@ class _Table:
         """Return a key as the tuple of its values."""
         return key if len(self.positions) > 1 else (key,)
 
+    def journalled(self, key: Any) -> Any:
+        """Return a key as it stands in the journal."""
+        return msgspec.json.encode(key).decode() if len(self.positions) > 1 else key
+
     def triggers(self) -> list[str]:
         """Return the statements that make the table's journalling triggers."""
         name = quote(self._name)
@@ -217,9 +221,12 @@ class Session:
             for key in rows:
                 execute(table.delete, table.parts(key))
         for name, rows in changes.items():
-            for row in rows.values():
+            table = self._tables[name]
+            for key, row in rows.items():
                 if row is not None:
-                    execute(self._tables[name].insert, row)
+                    execute(table.insert, row)
+                else:  # journalled even when there was none to delete, so that `touched` is what it was
+                    execute("INSERT INTO _journal VALUES (?, ?)", (name, table.journalled(key)))
         execute("PRAGMA defer_foreign_keys = OFF")
 
     def close(self) -> None:
