@@ -290,7 +290,7 @@ def read_spec(folder: Path) -> DomainSpec:
     for file in [first, *sorted(path for path in folder.glob("*.yaml") if path != first)]:
         content = _read_yaml(file)
         for section, value in content.items():
-            kind = _MERGED.get(section)
+            kind: Any = _MERGED.get(section)
             if kind is None:
                 if file != first:
                     message = unknown_name("section beside domain.yaml", str(section), _MERGED)
