@@ -217,8 +217,13 @@ def _combined(conditions: Iterable[str]) -> str:
 
 
 def _message(template: str, arguments: Mapping[str, Any]) -> str:
-    """Fill ``{parameter}`` placeholders; the values are shown short."""
-    return re.sub(r"\{([a-z0-9_]+)\}", lambda m: str(arguments.get(m[1], m[0]))[:100], template)
+    """Fill ``{parameter}`` placeholders; the values are shown short, blank ones in quotes."""
+
+    def shown(found: re.Match[str]) -> str:
+        text = str(arguments.get(found[1], found[0]))[:100]
+        return text if text.strip() else repr(text)
+
+    return re.sub(r"\{([a-z0-9_]+)\}", shown, template)
 
 
 def compile_tool(
