@@ -1,0 +1,295 @@
+"""Hostile actions: what no policy should send, and some policy will.
+
+`hostile_actions` draws from `KINDS` for ever: broken JSON, depth and size, wrong types, SQL in every string,
+and, among them, valid calls, so that there is something to break. `check_environment` sends them; the contract
+is that `step` never raises, that every call is answered by a status and a message that would mend it, and that
+only calls with status OK change the database.
+
+It does not attack the process (signals, memory, files): a policy only sends actions.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import string
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from toolorchestra.toolscale.format import ParameterSpec
+from toolorchestra.toolscale.tool import Tool
+
+DEPTH = 10_000
+"""Levels of the nested arguments."""
+HUGE = 10_000_000
+"""Characters of the huge arguments."""
+
+Arguments = Callable[[Tool], dict[str, Any]]
+
+SQL = (
+    "'; DROP TABLE orders; --",
+    "' OR '1'='1",
+    "x' UNION SELECT sql FROM sqlite_master --",
+    "1; ATTACH DATABASE 'x.db' AS x",
+    '"); DELETE FROM customers; --',
+    "(SELECT randomblob(1000000000))",
+    ":today",
+    "%s%n{0}{today}{name!r}",
+    "\x00' --",
+)
+_WRONG: tuple[Any, ...] = (
+    None,
+    True,
+    -1,
+    2**63,
+    10**400,
+    1.5,
+    1e308,
+    "",
+    "now",
+    [],
+    [None],
+    {},
+    {"a": {"b": []}},
+    "2025-02-30",
+    "24:61",
+)
+_NOT_NUMBERS = ("NaN", "Infinity", "-Infinity", "1e999", "-1e999", "0x10", "1_000", "01", "1.", "+1")
+_SURROGATES = ("\ud800", "\udfff", "a\udc00b", "\ud83d", "\udc80\udcff")
+
+
+def _plain(spec: ParameterSpec, rng: random.Random) -> Any:
+    """Return a value of a parameter's type, with no knowledge of the domain."""
+    if spec.enum:
+        return rng.choice(spec.enum)
+    match spec.type:
+        case "integer":
+            return int(spec.minimum or 1)
+        case "number":
+            return float(spec.minimum or 1)
+        case "boolean":
+            return True
+        case "array":
+            return [] if spec.items in ("integer", "number") else ["x"]
+        case _:
+            return {"date": "2025-07-23", "time": "19:00", None: "x"}[spec.format]
+
+
+def _text(name: Any, arguments: Any) -> str:
+    """Return a call as text; `arguments` may be JSON already."""
+    raw = arguments if isinstance(arguments, str) else json.dumps(arguments)
+    return f'<tool_call>{{"name": {json.dumps(name)}, "arguments": {raw}}}</tool_call>'
+
+
+class _Attacker:
+    """Makes actions of each kind against one set of tools."""
+
+    def __init__(self, rng: random.Random, tools: Sequence[Tool], arguments: Arguments | None) -> None:
+        self._rng = rng
+        self._tools = list(tools)
+        self._arguments = arguments or self._plain_arguments
+        self._huge = "A" * HUGE
+        self._deep_list: list[Any] = []
+        self._deep_object: dict[str, Any] = {}
+        for _ in range(DEPTH):
+            self._deep_list, self._deep_object = [self._deep_list], {"a": self._deep_object}
+
+    def _plain_arguments(self, tool: Tool) -> dict[str, Any]:
+        return {name: _plain(spec, self._rng) for name, spec in tool.parameters.items()}
+
+    def _call(self) -> tuple[Tool, dict[str, Any]]:
+        tool = self._rng.choice(self._tools)
+        return tool, self._arguments(tool)
+
+    def _sent(self, name: Any, arguments: Any) -> Any:
+        """Return a call in one of the forms in which calls come."""
+        form = self._rng.randrange(4)
+        if form == 0:
+            return _text(name, arguments)
+        if form == 1:
+            return [{"name": name, "arguments": arguments}]
+        given = arguments if form == 2 else json.dumps(arguments)
+        return {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [{"id": "c1", "type": "function", "function": {"name": name, "arguments": given}}],
+        }
+
+    def valid_call(self) -> Any:
+        tool, arguments = self._call()
+        return self._sent(tool.name, arguments)
+
+    def random_bytes(self) -> Any:
+        data = self._rng.randbytes(self._rng.randrange(200))
+        match self._rng.randrange(4):
+            case 0:
+                return data
+            case 1:
+                return f"<tool_call>{data.decode('latin-1')}</tool_call>"
+            case 2:
+                return "<tool_call>" + data.decode("utf-8", "replace")
+            case _:
+                tool, _ = self._call()
+                return _text(tool.name, data.decode("latin-1"))
+
+    def truncated_json(self) -> Any:
+        tool, arguments = self._call()
+        text = _text(tool.name, arguments)
+        start, end = len("<tool_call>"), len(text) - len("</tool_call>")
+        cut = text[: self._rng.randrange(start, end)]
+        return cut if self._rng.random() < 0.5 else cut + "</tool_call>"
+
+    def deep_nesting(self) -> Any:
+        tool, arguments = self._call()
+        name = next(iter(arguments), "x")
+        match self._rng.randrange(4):
+            case 0:
+                return _text(tool.name, f'{{"{name}": {"[" * DEPTH}{"]" * DEPTH}}}')
+            case 1:
+                return _text(tool.name, '{"a":' * DEPTH + "1" + "}" * DEPTH)
+            case 2:
+                return [{"name": tool.name, "arguments": {**arguments, name: self._deep_list}}]
+            case _:
+                return {"role": "assistant", "tool_calls": [{"name": tool.name, "arguments": self._deep_object}]}
+
+    def huge_arguments(self) -> Any:
+        tool, arguments = self._call()
+        name = next(iter(arguments), "x")
+        if self._rng.random() < 0.5:
+            return _text(tool.name, f'{{"{name}": "{self._huge}"}}')
+        return [{"name": tool.name, "arguments": {**arguments, name: self._huge}}]
+
+    def wrong_types(self) -> Any:
+        tool, arguments = self._call()
+        for name in arguments:
+            if self._rng.random() < 0.7:
+                arguments[name] = self._rng.choice(_WRONG)
+        return self._sent(tool.name, arguments if self._rng.random() < 0.8 else self._rng.choice(_WRONG))
+
+    def not_a_number(self) -> Any:
+        tool, arguments = self._call()
+        if self._rng.random() < 0.5:
+            fields = ", ".join(f'"{name}": {self._rng.choice(_NOT_NUMBERS)}' for name in arguments)
+            return _text(tool.name, "{" + fields + "}")
+        numbers = (float("nan"), float("inf"), float("-inf"), -0.0)
+        return [{"name": tool.name, "arguments": {name: self._rng.choice(numbers) for name in arguments}}]
+
+    def unknown_tools(self) -> Any:
+        tool, arguments = self._call()
+        letters = list(tool.name)
+        self._rng.shuffle(letters)
+        names = (
+            "".join(letters),
+            tool.name + "s",
+            tool.name.upper(),
+            "",
+            "__class__",
+            "drop table",
+            7,
+            None,
+            [tool.name],
+        )
+        return self._sent(self._rng.choice(names), arguments)
+
+    def sql(self) -> Any:
+        tool, arguments = self._call()
+        for name, spec in tool.parameters.items():
+            if spec.type == "string":
+                arguments[name] = self._rng.choice(SQL)
+            elif spec.type == "array" and spec.items in (None, "string"):
+                arguments[name] = [self._rng.choice(SQL)] * 2
+        return self._sent(tool.name, arguments)
+
+    def duplicate_ids(self) -> Any:
+        call_id = self._rng.choice(("call_1", "call_2", "x", "", "x" * 1000))
+        calls = []
+        for _ in range(self._rng.randrange(2, 80)):
+            tool, arguments = self._call()
+            function = {"name": tool.name, "arguments": json.dumps(arguments)}
+            calls.append({"id": call_id, "type": "function", "function": function})
+        return {"role": "assistant", "content": "", "tool_calls": calls}
+
+    def surrogates(self) -> Any:
+        tool, arguments = self._call()
+        bad = self._rng.choice(_SURROGATES)
+        for name in arguments:
+            arguments[name] = bad
+        match self._rng.randrange(5):
+            case 0:
+                return [{"name": tool.name, "arguments": arguments}]
+            case 1:
+                return f"{bad} {_text(tool.name, arguments)} {bad}"  # as JSON escapes, and bare around it
+            case 2:
+                return f'<tool_call>{{"name": "{tool.name}", "arguments": {{"x": "{bad}"}}}}</tool_call>'
+            case 3:
+                return [{"id": bad, "name": bad, "arguments": {bad: bad}}]
+            case _:
+                return {"content": bad, "tool_calls": [{"id": bad, "name": tool.name, "arguments": "{}"}]}
+
+    def missing_and_extra_arguments(self) -> Any:
+        tool, arguments = self._call()
+        for name in list(arguments):
+            if self._rng.random() < 0.5:
+                del arguments[name]
+        if self._rng.random() < 0.7:
+            extra = "".join(self._rng.choices(string.printable, k=self._rng.randrange(12)))
+            arguments[extra] = self._rng.choice(_WRONG)
+        return self._sent(tool.name, arguments)
+
+    def not_an_action(self) -> Any:
+        tool, arguments = self._call()
+        cycle: list[Any] = []
+        cycle.append(cycle)
+        options: tuple[Any, ...] = (
+            None, 3, 2.5, b"bytes", object(), {1, 2}, {"tool_calls": 3}, {"tool_calls": {"name": tool.name}},
+            {"tool_calls": [None]}, {"tool_calls": [{"function": {}}]}, {"tool_calls": [{"id": 3, "name": tool.name}]},
+            {"content": 3, "tool_calls": [[]]}, [None], [[[]]], [tool.name], [{}], [cycle], cycle,
+            [{"name": tool.name, "arguments": cycle}], [{"name": {}, "arguments": []}], [{None: 1}],
+            "<tool_call></tool_call>", "<tool_call>", "</tool_call><tool_call>", "<tool_call>" * 500,
+            "<tool_call>{}</tool_call>", "<tool_call>null</tool_call>", "<tool_call>[]</tool_call>",
+            _text(tool.name, arguments) * 100, "<think><tool_call></think></tool_call>", ToolImpostor(),
+        )  # fmt: skip
+        return self._rng.choice(options)
+
+
+class ToolImpostor:
+    """An object that fails whatever is asked of it."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError(f"no {name} here")
+
+
+KINDS = (
+    "valid_call",
+    "random_bytes",
+    "truncated_json",
+    "deep_nesting",
+    "huge_arguments",
+    "wrong_types",
+    "not_a_number",
+    "unknown_tools",
+    "sql",
+    "duplicate_ids",
+    "surrogates",
+    "missing_and_extra_arguments",
+    "not_an_action",
+)
+"""The kinds of hostile actions; each is drawn as often."""
+
+
+def hostile_actions(
+    rng: random.Random, tools: Sequence[Tool], arguments: Arguments | None = None, kinds: Sequence[str] = KINDS
+) -> Iterator[Any]:
+    """Yield hostile actions for ever, against an environment that offers `tools`.
+
+    Args:
+        rng: Where randomness comes from.
+        tools: Tools on offer.
+        arguments: Makes valid arguments for a tool, e.g. `toolorchestra.toolscale.guess.Guesser.arguments`; without
+            it they are of the right type only, so that few calls succeed.
+        kinds: Kinds to draw from, all of them by default.
+    """
+    attacker = _Attacker(rng, tools, arguments)
+    makers = [getattr(attacker, kind) for kind in kinds]
+    while True:
+        yield rng.choice(makers)()
