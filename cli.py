@@ -1,0 +1,580 @@
+"""The command ``toolorchestra``.
+
+One dataclass per command: its fields are the options, the text below each is its help, and `run` does the
+work. What a command needs is imported when it runs, so that ``--help`` is quick. The work itself is done
+elsewhere in the library; here it is only called and shown.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import msgspec
+import tyro
+from toolorchestra.toolscale.errors import OptionError, ToolOrchestraError, UnknownNameError
+from tyro.conf import Positional, arg, subcommand
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from toolorchestra.agents.policies import Policy
+    from toolorchestra.envs.episode import Episode
+    from toolorchestra.envs.recording import Reset
+    from toolorchestra.envs.toolorchestra import ToolOrchestraEnv
+
+Env = Annotated[Positional[str], arg(metavar="ENV")]
+Split = Literal["train", "test", "test_intents", "all"]
+
+
+# --------------------------------------------------------------------------------------------------- commands
+
+
+@dataclass
+class Envs:
+    """List the environments: their tools, database entries and tasks."""
+
+    json: bool = False
+    """Print a JSON list of {id, protocol, source, tools, entries, tasks}."""
+
+    def run(self) -> int:
+        """Print the list."""
+        from toolorchestra.envs import display
+        from toolorchestra.envs.registration import environment_ids
+
+        rows = [_env_facts(env_id) for env_id in environment_ids()]
+        if self.json:
+            return _print_json(rows)
+        console = display.stdout_console()
+        console.print(display.environment_table(rows))
+        console.print("\nPlay one:  toolorchestra play ID  (or the folder of a domain of your own).", style="dim")
+        return 0
+
+
+@dataclass
+class Tasks:
+    """List the tasks of an environment, or show one with its golden path."""
+
+    env: Env
+    """Id of an environment, or folder of a domain."""
+    id: Annotated[str | None, arg(metavar="TASK")] = None
+    """Show this task in full: request, golden path, what must be told."""
+    split: Split = "all"
+    """Only tasks of this split."""
+    difficulty: tuple[int, ...] = ()
+    """Only tasks of these levels (1 to 5)."""
+    intent: str | None = None
+    """Only tasks of this intent."""
+    limit: int = 20
+    """Most tasks listed; 0 for all."""
+    json: bool = False
+    """Print JSON: the whole tasks, all that match."""
+
+    def run(self) -> int:
+        """Print the tasks."""
+        from toolorchestra.envs import display
+
+        source = _make(self.env).source
+        console = display.stdout_console()
+        if self.id is not None:
+            task = source.task(self.id)
+            if self.json:
+                return _print_json(task)
+            console.print(display.task_card(task))
+            return 0
+        tasks = list(source.tasks(self.split))
+        if self.intent is not None:
+            intents = {task.intent for task in tasks}
+            if self.intent not in intents:
+                raise UnknownNameError("intent", self.intent, intents)
+            tasks = [task for task in tasks if task.intent == self.intent]
+        if self.difficulty:
+            tasks = [task for task in tasks if task.difficulty in self.difficulty]
+        if self.json:
+            return _print_json(tasks)
+        shown = tasks[: self.limit] if self.limit else tasks
+        console.print(display.task_table(shown))
+        console.print(display.task_summary(tasks), style="dim")
+        if len(shown) < len(tasks):
+            console.print(f"{len(shown)} shown; --limit 0 shows all, --id TASK one in full.", style="dim")
+        return 0
+
+
+@dataclass
+class Play:
+    """Play an environment yourself, in the terminal."""
+
+    env: Env
+    """Id of an environment, or folder of a domain."""
+    split: Split = "all"
+    """Split from which requests are drawn."""
+    difficulty: tuple[int, ...] = ()
+    """Levels from which requests are drawn (1 to 5); all by default."""
+    task: Annotated[str | None, arg(metavar="TASK")] = None
+    """Play this task."""
+    seed: int | None = None
+    """Seed of the first draw; the same seed brings the same requests."""
+    record: Annotated[Path | None, arg(metavar="FILE")] = None
+    """Append the episodes played to this JSONL file."""
+
+    def run(self) -> int:
+        """Play until the person has had enough."""
+        from toolorchestra.agents.policies import HumanPolicy
+        from toolorchestra.envs import display
+        from toolorchestra.envs.episode import write_episodes
+
+        env, console = _make(self.env), display.stdout_console()
+        policy = HumanPolicy(read=_reader(env), show=lambda text: console.print(text, style="dim", markup=False))
+        options: dict[str, Any] = {"split": self.split, "task_id": self.task, "difficulty": self.difficulty or None}
+        played = solved = 0
+        seed = self.seed
+        try:
+            while True:
+                self._episode(env, policy, console, seed, options)
+                seed, played = None, played + 1
+                solved += env.episode.outcome == "solved"
+                if self.record is not None:
+                    write_episodes(self.record, [env.episode])
+                console.print(f"\n{solved} of {played} solved.", style="bold")
+                if env.episode.outcome != "solved" and _agreed("See the golden path?", default=False):
+                    console.print(display.task_card(env.task))
+                if self.task is not None or not _agreed("Another one?", default=True):
+                    return 0
+        except (KeyboardInterrupt, EOFError):
+            console.print("\nGoodbye.", style="dim")
+            return 0
+
+    def _episode(
+        self, env: ToolOrchestraEnv, policy: Policy, console: Console, seed: int | None, options: dict[str, Any]
+    ) -> None:
+        from toolorchestra.envs import display
+
+        observation, info = env.reset(seed=seed, options=options)
+        console.print(display.place_card(env.play.world.rules))
+        display.print_episode(console, env.episode)
+        policy.reset(env, observation, info)
+        over = False
+        while not over:
+            observation, _, terminated, truncated, info = env.step(policy.act(observation, info))
+            over = terminated or truncated
+            display.print_turn(console, env.episode)
+
+
+@dataclass
+class Rollout:
+    """Let a policy play many episodes and record them as JSONL."""
+
+    env: Env
+    """Id of an environment, or folder of a domain."""
+    policy: Literal["oracle", "noisy-oracle", "random", "null", "llm"] = "oracle"
+    """Who plays. `oracle` and `noisy-oracle` know the golden path; `llm` is any chat model (--model)."""
+    episodes: Annotated[int | Literal["all"], arg(metavar="N|all")] = 100
+    """How many to play; `all` plays every task of the split once."""
+    split: Split = "test"
+    """Split from which tasks are drawn."""
+    difficulty: tuple[int, ...] = ()
+    """Levels from which tasks are drawn (1 to 5); all by default."""
+    seed: int = 0
+    """Seed of the first episode (the next has the next seed) and of the policy."""
+    error: float = 0.2
+    """For `noisy-oracle`: probability of a mistake per turn."""
+    model: Annotated[str | None, arg(metavar="NAME|PATH")] = None
+    """For `llm`: the model's name at --base-url, or without it the folder or hub id of a local model."""
+    base_url: Annotated[str | None, arg(metavar="URL")] = None
+    """For `llm`: an OpenAI-compatible server, e.g. http://localhost:8000/v1."""
+    temperature: float = 0.0
+    """For `llm`: sampling temperature; 0 is greedy."""
+    max_tokens: int = 8_000
+    """For `llm`: most tokens of one reply."""
+    parallel: int = 8
+    """For `llm`: episodes in progress at a time."""
+    out: Annotated[Path | None, arg(metavar="FILE")] = None
+    """Where to write; by default rollouts/ENV.POLICY.SPLIT.jsonl."""
+    resume: bool = False
+    """Go on with an interrupted file: what it holds is not played again."""
+    json: bool = False
+    """Print the summary as JSON."""
+
+    def __post_init__(self) -> None:
+        if self.policy == "llm" and self.model is None:
+            raise OptionError("The policy `llm` needs a model: --model NAME --base-url URL, or --model PATH.")
+        if self.policy != "llm" and (self.model or self.base_url):
+            raise OptionError(f"--model and --base-url are for --policy llm, not {self.policy}.")
+        if self.episodes != "all" and self.episodes < 1:
+            raise OptionError(f"--episodes must be at least 1, or `all`; got {self.episodes}.")
+        if self.parallel < 1:
+            raise OptionError(f"--parallel must be at least 1, got {self.parallel}.")
+
+    def run(self) -> int:
+        """Play, record and sum up."""
+        from toolorchestra.envs import display
+        from toolorchestra.envs.episode import Episode
+        from toolorchestra.envs.recording import Recording, Tally, play_many
+
+        env = _make(self.env)
+        resets = self._resets(env)
+        env.close()
+        make_policy = self._policy()
+        name = Path(self.env).name
+        file = self.out or Path("rollouts") / f"{name}.{self.policy}.{self.split}.jsonl"
+        skipped = {"episodes", "out", "resume", "json", "parallel"}
+        made_by = {key: value for key, value in asdict(self).items() if key not in skipped}
+        failures: list[str] = []
+        with Recording(file, made_by, resume=self.resume) as recording, display.progress_bars() as progress:
+            tally = Tally(recording.episodes)
+            waiting = [reset for reset in resets if reset.seed not in recording.done]
+            bar = progress.add_task(self.policy, total=len(resets), completed=len(resets) - len(waiting), note="")
+            began = time.perf_counter()
+            parallel = self.parallel if self.policy == "llm" else 1
+            for number, played in enumerate(
+                play_many(lambda: _make(self.env), make_policy, waiting, parallel=parallel), 1
+            ):
+                if isinstance(played, Episode):
+                    recording.write(played)
+                    tally.add(played)
+                else:
+                    failures.append(played.error)
+                rate = number / (time.perf_counter() - began)
+                note = f"{tally.share:.0%} solved · {rate:,.1f} episodes/s · ${tally.cost:.2f}"
+                progress.update(bar, advance=1, note=note)
+        summary = tally.summary()
+        if self.policy == "llm":
+            summary["model"] = make_policy().model.meter.usage  # type: ignore[attr-defined]  # a ChatPolicy
+        if self.json:
+            _print_json({"file": str(file), "unplayed": len(failures), **summary})
+        else:
+            display.stdout_console().print(display.tally_text(summary, file))
+        if failures:
+            print(
+                f"{len(failures)} episodes could not be played ({failures[0]}); --resume tries them again.",
+                file=sys.stderr,
+            )
+        return 1 if failures else 0
+
+    def _resets(self, env: ToolOrchestraEnv) -> list[Reset]:
+        from toolorchestra.envs.recording import Reset
+
+        levels = self.difficulty or None
+        if self.episodes != "all":
+            options = {"split": self.split, "difficulty": levels}
+            return [Reset(self.seed + number, options) for number in range(self.episodes)]
+        tasks = [task for task in env.source.tasks(self.split) if levels is None or task.difficulty in levels]
+        return [Reset(self.seed + number, {"task_id": task.id}) for number, task in enumerate(tasks)]
+
+    def _policy(self) -> Callable[[], Policy]:
+        """Return what makes the policy; a chat model is loaded once."""
+        from toolorchestra.agents.policies import ChatPolicy, make_policy
+
+        if self.policy == "llm":
+            model = _chat_model(str(self.model), self.base_url)
+            return lambda: ChatPolicy(model, self.seed, self.temperature, self.max_tokens)
+        options: dict[str, Any] = {"error": self.error} if self.policy == "noisy-oracle" else {}
+        return lambda: make_policy(self.policy, seed=self.seed, **options)
+
+
+@dataclass
+class Show:
+    """Show a recorded episode in the terminal."""
+
+    file: Annotated[Positional[Path], arg(metavar="FILE")]
+    """JSONL file of episodes, as `rollout` writes it."""
+    number: Annotated[Positional[int], arg(metavar="N")] = 1
+    """Which episode: 1 is the first, -1 the last."""
+    task: Annotated[str | None, arg(metavar="TASK")] = None
+    """Show the first episode of this task instead."""
+    list: bool = False
+    """List the episodes of the file."""
+
+    def run(self) -> int:
+        """Print the episode, or the list."""
+        from toolorchestra.envs import display
+
+        episodes = _read(self.file)
+        console = display.stdout_console()
+        if self.list:
+            console.print(display.episode_table(episodes))
+            return 0
+        if self.task is not None:
+            ids = [episode.task_id for episode in episodes]
+            if self.task not in ids:
+                raise UnknownNameError(f"task in {self.file}", self.task, set(ids))
+            position = ids.index(self.task)
+        elif self.number == 0 or abs(self.number) > len(episodes):
+            raise OptionError(f"{self.file} has {len(episodes)} episodes; got number {self.number}.")
+        else:
+            position = self.number - 1 if self.number > 0 else len(episodes) + self.number
+        display.print_episode(console, episodes[position])
+        console.print(f"Episode {position + 1} of {len(episodes)} in {self.file}; --list lists them.", style="dim")
+        return 0
+
+
+@dataclass
+class Validate:
+    """Check an environment: determinism, golden paths, floors, hostile actions, verifier."""
+
+    env: Env
+    """Id of an environment, or folder of a domain."""
+    only: tuple[str, ...] = ()
+    """Run only these checks."""
+    random_episodes: int = 1000
+    """Episodes of the random policy."""
+    hostile: int = 3000
+    """Hostile actions sent."""
+    seed: int = 0
+    """Seed of all that is random about the checks."""
+    json: bool = False
+    """Print the report as JSON."""
+
+    def run(self) -> int:
+        """Check, print the report, and return 1 when a check failed."""
+        from toolorchestra.envs import display
+        from toolorchestra.envs.checks import check_environment
+
+        env_id, kwargs = _resolve(self.env)
+        with display.progress_bars() as progress:
+            bar = progress.add_task("", total=1, note="")
+
+            def tell(check: str, done: int, total: int) -> None:
+                progress.update(bar, description=check, completed=done, total=max(1, total))
+
+            report = check_environment(
+                env_id,
+                checks=self.only or None,
+                random_episodes=self.random_episodes,
+                hostile=self.hostile,
+                seed=self.seed,
+                progress=tell,
+                **kwargs,
+            )
+            progress.remove_task(bar)
+        if self.json:
+            _print_json({"env_id": report.env_id, "passed": report.passed, "results": report.results})
+        else:
+            display.print_report(display.stdout_console(), report)
+        return 0 if report.passed else 1
+
+
+@dataclass
+class Build:
+    """Build a domain's folder: database and tasks from its YAML."""
+
+    folder: Annotated[Positional[Path], arg(metavar="FOLDER")]
+    """Folder with a domain.yaml."""
+
+    def run(self) -> int:
+        """Build and say what was made and what was dropped."""
+        from toolorchestra.envs import display
+        from toolorchestra.toolscale.domain import build_domain
+
+        began = time.perf_counter()
+        domain = build_domain(self.folder)
+        display.print_build(display.stdout_console(), domain, time.perf_counter() - began)
+        return 0
+
+
+@dataclass
+class Schema:
+    """Print the JSON Schema of domain files, for editors."""
+
+    def run(self) -> int:
+        """Print it."""
+        from toolorchestra.toolscale.format import json_schema
+
+        return _print_json(json_schema())
+
+
+@dataclass
+class Train:
+    """Train a policy (`toolorchestra train grpo --help` lists the options)."""
+
+    algorithm: Positional[Literal["sft", "grpo"]]
+    """`sft`: imitate recorded or golden episodes. `grpo`: learn from reward (warm-started by SFT)."""
+    arguments: Annotated[Positional[tuple[str, ...]], arg(metavar="…")] = ()
+    """Options of the algorithm; `python algos/grpo.py …` is the same as `toolorchestra train grpo …`."""
+
+    def run(self) -> int:
+        """Hand over to the algorithm."""
+        try:
+            algorithm = importlib.import_module(f"toolorchestra.algos.{self.algorithm}")
+        except ModuleNotFoundError as error:
+            if str(error.name).startswith("toolorchestra"):
+                raise
+            raise OptionError(
+                f"Training needs {error.name}, which is not installed: pip install 'toolorchestra[train]'."
+            ) from None
+        algorithm.main(list(self.arguments))
+        return 0
+
+
+Command = (
+    Annotated[Envs, subcommand("envs")]
+    | Annotated[Tasks, subcommand("tasks")]
+    | Annotated[Play, subcommand("play")]
+    | Annotated[Rollout, subcommand("rollout")]
+    | Annotated[Show, subcommand("show")]
+    | Annotated[Validate, subcommand("validate")]
+    | Annotated[Build, subcommand("build")]
+    | Annotated[Schema, subcommand("schema")]
+    | Annotated[Train, subcommand("train")]
+)
+
+_DESCRIPTION = """\
+The Gymnasium for LLM orchestration: play, record, check and train on tasks with tools, databases and costs."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code: 0, 1 (a check or an episode failed), 2 (a mistake)."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given == ["--version"]:
+        from toolorchestra import __version__
+
+        print(f"toolorchestra {__version__}")
+        return 0
+    if len(given) > 2 and given[0] == "train" and not given[1].startswith("-"):
+        given.insert(2, "--")  # what follows is the algorithm's
+    try:
+        command = tyro.cli(
+            Command,
+            prog="toolorchestra",
+            description=_DESCRIPTION,
+            args=given or ["--help"],
+            config=(tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes),
+        )
+        code = command.run()
+        sys.stdout.flush()
+        return code
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except ToolOrchestraError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("\nInterrupted.", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # whoever read our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+
+
+# ------------------------------------------------------------------------------------------- environments by name
+
+
+def _resolve(name: str) -> tuple[str, dict[str, Any]]:
+    """Return the environment id and its arguments that a person means by `name`."""
+    import gymnasium
+    from toolorchestra.envs.registration import environment_ids
+
+    if Path(name).is_dir():
+        return "ToolOrchestra-Custom-v0", {"domain": name}
+    if name not in gymnasium.registry and ":" not in name:
+        raise UnknownNameError("environment", name, environment_ids())
+    return name, {}
+
+
+def _make(name: str) -> ToolOrchestraEnv:
+    """Make an environment, without wrappers."""
+    import gymnasium
+    from toolorchestra.envs.toolorchestra import ToolOrchestraEnv
+
+    env_id, kwargs = _resolve(name)
+    try:
+        env = gymnasium.make(env_id, disable_env_checker=True, **kwargs).unwrapped
+    except (gymnasium.error.Error, ModuleNotFoundError) as error:
+        raise OptionError(f"The environment {name!r} cannot be made: {error}.") from None
+    if not isinstance(env, ToolOrchestraEnv):
+        raise OptionError(f"{name} is no environment of this library but {type(env).__name__}.")
+    return env
+
+
+def _env_facts(env_id: str) -> dict[str, str | int]:
+    """Return what the list of environments says of one."""
+    from toolorchestra.envs.display import entries
+    from toolorchestra.toolscale.domain import Domain
+
+    source = _make(env_id).source
+    tasks = source.tasks("all")
+    worlds = {world.name: world for world in map(source.world, tasks)}
+    return {
+        "id": env_id,
+        "protocol": env_id.split("-")[0],
+        "source": env_id.split("-")[1],
+        "tools": sum(len(world.tools) for world in worlds.values()),
+        "entries": sum(entries(world) for world in worlds.values() if isinstance(world, Domain)),
+        "tasks": len(tasks),
+    }
+
+
+def _chat_model(model: str, base_url: str | None) -> Any:
+    """Return the chat model at a server, or a local one."""
+    if base_url is not None:
+        from toolorchestra.agents.openai_chat import OpenAIChat
+
+        return OpenAIChat(model, base_url=base_url)
+    try:
+        from toolorchestra.agents.transformers_chat import TransformersChat
+    except ModuleNotFoundError as error:
+        raise OptionError(
+            f"A local model needs {error.name}: pip install 'toolorchestra[train]', or give --base-url."
+        ) from None
+    return TransformersChat(model)
+
+
+# ----------------------------------------------------------------------------------------------- reading, writing
+
+
+def _print_json(value: Any) -> int:
+    print(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+    return 0
+
+
+def _read(file: Path) -> list[Episode]:
+    """Return the episodes of a file."""
+    from toolorchestra.envs.episode import read_episodes
+
+    try:
+        episodes = list(read_episodes(file))
+    except OSError as error:
+        raise OptionError(f"{file} cannot be read: {error.strerror}.") from None
+    except ValueError as error:
+        raise OptionError(str(error)) from None
+    if not episodes:
+        raise OptionError(f"{file} holds no episode.")
+    return episodes
+
+
+def _agreed(question: str, *, default: bool) -> bool:
+    """Ask a person yes or no."""
+    answer = input(f"{question} [{'Y/n' if default else 'y/N'}] ").strip().lower()
+    return default if not answer else answer.startswith("y")
+
+
+def _reader(env: ToolOrchestraEnv) -> Callable[[str], str]:
+    """Return what reads a line, with history and completion of tool and parameter names where there is a terminal."""
+    try:
+        import readline
+    except ModuleNotFoundError:
+        return input
+    readline.parse_and_bind("tab: complete")
+    readline.set_completer_delims(" ;")
+
+    def complete(text: str, state: int) -> str | None:
+        line = readline.get_line_buffer()[: readline.get_begidx()].split(";")[-1].split()
+        tools = env.play.tools
+        if not line or line == ["?"]:
+            words = [*(f"{name} " for name in tools), "answer ", "? ", "quit"]
+        else:
+            words = [f"{name}=" for name in tools[line[0]].parameters] if line[0] in tools else []
+        found = [word for word in words if word.startswith(text)]
+        return found[state] if state < len(found) else None
+
+    readline.set_completer(complete)
+    return input
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,222 @@
+"""Recording: many episodes played by one policy, each written to a JSONL file as soon as it is over.
+
+A crash loses only the episodes in progress, and a recording that was interrupted can be resumed: what the
+file already holds is not played again. Beside ``run.jsonl`` stands ``run.json``, which says how it was made.
+Rollouts to train on, with token ids and log-probabilities, are `toolorchestra.algos.rollout`'s.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import msgspec
+from toolorchestra.agents.chat import BatchError, Completion
+from toolorchestra.agents.policies import ChatPolicy, Policy
+from toolorchestra.envs.episode import Episode, read_episodes
+from toolorchestra.toolscale.errors import ExpertError, OptionError
+from toolorchestra.toolscale.stats import wilson_interval
+
+
+class Reset(msgspec.Struct, frozen=True):
+    """How an episode begins; the seed is its name within a recording."""
+
+    seed: int
+    options: dict[str, Any]
+
+
+class Unplayed(msgspec.Struct, frozen=True):
+    """An episode that came to nothing because the policy's model could not be reached."""
+
+    reset: Reset
+    error: str
+
+
+class Recording:
+    """A JSONL file of episodes that grows while they are played.
+
+    Args:
+        file: The file.
+        made_by: What says how the episodes are made, all but their number; it is kept beside the file.
+        resume: Go on with the file if it is there; otherwise it must not be.
+
+    Attributes:
+        done: Seeds of the episodes that the file held at the start.
+        episodes: Those episodes.
+
+    Raises:
+        OptionError: The file is there and `resume` is not set, or it was made in another way.
+    """
+
+    def __init__(self, file: Path, made_by: Mapping[str, Any], *, resume: bool = False) -> None:
+        self.file = file
+        self.episodes: list[Episode] = []
+        note = file.with_suffix(".json")
+        made = msgspec.json.decode(msgspec.json.encode(made_by))
+        if file.exists():
+            if not resume:
+                raise OptionError(f"{file} is there already: give --resume to go on with it, or another --out.")
+            before = msgspec.json.decode(note.read_bytes()) if note.exists() else made
+            if before != made:
+                differing = [key for key in made if before.get(key) != made[key]]
+                was = ", ".join(f"{key} {before.get(key)!r}, now {made[key]!r}" for key in differing)
+                raise OptionError(f"{file} was made otherwise ({was}): give the same options, or another --out.")
+            _cut_torn_line(file)
+            self.episodes = list(read_episodes(file))
+        file.parent.mkdir(parents=True, exist_ok=True)
+        note.write_bytes(msgspec.json.format(msgspec.json.encode(made), indent=1) + b"\n")
+        self.done = {episode.seed for episode in self.episodes}
+        self._stream = file.open("ab")
+
+    def write(self, episode: Episode) -> None:
+        """Append an episode; once this returns, it is in the file."""
+        self._stream.write(episode.to_json() + b"\n")
+        self._stream.flush()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._stream.close()
+
+    def __enter__(self) -> Recording:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Tally:
+    """Adds up episodes as they end."""
+
+    def __init__(self, episodes: Iterable[Episode]) -> None:
+        self.outcomes: Counter[str] = Counter()
+        self.levels: dict[int, Counter[bool]] = {}
+        self.cost = self.clock = 0.0
+        self.turns = self.calls = 0
+        for episode in episodes:
+            self.add(episode)
+
+    def add(self, episode: Episode) -> None:
+        """Count an episode."""
+        self.outcomes[str(episode.outcome)] += 1
+        self.cost += episode.cost
+        self.clock += episode.clock
+        self.turns += len(episode.turns)
+        self.calls += sum(1 for _ in episode.calls)
+        if episode.reward is not None:
+            self.levels.setdefault(episode.difficulty, Counter())[episode.outcome == "solved"] += 1
+
+    @property
+    def judged(self) -> int:
+        """Episodes that say something about the policy."""
+        return self.outcomes["solved"] + self.outcomes["failed"]
+
+    @property
+    def share(self) -> float:
+        """Share solved of those judged."""
+        return self.outcomes["solved"] / max(1, self.judged)
+
+    def summary(self) -> dict[str, Any]:
+        """Return the totals and means."""
+        count = max(1, self.outcomes.total())
+        return {
+            "episodes": self.outcomes.total(),
+            "outcomes": dict(self.outcomes),
+            "success": self.share,
+            "interval": wilson_interval(self.outcomes["solved"], self.judged),
+            "by_difficulty": {
+                level: {"episodes": counts.total(), "solved": counts[True]}
+                for level, counts in sorted(self.levels.items())
+            },
+            "turns": self.turns / count,
+            "calls": self.calls / count,
+            "cost": self.cost / count,
+            "clock": self.clock / count,
+        }
+
+
+def _cut_torn_line(file: Path) -> None:
+    """Remove the beginning of a line at the end of `file`, which a crash may leave."""
+    data = file.read_bytes()
+    whole = data.rfind(b"\n") + 1
+    if whole < len(data):
+        with file.open("r+b") as stream:
+            stream.truncate(whole)
+
+
+class _Seat:
+    """One environment and who plays in it."""
+
+    def __init__(self, env: gymnasium.Env[Any, Any], policy: Policy) -> None:
+        self.env, self.policy = env, policy
+        self.reset: Reset | None = None
+        self.observation = ""
+        self.info: Mapping[str, Any] = {}
+
+    def begin(self, reset: Reset) -> None:
+        self.reset = reset
+        self.observation, self.info = self.env.reset(seed=reset.seed, options=reset.options)
+        self.policy.reset(self.env, self.observation, self.info)
+
+    def step(self, action: Any) -> bool:
+        """Take an action and return whether the episode is over."""
+        self.observation, _, terminated, truncated, self.info = self.env.step(action)
+        return terminated or truncated
+
+
+def play_many(
+    make_env: Callable[[], gymnasium.Env[Any, Any]],
+    make_policy: Callable[[], Policy],
+    resets: Sequence[Reset],
+    *,
+    parallel: int = 1,
+) -> Iterator[Episode | Unplayed]:
+    """Yield the episodes that begin with `resets`, each when it is over.
+
+    Args:
+        make_env: Makes an environment of this library.
+        make_policy: Makes the policy; policies of one chat model are asked for all episodes together.
+        resets: How the episodes begin.
+        parallel: Most episodes in progress at a time.
+
+    Raises:
+        ExpertError: The policy's model cannot be reached at all.
+    """
+    waiting = list(reversed(resets))
+    seats = [_Seat(make_env(), make_policy()) for _ in range(min(max(1, parallel), len(resets)))]
+    try:
+        while True:
+            for seat in seats:
+                if seat.reset is None and waiting:
+                    seat.begin(waiting.pop())
+            active = [seat for seat in seats if seat.reset is not None]
+            if not active:
+                return
+            for seat, action in zip(active, _actions(active), strict=True):
+                assert seat.reset is not None
+                if isinstance(action, ExpertError):
+                    yield Unplayed(seat.reset, str(action))
+                    seat.reset = None
+                elif seat.step(action):
+                    yield seat.env.unwrapped.episode  # type: ignore[attr-defined]  # every environment of ours has it
+                    seat.reset = None
+    finally:
+        for seat in seats:
+            seat.env.close()
+
+
+def _actions(seats: Sequence[_Seat]) -> list[Any]:
+    """Return what each seat's policy does next, or the error for which it cannot."""
+    chatting = [seat.policy for seat in seats if isinstance(seat.policy, ChatPolicy)]
+    if len(chatting) < len(seats):
+        return [seat.policy.act(seat.observation, seat.info) for seat in seats]
+    requests = [policy.request(seat.info) for policy, seat in zip(chatting, seats, strict=True)]
+    try:
+        replies: Sequence[Completion | ExpertError] = chatting[0].model.complete(requests)
+    except BatchError as error:
+        if all(isinstance(result, ExpertError) for result in error.results):
+            raise
+        replies = error.results
+    return [reply.action if isinstance(reply, Completion) else reply for reply in replies]
