@@ -28,10 +28,12 @@ import msgspec
 from gymnasium.utils.env_checker import check_env
 from toolorchestra.agents.policies import NoisyOraclePolicy, Policy, make_policy, play_episode
 from toolorchestra.envs.episode import CallRecord
+from toolorchestra.envs.hostile import hostile_actions
 from toolorchestra.envs.toolorchestra import ToolOrchestraEnv
 from toolorchestra.toolscale.build import quote
 from toolorchestra.toolscale.domain import SPLITS, Domain
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.guess import Guesser
 from toolorchestra.toolscale.mutants import Surprise, try_verifier
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.task import Task
@@ -445,7 +447,7 @@ class _HostileTrial:
         if self._over:
             self._begin()
         action = next(self._actions)
-        shown = repr(action)[:120]
+        shown = _shown(action)
         try:
             observation, reward, terminated, truncated, info = self.env.step(action)
         except Exception as error:
@@ -486,16 +488,22 @@ class _HostileTrial:
         self.episodes += 1
         self._over = False
         play = self.env.play
-        from toolorchestra.envs.hostile import hostile_actions
-
         if play.world.name not in self._sources:
-            self._sources[play.world.name] = hostile_actions(self.rng, list(play.tools.values()))
+            arguments = Guesser(play.world, self.rng).arguments if isinstance(play.world, Domain) else None
+            self._sources[play.world.name] = hostile_actions(self.rng, list(play.tools.values()), arguments)
         self._actions = self._sources[play.world.name]
 
     def _look_at(self, record: CallRecord, shown: str) -> None:
         self.statuses[record.status] += 1
         if record.status is not Status.OK and not (record.error or "").strip():
             self.wrong.append(f"{record.name}: {record.status} without a message; action {shown}")
+
+
+def _shown(action: Any) -> str:
+    try:
+        return repr(action)[:120]
+    except RecursionError:
+        return f"{type(action).__name__}, nested too deep to show"
 
 
 def _rows(session: Session) -> dict[str, list[Any]]:
