@@ -132,10 +132,10 @@ class Play:
         policy = HumanPolicy(read=_reader(env), show=lambda text: console.print(text, style="dim", markup=False))
         options: dict[str, Any] = {"split": self.split, "task_id": self.task, "difficulty": self.difficulty or None}
         played = solved = 0
-        seed = self.seed
+        seed, seen = self.seed, set[str]()
         try:
             while True:
-                self._episode(env, policy, console, seed, options)
+                self._episode(env, policy, console, seen, seed=seed, options=options)
                 seed, played = None, played + 1
                 solved += env.episode.outcome == "solved"
                 if self.record is not None:
@@ -149,13 +149,13 @@ class Play:
             console.print("\nGoodbye.", style="dim")
             return 0
 
-    def _episode(
-        self, env: ToolOrchestraEnv, policy: Policy, console: Console, seed: int | None, options: dict[str, Any]
-    ) -> None:
+    def _episode(self, env: ToolOrchestraEnv, policy: Policy, console: Console, seen: set[str], **reset: Any) -> None:
         from toolorchestra.envs import display
 
-        observation, info = env.reset(seed=seed, options=options)
-        console.print(display.place_card(env.play.world.rules))
+        observation, info = env.reset(**reset)
+        if env.play.world.name not in seen:
+            console.print(display.place_card(env.play.world.rules))
+            seen.add(env.play.world.name)
         display.print_episode(console, env.episode)
         policy.reset(env, observation, info)
         over = False

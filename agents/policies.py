@@ -8,6 +8,7 @@ policies of models under training are the business of `toolorchestra.algos.rollo
 from __future__ import annotations
 
 import random
+import re
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,9 +33,7 @@ def write_calls(calls: Iterable[Call], text: str = "") -> str:
     >>> write_calls([Call("get_dish", {"dish_id": "D07"})])
     '<tool_call>{"name":"get_dish","arguments":{"dish_id":"D07"}}</tool_call>'
     """
-    blocks = (
-        msgspec.json.encode({"name": call.name, "arguments": call.arguments}).decode() for call in calls
-    )
+    blocks = (msgspec.json.encode({"name": call.name, "arguments": call.arguments}).decode() for call in calls)
     return text + "\n".join(f"<tool_call>{block}</tool_call>" for block in blocks)
 
 
@@ -227,9 +226,7 @@ class ChatPolicy(Policy):
         max_tokens: Most tokens of one reply (ToolOrchestra §4.4: 8,000).
     """
 
-    def __init__(
-        self, model: ChatModel, seed: int = 0, temperature: float = 0.0, max_tokens: int = 8_000
-    ) -> None:
+    def __init__(self, model: ChatModel, seed: int = 0, temperature: float = 0.0, max_tokens: int = 8_000) -> None:
         super().__init__(seed)
         self.model = model
         self.temperature = temperature
@@ -257,10 +254,11 @@ class ChatPolicy(Policy):
 
 
 _HELP = """\
-Commands:  TOOL name=value …     call a tool; several calls with ';' between them run together
-           answer TEXT           give the final answer
-           ?  or  ? TOOL         show the tools, or one tool's parameters
-           quit                  leave"""
+  TOOL name=value …    call a tool; several calls with ';' between them run together
+  answer TEXT          give the final answer
+  ?  or  ? TOOL        show the tools, or what one takes
+  quit                 leave"""
+_PARTS = re.compile(r"""(?:[^;"']|"[^"]*"|'[^']*'|["'])+""")  # what stands between ';' that are not quoted
 
 
 class HumanPolicy(Policy):
@@ -271,25 +269,26 @@ class HumanPolicy(Policy):
         show: Shows a text.
     """
 
-    def __init__(
-        self, seed: int = 0, read: Callable[[str], str] = input, show: Callable[[str], None] = print
-    ) -> None:
+    def __init__(self, seed: int = 0, read: Callable[[str], str] = input, show: Callable[[str], None] = print) -> None:
         super().__init__(seed)
         self._read, self._show = read, show
         self._tools: dict[str, Tool] = {}
+        self._greeted = False
 
     def reset(self, env: gymnasium.Env[Any, Any], observation: str, info: Info) -> None:
-        """Begin an episode: show how to play."""
+        """Begin an episode; before the first, show how to play."""
         super().reset(env, observation, info)
         self._tools = env.unwrapped.play.tools  # type: ignore[attr-defined]  # every environment of ours has it
-        self._show(_HELP)
+        if not self._greeted:
+            self._show(_HELP)
+        self._greeted = True
 
     def act(self, observation: str, info: Info) -> Any:
         """Ask until the person enters an action."""
         while True:
             line = self._read("> ").strip()
             command, _, rest = line.partition(" ")
-            if command == "?":
+            if command in ("?", "help"):
                 self._show(self._describe(rest.strip()))
             elif command == "quit":
                 raise KeyboardInterrupt
@@ -297,13 +296,13 @@ class HumanPolicy(Policy):
                 return rest
             elif line:
                 try:
-                    return [self._call(part) for part in line.split(";") if part.strip()]
-                except ValueError as error:
-                    self._show(f"{error}\n{_HELP}")
+                    return [self._call(part) for part in _PARTS.findall(line) if part.strip()]
+                except (ValueError, UnknownNameError) as error:
+                    self._show(str(error))
 
     def _describe(self, name: str) -> str:
         if not name:
-            return "\n".join(f"  {tool.name:28} {tool.description}" for tool in self._tools.values())
+            return "\n".join([*(f"  {tool.name:26} {tool.description}" for tool in self._tools.values()), "", _HELP])
         if name not in self._tools:
             return str(UnknownNameError("tool", name, self._tools))
         tool = self._tools[name]
@@ -314,14 +313,21 @@ class HumanPolicy(Policy):
         return "\n".join(lines)
 
     def _call(self, text: str) -> dict[str, Any]:
-        """Return the call that ``tool name=value …`` names; values become the parameter's type."""
-        name, *pairs = shlex.split(text)
-        parameters = self._tools[name].parameters if name in self._tools else {}
+        """Return the call that ``tool name=value …`` names; values become the parameter's type.
+
+        A value without a name is that of the parameter in its place, as in ``get_dish D07``.
+        """
+        name, *values = shlex.split(text)
+        if name not in self._tools:
+            raise UnknownNameError("tool", name, self._tools)
+        parameters = self._tools[name].parameters
         arguments: dict[str, Any] = {}
-        for pair in pairs:
-            key, equals, value = pair.partition("=")
-            if not equals:
-                raise ValueError(f"Expected name=value, found {pair!r}.")
+        for place, written in enumerate(values):
+            key, equals, value = written.partition("=")
+            if not equals or not key.isidentifier():
+                if place >= len(parameters):
+                    raise OptionError(f"{name} takes {', '.join(parameters) or 'nothing'}; found {written!r} as well.")
+                key, value = list(parameters)[place], written
             arguments[key] = _typed(value, parameters.get(key))
         return {"name": name, "arguments": arguments}
 

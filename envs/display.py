@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from rich.console import Console, Group
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
 from rich.panel import Panel
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
@@ -60,9 +62,42 @@ def print_episode(console: Console, episode: Episode) -> None:
 
 
 def print_turn(console: Console, episode: Episode) -> None:
-    """Print the last turn of an episode."""
-    width = min(console.width, PLAIN_WIDTH)
-    console.file.write(turn_text(episode.turns[-1], episode, width=width, color=_colored(console)) + "\n")
+    """Print the last turn of an episode as a player wants it: results in full, rows as tables."""
+    turn = episode.turns[-1]
+    for record in turn.calls:
+        console.print(Text.assemble((record.name, "bold yellow"), f"  {record.status}" if record.error else ""))
+        if record.error is not None:
+            console.print(Padding(Text(f"✗ {record.error}", style="red"), (0, 2)))
+        else:
+            console.print(Padding(_value(record.value), (0, 2)))
+    if episode.outcome is not None:
+        width = min(console.width, PLAIN_WIDTH)
+        console.file.write(turn_text(turn, episode, width=width, color=_colored(console)) + "\n")
+
+
+def _value(value: Any) -> RenderableType:
+    """Return a result: rows as a table, an object as its fields, the rest as JSON."""
+    if isinstance(value, list) and value and all(isinstance(row, dict) for row in value):
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="dim")
+        for name in (names := list(dict.fromkeys(name for row in value for name in row))):
+            table.add_column(name, overflow="fold")
+        for row in value:
+            table.add_row(*(_cell(row.get(name)) for name in names))
+        return table
+    if isinstance(value, dict):
+        grid = Table.grid(padding=(0, 2))
+        grid.add_column(style="dim", no_wrap=True)
+        for name, field in value.items():
+            nested = isinstance(field, list) and field and isinstance(field[0], dict)
+            grid.add_row(name, _value(field) if nested else _cell(field))
+        return grid
+    return _cell(value)
+
+
+def _cell(value: Any) -> Text:
+    if value is None:
+        return Text("–", style="dim")
+    return Text(value if isinstance(value, str) else msgspec.json.encode(value).decode(), style="green")
 
 
 def place_card(rules: str) -> Panel:
