@@ -23,7 +23,7 @@ from toolorchestra.toolscale.guess import Guesser
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.task import Call, Task
 from toolorchestra.toolscale.tool import ArgumentError, Status
-from toolorchestra.toolscale.verify import Verdict, verify
+from toolorchestra.toolscale.verify import Verdict, net_changes, verify
 
 if TYPE_CHECKING:
     from toolorchestra.toolscale.domain import Domain
@@ -120,18 +120,18 @@ def mutants(domain: Domain, task: Task, session: Session) -> Iterator[Trial]:
 
 
 def _stray_write(domain: Domain, task: Task, guesser: Guesser, session: Session) -> Call | None:
-    """Return a write that succeeds after the golden path and is no part of it."""
+    """Return a write that succeeds after the golden path and changes the database."""
     writers = [tool for tool in domain.tools.values() if tool.effect == "write"]
     if not writers:
         return None
     replay(domain, task, task.golden, task.answer, session)
-    before = session.touched()
+    before = net_changes(domain, session.touched())
     for _ in range(_ATTEMPTS):
         tool = guesser.rng.choice(writers)
         call = Call(tool.name, guesser.arguments(tool))
         decoded = tool.decode(msgspec.json.encode(call.arguments))
         if session.call(tool, decoded).status is Status.OK:
-            if session.touched() != before:
+            if net_changes(domain, session.touched()) != before:  # one that changes nothing is no mutant
                 return call
             replay(domain, task, task.golden, task.answer, session)
     return None
