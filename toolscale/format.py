@@ -164,6 +164,7 @@ class ToolSpec(_Model, frozen=True):
     guards: list[GuardSpec] = []
     statements: list[str | StatementSpec] = []
     returns: ReturnsSpec | None = None
+    """What a call returns; without it, the word "done"."""
     operates: dict[Name, str | list[str]] = {}
     """Entries that a call of this tool operates on by identity: table → ``:parameter`` or ``.path`` in the
     result that holds the primary key (a list of its parts for a composite key; a parameter or path that holds

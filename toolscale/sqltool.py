@@ -39,6 +39,9 @@ _VERBS = {
     sqlite3.SQLITE_READ: "READ",
 }
 
+DONE = "done"
+"""What a tool without `returns` returns."""
+
 
 def primary_key(table: TableSpec) -> tuple[str, ...]:
     """Return the columns of a table's primary key, in order."""
@@ -151,7 +154,7 @@ class SqlTool(Tool):
                     row = cursor.fetchone()
                     parameters[save] = row[0] if row else None
                 cursor.close()  # a RETURNING statement ends only when it is read or closed
-            value = self._value(execute, parameters) if self._returns else None
+            value = self._value(execute, parameters) if self._returns else DONE
         except sqlite3.Error as error:
             return self._failure(error)
         if value is None and self._returns and self._returns.empty:
