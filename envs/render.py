@@ -51,7 +51,7 @@ def _drawn(content: RenderableType, width: int, color: bool | None) -> str:
     )
     console.print(content)
     assert isinstance(console.file, io.StringIO)
-    return console.file.getvalue().rstrip("\n")
+    return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines())
 
 
 def _request(episode: Episode) -> RenderableType:
