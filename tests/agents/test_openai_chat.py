@@ -1,0 +1,389 @@
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from toolorchestra.agents.chat import BatchError, ChatRequest, Completion, Price, Usage
+from toolorchestra.agents.openai_chat import OpenAIChat
+from toolorchestra.toolscale.errors import ExpertError, OptionError
+
+pytest.importorskip("openai", reason="needs the openai client: pip install 'toolorchestra[openai]'")
+
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "get_dish",
+        "description": "Look up a dish.",
+        "parameters": {"type": "object", "properties": {"dish": {"type": "string"}}},
+    },
+}
+
+
+INVALID_UTF8 = b'{"choices": [{"message": {"content": "\xff"}}]}'
+
+
+def ask(text: str, **settings: Any) -> ChatRequest:
+    return ChatRequest([{"role": "user", "content": text}], **settings)
+
+
+def reply(text: str | None = "Hello.", *, read: int = 10, written: int = 5, **choice: Any) -> dict[str, Any]:
+    message = {"role": "assistant", "content": text, "tool_calls": choice.pop("tool_calls", None)}
+    return {
+        "id": "x",
+        "object": "chat.completion",
+        "choices": [{"index": 0, "message": message, "finish_reason": "stop", **choice}],
+        "usage": {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written},
+    }
+
+
+class Server:
+    """A real HTTP server on the loopback interface that answers as `respond` says."""
+
+    def __init__(self) -> None:
+        self.respond: Callable[[dict[str, Any]], tuple[int, Any]] = lambda body: (200, reply())
+        self.bodies: list[dict[str, Any]] = []
+        self.keys: list[str | None] = []
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                server.bodies.append(body)
+                server.keys.append(self.headers["Authorization"])
+                status, answer = server.respond(body)
+                data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+                if status == 0:  # hang up
+                    self.close_connection = True
+                    return
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(data)))
+                self.send_header("retry-after-ms", "5")
+                self.end_headers()
+                self.wfile.write(data)
+
+            def log_message(self, *args: Any) -> None:
+                pass
+
+        class Quiet(ThreadingHTTPServer):
+            daemon_threads = True
+
+            def handle_error(self, *args: Any) -> None:  # a client that timed out has hung up
+                pass
+
+        self.http = Quiet(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.http.server_port}/v1"
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    server = Server()
+    thread = threading.Thread(target=server.http.serve_forever, args=(0.01,))
+    thread.start()
+    yield server
+    server.http.shutdown()
+    thread.join()
+    server.http.server_close()
+
+
+@pytest.fixture
+def connect(server: Server) -> Iterator[Callable[..., OpenAIChat]]:
+    chats: list[OpenAIChat] = []
+
+    def make(**options: Any) -> OpenAIChat:
+        chats.append(OpenAIChat(options.pop("url", server.url), "m", **options))
+        return chats[-1]
+
+    yield make
+    for chat in chats:
+        chat.close()
+
+
+Connect = Callable[..., OpenAIChat]
+
+
+def failures(error: BatchError) -> list[str | None]:
+    return [str(result) if isinstance(result, ExpertError) else None for result in error.results]
+
+
+def test_answers_come_in_the_order_of_the_requests(server: Server, connect: Connect) -> None:
+    def slower_first(body: dict[str, Any]) -> tuple[int, Any]:
+        text = body["messages"][0]["content"]
+        time.sleep(0.05 * (3 - int(text)))
+        return 200, reply(f"answer {text}")
+
+    server.respond = slower_first
+    completions = connect().complete([ask("0"), ask("1"), ask("2")])
+    assert [completion.text for completion in completions] == ["answer 0", "answer 1", "answer 2"]
+    assert completions[0].latency >= 0.15
+
+
+def test_a_request_is_sent_as_the_protocol_says(server: Server, connect: Connect) -> None:
+    request = ask("Hi", tools=[TOOL], temperature=0.0, top_p=0.9, max_tokens=7, stop=("END",), seed=3)
+    connect(extra={"top_p": None, "reasoning_effort": "low"}, max_tokens_field="max_completion_tokens").complete(
+        [request]
+    )
+    assert server.bodies == [
+        {
+            "model": "m",
+            "messages": [{"role": "user", "content": "Hi"}],
+            "tools": [TOOL],
+            "temperature": 0.0,
+            "max_completion_tokens": 7,
+            "stop": ["END"],
+            "seed": 3,
+            "reasoning_effort": "low",
+        }
+    ]
+
+
+def test_tool_calls_are_handed_on_as_the_server_found_them(server: Server, connect: Connect) -> None:
+    calls = [
+        {"id": "a", "type": "function", "function": {"name": "get_dish", "arguments": '{"dish": '}},
+        {"type": "function", "function": {"name": "get_dish", "arguments": {"dish": "Soup"}}},
+    ]
+    server.respond = lambda body: (200, reply(None, tool_calls=calls, finish_reason="tool_calls"))
+    (completion,) = connect().complete([ask("Soup?", tools=[TOOL])])
+    assert completion.tool_calls == [
+        {"id": "a", "name": "get_dish", "arguments": '{"dish": '},
+        {"id": "call_2", "name": "get_dish", "arguments": '{"dish":"Soup"}'},
+    ]
+    assert (completion.text, completion.finish_reason) == ("", "tool_calls")
+    assert completion.action["tool_calls"][0]["function"]["name"] == "get_dish"  # type: ignore[index]
+
+
+def test_log_probabilities_and_token_ids_are_kept_when_the_server_gives_them(server: Server, connect: Connect) -> None:
+    logprobs = {"content": [{"token": "Hel", "logprob": -0.5}, {"token": "lo", "logprob": -0.25}]}
+    answer = {**reply(logprobs=logprobs, token_ids=[7, 8]), "prompt_token_ids": [1, 2, 3]}
+    server.respond = lambda body: (200, answer)
+    (completion,) = connect(logprobs=True, token_ids=True).complete([ask("Hi")])
+    assert server.bodies[0]["logprobs"] is True
+    assert server.bodies[0]["return_token_ids"] is True
+    assert (completion.logprobs, completion.token_ids) == ([-0.5, -0.25], [7, 8])
+    assert completion.prompt_token_ids == [1, 2, 3]
+
+
+def test_tokens_and_dollars_are_counted(server: Server, connect: Connect) -> None:
+    server.respond = lambda body: (200, reply(read=96_000, written=4_000))
+    chat = connect(price=Price(input=1.25, output=10.0))
+    # each answer: 96,000 * $1.25 / 1e6 + 4,000 * $10 / 1e6 = $0.12 + $0.04
+    assert [c.cost for c in chat.complete([ask("a"), ask("b")])] == pytest.approx([0.16, 0.16])
+    usage = chat.meter.usage
+    assert (usage.calls, usage.prompt_tokens, usage.completion_tokens) == (2, 192_000, 8_000)
+    assert usage.cost == pytest.approx(0.32)
+
+
+def test_a_spent_budget_stops_before_the_next_request(server: Server, connect: Connect) -> None:
+    server.respond = lambda body: (200, reply(read=0, written=100_000))  # $1 each
+    chat = connect(price=Price(output=10.0), budget=2.0, max_concurrency=1)
+    with pytest.raises(BatchError) as caught:
+        chat.complete([ask("a"), ask("b"), ask("c"), ask("d")])
+    assert [isinstance(result, Completion) for result in caught.value.results] == [True, True, False, False]
+    assert "expected to spend less than $2, have spent $2; the request was not sent" in str(caught.value)
+    assert len(server.bodies) == 2
+    chat.meter.reset()
+    assert chat.complete([ask("e")])[0].cost == 1.0
+
+
+def test_too_many_requests_are_retried_and_paid_once(server: Server, connect: Connect) -> None:
+    answers = iter([(429, {"error": "slow down"}), (503, b"<html>"), (0, b""), (408, b""), (200, reply())])
+    server.respond = lambda body: next(answers)
+    chat = connect()
+    assert chat.complete([ask("Hi")])[0].text == "Hello."
+    assert len(server.bodies) == 5
+    assert chat.meter.usage == Usage(1, 10, 5, 0.0)
+
+
+def test_a_server_that_never_recovers_fails_its_request_only(server: Server, connect: Connect) -> None:
+    def respond(body: dict[str, Any]) -> tuple[int, Any]:
+        bad = body["messages"][0]["content"] == "bad"
+        return (500, {"error": {"message": "out of memory"}}) if bad else (200, reply())
+
+    server.respond = respond
+    chat = connect(max_retries=2)
+    with pytest.raises(BatchError, match="1 of 3 requests failed") as caught:
+        chat.complete([ask("good"), ask("bad"), ask("good")])
+    first, second, third = failures(caught.value)
+    assert first is third is None
+    assert second is not None
+    assert "got status 500" in second
+    assert "out of memory" in second
+    assert "raise max_retries=" in second
+    assert len(server.bodies) == 1 + 3 + 1
+    assert chat.meter.usage.calls == 2
+
+
+def test_a_refused_key_is_final_and_names_the_option(server: Server, connect: Connect) -> None:
+    server.respond = lambda body: (401, {"error": {"message": "no such key"}})
+    with pytest.raises(ExpertError, match=r"status 401: .*no such key.*Set api_key= or api_key_env=\.$"):
+        connect().complete([ask("Hi")])
+    assert len(server.bodies) == 1
+
+
+def test_a_silent_server_times_out(server: Server, connect: Connect) -> None:
+    release = threading.Event()
+    server.respond = lambda body: (release.wait(5), (200, reply()))[1]
+    start = time.perf_counter()
+    with pytest.raises(ExpertError, match=r"within 0\.1 s, none came in 1 attempt\. Raise timeout="):
+        connect(timeout=0.1, max_retries=0).complete([ask("Hi")])
+    assert time.perf_counter() - start < 2
+    release.set()
+
+
+def test_no_server_at_all_says_where_one_was_expected(connect: Connect) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+    with pytest.raises(ExpertError, match=rf"expected a server at {url}.*Start it or correct base_url="):
+        connect(url=url, max_retries=0).complete([ask("Hi")])
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b'{"choices": [',
+        b"<html>welcome</html>",
+        b"\xff\xfe",
+        b"",
+        INVALID_UTF8,
+        {"choices": []},
+        {"choices": [{"message": "Hi"}]},
+        [],
+    ],
+)
+def test_a_malformed_answer_is_shown(server: Server, connect: Connect, answer: Any) -> None:
+    server.respond = lambda body: (200, answer)
+    with pytest.raises(ExpertError, match=r"expected a chat completion from .* Check that base_url="):
+        connect().complete([ask("Hi")])
+
+
+def test_text_that_cannot_be_sent_fails_its_request_only(connect: Connect) -> None:
+    with pytest.raises(BatchError, match=r"^1 of 2 requests failed.*expected messages of valid Unicode"):
+        connect().complete([ask("Hi"), ask("lone surrogate \ud800")])
+
+
+def test_an_answer_without_counts_cannot_be_charged(server: Server, connect: Connect) -> None:
+    server.respond = lambda body: (200, {**reply(), "usage": None})
+    assert connect().complete([ask("Hi")])[0].prompt_tokens == 0
+    with pytest.raises(ExpertError, match="expected token counts"):
+        connect(price=Price(1, 1)).complete([ask("Hi")])
+
+
+def test_no_more_requests_than_allowed_are_under_way(server: Server, connect: Connect) -> None:
+    under_way, most, lock = 0, 0, threading.Lock()
+
+    def respond(body: dict[str, Any]) -> tuple[int, Any]:
+        nonlocal under_way, most
+        with lock:
+            under_way += 1
+            most = max(most, under_way)
+        time.sleep(0.02)
+        with lock:
+            under_way -= 1
+        return 200, reply()
+
+    server.respond = respond
+    chat = connect(max_concurrency=3)
+    callers = [threading.Thread(target=chat.complete, args=([ask("Hi")] * 6,)) for _ in range(2)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    assert most == 3
+    assert chat.meter.usage.calls == 12
+
+
+def test_a_key_is_sent_only_where_it_is_named(
+    server: Server, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
+    monkeypatch.setenv("OTHER_KEY", "other")
+    connect().complete([ask("Hi")])
+    connect(api_key_env="OTHER_KEY").complete([ask("Hi")])
+    connect(api_key="given").complete([ask("Hi")])
+    assert server.keys == ["Bearer none", "Bearer other", "Bearer given"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"api_key_env": "TOOLORCHESTRA_UNSET"}, "export TOOLORCHESTRA_UNSET="),
+        ({"api_key_env": "HOME", "api_key": "k"}, "one of api_key and api_key_env"),
+        ({"budget": 1.0}, "a price= to count them by"),
+        ({"timeout": 0}, "timeout > 0"),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        OpenAIChat("http://127.0.0.1:1/v1", "m", **options)
+
+
+def test_a_missing_client_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "openai", None)
+    with pytest.raises(ImportError, match=r"pip install 'toolorchestra\[openai\]'"):
+        OpenAIChat("http://127.0.0.1:1/v1", "m")
+
+
+@pytest.fixture(scope="module")
+def served(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of `transformers serve` with the tiny model, offline."""
+    if not importlib.util.find_spec("fastapi") or not importlib.util.find_spec("uvicorn"):
+        pytest.skip("needs a server: pip install 'transformers[serving]'")
+    home = tmp_path_factory.mktemp("hub")
+    (home / "hub").mkdir()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    # `transformers serve` itself imports its other commands too, and so more than the extra `serving` installs
+    code = "import sys; from transformers.cli.serve import Serve; "
+    code += "Serve(sys.argv[1], host='127.0.0.1', port=int(sys.argv[2]), device='cpu')"
+    command = [sys.executable, "-c", code, str(tiny_model), str(port)]
+    offline = {"HF_HOME": str(home), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+    log = home / "server.log"
+    with (
+        log.open("wb") as output,
+        subprocess.Popen(command, env=os.environ | offline, stdout=output, stderr=output) as process,
+    ):
+        try:
+            for _ in range(600):
+                if process.poll() is not None:
+                    pytest.fail(f"the server ended: {log.read_text()[-2000:]}")
+                with socket.socket() as probe:
+                    if probe.connect_ex(("127.0.0.1", port)) == 0:
+                        break
+                time.sleep(0.1)
+            yield f"http://127.0.0.1:{port}/v1"
+        finally:
+            process.terminate()
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+@pytest.mark.slow
+def test_a_real_server_answers_a_batch(served: str, tiny_model: Path) -> None:
+    with OpenAIChat(served, str(tiny_model), price=Price(1, 2), max_concurrency=4) as chat:
+        requests = [ask(f"Question {i}", max_tokens=8, temperature=0.0, tools=[TOOL]) for i in range(4)]
+        first, second = chat.complete(requests), chat.complete(requests)
+        assert [completion.text for completion in first] == [completion.text for completion in second]
+        for completion in first:
+            assert completion.prompt_tokens > len("Question 0")
+            assert 1 <= completion.completion_tokens <= 8
+            assert completion.cost == (completion.prompt_tokens + 2 * completion.completion_tokens) / 1e6
+        assert chat.meter.usage.calls == 8
+    with OpenAIChat(served, "no-such-model", max_retries=0) as chat, pytest.raises(ExpertError, match="got status"):
+        chat.complete([ask("Hi")])
