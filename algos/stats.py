@@ -1,0 +1,161 @@
+"""Statistics of evaluations: intervals of success shares, paired differences, pass@k and maj@k.
+
+Closed forms and numpy only. Not here: which episodes to play (`toolorchestra.algos.rollout`) and how the numbers
+are shown (`toolorchestra.algos.report`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Hashable, Sequence
+from statistics import NormalDist
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.stats import wilson_interval
+
+
+class Interval(NamedTuple):
+    """An estimate and the interval around it."""
+
+    estimate: float
+    low: float
+    high: float
+
+
+def success_share(outcomes: Sequence[float], confidence: float = 0.95) -> Interval:
+    """Return the share of successes with Wilson's interval, which stays inside [0, 1] even at 0 % and 100 %.
+
+    Args:
+        outcomes: 1 (or True) for each success, 0 for each failure.
+        confidence: Of the interval.
+
+    >>> [round(x, 3) for x in success_share([1] * 9 + [0])]
+    [0.9, 0.596, 0.982]
+    """
+    values = _numbers(outcomes)
+    if len(values) == 0:
+        return Interval(math.nan, 0.0, 1.0)
+    if not np.isin(values, (0.0, 1.0)).all():
+        raise OptionError("success_share needs outcomes of 0 or 1. Use mean_interval for other rewards.")
+    low, high = wilson_interval(int(values.sum()), len(values), _z(confidence))
+    return Interval(float(values.mean()), low, high)
+
+
+def mean_interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
+    """Return a mean with its normal interval, mean ± z · s/√n; without bounds below two values."""
+    numbers = _numbers(values)
+    if len(numbers) == 0:
+        return Interval(math.nan, -math.inf, math.inf)
+    mean = float(numbers.mean())
+    if len(numbers) == 1:
+        return Interval(mean, -math.inf, math.inf)
+    half = _z(confidence) * float(numbers.std(ddof=1)) / math.sqrt(len(numbers))
+    return Interval(mean, mean - half, mean + half)
+
+
+def paired_difference(ours: ArrayLike, theirs: ArrayLike, confidence: float = 0.95) -> Interval:
+    """Return the mean of ours - theirs on the same tasks, with its normal interval.
+
+    Pairing takes the tasks' own difficulty out of the comparison, so the interval is narrower than that of two
+    independent shares.
+
+    Args:
+        ours: One number per task.
+        theirs: One number per task, in the same order.
+        confidence: Of the interval.
+
+    >>> [round(x, 3) for x in paired_difference([1, 1, 1, 0], [0, 1, 0, 0])]
+    [0.5, -0.066, 1.066]
+    """
+    return mean_interval(_differences(ours, theirs), confidence)
+
+
+def paired_bootstrap(
+    ours: ArrayLike, theirs: ArrayLike, confidence: float = 0.95, *, resamples: int = 10_000, seed: int = 0
+) -> Interval:
+    """Return the mean of ours - theirs on the same tasks, with its percentile bootstrap interval over tasks.
+
+    Args:
+        ours: One number per task.
+        theirs: One number per task, in the same order.
+        confidence: Of the interval.
+        resamples: Number of times to draw the tasks anew.
+        seed: Of the draws.
+    """
+    differences = _differences(ours, theirs)
+    if len(differences) == 0:
+        return Interval(math.nan, -math.inf, math.inf)
+    rng = np.random.default_rng(seed)
+    means = np.empty(resamples)
+    rows = max(1, 2_000_000 // len(differences))  # bounds memory
+    for start in range(0, resamples, rows):
+        count = min(rows, resamples - start)
+        drawn = rng.integers(0, len(differences), size=(count, len(differences)))
+        means[start : start + count] = differences[drawn].mean(axis=1)
+    tail = (1.0 - confidence) / 2.0
+    low, high = np.quantile(means, (tail, 1.0 - tail))
+    return Interval(float(differences.mean()), float(low), float(high))
+
+
+def pass_at_k(samples: int, correct: int, k: int) -> float:
+    """Return the chance that at least one of k samples is right, 1 - C(n - c, k) / C(n, k), without bias.
+
+    Args:
+        samples: n, the number of samples drawn of a task.
+        correct: c, how many of them are right.
+        k: How many a user may try; at most n.
+
+    >>> round(pass_at_k(samples=5, correct=2, k=2), 3)
+    0.7
+    """
+    if not 0 <= correct <= samples or not 1 <= k <= samples:
+        raise OptionError(
+            f"pass_at_k needs 0 <= correct <= samples and 1 <= k <= samples, got correct={correct}, "
+            f"samples={samples}, k={k}. Draw at least k samples of each task."
+        )
+    return 1.0 - math.comb(samples - correct, k) / math.comb(samples, k)
+
+
+def maj_at_k(answers: Sequence[Hashable | None], truth: Hashable, k: int | None = None) -> float:
+    """Return the chance that the majority of the first k answers is right; tied answers are equally likely.
+
+    Args:
+        answers: Normalised final answers of one task; None (no answer) has no vote.
+        truth: The right answer.
+        k: How many answers vote; all, if None.
+
+    >>> maj_at_k(["7", "7", "3", None], "7"), maj_at_k(["7", "3"], "7"), maj_at_k([None], "7")
+    (1.0, 0.5, 0.0)
+    """
+    if k is not None and not 1 <= k <= len(answers):
+        raise OptionError(f"k must lie in [1, {len(answers)}], the number of answers, got {k}.")
+    votes = Counter(answer for answer in answers[:k] if answer is not None)
+    if not votes:
+        return 0.0
+    most = max(votes.values())
+    winners = [answer for answer, count in votes.items() if count == most]
+    return (truth in winners) / len(winners)
+
+
+def _differences(ours: ArrayLike, theirs: ArrayLike) -> NDArray[np.float64]:
+    a, b = _numbers(ours), _numbers(theirs)
+    if len(a) != len(b):
+        raise OptionError(f"A paired comparison needs the same tasks on both sides, got {len(a)} and {len(b)}.")
+    return a - b
+
+
+def _numbers(values: ArrayLike) -> NDArray[np.float64]:
+    numbers = np.asarray(values, dtype=np.float64).ravel()
+    if not np.isfinite(numbers).all():
+        raise OptionError("Statistics need finite numbers. Leave out episodes that an error ended.")
+    return numbers
+
+
+def _z(confidence: float) -> float:
+    if not 0.0 < confidence < 1.0:
+        raise OptionError(f"confidence must lie between 0 and 1, got {confidence}. Write 95 % as 0.95.")
+    return NormalDist().inv_cdf(0.5 + confidence / 2.0)
