@@ -400,14 +400,15 @@ class Train:
     def run(self) -> int:
         """Hand over to the algorithm."""
         try:
-            algorithm = importlib.import_module(f"toolorchestra.algos.{self.algorithm}")
+            module = importlib.import_module(f"toolorchestra.algos.{self.algorithm}")
         except ModuleNotFoundError as error:
             if str(error.name).startswith("toolorchestra"):
                 raise
             raise OptionError(
                 f"Training needs {error.name}, which is not installed: pip install 'toolorchestra[train]'."
             ) from None
-        algorithm.main(list(self.arguments))
+        options = getattr(module, f"Train{self.algorithm.upper()}")
+        module.main(tyro.cli(options, prog=f"toolorchestra train {self.algorithm}", args=list(self.arguments)))
         return 0
 
 

@@ -528,6 +528,10 @@ def _verifier(subject: _Subject) -> _Finding:
             killed=report.killed.total(),
             variants=report.variants.total(),
             accepted=report.accepted.total(),
+            **{f"mutants: {kind}": count for kind, count in report.mutants.items()},
+            **{f"killed: {kind}": count for kind, count in report.killed.items()},
+            **{f"variants: {kind}": count for kind, count in report.variants.items()},
+            **{f"accepted: {kind}": count for kind, count in report.accepted.items()},
         )
     subject.tick(total, total)
     counts["equivalent"] = sum(surprise.equivalent for surprise in surprises)

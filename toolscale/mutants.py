@@ -102,9 +102,7 @@ def mutants(domain: Domain, task: Task, session: Session) -> Iterator[Trial]:
         rest = (*golden[:position], *golden[position + 1 :])
         yield Trial("drop a write", f"{call.name} #{position}", rest, task.answer)
         for name, value in call.arguments.items():
-            altered = Call(
-                call.name, {**call.arguments, name: guesser.other(tool.parameters[name], value)}, call.stage
-            )
+            altered = Call(call.name, {**call.arguments, name: guesser.other(tool.parameters[name], value)}, call.stage)
             if altered == call:
                 continue
             calls = (*golden[:position], altered, *golden[position + 1 :])
@@ -195,9 +193,7 @@ WORDINGS: dict[str, Callable[[str], str]] = {
 """Wordings of an answer that do not change what it says."""
 
 
-def try_verifier(
-    domain: Domain, tasks: Sequence[Task], progress: Callable[[], object] | None = None
-) -> VerifierReport:
+def try_verifier(domain: Domain, tasks: Sequence[Task], progress: Callable[[], object] | None = None) -> VerifierReport:
     """Judge all mutants and variants of `tasks`.
 
     Args:
@@ -215,18 +211,14 @@ def try_verifier(
                 report.killed[trial.kind] += 1
                 continue
             reason, equivalent = _why_it_passes(domain, task, trial, session)
-            report.surprises.append(
-                Surprise(task.id, trial.kind, trial.detail, reason, equivalent=equivalent)
-            )
+            report.surprises.append(Surprise(task.id, trial.kind, trial.detail, reason, equivalent=equivalent))
         for trial in variants(domain, task):
             verdict = replay(domain, task, trial.calls, trial.answer, session)
             report.variants[trial.kind] += 1
             if verdict.solved:
                 report.accepted[trial.kind] += 1
             else:
-                report.surprises.append(
-                    Surprise(task.id, trial.kind, trial.detail, str(verdict), equivalent=False)
-                )
+                report.surprises.append(Surprise(task.id, trial.kind, trial.detail, str(verdict), equivalent=False))
         if progress is not None:
             progress()
     session.close()
