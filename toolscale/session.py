@@ -8,7 +8,7 @@ verification and snapshots cost what changed, not what is there.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -48,48 +48,32 @@ class _RuntimeConfinement(Confinement):
 
 
 class _Table:
-    """The SQL of a table: its current rows by journalled key, and how to put a row back."""
+    """The SQL of a table: how its rows are journalled, found and put back."""
 
     def __init__(self, name: str, spec: TableSpec) -> None:
         key = primary_key(spec)
-        columns = list(spec.columns)
         table = quote(name)
-        self.positions = tuple(columns.index(column) for column in key)
-        keys = ", ".join(map(quote, key))
-        parts = ["key"] if len(key) == 1 else [f"json_extract(key, '$[{i}]')" for i in range(len(key))]
-        journalled = f"SELECT {', '.join(parts)} FROM _journal WHERE tbl = '{name}'"
         where = " AND ".join(f"{quote(column)} = ?" for column in key)
-        self.current = f"SELECT * FROM {table} WHERE ({keys}) IN ({journalled})"
+        self.width = len(key)
         self.one = f"SELECT * FROM {table} WHERE {where}"
         self.delete = f"DELETE FROM {table} WHERE {where}"
-        self.insert = f"INSERT INTO {table} VALUES ({', '.join('?' * len(columns))})"
+        self.insert = f"INSERT INTO {table} VALUES ({', '.join('?' * len(spec.columns))})"
         self._name, self._key = name, key
 
-    def key(self, row: Row) -> Any:
-        """Return the primary key of a row: a value, or a tuple of values."""
-        if len(self.positions) == 1:
-            return row[self.positions[0]]
-        return tuple(row[position] for position in self.positions)
-
     def parts(self, key: Any) -> tuple[Any, ...]:
-        """Return a key as the tuple of its values."""
-        return key if len(self.positions) > 1 else (key,)
+        """Return a key (a value, or a tuple of values) as the tuple of its values."""
+        return key if self.width > 1 else (key,)
 
-    def journalled(self, key: Any) -> Any:
-        """Return a key as it stands in the journal."""
-        return msgspec.json.encode(key).decode() if len(self.positions) > 1 else key
+    def journal(self, values: Iterable[str]) -> str:
+        """Return the statement that notes a key in the journal, given SQL for its parts."""
+        columns = ", ".join(f"k{i}" for i in range(self.width))
+        return f"INSERT INTO _journal (tbl, {columns}) VALUES ('{self._name}', {', '.join(values)})"
 
     def triggers(self) -> list[str]:
         """Return the statements that make the table's journalling triggers."""
-        name = quote(self._name)
-
-        def entry(which: str) -> str:
-            parts = [f"{which}.{quote(column)}" for column in self._key]
-            key = parts[0] if len(parts) == 1 else f"json_array({', '.join(parts)})"
-            return f"INSERT INTO _journal VALUES ('{self._name}', {key});"
-
         return [
-            f"CREATE TEMP TRIGGER _{event.lower()}_{self._name} AFTER {event} ON main.{name} BEGIN {entry(row)} END"
+            f"CREATE TEMP TRIGGER _{event.lower()}_{self._name} AFTER {event} ON main.{quote(self._name)} "
+            f"BEGIN {self.journal(f'{row}.{quote(column)}' for column in self._key)}; END"
             for event, row in (("INSERT", "NEW"), ("UPDATE", "OLD"), ("DELETE", "OLD"))
         ]
 
@@ -124,7 +108,8 @@ class Session:
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA recursive_triggers = ON")  # rows that REPLACE removes are journalled too
         connection.execute("PRAGMA temp_store = MEMORY")
-        connection.execute("CREATE TEMP TABLE _journal (tbl, key)")
+        columns = ", ".join(f"k{i}" for i in range(max((t.width for t in self._tables.values()), default=1)))
+        connection.execute(f"CREATE TEMP TABLE _journal (tbl, {columns})")
         for table in self._tables.values():
             for trigger in table.triggers():
                 connection.execute(trigger)
@@ -188,14 +173,13 @@ class Session:
             return {}
         self._ticks = 0
         changes: Changes = {}
-        for name, key in self.connection.execute("SELECT DISTINCT tbl, key FROM _journal"):
+        execute = self.connection.execute
+        for name, *parts in execute("SELECT * FROM _journal").fetchall():
             table = self._tables[name]
-            whole = key if len(table.positions) == 1 else tuple(msgspec.json.decode(key))
-            changes.setdefault(name, {})[whole] = None
-        for name, rows in changes.items():
-            table = self._tables[name]
-            for row in self.connection.execute(table.current):
-                rows[table.key(row)] = row
+            key = tuple(parts[: table.width]) if table.width > 1 else parts[0]
+            rows = changes.setdefault(name, {})
+            if key not in rows:
+                rows[key] = execute(table.one, table.parts(key)).fetchone()
         return changes
 
     def snapshot(self) -> Snapshot:
@@ -226,7 +210,7 @@ class Session:
                 if row is not None:
                     execute(table.insert, row)
                 else:  # journalled even when there was none to delete, so that `touched` is what it was
-                    execute("INSERT INTO _journal VALUES (?, ?)", (name, table.journalled(key)))
+                    execute(table.journal("?" * table.width), table.parts(key))
         execute("PRAGMA defer_foreign_keys = OFF")
 
     def close(self) -> None:
