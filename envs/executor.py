@@ -29,9 +29,12 @@ def execute(
         first: Number of the first call, from which ids are made for calls that have none.
     """
     records = []
+    given = {call.id for call in calls}
     ready = latest = clock  # when the next call may start; when all so far have ended
     for number, call in enumerate(calls, first):
         call_id = call.id or f"call_{number}"
+        if call_id in given and not call.id:
+            call_id = f"call_{number}_"
         error = call.error
         tool = None
         if error is None:

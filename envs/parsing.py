@@ -21,6 +21,7 @@ MOST_CALLS = 64
 """Calls read from one message; those beyond are answered with one error."""
 LONGEST_MESSAGE = 1_000_000
 """Characters of one message; a longer one is answered with an error and not read."""
+_LONGEST_NAME = 80
 
 _OPEN, _CLOSE = "<tool_call>", "</tool_call>"
 _HINT = 'Write <tool_call>{"name": "…", "arguments": {…}}</tool_call> with valid JSON inside.'
@@ -95,7 +96,7 @@ def parse(action: Any) -> Message:
             return Message(text, (_bad(f"`tool_calls` must be a list, not {type(calls).__name__}."),))
         if not calls:
             return _parse_text(text)
-        return Message(_clean(text), _parse_structured(calls))
+        return Message(_clean(text[:LONGEST_MESSAGE]), _parse_structured(calls))
     if isinstance(action, (list, tuple)):
         return Message("", _parse_structured(action)) if action else Message("")
     return Message("", (_bad(f"Expected text or a list of calls, found {type(action).__name__}."),))
@@ -107,6 +108,8 @@ def _bad(error: str, name: str = "", call_id: str | None = None) -> ParsedCall:
 
 def _clean(text: str) -> str:
     """Return `text` without lone surrogates, which no database and no file can hold."""
+    if text.isascii():
+        return text
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -145,6 +148,7 @@ def _parse_block(body: str, closed: bool) -> ParsedCall:
 
 def _unwrapped(name: str, arguments: msgspec.Raw | bytes, call_id: str | None) -> ParsedCall:
     """Return a call whose arguments may be an object or, as OpenAI has it, JSON text of an object."""
+    name = name[:_LONGEST_NAME]
     raw = bytes(arguments).strip()
     if raw[:1] == b'"':
         try:

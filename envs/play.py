@@ -23,6 +23,8 @@ from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import Status, Tool
 from toolorchestra.toolscale.verify import Verdict
 
+LONGEST_OBSERVATION = 262_144
+"""Characters of what is shown in reply to one message; the results of many calls share them."""
 CUT_NOTE = "… (cut: the result is too long; ask for less)"
 
 
@@ -142,8 +144,9 @@ class Play:
         written = _assistant_message(message, records)
         self.messages.append(written)
         shown = []
+        limit = min(self.limits.result_characters, LONGEST_OBSERVATION // (2 * len(records)) - 1_000)
         for record in records:
-            content = self._shown(record)
+            content = _shown(record, limit)
             shown.append(f"<tool_response>\n{content}\n</tool_response>")
             self.messages.append(
                 {"role": "tool", "tool_call_id": record.id, "name": record.name, "content": content}
@@ -202,19 +205,6 @@ class Play:
         vector = measure(counts, episode.tools, solved=solved, usd=episode.cost, seconds=episode.clock)
         episode.metrics = tuple(vector.tolist())
 
-    def _shown(self, record: CallRecord) -> str:
-        """Return a call's result as the orchestrator reads it: one JSON object."""
-        shown: dict[str, Any] = {"id": record.id, "name": record.name, "status": record.status}
-        shown |= {"result": record.value} if record.status is Status.OK else {"error": record.error}
-        text = msgspec.json.encode(shown).decode()
-        limit = self.limits.result_characters
-        if len(text) > limit:
-            part = "result" if record.status is Status.OK else "error"
-            whole = msgspec.json.encode(shown[part]).decode()
-            shown[part] = whole[:limit] + CUT_NOTE
-            text = msgspec.json.encode(shown).decode()
-        return text
-
     @property
     def metrics(self) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         """M(τ) of the finished episode, shape ``(tools + 3,)``."""
@@ -234,6 +224,19 @@ class Play:
         play.messages = list(snapshot.messages)
         play._calls_made = sum(1 for _ in play.episode.calls)
         return play
+
+
+def _shown(record: CallRecord, limit: int) -> str:
+    """Return a call's result as the orchestrator reads it: one JSON object."""
+    part, content = ("result", record.value) if record.status is Status.OK else ("error", record.error)
+    shown = {"id": record.id, "name": record.name, "status": record.status, part: content}
+    text = msgspec.json.encode(shown).decode()
+    if len(text) > limit:
+        whole = msgspec.json.encode(content).decode()
+        if len(whole) > limit:
+            shown[part] = whole[:limit] + CUT_NOTE
+            text = msgspec.json.encode(shown).decode()
+    return text
 
 
 def _copied(episode: Episode) -> Episode:

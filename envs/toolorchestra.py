@@ -15,8 +15,8 @@ from typing import Any, SupportsFloat
 import gymnasium
 import numpy as np
 from toolorchestra.envs.episode import Episode
-from toolorchestra.envs.parsing import Action
-from toolorchestra.envs.play import Limits, Play, PlaySnapshot
+from toolorchestra.envs.parsing import LONGEST_MESSAGE, Action
+from toolorchestra.envs.play import LONGEST_OBSERVATION, Limits, Play, PlaySnapshot
 from toolorchestra.envs.render import episode_text, turn_text
 from toolorchestra.envs.rewards import Preference
 from toolorchestra.envs.sources import TaskSource, make_source
@@ -112,8 +112,8 @@ class ToolOrchestraEnv(gymnasium.Env[str, Action]):
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:
             raise UnknownNameError("render mode", render_mode, self.metadata["render_modes"])
         self.source = source if isinstance(source, TaskSource) else make_source(source, domain)
-        self.observation_space = UnicodeText(262_144)
-        self.action_space = UnicodeText(1_000_000)
+        self.observation_space = UnicodeText(LONGEST_OBSERVATION)
+        self.action_space = UnicodeText(LONGEST_MESSAGE)
         self.render_mode = render_mode
         self._defaults = {
             "task_id": None,

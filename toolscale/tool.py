@@ -115,7 +115,6 @@ class Tool(ABC):
         self.latency = latency
         self._type = _arguments_type(name, self.parameters)
         self._decoder = msgspec.json.Decoder(self._type)
-        self._names = tuple(self.parameters)
 
     @abstractmethod
     def run(self, arguments: dict[str, Any], session: Session) -> ToolResult:
@@ -128,10 +127,9 @@ class Tool(ABC):
             ArgumentError: It is not JSON or does not fit the parameters.
         """
         try:
-            arguments = self._decoder.decode(raw)
+            return msgspec.structs.asdict(self._decoder.decode(raw))
         except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
             raise ArgumentError(self._explain(str(error))) from None
-        return {name: getattr(arguments, name) for name in self._names}
 
     def _explain(self, message: str) -> str:
         """Turn a message of msgspec into one that names the parameter and what it should be."""
@@ -140,7 +138,7 @@ class Tool(ABC):
             return unknown_name(f"argument of {self.name}", found[1], self.parameters)
         if found := re.search(r"missing required field `(.*?)`", message):
             return f"{self.name} needs the argument {found[1]!r}.{signature}"
-        plain = _plain(message)
+        plain = _plain(message if len(message) < 400 else f"{message[:200]} … {message[-200:]}")  # it may quote values
         if found := re.search(r" - at `\$\.?([a-z0-9_]+)?.*`$", plain):
             reason = plain[: found.start()]
             if found[1] in self.parameters:
