@@ -117,6 +117,7 @@ class Session:
         connection.set_progress_handler(self._tick, _TICK)
         connection.set_authorizer(_RuntimeConfinement(domain.spec.tables))
         connection.execute("SAVEPOINT episode")
+        self.execute = connection.cursor().execute
 
     def _tick(self) -> bool:
         self._ticks += 1
@@ -125,7 +126,7 @@ class Session:
     def reset(self) -> None:
         """Undo everything since the session began."""
         if self.wrote:
-            self.connection.execute("ROLLBACK TO episode")
+            self.execute("ROLLBACK TO episode")
             self.wrote = False
             self._start = {}
             self._written.clear()
@@ -141,7 +142,7 @@ class Session:
 
     def _write(self, tool: Tool, arguments: dict[str, Any]) -> ToolResult:
         """Run a tool that writes in a savepoint of its own, kept only if the call ends OK."""
-        execute = self.connection.execute
+        execute = self.execute
         execute("SAVEPOINT call")
         kept = False
         try:
@@ -161,7 +162,7 @@ class Session:
 
     def _replay(self) -> None:
         """Write again what was written so far: SQLite undoes everything when it interrupts a write."""
-        self.connection.execute("SAVEPOINT episode")
+        self.execute("SAVEPOINT episode")
         self._put(self._start)
         for tool, arguments in self._written:
             self._ticks = 0
@@ -173,7 +174,7 @@ class Session:
             return {}
         self._ticks = 0
         changes: Changes = {}
-        execute = self.connection.execute
+        execute = self.execute
         for name, *parts in execute("SELECT * FROM _journal").fetchall():
             table = self._tables[name]
             key = tuple(parts[: table.width]) if table.width > 1 else parts[0]
@@ -198,7 +199,7 @@ class Session:
     def _put(self, changes: Changes) -> None:
         """Put rows in place of those with their keys."""
         self._ticks = 0
-        execute = self.connection.execute
+        execute = self.execute
         execute("PRAGMA defer_foreign_keys = ON")
         for name, rows in changes.items():  # all old rows first: new ones may take over their unique values
             table = self._tables[name]

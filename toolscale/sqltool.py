@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -123,7 +123,7 @@ class SqlTool(Tool):
         self._columns = columns
         json_columns = spec.returns.json if spec.returns else []
         self._json = tuple(columns.index(column) for column in json_columns)
-        self._operates = tuple(spec.operates.items())
+        self._operates = tuple((table, _key_source(source)) for table, source in spec.operates.items())
 
     @property
     def statements(self) -> tuple[str, ...]:
@@ -141,7 +141,7 @@ class SqlTool(Tool):
 
     def run(self, arguments: dict[str, Any], session: Session) -> ToolResult:
         """Check the guards, run the statements and return the result."""
-        execute = session.connection.execute
+        execute = session.execute
         parameters = self.bind(arguments)
         try:
             if self._guard is not None:
@@ -153,7 +153,6 @@ class SqlTool(Tool):
                 if save is not None:
                     row = cursor.fetchone()
                     parameters[save] = row[0] if row else None
-                cursor.close()  # a RETURNING statement ends only when it is read or closed
             value = self._value(execute, parameters) if self._returns else DONE
         except sqlite3.Error as error:
             return self._failure(error)
@@ -168,13 +167,11 @@ class SqlTool(Tool):
         match returns.shape:
             case "row":
                 row = cursor.fetchone()
-                cursor.close()
                 return None if row is None else self._object(row)
             case "rows":
                 return [self._object(row) for row in cursor]
             case "value":
                 row = cursor.fetchone()
-                cursor.close()
                 return None if row is None else row[0]
             case _:
                 return [row[0] for row in cursor]
@@ -191,11 +188,11 @@ class SqlTool(Tool):
     def _operated(self, arguments: dict[str, Any], value: Any) -> tuple[Entry, ...]:
         entries: list[Entry] = []
         for table, source in self._operates:
-            if isinstance(source, list):  # a composite key, part by part
-                entries.append((table, tuple(_key(part, arguments, value) for part in source)))
-                continue
-            key = _key(source, arguments, value)
-            entries.extend((table, k) for k in (key if isinstance(key, list) else [key]) if k is not None)
+            key = source(arguments, value)
+            if isinstance(key, list):
+                entries.extend((table, one) for one in key if one is not None)
+            elif key is not None:
+                entries.append((table, key))
         return tuple(entries)
 
     def _failure(self, error: sqlite3.Error) -> ToolResult:
@@ -204,11 +201,22 @@ class SqlTool(Tool):
         return ToolResult.failed(f"{self.name} cannot do this: {error}. Check the arguments.")
 
 
-def _key(source: str, arguments: dict[str, Any], value: Any) -> Any:
+def _key_source(source: str | list[str]) -> Callable[[dict[str, Any], Any], Any]:
+    """Return the function of a call's arguments and value that gives the key, or the list of keys, operated on."""
+    if isinstance(source, list):  # a composite key, part by part
+        parts = [_key_source(part) for part in source]
+        return lambda arguments, value: tuple(part(arguments, value) for part in parts)
+    name = source[1:]
     if source[0] == ":":
-        return arguments[source[1:]]
+        return lambda arguments, value: arguments[name]
+    if "." not in name and name != "*":
+        return lambda arguments, value: value.get(name) if isinstance(value, dict) else _found(name, value)
+    return lambda arguments, value: _found(name, value)
+
+
+def _found(path: str, value: Any) -> Any:
     try:
-        return lookup(source[1:], value)
+        return lookup(path, value)
     except TaskError:
         return None
 
