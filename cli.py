@@ -23,6 +23,7 @@ from tyro.conf import Positional, arg, subcommand
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from toolorchestra.agents.chat import ChatModel
     from toolorchestra.agents.policies import Policy
     from toolorchestra.envs.episode import Episode
     from toolorchestra.envs.recording import Reset
@@ -187,6 +188,10 @@ class Rollout:
     """For `llm`: the model's name at --base-url, or without it the folder or hub id of a local model."""
     base_url: Annotated[str | None, arg(metavar="URL")] = None
     """For `llm`: an OpenAI-compatible server, e.g. http://localhost:8000/v1."""
+    api_key_env: Annotated[str | None, arg(metavar="NAME")] = None
+    """For `llm`: environment variable that holds the server's key, if it wants one."""
+    price: Annotated[tuple[float, float], arg(metavar="IN OUT")] = (0.0, 0.0)
+    """For `llm`: US dollars per million tokens read and written."""
     temperature: float = 0.0
     """For `llm`: sampling temperature; 0 is greedy."""
     max_tokens: int = 8_000
@@ -205,6 +210,8 @@ class Rollout:
             raise OptionError("The policy `llm` needs a model: --model NAME --base-url URL, or --model PATH.")
         if self.policy != "llm" and (self.model or self.base_url):
             raise OptionError(f"--model and --base-url are for --policy llm, not {self.policy}.")
+        if self.api_key_env and not self.base_url:
+            raise OptionError("--api-key-env is for a server: give its --base-url as well.")
         if self.episodes != "all" and self.episodes < 1:
             raise OptionError(f"--episodes must be at least 1, or `all`; got {self.episodes}.")
         if self.parallel < 1:
@@ -220,41 +227,44 @@ class Rollout:
         resets = self._resets(env)
         env.close()
         make_policy = self._policy()
-        name = Path(self.env).name
-        file = self.out or Path("rollouts") / f"{name}.{self.policy}.{self.split}.jsonl"
+        file = self.out or Path("rollouts") / f"{Path(self.env).name}.{self.policy}.{self.split}.jsonl"
         skipped = {"episodes", "out", "resume", "json", "parallel"}
         made_by = {key: value for key, value in asdict(self).items() if key not in skipped}
-        failures: list[str] = []
+        made_by["every_task"] = self.episodes == "all"
+        parallel = self.parallel if self.policy == "llm" else 1
+        unplayed: list[str] = []
         with Recording(file, made_by, resume=self.resume) as recording, display.progress_bars() as progress:
             tally = Tally(recording.episodes)
             waiting = [reset for reset in resets if reset.seed not in recording.done]
             bar = progress.add_task(self.policy, total=len(resets), completed=len(resets) - len(waiting), note="")
             began = time.perf_counter()
-            parallel = self.parallel if self.policy == "llm" else 1
-            for number, played in enumerate(
-                play_many(lambda: _make(self.env), make_policy, waiting, parallel=parallel), 1
-            ):
-                if isinstance(played, Episode):
-                    recording.write(played)
-                    tally.add(played)
-                else:
-                    failures.append(played.error)
-                rate = number / (time.perf_counter() - began)
-                note = f"{tally.share:.0%} solved · {rate:,.1f} episodes/s · ${tally.cost:.2f}"
-                progress.update(bar, advance=1, note=note)
-        summary = tally.summary()
+            playing = play_many(lambda: _make(self.env), make_policy, waiting, parallel=parallel)
+            try:
+                for number, played in enumerate(playing, 1):
+                    if isinstance(played, Episode):
+                        recording.write(played)
+                        tally.add(played)
+                    else:
+                        unplayed.append(played.error)
+                    rate = number / (time.perf_counter() - began)
+                    note = f"{tally.share:.0%} solved · {rate:,.1f} episodes/s · ${tally.cost:.2f}"
+                    progress.update(bar, advance=1, note=note)
+            except KeyboardInterrupt:
+                progress.stop()
+                print(
+                    f"Interrupted: {tally.outcomes.total()} episodes are in {file}; --resume goes on.", file=sys.stderr
+                )
+                return 130
+        summary = tally.summary() | {"seconds": time.perf_counter() - began, "unplayed": len(unplayed)}
         if self.policy == "llm":
             summary["model"] = make_policy().model.meter.usage  # type: ignore[attr-defined]  # a ChatPolicy
         if self.json:
-            _print_json({"file": str(file), "unplayed": len(failures), **summary})
+            _print_json({"file": str(file), **summary})
         else:
             display.stdout_console().print(display.tally_text(summary, file))
-        if failures:
-            print(
-                f"{len(failures)} episodes could not be played ({failures[0]}); --resume tries them again.",
-                file=sys.stderr,
-            )
-        return 1 if failures else 0
+        if unplayed:
+            print(f"{len(unplayed)} episodes were not played ({unplayed[0]}); --resume tries again.", file=sys.stderr)
+        return 1 if unplayed else 0
 
     def _resets(self, env: ToolOrchestraEnv) -> list[Reset]:
         from toolorchestra.envs.recording import Reset
@@ -271,10 +281,30 @@ class Rollout:
         from toolorchestra.agents.policies import ChatPolicy, make_policy
 
         if self.policy == "llm":
-            model = _chat_model(str(self.model), self.base_url)
+            model = self._chat_model(str(self.model))
             return lambda: ChatPolicy(model, self.seed, self.temperature, self.max_tokens)
         options: dict[str, Any] = {"error": self.error} if self.policy == "noisy-oracle" else {}
         return lambda: make_policy(self.policy, seed=self.seed, **options)
+
+    def _chat_model(self, model: str) -> ChatModel:
+        """Return the chat model at the server, or the local one."""
+        try:
+            if self.base_url is None:
+                from toolorchestra.agents.transformers_chat import TransformersChat
+
+                return TransformersChat(model)
+            from toolorchestra.agents.chat import Price
+            from toolorchestra.agents.openai_chat import OpenAIChat
+
+            return OpenAIChat(
+                self.base_url,
+                model,
+                api_key_env=self.api_key_env,
+                price=Price(*self.price),
+                max_concurrency=self.parallel,
+            )
+        except ImportError as error:
+            raise OptionError(f"{error} (pip install 'toolorchestra[openai,train]').") from None
 
 
 @dataclass
@@ -508,21 +538,6 @@ def _env_facts(env_id: str) -> dict[str, str | int]:
         "entries": sum(entries(world) for world in worlds.values() if isinstance(world, Domain)),
         "tasks": len(tasks),
     }
-
-
-def _chat_model(model: str, base_url: str | None) -> Any:
-    """Return the chat model at a server, or a local one."""
-    if base_url is not None:
-        from toolorchestra.agents.openai_chat import OpenAIChat
-
-        return OpenAIChat(model, base_url=base_url)
-    try:
-        from toolorchestra.agents.transformers_chat import TransformersChat
-    except ModuleNotFoundError as error:
-        raise OptionError(
-            f"A local model needs {error.name}: pip install 'toolorchestra[train]', or give --base-url."
-        ) from None
-    return TransformersChat(model)
 
 
 # ----------------------------------------------------------------------------------------------- reading, writing
