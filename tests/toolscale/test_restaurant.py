@@ -1,0 +1,218 @@
+from __future__ import annotations
+
+import random
+from collections import Counter
+from itertools import groupby
+
+import msgspec
+import pytest
+from toolorchestra.toolscale.build import check_records
+from toolorchestra.toolscale.domain import Domain, load_domain
+from toolorchestra.toolscale.guess import Guesser
+from toolorchestra.toolscale.mutants import replay, try_verifier
+from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.tool import Status
+
+OF_THE_PAPER = (
+    "look_calendar get_order find_table check_table_availability find_chef check_chef_on_duty get_dish "
+    "calculator make_order pay_bill get_membership calculate_points update_points"
+).split()
+
+JASPER = (
+    "Today is July 23, 2025. On the next Wednesday, Jasper would like to book the same dinner to welcome "
+    "another group of guests as he did on the last Monday. If both dishes and the table (that can serve the "
+    "same number of people) are available, use the same payment method to pay and record points to his "
+    "membership card."
+)
+
+
+@pytest.fixture(scope="module")
+def domain() -> Domain:
+    return load_domain("restaurant")
+
+
+@pytest.fixture(scope="module")
+def tasks(domain: Domain) -> list[Task]:
+    return domain.tasks()
+
+
+@pytest.fixture(scope="module")
+def jasper(tasks: list[Task]) -> Task:
+    return next(task for task in tasks if task.instruction == JASPER)
+
+
+def writes(domain: Domain, task: Task) -> int:
+    return sum(domain.tools[call.name].effect == "write" for call in task.golden)
+
+
+def test_the_thirteen_tools_of_the_paper_are_there(domain: Domain) -> None:
+    assert set(OF_THE_PAPER) <= set(domain.tools)
+    assert len(domain.tools) >= 26
+
+
+def test_it_is_larger_than_the_papers(domain: Domain, tasks: list[Task]) -> None:
+    assert domain.entries() >= 700
+    assert len(domain.spec.tables) >= 8
+    assert len(domain.spec.consistency) >= 6
+    assert len(domain.spec.intents) >= 30
+    assert len(tasks) >= 1000
+    assert len(domain.rules) <= 1500
+
+
+def test_what_is_committed_is_what_its_files_build(domain: Domain, tasks: list[Task]) -> None:
+    fresh = Domain(domain.spec)
+
+    assert fresh.image == domain.image
+    assert fresh.tasks() == tasks
+    assert not fresh.dropped
+
+
+def test_every_tool_serves_some_task(domain: Domain, tasks: list[Task]) -> None:
+    assert {call.name for task in tasks for call in task.golden} == set(domain.tools)
+
+
+def test_every_write_declares_the_columns_that_plausible_arguments_come_from(domain: Domain) -> None:
+    for tool in domain.tools.values():
+        for parameter in tool.parameters.values():
+            free = parameter.type in ("string", "array") and not parameter.enum
+            assert not free or parameter.column or tool.effect != "write"
+
+
+def test_every_golden_path_solves_its_task(domain: Domain, tasks: list[Task]) -> None:
+    session = domain.session()
+
+    failed = [t.id for t in tasks if not replay(domain, t, t.golden, t.answer, session).solved]
+
+    assert not failed
+
+
+def test_knowing_the_answer_is_rarely_enough_and_silence_never(domain: Domain, tasks: list[Task]) -> None:
+    session = domain.session()
+    told = [t.id for t in tasks if replay(domain, t, (), t.answer, session).solved]
+    silent = [t.id for t in tasks if replay(domain, t, (), "", session).solved]
+
+    assert not silent
+    assert len(told) <= 0.08 * len(tasks)  # what lists and searches answer, which operate on no entry
+
+
+def test_intents_have_several_phrasings(domain: Domain, tasks: list[Task]) -> None:
+    assert all(len(intent.instructions) >= 2 for intent in domain.spec.intents.values())
+    assert len({task.instruction for task in tasks}) == len(tasks)
+
+
+def test_all_levels_are_well_filled(tasks: list[Task]) -> None:
+    levels = Counter(task.difficulty for task in tasks)
+
+    assert sorted(levels) == [1, 2, 3, 4, 5]
+    assert min(levels.values()) >= 0.1 * len(tasks)
+
+
+def test_golden_paths_have_from_one_to_more_than_twelve_calls(tasks: list[Task]) -> None:
+    calls = Counter(len(task.golden) for task in tasks)
+
+    assert min(calls) == 1
+    assert sum(count for length, count in calls.items() if length >= 12) >= 100
+
+
+def test_splits_keep_new_bindings_and_new_intents_apart(domain: Domain, tasks: list[Task]) -> None:
+    train, test, unseen = (domain.tasks(split) for split in ("train", "test", "test_intents"))
+
+    assert 0.15 * len(tasks) < len(test) < 0.3 * len(tasks)
+    assert len({task.intent for task in unseen}) >= 5
+    assert not {task.intent for task in unseen} & {task.intent for task in [*train, *test]}
+    assert {task.difficulty for task in unseen} == {1, 2, 3, 4, 5}
+
+
+def test_what_is_right_often_depends_on_a_look_up(domain: Domain, tasks: list[Task]) -> None:
+    branching = [task for task in tasks if domain.spec.intents[task.intent].branches]
+
+    assert len(branching) >= 0.15 * len(tasks)
+
+
+def test_sometimes_it_is_right_to_refuse(domain: Domain, tasks: list[Task]) -> None:
+    asked_to_act = [task for task in tasks if domain.spec.intents[task.intent].branches]
+    refused = [task for task in asked_to_act if not writes(domain, task) and task.intent != "safe_dishes_in_order"]
+
+    assert len(refused) >= 0.05 * len(tasks)
+
+
+def test_the_papers_example_goes_through_its_twelve_stages(jasper: Task) -> None:
+    stages = [[call.name for call in stage] for _, stage in groupby(jasper.golden, key=lambda call: call.stage)]
+
+    assert [list(dict.fromkeys(names)) for names in stages] == [
+        ["look_calendar"],
+        ["get_order"],
+        ["find_table"],
+        ["check_table_availability", "find_chef"],
+        ["check_chef_on_duty"],
+        ["get_dish"],
+        ["calculator"],
+        ["make_order"],
+        ["pay_bill"],
+        ["get_membership"],
+        ["calculate_points"],
+        ["update_points"],
+    ]
+    assert jasper.difficulty == 5
+
+
+def test_the_papers_example_repeats_last_mondays_dinner(domain: Domain, jasper: Task) -> None:
+    row = domain.base.execute(
+        "SELECT meal, guests, method FROM orders JOIN payments USING (order_id) "
+        "WHERE customer = 'Jasper' AND orders.date = '2025-07-21'"
+    ).fetchone()
+    made = next(call.arguments for call in jasper.golden if call.name == "make_order")
+    paid = next(call.arguments for call in jasper.golden if call.name == "pay_bill")
+
+    assert (made["meal"], made["guests"], paid["method"]) == row
+    assert made["date"] == "2025-07-30"
+
+
+def test_a_free_table_that_is_not_the_lowest_is_the_wrong_one(domain: Domain, jasper: Task) -> None:
+    calls = [
+        msgspec.structs.replace(call, arguments=call.arguments | {"table": "T06"})
+        if call.name == "make_order"
+        else call
+        for call in jasper.golden
+    ]
+
+    verdict = replay(domain, jasper, calls, jasper.answer, domain.session())
+
+    assert "execution" in {failure.criterion for failure in verdict.failures}
+
+
+def test_whoever_stops_looking_at_the_first_free_table_is_right_too(domain: Domain, jasper: Task) -> None:
+    lazy = [
+        call for call in jasper.golden if call.name != "check_table_availability" or call.arguments["table"] == "T05"
+    ]
+
+    assert replay(domain, jasper, lazy, jasper.answer, domain.session()).solved
+
+
+def test_records_keep_their_rules_whatever_is_written(domain: Domain) -> None:
+    session = domain.session()
+    guesser = Guesser(domain, random.Random(0))
+    writers = [tool for tool in domain.tools.values() if tool.effect == "write"]
+    done: Counter[str] = Counter()
+    for _ in range(20_000):
+        tool = guesser.rng.choice(writers)
+        arguments = tool.decode(msgspec.json.encode(guesser.arguments(tool)))
+        done[tool.name] += session.call(tool, arguments).status is Status.OK
+
+    broken = [
+        (rule.rule, rows)
+        for rule in domain.spec.consistency
+        if (rows := session.connection.execute(rule.sql, {"today": domain.spec.today}).fetchall())
+    ]
+
+    assert not broken
+    assert sum(done.values()) > 1000
+    check_records(domain.base, domain.spec)
+
+
+def test_the_verifier_tells_right_from_wrong_in_every_intent(domain: Domain, tasks: list[Task]) -> None:
+    some = {task.intent: task for task in tasks}
+
+    report = try_verifier(domain, list(some.values()))
+
+    assert not [surprise for surprise in report.surprises if not surprise.equivalent]
