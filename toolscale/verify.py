@@ -127,33 +127,40 @@ def _execution(domain: Domain, path: Gold, touched: Changes) -> tuple[Failure, .
     expected, found = _canonical(domain, path.changes), _canonical(domain, changes)
     if expected == found:
         return ()
-    failures = [
-        Failure(
-            "execution", f"{_at(item)} should have become {_shown(item[1])} but was left as it was", item[0]
-        )
-        for item in (expected - found)
-        if item[0] not in {other[0] for other in found}
-    ]
-    wanted = {item[0]: item[1] for item in expected if item[0][1] is not None}
-    for entry, row, *_ in found - expected:
-        if entry in wanted:
-            text = f"{_at((entry, row))} should be {_shown(wanted[entry])} but is {_shown(row)}"
-        else:
-            text = f"{_at((entry, row))} should not have become {_shown(row)}"
-        failures.append(Failure("execution", text, entry))
-    for entry, row, *_ in expected - found:
-        if entry[1] is None and entry in {other[0] for other in found}:
-            failures.append(Failure("execution", f"a row {_shown(row)} is missing in {entry[0]}", entry))
+    missing = {(entry, row) for entry, row, *_ in expected - found}
+    surplus = {(entry, row) for entry, row, *_ in found - expected}
+    tables = domain.spec.tables
+    failures = [_wrong_row(tables[entry[0]], entry, row, dict(surplus)) for entry, row in missing]
+    named = {entry for entry, _ in missing if entry[1] is not None}
+    for entry, row in surplus:
+        if entry not in named:
+            text = f"{_at(entry)} should not {'be there' if entry[1] is None else 'have become'}: "
+            failures.append(Failure("execution", text + _shown(tables[entry[0]], row), entry))
     return tuple(sorted(failures, key=lambda failure: failure.message))
 
 
-def _at(item: tuple[Any, ...]) -> str:
-    table, key = item[0]
+def _wrong_row(table: TableSpec, entry: Entry, row: Row | None, found: dict[Entry, Row | None]) -> Failure:
+    """Return the failure of a golden row change that is not there; `found` has what changed instead."""
+    if entry[1] is None:
+        text = f"{_at(entry)} is missing: {_shown(table, row)}"
+    elif entry not in found:
+        text = f"{_at(entry)} was left as it was, and should be {_shown(table, row)}"
+    else:
+        text = f"{_at(entry)} is {_shown(table, found[entry])}, and should be {_shown(table, row)}"
+    return Failure("execution", text, entry)
+
+
+def _at(entry: Entry) -> str:
+    table, key = entry
     return f"a new row of {table}" if key is None else f"{table}[{key!r}]"
 
 
-def _shown(row: Any) -> str:
-    return "deleted" if row is None else repr(row)
+def _shown(table: TableSpec, row: Row | None) -> str:
+    """Return a row as ``column=value`` pairs; blank cells (ignored, or made by a tool) are left out."""
+    if row is None:
+        return "deleted"
+    cells = zip(table.columns, row, strict=True)
+    return "(" + ", ".join(f"{name}={value!r}" for name, value in cells if value is not None) + ")"
 
 
 def net_changes(domain: Domain, touched: Changes) -> Changes:
