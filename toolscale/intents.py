@@ -158,6 +158,7 @@ def _bindings(domain: Domain, name: str, intent: IntentSpec) -> list[dict[str, A
         raise DomainError(message, file=domain.file, path=f"intents.{name}.json") from None
     except (msgspec.DecodeError, TypeError) as error:
         raise DomainError(f"A column of `json` is not JSON: {error}.", file=domain.file, path=path) from None
+    rows.sort(key=lambda row: msgspec.json.encode(row, order="sorted"))  # whatever SQLite's query plan
     random.Random(f"{domain.spec.seed}:{name}").shuffle(rows)
     return rows
 

@@ -13,10 +13,21 @@ from toolorchestra.toolscale.mutants import replay, try_verifier
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import Status
 
-OF_THE_PAPER = (
-    "look_calendar get_order find_table check_table_availability find_chef check_chef_on_duty get_dish "
-    "calculator make_order pay_bill get_membership calculate_points update_points"
-).split()
+OF_THE_PAPER = [
+    "look_calendar",
+    "get_order",
+    "find_table",
+    "check_table_availability",
+    "find_chef",
+    "check_chef_on_duty",
+    "get_dish",
+    "calculator",
+    "make_order",
+    "pay_bill",
+    "get_membership",
+    "calculate_points",
+    "update_points",
+]
 
 JASPER = (
     "Today is July 23, 2025. On the next Wednesday, Jasper would like to book the same dinner to welcome "
