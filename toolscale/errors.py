@@ -7,7 +7,9 @@ Every message says what was expected, what was found and how to mend it::
     ├── UnknownNameError     an unknown id, name or option; suggests the nearest known one
     ├── TaskError            a task cannot be posed or its golden path does not run
     ├── OptionError          an option has a wrong value or contradicts another
+    ├── ArgumentError        arguments do not fit a tool (toolscale.tool; becomes a call's PARSE_ERR)
     └── ExpertError          a model endpoint failed for good (after retries)
+        └── BatchError       some requests of a batch did; keeps the other completions (agents.chat)
 
 Failures *inside* an episode (a call that errs, a malformed message) are never exceptions: they are
 call statuses and episode outcomes, because a policy must be able to learn from them.
