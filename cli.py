@@ -304,7 +304,7 @@ class Rollout:
                 max_concurrency=self.parallel,
             )
         except ImportError as error:
-            raise OptionError(f"{error} (pip install 'toolorchestra[openai,train]').") from None
+            raise OptionError(f"{error}.") from None
 
 
 @dataclass
