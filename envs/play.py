@@ -16,7 +16,7 @@ import numpy as np
 from toolorchestra.envs.episode import CallRecord, Episode, Outcome, Turn
 from toolorchestra.envs.executor import execute
 from toolorchestra.envs.parsing import Message, parse
-from toolorchestra.envs.rewards import measure
+from toolorchestra.envs.rewards import Vector, measure
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.session import Session, Snapshot
 from toolorchestra.toolscale.task import Task
@@ -97,6 +97,7 @@ class Play:
         episode: The record so far.
         messages: The conversation so far, as OpenAI messages.
         verdict: The judgement, once an answer was given.
+        metrics: M(τ) of the finished episode, shape ``(tools + 3,)``.
         truncated: Whether a limit or an error of ours ended it.
     """
 
@@ -106,12 +107,14 @@ class Play:
         self.task = task
         self.episode = episode
         self.limits = limits
-        self.tools = {name: world.tools[name] for name in episode.tools}
+        every = world.tools
+        self.tools = every if len(episode.tools) == len(every) else {name: every[name] for name in episode.tools}
         self.messages: list[dict[str, Any]] = [
             {"role": "system", "content": episode.prompt},
             {"role": "user", "content": episode.instruction},
         ]
         self.verdict: Verdict | None = None
+        self.metrics: Vector | None = None
         self.truncated = False
         self._calls_made = 0
         session.reset()
@@ -202,14 +205,8 @@ class Play:
         for call in episode.calls:
             counts[call.name] = counts.get(call.name, 0) + 1
         episode.outcome, episode.why, episode.reward = outcome, why, float(solved)
-        vector = measure(counts, episode.tools, solved=solved, usd=episode.cost, seconds=episode.clock)
-        episode.metrics = tuple(vector.tolist())
-
-    @property
-    def metrics(self) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        """M(τ) of the finished episode, shape ``(tools + 3,)``."""
-        assert self.episode.metrics is not None
-        return np.array(self.episode.metrics)
+        self.metrics = measure(counts, episode.tools, solved=solved, usd=episode.cost, seconds=episode.clock)
+        episode.metrics = tuple(self.metrics.tolist())
 
     def snapshot(self) -> PlaySnapshot:
         """Return the whole state of the episode."""
@@ -223,6 +220,8 @@ class Play:
         session.restore(snapshot.session)
         play.messages = list(snapshot.messages)
         play._calls_made = sum(1 for _ in play.episode.calls)
+        if play.episode.metrics is not None:
+            play.metrics = np.array(play.episode.metrics)
         return play
 
 

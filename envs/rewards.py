@@ -117,9 +117,12 @@ def measure(calls: Mapping[str, int], tools: Sequence[str], *, solved: bool, usd
     >>> measure({"search": 2}, ["search", "python"], solved=True, usd=0.25, seconds=8.0).tolist()
     [2.0, 0.0, 1.0, -0.25, -8.0]
     """
-    counts = [float(calls.get(tool, 0)) for tool in tools]
-    rewards = [outcome_reward(solved), compute_reward(usd), latency_reward(seconds)]
-    return np.array([*counts, *rewards], dtype=np.float64)
+    m = np.zeros(len(tools) + 3)
+    for tool, count in calls.items():
+        if tool in tools:
+            m[tools.index(tool)] = count
+    m[-3], m[-2], m[-1] = outcome_reward(solved), compute_reward(usd), latency_reward(seconds)
+    return m
 
 
 def normalise(batch: ArrayLike) -> Vector:

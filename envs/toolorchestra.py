@@ -183,8 +183,8 @@ class ToolOrchestraEnv(gymnasium.Env[str, Action]):
         if over:
             info["outcome"] = episode.outcome
             info["verdict"] = episode.why
-            if episode.metrics is not None:
-                info["M"] = np.array(episode.metrics)
+            if play.metrics is not None:
+                info["M"] = play.metrics
         reward = episode.reward or 0.0
         return turn.observation, reward, over and not play.truncated, play.truncated, info
 

@@ -27,7 +27,8 @@ _NUMBER_WORD = {word: f"#{i}" for i, word in enumerate(_NUMBERS)}
 _MONTH = r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
 _TOKEN = re.compile(
     rf"""
-      (?P<iso>\d{{4}}(?P<dash>[-/])\d{{2}}(?P=dash)\d{{2}})(?!\d)(?:t(?=\d))?
+      (?P<plain>(?!{_MONTH})[^\W\d_][^\W_]*)
+    | (?P<iso>\d{{4}}(?P<dash>[-/])\d{{2}}(?P=dash)\d{{2}})(?!\d)(?:t(?=\d))?
     | (?P<us>\d{{1,2}}/\d{{1,2}}/\d{{4}})(?!\d)
     | (?P<time>\d{{1,2}}:\d{{2}}(?::\d{{2}})?(?:\s?[ap]\.?m\b)?|\d{{1,2}}\s?[ap]\.?m\b)
     | (?P<mdy>{_MONTH}\.?\s+\d{{1,2}}(?:st|nd|rd|th)?(?![\d:])(?:,?\s+\d{{4}}(?!\d))?)
@@ -39,6 +40,9 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _POSSESSIVE = re.compile(r"'s\b")
+_MONTH_NAME = re.compile(_MONTH)
+_DIGITS = re.compile(r"\d+")
+_BARE = str.maketrans("−", "-", "$€£,")
 
 
 def tokens(text: str) -> list[str]:
@@ -54,7 +58,7 @@ def tokens(text: str) -> list[str]:
     found = []
     for match in _TOKEN.finditer(text):
         kind, token = match.lastgroup, match[0]
-        if kind == "word":
+        if kind in ("plain", "word"):
             found.append(_NUMBER_WORD.get(token, token))
         elif kind == "number":
             found.append(_number(token))
@@ -63,12 +67,14 @@ def tokens(text: str) -> list[str]:
         elif kind == "time":
             found.append(_time(token))
         else:
-            found.append(_date(kind or "", token))
+            found.append(_date(kind, token))
     return found
 
 
 def _number(token: str) -> str:
-    digits = re.sub(r"[$€£,\s]", "", token).replace("−", "-")
+    if token[0] in "123456789" and token.isdecimal():
+        return "#" + token
+    digits = "".join(token.translate(_BARE).split())
     whole, _, fraction = digits.partition(".")
     sign, whole = ("-", whole[1:]) if whole[:1] == "-" else ("", whole)
     fraction = fraction.rstrip("0")
@@ -77,24 +83,22 @@ def _number(token: str) -> str:
 
 
 def _time(token: str) -> str:
-    hour, _, rest = token.partition(":")
-    hours = int(re.sub(r"\D", "", hour))
-    minutes = rest[:2] if rest else "00"
-    if re.search(r"[ap]\.?m", token):
+    numbers = _DIGITS.findall(token)
+    hours, minutes = int(numbers[0]), numbers[1] if len(numbers) > 1 else "00"
+    if token[-1] == "m" or token[-2:] == "m.":
         hours = hours % 12 + (12 if "p" in token else 0)
     return f"~{hours:02d}:{minutes}"
 
 
-def _date(kind: str, token: str) -> str:
-    numbers = re.findall(r"\d+", token)
+def _date(kind: str | None, token: str) -> str:
+    numbers = _DIGITS.findall(token)
     if kind == "us":
         first, second, year = map(int, numbers)
         month, day = (first, second) if first <= 12 else (second, first)
-        return f"@{year}-{month:02d}-{day:02d}"
-    name = re.search(_MONTH, token)
-    assert name is not None
-    written_year = numbers[1] if len(numbers) > 1 else "????"
-    return f"@{written_year}-{_MONTH_NUMBER[name[0][:3]]:02d}-{int(numbers[0]):02d}"
+        return f"@{year:04d}-{month:02d}-{day:02d}"
+    name = token if kind == "mdy" else _MONTH_NAME.search(token)[0]  # type: ignore[index]  # it has one
+    said_year = numbers[1] if len(numbers) > 1 else "????"
+    return f"@{said_year}-{_MONTH_NUMBER[name[:3]]:02d}-{int(numbers[0]):02d}"
 
 
 @functools.lru_cache(maxsize=65536)
@@ -118,6 +122,8 @@ def mentions(said: Sequence[str], fact: str) -> bool:
         return False
     size = len(wanted)
     first = wanted[0]
+    if first not in said and first[0] != "@":  # most facts that are missing; a date may be said without its year
+        return False
     for start in range(len(said) - size + 1):
         if _agrees(said[start], first) and all(map(_agrees, said[start + 1 : start + size], wanted[1:])):
             return True

@@ -87,7 +87,7 @@ def gold(domain: Domain, calls: Iterable[Call]) -> Gold:
 
 def verify(domain: Domain, task: Task, session: Session, answer: str) -> Verdict:
     """Judge an episode of `task` that ended with `answer`, its effects being in `session`."""
-    told = tokens(answer)
+    told = tokens(answer) if task.communicate else []
     unsaid = [options for options in task.communicate if not any(mentions(told, fact) for fact in options)]
     touched = session.touched()
     fidelity = tuple(Failure("fidelity", f"the user was not told {_any_of(options)}") for options in unsaid)
@@ -110,8 +110,9 @@ def _entries(changes: Changes) -> set[Entry]:
 
 def _completeness(path: Gold, operated: set[Entry], touched: Changes) -> tuple[Failure, ...]:
     missing = path.operated - operated
-    if missing and touched:
-        missing -= _entries(touched)
+    if not missing:
+        return ()
+    missing -= _entries(touched)
     return tuple(
         Failure("completeness", f"the entry {table}[{key!r}] was not operated on", (table, key))
         for table, key in sorted(missing, key=repr)
