@@ -5,6 +5,7 @@ Transcripts of episodes are `toolorchestra.envs.render`'s.
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -101,8 +102,10 @@ def _cell(value: Any) -> Text:
 
 
 def place_card(rules: str) -> Panel:
-    """Return what a player must know of the place."""
-    return Panel(Text(rules), title="where you are", title_align="left", style="dim")
+    """Return what a player must know of the place, its lines as long as the terminal has room for."""
+    title, _, body = rules.partition("\n")
+    body = re.sub(r"\n(?![-*\n])\s*", " ", body)
+    return Panel(Text(f"{title}\n{body}"), title="where you are", title_align="left", style="dim")
 
 
 def environment_table(rows: Iterable[Mapping[str, str | int]]) -> Table:
@@ -125,10 +128,10 @@ def task_table(tasks: Iterable[Task]) -> Table:
     table.add_column("split", no_wrap=True)
     for name in ("level", "calls"):
         table.add_column(name, justify="right")
-    table.add_column("request", no_wrap=True, overflow="ellipsis", ratio=1)
+    table.add_column("request")
     for task in tasks:
-        request = " ".join(task.instruction.split())
-        table.add_row(task.id, task.split, str(task.difficulty), str(len(task.golden)), Text(request))
+        request = Text(" ".join(task.instruction.split()), no_wrap=True, overflow="ellipsis")
+        table.add_row(task.id, task.split, str(task.difficulty), str(len(task.golden)), request)
     return table
 
 

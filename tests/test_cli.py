@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -450,3 +452,28 @@ def test_train_says_how_to_install_what_it_needs(run: Callable[..., Output], mon
 
 def test_an_unknown_algorithm_is_a_mistake(run: Callable[..., Output]):
     assert run("train", "grp").code == 2
+
+
+# the documentation
+
+
+def test_the_examples_of_the_documentation_run(
+    run: Callable[..., Output],
+    edited: Callable[..., Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    edited().rename(tmp_path / "my_domain")
+    monkeypatch.chdir(tmp_path)
+    document = (Path(cli.__file__).parent / "docs" / "cli.md").read_text(encoding="utf-8")
+    examples = re.findall(r"^```console\n\$ toolorchestra (.*)\n(.*)\n", document, re.MULTILINE)
+    assert len(examples) >= 8
+    for command, first_line in examples:
+        quick = ["--only", "coverage"] if command.startswith("validate") else []
+        output = run(*shlex.split(command), *quick)
+        assert output.code == 0, output.err
+        assert digits_hidden(output.out.splitlines()[0]) == digits_hidden(first_line)
+
+
+def digits_hidden(line: str) -> str:
+    return " ".join(re.sub(r"[\d.,]+", "0", line).split())
