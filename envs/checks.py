@@ -27,7 +27,6 @@ import gymnasium
 import msgspec
 from gymnasium.utils.env_checker import check_env
 from toolorchestra.agents.policies import NoisyOraclePolicy, Policy, make_policy, play_episode
-from toolorchestra.envs.episode import CallRecord
 from toolorchestra.envs.hostile import hostile_actions
 from toolorchestra.envs.toolorchestra import ToolOrchestraEnv
 from toolorchestra.toolscale.build import quote
@@ -447,19 +446,20 @@ class _HostileTrial:
         if self._over:
             self._begin()
         action = next(self._actions)
-        shown = _shown(action)
         try:
             observation, reward, terminated, truncated, info = self.env.step(action)
         except Exception as error:
-            self.wrong.append(f"step raised {type(error).__name__}: {str(error)[:120]}; action {shown}")
+            self._fault(f"step raised {type(error).__name__}: {str(error)[:120]}", action)
             self._over = True
             return
         if info.get("outcome") in ("infra_error", "judge_error"):
-            self.wrong.append(f"{info['outcome']}: {info['verdict'][:120]}; action {shown}")
+            self._fault(f"{info['outcome']}: {info['verdict'][:120]}", action)
         if not self.env.observation_space.contains(observation) or not 0.0 <= float(reward) <= 1.0:
-            self.wrong.append(f"observation or reward outside its space; action {shown}")
+            self._fault("observation or reward outside its space", action)
         for record in info["calls"]:
-            self._look_at(record, shown)
+            self.statuses[record.status] += 1
+            if record.status is not Status.OK and not (record.error or "").strip():
+                self._fault(f"{record.name}: {record.status} without a message", action)
         if terminated or truncated or len(self.env.episode.turns) >= _CALLS_PER_HOSTILE_EPISODE:
             self.end_episode(whole=self.episodes % _EPISODES_BETWEEN_DUMPS == 0)
 
@@ -493,17 +493,12 @@ class _HostileTrial:
             self._sources[play.world.name] = hostile_actions(self.rng, list(play.tools.values()), arguments)
         self._actions = self._sources[play.world.name]
 
-    def _look_at(self, record: CallRecord, shown: str) -> None:
-        self.statuses[record.status] += 1
-        if record.status is not Status.OK and not (record.error or "").strip():
-            self.wrong.append(f"{record.name}: {record.status} without a message; action {shown}")
-
-
-def _shown(action: Any) -> str:
-    try:
-        return repr(action)[:120]
-    except RecursionError:
-        return f"{type(action).__name__}, nested too deep to show"
+    def _fault(self, message: str, action: Any) -> None:
+        try:
+            shown = repr(action)[:120]
+        except RecursionError:
+            shown = f"a {type(action).__name__} nested too deep to show"
+        self.wrong.append(f"{message}; action {shown}")
 
 
 def _rows(session: Session) -> dict[str, list[Any]]:
