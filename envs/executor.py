@@ -29,7 +29,7 @@ def execute(
         first: Number of the first call, from which ids are made for calls that have none.
     """
     records = []
-    given = {call.id for call in calls}
+    given = {call.id for call in calls} if len(calls) > 1 else ()
     ready = latest = clock  # when the next call may start; when all so far have ended
     for number, call in enumerate(calls, first):
         call_id = call.id or f"call_{number}"

@@ -120,10 +120,12 @@ def mentions(said: Sequence[str], fact: str) -> bool:
     wanted = _fact_tokens(fact)
     if not wanted:
         return False
-    size = len(wanted)
-    first = wanted[0]
-    if first not in said and first[0] != "@":  # most facts that are missing; a date may be said without its year
-        return False
+    size, first = len(wanted), wanted[0]
+    if first[0] != "@":  # a date may be said without its year; everything else is said as it is or not at all
+        if first not in said:
+            return False
+        if size == 1:
+            return True
     for start in range(len(said) - size + 1):
         if _agrees(said[start], first) and all(map(_agrees, said[start + 1 : start + size], wanted[1:])):
             return True

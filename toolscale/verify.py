@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -88,7 +89,7 @@ def gold(domain: Domain, calls: Iterable[Call]) -> Gold:
 def verify(domain: Domain, task: Task, session: Session, answer: str) -> Verdict:
     """Judge an episode of `task` that ended with `answer`, its effects being in `session`."""
     told = tokens(answer) if task.communicate else []
-    unsaid = [options for options in task.communicate if not any(mentions(told, fact) for fact in options)]
+    unsaid = [options for options in task.communicate if not any(map(mentions, repeat(told), options))]
     touched = session.touched()
     fidelity = tuple(Failure("fidelity", f"the user was not told {_any_of(options)}") for options in unsaid)
     first: tuple[Failure, ...] | None = None

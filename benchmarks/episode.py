@@ -1,0 +1,270 @@
+"""What an episode costs, beside what it cannot cost less than.
+
+    python benchmarks/episode.py                    microseconds per part, and the floor, in one run
+    python benchmarks/episode.py --steps 1000000    and whether memory grows over so many steps
+
+Episodes are golden ones of four calls, one call a turn, sent as text to the environment as `gymnasium.make` makes
+it, on one core. The *floor* is the least that any implementation pays for the same episode in Python:
+
+- the tools' own SQL, bound parameters ready, run and fetched on a bare connection (no journal, no authorizer, no
+  progress handler), a savepoint round each call that writes, and one rollback at reset;
+- JSON parsing of the same calls, with Python's own `json`, name and arguments untyped;
+- one plain function call per call (for a tool that is a function: that function).
+
+It holds no validation of arguments, no verification, no record, no conversation and no writing of results. Every
+number is the median of rounds, environment and floor by turns, with garbage collection on, in CPU time of this
+process (so that neighbours on the machine do not count).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import random
+import sqlite3
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import msgspec
+import toolorchestra  # registers the environments
+from toolorchestra.envs.toolorchestra import ToolOrchestraEnv
+from toolorchestra.toolscale.domain import Domain, load_domain
+from toolorchestra.toolscale.functions import FunctionTool
+from toolorchestra.toolscale.sqltool import SqlTool
+from toolorchestra.toolscale.task import Task
+
+CALLS = 4
+MOST_RATIO, LEAST_RATE, MOST_GROWTH = 3.0, 2000.0, 0.05
+RESULTS = Path(__file__).parent / "results" / "episode.json"
+
+Timed = Callable[[], object]
+
+
+def written(task: Task) -> list[str]:
+    """Return the golden calls of a task as text, one a turn."""
+    return [
+        f"<tool_call>{json.dumps({'name': call.name, 'arguments': call.arguments})}</tool_call>" for call in task.golden
+    ]
+
+
+class Floor:
+    """The bare statements, JSON and function calls of golden episodes."""
+
+    def __init__(self, domain: Domain) -> None:
+        self.domain = domain
+        self.connection = sqlite3.connect(":memory:", isolation_level=None, cached_statements=1024)
+        self.connection.deserialize(domain.image)
+        self.connection.execute("PRAGMA foreign_keys = ON")
+        self.connection.execute("SAVEPOINT episode")
+
+    def prepare(self, task: Task) -> tuple[list[tuple[str, dict[str, Any]]], list[str], list[Timed]]:
+        """Return the statements of a task's golden path with their parameters, its calls, and its functions."""
+        statements: list[tuple[str, dict[str, Any]]] = []
+        functions: list[Timed] = []
+        for call in task.golden:
+            tool = self.domain.tools[call.name]
+            arguments = tool.decode(msgspec.json.encode(call.arguments))
+            if isinstance(tool, FunctionTool):
+                functions.append(lambda tool=tool, arguments=arguments: tool.run(arguments, None))  # type: ignore[misc]
+                continue
+            assert isinstance(tool, SqlTool)
+            functions.append(int)
+            parameters = tool.bind(arguments)
+            spec = self.domain.spec.tools[call.name]
+            saves = {s.sql: s.save for s in spec.statements if not isinstance(s, str)}
+            write = tool.effect == "write"
+            here = [(sql, parameters) for sql in tool.statements]
+            for sql, _ in here:  # once beforehand: what statements save is bound to those after them
+                row = self.connection.execute(sql, parameters).fetchone()
+                if saves.get(sql):
+                    parameters[str(saves[sql])] = row[0]
+            statements += [("SAVEPOINT call", {}), *here, ("RELEASE call", {})] if write else here
+        self.connection.execute("ROLLBACK TO episode")
+        texts = [text.removeprefix("<tool_call>").removesuffix("</tool_call>") for text in written(task)]
+        return statements, texts, functions
+
+    def parts(self, tasks: Sequence[Task]) -> dict[str, Timed]:
+        """Return what the floor of `tasks` is made of, to be timed."""
+        prepared = [self.prepare(task) for task in tasks]
+        execute, decode = self.connection.execute, json.loads
+
+        def statements() -> None:
+            for run, _, _ in prepared:
+                for sql, parameters in run:
+                    execute(sql, parameters).fetchall()
+                execute("ROLLBACK TO episode")
+
+        def parsing() -> None:
+            for _, texts, _ in prepared:
+                for text in texts:
+                    decode(text)
+
+        def calling() -> None:
+            for _, _, functions in prepared:
+                for function in functions:
+                    function()
+
+        return {"statements": statements, "parsing": parsing, "calls": calling}
+
+
+def whole(env: gym.Env[Any, Any], tasks: Sequence[Task]) -> Timed:
+    """Return a function that plays the golden episodes of `tasks`."""
+    plan = [({"task_id": task.id}, [*written(task), task.answer]) for task in tasks]
+
+    def play() -> None:
+        for options, actions in plan:
+            env.reset(options=options)
+            for action in actions:
+                result = env.step(action)
+            assert result[1] == 1.0
+
+    return play
+
+
+def parts_of_an_episode(env: gym.Env[Any, Any], tasks: Sequence[Task], rounds: int) -> dict[str, float]:
+    """Return the median microseconds of a reset, a step with a call, the answering step, and its verification."""
+    found: dict[str, list[float]] = {"reset": [], "call": [], "answer": [], "verification": []}
+    clock = time.process_time
+    core = env.unwrapped
+    assert isinstance(core, ToolOrchestraEnv)
+    for _ in range(rounds):
+        sums = dict.fromkeys(found, 0.0)
+        for task in tasks:
+            t0 = clock()
+            env.reset(options={"task_id": task.id})
+            t1 = clock()
+            for text in written(task):
+                start = clock()
+                env.step(text)
+                sums["call"] += (clock() - start) / len(task.golden)
+            play = core.play
+            t2 = clock()
+            play.world.verify(task, play.session, task.answer)
+            t3 = clock()
+            env.step(task.answer)
+            t4 = clock()
+            sums["reset"] += t1 - t0
+            sums["verification"] += t3 - t2
+            sums["answer"] += t4 - t3
+        for name, total in sums.items():
+            found[name].append(total / len(tasks) * 1e6)
+    return {name: statistics.median(values) for name, values in found.items()}
+
+
+def micros(function: Timed, episodes: int) -> float:
+    start = time.process_time()
+    function()
+    return (time.process_time() - start) / episodes * 1e6
+
+
+def resident() -> int:
+    """Return the resident memory of this process in bytes (on macOS: its highest so far)."""
+    if sys.platform == "linux":
+        import os
+
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def memory(env: gym.Env[Any, Any], tasks: Sequence[Task], steps: int) -> dict[str, Any]:
+    """Play golden episodes with stray calls for `steps` steps and watch the memory."""
+    strays = ("<tool_call>{broken</tool_call>", '<tool_call>{"name": "nothing"}</tool_call>', [{"name": 3}], 3)
+    done, mark, trail = 0, steps // 10, []
+    start = time.process_time()
+    while done < steps:
+        for number, task in enumerate(tasks):
+            env.reset(options={"task_id": task.id})
+            for action in (*written(task), strays[number % len(strays)], task.answer):
+                env.step(action)
+            done += len(task.golden) + 2
+            if done >= mark * (len(trail) + 1):
+                trail.append(resident())
+                print(f"  {done:>10,} steps  {trail[-1] / 2**20:8.1f} MiB", flush=True)
+    settled = trail[1:]
+    growth = max(settled) / settled[0] - 1
+    seconds = time.process_time() - start
+    return {"steps": done, "seconds": round(seconds, 1), "rss_bytes": trail, "growth": round(growth, 4)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--domain", default="restaurant", help="name or folder of a domain")
+    parser.add_argument("--rounds", type=int, default=25, help="rounds of which the median is shown")
+    parser.add_argument("--tasks", type=int, default=40, help="most tasks played in a round")
+    parser.add_argument("--steps", type=int, default=0, help="also play so many steps and watch the memory")
+    parser.add_argument("--record", action="store_true", help=f"write the results to {RESULTS.name}")
+    given = parser.parse_args()
+    domain = load_domain(given.domain)
+    tasks = [task for task in domain.tasks() if len(task.golden) == CALLS]
+    tasks = random.Random(0).sample(tasks, min(given.tasks, len(tasks)))
+    if not tasks:
+        sys.exit(f"{domain.name} has no task of {CALLS} golden calls.")
+    env = gym.make("ToolOrchestra-Custom-v0", domain=given.domain)
+    print(
+        f"{domain!r}; {len(tasks)} tasks of {CALLS} calls; median of {given.rounds} rounds; as made by gymnasium.make"
+    )
+
+    play, floor = whole(env, tasks), Floor(domain).parts(tasks)
+    play()
+    times: dict[str, list[float]] = {"episode": [], **{name: [] for name in floor}}
+    for _ in range(given.rounds):
+        times["episode"].append(micros(play, len(tasks)))
+        for name, function in floor.items():
+            times[name].append(micros(function, len(tasks)))
+    median = {name: statistics.median(values) for name, values in times.items()}
+    below = sum(median[name] for name in floor)
+    parts = parts_of_an_episode(env, tasks, max(3, given.rounds // 3))
+    ratio, rate = median["episode"] / below, 1e6 / median["episode"]
+
+    print(f"\n{'':24}{'µs':>9}")
+    for name, value in parts.items():
+        print(f"{name:24}{value:9.1f}")
+    print(f"{'whole episode':24}{median['episode']:9.1f}   {rate:,.0f} episodes/s (at least {LEAST_RATE:,.0f})")
+    for name in floor:
+        print(f"{'floor: ' + name:24}{median[name]:9.1f}")
+    print(f"{'floor':24}{below:9.1f}   the episode is {ratio:.2f} × the floor (at most {MOST_RATIO:g})")
+    results: dict[str, Any] = {
+        "command": " ".join(["python", "benchmarks/episode.py", *sys.argv[1:]]),
+        "toolorchestra": toolorchestra.__version__,
+        "python": platform.python_version(),
+        "sqlite": sqlite3.sqlite_version,
+        "machine": platform.machine(),
+        "domain": domain.name,
+        "tasks": len(tasks),
+        "calls": CALLS,
+        "microseconds": {**parts, "episode": median["episode"]},
+        "floor_microseconds": {name: median[name] for name in floor},
+        "ratio": ratio,
+        "episodes_per_second": rate,
+    }
+    passed = ratio <= MOST_RATIO and rate >= LEAST_RATE
+    if given.steps:
+        print()
+        results["memory"] = memory(env, tasks, given.steps)
+        growth = results["memory"]["growth"]
+        print(f"memory grew by {growth:.1%} after the first fifth (at most {MOST_GROWTH:.0%})")
+        passed = passed and growth <= MOST_GROWTH
+    env.close()
+    if given.record:
+        RESULTS.parent.mkdir(exist_ok=True)
+        RESULTS.write_text(json.dumps(_rounded(results), indent=1) + "\n")
+        print(f"written to {RESULTS}")
+    sys.exit(not passed)
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    return round(value, 3) if isinstance(value, float) else value
+
+
+if __name__ == "__main__":
+    main()
