@@ -500,11 +500,11 @@ def _resolve(name: str) -> tuple[str, dict[str, Any]]:
     import gymnasium
     from toolorchestra.envs.registration import environment_ids
 
+    if name in gymnasium.registry or ":" in name:
+        return name, {}
     if Path(name).is_dir():
         return "ToolOrchestra-Custom-v0", {"domain": name}
-    if name not in gymnasium.registry and ":" not in name:
-        raise UnknownNameError("environment", name, environment_ids())
-    return name, {}
+    raise UnknownNameError("environment", name, environment_ids())
 
 
 def _make(name: str) -> ToolOrchestraEnv:

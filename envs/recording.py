@@ -56,7 +56,7 @@ class Recording:
         self.episodes: list[Episode] = []
         note = file.with_suffix(".json")
         made = msgspec.json.decode(msgspec.json.encode(made_by))
-        if file.exists():
+        if file.exists() and file.stat().st_size:
             if not resume:
                 raise OptionError(f"{file} is there already: give --resume to go on with it, or another --out.")
             before = msgspec.json.decode(note.read_bytes()) if note.exists() else made

@@ -119,6 +119,14 @@ def test_environments_of_others_are_refused(run: Callable[..., Output]):
     assert "no environment of this library" in output.err
 
 
+def test_a_folder_called_like_an_environment_does_not_hide_it(
+    run: Callable[..., Output], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ToolOrchestra-Restaurant-v0").mkdir()
+    assert run("tasks", "ToolOrchestra-Restaurant-v0", "--limit", 1).code == 0
+
+
 def test_an_interruption_ends_without_a_traceback(run: Callable[..., Output], monkeypatch: pytest.MonkeyPatch):
     def interrupted(self: cli.Schema) -> int:
         raise KeyboardInterrupt
