@@ -17,6 +17,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -123,7 +124,7 @@ def check_environment(
         random_episodes: Episodes of the random policy.
         hostile: Hostile actions sent.
         seed: All that is random about the checks follows from it.
-        progress: Told how far each check is.
+        progress: Called with the name of a check, its steps done and its steps in all.
         make_kwargs: Arguments of the environment, e.g. ``domain`` for ``ToolOrchestra-Custom-v0``.
 
     Raises:
@@ -137,9 +138,13 @@ def check_environment(
     for option, value in (("random_episodes", random_episodes), ("hostile", hostile)):
         if value < 1:
             raise OptionError(f"`{option}` must be at least 1, got {value}.")
-    subject = _Subject(env_id, make_kwargs, random_episodes, hostile, seed, progress)
+    subject = _Subject(
+        env_id, make_kwargs, seed=seed, random_episodes=random_episodes, hostile=hostile, progress=progress
+    )
     subject.make().close()  # what is wrong with the id or its arguments is the caller's to mend: raise it here
-    return CheckReport(env_id, tuple(_run(name, subject) for name in wanted))
+    report = CheckReport(env_id, tuple(_run(name, subject) for name in wanted))
+    subject.env.close()
+    return report
 
 
 class _Finding(msgspec.Struct):
@@ -157,7 +162,9 @@ def _run(name: str, subject: _Subject) -> CheckResult:
     try:
         finding = CHECKS[name](subject)
     except Exception as error:  # a check that breaks has found something
-        finding = _Finding("fail", f"{type(error).__name__}: {error}")
+        finding = _Finding(
+            "fail", f"{type(error).__name__}: {error}", details=traceback.format_exc().splitlines()[-5:-1]
+        )
     details = list(finding.details[:_MOST_DETAILS])
     if len(finding.details) > _MOST_DETAILS:
         details.append(f"… and {len(finding.details) - _MOST_DETAILS} more")
@@ -172,10 +179,11 @@ class _Subject:
         self,
         env_id: str,
         kwargs: Mapping[str, Any],
-        random_episodes: int,
-        hostile: int,
+        *,
         seed: int,
-        progress: Progress | None,
+        random_episodes: int = 0,
+        hostile: int = 0,
+        progress: Progress | None = None,
     ) -> None:
         self.env_id = env_id
         self.kwargs = dict(kwargs)
@@ -246,8 +254,10 @@ def _gymnasium(subject: _Subject) -> _Finding:
 def _determinism(subject: _Subject) -> _Finding:
     """Same seed, options and actions, same bytes: twice in this process, and in others that hash otherwise."""
     count = min(300, max(50, len(subject.tasks) // 2))
-    first = _played(subject.env_id, subject.kwargs, count, subject.seed, subject.env)
-    second = _played(subject.env_id, subject.kwargs, count, subject.seed)
+    first = _played(subject.env, count, subject.seed)
+    fresh = subject.make()
+    second = _played(fresh, count, subject.seed)
+    fresh.close()
     differing = [f"episode {i}: {task_id}" for i, (task_id, digest) in enumerate(first) if second[i][1] != digest]
     others: list[str] = []
     for number, hash_seed in enumerate(("1", "4242")):
@@ -267,14 +277,8 @@ def _determinism(subject: _Subject) -> _Finding:
     return _Finding("pass", line, counts)
 
 
-def _played(
-    env_id: str, kwargs: Mapping[str, Any], count: int, seed: int, env: ToolOrchestraEnv | None = None
-) -> list[tuple[str, str]]:
+def _played(env: ToolOrchestraEnv, count: int, seed: int) -> list[tuple[str, str]]:
     """Play `count` episodes of several policies, and return the task and the digest of each record."""
-    if env is None:
-        made = gymnasium.make(env_id, disable_env_checker=True, **kwargs).unwrapped
-        assert isinstance(made, ToolOrchestraEnv)
-        env = made
     policies = [make_policy(name, seed=seed) for name in ("oracle", "random", "noisy-oracle")]
     digests = []
     for number in range(count):
@@ -309,7 +313,8 @@ def _played_elsewhere(subject: _Subject, count: int, hash_seed: str) -> list[tup
 def _play_for_parent() -> None:
     """Play what the parent process sent to standard input, and write the digests to standard output."""
     env_id, kwargs, count, seed = pickle.loads(sys.stdin.buffer.read())
-    sys.stdout.buffer.write(msgspec.json.encode(_played(env_id, kwargs, count, seed)))
+    env = _Subject(env_id, kwargs, seed=seed).make()
+    sys.stdout.buffer.write(msgspec.json.encode(_played(env, count, seed)))
 
 
 def _oracle(subject: _Subject) -> _Finding:
