@@ -162,9 +162,8 @@ def _run(name: str, subject: _Subject) -> CheckResult:
     try:
         finding = CHECKS[name](subject)
     except Exception as error:  # a check that breaks has found something
-        finding = _Finding(
-            "fail", f"{type(error).__name__}: {error}", details=traceback.format_exc().splitlines()[-5:-1]
-        )
+        last = traceback.format_exc().splitlines()[-5:-1]
+        finding = _Finding("fail", f"{type(error).__name__}: {error}", details=last)
     details = list(finding.details[:_MOST_DETAILS])
     if len(finding.details) > _MOST_DETAILS:
         details.append(f"… and {len(finding.details) - _MOST_DETAILS} more")
