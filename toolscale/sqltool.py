@@ -32,6 +32,7 @@ _FORBIDDEN_FUNCTIONS = frozenset(
 _TABLE_FUNCTIONS = frozenset({"json_each", "json_tree"})
 _DATE_FUNCTION = re.compile(r"\b(?:date|time|datetime|julianday|unixepoch|strftime|timediff)\s*(?=\()", re.IGNORECASE)
 _MACHINE_TIME = re.compile(r"'\s*(?:now|localtime|utc|subsec|subsecond)\s*'|^\(\s*\)$", re.IGNORECASE)
+_DATA_STATEMENT = re.compile(r"\s*(?:INSERT|REPLACE|UPDATE|DELETE|SELECT|WITH)\b", re.IGNORECASE)
 _VERBS = {
     sqlite3.SQLITE_INSERT: "INSERT",
     sqlite3.SQLITE_UPDATE: "UPDATE",
@@ -284,6 +285,8 @@ def compile_tool(
             raise fail(where, f"{reason}. In: {' '.join(sql.split())[:200]}") from None
         finally:
             connection.set_authorizer(None)
+        if not (select or _DATA_STATEMENT.match(sql)):
+            raise fail(where, f"Expected INSERT, UPDATE, DELETE or SELECT, found {sql.strip()[:40]!r}.")
         reads.update(confinement.read)
         writes.update(confinement.written)
         if select and confinement.written:

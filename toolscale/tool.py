@@ -208,7 +208,14 @@ def _describe(spec: ParameterSpec) -> str:
 
 def _plain(message: str) -> str:
     """Put JSON's type names for Python's."""
-    return re.sub(r"`(int|str|float|bool)( \| null)?`", lambda m: _JSON_NAMES[m[1]], message)
+    kinds = "int|str|float|bool|object|array|null"
+    names = re.compile(rf"`((?:{kinds})(?: \| (?:{kinds}))*)`")
+
+    def shown(found: re.Match[str]) -> str:
+        wanted = [kind for kind in found[1].split(" | ") if kind != "null"] or ["null"]
+        return " or ".join(_JSON_NAMES.get(kind, kind) for kind in wanted)
+
+    return names.sub(shown, message)
 
 
 def _arguments_type(tool: str, parameters: Mapping[str, ParameterSpec]) -> type[msgspec.Struct]:
