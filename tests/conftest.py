@@ -42,7 +42,7 @@ def session(mini: Domain) -> Iterator[Session]:
 def call(mini: Domain) -> Callable[..., ToolResult]:
     """Run a tool of the mini domain on a session: ``call(session, name, **arguments)``."""
 
-    def run(session: Session, name: str, **arguments: Any) -> ToolResult:
+    def run(session: Session, name: str, /, **arguments: Any) -> ToolResult:
         import msgspec
 
         tool = mini.tools[name]
