@@ -1,0 +1,155 @@
+"""The embedded model: a causal language model of about half a million parameters, made on the spot.
+
+A hybrid of short convolutions and attention (`Lfm2Config`), which learns within minutes on a CPU to choose a
+field of a tool's reply and copy its value (pure attention of this size does not), and its vocabulary, read off
+the environment itself: the words of demonstrations, tools, parameters and every value of the database. It is a
+laptop-sized stand-in for a real orchestrator: it knows one environment's language and nothing else. Training it
+is in `toolorchestra.algos`.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # read when torch loads: spinning threads starve a busy machine
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from toolorchestra.agents.codec import SPECIAL, Codec, CompactCodec, Message, TemplateCodec, read_result
+from transformers import AutoModelForCausalLM, AutoTokenizer, Lfm2Config, Lfm2ForCausalLM, PreTrainedTokenizerFast
+
+LAYERS = ("conv", "full_attention")
+
+
+@dataclass(frozen=True)
+class TokenPolicy:
+    """A model, its tokenizer, and the codec through which it plays."""
+
+    model: Any
+    tokenizer: Any
+    codec: Codec
+
+    @classmethod
+    def embedded(cls, codec: CompactCodec, *, seed: int = 0) -> TokenPolicy:
+        """Return an untrained embedded model for a codec's vocabulary."""
+        return cls(build_model(len(codec.tokens), seed=seed), build_tokenizer(codec), codec)
+
+    @classmethod
+    def load(cls, path: str | Path) -> TokenPolicy:
+        """Return a model from a folder or hub name; one that `save` wrote comes with its compact codec."""
+        model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)
+        tokenizer = AutoTokenizer.from_pretrained(path)
+        compact = Path(path) / "codec.json"
+        codec = CompactCodec.load(Path(path)) if compact.exists() else TemplateCodec(tokenizer)
+        return cls(model, tokenizer, codec)
+
+    def save(self, folder: Path) -> None:
+        """Write model, tokenizer and compact codec into a folder that `load` reads."""
+        self.model.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
+        if isinstance(self.codec, CompactCodec):
+            self.codec.save(folder)
+
+
+def build_model(
+    vocabulary: int, *, seed: int = 0, hidden: int = 128, layers: Sequence[str] = LAYERS, heads: int = 4
+) -> Lfm2ForCausalLM:
+    """Return a freshly initialised model for a vocabulary of this size.
+
+    Args:
+        vocabulary: Number of tokens.
+        seed: Seed of the initial weights; the global generator is left as it was.
+        hidden: Width.
+        layers: Kind of each layer: ``conv`` or ``full_attention``.
+        heads: Attention heads.
+    """
+    config = Lfm2Config(
+        vocab_size=vocabulary,
+        hidden_size=hidden,
+        intermediate_size=2 * hidden,
+        block_auto_adjust_ff_dim=False,
+        num_hidden_layers=len(layers),
+        layer_types=list(layers),
+        num_attention_heads=heads,
+        num_key_value_heads=heads,
+        conv_L_cache=3,
+        max_position_embeddings=4096,
+        pad_token_id=SPECIAL.index("<pad>"),
+        bos_token_id=SPECIAL.index("<user>"),
+        eos_token_id=SPECIAL.index("<end>"),
+        tie_word_embeddings=True,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return Lfm2ForCausalLM(config)
+
+
+def build_tokenizer(codec: CompactCodec) -> PreTrainedTokenizerFast:
+    """Return the codec's vocabulary as a Hugging Face tokenizer, which trainers want for padding and decoding."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    core = Tokenizer(models.WordLevel(codec.index, unk_token="<unk>"))
+    core.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return PreTrainedTokenizerFast(
+        tokenizer_object=core, pad_token="<pad>", unk_token="<unk>", eos_token="<end>", bos_token="<user>"
+    )
+
+
+def build_codec(
+    tools: Iterable[Mapping[str, Any]], conversations: Iterable[Sequence[Message]], worlds: Iterable[Any] = ()
+) -> CompactCodec:
+    """Return a vocabulary that covers conversations, the tools in them, and all values of the worlds' databases.
+
+    Args:
+        tools: OpenAI function schemas.
+        conversations: Demonstrations: words of requests, answers, result keys and error messages.
+        worlds: Domains, whose databases' values become tokens although no conversation may show them.
+    """
+    values: dict[str, set[Any]] = {}
+    for world in worlds:
+        for kind, members in database_values(world):
+            values.setdefault(kind, set()).update(members)
+    texts: list[str] = []
+    shown: dict[str, set[Any]] = {}
+    for message in (message for conversation in conversations for message in conversation):
+        if message["role"] == "tool":
+            record = read_result(message)
+            texts.append(str(record.get("error", "")))
+            for key, value in _leaves(record.get("result"), "result"):
+                texts.append(key.replace("_", " "))
+                shown.setdefault(f"result.{key}", set()).add(value)
+        elif message["role"] != "system":
+            texts.append(message.get("content") or "")
+    return CompactCodec.build(tools, texts, {**values, **{kind: shown[kind] for kind in sorted(shown)}})
+
+
+def database_values(world: Any) -> Iterator[tuple[str, list[Any]]]:
+    """Yield ``(kind, values)`` for each column of a domain's database; a reference is of the kind it refers to."""
+    spec, base = getattr(world, "spec", None), getattr(world, "base", None)
+    if spec is None or base is None:
+        return
+    for table, definition in spec.tables.items():
+        for column, details in definition.columns.items():
+            rows = base.execute(f'SELECT DISTINCT "{column}" FROM "{table}" WHERE "{column}" IS NOT NULL').fetchall()
+            yield details.references or f"{table}.{column}", [row[0] for row in rows]
+
+
+def _leaves(value: Any, key: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        for name, item in value.items():
+            yield from _leaves(item, name)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _leaves(item, key)
+    elif value is not None and not isinstance(value, bool):
+        yield key, value
+
+
+def set_threads(threads: int | None = None) -> None:
+    """Let torch use this many threads (default: the cores at hand, at most 4: more do not help a tiny model)."""
+    torch.set_num_threads(threads or min(4, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 4))

@@ -1,0 +1,489 @@
+"""GRPO on any Gymnasium environment (ToolOrchestra §3.3): many rollouts of one task judge one another.
+
+    python algos/grpo.py                                   the embedded model on the restaurant, within minutes
+    python algos/grpo.py --env ID --model PATH             any environment, any causal language model
+
+TRL's `GRPOTrainer` does the optimisation; the rollout engine plays its episodes (`rollout_func`). Between the two
+stand the paper's three filters, the preference reward, and a curriculum over difficulty.
+
+Departures from the paper, each an option:
+
+- A group that the homogeneity filter drops is replaced by playing another task (`resample`).
+- The clip is asymmetric, (0.2, 0.28); the paper's is symmetric (``--epsilon-high 0.2``).
+- Tasks are drawn by difficulty, easy ones first; the paper draws them uniformly (``--open-at 0``).
+- Without ``--model`` the policy is a tiny one, made and warm-started on the spot, with settings of its size.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import gymnasium as gym
+import numpy as np
+import torch
+import tyro
+from numpy.typing import NDArray
+from toolorchestra.agents.tiny import TokenPolicy, set_threads
+from toolorchestra.algos import sft
+from toolorchestra.algos.advantages import filtered_advantages, group_advantages
+from toolorchestra.algos.rollout import ModelWriter, Request, RolloutEngine, Row, Start, starts
+from toolorchestra.envs.rewards import Preference, preference_rewards
+from toolorchestra.toolscale.errors import OptionError
+from transformers import TrainerCallback
+
+Filter = Literal["homogeneity", "format", "invalid"]
+
+
+@dataclass
+class TrainGRPO:
+    """Train a policy with GRPO; without `model`, make, warm-start and train the embedded one."""
+
+    env: str = "ToolOrchestra-Restaurant-v0"
+    """Gymnasium id of the environment."""
+    env_options: dict[str, str] = field(default_factory=dict)
+    """Further arguments of `gymnasium.make`, e.g. ``domain path/to/folder`` for ``ToolOrchestra-Custom-v0``."""
+    model: str | None = None
+    """Folder or hub name of a causal language model with a chat template; None makes the embedded model."""
+    output: Path = Path("runs/grpo")
+    """Folder for models, checkpoints and metrics."""
+    seed: int = 0
+    """Seed of everything random."""
+    difficulty: tuple[int, ...] = (1, 2)
+    """Levels of the tasks to train and evaluate on; empty for all."""
+    sft_steps: int = 1500
+    """Steps of the warm start (embedded model only)."""
+    sft_error: float = 0.4
+    """Error probability of the noisy oracle that the warm start learns from."""
+    steps: int = 40
+    """Batches of rollouts."""
+    groups: int = 16
+    """Tasks per batch."""
+    group_size: int = 8
+    """Rollouts per task."""
+    updates: int = 1
+    """Optimiser steps per batch of rollouts, each on its share of the rows."""
+    learning_rate: float | None = None
+    """Constant learning rate; None: 3e-4 for the embedded model, 1e-6 for `model`."""
+    epsilon: float = 0.2
+    """Clip of the probability ratio below 1."""
+    epsilon_high: float = 0.28
+    """Clip of the probability ratio above 1."""
+    beta: float = 0.0
+    """Weight of the KL divergence from the starting policy in the loss."""
+    ratio: Literal["token", "sequence"] = "token"
+    """Importance ratio per token, or per sequence (length-normalised, over policy tokens only)."""
+    temperature: float = 1.0
+    """Sampling temperature of rollouts."""
+    filters: tuple[Filter, ...] = ("homogeneity", "format", "invalid")
+    """Filters before the loss: groups of nearly equal reward, rollouts out of format, rollouts without answer."""
+    min_std: float = 0.1
+    """Least standard deviation of a group's rewards that the homogeneity filter lets pass."""
+    resample: int = 2
+    """How often dropped groups are replaced by playing further tasks."""
+    open_at: float = 0.7
+    """Live success on a level that opens the next; 0 opens all levels at once."""
+    preference: dict[str, float] = field(default_factory=dict)
+    """Weights in [0, 1] of tools, outcome, compute and latency for the preference reward; empty: outcome alone."""
+    preference_text: str = ""
+    """The preference in words, appended to each instruction."""
+    max_turns: int | None = None
+    """Most turns of an episode; None: 12 for the embedded model, 50 for `model`."""
+    max_turn_ids: int | None = None
+    """Most tokens of a turn; None: 64 for the embedded model, 1024 for `model`."""
+    max_ids: int | None = None
+    """Most tokens of an episode; None: 1024 for the embedded model, 32000 for `model`."""
+    seats: int = 128
+    """Environments played at the same time."""
+    eval_split: str = "test"
+    """Held-out split for the closing table."""
+    eval_samples: int = 8
+    """Sampled episodes per held-out task."""
+    threads: int | None = None
+    """Threads of torch; None: the cores at hand, at most 4."""
+    save_every: int = 10
+    """Batches of rollouts between checkpoints; 0 for none."""
+    resume: bool = False
+    """Continue from the last checkpoint in `output`, exactly as if it had not stopped."""
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "groups", "updates", "seats", "eval_samples"):
+            if getattr(self, name) < 1:
+                raise OptionError(f"`{name}` must be at least 1, got {getattr(self, name)!r}.")
+        if self.group_size < 2:
+            raise OptionError(f"A group judges its rollouts by one another: `group_size` {self.group_size} is below 2.")
+        if self.groups * self.group_size % self.updates:
+            raise OptionError(
+                f"{self.groups} groups of {self.group_size} rollouts cannot be shared among {self.updates} updates. "
+                "Let `updates` divide groups × group_size."
+            )
+        if self.temperature <= 0:
+            raise OptionError("GRPO learns from rollouts that differ: `temperature` must be above 0.")
+        if self.beta < 0 or not 0 < self.epsilon < 1 or self.epsilon_high <= 0:
+            raise OptionError("`beta` must be at least 0, `epsilon` in (0, 1) and `epsilon_high` above 0.")
+        if self.preference_text and not self.preference:
+            raise OptionError("`preference_text` puts a `preference` into words; give the weights as well.")
+        if self.resume and not self.save_every:
+            raise OptionError("`resume` needs checkpoints: leave `save_every` above 0.")
+
+    @property
+    def rate(self) -> float:
+        """The learning rate, its default resolved."""
+        return self.learning_rate or (1e-6 if self.model else 3e-4)
+
+
+# ------------------------------------------------------------------------------------------------- which tasks
+
+
+class Curriculum:
+    """Easy tasks first: a level opens once the live success on the level before it is good enough.
+
+    Args:
+        tasks: Starts by level; levels open in ascending order.
+        open_at: Success on the hardest open level that opens the next.
+        memory: Weight of the past in the live success (moving average over groups).
+
+    Attributes:
+        success: Live success by level, None before the level's first group.
+        open: Number of levels open.
+    """
+
+    def __init__(self, tasks: Mapping[int, Sequence[Start]], *, open_at: float = 0.7, memory: float = 0.95) -> None:
+        self.tasks = {level: list(plays) for level, plays in sorted(tasks.items()) if plays}
+        self.open_at, self.memory = open_at, memory
+        self.success: dict[int, float | None] = dict.fromkeys(self.tasks)
+        self.open = 1 if open_at > 0 else len(self.tasks)
+
+    def draw(self, count: int, rng: random.Random) -> list[tuple[int, Start]]:
+        """Return tasks to play with their levels; levels neither mastered nor hopeless come oftener."""
+        levels = list(self.tasks)[: self.open]
+        weights = [1.0 if (p := self.success[level]) is None else 0.1 + 4 * p * (1 - p) for level in levels]
+        return [(level, rng.choice(self.tasks[level])) for level in rng.choices(levels, weights, k=count)]
+
+    def record(self, level: int, success: float) -> None:
+        """Take note of a group's mean success."""
+        before = self.success[level]
+        self.success[level] = success if before is None else self.memory * before + (1 - self.memory) * success
+        hardest = list(self.tasks)[self.open - 1]
+        if self.open < len(self.tasks) and (self.success[hardest] or 0.0) >= self.open_at:
+            self.open += 1
+
+    def state(self) -> dict[str, Any]:
+        """Return what `restore` needs to go on as if nothing had happened."""
+        return {"success": list(self.success.items()), "open": self.open}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from a `state`."""
+        self.success = {int(level): value for level, value in state["success"]}
+        self.open = int(state["open"])
+
+
+# ----------------------------------------------------------------------------------------- rollouts for the trainer
+
+
+@dataclass
+class Group:
+    """The rollouts of one task and what they are worth.
+
+    Attributes:
+        level: Difficulty of the task.
+        rows: The rollouts.
+        advantages: Eq. 3 over all of them; their sum is 0.
+        kept: Which of them the filters leave for the backward pass.
+    """
+
+    level: int
+    rows: list[Row]
+    advantages: list[float]
+    kept: list[bool]
+
+    @classmethod
+    def judge(cls, level: int, rows: list[Row], filters: Sequence[Filter], min_std: float) -> Group:
+        """Compare a task's rollouts with one another, and filter them."""
+        rewards = torch.tensor(group_rewards(rows))
+        _, kept = filtered_advantages(
+            rewards,
+            torch.tensor([row.well_formed for row in rows]) if "format" in filters else None,
+            torch.tensor([row.answered for row in rows]) if "invalid" in filters else None,
+            threshold=min_std if "homogeneity" in filters else 0.0,
+        )
+        return cls(level, rows, group_advantages(rewards).tolist(), kept.tolist())
+
+
+def group_rewards(rows: Sequence[Row]) -> NDArray[np.float64]:
+    """Return a task's rewards: those of the environment, or with a preference Eq. 2 over its rollouts."""
+    preference = rows[0].preference
+    rewards = np.array([row.reward for row in rows])
+    measured = [n for n, row in enumerate(rows) if row.M is not None]  # an episode broken off has no M and earns 0
+    if preference is not None and measured:
+        vectors = np.stack([rows[n].M for n in measured])  # type: ignore[arg-type]  # not None: just selected
+        names = tuple(map(str, range(vectors.shape[1] - 3)))
+        rewards[measured] = preference_rewards(vectors, Preference(names, tuple(map(float, preference))))
+    return rewards
+
+
+class Rollouts:
+    """TRL's `rollout_func`: plays groups and hands them over, as many rows as it was asked for.
+
+    A dropped rollout keeps its place with an empty loss mask. The advantage of each row is passed on as its
+    "reward": the trainer only subtracts their mean over the group, which is 0.
+    Stateless but for the curriculum: the tasks and samples of a step depend on the seed and the step only.
+    """
+
+    def __init__(self, engine: RolloutEngine, curriculum: Curriculum, config: TrainGRPO, start: Any = None) -> None:
+        self.engine, self.curriculum, self.config, self.start = engine, curriculum, config, start
+        self.metrics: dict[str, float] = {}
+
+    def __call__(self, prompts: Sequence[Any], trainer: Any) -> dict[str, list[Any]]:
+        """Return rows for `prompts` (which only say how many)."""
+        config = self.config
+        rng = random.Random(f"{config.seed}/{trainer.state.global_step}")
+        model = trainer.accelerator.unwrap_model(trainer.model)
+        writer = ModelWriter(model, self.engine.codec, temperature=config.temperature, seed=rng.getrandbits(48))
+        wanted = len(prompts) // config.group_size
+        useful: list[Group] = []
+        spare: list[Group] = []
+        for _ in range(config.resample + 1):
+            for group in self.play(writer, wanted - len(useful), rng):
+                (useful if any(group.kept) else spare).append(group)
+            if len(useful) == wanted:
+                break
+        chosen = (useful + spare)[:wanted]
+        if len(chosen) < wanted:
+            raise OptionError(
+                f"Only {len(chosen)} of {wanted} groups could be played without infrastructure errors. "
+                "Look at the environment's log, or raise `resample`."
+            )
+        self._measure(useful, spare, model)
+        rows = [item for g in chosen for item in zip(g.rows, g.kept, g.advantages, strict=True)]
+        return {
+            "prompt_ids": [row.prompt_ids for row, _, _ in rows],
+            "completion_ids": [row.completion_ids for row, _, _ in rows],
+            "logprobs": [row.logprobs for row, _, _ in rows],
+            "env_mask": [row.mask if kept else [0] * len(row.mask) for row, kept, _ in rows],
+            "advantage": [advantage for _, _, advantage in rows],
+        }
+
+    def play(self, writer: ModelWriter, count: int, rng: random.Random) -> Iterator[Group]:
+        """Play and judge `count` tasks of the curriculum; a group with an infrastructure error is left out."""
+        tasks = self.curriculum.draw(count, rng)
+        size = self.config.group_size
+        rows = self.engine.play(writer, [Request(n, start) for n, (_, start) in enumerate(tasks) for _ in range(size)])
+        for n, (level, _) in enumerate(tasks):
+            group = rows[n * size : (n + 1) * size]
+            if all(row.valid for row in group):
+                self.curriculum.record(level, float(np.mean([row.outcome == "solved" for row in group])))
+                yield Group.judge(level, group, self.config.filters, self.config.min_std)
+
+    def _measure(self, useful: Sequence[Group], spare: Sequence[Group], model: Any) -> None:
+        rows = [row for group in (*useful, *spare) for row in group.rows]
+        self.metrics = {
+            "success": float(np.mean([row.outcome == "solved" for row in rows])),
+            "reward": float(np.mean([row.reward for row in rows])),
+            "cost": float(np.mean([row.cost for row in rows])),
+            "turns": float(np.mean([row.turns for row in rows])),
+            "well_formed": float(np.mean([row.well_formed for row in rows])),
+            "groups_kept": len(useful),
+            "groups_played": len(useful) + len(spare),
+            "levels_open": self.curriculum.open,
+            "tokens_per_second": self.engine.tokens / max(self.engine.seconds, 1e-9),
+        }
+        if self.start is not None:
+            self.metrics["kl"] = divergence(
+                model, self.start, rows[:: max(1, len(rows) // 32)], self.engine.codec.pad_id
+            )
+
+
+@torch.no_grad()
+def divergence(model: Any, start: Any, rows: Sequence[Row], pad_id: int) -> float:
+    """Return an estimate of KL(model ‖ start) per policy token, from rows that `model` has sampled.
+
+    The estimator is k3 of Schulman, r - 1 - ln r with r = start / model: never negative, of low variance.
+    """
+    width = max(len(row.prompt_ids) + len(row.completion_ids) for row in rows)
+    device = next(model.parameters()).device
+    ids = torch.full((len(rows), width), pad_id, device=device)
+    attention = torch.zeros_like(ids)
+    mask = torch.zeros(ids.shape, dtype=torch.bool, device=device)
+    for n, row in enumerate(rows):
+        sequence = row.prompt_ids + row.completion_ids
+        ids[n, : len(sequence)], attention[n, : len(sequence)] = torch.tensor(sequence, device=device), 1
+        mask[n, len(row.prompt_ids) : len(sequence)] = torch.tensor(row.mask, device=device).bool()
+
+    def logprobs(of: Any) -> torch.Tensor:
+        logits = of(input_ids=ids, attention_mask=attention).logits[:, :-1][mask[:, 1:]]  # (policy tokens, V)
+        return torch.log_softmax(logits.float(), -1).gather(1, ids[:, 1:][mask[:, 1:]][:, None])[:, 0]
+
+    log_ratio = logprobs(start) - logprobs(model)
+    return float((log_ratio.exp() - 1 - log_ratio).mean())
+
+
+def advantages_as_rewards(advantage: list[float], **_: Any) -> list[float]:
+    """Pass the advantages that `Rollouts` computed through TRL's reward hook."""
+    return advantage
+
+
+# ------------------------------------------------------------------------------------------------------ training
+
+
+class Bookkeeper(TrainerCallback):  # type: ignore[misc]  # transformers' class is untyped
+    """Reports each batch of rollouts, and keeps the curriculum beside each checkpoint."""
+
+    def __init__(self, rollouts: Rollouts, report: Callable[[int, dict[str, float]], None]) -> None:
+        self.rollouts, self.report = rollouts, report
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+        """Join the trainer's numbers with those of the rollouts."""
+        wanted = {"loss": "loss", "grad_norm": "grad_norm", "entropy": "entropy", "clip_ratio/region_mean": "clipped"}
+        extra = {ours: float(logs[theirs]) for theirs, ours in wanted.items() if logs and theirs in logs}
+        if "loss" in extra:
+            self.report(state.global_step, {**self.rollouts.metrics, **extra})
+
+    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        """Write the curriculum into the checkpoint."""
+        folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+        (folder / "curriculum.json").write_text(json.dumps(self.rollouts.curriculum.state()), encoding="utf-8")
+
+
+def fit(
+    policy: TokenPolicy,
+    rollouts: Rollouts,
+    config: TrainGRPO,
+    report: Callable[[int, dict[str, float]], None] = lambda step, metrics: None,
+) -> None:
+    """Train a policy's model in place with TRL's GRPO on the engine's rollouts."""
+    from datasets import Dataset
+    from trl import GRPOConfig, GRPOTrainer
+
+    folder = config.output / "checkpoints"
+    checkpoint = sft.last_checkpoint(folder) if config.resume else None
+    if checkpoint:
+        state = json.loads((Path(checkpoint) / "curriculum.json").read_text(encoding="utf-8"))
+        rollouts.curriculum.restore(state)
+    arguments = GRPOConfig(
+        output_dir=str(folder),
+        per_device_train_batch_size=config.groups * config.group_size // config.updates,
+        steps_per_generation=config.updates,
+        gradient_accumulation_steps=1,
+        num_generations=config.group_size,
+        max_steps=config.steps * config.updates,
+        learning_rate=config.rate,
+        lr_scheduler_type="constant",
+        adam_beta2=0.95,
+        max_grad_norm=1.0,
+        loss_type="grpo",
+        scale_rewards="none",
+        beta=config.beta,
+        epsilon=config.epsilon,
+        epsilon_high=config.epsilon_high,
+        importance_sampling_level=config.ratio,
+        temperature=config.temperature,
+        max_completion_length=None,
+        gradient_checkpointing=False,
+        bf16=False,
+        use_cpu=not torch.cuda.is_available(),
+        shuffle_dataset=False,
+        ignore_data_skip=True,
+        logging_steps=config.updates,
+        report_to=[],
+        disable_tqdm=True,
+        save_strategy="steps" if config.save_every else "no",
+        save_steps=config.save_every * config.updates or 500,
+        seed=config.seed,
+    )
+    trainer = GRPOTrainer(
+        model=policy.model,
+        reward_funcs=advantages_as_rewards,
+        args=arguments,
+        train_dataset=Dataset.from_dict({"prompt": [str(n) for n in range(config.groups)]}),
+        processing_class=policy.tokenizer,
+        rollout_func=rollouts,
+        callbacks=[Bookkeeper(rollouts, report)],
+    )
+    trainer.train(resume_from_checkpoint=checkpoint)
+    policy.model.__dict__.pop("forward", None)  # the trainer's fused head; another trainer would wrap it once more
+
+
+def evaluate(
+    engine: RolloutEngine, policy: TokenPolicy, plays: Mapping[int, Sequence[Start]], *, samples: int, seed: int = 0
+) -> dict[Start, list[float]]:
+    """Return the outcomes (1 solved, 0 not) of `samples` episodes per start; greedy if `samples` is 0."""
+    tasks = [start for level in plays.values() for start in level]
+    writer = ModelWriter(policy.model, policy.codec, temperature=1.0 if samples else 0.0, seed=seed)
+    rows = engine.play(writer, [Request(n, start) for n, start in enumerate(tasks) for _ in range(samples or 1)])
+    found: dict[Start, list[float]] = {start: [] for start in tasks}
+    for row in rows:
+        if row.valid:
+            found[tasks[row.group]].append(float(row.outcome == "solved"))
+    return found
+
+
+def train(config: TrainGRPO) -> dict[str, Any]:
+    """Warm-start if need be, train, evaluate before and after, and return the held-out results."""
+    set_threads(config.threads)
+    begin = config.output / "start"
+    if not config.resume:
+        warm_up(config).save(begin)
+    policy = TokenPolicy.load(begin)
+    start = TokenPolicy(copy.deepcopy(policy.model).eval(), policy.tokenizer, policy.codec)
+    options: dict[str, Any] = {}
+    if config.preference:
+        options["preference"] = {"weights": config.preference, "instruction": config.preference_text}
+    env = gym.make(config.env, disable_env_checker=True, **config.env_options)
+    held_out = starts(env, config.eval_split, config.difficulty)
+    curriculum = Curriculum(starts(env, "train", config.difficulty), open_at=config.open_at)
+    env.close()
+    small = config.model is None
+    engine = RolloutEngine(
+        lambda: gym.make(config.env, disable_env_checker=True, **config.env_options, **options),
+        policy.codec,
+        seats=config.seats,
+        max_turns=config.max_turns or (12 if small else 50),
+        max_turn_ids=config.max_turn_ids or (64 if small else 1024),
+        max_ids=config.max_ids or (1024 if small else 32_000),
+    )
+    before = evaluate(engine, start, held_out, samples=config.eval_samples)
+    print("before", np.mean([np.mean(v) for v in before.values()]))
+    fit(
+        policy,
+        Rollouts(engine, curriculum, config, start.model),
+        config,
+        lambda s, m: print(s, {k: round(v, 3) for k, v in m.items()}, flush=True),
+    )
+    policy.save(config.output / "final")
+    after = evaluate(engine, policy, held_out, samples=config.eval_samples)
+    print("after", np.mean([np.mean(v) for v in after.values()]))
+    return {}
+
+
+def warm_up(config: TrainGRPO) -> TokenPolicy:
+    """Return the policy that GRPO starts from."""
+    if config.model is not None:
+        return TokenPolicy.load(config.model)
+    return sft.teach(
+        sft.TrainSFT(
+            env=config.env,
+            env_options=config.env_options,
+            output=config.output / "sft",
+            difficulty=config.difficulty,
+            error=config.sft_error,
+            steps=config.sft_steps,
+            seed=config.seed,
+            threads=config.threads,
+            save_every=0,
+        )
+    )
+
+
+def main(config: TrainGRPO | None = None) -> None:
+    """Run the command."""
+    train(config or tyro.cli(TrainGRPO))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,354 @@
+"""The rollout engine: plays many environments in lockstep with one policy and yields rows to train on.
+
+Token-in-token-out: a row's ids are the prompt, then in turns the ids that the policy sampled and the ids of what
+the environment answered, each encoded once and only ever appended. The mask is 1 exactly on the policy's ids.
+Works for any Gymnasium environment whose observations are text, or whose ``info`` has OpenAI-style ``messages``
+and ``tools``; a `Codec` stands between messages and ids. What a reward is worth to a group of rows, and how a
+policy learns from them, is elsewhere (`toolorchestra.algos.grpo`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import gymnasium as gym
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from toolorchestra.agents.codec import Codec, Message, check_prefix
+from toolorchestra.toolscale.errors import OptionError
+from torch import Tensor, nn
+
+INVALID_OUTCOMES = ("infra_error", "judge_error")
+"""Outcomes that say nothing about the policy: retried, and never part of a group."""
+
+
+class Sample(NamedTuple):
+    """What a policy wrote in one turn: ids, and the log-probability of each when it was drawn."""
+
+    ids: list[int]
+    logprobs: list[float]
+
+
+class Writer(Protocol):
+    """Anything that continues sequences of ids, a batch at a time."""
+
+    def __call__(self, prompts: Sequence[Sequence[int]], limits: Sequence[int]) -> list[Sample]:
+        """Continue each prompt by at most its limit of ids."""
+
+
+class ModelWriter:
+    """Samples from a causal language model, one batched forward pass per token, with a key-value cache.
+
+    Args:
+        model: A Hugging Face causal language model.
+        codec: Says which ids stop a turn and which one pads.
+        temperature: 0 means greedy; log-probabilities are then those at temperature 1.
+        seed: Same seed and same calls give the same ids.
+    """
+
+    def __init__(self, model: nn.Module, codec: Codec, *, temperature: float = 1.0, seed: int = 0) -> None:
+        self.model, self.codec, self.temperature = model, codec, temperature
+        self.device = next(model.parameters()).device
+        self.stops = torch.tensor(codec.stop_ids, device=self.device)
+        self.generator = torch.Generator(self.device).manual_seed(seed)
+
+    @torch.no_grad()
+    def __call__(self, prompts: Sequence[Sequence[int]], limits: Sequence[int]) -> list[Sample]:
+        """Continue each prompt until a stop id or its limit."""
+        training = self.model.training
+        self.model.eval()
+        width = max(map(len, prompts))
+        ids = torch.full((len(prompts), width), self.codec.pad_id, device=self.device)
+        attention = torch.zeros((len(prompts), width), dtype=torch.long, device=self.device)
+        for row, prompt in enumerate(prompts):  # left padding: all rows end in the same column
+            ids[row, width - len(prompt) :] = torch.tensor(prompt, device=self.device)
+            attention[row, width - len(prompt) :] = 1
+        limit = torch.tensor(limits, device=self.device)
+        positions = (attention.cumsum(1) - 1).clamp(min=0)
+        output = self.model(
+            input_ids=ids, attention_mask=attention, position_ids=positions, use_cache=True, logits_to_keep=1
+        )
+        position, one = positions[:, -1:], attention.new_ones((len(prompts), 1))
+        drawn_ids: list[Tensor] = []
+        drawn_logprobs: list[Tensor] = []
+        alive = limit > 0
+        while bool(alive.any()):
+            token, logprob = self._draw(output.logits[:, -1])
+            drawn_ids.append(token)
+            drawn_logprobs.append(logprob)
+            alive &= ~torch.isin(token[:, 0], self.stops) & (limit > len(drawn_ids))
+            if not bool(alive.any()):
+                break
+            position, attention = position + 1, torch.cat([attention, one], 1)
+            output = self.model(
+                input_ids=token,
+                attention_mask=attention,
+                position_ids=position,
+                past_key_values=output.past_key_values,
+                use_cache=True,
+            )
+        self.model.train(training)
+        rows = zip(torch.cat(drawn_ids, 1).tolist(), torch.cat(drawn_logprobs, 1).tolist(), limits, strict=True)
+        return [self._cut(row, logprobs, most) for row, logprobs, most in rows]
+
+    def _draw(self, logits: Tensor) -> tuple[Tensor, Tensor]:
+        logprobs = torch.log_softmax(logits.float() / (self.temperature or 1.0), -1)  # (B, V)
+        if self.temperature == 0:
+            token = logprobs.argmax(-1, keepdim=True)
+        else:
+            token = torch.multinomial(logprobs.exp(), 1, generator=self.generator)
+        return token, logprobs.gather(1, token)
+
+    def _cut(self, ids: list[int], logprobs: list[float], limit: int) -> Sample:
+        stops = self.codec.stop_ids
+        length = min(next((n for n, i in enumerate(ids, 1) if i in stops), len(ids)), limit)
+        return Sample(ids[:length], logprobs[:length])
+
+
+@dataclass(frozen=True)
+class Start:
+    """Where an episode begins: the seed and options of a reset."""
+
+    seed: int | None = None
+    options: tuple[tuple[str, Any], ...] = ()
+
+    def reset_options(self) -> dict[str, Any] | None:
+        """Return the options as `reset` takes them."""
+        return dict(self.options) or None
+
+
+def starts(env: gym.Env[Any, Any], split: str, levels: Sequence[int], count: int = 256) -> dict[int, list[Start]]:
+    """Return where episodes of a split can begin, by difficulty level.
+
+    An environment with a task source gives one start per task. Any other is started by seed (all of level 0):
+    `count` seeds, and different ones for each split.
+
+    Raises:
+        OptionError: The split has no task of these levels.
+    """
+    source = getattr(env.unwrapped, "source", None)
+    if source is None:
+        first = 1_000_000 * (1 + sorted(("train", "test", "test_intents", split)).index(split))
+        return {0: [Start(first + n) for n in range(count)]}
+    found: dict[int, list[Start]] = {}
+    for task in source.tasks(split):
+        if not levels or task.difficulty in levels:
+            found.setdefault(task.difficulty, []).append(Start(0, (("task_id", task.id),)))
+    if not found:
+        there = sorted({task.difficulty for task in source.tasks(split)})
+        raise OptionError(
+            f"{source.name} has no task of split {split!r} with difficulty {list(levels)}; it has {there}."
+        )
+    return dict(sorted(found.items()))
+
+
+class Request(NamedTuple):
+    """One episode to play, and the number of the group that its row belongs to."""
+
+    group: int
+    start: Start
+
+
+@dataclass(slots=True)
+class Row:
+    """One episode of one trained agent.
+
+    Attributes:
+        group: Number of the group (same task) it belongs to.
+        agent: Name of the agent that wrote the ids under the mask.
+        prompt_ids: Ids before the policy's first.
+        completion_ids: All ids after, the environment's included.
+        mask: 1 on the policy's ids, 0 on the environment's.
+        logprobs: Log-probability of each of the policy's ids when drawn; 0 where the mask is 0.
+        reward: Sum of the environment's rewards; NaN if `outcome` is invalid.
+        outcome: ``solved``, ``failed``, or one of `INVALID_OUTCOMES`.
+        well_formed: Every turn kept to the codec's format (and no call was a PARSE_ERR).
+        answered: The episode ended because the policy ended it, not by running out of turns or ids.
+        turns: Number of the policy's turns.
+        cost: US dollars.
+        M: The vector M(τ) of the environment, if it has one.
+        preference: The vector P of the task, if it has one.
+        task_id: Of the task, if the environment names it.
+        difficulty: Of the task, if the environment names it.
+        messages: The conversation.
+    """
+
+    group: int
+    agent: str
+    prompt_ids: list[int]
+    completion_ids: list[int] = field(default_factory=list)
+    mask: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    reward: float = 0.0
+    outcome: str = "failed"
+    well_formed: bool = True
+    answered: bool = False
+    turns: int = 0
+    cost: float = 0.0
+    M: NDArray[np.float64] | None = None
+    preference: NDArray[np.float64] | None = None
+    task_id: str = ""
+    difficulty: int = 0
+    messages: list[Message] = field(default_factory=list)
+
+    @property
+    def valid(self) -> bool:
+        """Whether the episode says something about the policy."""
+        return self.outcome not in INVALID_OUTCOMES
+
+
+@dataclass(slots=True)
+class _Seat:
+    """An environment at the table and the episode being played on it."""
+
+    env: gym.Env[Any, Any]
+    request: Request
+    row: Row
+    tools: Sequence[Mapping[str, Any]]
+    attempt: int
+    seen: list[int] = field(default_factory=list)  # every id so far, to prove that prompts only grow
+    over: bool = False
+
+    def ids(self) -> list[int]:
+        return self.row.prompt_ids + self.row.completion_ids
+
+
+class RolloutEngine:
+    """Plays episodes in lockstep: all environments at the table move together, and a free seat is filled at once.
+
+    Args:
+        make_env: Makes one environment.
+        codec: Between messages and ids.
+        seats: Environments played at the same time.
+        max_turns: Policy turns after which an episode is broken off as failed.
+        max_turn_ids: Most ids of one turn.
+        max_ids: Most ids of an episode.
+        retries: How often an episode that ended in one of `INVALID_OUTCOMES` is played again.
+        agent: Name given to the rows.
+    """
+
+    def __init__(
+        self,
+        make_env: Callable[[], gym.Env[Any, Any]],
+        codec: Codec,
+        *,
+        seats: int = 64,
+        max_turns: int = 50,
+        max_turn_ids: int = 512,
+        max_ids: int = 32_000,
+        retries: int = 2,
+        agent: str = "orchestrator",
+    ) -> None:
+        self.make_env, self.codec, self.seats, self.agent = make_env, codec, seats, agent
+        self.max_turns, self.max_turn_ids, self.max_ids, self.retries = max_turns, max_turn_ids, max_ids, retries
+        self._free: list[gym.Env[Any, Any]] = []
+        self.tokens, self.seconds = 0, 0.0
+
+    def play(self, writer: Writer, requests: Iterable[Request]) -> list[Row]:
+        """Play every request and return its row, in the order of the requests."""
+        start = time.perf_counter()
+        waiting = iter(list(enumerate(requests)))
+        rows: dict[int, Row] = {}
+        table: list[tuple[int, _Seat]] = []
+        while True:
+            for number, request in _take(waiting, self.seats - len(table)):
+                table.append((number, self._sit(request)))
+            if not table:
+                break
+            self._turn(writer, [seat for _, seat in table])
+            staying = []
+            for number, seat in table:
+                if not seat.over:
+                    staying.append((number, seat))
+                elif not seat.row.valid and seat.attempt < self.retries:
+                    self._free.append(seat.env)
+                    staying.append((number, self._sit(seat.request, seat.attempt + 1)))
+                else:
+                    self._free.append(seat.env)
+                    rows[number] = seat.row
+                    self.tokens += len(seat.row.prompt_ids) + len(seat.row.completion_ids)
+            table = staying
+        self.seconds += time.perf_counter() - start
+        return [rows[number] for number in sorted(rows)]
+
+    def close(self) -> None:
+        """Close the environments."""
+        while self._free:
+            self._free.pop().close()
+
+    def _sit(self, request: Request, attempt: int = 0) -> _Seat:
+        env = self._free.pop() if self._free else self.make_env()
+        observation, info = env.reset(seed=request.start.seed, options=request.start.reset_options())
+        messages = list(info.get("messages") or [{"role": "user", "content": str(observation)}])
+        tools = list(info.get("tools") or ())
+        row = Row(
+            group=request.group,
+            agent=self.agent,
+            prompt_ids=self.codec.encode_prompt(messages, tools),
+            preference=info.get("preference"),
+            task_id=str(info.get("task_id", request.start.seed)),
+            difficulty=int(info.get("difficulty") or 0),
+            messages=messages,
+        )
+        return _Seat(env, request, row, tools, attempt)
+
+    def _turn(self, writer: Writer, table: Sequence[_Seat]) -> None:
+        prompts = [seat.ids() for seat in table]
+        for seat, prompt in zip(table, prompts, strict=True):
+            check_prefix(seat.seen, prompt)
+        limits = [min(self.max_turn_ids, max(1, self.max_ids - len(prompt))) for prompt in prompts]
+        for seat, prompt, sample in zip(table, prompts, writer(prompts, limits), strict=True):
+            seat.seen = prompt + sample.ids
+            self._step(seat, sample)
+
+    def _step(self, seat: _Seat, sample: Sample) -> None:
+        row = seat.row
+        row.completion_ids += sample.ids
+        row.mask += [1] * len(sample.ids)
+        row.logprobs += sample.logprobs
+        decoded = self.codec.decode_action(sample.ids, seat.tools)
+        observation, reward, terminated, truncated, info = seat.env.step(decoded.action)
+        row.turns += 1
+        row.reward += float(reward or 0.0)
+        row.well_formed &= decoded.well_formed and not _parse_error(info)
+        row.cost = float(info.get("cost", 0.0))
+        new = _new_messages(info, len(row.messages), decoded.action, observation)
+        row.messages += new
+        answers = [message for message in new if message["role"] != "assistant"]
+        if not (terminated or truncated):
+            results = self.codec.encode_results(answers, sample.ids)
+            if row.turns < self.max_turns and len(seat.seen) + len(results) < self.max_ids:
+                row.completion_ids += results
+                row.mask += [0] * len(results)
+                row.logprobs += [0.0] * len(results)
+                return
+        row.answered = bool(terminated)
+        row.outcome = str(info.get("outcome") or ("solved" if row.reward > 0 else "failed"))
+        row.M = info.get("M")
+        if not row.valid:
+            row.reward = float("nan")
+        seat.over = True
+
+
+def _take(waiting: Iterator[tuple[int, Request]], most: int) -> Iterator[tuple[int, Request]]:
+    for _ in range(most):
+        item = next(waiting, None)
+        if item is None:
+            return
+        yield item
+
+
+def _parse_error(info: Mapping[str, Any]) -> bool:
+    return any(str(getattr(call, "status", None) or "") == "PARSE_ERR" for call in info.get("calls") or ())
+
+
+def _new_messages(info: Mapping[str, Any], known: int, action: Any, observation: Any) -> list[Message]:
+    """Return the messages of one step; environments that keep none get an assistant and a user message."""
+    if "messages" in info:
+        return list(info["messages"][known:])
+    text = action if isinstance(action, str) else str(action)
+    return [{"role": "assistant", "content": text}, {"role": "user", "content": str(observation)}]
