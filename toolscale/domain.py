@@ -122,7 +122,7 @@ class Domain:
     def task(self, task_id: str) -> Task:
         """Return the task with an id."""
         if task_id not in self._tasks:
-            raise UnknownNameError(f"task of the domain {self.name}", task_id, self._tasks)
+            raise UnknownNameError(f"task of the domain {self.name}", task_id, self._tasks, limit=3)
         return self._tasks[task_id]
 
     def session(self) -> Session:
@@ -205,12 +205,11 @@ def load_domain(domain: str | Path) -> Domain:
         UnknownNameError: There is no such domain.
         DomainError: The folder does not hold a valid domain.
     """
-    folder = Path(domain)
-    if isinstance(domain, str) and re.fullmatch(r"[a-z][a-z0-9_]*", domain) and not folder.is_dir():
-        folder = BUILTIN / domain
-        if not folder.is_dir():
-            raise UnknownNameError("domain", domain, builtin_domains())
-    return _load(folder.resolve())
+    if isinstance(domain, str) and domain in builtin_domains():  # whatever stands in the working directory
+        return _load(BUILTIN / domain)
+    if isinstance(domain, str) and re.fullmatch(r"[a-z][a-z0-9_]*", domain) and not Path(domain).is_dir():
+        raise UnknownNameError("domain", domain, builtin_domains())
+    return _load(Path(domain).resolve())
 
 
 def build_domain(folder: Path) -> Domain:

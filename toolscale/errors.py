@@ -52,8 +52,8 @@ class UnknownNameError(ToolOrchestraError, KeyError):
     Unknown tool 'get_ordr'. Did you mean 'get_order'? Known: get_dish, get_order.
     """
 
-    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
-        super().__init__(unknown_name(kind, name, known))
+    def __init__(self, kind: str, name: str, known: Iterable[str], limit: int = 30) -> None:
+        super().__init__(unknown_name(kind, name, known, limit))
 
     def __str__(self) -> str:  # KeyError would show the repr
         return str(self.args[0])

@@ -10,6 +10,10 @@ cannot say (a column that no table has, SQL that does not compile) is checked by
 
 from __future__ import annotations
 
+import ast
+import inspect
+import itertools
+import sys
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -247,9 +251,28 @@ class DomainSpec(_Model, frozen=True):
 
 
 def json_schema() -> dict[str, Any]:
-    """Return the JSON Schema of a domain file."""
+    """Return the JSON Schema of a domain file, with the documentation of every key for editors to show.
+
+    It asks for no section: those of a domain may stand in several files, and the loader sees to the whole.
+    """
     schema = msgspec.json.schema(DomainSpec)
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "toolorchestra domain",
-    } | schema
+    models: dict[str, Any] = schema["$defs"]
+    for name, fields in _field_docs().items():
+        for field, text in fields.items():
+            if name in models:
+                models[name]["properties"][field].setdefault("description", text)
+    del models["DomainSpec"]["required"]
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "toolorchestra domain"} | schema
+
+
+def _field_docs() -> dict[str, dict[str, str]]:
+    """Return the strings below the fields of this module's classes, by class and field."""
+    docs: dict[str, dict[str, str]] = {}
+    for node in ast.parse(inspect.getsource(sys.modules[__name__])).body:
+        if not isinstance(node, ast.ClassDef):
+            continue
+        for field, below in itertools.pairwise(node.body):
+            match field, below:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str() as text)):
+                    docs.setdefault(node.name, {})[name] = " ".join(text.split())
+    return docs

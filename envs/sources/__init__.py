@@ -6,6 +6,7 @@ with every source. Here are the domains of `toolorchestra.toolscale` and mixture
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
@@ -38,10 +39,9 @@ class TaskSource(ABC):
 
     def task(self, task_id: str) -> Task:
         """Return the task with an id."""
-        tasks = {task.id: task for task in self.tasks("all")}
-        if task_id not in tasks:
-            raise UnknownNameError("task", task_id, tasks)
-        return tasks[task_id]
+        if task_id not in self._by_id:
+            raise UnknownNameError("task", task_id, self._by_id, limit=3)
+        return self._by_id[task_id]
 
     def sample(self, split: str, levels: frozenset[int] | None, rng: np.random.Generator) -> Task:
         """Return a random task of a split and, if given, of one of the difficulty `levels`.
@@ -53,8 +53,7 @@ class TaskSource(ABC):
         return tasks[int(rng.integers(len(tasks)))]
 
     def _candidates(self, split: str, levels: frozenset[int] | None) -> list[Task]:
-        known = self.__dict__.setdefault("_known_candidates", {})
-        found: list[Task] | None = known.get((split, levels))
+        found = self._candidates_known.get((split, levels))
         if found is None:
             found = [task for task in self.tasks(split) if levels is None or task.difficulty in levels]
             if not found:
@@ -63,8 +62,20 @@ class TaskSource(ABC):
                     f"{self.name} has no task of split {split!r} with difficulty {sorted(levels or [])}; "
                     f"there are difficulties {there}."
                 )
-            known[split, levels] = found
+            self._candidates_known[split, levels] = found
         return found
+
+    @functools.cached_property
+    def _by_id(self) -> dict[str, Task]:
+        return {task.id: task for task in self.tasks("all")}
+
+    @functools.cached_property
+    def _candidates_known(self) -> dict[tuple[str, frozenset[int] | None], list[Task]]:
+        return {}
+
+    def __deepcopy__(self, memo: dict[int, object]) -> TaskSource:
+        """Return the source itself: it never changes, and Gymnasium copies the arguments of `make`."""
+        return self
 
 
 class DomainSource(TaskSource):
