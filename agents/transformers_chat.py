@@ -142,7 +142,7 @@ class TransformersChat:
         device = self.model.device
         ids = torch.tensor([[pad] * (width - len(p)) + p for p in prompts], device=device)
         mask = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in prompts], device=device)
-        config = GenerationConfig(  # type: ignore[no-untyped-call]  # transformers does not annotate it
+        config = GenerationConfig(
             do_sample=False,  # the sampler below has drawn the token: what is left is to take the only choice
             num_beams=1,
             repetition_penalty=1.0,
