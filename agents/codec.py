@@ -116,7 +116,7 @@ class CompactCodec:
         self.tokens, self.kinds, self.max_result = list(tokens), dict(kinds), max_result
         self.index = {token: i for i, token in enumerate(self.tokens)}
         self.pad_id, self.end_id = self.index["<pad>"], self.index["<end>"]
-        self.stop_ids = (self.end_id,)
+        self.stop_ids: tuple[int, ...] = (self.end_id,)
         self._longest = max((len(_PIECE.findall(token)) for token in self.tokens if " " in token), default=1)
         self._openers = {_PIECE.findall(token)[0] for token in self.tokens if " " in token}
         self._words = lru_cache(maxsize=100_000)(self._encode_words)
@@ -390,7 +390,7 @@ class TemplateCodec:
             )
         self.tokenizer, self.options = tokenizer, dict(template_options or {})
         ends = {tokenizer.eos_token_id, *map(tokenizer.convert_tokens_to_ids, ("<|im_end|>", "<|eot_id|>"))}
-        self.stop_ids = tuple(sorted(i for i in ends if i is not None and i != tokenizer.unk_token_id))
+        self.stop_ids: tuple[int, ...] = tuple(sorted(i for i in ends if i is not None and i != tokenizer.unk_token_id))
         self.pad_id = tokenizer.eos_token_id if tokenizer.pad_token_id is None else tokenizer.pad_token_id
         self._opening = [{"role": "user", "content": "?"}, {"role": "assistant", "content": "!"}]
         probe = [*self._opening, {"role": "user", "content": "?"}]

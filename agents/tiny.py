@@ -14,14 +14,17 @@ import os
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # read when torch loads: spinning threads starve a busy machine
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from toolorchestra.agents.codec import SPECIAL, Codec, CompactCodec, Message, TemplateCodec, read_result
 from transformers import AutoModelForCausalLM, AutoTokenizer, Lfm2Config, Lfm2ForCausalLM, PreTrainedTokenizerFast
+from transformers.utils.logging import disable_progress_bar
+
+from toolorchestra.agents.codec import SPECIAL, Codec, CompactCodec, Message, TemplateCodec, read_result
 
 LAYERS = ("conv", "full_attention")
 
@@ -150,6 +153,21 @@ def _leaves(value: Any, key: str) -> Iterator[tuple[str, Any]]:
         yield key, value
 
 
-def set_threads(threads: int | None = None) -> None:
-    """Let torch use this many threads (default: the cores at hand, at most 4: more do not help a tiny model)."""
-    torch.set_num_threads(threads or min(4, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 4))
+def prepare_torch(threads: int | None = None) -> None:
+    """Make ready for work: threads of torch, no progress bars of libraries, no advice that cannot be followed here.
+
+    Args:
+        threads: Threads of torch; None: the cores at hand, at most 4 (more do not help a tiny model).
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    torch.set_num_threads(threads or min(4, cores))
+    disable_progress_bar()
+    if not torch.cuda.is_available():  # the kernels that it recommends exist for GPUs only
+        kernels = logging.getLogger("transformers.integrations.hub_kernels")
+        if not any(isinstance(known, _NoGpuAdvice) for known in kernels.filters):
+            kernels.addFilter(_NoGpuAdvice())
+
+
+class _NoGpuAdvice(logging.Filter):
+    def filter(self, record: logging.LogRecord) -> bool:
+        return "is falling back to its reference PyTorch implementation" not in record.getMessage()

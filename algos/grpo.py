@@ -16,11 +16,13 @@ Departures from the paper, each an option:
 
 from __future__ import annotations
 
-import copy
 import json
+import os
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,13 +31,27 @@ import numpy as np
 import torch
 import tyro
 from numpy.typing import NDArray
-from toolorchestra.agents.tiny import TokenPolicy, set_threads
+from transformers import PrinterCallback, TrainerCallback
+
+from toolorchestra.agents.codec import Codec
+from toolorchestra.agents.policies import OraclePolicy, Policy, RandomPolicy, play_episode
+from toolorchestra.agents.tiny import TokenPolicy, prepare_torch
 from toolorchestra.algos import sft
 from toolorchestra.algos.advantages import filtered_advantages, group_advantages
-from toolorchestra.algos.rollout import ModelWriter, Request, RolloutEngine, Row, Start, starts
+from toolorchestra.algos.report import RunLog
+from toolorchestra.algos.rollout import (
+    INVALID_OUTCOMES,
+    ModelWriter,
+    Request,
+    RolloutEngine,
+    Row,
+    Start,
+    make_env,
+    starts,
+)
+from toolorchestra.algos.stats import paired_bootstrap
 from toolorchestra.envs.rewards import Preference, preference_rewards
 from toolorchestra.toolscale.errors import OptionError
-from transformers import TrainerCallback
 
 Filter = Literal["homogeneity", "format", "invalid"]
 
@@ -56,11 +72,11 @@ class TrainGRPO:
     """Seed of everything random."""
     difficulty: tuple[int, ...] = (1, 2)
     """Levels of the tasks to train and evaluate on; empty for all."""
-    sft_steps: int = 1500
+    sft_steps: int = 1200
     """Steps of the warm start (embedded model only)."""
     sft_error: float = 0.4
     """Error probability of the noisy oracle that the warm start learns from."""
-    steps: int = 40
+    steps: int = 25
     """Batches of rollouts."""
     groups: int = 16
     """Tasks per batch."""
@@ -84,7 +100,7 @@ class TrainGRPO:
     """Filters before the loss: groups of nearly equal reward, rollouts out of format, rollouts without answer."""
     min_std: float = 0.1
     """Least standard deviation of a group's rewards that the homogeneity filter lets pass."""
-    resample: int = 2
+    resample: int = 1
     """How often dropped groups are replaced by playing further tasks."""
     open_at: float = 0.7
     """Live success on a level that opens the next; 0 opens all levels at once."""
@@ -102,7 +118,7 @@ class TrainGRPO:
     """Environments played at the same time."""
     eval_split: str = "test"
     """Held-out split for the closing table."""
-    eval_samples: int = 8
+    eval_samples: int = 4
     """Sampled episodes per held-out task."""
     threads: int | None = None
     """Threads of torch; None: the cores at hand, at most 4."""
@@ -219,11 +235,11 @@ def group_rewards(rows: Sequence[Row]) -> NDArray[np.float64]:
     """Return a task's rewards: those of the environment, or with a preference Eq. 2 over its rollouts."""
     preference = rows[0].preference
     rewards = np.array([row.reward for row in rows])
-    measured = [n for n, row in enumerate(rows) if row.M is not None]  # an episode broken off has no M and earns 0
-    if preference is not None and measured:
-        vectors = np.stack([rows[n].M for n in measured])  # type: ignore[arg-type]  # not None: just selected
-        names = tuple(map(str, range(vectors.shape[1] - 3)))
-        rewards[measured] = preference_rewards(vectors, Preference(names, tuple(map(float, preference))))
+    vectors = [row.M for row in rows if row.M is not None]
+    if preference is not None and vectors:
+        measured = [n for n, row in enumerate(rows) if row.M is not None]  # an episode broken off has no M: it earns 0
+        names = tuple(map(str, range(len(preference) - 3)))
+        rewards[measured] = preference_rewards(np.stack(vectors), Preference(names, tuple(map(float, preference))))
     return rewards
 
 
@@ -323,7 +339,7 @@ def divergence(model: Any, start: Any, rows: Sequence[Row], pad_id: int) -> floa
     return float((log_ratio.exp() - 1 - log_ratio).mean())
 
 
-def advantages_as_rewards(advantage: list[float], **_: Any) -> list[float]:
+def advantages_as_rewards(advantage: list[float | None], **_: Any) -> list[float | None]:
     """Pass the advantages that `Rollouts` computed through TRL's reward hook."""
     return advantage
 
@@ -331,10 +347,10 @@ def advantages_as_rewards(advantage: list[float], **_: Any) -> list[float]:
 # ------------------------------------------------------------------------------------------------------ training
 
 
-class Bookkeeper(TrainerCallback):  # type: ignore[misc]  # transformers' class is untyped
+class Bookkeeper(TrainerCallback):
     """Reports each batch of rollouts, and keeps the curriculum beside each checkpoint."""
 
-    def __init__(self, rollouts: Rollouts, report: Callable[[int, dict[str, float]], None]) -> None:
+    def __init__(self, rollouts: Rollouts, report: sft.Report) -> None:
         self.rollouts, self.report = rollouts, report
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
@@ -342,7 +358,7 @@ class Bookkeeper(TrainerCallback):  # type: ignore[misc]  # transformers' class 
         wanted = {"loss": "loss", "grad_norm": "grad_norm", "entropy": "entropy", "clip_ratio/region_mean": "clipped"}
         extra = {ours: float(logs[theirs]) for theirs, ours in wanted.items() if logs and theirs in logs}
         if "loss" in extra:
-            self.report(state.global_step, {**self.rollouts.metrics, **extra})
+            self.report(state.global_step // self.rollouts.config.updates, {**self.rollouts.metrics, **extra})
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Write the curriculum into the checkpoint."""
@@ -354,9 +370,10 @@ def fit(
     policy: TokenPolicy,
     rollouts: Rollouts,
     config: TrainGRPO,
-    report: Callable[[int, dict[str, float]], None] = lambda step, metrics: None,
+    report: sft.Report = lambda step, metrics: None,
 ) -> None:
     """Train a policy's model in place with TRL's GRPO on the engine's rollouts."""
+    os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"  # rollout_func is announced as experimental; TRL's version is pinned
     from datasets import Dataset
     from trl import GRPOConfig, GRPOTrainer
 
@@ -405,79 +422,132 @@ def fit(
         rollout_func=rollouts,
         callbacks=[Bookkeeper(rollouts, report)],
     )
+    trainer.remove_callback(PrinterCallback)
     trainer.train(resume_from_checkpoint=checkpoint)
     policy.model.__dict__.pop("forward", None)  # the trainer's fused head; another trainer would wrap it once more
 
 
 def evaluate(
-    engine: RolloutEngine, policy: TokenPolicy, plays: Mapping[int, Sequence[Start]], *, samples: int, seed: int = 0
-) -> dict[Start, list[float]]:
-    """Return the outcomes (1 solved, 0 not) of `samples` episodes per start; greedy if `samples` is 0."""
-    tasks = [start for level in plays.values() for start in level]
-    writer = ModelWriter(policy.model, policy.codec, temperature=1.0 if samples else 0.0, seed=seed)
-    rows = engine.play(writer, [Request(n, start) for n, start in enumerate(tasks) for _ in range(samples or 1)])
-    found: dict[Start, list[float]] = {start: [] for start in tasks}
-    for row in rows:
-        if row.valid:
-            found[tasks[row.group]].append(float(row.outcome == "solved"))
-    return found
+    engine: RolloutEngine, policy: TokenPolicy, plays: Sequence[Start], *, samples: int, greedy: bool = False
+) -> list[float | None]:
+    """Return the outcomes (1 solved, 0 not, None for an error of ours) of `samples` episodes per start, in order."""
+    writer = ModelWriter(policy.model, policy.codec, temperature=0.0 if greedy else 1.0)
+    requests = [Request(n, start) for n, start in enumerate(plays) for _ in range(samples)]
+    return [float(row.outcome == "solved") if row.valid else None for row in engine.play(writer, requests)]
+
+
+def reference(env: gym.Env[Any, Any], policy: Policy, plays: Sequence[Start]) -> list[float | None]:
+    """Return the outcomes of a reference policy, one episode per start."""
+    outcomes: list[float | None] = []
+    for start in plays:
+        outcome = play_episode(env, policy, seed=start.seed, options=start.reset_options())["outcome"]
+        outcomes.append(None if outcome in INVALID_OUTCOMES else float(outcome == "solved"))
+    return outcomes
+
+
+def by_task(outcomes: Sequence[float | None], samples: int) -> list[float]:
+    """Return the share of successes of each task."""
+    tasks = [outcomes[n : n + samples] for n in range(0, len(outcomes), samples)]
+    return [float(np.mean([o for o in task if o is not None] or [0.0])) for task in tasks]
 
 
 def train(config: TrainGRPO) -> dict[str, Any]:
-    """Warm-start if need be, train, evaluate before and after, and return the held-out results."""
-    set_threads(config.threads)
-    begin = config.output / "start"
-    if not config.resume:
-        warm_up(config).save(begin)
-    policy = TokenPolicy.load(begin)
-    start = TokenPolicy(copy.deepcopy(policy.model).eval(), policy.tokenizer, policy.codec)
-    options: dict[str, Any] = {}
+    """Warm-start if need be, train, and evaluate on held-out tasks before and after.
+
+    Returns:
+        ``results`` (outcomes by policy), ``greedy`` (success by policy), and ``gain``: GRPO over its start, as mean
+        over tasks with its 95 % interval (bootstrap over tasks).
+    """
+    prepare_torch(config.threads)
+    begin, folder = config.output / "start", config.output / "checkpoints"
+    done = int(sft.last_checkpoint(folder).rsplit("-", 1)[1]) // config.updates if config.resume else 0
+    with RunLog(config.output, resume=("grpo", done) if config.resume else None) as log:
+        if not config.resume:
+            shutil.rmtree(folder, ignore_errors=True)
+            warm_up(config, log).save(begin)
+        policy, start = TokenPolicy.load(begin), TokenPolicy.load(begin)
+        env = make_env(config.env, config.env_options)
+        engine = make_engine(config, policy.codec)
+        tasks = [play for level in starts(env, config.eval_split, config.difficulty).values() for play in level]
+        samples = config.eval_samples
+        first = "SFT" if config.model is None else "start"
+
+        def held_out(judged: TokenPolicy, step: int) -> tuple[list[float | None], float]:
+            outcomes = evaluate(engine, judged, tasks, samples=samples)
+            greedy = float(np.mean([o or 0.0 for o in evaluate(engine, judged, tasks, samples=1, greedy=True)]))
+            log.heldout("grpo", step, outcomes, greedy=greedy)
+            return outcomes, greedy
+
+        before, greedy_before = held_out(start, 0)
+        curriculum = Curriculum(starts(env, "train", config.difficulty), open_at=config.open_at)
+        with log.progress("grpo", config.steps, done):
+            fit(policy, Rollouts(engine, curriculum, config, start.model), config, partial(_log, log))
+        policy.save(config.output / "final")
+        after, greedy_after = held_out(policy, config.steps)
+
+        results: dict[str, list[float | None]] = {}
+        if hasattr(type(env.unwrapped), "task"):
+            results["random"] = reference(
+                env, RandomPolicy(config.seed), [play for play in tasks for _ in range(samples)]
+            )
+        results |= {first: before, "GRPO": after}
+        if hasattr(type(env.unwrapped), "task"):
+            results["oracle"] = [o for o in reference(env, OraclePolicy(), tasks) for _ in range(samples)]
+        engine.close()
+        env.close()
+        gain = paired_bootstrap(by_task(after, samples), by_task(before, samples))
+        log.closing(results, baseline=first)
+        known = {
+            name: float(np.mean([o or 0.0 for o in results[name]])) for name in ("random", "oracle") if name in results
+        }
+        log.curves(references=known, title=f"GRPO on {config.env}")
+        log.console.print(
+            f"GRPO over {first}, mean of {len(tasks)} tasks: {100 * gain.estimate:+.1f} points "
+            f"[{100 * gain.low:+.1f}, {100 * gain.high:+.1f}]; greedy {greedy_before:.1%} → {greedy_after:.1%}. "
+            f"Policy, metrics and curves: {config.output}",
+            highlight=False,
+            markup=False,
+        )
+    return {"results": results, "greedy": {first: greedy_before, "GRPO": greedy_after}, "gain": gain}
+
+
+def _log(log: RunLog, step: int, metrics: dict[str, float]) -> None:
+    log.log("grpo", step, **metrics)
+
+
+def make_engine(config: TrainGRPO, codec: Codec) -> RolloutEngine:
+    """Return the engine that plays `config`'s environment, with bounds that suit the policy's size."""
+    options: dict[str, Any] = dict(config.env_options)
     if config.preference:
         options["preference"] = {"weights": config.preference, "instruction": config.preference_text}
-    env = gym.make(config.env, disable_env_checker=True, **config.env_options)
-    held_out = starts(env, config.eval_split, config.difficulty)
-    curriculum = Curriculum(starts(env, "train", config.difficulty), open_at=config.open_at)
-    env.close()
     small = config.model is None
-    engine = RolloutEngine(
-        lambda: gym.make(config.env, disable_env_checker=True, **config.env_options, **options),
-        policy.codec,
+    return RolloutEngine(
+        lambda: make_env(config.env, options),
+        codec,
         seats=config.seats,
         max_turns=config.max_turns or (12 if small else 50),
         max_turn_ids=config.max_turn_ids or (64 if small else 1024),
         max_ids=config.max_ids or (1024 if small else 32_000),
     )
-    before = evaluate(engine, start, held_out, samples=config.eval_samples)
-    print("before", np.mean([np.mean(v) for v in before.values()]))
-    fit(
-        policy,
-        Rollouts(engine, curriculum, config, start.model),
-        config,
-        lambda s, m: print(s, {k: round(v, 3) for k, v in m.items()}, flush=True),
-    )
-    policy.save(config.output / "final")
-    after = evaluate(engine, policy, held_out, samples=config.eval_samples)
-    print("after", np.mean([np.mean(v) for v in after.values()]))
-    return {}
 
 
-def warm_up(config: TrainGRPO) -> TokenPolicy:
-    """Return the policy that GRPO starts from."""
+def warm_up(config: TrainGRPO, log: RunLog) -> TokenPolicy:
+    """Return the policy that GRPO starts from: the model as it is, or the embedded one, taught."""
     if config.model is not None:
         return TokenPolicy.load(config.model)
-    return sft.teach(
-        sft.TrainSFT(
-            env=config.env,
-            env_options=config.env_options,
-            output=config.output / "sft",
-            difficulty=config.difficulty,
-            error=config.sft_error,
-            steps=config.sft_steps,
-            seed=config.seed,
-            threads=config.threads,
-            save_every=0,
-        )
+    teaching = sft.TrainSFT(
+        env=config.env,
+        env_options=config.env_options,
+        output=config.output / "sft",
+        difficulty=config.difficulty,
+        error=config.sft_error,
+        steps=config.sft_steps,
+        seed=config.seed,
+        threads=config.threads,
+        save_every=0,
     )
+    with log.progress("sft", config.sft_steps):
+        return sft.teach(teaching, lambda step, metrics: log.log("sft", step, **metrics))
 
 
 def main(config: TrainGRPO | None = None) -> None:

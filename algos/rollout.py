@@ -18,9 +18,10 @@ import gymnasium as gym
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor, nn
+
 from toolorchestra.agents.codec import Codec, Message, check_prefix
 from toolorchestra.toolscale.errors import OptionError
-from torch import Tensor, nn
 
 INVALID_OUTCOMES = ("infra_error", "judge_error")
 """Outcomes that say nothing about the policy: retried, and never part of a group."""
@@ -107,6 +108,11 @@ class ModelWriter:
         stops = self.codec.stop_ids
         length = min(next((n for n, i in enumerate(ids, 1) if i in stops), len(ids)), limit)
         return Sample(ids[:length], logprobs[:length])
+
+
+def make_env(env_id: str, options: Mapping[str, Any]) -> gym.Env[Any, Any]:
+    """Return an environment by id, without Gymnasium's checker, which would look at every observation."""
+    return gym.make(env_id, disable_env_checker=True, **dict(options))
 
 
 @dataclass(frozen=True)

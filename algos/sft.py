@@ -26,10 +26,14 @@ from typing import Any
 
 import gymnasium as gym
 import torch
+import tyro
+from transformers import PrinterCallback, TrainerCallback
+
 from toolorchestra.agents.codec import Codec, CompactCodec, Message, read_result
 from toolorchestra.agents.policies import NoisyOraclePolicy, OraclePolicy, Policy
-from toolorchestra.agents.tiny import TokenPolicy, build_codec, set_threads
-from toolorchestra.algos.rollout import Start, starts
+from toolorchestra.agents.tiny import TokenPolicy, build_codec, prepare_torch
+from toolorchestra.algos.report import RunLog
+from toolorchestra.algos.rollout import Start, make_env, starts
 from toolorchestra.envs.episode import read_episodes
 from toolorchestra.envs.parsing import parse
 from toolorchestra.toolscale.errors import OptionError
@@ -254,6 +258,18 @@ def unspeakable(codec: Codec, demonstrations: Iterable[Demonstration]) -> list[M
 
 # ------------------------------------------------------------------------------------------------------ training
 
+Report = Callable[[int, dict[str, float]], None]
+"""Called with a step and its metrics."""
+
+
+class _Reporter(TrainerCallback):
+    def __init__(self, report: Report) -> None:
+        self.report = report
+
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
+        if logs and "loss" in logs:
+            self.report(state.global_step, {"loss": float(logs["loss"]), "learning_rate": float(logs["learning_rate"])})
+
 
 def fit(
     policy: TokenPolicy,
@@ -263,7 +279,7 @@ def fit(
     batch: int,
     learning_rate: float,
     seed: int = 0,
-    callbacks: Sequence[Any] = (),
+    report: Report = lambda step, metrics: None,
     save_every: int = 0,
     resume: str | None = None,
 ) -> None:
@@ -276,19 +292,19 @@ def fit(
         batch: Rows a step.
         learning_rate: Peak of a cosine schedule.
         seed: Seed of the trainer.
-        callbacks: Transformers callbacks.
+        report: Called with the step and its metrics.
         save_every: Steps between checkpoints; 0 for none.
         resume: A checkpoint to go on from.
     """
     from datasets import Dataset
     from trl import SFTConfig, SFTTrainer
 
-    class LabelledOnly(SFTTrainer):  # type: ignore[misc]  # trl is untyped
+    class LabelledOnly(SFTTrainer):
         """Scores only positions that carry a label; TRL's fused head does so on Triton devices alone."""
 
         def compute_loss(self, model: Any, inputs: Any, *_: Any, **__: Any) -> torch.Tensor:
             if inputs["input_ids"].is_cuda:
-                loss: torch.Tensor = super().compute_loss(model, inputs, *_, **__)
+                loss: torch.Tensor = super().compute_loss(model, inputs, *_, **__)  # type: ignore[no-untyped-call]  # TRL's
                 return loss
             labels = inputs["labels"][:, 1:]
             body = model.base_model(inputs["input_ids"], attention_mask=inputs["attention_mask"], use_cache=False)
@@ -326,8 +342,9 @@ def fit(
         args=arguments,
         train_dataset=dataset,
         processing_class=policy.tokenizer,
-        callbacks=list(callbacks),
+        callbacks=[_Reporter(report)],
     )
+    trainer.remove_callback(PrinterCallback)
     trainer.train(resume_from_checkpoint=resume)
     policy.model.__dict__.pop("forward", None)  # the trainer's fused head; another trainer would wrap it once more
 
@@ -387,11 +404,11 @@ class TrainSFT:
         return self.learning_rate or (1e-5 if self.model else 2e-3)
 
 
-def teach(config: TrainSFT, callbacks: Sequence[Any] = ()) -> TokenPolicy:
+def teach(config: TrainSFT, report: Report = lambda step, metrics: None) -> TokenPolicy:
     """Make or load a policy, teach it as `config` says, and return it."""
-    set_threads(config.threads)
+    prepare_torch(config.threads)
     rng = random.Random(config.seed)
-    env = gym.make(config.env, disable_env_checker=True, **config.env_options)
+    env = make_env(config.env, config.env_options)
     good, noisy = demonstrate(env, config)
     if config.model is None:
         source = getattr(env.unwrapped, "source", None)
@@ -421,7 +438,7 @@ def teach(config: TrainSFT, callbacks: Sequence[Any] = ()) -> TokenPolicy:
         batch=config.batch,
         learning_rate=config.rate,
         seed=config.seed,
-        callbacks=callbacks,
+        report=report,
         save_every=config.save_every,
         resume=last_checkpoint(config.output / "checkpoints") if config.resume else None,
     )
@@ -457,3 +474,20 @@ def last_checkpoint(folder: Path) -> str:
     if not found:
         raise OptionError(f"No checkpoint in {folder} to resume from. Run without --resume first.")
     return str(found[-1])
+
+
+def main(config: TrainSFT | None = None) -> None:
+    """Run the command: teach, save the policy into ``final``, draw the curves."""
+    config = config or tyro.cli(TrainSFT)
+    checkpoint = last_checkpoint(config.output / "checkpoints") if config.resume else None
+    done = int(checkpoint.rsplit("-", 1)[1]) if checkpoint else 0
+    with RunLog(config.output, resume=("sft", done) if checkpoint else None) as log:
+        with log.progress("sft", config.steps, done):
+            policy = teach(config, lambda step, metrics: log.log("sft", step, **metrics))
+        policy.save(config.output / "final")
+        log.curves(title=f"SFT on {config.env}")
+        log.console.print(f"Policy: {config.output / 'final'}", highlight=False)
+
+
+if __name__ == "__main__":
+    main()
