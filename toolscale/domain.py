@@ -15,12 +15,13 @@ import re
 import sqlite3
 import types
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
 import msgspec
 import yaml
+
 from toolorchestra.toolscale import build
 from toolorchestra.toolscale.errors import DomainError, UnknownNameError, unknown_name
 from toolorchestra.toolscale.format import DomainSpec, TableSpec
@@ -98,7 +99,7 @@ class Domain:
         self.base.deserialize(self.image)
         self.base.execute("PRAGMA query_only = ON")
         self.dropped: Counter[str] = Counter()
-        self._gold: dict[str, tuple[Gold, ...]] = {}
+        self._gold: dict[str, tuple[Task, tuple[Gold, ...]]] = {}
         if tasks is None:
             tasks, self.dropped = make_tasks(self)
         self._tasks = {task.id: task for task in tasks}
@@ -140,10 +141,10 @@ class Domain:
     def golds(self, task: Task) -> Iterator[Gold]:
         """Yield what each golden path of a task does, the first one first (run once, then remembered)."""
         known = self._gold.get(task.id)
-        if known is None:
-            known = tuple(gold(self, calls) for calls in (task.golden, *task.alternatives))
+        if known is None or (known[0] is not task and known[0] != task):
+            known = task, tuple(gold(self, calls) for calls in (task.golden, *task.alternatives))
             self._gold[task.id] = known
-        return iter(known)
+        return iter(known[1])
 
     def base_row(self, table: str, key: Any) -> Row | None:
         """Return a row of the initial database by primary key, or None."""
@@ -167,9 +168,9 @@ def builtin_domains() -> list[str]:
 
 @functools.cache
 def _load(folder: Path) -> Domain:
-    spec = read_spec(folder)
+    spec, origin = _read(folder)
     if not (folder / "build.json").exists():
-        return Domain(spec, file=folder / "domain.yaml")
+        return _made(spec, origin, folder)
     info = msgspec.json.decode((folder / "build.json").read_bytes(), type=BuildInfo)
     image = (folder / "domain.db").read_bytes()
     lines = (folder / "tasks.jsonl").read_bytes()
@@ -192,7 +193,23 @@ def _load(folder: Path) -> Domain:
         )
     decoder = msgspec.json.Decoder(Task)
     tasks = [decoder.decode(line) for line in lines.splitlines()]
-    return Domain(spec, image=image, tasks=tasks, file=folder / "domain.yaml")
+    return _made(spec, origin, folder, image, tasks)
+
+
+def _made(
+    spec: DomainSpec,
+    origin: Mapping[str, Path],
+    folder: Path,
+    image: bytes | None = None,
+    tasks: Sequence[Task] | None = None,
+) -> Domain:
+    """Return the domain that stands in `folder`; its errors name the file at fault."""
+    first = folder / "domain.yaml"
+    try:
+        return Domain(spec, image=image, tasks=tasks, file=first)
+    except DomainError as error:
+        file = _home(origin, error.path, first)
+        raise DomainError(error.message, file=file, path=error.path, remedy=error.remedy) from None
 
 
 def load_domain(domain: str | Path) -> Domain:
@@ -220,8 +237,8 @@ def build_domain(folder: Path) -> Domain:
     """
     import faker
 
-    spec = read_spec(folder)
-    domain = Domain(spec, file=folder / "domain.yaml")
+    spec, origin = _read(folder)
+    domain = _made(spec, origin, folder)
     lines = b"".join(msgspec.json.encode(task) + b"\n" for task in domain.tasks())
     info = BuildInfo(
         spec=_sha(msgspec.json.encode(spec)),
@@ -277,6 +294,11 @@ def read_spec(folder: Path) -> DomainSpec:
     Raises:
         DomainError: Names the file, the key path, what was expected and what was found.
     """
+    return _read(folder)[0]
+
+
+def _read(folder: Path) -> tuple[DomainSpec, dict[str, Path]]:
+    """Return what stands in a domain's YAML files, and the file of each entry by its path."""
     first = folder / "domain.yaml"
     if not first.is_file():
         raise DomainError(
@@ -285,7 +307,7 @@ def read_spec(folder: Path) -> DomainSpec:
             remedy="Give the folder of a domain, or the name of one: " + ", ".join(builtin_domains()) + ".",
         )
     merged: dict[str, Any] = {}
-    origin: dict[str, Path] = {}  # by path of the entry
+    origin: dict[str, Path] = {}
     for file in [first, *sorted(path for path in folder.glob("*.yaml") if path != first)]:
         content = _read_yaml(file)
         for section, value in content.items():
@@ -313,12 +335,18 @@ def read_spec(folder: Path) -> DomainSpec:
                 origin[entry] = file
             merged[section] = merged.get(section, {}) | value
     try:
-        return msgspec.convert(merged, DomainSpec)
+        return msgspec.convert(merged, DomainSpec), origin
     except msgspec.ValidationError:
         fault = _fault(merged, DomainSpec, "")
         assert fault is not None
-        entry = next((entry for entry in origin if re.match(rf"{re.escape(entry)}(?![^.\[])", fault.path)), "")
-        raise DomainError(fault.message, file=origin.get(entry, first), path=fault.path) from None
+        raise DomainError(fault.message, file=_home(origin, fault.path, first), path=fault.path) from None
+
+
+def _home(origin: Mapping[str, Path], path: str, first: Path) -> Path:
+    """Return the file in which the entry that a path leads into is defined."""
+    return next(
+        (file for entry, file in origin.items() if path == entry or path.startswith((f"{entry}.", f"{entry}["))), first
+    )
 
 
 def _read_yaml(file: Path) -> dict[Any, Any]:

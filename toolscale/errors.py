@@ -42,7 +42,7 @@ class DomainError(ToolOrchestraError):
         where = ": ".join(str(part) for part in (file, path) if part)
         text = f"{where}: {message}" if where else message
         super().__init__(f"{text} {remedy}".strip() if remedy else text)
-        self.file, self.path, self.remedy = file, path, remedy
+        self.message, self.file, self.path, self.remedy = message, file, path, remedy
 
 
 class UnknownNameError(ToolOrchestraError, KeyError):
