@@ -32,6 +32,7 @@ from typing import Any
 
 import gymnasium as gym
 import msgspec
+
 import toolorchestra  # registers the environments
 from toolorchestra.envs.toolorchestra import ToolOrchestraEnv
 from toolorchestra.toolscale.domain import Domain, load_domain

@@ -9,8 +9,9 @@ from typing import Any
 
 import gymnasium as gym
 import pytest
-import toolorchestra  # noqa: F401 - registers the environments
 import yaml
+
+import toolorchestra  # noqa: F401 - registers the environments
 from toolorchestra.toolscale.domain import Domain, load_domain, read_spec
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.tool import ToolResult

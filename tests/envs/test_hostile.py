@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
 from toolorchestra.envs.hostile import KINDS, hostile_actions
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.guess import Guesser

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from toolorchestra.toolscale.errors import TaskError
 from toolorchestra.toolscale.expressions import FORMATS, evaluate, fill, lookup
 

@@ -7,6 +7,7 @@ import jsonschema
 import msgspec
 import pytest
 import yaml
+
 from toolorchestra.toolscale.domain import read_spec
 from toolorchestra.toolscale.format import DomainSpec, Recipe, ToolSpec, json_schema
 

@@ -7,6 +7,7 @@ import warnings
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from toolorchestra.toolscale.errors import UnknownNameError
 from toolorchestra.toolscale.functions import FunctionTool, calculator, look_calendar
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+
 from toolorchestra.toolscale.build import create_schema
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import DomainError

@@ -1,0 +1,203 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolorchestra.toolscale.domain import Domain
+from toolorchestra.toolscale.errors import TaskError
+from toolorchestra.toolscale.task import Call, Task
+from toolorchestra.toolscale.tool import Status
+from toolorchestra.toolscale.verify import Verdict, gold
+
+Step = tuple[str, dict[str, Any]]
+Judge = Callable[..., Verdict]
+
+AN_ORDER = "make_order", {"customer_id": "C02", "dishes": ["soup", "pie"], "price": 9}
+ANOTHER = "make_order", {"customer_id": "C03", "dishes": ["cake"], "price": 4}
+
+
+def note(body: str, order_id: str = "O001", **reply: int) -> Step:
+    return "write_note", {"order_id": order_id, "body": body, **reply}
+
+
+@pytest.fixture(scope="module")
+def judge(mini: Domain) -> Judge:
+    """Judge calls, and an answer, against golden calls."""
+
+    def judged(
+        golden: list[Step], made: list[Step], *, say: str = "", communicate: Any = (), alternatives: Any = ()
+    ) -> Verdict:
+        task = Task(
+            id=f"mini/test/{golden}{alternatives}",
+            domain="mini",
+            intent="test",
+            split="train",
+            difficulty=1,
+            instruction="",
+            golden=tuple(Call(*step) for step in golden),
+            alternatives=tuple(tuple(Call(*step) for step in path) for path in alternatives),
+            communicate=communicate,
+            answer="",
+        )
+        session = mini.session()
+        for name, arguments in made:
+            tool = mini.tools[name]
+            assert session.call(tool, tool.decode(msgspec.json.encode(arguments))).status is Status.OK
+        verdict = mini.verify(task, session, say)
+        session.close()
+        return verdict
+
+    return judged
+
+
+def criteria(verdict: Verdict) -> set[str]:
+    return {failure.criterion for failure in verdict.failures}
+
+
+def test_the_golden_path_is_right(judge: Judge) -> None:
+    verdict = judge([AN_ORDER, ANOTHER], [AN_ORDER, ANOTHER])
+    assert verdict.solved
+    assert str(verdict) == "solved"
+
+
+def test_independent_inserts_may_come_in_another_order(judge: Judge) -> None:
+    assert judge([AN_ORDER, ANOTHER], [ANOTHER, AN_ORDER]).solved
+
+
+def test_swapped_references_are_wrong(judge: Judge) -> None:
+    swapped = [
+        (AN_ORDER[0], {**AN_ORDER[1], "dishes": ["cake"]}),
+        (ANOTHER[0], {**ANOTHER[1], "dishes": ["soup", "pie"]}),
+    ]
+    assert criteria(judge([AN_ORDER, ANOTHER], swapped)) == {"execution"}
+
+
+def test_replies_to_new_notes_are_compared_by_what_they_reply_to(judge: Judge) -> None:
+    first, second = note("Salt?", "O002"), note("Pepper?", "O003")
+    golden = [first, second, note("No.", "O005", reply_to=5), note("Yes.", "O006", reply_to=6)]
+    renamed = [second, first, note("Yes.", "O006", reply_to=5), note("No.", "O005", reply_to=6)]
+    swapped = [second, first, note("Yes.", "O006", reply_to=6), note("No.", "O005", reply_to=5)]
+    assert judge(golden, renamed).solved
+    assert criteria(judge(golden, swapped)) == {"execution"}
+
+
+def test_a_chain_of_new_rows_is_compared_whole(judge: Judge) -> None:
+    chain = [note("a"), *(note("a", reply_to=5 + i) for i in range(4))]
+    star = [note("a"), *(note("a", reply_to=5) for _ in range(4))]
+    assert judge(chain, chain).solved
+    assert judge(star, star).solved
+    assert criteria(judge(chain, star)) == {"execution"}
+    assert criteria(judge(star, chain)) == {"execution"}
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        [],
+        [AN_ORDER],
+        [AN_ORDER, AN_ORDER],
+        [AN_ORDER, ANOTHER, ANOTHER],
+        [AN_ORDER, (ANOTHER[0], {**ANOTHER[1], "price": 4.01})],
+        [AN_ORDER, ANOTHER, ("cancel_order", {"order_id": "O030"})],
+        [AN_ORDER, ANOTHER, ("move_order", {"order_id": "O030", "customer_id": "C00"})],
+    ],
+)
+def test_any_other_net_change_is_wrong(judge: Judge, made: list[Step]) -> None:
+    assert criteria(judge([AN_ORDER, ANOTHER], made)) == {"execution"}
+
+
+def test_a_verdict_names_the_row(judge: Judge) -> None:
+    move = "move_order", {"order_id": "O001", "customer_id": "C05"}
+    other = "move_order", {"order_id": "O001", "customer_id": "C06"}
+    stray = "move_order", {"order_id": "O002", "customer_id": "C06"}
+    cancel = "cancel_order", {"order_id": "O001"}
+    wanted = "should be (order_id='O001', customer_id='C05'"
+    assert f"orders['O001'] was left as it was, and {wanted}" in str(judge([move], []))
+    assert "orders['O001'] is (order_id='O001', customer_id='C06'" in str(judge([move], [other]))
+    assert wanted in str(judge([move], [other]))
+    assert "orders['O002'] should not have become: (order_id='O002'" in str(judge([move], [move, stray]))
+    assert [failure.entry for failure in judge([move], [move, stray]).failures] == [("orders", "O002")]
+    assert "a new row of orders is missing: (customer_id='C02'" in str(judge([AN_ORDER], []))
+    assert "a new row of orders should not be there" in str(judge([], [AN_ORDER]))
+    assert "orders['O001'] was left as it was, and should be deleted" in str(judge([cancel], []))
+
+
+def test_changes_that_were_taken_back_do_not_count(judge: Judge, mini: Domain) -> None:
+    home = mini.base_row("orders", "O001")
+    assert home is not None
+    back = [("move_order", {"order_id": "O001", "customer_id": customer}) for customer in ("C09", home[1])]
+    made_and_cancelled = [AN_ORDER, ("cancel_order", {"order_id": "O041"})]
+    assert judge([AN_ORDER], [*made_and_cancelled, *back, AN_ORDER]).solved
+
+
+def test_free_text_is_compared_as_words_and_ignored_columns_not_at_all(judge: Judge) -> None:
+    golden = [note("No salt, and 12 EUR.")]
+    assert judge(golden, [note("no salt and 12.00 eur")]).solved
+    assert judge([note("a", "O001"), note("b", "O002")], [note("b", "O002"), note("a", "O001")]).solved
+    assert criteria(judge(golden, [note("no salt and 13 eur")])) == {"execution"}
+    assert criteria(judge(golden, [note("No salt, and 12 EUR.", "O002")])) == {"execution"}
+
+
+def test_any_of_several_golden_paths_is_right(judge: Judge) -> None:
+    cancel, move = ("cancel_order", {"order_id": "O001"}), ("move_order", {"order_id": "O001", "customer_id": "C00"})
+    for made, solved in (([cancel], True), ([move], True), ([], False), ([move, cancel], True), ([AN_ORDER], False)):
+        assert judge([cancel], made, alternatives=[[move]]).solved == solved
+
+
+def test_the_user_must_be_told_everything(judge: Judge) -> None:
+    facts = (("$1,234.50",), ("soup", "broth"))
+    for say, solved in (
+        ("It is 1234.5 for the broth", True),
+        ("It is 1234.5 for the pie", False),
+        ("Soup!", False),
+        ("", False),
+    ):
+        verdict = judge([AN_ORDER], [AN_ORDER], say=say, communicate=facts)
+        assert verdict.solved == solved
+        assert solved or criteria(verdict) == {"fidelity"}
+    assert "the user was not told 'soup' or 'broth'" in str(verdict)
+
+
+def test_every_entry_of_the_golden_path_must_be_operated_on(judge: Judge) -> None:
+    look, other = ("get_order", {"order_id": "O001"}), ("get_order", {"order_id": "O002"})
+    assert judge([look], [look, other]).solved
+    assert criteria(judge([look], [other])) == {"completeness"}
+    assert criteria(judge([look], [])) == {"completeness"}
+    assert "the entry orders['O001'] was not operated on" in str(judge([look], []))
+
+
+def test_an_entry_written_is_operated_on(judge: Judge) -> None:
+    look, move = ("get_order", {"order_id": "O001"}), ("move_order", {"order_id": "O001", "customer_id": "C00"})
+    assert judge([look, move], [move]).solved
+
+
+def test_all_criteria_that_fail_are_named(judge: Judge) -> None:
+    look = "get_order", {"order_id": "O001"}
+    verdict = judge([look, AN_ORDER], [], communicate=(("12",),))
+    assert criteria(verdict) == {"execution", "fidelity", "completeness"}
+
+
+@given(
+    st.permutations([AN_ORDER, ANOTHER, note("x", "O002"), note("y", "O003"), ("cancel_order", {"order_id": "O030"})])
+)
+def test_any_order_of_independent_calls_is_right(judge: Judge, made: list[Step]) -> None:
+    golden = [AN_ORDER, ANOTHER, note("x", "O002"), note("y", "O003"), ("cancel_order", {"order_id": "O030"})]
+    assert judge(golden, made).solved
+
+
+def test_verifying_changes_nothing(mini: Domain) -> None:
+    session = mini.session()
+    task = mini.tasks()[0]
+    assert mini.verify(task, session, "") == mini.verify(task, session, "")
+    assert session.touched() == {}
+    session.close()
+
+
+def test_a_golden_path_that_errs_is_a_task_error(mini: Domain) -> None:
+    with pytest.raises(TaskError, match=r"The golden call get_order.*errs: No order O999"):
+        gold(mini, [Call("get_order", {"order_id": "O999"})])
