@@ -149,7 +149,8 @@ def variants(domain: Domain, task: Task) -> Iterator[Trial]:
         extra += [Call(tool.name, guesser.arguments(tool)), call]
     yield Trial("add reads", f"{len(task.golden)} reads", tuple(extra), task.answer)
     for name, wording in WORDINGS.items():
-        yield Trial("reword the answer", name, task.golden, wording(task.answer))
+        if (answer := wording(task.answer)) != task.answer:
+            yield Trial("reword the answer", name, task.golden, answer)
 
 
 def _reworded(pattern: str, write: Callable[[re.Match[str]], str]) -> Callable[[str], str]:
