@@ -273,7 +273,7 @@ class CompactCodec:
 
     def _value(self, value: Any) -> list[int]:
         if isinstance(value, list):
-            return [i for item in value for i in (self.index["<item>"], *self._value(item))] or self.words("<none>")
+            return [i for item in value for i in (self.index["<item>"], *self._value(item))] or [self.index["<none>"]]
         if isinstance(value, dict):
             return [i for key, item in value.items() for i in (*self.words(key.replace("_", " ")), *self._value(item))]
         text = scalar(value)
@@ -330,11 +330,12 @@ class CompactCodec:
     def _argument(self, ids: Sequence[int], schema: Mapping[str, Any]) -> Any:
         if schema.get("type") == "array":
             items = schema.get("items") or {}
-            return [self._argument(item, items) for item in _split(ids, self.index["<item>"]) if item]
+            values = [item for item in _split(ids, self.index["<item>"]) if item and item != [self.index["<none>"]]]
+            return [self._argument(item, items) for item in values]
         text = self.text(ids)
         if schema.get("type") in ("integer", "number", "boolean", "object"):
             try:
-                return json.loads(text)
+                return json.loads(text if schema["type"] == "object" else text.replace(" ", ""))  # "- 3" is -3
             except ValueError:
                 return text  # the environment says what is wrong with it
         return text

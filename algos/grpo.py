@@ -497,10 +497,9 @@ def train(config: TrainGRPO) -> dict[str, Any]:
         env.close()
         gain = paired_bootstrap(by_task(after, samples), by_task(before, samples))
         log.closing(results, baseline=first)
-        known = {
-            name: float(np.mean([o or 0.0 for o in results[name]])) for name in ("random", "oracle") if name in results
-        }
-        log.curves(references=known, title=f"GRPO on {config.env}")
+        shares: dict[str, float] = {name: float(np.mean([o or 0.0 for o in found])) for name, found in results.items()}
+        lines = {name: share for name, share in shares.items() if name not in (first, "GRPO")}
+        log.curves(references=lines, title=f"GRPO on {config.env}")
         log.console.print(
             f"GRPO over {first}, mean of {len(tasks)} tasks: {100 * gain.estimate:+.1f} points "
             f"[{100 * gain.low:+.1f}, {100 * gain.high:+.1f}]; greedy {greedy_before:.1%} → {greedy_after:.1%}. "

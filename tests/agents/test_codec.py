@@ -1,0 +1,196 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+pytest.importorskip("torch")
+
+from toolorchestra.agents.codec import CompactCodec, TemplateCodec, check_prefix, read_result
+from toolorchestra.toolscale.errors import OptionError
+
+TOOLS = [
+    {
+        "type": "function",
+        "function": {
+            "name": "make_order",
+            "parameters": {
+                "type": "object",
+                "properties": {
+                    "customer": {"type": "string"},
+                    "guests": {"type": "integer"},
+                    "dishes": {"type": "array", "items": {"type": "string"}},
+                    "tip": {"type": "number"},
+                },
+            },
+        },
+    },
+    {
+        "type": "function",
+        "function": {"name": "get_dish", "parameters": {"type": "object", "properties": {"name": {"type": "string"}}}},
+    },
+]
+
+
+@pytest.fixture
+def codec() -> CompactCodec:
+    texts = ["What is the price of dish?", "please order for guests", "price is name dish"]
+    values = {"dish": ["Smoked Duck", "Smoked Tofu", "D07"], "customer": ["Jasper", "Mina"], "price": [18.5, 7, 12]}
+    return CompactCodec.build(TOOLS, texts, values, min_kind=2)
+
+
+def call(tool: str, /, **arguments: object) -> dict[str, object]:
+    function = {"name": tool, "arguments": json.dumps(arguments)}
+    return {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [{"id": "call_1", "type": "function", "function": function}],
+    }
+
+
+def test_whole_names_and_numbers_are_one_token(codec: CompactCodec) -> None:
+    ids = codec.words("What is the price of Smoked Duck? 18.50")
+    assert [codec.tokens[i] for i in ids] == ["what", "is", "the", "price", "of", "Smoked Duck", "?", "18.5"]
+
+
+def test_a_possessive_is_the_name_and_an_ending(codec: CompactCodec) -> None:
+    assert codec.text(codec.words("Jasper's price")) == "Jasper's price"
+
+
+def test_unknown_words_are_spelt_and_read_back(codec: CompactCodec) -> None:
+    ids = codec.words("order Zanzibar-99 please")
+    assert "<spell>" in [codec.tokens[i] for i in ids]
+    assert codec.text(ids) == "order Zanzibar-99 please"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        call("get_dish", name="Smoked Duck"),
+        call("make_order", customer="Mina", guests=7, dishes=["D07", "Smoked Tofu"], tip=18.5),
+        call("make_order", customer="Someone Else", guests=123, dishes=[], tip=-0.25),
+    ],
+)
+def test_calls_survive_writing_and_reading(codec: CompactCodec, message: dict[str, object]) -> None:
+    decoded = codec.decode_action(codec.encode_action(message), TOOLS)
+    function = message["tool_calls"][0]["function"]  # type: ignore[index]  # as made above
+    assert decoded.well_formed
+    assert decoded.action == [{"name": function["name"], "arguments": json.loads(function["arguments"])}]
+
+
+def test_several_calls_of_one_turn_are_kept_apart(codec: CompactCodec) -> None:
+    first, second = call("get_dish", name="D07"), call("get_dish", name="Smoked Duck")
+    both = {"role": "assistant", "tool_calls": [*first["tool_calls"], *second["tool_calls"]]}  # type: ignore[misc]
+    assert [c["arguments"]["name"] for c in codec.decode_action(codec.encode_action(both), TOOLS).action] == [
+        "D07",
+        "Smoked Duck",
+    ]
+
+
+def test_an_answer_is_text(codec: CompactCodec) -> None:
+    ids = codec.encode_action({"role": "assistant", "content": "The price is 7."})
+    assert codec.decode_action(ids, TOOLS) == ("the price is 7.", True)
+
+
+@pytest.mark.parametrize("tokens", [[], ["price"], ["<answer>", "price"], ["<call>", "price", "<end>"], ["<end>"]])
+def test_what_is_no_action_is_not_well_formed(codec: CompactCodec, tokens: list[str]) -> None:
+    assert not codec.decode_action([codec.index[token] for token in tokens], TOOLS).well_formed
+
+
+def test_results_show_keys_and_values_without_punctuation(codec: CompactCodec) -> None:
+    content = json.dumps({"id": "call_1", "name": "get_dish", "status": "OK", "result": {"name": "D07", "price": 7}})
+    ids = codec.encode_results([{"role": "tool", "content": content}], [codec.end_id])
+    assert [codec.tokens[i] for i in ids] == ["<result>", "name", "D07", "price", "7", "<assistant>"]
+
+
+def test_errors_show_their_status(codec: CompactCodec) -> None:
+    content = json.dumps({"status": "EXEC_ERR", "error": "order"})
+    ids = codec.encode_results([{"role": "tool", "content": content}], [codec.end_id])
+    assert codec.tokens[ids[1]] == "EXEC_ERR"
+
+
+def test_a_turn_that_was_cut_short_is_ended_first(codec: CompactCodec) -> None:
+    assert codec.encode_results([], [codec.index["price"]])[0] == codec.end_id
+
+
+def test_long_results_are_cut(codec: CompactCodec) -> None:
+    short = CompactCodec(codec.tokens, codec.kinds, max_result=3)
+    content = json.dumps({"status": "OK", "result": ["D07"] * 9})
+    assert "<cut>" in [short.tokens[i] for i in short.encode_results([{"role": "tool", "content": content}], [])]
+
+
+def test_a_saved_codec_is_the_same(codec: CompactCodec, tmp_path) -> None:  # type: ignore[no-untyped-def]
+    codec.save(tmp_path)
+    again = CompactCodec.load(tmp_path)
+    assert (again.tokens, again.kinds) == (codec.tokens, codec.kinds)
+
+
+def test_results_are_read_from_response_blocks_and_plain_text() -> None:
+    block = '<tool_response>\n{"status": "OK", "result": 3}\n</tool_response>'
+    assert read_result({"content": block})["result"] == 3
+    assert read_result({"content": "plain"}) == {"status": "OK", "result": "plain"}
+
+
+def test_the_prefix_check_notices_a_rewritten_token() -> None:
+    check_prefix([1, 2], [1, 2, 3])
+    with pytest.raises(AssertionError, match="does not begin with"):
+        check_prefix([1, 2], [1, 9, 3])
+
+
+# ------------------------------------------------------------------------------------------ chat templates
+
+CHATML = (
+    "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + (m.content or '') }}"
+    "{% for c in m.tool_calls or [] %}{{ '<tool_call>' + (c.function | tojson) + '</tool_call>' }}{% endfor %}"
+    "{{ '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+
+
+def byte_tokenizer(template: str | None):  # type: ignore[no-untyped-def]
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    core = Tokenizer(models.BPE({c: i for i, c in enumerate(alphabet)}, []))
+    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    core.decoder = decoders.ByteLevel()
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=core, eos_token="<|im_end|>", pad_token="<|pad|>", additional_special_tokens=["<|im_start|>"]
+    )
+    tokenizer.chat_template = template
+    return tokenizer
+
+
+def test_appended_ids_are_those_of_the_template() -> None:
+    tokenizer = byte_tokenizer(CHATML)
+    codec = TemplateCodec(tokenizer)
+    opening = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Price?"}]
+    said = {"role": "assistant", "content": "Let me look."}
+    answered = [{"role": "tool", "content": "7"}]
+    ids = codec.encode_prompt(opening, [])
+    written = codec.encode_action(said)
+    ids += written
+    ids += codec.encode_results(answered, written)
+    whole = tokenizer.apply_chat_template([*opening, said, *answered], add_generation_prompt=True, tokenize=False)
+    assert tokenizer.decode(ids) == whole
+    assert codec.decode_action(written, []) == ("Let me look.", True)
+
+
+def test_a_turn_cut_short_gets_its_end_mark_from_the_template() -> None:
+    codec = TemplateCodec(byte_tokenizer(CHATML))
+    written = codec.encode_action({"role": "assistant", "content": "Let me"})[:-1]
+    assert codec.encode_results([{"role": "tool", "content": "7"}], written)[0] in codec.stop_ids
+    assert not codec.decode_action(written, []).well_formed
+
+
+def test_a_tokenizer_without_template_is_refused() -> None:
+    with pytest.raises(OptionError, match="has no chat template"):
+        TemplateCodec(byte_tokenizer(None))
+
+
+def test_a_template_that_rewrites_earlier_turns_is_refused() -> None:
+    forgetful = "{% for m in messages %}{% if loop.last or m.role != 'assistant' %}" + CHATML.split("%}", 1)[1].replace(
+        "{% endfor %}{% if add", "{% endif %}{% endfor %}{% if add"
+    )
+    with pytest.raises(OptionError, match="not prefix-preserving"):
+        TemplateCodec(byte_tokenizer(forgetful))
