@@ -1,0 +1,233 @@
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from toolorchestra.agents.tiny import TokenPolicy
+from toolorchestra.algos import grpo
+from toolorchestra.algos.grpo import Curriculum, Group, TrainGRPO
+from toolorchestra.algos.rollout import Row, Start, make_env, starts
+from toolorchestra.toolscale.errors import OptionError
+
+FILTERS = ("homogeneity", "format", "invalid")
+
+
+def row(reward: float, **changes: Any) -> Row:
+    settings: dict[str, Any] = {"outcome": "solved" if reward else "failed", "answered": True}
+    return Row(0, "orchestrator", [1], [2], [1], [-0.1], reward, **(settings | changes))
+
+
+# ----------------------------------------------------------------------------------------------------- curriculum
+
+
+def curriculum(**settings: Any) -> Curriculum:
+    return Curriculum({1: [Start(0), Start(1)], 2: [Start(2)], 3: [Start(3)]}, **settings)
+
+
+def test_only_the_easiest_level_is_open_at_first() -> None:
+    assert {level for level, _ in curriculum().draw(50, random.Random(0))} == {1}
+
+
+def test_success_on_a_level_opens_the_next() -> None:
+    tasks = curriculum(open_at=0.7)
+    tasks.record(1, 0.6)
+    assert tasks.open == 1
+    for _ in range(60):
+        tasks.record(1, 1.0)
+    assert tasks.open == 2
+    assert {level for level, _ in tasks.draw(50, random.Random(0))} == {1, 2}
+
+
+def test_threshold_zero_opens_all_levels() -> None:
+    assert {level for level, _ in curriculum(open_at=0.0).draw(99, random.Random(0))} == {1, 2, 3}
+
+
+def test_levels_at_even_odds_are_drawn_oftener_than_mastered_ones() -> None:
+    tasks = curriculum(open_at=0.0)
+    for level, success in ((1, 1.0), (2, 0.5), (3, 0.0)):
+        tasks.record(level, success)
+    drawn = [level for level, _ in tasks.draw(1000, random.Random(0))]
+    assert drawn.count(2) > 5 * max(drawn.count(1), drawn.count(3))
+
+
+def test_a_restored_curriculum_goes_on_the_same() -> None:
+    tasks, again = curriculum(), curriculum()
+    for success in (0.9, 1.0, 0.4):
+        tasks.record(1, success)
+    again.restore(tasks.state())
+    assert again.state() == tasks.state()
+    assert again.draw(20, random.Random(3)) == tasks.draw(20, random.Random(3))
+
+
+# --------------------------------------------------------------------------------------------------------- groups
+
+
+def test_advantages_are_normalised_within_the_group() -> None:
+    group = Group.judge(1, [row(1.0), row(0.0), row(0.0), row(0.0)], FILTERS, 0.1)
+    assert group.advantages == pytest.approx([0.75 / 0.5001, -0.25 / 0.5001, -0.25 / 0.5001, -0.25 / 0.5001])
+    assert group.kept == [True] * 4
+
+
+def test_a_homogeneous_group_is_dropped() -> None:
+    assert Group.judge(1, [row(1.0)] * 4, FILTERS, 0.1).kept == [False] * 4
+
+
+def test_rollouts_out_of_format_or_without_answer_are_dropped_one_by_one() -> None:
+    rows = [row(1.0), row(0.0, well_formed=False), row(0.0, answered=False), row(0.0)]
+    assert Group.judge(1, rows, FILTERS, 0.1).kept == [True, False, False, True]
+    assert Group.judge(1, rows, ("homogeneity",), 0.1).kept == [True] * 4
+
+
+def test_a_preference_pays_the_cheaper_of_two_solutions_more() -> None:
+    preference = np.array([0.0, 1.0, 0.5, 0.0])  # one tool, outcome, compute, latency
+    cheap = row(1.0, preference=preference, M=np.array([1.0, 1.0, -0.1, -1.0]))
+    dear = row(1.0, preference=preference, M=np.array([1.0, 1.0, -0.3, -1.0]))
+    failed = row(0.0, preference=preference, M=np.array([0.0, 0.0, -0.1, -1.0]))
+    broken_off = row(0.0, preference=preference, M=None)
+    assert grpo.group_rewards([cheap, dear, failed, broken_off]) == pytest.approx([1.5, 1.0, 0.0, 0.0])
+
+
+# ------------------------------------------------------------------------------------------------------- training
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A policy after a few steps of warm start: it knows the format, and little else."""
+    folder: Path = tmp_path_factory.mktemp("start")
+    config = grpo.sft.TrainSFT(output=folder, difficulty=(1,), steps=60, batch=8, replays=1, threads=1, save_every=0)
+    grpo.sft.teach(config).save(folder / "start")
+    return folder / "start"
+
+
+def small(output: Path, **changes: Any) -> TrainGRPO:
+    settings: dict[str, Any] = {
+        "output": output,
+        "difficulty": (1,),
+        "steps": 4,
+        "groups": 2,
+        "group_size": 4,
+        "resample": 0,
+        "threads": 1,
+        "max_turns": 2,
+        "max_turn_ids": 6,
+        "filters": (),
+    }
+    return TrainGRPO(**(settings | changes))
+
+
+class ByLength:
+    """Rewards short rollouts, so that an untrained policy's groups differ."""
+
+    @staticmethod
+    def engine(config: TrainGRPO, policy: TokenPolicy) -> grpo.RolloutEngine:
+        engine = grpo.make_engine(config, policy.codec)
+        play = engine.play
+
+        def judged(*arguments: Any) -> list[Row]:
+            rows = play(*arguments)
+            for one in rows:
+                one.reward = 1.0 / len(one.completion_ids)
+            return rows
+
+        engine.play = judged  # type: ignore[method-assign]
+        return engine
+
+
+def run(start: Path, config: TrainGRPO, seen: list[dict[str, float]] | None = None) -> TokenPolicy:
+    policy = TokenPolicy.load(start)
+    tasks = Curriculum(starts(make_env(config.env, {}), "train", config.difficulty))
+    rollouts = grpo.Rollouts(ByLength.engine(config, policy), tasks, config, TokenPolicy.load(start).model)
+    grpo.fit(policy, rollouts, config, lambda step, metrics: seen.append(metrics) if seen is not None else None)
+    return policy
+
+
+def equal(a: TokenPolicy, b: TokenPolicy) -> bool:
+    return all(torch.equal(x, y) for x, y in zip(a.model.parameters(), b.model.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("updates", [1, 2])
+def test_resuming_gives_the_weights_of_an_unbroken_run(start: Path, tmp_path: Path, updates: int) -> None:
+    config = small(tmp_path / "a", updates=updates, save_every=0)
+    whole = run(start, config)
+    assert not equal(whole, TokenPolicy.load(start))
+    broken = replace(config, output=tmp_path / "b", steps=2, save_every=2)
+    run(start, broken)
+    resumed = run(start, replace(broken, steps=4, resume=True))
+    assert equal(whole, resumed)
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_seed_others(start: Path, tmp_path: Path) -> None:
+    first = run(start, small(tmp_path / "a", steps=1, save_every=0))
+    assert equal(first, run(start, small(tmp_path / "b", steps=1, save_every=0)))
+    assert not equal(first, run(start, small(tmp_path / "c", steps=1, save_every=0, seed=1)))
+
+
+def test_training_moves_the_policy_towards_what_is_rewarded(start: Path, tmp_path: Path) -> None:
+    seen: list[dict[str, float]] = []
+    run(start, small(tmp_path, steps=6, groups=4, group_size=8, learning_rate=3e-3, save_every=0), seen)
+    assert seen[-1]["reward"] > 1.2 * seen[0]["reward"]
+    assert seen[0]["kl"] == pytest.approx(0.0, abs=1e-6)
+    assert seen[-1]["kl"] > 0.0
+
+
+@pytest.mark.parametrize("options", [{"beta": 0.1}, {"ratio": "sequence"}, {"updates": 2, "epsilon_high": 0.2}])
+def test_the_objectives_options_train(start: Path, tmp_path: Path, options: dict[str, Any]) -> None:
+    seen: list[dict[str, float]] = []
+    run(start, small(tmp_path, steps=2, save_every=0, **options), seen)
+    assert all(np.isfinite(metrics["loss"]) for metrics in seen)
+
+
+def test_dropped_rollouts_leave_the_weights_alone(start: Path, tmp_path: Path) -> None:
+    config = small(tmp_path, steps=1, save_every=0, filters=("homogeneity",), min_std=9.0)
+    assert equal(run(start, config), TokenPolicy.load(start))
+
+
+def test_an_estimate_of_the_divergence_is_zero_for_equals_and_never_negative(start: Path) -> None:
+    policy, other = TokenPolicy.load(start), TokenPolicy.load(start)
+    engine = grpo.make_engine(small(start.parent), policy.codec)
+    plays = starts(make_env("ToolOrchestra-Restaurant-v0", {}), "train", (1,))[1][:4]
+    writer = grpo.ModelWriter(policy.model, policy.codec)
+    rows = engine.play(writer, [grpo.Request(n, play) for n, play in enumerate(plays)])
+    assert grpo.divergence(policy.model, other.model, rows, policy.codec.pad_id) == pytest.approx(0.0, abs=1e-6)
+    with torch.no_grad():
+        next(other.model.parameters()).add_(0.1)
+    assert grpo.divergence(policy.model, other.model, rows, policy.codec.pad_id) > 0.0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"group_size": 1}, "judges its rollouts"),
+        ({"updates": 3}, "cannot be shared"),
+        ({"temperature": 0.0}, "must be above 0"),
+        ({"beta": -1.0}, "`beta`"),
+        ({"preference_text": "cheap"}, "give the weights"),
+        ({"resume": True, "save_every": 0}, "needs checkpoints"),
+        ({"steps": 0}, "at least 1"),
+    ],
+)
+def test_impossible_settings_are_refused(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        small(tmp_path, **change)
+
+
+@pytest.mark.slow
+def test_the_whole_command_runs_resumes_and_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = small(tmp_path, steps=2, sft_steps=30, save_every=1, eval_samples=1, max_turns=3, max_turn_ids=12)
+    found = grpo.train(config)
+    assert np.mean([outcome or 0.0 for outcome in found["results"]["oracle"]]) == 1.0
+    shown = capsys.readouterr().out
+    for name in ("random", "SFT", "GRPO", "oracle", "interval"):
+        assert name in shown
+    for name in ("metrics.jsonl", "curves.png", "summary.json", "final/model.safetensors", "final/codec.json"):
+        assert (tmp_path / name).exists(), name
+    before = (tmp_path / "metrics.jsonl").read_bytes().count(b"\n")
+    grpo.train(replace(config, steps=3, resume=True))
+    assert (tmp_path / "metrics.jsonl").read_bytes().count(b"\n") > before - 1

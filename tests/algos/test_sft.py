@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from toolorchestra.agents.codec import CompactCodec
+from toolorchestra.agents.policies import NoisyOraclePolicy, OraclePolicy, play_episode
+from toolorchestra.agents.tiny import TokenPolicy, build_codec
+from toolorchestra.algos import sft
+from toolorchestra.algos.losses import sft_loss
+from toolorchestra.algos.rollout import Request, RolloutEngine, Sample, Start, make_env, starts
+from toolorchestra.envs.episode import write_episodes
+from toolorchestra.toolscale.errors import OptionError
+
+ENV = "ToolOrchestra-Restaurant-v0"
+
+
+@pytest.fixture(scope="module")
+def plays() -> list[Start]:
+    return [level[n] for level in starts(make_env(ENV, {}), "train", ()).values() for n in (0, 5, 9)]
+
+
+@pytest.fixture(scope="module")
+def good(plays: list[Start]) -> list[sft.Demonstration]:
+    return list(sft.play_policy(make_env(ENV, {}), OraclePolicy(), plays))
+
+
+@pytest.fixture(scope="module")
+def codec(good: list[sft.Demonstration]) -> CompactCodec:
+    env = make_env(ENV, {}).unwrapped
+    world = env.source.world(env.source.tasks("train")[0])  # type: ignore[attr-defined]
+    return build_codec(good[0].tools, [d.messages for d in good], [world])
+
+
+def test_the_oracle_demonstrates_solved_episodes(good: list[sft.Demonstration]) -> None:
+    assert all(d.solved for d in good)
+    assert {d.difficulty for d in good} == {1, 2, 3, 4, 5}
+
+
+def test_the_noisy_oracle_also_fails(plays: list[Start]) -> None:
+    noisy = list(sft.play_policy(make_env(ENV, {}), NoisyOraclePolicy(0, 0.8), plays * 3))
+    assert 0.0 < sum(d.solved for d in noisy) / len(noisy) < 0.9
+
+
+def test_all_calls_of_the_oracle_can_be_said_in_the_compact_language(
+    good: list[sft.Demonstration], codec: CompactCodec
+) -> None:
+    assert sft.unspeakable(codec, good) == []
+
+
+def test_demonstrations_are_laid_out_as_rollouts_are(codec: CompactCodec) -> None:
+    start = starts(make_env(ENV, {}), "train", (2,))[2][0]
+    (demonstration,) = sft.play_policy(make_env(ENV, {}), OraclePolicy(), [start])
+    ids, mask = sft.encode(codec, demonstration)
+
+    def recite(prompts, limits):  # type: ignore[no-untyped-def]
+        """Write what the demonstration writes at this point."""
+        samples = []
+        for prompt in prompts:
+            assert ids[: len(prompt)] == list(prompt)
+            end = next(n for n in range(len(prompt), len(ids)) if ids[n] in codec.stop_ids)
+            samples.append(Sample(ids[len(prompt) : end + 1], [0.0] * (end + 1 - len(prompt))))
+        return samples
+
+    (row,) = RolloutEngine(lambda: make_env(ENV, {}), codec).play(recite, [Request(0, start)])
+    assert row.outcome == "solved"
+    assert row.prompt_ids + row.completion_ids == ids
+    assert [0] * len(row.prompt_ids) + row.mask == mask
+
+
+def test_labels_cover_the_policys_own_tokens_only(good: list[sft.Demonstration], codec: CompactCodec) -> None:
+    rows = sft.lesson(codec, good, rows=8, rng=random.Random(0), curriculum=False)
+    for ids, labels in rows:
+        kept = [codec.tokens[label] for label in labels if label != -100]
+        assert kept[0] in ("<call>", "<answer>")
+        assert kept[-1] == "<end>"
+        assert "<result>" not in kept
+        assert all(label in (-100, i) for i, label in zip(ids, labels, strict=True))
+
+
+def test_thinning_leaves_out_only_what_nobody_mentions(good: list[sft.Demonstration], codec: CompactCodec) -> None:
+    for demonstration in good:
+        bare = sft.thin(demonstration, 0.0, random.Random(0))
+        whole = sft.thin(demonstration, 1.0, random.Random(0))
+        said = [m for m in bare.messages if m["role"] == "assistant"]
+        assert said == [m for m in demonstration.messages if m["role"] == "assistant"]
+        assert len(sft.encode(codec, bare)[0]) <= len(sft.encode(codec, whole)[0])
+        assert sft.encode(codec, whole) == sft.encode(codec, demonstration)
+
+
+def test_values_are_exchanged_consistently_and_only_for_their_kind(
+    good: list[sft.Demonstration], codec: CompactCodec
+) -> None:
+    shuffle = sft.ValueShuffler(codec)
+    changed = 0
+    for demonstration in good:
+        ids, mask = sft.encode(codec, demonstration)
+        other = shuffle(ids, mask, random.Random(1))
+        mapping = dict(zip(ids, other, strict=True))
+        assert [mapping[i] for i in ids] == other  # one value, one stand-in
+        assert len(set(mapping.values())) == len(mapping)  # two values stay two
+        for a, b in mapping.items():
+            assert codec.kinds.get(codec.tokens[a]) == codec.kinds.get(codec.tokens[b])
+        changed += other != ids
+    assert changed > len(good) / 2
+
+
+def test_what_the_policy_works_out_itself_is_not_exchanged(codec: CompactCodec) -> None:
+    day, dish = codec.index["2025-07-30"], codec.index["D07"]
+    ids = [dish, day, dish, day]
+    assert sft.ValueShuffler(codec)(ids, [0, 1, 1, 0], random.Random(0))[1] == day
+
+
+def test_recorded_episodes_teach_what_was_played(tmp_path: Path, plays: list[Start]) -> None:
+    env = make_env(ENV, {})
+    for start in plays[:4]:
+        play_episode(env, OraclePolicy(), seed=start.seed, options=start.reset_options())
+        write_episodes(tmp_path / "e.jsonl", [env.unwrapped.episode])  # type: ignore[attr-defined]
+    _, info = env.reset(seed=0)
+    again = list(sft.recorded(tmp_path / "e.jsonl", info["tools"]))
+    live = list(sft.play_policy(env, OraclePolicy(), plays[:4]))
+    codec = build_codec(info["tools"], [d.messages for d in live])
+    assert [sft.encode(codec, d) for d in again] == [sft.encode(codec, d) for d in live]
+
+
+def small(tmp_path: Path, **changes: object) -> sft.TrainSFT:
+    settings = {"output": tmp_path, "difficulty": (1,), "steps": 4, "batch": 4, "replays": 1, "threads": 1}
+    return sft.TrainSFT(**(settings | changes))  # type: ignore[arg-type]
+
+
+def test_the_loss_is_trls_on_the_same_rows(good: list[sft.Demonstration], codec: CompactCodec, tmp_path: Path) -> None:
+    rows = sft.lesson(codec, good, rows=4, rng=random.Random(0), curriculum=False)
+    policy = TokenPolicy.embedded(codec, seed=0)
+    width = max(len(ids) for ids, _ in rows)
+    ids = torch.tensor([row + [codec.pad_id] * (width - len(row)) for row, _ in rows])
+    labels = torch.tensor([label + [-100] * (width - len(label)) for _, label in rows])
+    with torch.no_grad():
+        expected = float(sft_loss(policy.model(ids, attention_mask=(ids != codec.pad_id).long()).logits, labels))
+    seen: list[float] = []
+    sft.fit(
+        policy,
+        rows * 10,
+        output=tmp_path,
+        batch=4,
+        learning_rate=0.0,
+        report=lambda step, metrics: seen.append(metrics["loss"]),
+    )
+    assert seen[0] == pytest.approx(expected, abs=2e-3)
+
+
+@pytest.mark.slow
+def test_resuming_gives_the_weights_of_an_unbroken_run(tmp_path: Path) -> None:
+    whole = sft.teach(small(tmp_path / "a", steps=4, save_every=0))
+    sft.teach(small(tmp_path / "b", steps=4, save_every=2))
+    (tmp_path / "b" / "checkpoints" / "checkpoint-4").rename(tmp_path / "lost")
+    resumed = sft.teach(small(tmp_path / "b", steps=4, save_every=2, resume=True))
+    pairs = zip(whole.model.parameters(), resumed.model.parameters(), strict=True)
+    assert all(torch.equal(a, b) for a, b in pairs)
+
+
+def test_resuming_from_nothing_says_so(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="No checkpoint"):
+        sft.last_checkpoint(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [({"error": 1.5}, "must lie in"), ({"steps": 0}, "at least 1"), ({"resume": True, "save_every": 0}, "checkpoints")],
+)
+def test_impossible_settings_are_refused(tmp_path: Path, change: dict[str, object], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        small(tmp_path, **change)
