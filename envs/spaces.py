@@ -8,9 +8,11 @@ printable ASCII.
 from __future__ import annotations
 
 import ctypes
+import multiprocessing
 import string
+from collections.abc import Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from gymnasium.spaces import Text
@@ -61,7 +63,7 @@ class UnicodeText(Text):
 
 
 @shared_memory.create_shared_memory.register(UnicodeText)
-def _create(space: UnicodeText, n: int = 1, ctx: ModuleType = ctypes) -> Any:
+def _create(space: UnicodeText, n: int = 1, ctx: ModuleType = multiprocessing) -> Any:
     return ctx.Array(ctypes.c_uint8, n * space.slot)
 
 
@@ -79,10 +81,37 @@ def _write(space: UnicodeText, index: int, value: str, shared_memory: Any) -> No
 
 
 @shared_memory.read_from_shared_memory.register(UnicodeText)
-def _read(space: UnicodeText, shared_memory: Any, n: int = 1) -> tuple[str, ...]:
-    view = _view(shared_memory)
-    found = []
-    for start in range(0, n * space.slot, space.slot):
-        size = int.from_bytes(view[start : start + _LENGTH_BYTES].tobytes(), "little")
-        found.append(view[start + _LENGTH_BYTES : start + _LENGTH_BYTES + size].tobytes().decode())
-    return tuple(found)
+def _read(space: UnicodeText, shared_memory: Any, n: int = 1) -> _SharedTexts:
+    return _SharedTexts(_view(shared_memory), space.slot, n)
+
+
+class _SharedTexts(Sequence[str]):
+    """The strings in shared memory, as they are when they are looked at: Gymnasium reads the memory only once.
+
+    A deep copy, which asynchronous environments return unless told otherwise, is a tuple of the strings.
+    """
+
+    def __init__(self, view: NDArray[np.uint8], slot: int, n: int) -> None:
+        self._slots = view.reshape(n, slot)
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[str, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> str | tuple[str, ...]:
+        if isinstance(index, slice):
+            return tuple(self)[index]
+        slot = self._slots[index]
+        size = int.from_bytes(slot[:_LENGTH_BYTES].tobytes(), "little")
+        return str(slot[_LENGTH_BYTES : _LENGTH_BYTES + size].tobytes(), "utf-8")
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> tuple[str, ...]:
+        return tuple(self)
+
+    def __repr__(self) -> str:
+        return repr(tuple(self))
