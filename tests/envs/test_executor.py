@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolorchestra.envs.episode import CallRecord
+from toolorchestra.envs.executor import execute
+from toolorchestra.envs.parsing import ParsedCall, parse
+from toolorchestra.toolscale.domain import Domain
+from toolorchestra.toolscale.session import Session
+from toolorchestra.toolscale.tool import Effect, Status, Tool, ToolResult
+
+
+class Timed(Tool):
+    """Takes a while."""
+
+    def __init__(self, name: str, effect: Effect, latency: float, extra: float = 0.0) -> None:
+        super().__init__(name, "d", {}, price=0.01, latency=latency)
+        self.effect = effect
+        self.extra = extra
+
+    def run(self, arguments: dict[str, Any], session: Session) -> ToolResult:
+        return ToolResult(Status.OK, self.name, cost=self.extra / 10, seconds=self.extra)
+
+
+TOOLS = {
+    tool.name: tool
+    for tool in (
+        Timed("read1", "read", 1.0),
+        Timed("read3", "read", 3.0),
+        Timed("pure2", "pure", 2.0),
+        Timed("write1", "write", 1.0),
+        Timed("write2", "write", 2.0),
+        Timed("slow", "read", 1.0, extra=4.0),
+    )
+}
+
+
+def run(session: Session, *names: str, clock: float = 0.0, first: int = 1) -> list[CallRecord]:
+    return execute([ParsedCall(name) for name in names], TOOLS, session, clock=clock, first=first)
+
+
+def spans(records: list[CallRecord]) -> list[tuple[float, float]]:
+    return [(record.start, record.end) for record in records]
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["read1"], [(0, 1)]),
+        (["read1", "read3", "pure2"], [(0, 1), (0, 3), (0, 2)]),
+        (["write1", "write2"], [(0, 1), (1, 3)]),
+        (["read1", "read3", "write1", "read1"], [(0, 1), (0, 3), (3, 4), (4, 5)]),
+        (["write2", "read1", "pure2"], [(0, 2), (2, 3), (2, 4)]),
+        (["read3", "nothing", "read1"], [(0, 3), (0, 0), (0, 1)]),
+        (["write2", "nothing"], [(0, 2), (2, 2)]),
+        (["slow", "write1"], [(0, 5), (5, 6)]),
+    ],
+)
+def test_reads_run_together_and_writes_are_barriers(
+    session: Session, names: list[str], expected: list[tuple[float, float]]
+) -> None:
+    assert spans(run(session, *names)) == expected
+    assert spans(run(session, *names, clock=10.0)) == [(start + 10, end + 10) for start, end in expected]
+
+
+@given(st.lists(st.sampled_from(sorted(TOOLS)), max_size=12))
+def test_no_call_overlaps_a_write(mini: Domain, names: list[str]) -> None:
+    session = mini.session()
+    records = run(session, *names)
+    for i, one in enumerate(records):
+        for other in records[i + 1 :]:
+            assert one.start <= other.start
+            if "write" in (TOOLS[one.name].effect, TOOLS[other.name].effect):
+                assert one.end <= other.start
+    session.close()
+
+
+def test_records_hold_status_value_and_cost(session: Session) -> None:
+    (record,) = run(session, "slow")
+    assert record == CallRecord("call_1", "slow", {}, Status.OK, "slow", None, 0.01 + 0.4, (0, 0), 0.0, 5.0)
+
+
+def test_calls_are_numbered_and_ids_are_unique(session: Session) -> None:
+    assert [record.id for record in run(session, "read1", "read1", first=7)] == ["call_7", "call_8"]
+    calls = [ParsedCall("read1", id="call_2"), ParsedCall("read1"), ParsedCall("read1", id="x")]
+    ids = [record.id for record in execute(calls, TOOLS, session, clock=0.0, first=1)]
+    assert ids == ["call_2", "call_2_", "x"]
+
+
+def test_a_call_that_errs_does_not_stop_the_others(session: Session, mini: Domain) -> None:
+    calls = parse(
+        [
+            {"name": "cancel_order", "arguments": {"order_id": "O999"}},
+            {"name": "cancel_ordr", "arguments": {"order_id": "O030"}},
+            {"name": "cancel_order", "arguments": {"order": "O030"}},
+            {"name": "get_order", "arguments": {"order_id": "O030"}},
+            3,
+        ]
+    ).calls
+    records = execute(calls, mini.tools, session, clock=0.0, first=1)
+    assert [record.status for record in records] == ["EXEC_ERR", "PARSE_ERR", "PARSE_ERR", "OK", "PARSE_ERR"]
+    assert all((record.error is None) == (record.status is Status.OK) for record in records)
+
+
+def test_writes_of_one_turn_see_what_those_before_them_wrote(session: Session, mini: Domain) -> None:
+    calls = parse(
+        [
+            {"name": "make_order", "arguments": {"customer_id": "C02", "dishes": ["soup"], "price": 1}},
+            {"name": "get_order", "arguments": {"order_id": "O041"}},
+            {"name": "cancel_order", "arguments": {"order_id": "O041"}},
+            {"name": "get_order", "arguments": {"order_id": "O041"}},
+        ]
+    ).calls
+    records = execute(calls, mini.tools, session, clock=0.0, first=1)
+    assert [record.status for record in records] == ["OK", "OK", "OK", "EXEC_ERR"]
+
+
+def test_nothing_to_run_is_nothing(session: Session) -> None:
+    tools: Mapping[str, Tool] = {}
+    assert execute([], tools, session, clock=0.0, first=1) == []

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from toolorchestra.envs.render import episode_text
+
+Make = Callable[..., Any]
+
+
+@pytest.fixture
+def env(make_env: Make) -> Any:
+    env = make_env(render_mode="ansi")
+    env.reset(options={"task_id": "mini/ask_price/000"})
+    return env
+
+
+def test_a_transcript_shows_request_calls_results_and_outcome(env: Any) -> None:
+    task = env.unwrapped.task
+    env.step([{"name": "get_ordr"}])
+    env.step('Let me look.<tool_call>{"name": "get_order", "arguments": {"order_id": "O001"}}</tool_call>')
+    env.step("It costs a lot.")
+    drawn = env.render()
+    for part in (
+        task.instruction,
+        "mini/ask_price/000 · ",
+        "difficulty 1",
+        "✗ PARSE_ERR: Unknown tool",
+        "Let me look.",
+        'get_order(order_id="O001")  0.0–0.2 s, $0.0100',
+        '{"order_id":"O001","customer_id"',
+        "It costs a lot.",
+        "failed · reward 0 · 3 turns · 2 calls · $0.0100 · 0.2 s",
+        "fidelity: the user was not told",
+    ):
+        assert part in drawn
+    assert all(len(line) <= 100 for line in drawn.splitlines())
+    assert "\x1b" not in drawn
+
+
+def test_a_solved_episode_looks_solved(env: Any) -> None:
+    task = env.unwrapped.task
+    env.step([{"name": call.name, "arguments": call.arguments} for call in task.golden])
+    env.step(task.answer)
+    assert "solved · reward 1 · 2 turns · 1 calls" in env.render()
+
+
+def test_an_episode_in_progress_has_no_ending(env: Any) -> None:
+    assert "reward" not in env.render()
+    env.step([{"name": "count_orders"}])
+    assert "→ 40" in env.render()
+    assert "reward" not in env.render()
+
+
+def test_colours_can_be_kept(env: Any) -> None:
+    env.step([{"name": "count_orders"}])
+    coloured = episode_text(env.unwrapped.episode, color=True)
+    assert "\x1b[" in coloured
+
+
+@pytest.mark.parametrize("said", ["[red]not markup[/red]", "[/]", "\x1b[31mred", "飲み物 ☃", "", "a\tb\r\nc"])
+def test_whatever_is_said_is_shown_as_text(env: Any, said: str) -> None:
+    env.step([{"name": said, "arguments": {"x": said}}])
+    env.step(said)
+    drawn = env.render()
+    assert "answer" in drawn
+    assert said.strip("\x1b")[:5] in drawn or not said.isprintable()
+
+
+def test_long_values_are_shortened(env: Any) -> None:
+    env.step([{"name": "list_orders", "arguments": {"most": 20}}])
+    assert "…" in env.render()
+
+
+def test_human_mode_prints_turns_as_they_come(make_env: Make, capsys: pytest.CaptureFixture[str]) -> None:
+    env = make_env(render_mode="human")
+    env.reset(options={"task_id": "mini/ask_price/000"})
+    assert "mini/ask_price/000" in capsys.readouterr().out
+    env.step([{"name": "count_orders"}])
+    assert "count_orders()" in capsys.readouterr().out
+    env.step("Forty.")
+    out = capsys.readouterr().out
+    assert "Forty." in out
+    assert "failed · reward 0" in out
+    assert env.render() is None

@@ -1,0 +1,39 @@
+"""The examples in docstrings say the truth."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+
+import pytest
+
+import toolorchestra
+
+PACKAGES = ("toolscale", "agents", "envs", "algos")
+EXTRAS = {"torch", "transformers", "trl", "datasets", "openai", "matplotlib"}
+
+
+def modules() -> list[str]:
+    names = ["toolorchestra", "toolorchestra.cli"]
+    for package in PACKAGES:
+        found = importlib.import_module(f"toolorchestra.{package}")
+        names.append(found.__name__)
+        names += [module.name for module in pkgutil.walk_packages(found.__path__, f"{found.__name__}.")]
+    return names
+
+
+@pytest.mark.parametrize("name", modules())
+def test_examples_are_right(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        module = importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] in EXTRAS:
+            pytest.skip(f"{error.name} comes with an extra")
+        raise
+    result = doctest.testmod(module, optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    assert not result.failed, capsys.readouterr().out
+
+
+def test_the_package_has_a_version() -> None:
+    assert toolorchestra.__version__.count(".") == 2

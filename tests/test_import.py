@@ -1,0 +1,28 @@
+"""Importing the library is quick and brings nothing heavy along."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+HEAVY = ("torch", "transformers", "trl", "datasets", "openai", "matplotlib", "sqlite_utils", "faker", "pettingzoo")
+
+
+def loaded_after(program: str) -> set[str]:
+    code = f"import sys\n{program}\nprint(*sorted(m for m in sys.modules if m in {HEAVY!r}))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(found.stdout.split())
+
+
+def test_importing_the_library_loads_nothing_heavy() -> None:
+    assert loaded_after("import toolorchestra") == set()
+
+
+def test_playing_a_built_domain_loads_nothing_heavy() -> None:
+    program = (
+        "import gymnasium, toolorchestra\n"
+        "env = gymnasium.make('ToolOrchestra-Restaurant-v0')\n"
+        "env.reset(seed=0)\n"
+        "env.step('I cannot help you.')"
+    )
+    assert loaded_after(program) == set()
