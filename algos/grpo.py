@@ -452,7 +452,7 @@ def by_task(outcomes: Sequence[float | None], samples: int) -> list[float]:
 
 
 def train(config: TrainGRPO) -> dict[str, Any]:
-    """Warm-start if need be, train, and evaluate on held-out tasks before and after.
+    """Warm-start if need be, train, and evaluate on held-out tasks before and after (also in ``heldout.json``).
 
     Returns:
         ``results`` (outcomes by policy), ``greedy`` (success by policy), and ``gain``: GRPO over its start, as mean
@@ -497,6 +497,9 @@ def train(config: TrainGRPO) -> dict[str, Any]:
         env.close()
         gain = paired_bootstrap(by_task(after, samples), by_task(before, samples))
         log.closing(results, baseline=first)
+        found = {"tasks": len(tasks), "samples": samples, "gain": gain._asdict()}
+        found["greedy"] = {first: greedy_before, "GRPO": greedy_after}
+        (config.output / "heldout.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
         shares: dict[str, float] = {name: float(np.mean([o or 0.0 for o in found])) for name, found in results.items()}
         lines = {name: share for name, share in shares.items() if name not in (first, "GRPO")}
         log.curves(references=lines, title=f"GRPO on {config.env}")

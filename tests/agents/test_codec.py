@@ -4,8 +4,6 @@ import json
 
 import pytest
 
-pytest.importorskip("torch")
-
 from toolorchestra.agents.codec import CompactCodec, TemplateCodec, check_prefix, read_result
 from toolorchestra.toolscale.errors import OptionError
 

@@ -5,8 +5,7 @@ import logging
 from pathlib import Path
 
 import pytest
-
-torch = pytest.importorskip("torch")
+import torch
 
 from toolorchestra.agents.codec import CompactCodec
 from toolorchestra.agents.tiny import TokenPolicy, build_codec, build_model, prepare_torch

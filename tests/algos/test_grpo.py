@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-torch = pytest.importorskip("torch")
+import torch
 
 from toolorchestra.agents.tiny import TokenPolicy
 from toolorchestra.algos import grpo

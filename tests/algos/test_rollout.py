@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from itertools import pairwise
+from typing import Any, ClassVar
 
 import gymnasium as gym
 import pytest
-
-torch = pytest.importorskip("torch")
+import torch
 
 from toolorchestra.agents.codec import CompactCodec
 from toolorchestra.agents.tiny import build_model
@@ -23,7 +23,7 @@ TOOL = {
 class Shop(gym.Env[str, Any]):
     """Asks the price of an item; `look` tells it; the right answer is the price."""
 
-    prices = {"pear": "7", "plum": "9", "fig": "12"}
+    prices: ClassVar = {"pear": "7", "plum": "9", "fig": "12"}
     faults = 0
     made = 0
 
@@ -111,7 +111,7 @@ def test_each_turn_begins_with_all_ids_of_the_turns_before() -> None:
     script = Script(looks=3)
     (row,) = RolloutEngine(Shop, CODEC).play(script, ask("plum"))
     prompts = [turn[0] for turn in script.prompts]
-    for earlier, later in zip(prompts, prompts[1:], strict=False):
+    for earlier, later in pairwise(prompts):
         assert later[: len(earlier)] == earlier
     whole = row.prompt_ids + row.completion_ids
     assert whole[: len(prompts[-1])] == prompts[-1]

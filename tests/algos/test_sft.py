@@ -4,8 +4,7 @@ import random
 from pathlib import Path
 
 import pytest
-
-torch = pytest.importorskip("torch")
+import torch
 
 from toolorchestra.agents.codec import CompactCodec
 from toolorchestra.agents.policies import NoisyOraclePolicy, OraclePolicy, play_episode
