@@ -178,7 +178,8 @@ def resident() -> int:
 def memory(env: gym.Env[Any, Any], tasks: Sequence[Task], steps: int) -> dict[str, Any]:
     """Play golden episodes with stray calls for `steps` steps and watch the memory."""
     strays = ("<tool_call>{broken</tool_call>", '<tool_call>{"name": "nothing"}</tool_call>', [{"name": 3}], 3)
-    done, mark, trail = 0, steps // 10, []
+    done, mark = 0, steps // 10
+    trail: list[int] = []
     start = time.process_time()
     while done < steps:
         for number, task in enumerate(tasks):

@@ -241,13 +241,14 @@ class _Attacker:
         cycle: list[Any] = []
         cycle.append(cycle)
         options: tuple[Any, ...] = (
-            None, 3, 2.5, b"bytes", object(), {1, 2}, {"tool_calls": 3}, {"tool_calls": {"name": tool.name}},
-            {"tool_calls": [None]}, {"tool_calls": [{"function": {}}]}, {"tool_calls": [{"id": 3, "name": tool.name}]},
+            "", [], {}, None, 3, 2.5, b"bytes", object(), {1, 2}, ToolImpostor(),
+            {"tool_calls": 3}, {"tool_calls": {"name": tool.name}}, {"tool_calls": [None]},
+            {"tool_calls": [{"function": {}}]}, {"tool_calls": [{"id": 3, "name": tool.name}]},
             {"content": 3, "tool_calls": [[]]}, [None], [[[]]], [tool.name], [{}], [cycle], cycle,
             [{"name": tool.name, "arguments": cycle}], [{"name": {}, "arguments": []}], [{None: 1}],
             "<tool_call></tool_call>", "<tool_call>", "</tool_call><tool_call>", "<tool_call>" * 500,
             "<tool_call>{}</tool_call>", "<tool_call>null</tool_call>", "<tool_call>[]</tool_call>",
-            _text(tool.name, arguments) * 100, "<think><tool_call></think></tool_call>", ToolImpostor(),
+            _text(tool.name, arguments) * 100, "<think><tool_call></think></tool_call>",
         )  # fmt: skip
         return self._rng.choice(options)
 
