@@ -131,7 +131,7 @@ class CompactCodec:
         values: Mapping[str, Iterable[Any]],
         *,
         max_words: int = 4,
-        min_kind: int = 12,
+        min_kind: int = 5,
     ) -> CompactCodec:
         """Make a vocabulary from tool schemas, texts (their words) and values by kind.
 

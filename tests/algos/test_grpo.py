@@ -5,11 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
 
-from toolorchestra.agents.tiny import TokenPolicy
+from toolorchestra.agents.tiny import TokenPolicy, build_model
 from toolorchestra.algos import grpo
 from toolorchestra.algos.grpo import Curriculum, Group, TrainGRPO
 from toolorchestra.algos.rollout import Row, Start, make_env, starts
@@ -215,6 +218,58 @@ def test_an_estimate_of_the_divergence_is_zero_for_equals_and_never_negative(sta
 def test_impossible_settings_are_refused(tmp_path: Path, change: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         small(tmp_path, **change)
+
+
+class Ascii(gym.Env[str, Any]):
+    """A foreign environment without tasks, tools or messages: rewards answers in ASCII."""
+
+    observation_space = gym.spaces.Text(100)
+    action_space = gym.spaces.Text(100)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        super().reset(seed=seed)
+        return "Speak.", {}
+
+    def step(self, action: Any) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        return "", float(action.isascii()), True, False, {}
+
+
+def byte_model(folder: Path) -> Path:
+    """Save an untrained model with a tokenizer of bytes and a ChatML template."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    core = Tokenizer(models.BPE({c: i for i, c in enumerate(alphabet)}, []))
+    core.pre_tokenizer, core.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=core, eos_token="<|im_end|>", pad_token="<|pad|>")
+    tokenizer.chat_template = (
+        "{% for m in messages %}{{ m.role + ':' + m.content + '<|im_end|>' }}{% endfor %}"
+        "{% if add_generation_prompt %}{{ 'assistant:' }}{% endif %}"
+    )
+    tokenizer.save_pretrained(folder)
+    build_model(len(tokenizer), hidden=32, heads=2).save_pretrained(folder)
+    return folder
+
+
+def test_any_environment_and_any_model_can_be_trained(tmp_path: Path) -> None:
+    gym.register("Ascii-v0", entry_point=Ascii)
+    try:
+        config = TrainGRPO(
+            env="Ascii-v0",
+            model=str(byte_model(tmp_path / "model")),
+            output=tmp_path / "run",
+            steps=8,
+            groups=2,
+            group_size=8,
+            learning_rate=1e-2,
+            max_turn_ids=1,
+            filters=("homogeneity",),
+            eval_samples=1,
+            save_every=0,
+            threads=1,
+        )
+        found = grpo.train(config)["results"]
+    finally:
+        gym.registry.pop("Ascii-v0")
+    assert np.mean(found["GRPO"]) > np.mean(found["start"]) + 0.1
 
 
 @pytest.mark.slow
