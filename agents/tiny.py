@@ -9,12 +9,8 @@ is in `toolorchestra.algos`.
 
 from __future__ import annotations
 
-import os
-
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # read when torch loads: spinning threads starve a busy machine
-os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-
 import logging
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

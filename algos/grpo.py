@@ -16,6 +16,9 @@ Departures from the paper, each an option:
 
 from __future__ import annotations
 
+import toolorchestra.algos  # noqa: F401 - first, also when run as a script: it makes settings that torch reads once
+
+# isort: split
 import json
 import os
 import random

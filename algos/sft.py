@@ -16,6 +16,9 @@ Both concern the warm start of the embedded model only; they are off for ``--mod
 
 from __future__ import annotations
 
+import toolorchestra.algos  # noqa: F401 - first, also when run as a script: it makes settings that torch reads once
+
+# isort: split
 import json
 import random
 import re
