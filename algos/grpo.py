@@ -75,11 +75,11 @@ class TrainGRPO:
     """Seed of everything random."""
     difficulty: tuple[int, ...] = (1, 2)
     """Levels of the tasks to train and evaluate on; empty for all."""
-    sft_steps: int = 1200
+    sft_steps: int = 1000
     """Steps of the warm start (embedded model only)."""
     sft_error: float = 0.4
     """Error probability of the noisy oracle that the warm start learns from."""
-    steps: int = 25
+    steps: int = 20
     """Batches of rollouts."""
     groups: int = 16
     """Tasks per batch."""

@@ -101,7 +101,9 @@ class ModelWriter:
         if self.temperature == 0:
             token = logprobs.argmax(-1, keepdim=True)
         else:
-            token = torch.multinomial(logprobs.exp(), 1, generator=self.generator)
+            cumulated = logprobs.exp().cumsum(-1)  # inverting it is several times faster than torch.multinomial
+            chance = torch.rand((len(logits), 1), generator=self.generator, device=self.device)
+            token = torch.searchsorted(cumulated, chance * cumulated[:, -1:])  # (B, 1)
         return token, logprobs.gather(1, token)
 
     def _cut(self, ids: list[int], logprobs: list[float], limit: int) -> Sample:

@@ -376,7 +376,7 @@ class TrainSFT:
     """Where in the lesson (0 to 1) noisy episodes begin: a model that cannot spell yet learns only from good ones."""
     replays: int = 4
     """Noisy episodes played per task."""
-    steps: int = 1500
+    steps: int = 1000
     """Optimiser steps."""
     batch: int = 32
     """Episodes a step."""

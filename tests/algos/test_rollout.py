@@ -209,6 +209,17 @@ def test_limits_and_stop_ids_end_a_turn(model: Any) -> None:
     assert CODEC.end_id not in long.ids[:-1]
 
 
+def test_tokens_are_drawn_in_proportion_to_their_probability(model: Any) -> None:
+    prompt = CODEC.words("price of fig")
+    drawn = [sample.ids[0] for sample in ModelWriter(model, CODEC, seed=0)([prompt] * 20_000, [1] * 20_000)]
+    with torch.no_grad():
+        probability = model(torch.tensor([prompt])).logits[0, -1].softmax(-1)
+    share = torch.bincount(torch.tensor(drawn), minlength=len(probability)) / len(drawn)
+    error = (share - probability) / (probability * (1 - probability) / len(drawn)).sqrt()
+    assert float(error.abs().max()) < 5.0
+    assert 0.8 < float(error.std()) < 1.2
+
+
 def test_temperature_zero_is_greedy(model: Any) -> None:
     prompts = [CODEC.words("price of fig")]
     greedy = ModelWriter(model, CODEC, temperature=0.0, seed=1)(prompts, [1])[0].ids[0]
