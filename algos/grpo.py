@@ -119,6 +119,8 @@ class TrainGRPO:
     """Most tokens of an episode; None: 1024 for the embedded model, 32000 for `model`."""
     seats: int = 128
     """Environments played at the same time."""
+    track_kl: bool = True
+    """Keep a copy of the starting policy and report the divergence from it (also with `beta` 0)."""
     eval_split: str = "test"
     """Held-out split for the closing table."""
     eval_samples: int = 4
@@ -465,25 +467,29 @@ def train(config: TrainGRPO) -> dict[str, Any]:
         if not config.resume:
             shutil.rmtree(folder, ignore_errors=True)
             warm_up(config, log).save(begin)
-        policy, start = TokenPolicy.load(begin), TokenPolicy.load(begin)
+        policy = TokenPolicy.load(begin)
+        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        policy.model.to(device)
+        start = TokenPolicy.load(begin).model.to(device) if config.track_kl else None
         env = make_env(config.env, config.env_options)
         engine = make_engine(config, policy.codec)
         tasks = [play for level in starts(env, config.eval_split, config.difficulty).values() for play in level]
         samples = config.eval_samples
         first = "SFT" if config.model is None else "start"
 
-        def held_out(judged: TokenPolicy, step: int) -> tuple[list[float | None], float]:
-            outcomes = evaluate(engine, judged, tasks, samples=samples)
-            greedy = float(np.mean([o or 0.0 for o in evaluate(engine, judged, tasks, samples=1, greedy=True)]))
-            log.heldout("grpo", step, outcomes, greedy=greedy)
+        def held_out(step: int) -> tuple[list[float | None], float]:
+            outcomes = evaluate(engine, policy, tasks, samples=samples)
+            greedy = float(np.mean([o or 0.0 for o in evaluate(engine, policy, tasks, samples=1, greedy=True)]))
+            if step or not config.resume:  # a resumed run's metrics begin with the start's already
+                log.heldout("grpo", step, outcomes, greedy=greedy)
             return outcomes, greedy
 
-        before, greedy_before = held_out(start, 0)
+        before, greedy_before = held_out(0)
         curriculum = Curriculum(starts(env, "train", config.difficulty), open_at=config.open_at)
         with log.progress("grpo", config.steps, done):
-            fit(policy, Rollouts(engine, curriculum, config, start.model), config, partial(_log, log))
+            fit(policy, Rollouts(engine, curriculum, config, start), config, partial(_log, log))
         policy.save(config.output / "final")
-        after, greedy_after = held_out(policy, config.steps)
+        after, greedy_after = held_out(config.steps)
 
         results: dict[str, list[float | None]] = {}
         if hasattr(type(env.unwrapped), "task"):

@@ -11,6 +11,7 @@ import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
+from trl import GRPOTrainer
 
 from toolorchestra.agents.tiny import TokenPolicy, build_model
 from toolorchestra.algos import grpo
@@ -189,6 +190,49 @@ def test_the_objectives_options_train(start: Path, tmp_path: Path, options: dict
 def test_dropped_rollouts_leave_the_weights_alone(start: Path, tmp_path: Path) -> None:
     config = small(tmp_path, steps=1, save_every=0, filters=("homogeneity",), min_std=9.0)
     assert equal(run(start, config), TokenPolicy.load(start))
+
+
+def test_the_trainer_is_given_what_the_engine_played(
+    start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played: list[dict[str, list[Any]]] = []
+    given: list[dict[str, Any]] = []
+    call, loss = grpo.Rollouts.__call__, GRPOTrainer._compute_loss
+
+    def play(self: grpo.Rollouts, prompts: Any, trainer: Any) -> dict[str, list[Any]]:
+        played.append(call(self, prompts, trainer))
+        return played[-1]
+
+    def compute(self: Any, model: Any, inputs: dict[str, Any]) -> Any:
+        ids = torch.cat([inputs["prompt_ids"], inputs["completion_ids"]], 1)
+        attention = torch.cat([inputs["prompt_mask"], inputs["completion_mask"]], 1)
+        length = inputs["completion_ids"].shape[1]
+        with torch.no_grad():
+            logps = self._get_per_token_logps_and_entropies(model, ids, attention, length)[0]
+        given.append(inputs | {"logps": logps})
+        return loss(self, model, inputs)
+
+    monkeypatch.setattr(grpo.Rollouts, "__call__", play)
+    monkeypatch.setattr(GRPOTrainer, "_compute_loss", compute)
+    run(start, small(tmp_path, steps=1, save_every=0, filters=("format",), max_turns=3))
+    (rows,), (batch,) = played, given
+
+    def by_ids(completions: Any, *columns: Any) -> list[Any]:
+        return sorted(zip(completions, *columns, strict=True))
+
+    mask = batch["completion_mask"].bool()
+    found = by_ids(
+        [ids[m].tolist() for ids, m in zip(batch["completion_ids"], mask, strict=True)],
+        [t[m].tolist() for t, m in zip(batch["tool_mask"], mask, strict=True)],
+        batch["advantages"].tolist(),
+        [lp[m].tolist() for lp, m in zip(batch["logps"], mask, strict=True)],
+    )
+    expected = by_ids(rows["completion_ids"], rows["env_mask"], rows["advantage"], rows["logprobs"])
+    for ours, theirs in zip(expected, found, strict=True):
+        assert ours[:2] == theirs[:2]
+        assert ours[2] == pytest.approx(theirs[2], abs=1e-5)
+        drawn = [(a, b) for a, b, m in zip(ours[3], theirs[3], ours[1], strict=True) if m]
+        assert [a for a, _ in drawn] == pytest.approx([b for _, b in drawn], abs=1e-4)
 
 
 def test_an_estimate_of_the_divergence_is_zero_for_equals_and_never_negative(start: Path) -> None:
