@@ -118,9 +118,8 @@ def measure(calls: Mapping[str, int], tools: Sequence[str], *, solved: bool, usd
     [2.0, 0.0, 1.0, -0.25, -8.0]
     """
     m = np.zeros(len(tools) + 3)
-    for tool, count in calls.items():
-        if tool in tools:
-            m[tools.index(tool)] = count
+    for position in [position for position, tool in enumerate(tools) if tool in calls]:
+        m[position] = calls[tools[position]]
     m[-3], m[-2], m[-1] = outcome_reward(solved), compute_reward(usd), latency_reward(seconds)
     return m
 

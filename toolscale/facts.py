@@ -54,7 +54,9 @@ def tokens(text: str) -> list[str]:
     if not text.isascii():
         decomposed = unicodedata.normalize("NFKD", text)
         text = "".join(c for c in decomposed if not unicodedata.combining(c)).replace("’", "'")
-    text = _POSSESSIVE.sub("", text.casefold())
+    text = text.casefold()
+    if "'s" in text:
+        text = _POSSESSIVE.sub("", text)
     found = []
     for match in _TOKEN.finditer(text):
         kind, token = match.lastgroup, match[0]

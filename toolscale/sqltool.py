@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+
 from toolorchestra.toolscale.errors import DomainError, TaskError, unknown_name
 from toolorchestra.toolscale.expressions import lookup
 from toolorchestra.toolscale.format import ParameterSpec, TableSpec, ToolSpec
@@ -120,17 +121,23 @@ class SqlTool(Tool):
         self._steps = tuple(
             (step, None) if isinstance(step, str) else (step.sql, step.save) for step in spec.statements
         )
-        self._returns = spec.returns
         self._columns = columns
-        json_columns = spec.returns.json if spec.returns else []
-        self._json = tuple(columns.index(column) for column in json_columns)
+        self._json = tuple(spec.returns.json) if spec.returns else ()
+        self._query = spec.returns.sql if spec.returns else None
+        self._empty = spec.returns.empty if spec.returns else None
+        shapes: dict[str, Callable[[sqlite3.Cursor], Any]] = {
+            "row": self._row,
+            "rows": self._rows,
+            "value": _first,
+            "list": _column,
+        }
+        self._shaped = shapes[spec.returns.shape if spec.returns else "value"]
         self._operates = tuple((table, _key_source(source)) for table, source in spec.operates.items())
 
     @property
     def statements(self) -> tuple[str, ...]:
         """The SQL that a successful call runs, in order."""
-        returns = (self._returns.sql,) if self._returns else ()
-        return tuple(sql for sql in (self._guard, *(sql for sql, _ in self._steps), *returns) if sql)
+        return tuple(sql for sql in (self._guard, *(sql for sql, _ in self._steps), self._query) if sql)
 
     def bind(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return the SQL parameters of a call: arrays as JSON text, and the domain's date as ``today``."""
@@ -154,37 +161,26 @@ class SqlTool(Tool):
                 if save is not None:
                     row = cursor.fetchone()
                     parameters[save] = row[0] if row else None
-            value = self._value(execute, parameters) if self._returns else DONE
+            value = self._shaped(execute(self._query, parameters)) if self._query else DONE
         except sqlite3.Error as error:
             return self._failure(error)
-        if value is None and self._returns and self._returns.empty:
-            return ToolResult.failed(_message(self._returns.empty, arguments))
+        if value is None and self._empty:
+            return ToolResult.failed(_message(self._empty, arguments))
         return ToolResult.ok(value, self._operated(arguments, value) if self._operates else ())
 
-    def _value(self, execute: Any, parameters: dict[str, Any]) -> Any:
-        returns = self._returns
-        assert returns is not None
-        cursor = execute(returns.sql, parameters)
-        match returns.shape:
-            case "row":
-                row = cursor.fetchone()
-                return None if row is None else self._object(row)
-            case "rows":
-                return [self._object(row) for row in cursor]
-            case "value":
-                row = cursor.fetchone()
-                return None if row is None else row[0]
-            case _:
-                return [row[0] for row in cursor]
+    def _row(self, cursor: sqlite3.Cursor) -> dict[str, Any] | None:
+        row = cursor.fetchone()
+        return None if row is None else self._object(row)
+
+    def _rows(self, cursor: sqlite3.Cursor) -> list[dict[str, Any]]:
+        return [self._object(row) for row in cursor]
 
     def _object(self, row: tuple[Any, ...]) -> dict[str, Any]:
-        if self._json:
-            cells = list(row)
-            for position in self._json:
-                if cells[position] is not None:
-                    cells[position] = msgspec.json.decode(cells[position])
-            return dict(zip(self._columns, cells, strict=True))
-        return dict(zip(self._columns, row, strict=True))
+        found = dict(zip(self._columns, row, strict=True))
+        for column in self._json:
+            if found[column] is not None:
+                found[column] = msgspec.json.decode(found[column])
+        return found
 
     def _operated(self, arguments: dict[str, Any], value: Any) -> tuple[Entry, ...]:
         entries: list[Entry] = []
@@ -200,6 +196,15 @@ class SqlTool(Tool):
         if str(error) == "interrupted":
             return ToolResult.timed_out(f"{self.name} was stopped: it took too long. Ask for less at once.")
         return ToolResult.failed(f"{self.name} cannot do this: {error}. Check the arguments.")
+
+
+def _first(cursor: sqlite3.Cursor) -> Any:
+    row = cursor.fetchone()
+    return None if row is None else row[0]
+
+
+def _column(cursor: sqlite3.Cursor) -> list[Any]:
+    return [row[0] for row in cursor]
 
 
 def _key_source(source: str | list[str]) -> Callable[[dict[str, Any], Any], Any]:
@@ -306,9 +311,7 @@ def compile_tool(
         columns = prepare("returns.sql", spec.returns.sql, select=True)
         if missing := set(spec.returns.json) - set(columns):
             raise fail("returns.json", unknown_name("result column", min(missing), columns))
-        if repeated := [
-            column for column in columns if re.search(r":\d+$", column)
-        ]:  # SQLite renames them so
+        if repeated := [column for column in columns if re.search(r":\d+$", column)]:  # SQLite renames them so
             message = f"The result column {repeated[0].split(':')[0]!r} stands twice."
             raise fail("returns.sql", message, "Name one with AS.")
     if spec.statements and not writes:
@@ -350,9 +353,7 @@ def _without_strings(sql: str) -> str:
     return re.sub(r"'(?:[^']|'')*'", "''", sql)
 
 
-def _check_parameters(
-    parameters: Mapping[str, ParameterSpec], tables: Mapping[str, TableSpec], fail: Any
-) -> None:
+def _check_parameters(parameters: Mapping[str, ParameterSpec], tables: Mapping[str, TableSpec], fail: Any) -> None:
     for name, parameter in parameters.items():
         where = f"parameters.{name}"
         if name == "today":
@@ -362,9 +363,7 @@ def _check_parameters(
             if table not in tables:
                 raise fail(f"{where}.column", unknown_name("table", table, tables))
             if column not in tables[table].columns:
-                raise fail(
-                    f"{where}.column", unknown_name(f"column of {table}", column, tables[table].columns)
-                )
+                raise fail(f"{where}.column", unknown_name(f"column of {table}", column, tables[table].columns))
         if parameter.enum and parameter.type not in ("string", "integer"):
             raise fail(f"{where}.enum", f"Only strings and integers have an enum; the type is {parameter.type}.")
         if not parameter.required and not fits(parameter.default, parameter):
@@ -375,9 +374,7 @@ def _check_parameters(
             raise fail(f"{where}.default", "A required parameter has no default.", "Set `required: false`.")
 
 
-def _check_operates(
-    spec: ToolSpec, tables: Mapping[str, TableSpec], columns: tuple[str, ...], fail: Any
-) -> None:
+def _check_operates(spec: ToolSpec, tables: Mapping[str, TableSpec], columns: tuple[str, ...], fail: Any) -> None:
     for table, source in spec.operates.items():
         where = f"operates.{table}"
         if table not in tables:
