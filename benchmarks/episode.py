@@ -3,15 +3,17 @@
     python benchmarks/episode.py                    microseconds per part, and the floor, in one run
     python benchmarks/episode.py --steps 1000000    and whether memory grows over so many steps
 
-Episodes are golden ones of four calls, one call a turn, sent as text to the environment as `gymnasium.make` makes
-it, on one core. The *floor* is the least that any implementation pays for the same episode in Python:
+Episodes are golden ones of four calls, played as the oracle plays them (the calls of one stage in one turn), sent as
+text to the environment as `gymnasium.make` makes it, on one core. The *floor* is the least that any implementation
+pays for the same episode in Python:
 
 - the tools' own SQL, bound parameters ready, run and fetched on a bare connection (no journal, no authorizer, no
-  progress handler), a savepoint round each call that writes, and one rollback at reset;
+  progress handler), a savepoint round each call that writes, the rows that changed read once by key (no verification
+  can do without), and one rollback at reset;
 - JSON parsing of the same calls, with Python's own `json`, name and arguments untyped;
 - one plain function call per call (for a tool that is a function: that function).
 
-It holds no validation of arguments, no verification, no record, no conversation and no writing of results. Every
+It holds no validation of arguments, no comparison, no record, no conversation and no writing of results. Every
 number is the median of rounds, environment and floor by turns, with garbage collection on, in CPU time of this
 process (so that neighbours on the machine do not count).
 """
@@ -27,6 +29,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -47,10 +50,17 @@ RESULTS = Path(__file__).parent / "results" / "episode.json"
 Timed = Callable[[], object]
 
 
+def calls_of(task: Task) -> list[str]:
+    """Return the golden calls of a task as JSON."""
+    return [json.dumps({"name": call.name, "arguments": call.arguments}) for call in task.golden]
+
+
 def written(task: Task) -> list[str]:
-    """Return the golden calls of a task as text, one a turn."""
+    """Return the turns of a task's golden path as text."""
+    calls = zip(task.golden, calls_of(task), strict=True)
     return [
-        f"<tool_call>{json.dumps({'name': call.name, 'arguments': call.arguments})}</tool_call>" for call in task.golden
+        "".join(f"<tool_call>{text}</tool_call>" for _, text in stage)
+        for _, stage in groupby(calls, key=lambda pair: pair[0].stage)
     ]
 
 
@@ -64,9 +74,9 @@ class Floor:
         self.connection.execute("PRAGMA foreign_keys = ON")
         self.connection.execute("SAVEPOINT episode")
 
-    def prepare(self, task: Task) -> tuple[list[tuple[str, dict[str, Any]]], list[str], list[Timed]]:
+    def prepare(self, task: Task) -> tuple[list[tuple[str, Any]], list[str], list[Timed]]:
         """Return the statements of a task's golden path with their parameters, its calls, and its functions."""
-        statements: list[tuple[str, dict[str, Any]]] = []
+        statements: list[tuple[str, Any]] = []
         functions: list[Timed] = []
         for call in task.golden:
             tool = self.domain.tools[call.name]
@@ -87,8 +97,10 @@ class Floor:
                     parameters[str(saves[sql])] = row[0]
             statements += [("SAVEPOINT call", {}), *here, ("RELEASE call", {})] if write else here
         self.connection.execute("ROLLBACK TO episode")
-        texts = [text.removeprefix("<tool_call>").removesuffix("</tool_call>") for text in written(task)]
-        return statements, texts, functions
+        for table, changed in next(self.domain.golds(task)).touched.items():
+            access = self.domain.access[table]
+            statements += [(access.one, access.parts(key)) for key in changed]
+        return statements, calls_of(task), functions
 
     def parts(self, tasks: Sequence[Task]) -> dict[str, Timed]:
         """Return what the floor of `tasks` is made of, to be timed."""
@@ -129,7 +141,7 @@ def whole(env: gym.Env[Any, Any], tasks: Sequence[Task]) -> Timed:
 
 
 def parts_of_an_episode(env: gym.Env[Any, Any], tasks: Sequence[Task], rounds: int) -> dict[str, float]:
-    """Return the median microseconds of a reset, a step with a call, the answering step, and its verification."""
+    """Return the median microseconds of a reset, a call, the answering step, and the verification in it."""
     found: dict[str, list[float]] = {"reset": [], "call": [], "answer": [], "verification": []}
     clock = time.process_time
     core = env.unwrapped
@@ -186,7 +198,7 @@ def memory(env: gym.Env[Any, Any], tasks: Sequence[Task], steps: int) -> dict[st
             env.reset(options={"task_id": task.id})
             for action in (*written(task), strays[number % len(strays)], task.answer):
                 env.step(action)
-            done += len(task.golden) + 2
+            done += len(written(task)) + 2
             if done >= mark * (len(trail) + 1):
                 trail.append(resident())
                 print(f"  {done:>10,} steps  {trail[-1] / 2**20:8.1f} MiB", flush=True)
@@ -200,7 +212,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--domain", default="restaurant", help="name or folder of a domain")
     parser.add_argument("--rounds", type=int, default=25, help="rounds of which the median is shown")
-    parser.add_argument("--tasks", type=int, default=40, help="most tasks played in a round")
+    parser.add_argument("--tasks", type=int, default=150, help="most tasks played in a round")
     parser.add_argument("--steps", type=int, default=0, help="also play so many steps and watch the memory")
     parser.add_argument("--record", action="store_true", help=f"write the results to {RESULTS.name}")
     given = parser.parse_args()
