@@ -21,6 +21,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, Lfm2Config, Lfm2Fo
 from transformers.utils.logging import disable_progress_bar
 
 from toolorchestra.agents.codec import SPECIAL, Codec, CompactCodec, Message, TemplateCodec, read_result
+from toolorchestra.toolscale.errors import OptionError
 
 LAYERS = ("conv", "full_attention")
 
@@ -44,7 +45,7 @@ class TokenPolicy:
         model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)
         tokenizer = AutoTokenizer.from_pretrained(path)
         compact = Path(path) / "codec.json"
-        codec = CompactCodec.load(Path(path)) if compact.exists() else TemplateCodec(tokenizer)
+        codec = CompactCodec.load(Path(path)) if compact.exists() else chat_codec(tokenizer)
         return cls(model, tokenizer, codec)
 
     def save(self, folder: Path) -> None:
@@ -53,6 +54,29 @@ class TokenPolicy:
         self.tokenizer.save_pretrained(folder)
         if isinstance(self.codec, CompactCodec):
             self.codec.save(folder)
+
+
+def chat_codec(tokenizer: Any) -> TemplateCodec:
+    """Return the codec of a tokenizer with a chat template; a template known to TRL is mended where it must be.
+
+    Templates such as Qwen3's drop earlier thoughts as a conversation grows; TRL has versions of them that do not.
+
+    Raises:
+        OptionError: The template is missing, or not prefix-preserving and not among those that TRL knows.
+    """
+    try:
+        return TemplateCodec(tokenizer)
+    except OptionError:
+        from trl.chat_template_utils import get_training_chat_template
+
+        try:
+            template = get_training_chat_template(tokenizer)
+        except ValueError:  # a template that it does not know
+            template = None
+        if template is None:
+            raise
+        tokenizer.chat_template = template
+        return TemplateCodec(tokenizer)
 
 
 def build_model(

@@ -20,6 +20,7 @@ import toolorchestra.algos  # noqa: F401 - first, also when run as a script: it 
 
 # isort: split
 import json
+import math
 import os
 import random
 import shutil
@@ -251,7 +252,8 @@ def group_rewards(rows: Sequence[Row]) -> NDArray[np.float64]:
 class Rollouts:
     """TRL's `rollout_func`: plays groups and hands them over, as many rows as it was asked for.
 
-    A dropped rollout keeps its place with an empty loss mask. The advantage of each row is passed on as its
+    A dropped rollout keeps its place with an empty loss mask, and of its ids only the first, so that one that rambled
+    on does not make the whole batch as wide as itself. The advantage of each row is passed on as its
     "reward": the trainer only subtracts their mean over the group, which is 0.
     Stateless but for the curriculum: the tasks and samples of a step depend on the seed and the step only.
     """
@@ -284,9 +286,9 @@ class Rollouts:
         rows = [item for g in chosen for item in zip(g.rows, g.kept, g.advantages, strict=True)]
         return {
             "prompt_ids": [row.prompt_ids for row, _, _ in rows],
-            "completion_ids": [row.completion_ids for row, _, _ in rows],
-            "logprobs": [row.logprobs for row, _, _ in rows],
-            "env_mask": [row.mask if kept else [0] * len(row.mask) for row, kept, _ in rows],
+            "completion_ids": [row.completion_ids if kept else row.completion_ids[:1] for row, kept, _ in rows],
+            "logprobs": [row.logprobs if kept else row.logprobs[:1] for row, kept, _ in rows],
+            "env_mask": [row.mask if kept else [0] for row, kept, _ in rows],
             "advantage": [advantage for _, _, advantage in rows],
         }
 
@@ -314,10 +316,10 @@ class Rollouts:
             "levels_open": self.curriculum.open,
             "tokens_per_second": self.engine.tokens / max(self.engine.seconds, 1e-9),
         }
-        if self.start is not None:
-            self.metrics["kl"] = divergence(
-                model, self.start, rows[:: max(1, len(rows) // 32)], self.engine.codec.pad_id
-            )
+        answered = [row for row in rows if row.answered]  # of bounded length, unlike one that was broken off
+        if self.start is not None and answered:
+            spread = answered[:: math.ceil(len(answered) / 32)]
+            self.metrics["kl"] = divergence(model, self.start, spread, self.engine.codec.pad_id)
 
 
 @torch.no_grad()

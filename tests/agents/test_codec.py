@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import json
+from importlib.resources import files
 
 import pytest
 
 from toolorchestra.agents.codec import CompactCodec, TemplateCodec, check_prefix, read_result
+from toolorchestra.agents.tiny import chat_codec
 from toolorchestra.toolscale.errors import OptionError
 
 TOOLS = [
@@ -192,3 +194,20 @@ def test_a_template_that_rewrites_earlier_turns_is_refused() -> None:
     )
     with pytest.raises(OptionError, match="not prefix-preserving"):
         TemplateCodec(byte_tokenizer(forgetful))
+
+
+def test_a_template_that_trl_can_mend_is_mended() -> None:
+    folder = files("trl") / "chat_templates"
+    tokenizer = byte_tokenizer((folder / "qwen3.jinja").read_text(encoding="utf-8"))
+    with pytest.raises(OptionError, match="not prefix-preserving"):
+        TemplateCodec(tokenizer)
+    codec = chat_codec(tokenizer)
+    opening = [{"role": "user", "content": "Price?"}]
+    said = call("get_dish", name="D07")
+    answered = [{"role": "tool", "name": "get_dish", "content": "7"}]
+    written = codec.encode_action(said)
+    ids = codec.encode_prompt(opening, TOOLS) + written + codec.encode_results(answered, written)
+    whole = tokenizer.apply_chat_template(
+        [*opening, said, *answered], tools=TOOLS, add_generation_prompt=True, tokenize=False
+    )
+    assert tokenizer.decode(ids) == whole
