@@ -18,7 +18,7 @@ Outcome = Literal["solved", "failed", "infra_error", "judge_error"]
 """How an episode ended. After the last two the reward is None: nobody's fault but ours."""
 
 
-class CallRecord(msgspec.Struct, frozen=True, omit_defaults=True):
+class CallRecord(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):  # no cycles, and there are many
     """One call: what was asked, what came back, what it cost and when it ran on the virtual clock.
 
     Attributes:
@@ -46,7 +46,7 @@ class CallRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     end: float = 0.0
 
 
-class Turn(msgspec.Struct, frozen=True, omit_defaults=True):
+class Turn(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One message of the orchestrator and what came of it.
 
     Attributes:

@@ -162,13 +162,14 @@ class Play:
         return turn
 
     def _answer(self, message: Message) -> Turn:
+        said = message.spoken
         try:
-            self.verdict = self.world.verify(self.task, self.session, message.spoken)
+            self.verdict = self.world.verify(self.task, self.session, said)
         except Exception as error:  # a fault of the verifier must not be graded as the policy's
             return self._fault("judge_error", error, message)
         turn = Turn(self.messages[-1])
         self.episode.turns.append(turn)
-        self.episode.answer = message.spoken
+        self.episode.answer = said
         self._close("solved" if self.verdict.solved else "failed", str(self.verdict))
         return turn
 

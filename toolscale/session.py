@@ -175,12 +175,13 @@ class Session:
         self._ticks = 0
         changes: Changes = {}
         execute = self.execute
-        for name, *parts in execute("SELECT * FROM _journal").fetchall():
-            table = self._tables[name]
-            key = tuple(parts[: table.width]) if table.width > 1 else parts[0]
-            rows = changes.setdefault(name, {})
+        for entry in execute("SELECT * FROM _journal").fetchall():
+            table = self._tables[entry[0]]
+            parts = entry[1 : table.width + 1]
+            key = parts if table.width > 1 else parts[0]
+            rows = changes.setdefault(entry[0], {})
             if key not in rows:
-                rows[key] = execute(table.one, table.parts(key)).fetchone()
+                rows[key] = execute(table.one, parts).fetchone()
         return changes
 
     def snapshot(self) -> Snapshot:
