@@ -27,6 +27,7 @@ from typing import Any, Literal
 import gymnasium
 import msgspec
 from gymnasium.utils.env_checker import check_env
+
 from toolorchestra.agents.policies import NoisyOraclePolicy, Policy, make_policy, play_episode
 from toolorchestra.envs.hostile import hostile_actions
 from toolorchestra.envs.toolorchestra import ToolOrchestraEnv

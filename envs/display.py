@@ -21,6 +21,7 @@ from rich.panel import Panel
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
+
 from toolorchestra.envs.checks import CheckReport
 from toolorchestra.envs.episode import Episode
 from toolorchestra.envs.render import episode_text, turn_text

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
+
 from toolorchestra.toolscale.tool import Status
 
 Outcome = Literal["solved", "failed", "infra_error", "judge_error"]

@@ -178,9 +178,7 @@ def _parse_item(item: Any) -> ParsedCall:
     try:
         encoded = msgspec.json.encode(item)
         if len(encoded) > LONGEST_MESSAGE:
-            return _bad(
-                f"The call has {len(encoded):,} bytes; at most {LONGEST_MESSAGE:,} are read. Write less."
-            )
+            return _bad(f"The call has {len(encoded):,} bytes; at most {LONGEST_MESSAGE:,} are read. Write less.")
         call = _openai.decode(encoded)
     except (
         msgspec.MsgspecError,

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import msgspec
 import numpy as np
+
 from toolorchestra.envs.episode import CallRecord, Episode, Outcome, Turn
 from toolorchestra.envs.executor import execute
 from toolorchestra.envs.parsing import Message, parse
@@ -151,9 +152,7 @@ class Play:
         for record in records:
             content = _shown(record, limit)
             shown.append(f"<tool_response>\n{content}\n</tool_response>")
-            self.messages.append(
-                {"role": "tool", "tool_call_id": record.id, "name": record.name, "content": content}
-            )
+            self.messages.append({"role": "tool", "tool_call_id": record.id, "name": record.name, "content": content})
         turn = Turn(written, tuple(records), "\n".join(shown))
         self.episode.turns.append(turn)
         if reason := self._spent():

@@ -14,6 +14,7 @@ from typing import Any
 
 import gymnasium
 import msgspec
+
 from toolorchestra.agents.chat import BatchError, Completion
 from toolorchestra.agents.policies import ChatPolicy, Policy
 from toolorchestra.envs.episode import Episode, read_episodes

@@ -14,6 +14,7 @@ from rich.console import Console, Group, RenderableType
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
+
 from toolorchestra.envs.episode import CallRecord, Episode, Turn
 from toolorchestra.toolscale.tool import Status
 

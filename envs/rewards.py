@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
 from toolorchestra.toolscale.errors import OptionError, unknown_name
 
 COMPONENTS = ("outcome", "compute", "latency")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, SupportsFloat
 
 import gymnasium
-import numpy as np
+
 from toolorchestra.envs.episode import Episode
 from toolorchestra.envs.parsing import LONGEST_MESSAGE, Action
 from toolorchestra.envs.play import LONGEST_OBSERVATION, Limits, Play, PlaySnapshot
@@ -128,9 +128,7 @@ class ToolOrchestraEnv(gymnasium.Env[str, Action]):
         self._play: Play | None = None
         self._preference: Preference | None = None
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[str, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         """Begin an episode and return its first observation and info.
 
         Raises:

@@ -57,9 +57,7 @@ def create_schema(connection: sqlite3.Connection, spec: DomainSpec, file: Any = 
         try:
             _create(connection, name, table)
         except sqlite3.Error as error:
-            raise DomainError(
-                f"The table cannot be created: {error}.", file=file, path=f"tables.{name}"
-            ) from None
+            raise DomainError(f"The table cannot be created: {error}.", file=file, path=f"tables.{name}") from None
 
 
 def _create(connection: sqlite3.Connection, name: str, table: TableSpec) -> None:
@@ -100,9 +98,7 @@ def check_records(connection: sqlite3.Connection, spec: DomainSpec, file: Any = 
     """
     broken = connection.execute("PRAGMA foreign_key_check").fetchone()
     if broken:
-        raise DomainError(
-            f"A row refers to a missing row of {broken[2]}.", file=file, path=f"tables.{broken[0]}"
-        )
+        raise DomainError(f"A row refers to a missing row of {broken[2]}.", file=file, path=f"tables.{broken[0]}")
     for i, rule in enumerate(spec.consistency):
         path = f"consistency[{i}].sql"
         try:
@@ -214,9 +210,8 @@ class _Builder:
             low, high = recipe.range
             steps = round((high - low) / recipe.step)
             whole = all(float(x).is_integer() for x in (low, recipe.step))
-            draw = lambda: (int if whole else lambda x: round(x, 6))(
-                low + rng.randint(0, steps) * recipe.step
-            )  # noqa: E731
+            number: Callable[[float], float] = int if whole else lambda value: round(value, 6)
+            draw = lambda: number(low + rng.randint(0, steps) * recipe.step)  # noqa: E731
         elif recipe.dates is not None:
             first, last = map(datetime.date.fromisoformat, recipe.dates)
             days = (last - first).days
@@ -236,9 +231,7 @@ class _Builder:
 
     def _computed(self, name: str, table: TableSpec, rows: list[dict[str, Any]]) -> None:
         """Compute the columns whose recipe is SQL, in a temporary copy without constraints."""
-        computed = {
-            c: s.recipe.sql for c, s in table.columns.items() if s.recipe and s.recipe.sql is not None
-        }
+        computed = {c: s.recipe.sql for c, s in table.columns.items() if s.recipe and s.recipe.sql is not None}
         if not computed or not rows:
             return
         columns = ", ".join(f"{quote(column)} {spec.type}" for column, spec in table.columns.items())

@@ -36,9 +36,7 @@ class DomainError(ToolOrchestraError):
         remedy: How to mend it.
     """
 
-    def __init__(
-        self, message: str, *, file: Path | str | None = None, path: str = "", remedy: str = ""
-    ) -> None:
+    def __init__(self, message: str, *, file: Path | str | None = None, path: str = "", remedy: str = "") -> None:
         where = ": ".join(str(part) for part in (file, path) if part)
         text = f"{where}: {message}" if where else message
         super().__init__(f"{text} {remedy}".strip() if remedy else text)

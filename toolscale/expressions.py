@@ -66,9 +66,7 @@ def _descend(value: Any, parts: list[str], path: str) -> Any:
         try:
             value = value[int(part)] if isinstance(value, list) else value[part]
         except (KeyError, IndexError, ValueError, TypeError):
-            known = (
-                f"one of {', '.join(map(str, value))}" if isinstance(value, Mapping) else type(value).__name__
-            )
+            known = f"one of {', '.join(map(str, value))}" if isinstance(value, Mapping) else type(value).__name__
             raise TaskError(f"Nothing at {path!r}: {part!r} is not there; expected {known}.") from None
     return value
 
@@ -85,9 +83,7 @@ def fill(template: str, scope: Mapping[str, Any]) -> str:
         if not found[2]:
             return _number(content)
         if found[2] not in FORMATS:
-            raise TaskError(
-                f"Unknown format {found[2]!r} in {found[0]}; expected one of {', '.join(FORMATS)}."
-            )
+            raise TaskError(f"Unknown format {found[2]!r} in {found[0]}; expected one of {', '.join(FORMATS)}.")
         try:
             return FORMATS[found[2]](content)
         except (ValueError, TypeError):

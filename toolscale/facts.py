@@ -24,7 +24,10 @@ _NUMBERS = (
 )  # fmt: skip
 _MONTH_NUMBER = {name[:3]: i for i, name in enumerate(_MONTHS, 1)}
 _NUMBER_WORD = {word: f"#{i}" for i, word in enumerate(_NUMBERS)}
-_MONTH = r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
+_MONTH = (
+    r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
+    r"|nov(?:ember)?|dec(?:ember)?)"
+)
 _TOKEN = re.compile(
     rf"""
       (?P<plain>(?!{_MONTH})[^\W\d_][^\W_]*)

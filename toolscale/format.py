@@ -20,9 +20,7 @@ import msgspec
 from msgspec import Meta
 
 Name = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]*$", max_length=64, description="snake_case name")]
-Column = Annotated[
-    str, Meta(pattern=r"^[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*$", description="a column, as table.column")
-]
+Column = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*$", description="a column, as table.column")]
 Scalar = str | int | float | bool | None
 Date = Annotated[str, Meta(pattern=r"^\d{4}-\d{2}-\d{2}$", description="ISO date, YYYY-MM-DD")]
 
@@ -64,9 +62,7 @@ class Recipe(_Model, frozen=True):
         given = [way for way in ways if getattr(self, way) is not None]
         given += ["value"] if self.value is not msgspec.UNSET else []
         if len(given) != 1:
-            raise ValueError(
-                f"Expected exactly one of {', '.join(ways)}, value; found {', '.join(given) or 'none'}"
-            )
+            raise ValueError(f"Expected exactly one of {', '.join(ways)}, value; found {', '.join(given) or 'none'}")
         if self.weights is not None and (self.choice is None or len(self.weights) != len(self.choice)):
             raise ValueError("Expected one weight for each choice")
 
@@ -129,8 +125,9 @@ class ParameterSpec(_Model, frozen=True):
 
 
 class GuardSpec(_Model, frozen=True):
-    """A precondition of a tool: `require` is a SQL condition over the parameters; if it does not hold, the
-    call fails with `error` and changes nothing.
+    """A precondition of a tool: a SQL condition over the parameters.
+
+    If it does not hold, the call fails with `error` and changes nothing.
     """
 
     require: str

@@ -10,6 +10,7 @@ import random
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+
 from toolorchestra.toolscale.build import quote
 from toolorchestra.toolscale.format import ParameterSpec
 from toolorchestra.toolscale.tool import Tool
@@ -36,9 +37,7 @@ class Guesser:
     def arguments(self, tool: Tool) -> dict[str, Any]:
         """Return valid arguments for `tool`; optional ones are given half of the time."""
         return {
-            name: self.value(spec)
-            for name, spec in tool.parameters.items()
-            if spec.required or self.rng.random() < 0.5
+            name: self.value(spec) for name, spec in tool.parameters.items() if spec.required or self.rng.random() < 0.5
         }
 
     def value(self, spec: ParameterSpec) -> Any:

@@ -18,6 +18,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 import msgspec
+
 from toolorchestra.toolscale.facts import mentions, tokens
 from toolorchestra.toolscale.guess import Guesser
 from toolorchestra.toolscale.session import Session

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+
 from toolorchestra.toolscale.build import quote
 from toolorchestra.toolscale.format import TableSpec
 from toolorchestra.toolscale.sqltool import Confinement, prepare_table_functions, primary_key

@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
+
 from toolorchestra.toolscale.errors import ToolOrchestraError, unknown_name
 from toolorchestra.toolscale.format import ParameterSpec
 

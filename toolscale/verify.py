@@ -18,6 +18,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
+
 from toolorchestra.toolscale.errors import TaskError
 from toolorchestra.toolscale.facts import mentions, tokens
 from toolorchestra.toolscale.format import TableSpec
@@ -233,9 +234,7 @@ def _canonical(domain: Domain, changes: Changes) -> Counter[tuple[Any, ...]]:
             for name, target in targets:
                 back[target].append((source[0], name, colours.get(source, repr(source))))
         colours = {
-            entry: _digest(
-                colours[entry], [(name, colours[to]) for name, to in edges[entry]], sorted(back[entry])
-            )
+            entry: _digest(colours[entry], [(name, colours[to]) for name, to in edges[entry]], sorted(back[entry]))
             for entry in new
         }
     found: Counter[tuple[Any, ...]] = Counter()

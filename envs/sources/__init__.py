@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+
 from toolorchestra.envs.play import World
 from toolorchestra.toolscale.domain import SPLITS, Domain, builtin_domains, load_domain
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
