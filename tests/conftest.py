@@ -10,11 +10,15 @@ from typing import Any
 import gymnasium as gym
 import pytest
 import yaml
+from hypothesis import settings
 
 import toolorchestra  # noqa: F401 - registers the environments
 from toolorchestra.toolscale.domain import Domain, load_domain, read_spec
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.tool import ToolResult
+
+settings.register_profile("toolorchestra", deadline=None, derandomize=True)  # no clock and no luck in tests
+settings.load_profile("toolorchestra")
 
 MINI = Path(__file__).parent / "data" / "mini"
 

@@ -23,6 +23,7 @@ anything = st.recursive(
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=4,
 )
 
 
@@ -163,7 +164,7 @@ def test_parsing_never_raises_inside_a_block(body: str, around: str) -> None:
 
 @given(
     st.lists(
-        st.tuples(st.text(min_size=1, max_size=80), st.dictionaries(st.text(), json_values)), min_size=1, max_size=5
+        st.tuples(st.text(min_size=1, max_size=80), st.dictionaries(st.text(), json_values)), min_size=1, max_size=3
     )
 )
 def test_calls_survive_being_written(calls: list[tuple[str, dict[str, Any]]]) -> None:
