@@ -314,7 +314,7 @@ class Rollouts:
             "groups_kept": len(useful),
             "groups_played": len(useful) + len(spare),
             "levels_open": self.curriculum.open,
-            "tokens_per_second": self.engine.tokens / max(self.engine.seconds, 1e-9),
+            "tokens_per_second": self.engine.speed(),
         }
         answered = [row for row in rows if row.answered]  # of bounded length, unlike one that was broken off
         if self.start is not None and answered:

@@ -254,7 +254,7 @@ class RolloutEngine:
         self.make_env, self.codec, self.seats, self.agent = make_env, codec, seats, agent
         self.max_turns, self.max_turn_ids, self.max_ids, self.retries = max_turns, max_turn_ids, max_ids, retries
         self._free: list[gym.Env[Any, Any]] = []
-        self.tokens, self.seconds = 0, 0.0
+        self._tokens, self._seconds = 0, 0.0
 
     def play(self, writer: Writer, requests: Iterable[Request]) -> list[Row]:
         """Play every request and return its row, in the order of the requests."""
@@ -278,10 +278,15 @@ class RolloutEngine:
                 else:
                     self._free.append(seat.env)
                     rows[number] = seat.row
-                    self.tokens += len(seat.row.prompt_ids) + len(seat.row.completion_ids)
+                    self._tokens += len(seat.row.prompt_ids) + len(seat.row.completion_ids)
             table = staying
-        self.seconds += time.perf_counter() - start
+        self._seconds += time.perf_counter() - start
         return [rows[number] for number in sorted(rows)]
+
+    def speed(self) -> float:
+        """Return ids read and written per second of play since it was last asked."""
+        tokens, seconds, self._tokens, self._seconds = self._tokens, self._seconds, 0, 0.0
+        return tokens / seconds if seconds else 0.0
 
     def close(self) -> None:
         """Close the environments."""
