@@ -180,7 +180,15 @@ def test_training_moves_the_policy_towards_what_is_rewarded(start: Path, tmp_pat
     assert seen[-1]["kl"] > 0.0
 
 
-@pytest.mark.parametrize("options", [{"beta": 0.1}, {"ratio": "sequence"}, {"updates": 2, "epsilon_high": 0.2}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"beta": 0.1},
+        {"ratio": "sequence"},
+        {"updates": 2, "epsilon_high": 0.2},
+        {"preference": {"outcome": 1.0, "compute": 0.5}, "preference_text": "Keep it cheap."},
+    ],
+)
 def test_the_objectives_options_train(start: Path, tmp_path: Path, options: dict[str, Any]) -> None:
     seen: list[dict[str, float]] = []
     run(start, small(tmp_path, steps=2, save_every=0, **options), seen)
