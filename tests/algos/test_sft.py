@@ -161,6 +161,13 @@ def test_resuming_gives_the_weights_of_an_unbroken_run(tmp_path: Path) -> None:
     assert all(torch.equal(a, b) for a, b in pairs)
 
 
+def test_the_command_leaves_a_policy_metrics_and_curves(tmp_path: Path) -> None:
+    sft.main(small(tmp_path, steps=20, save_every=0))
+    for name in ("metrics.jsonl", "curves.png", "final/codec.json"):
+        assert (tmp_path / name).exists(), name
+    assert isinstance(TokenPolicy.load(tmp_path / "final").codec, CompactCodec)
+
+
 def test_resuming_from_nothing_says_so(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="No checkpoint"):
         sft.last_checkpoint(tmp_path)
