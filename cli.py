@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 import tyro
-from toolorchestra.toolscale.errors import OptionError, ToolOrchestraError, UnknownNameError
 from tyro.conf import Positional, arg, subcommand
+
+from toolorchestra.toolscale.errors import OptionError, ToolOrchestraError, UnknownNameError
 
 if TYPE_CHECKING:
     from rich.console import Console
+
     from toolorchestra.agents.chat import ChatModel
     from toolorchestra.agents.policies import Policy
     from toolorchestra.envs.episode import Episode
@@ -498,6 +500,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _resolve(name: str) -> tuple[str, dict[str, Any]]:
     """Return the environment id and its arguments that a person means by `name`."""
     import gymnasium
+
     from toolorchestra.envs.registration import environment_ids
 
     if name in gymnasium.registry or ":" in name:
@@ -510,6 +513,7 @@ def _resolve(name: str) -> tuple[str, dict[str, Any]]:
 def _make(name: str) -> ToolOrchestraEnv:
     """Make an environment, without wrappers."""
     import gymnasium
+
     from toolorchestra.envs.toolorchestra import ToolOrchestraEnv
 
     env_id, kwargs = _resolve(name)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, TypedDict
 
 import msgspec
+
 from toolorchestra.toolscale.errors import ExpertError, OptionError
 
 

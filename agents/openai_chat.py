@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
+
 from toolorchestra.agents.chat import ChatRequest, Completion, Meter, Price, ToolCall, all_or_raise
 from toolorchestra.toolscale.errors import ExpertError, OptionError
 

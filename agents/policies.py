@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 
 import gymnasium
 import msgspec
+
 from toolorchestra.agents.chat import ChatModel, ChatRequest
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.format import ParameterSpec

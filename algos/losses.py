@@ -12,8 +12,9 @@ from typing import Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F  # noqa: N812  # PyTorch's own name for it
-from toolorchestra.toolscale.errors import OptionError
 from torch import Tensor
+
+from toolorchestra.toolscale.errors import OptionError
 
 Level = Literal["token", "sequence", "sequence_mean"]
 Aggregation = Literal["grpo", "bnpo", "dapo", "dr_grpo"]

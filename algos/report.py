@@ -20,6 +20,7 @@ from matplotlib.ticker import MaxNLocator, PercentFormatter
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Column, Table
+
 from toolorchestra.algos.stats import Interval, paired_difference, success_share
 from toolorchestra.toolscale.errors import OptionError
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.stats import wilson_interval
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
+
 from toolorchestra import __version__, cli, environment_ids
 from toolorchestra.agents.chat import ScriptedChat
 from toolorchestra.agents.policies import POLICIES

@@ -6,6 +6,7 @@ import sys
 import threading
 
 import pytest
+
 from toolorchestra.agents.chat import (
     BatchError,
     ChatModel,

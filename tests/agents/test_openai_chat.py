@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from toolorchestra.agents.chat import BatchError, ChatRequest, Completion, Price, Usage
 from toolorchestra.agents.openai_chat import OpenAIChat
 from toolorchestra.toolscale.errors import ExpertError, OptionError

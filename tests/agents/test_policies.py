@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
 from toolorchestra.agents.chat import ScriptedChat
 from toolorchestra.agents.policies import (
     POLICIES,

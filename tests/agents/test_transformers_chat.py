@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from toolorchestra.agents.chat import BatchError, ChatRequest, Completion, Price, Usage
 from toolorchestra.toolscale.errors import OptionError
 

@@ -7,6 +7,9 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.testing import assert_close
+from trl.trainer.utils import nanstd
+
 from toolorchestra.algos.advantages import (
     filtered_advantages,
     format_filter,
@@ -16,8 +19,6 @@ from toolorchestra.algos.advantages import (
     output_filter,
 )
 from toolorchestra.envs import rewards as equations
-from torch.testing import assert_close
-from trl.trainer.utils import nanstd
 
 NAN = math.nan
 

@@ -5,9 +5,10 @@ import warnings
 
 import pytest
 import torch
+from torch.testing import assert_close
+
 from toolorchestra.algos.losses import aggregate, clipped_policy_loss, k3, log_ratio, sft_loss, token_logps
 from toolorchestra.toolscale.errors import OptionError
-from torch.testing import assert_close
 
 OLD = torch.zeros(2, 3)
 NEW = torch.log(torch.tensor([[1.1, 2.0, 5.0], [0.5, 1.0, 0.9]]))

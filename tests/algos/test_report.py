@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from rich.console import Console
+
 from toolorchestra.algos.report import RunLog, closing_table, draw_curves
 from toolorchestra.toolscale.errors import OptionError
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import gymnasium as gym
 import pytest
+
 import toolorchestra
 from toolorchestra.envs import checks
 from toolorchestra.envs.checks import CHECKS, CheckReport, CheckResult, check_environment

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
+
 from toolorchestra.envs.rewards import (
     Preference,
     compute_reward,

@@ -6,6 +6,7 @@ from itertools import groupby
 
 import msgspec
 import pytest
+
 from toolorchestra.toolscale.build import check_records
 from toolorchestra.toolscale.domain import Domain, load_domain
 from toolorchestra.toolscale.guess import Guesser

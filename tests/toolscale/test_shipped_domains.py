@@ -5,6 +5,7 @@ from __future__ import annotations
 import faker
 import msgspec
 import pytest
+
 from toolorchestra.toolscale.domain import BUILTIN, SPLITS, BuildInfo, Domain, builtin_domains, load_domain, read_spec
 from toolorchestra.toolscale.mutants import replay
 
