@@ -23,7 +23,6 @@ import json
 import math
 import os
 import random
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -42,7 +41,7 @@ from toolorchestra.agents.policies import OraclePolicy, Policy, RandomPolicy, pl
 from toolorchestra.agents.tiny import TokenPolicy, prepare_torch
 from toolorchestra.algos import sft
 from toolorchestra.algos.advantages import filtered_advantages, group_advantages
-from toolorchestra.algos.report import RunLog
+from toolorchestra.algos.report import RunLog, set_aside
 from toolorchestra.algos.rollout import (
     INVALID_OUTCOMES,
     ModelWriter,
@@ -54,6 +53,7 @@ from toolorchestra.algos.rollout import (
     starts,
 )
 from toolorchestra.algos.stats import paired_bootstrap
+from toolorchestra.envs.episode import write_episodes
 from toolorchestra.envs.rewards import Preference, preference_rewards
 from toolorchestra.toolscale.errors import OptionError
 
@@ -432,12 +432,25 @@ def fit(
 
 
 def evaluate(
-    engine: RolloutEngine, policy: TokenPolicy, plays: Sequence[Start], *, samples: int, greedy: bool = False
+    engine: RolloutEngine,
+    policy: TokenPolicy,
+    plays: Sequence[Start],
+    *,
+    samples: int,
+    greedy: bool = False,
+    record: Path | None = None,
 ) -> list[float | None]:
-    """Return the outcomes (1 solved, 0 not, None for an error of ours) of `samples` episodes per start, in order."""
+    """Return the outcomes (1 solved, 0 not, None for an error of ours) of `samples` episodes per start, in order.
+
+    With `record`, the episodes are written to that JSONL file (`toolorchestra show` draws them).
+    """
     writer = ModelWriter(policy.model, policy.codec, temperature=0.0 if greedy else 1.0)
     requests = [Request(n, start) for n, start in enumerate(plays) for _ in range(samples)]
-    return [float(row.outcome == "solved") if row.valid else None for row in engine.play(writer, requests)]
+    rows = engine.play(writer, requests)
+    if record is not None:
+        record.unlink(missing_ok=True)
+        write_episodes(record, (row.episode for row in rows if row.episode is not None))
+    return [float(row.outcome == "solved") if row.valid else None for row in rows]
 
 
 def reference(env: gym.Env[Any, Any], policy: Policy, plays: Sequence[Start]) -> list[float | None]:
@@ -465,9 +478,11 @@ def train(config: TrainGRPO) -> dict[str, Any]:
     prepare_torch(config.threads)
     begin, folder = config.output / "start", config.output / "checkpoints"
     done = int(sft.last_checkpoint(folder).rsplit("-", 1)[1]) // config.updates if config.resume else 0
+    earlier = None if config.resume else set_aside(config.output)
     with RunLog(config.output, resume=("grpo", done) if config.resume else None) as log:
+        if earlier:
+            log.console.print(f"The earlier run is now in {earlier}.", highlight=False)
         if not config.resume:
-            shutil.rmtree(folder, ignore_errors=True)
             warm_up(config, log).save(begin)
         policy = TokenPolicy.load(begin)
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -481,7 +496,9 @@ def train(config: TrainGRPO) -> dict[str, Any]:
 
         def held_out(step: int) -> tuple[list[float | None], float]:
             outcomes = evaluate(engine, policy, tasks, samples=samples)
-            greedy = float(np.mean([o or 0.0 for o in evaluate(engine, policy, tasks, samples=1, greedy=True)]))
+            record = config.output / ("episodes.jsonl" if step else "episodes-start.jsonl")
+            best = evaluate(engine, policy, tasks, samples=1, greedy=True, record=record)
+            greedy = float(np.mean([o or 0.0 for o in best]))
             if step or not config.resume:  # a resumed run's metrics begin with the start's already
                 log.heldout("grpo", step, outcomes, greedy=greedy)
             return outcomes, greedy

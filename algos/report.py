@@ -9,6 +9,7 @@ import math
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,18 @@ PANELS = {
 """Metrics with a panel of their own among the curves, and its title."""
 
 COLOURS = ("#4c72b0", "#dd8452", "#55a868", "#8172b3")
+
+
+def set_aside(directory: Path) -> Path | None:
+    """Move the folder of an earlier run out of the way, so that a new one loses nothing.
+
+    Returns:
+        Where it is now (``grpo.1``, ``grpo.2``, …), or None if there was no run.
+    """
+    if not (directory / "metrics.jsonl").exists():
+        return None
+    number = next(n for n in count(1) if not directory.with_name(f"{directory.name}.{n}").exists())
+    return directory.rename(directory.with_name(f"{directory.name}.{number}"))
 
 
 class RunLog:

@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from toolorchestra.agents.codec import Codec, Message, check_prefix
+from toolorchestra.envs.episode import Episode
+from toolorchestra.envs.play import Play
 from toolorchestra.toolscale.errors import OptionError
 
 INVALID_OUTCOMES = ("infra_error", "judge_error")
@@ -183,6 +185,7 @@ class Row:
         task_id: Of the task, if the environment names it.
         difficulty: Of the task, if the environment names it.
         messages: The conversation.
+        episode: The environment's record with the policy's tokens in it, if the environment keeps one.
     """
 
     group: int
@@ -202,6 +205,7 @@ class Row:
     task_id: str = ""
     difficulty: int = 0
     messages: list[Message] = field(default_factory=list)
+    episode: Episode | None = None
 
     @property
     def valid(self) -> bool:
@@ -325,6 +329,10 @@ class RolloutEngine:
         row.logprobs += sample.logprobs
         decoded = self.codec.decode_action(sample.ids, seat.tools)
         observation, reward, terminated, truncated, info = seat.env.step(decoded.action)
+        play = getattr(seat.env.unwrapped, "play", None)
+        if isinstance(play, Play):
+            play.sampled(sample.ids, sample.logprobs)
+            row.episode = play.episode
         row.turns += 1
         row.reward += float(reward or 0.0)
         row.well_formed &= decoded.well_formed and not _parse_error(info)

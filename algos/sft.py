@@ -35,7 +35,7 @@ from transformers import PrinterCallback, TrainerCallback
 from toolorchestra.agents.codec import Codec, CompactCodec, Message, read_result
 from toolorchestra.agents.policies import NoisyOraclePolicy, OraclePolicy, Policy
 from toolorchestra.agents.tiny import TokenPolicy, build_codec, prepare_torch
-from toolorchestra.algos.report import RunLog
+from toolorchestra.algos.report import RunLog, set_aside
 from toolorchestra.algos.rollout import Start, make_env, starts
 from toolorchestra.envs.episode import read_episodes
 from toolorchestra.envs.parsing import parse
@@ -484,7 +484,10 @@ def main(config: TrainSFT | None = None) -> None:
     config = config or tyro.cli(TrainSFT)
     checkpoint = last_checkpoint(config.output / "checkpoints") if config.resume else None
     done = int(checkpoint.rsplit("-", 1)[1]) if checkpoint else 0
+    earlier = None if config.resume else set_aside(config.output)
     with RunLog(config.output, resume=("sft", done) if checkpoint else None) as log:
+        if earlier:
+            log.console.print(f"The earlier run is now in {earlier}.", highlight=False)
         with log.progress("sft", config.steps, done):
             policy = teach(config, lambda step, metrics: log.log("sft", step, **metrics))
         policy.save(config.output / "final")

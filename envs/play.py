@@ -160,6 +160,11 @@ class Play:
             self._close("failed", reason)
         return turn
 
+    def sampled(self, token_ids: Sequence[int], logprobs: Sequence[float]) -> None:
+        """Note the policy's own tokens of the last message, and their log-probabilities, in the record."""
+        turns = self.episode.turns
+        turns[-1] = msgspec.structs.replace(turns[-1], token_ids=tuple(token_ids), logprobs=tuple(logprobs))
+
     def _answer(self, message: Message) -> Turn:
         said = message.spoken
         try:

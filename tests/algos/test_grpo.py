@@ -17,6 +17,7 @@ from toolorchestra.agents.tiny import TokenPolicy, build_model
 from toolorchestra.algos import grpo
 from toolorchestra.algos.grpo import Curriculum, Group, TrainGRPO
 from toolorchestra.algos.rollout import Row, Start, make_env, starts
+from toolorchestra.envs.episode import read_episodes
 from toolorchestra.toolscale.errors import OptionError
 
 FILTERS = ("homogeneity", "format", "invalid")
@@ -334,6 +335,12 @@ def test_the_whole_command_runs_resumes_and_reports(tmp_path: Path, capsys: pyte
         assert name in shown
     for name in ("metrics.jsonl", "curves.png", "summary.json", "final/model.safetensors", "final/codec.json"):
         assert (tmp_path / name).exists(), name
+    episodes = list(read_episodes(tmp_path / "episodes.jsonl"))
+    assert len(episodes) == len(found["results"]["oracle"])
+    for turn in (turn for episode in episodes for turn in episode.turns):
+        assert turn.token_ids
+        assert turn.logprobs is not None
+        assert len(turn.logprobs) == len(turn.token_ids)
     before = (tmp_path / "metrics.jsonl").read_bytes().count(b"\n")
     grpo.train(replace(config, steps=3, resume=True))
     assert (tmp_path / "metrics.jsonl").read_bytes().count(b"\n") > before - 1

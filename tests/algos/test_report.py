@@ -3,13 +3,14 @@ from __future__ import annotations
 import io
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from rich.console import Console
 
-from toolorchestra.algos.report import RunLog, closing_table, draw_curves
+from toolorchestra.algos.report import RunLog, closing_table, draw_curves, set_aside
 from toolorchestra.toolscale.errors import OptionError
 
 
@@ -190,3 +191,14 @@ def test_curves_of_an_empty_run_are_an_empty_figure(tmp_path):
 def test_a_metric_cannot_take_the_name_of_a_column(tmp_path):
     with RunLog(tmp_path, tensorboard=False) as run, pytest.raises(OptionError, match="'kind'"):
         run.log("sft", 1, kind=1.0)
+
+
+def test_an_earlier_run_is_moved_aside_and_not_lost(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    assert set_aside(folder) is None
+    for number in (1, 2):
+        with RunLog(folder, tensorboard=False) as run:
+            run.log("grpo", number, success=0.5)
+        assert set_aside(folder) == tmp_path / f"run.{number}"
+        assert (tmp_path / f"run.{number}" / "metrics.jsonl").exists()
+        assert not folder.exists()
