@@ -13,11 +13,12 @@ import hashlib
 import random
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from toolorchestra.toolscale.errors import DomainError, unknown_name
 from toolorchestra.toolscale.format import ColumnSpec, DomainSpec, Recipe, TableSpec
-from toolorchestra.toolscale.sqltool import primary_key
+from toolorchestra.toolscale.sqltool import prepare_table_functions, primary_key, read_only, sql_error
 
 if TYPE_CHECKING:
     import sqlite_utils
@@ -78,6 +79,7 @@ def build_database(spec: DomainSpec, file: Any = None) -> bytes:
     connection = sqlite3.connect(":memory:", isolation_level=None)
     connection.execute("PRAGMA foreign_keys = ON")
     connection.create_function("draw", -1, _draw(spec.seed), deterministic=True)
+    prepare_table_functions(connection)
     builder = _Builder(sqlite_utils.Database(connection), spec, file)
     for name, table in spec.tables.items():
         builder.build(name, table)
@@ -102,11 +104,28 @@ def check_records(connection: sqlite3.Connection, spec: DomainSpec, file: Any = 
     for i, rule in enumerate(spec.consistency):
         path = f"consistency[{i}].sql"
         try:
-            rows = connection.execute(rule.sql, {"today": spec.today}).fetchmany(3)
+            with _confined(connection):
+                rows = connection.execute(rule.sql, {"today": spec.today}).fetchmany(3)
         except sqlite3.Error as error:
-            raise DomainError(f"SQL error: {error}.", file=file, path=path) from None
+            raise DomainError(sql_error(error), file=file, path=path) from None
         if rows:
             raise DomainError(f"Records break the rule {rule.rule!r}, e.g. {rows[0]}.", file=file, path=path)
+
+
+@contextmanager
+def _confined(connection: sqlite3.Connection, writable: str | None = None) -> Iterator[None]:
+    """Let SQL of the domain read, and update the table `writable`, but do nothing else (attach a file, say)."""
+
+    def authorize(action: int, first: str | None, *rest: Any) -> int:
+        if action == sqlite3.SQLITE_UPDATE and first == writable:
+            return sqlite3.SQLITE_OK
+        return read_only(action, first, *rest)
+
+    connection.set_authorizer(authorize)
+    try:
+        yield
+    finally:
+        connection.set_authorizer(None)
 
 
 def _draw(seed: int) -> Callable[..., float]:
@@ -156,13 +175,15 @@ class _Builder:
         if table.query is None:
             return []
         try:
-            cursor = self._connection.execute(table.query, {"today": self._spec.today})
+            with _confined(self._connection):
+                cursor = self._connection.execute(table.query, {"today": self._spec.today})
+                rows = cursor.fetchall()
         except sqlite3.Error as error:
-            raise self._fail(f"{path}.query", f"SQL error: {error}.") from None
+            raise self._fail(f"{path}.query", sql_error(error)) from None
         names = [column[0] for column in cursor.description]
         if unknown := set(names) - set(table.columns):
             raise self._fail(f"{path}.query", unknown_name("column of the table", min(unknown), table.columns))
-        return [dict(zip(names, row, strict=True)) for row in cursor]
+        return [dict(zip(names, row, strict=True)) for row in rows]
 
     def _fill_column(self, rows: list[dict[str, Any]], table: str, column: str, spec: ColumnSpec) -> None:
         path = f"tables.{table}.columns.{column}.recipe"
@@ -199,9 +220,11 @@ class _Builder:
         """Yield the values of a recipe for ever."""
         draw: Callable[[], Any]
         if recipe.faker is not None:
-            provider = getattr(self._faker, recipe.faker, None)
-            if provider is None:
-                raise self._fail(path, f"Faker has no provider {recipe.faker!r}.")
+            providers = {name for part in self._faker.get_providers() for name in dir(part) if name[0] != "_"}
+            if recipe.faker not in providers:
+                nearest = unknown_name("Faker provider", recipe.faker, providers, limit=3)
+                raise self._fail(path, nearest)
+            provider = getattr(self._faker, recipe.faker)
             draw = lambda: provider(**recipe.args)  # noqa: E731 - one of several one-line recipes
         elif recipe.choice is not None:
             choice = recipe.choice
@@ -240,13 +263,14 @@ class _Builder:
         self._connection.executemany(f"INSERT INTO temp.{quote(name)} VALUES ({marks})", rows)
         for column, sql in computed.items():
             try:
-                self._connection.execute(
-                    f"UPDATE temp.{quote(name)} SET {quote(column)} = ({sql}) WHERE {quote(column)} IS NULL",
-                    {"today": self._spec.today},
-                )
+                with _confined(self._connection, name):
+                    self._connection.execute(
+                        f"UPDATE temp.{quote(name)} SET {quote(column)} = ({sql}) WHERE {quote(column)} IS NULL",
+                        {"today": self._spec.today},
+                    )
             except sqlite3.Error as error:
                 path = f"tables.{name}.columns.{column}.recipe.sql"
-                raise self._fail(path, f"SQL error: {error}.") from None
+                raise self._fail(path, sql_error(error)) from None
         names = list(table.columns)
         cursor = self._connection.execute(f"SELECT * FROM temp.{quote(name)} ORDER BY rowid")
         for row, values in zip(rows, cursor.fetchall(), strict=True):

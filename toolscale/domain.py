@@ -28,7 +28,7 @@ from toolorchestra.toolscale.format import DomainSpec, TableSpec
 from toolorchestra.toolscale.functions import FUNCTIONS, FunctionTool
 from toolorchestra.toolscale.intents import make_tasks
 from toolorchestra.toolscale.session import Row, Session, table_access
-from toolorchestra.toolscale.sqltool import compile_tool, prepare_table_functions, primary_key
+from toolorchestra.toolscale.sqltool import compile_tool, prepare_table_functions, primary_key, read_only
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import Tool
 from toolorchestra.toolscale.verify import Gold, Verdict, gold, verify
@@ -98,6 +98,8 @@ class Domain:
         self.base = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         self.base.deserialize(self.image)
         self.base.execute("PRAGMA query_only = ON")
+        prepare_table_functions(self.base)
+        self.base.set_authorizer(read_only)
         self.dropped: Counter[str] = Counter()
         self._gold: dict[str, tuple[Task, tuple[Gold, ...]]] = {}
         if tasks is None:
@@ -166,8 +168,17 @@ def builtin_domains() -> list[str]:
     return sorted(path.parent.name for path in BUILTIN.glob("*/domain.yaml"))
 
 
-@functools.cache
+_loaded: dict[Path, Domain] = {}
+
+
 def _load(folder: Path) -> Domain:
+    """Return the domain of a folder, read once per process."""
+    if folder not in _loaded:
+        _loaded[folder] = _opened(folder)
+    return _loaded[folder]
+
+
+def _opened(folder: Path) -> Domain:
     spec, origin = _read(folder)
     if not (folder / "build.json").exists():
         return _made(spec, origin, folder)
@@ -250,7 +261,7 @@ def build_domain(folder: Path) -> Domain:
     (folder / "domain.db").write_bytes(domain.image)
     (folder / "tasks.jsonl").write_bytes(lines)
     (folder / "build.json").write_bytes(msgspec.json.format(msgspec.json.encode(info), indent=1) + b"\n")
-    _load.cache_clear()
+    _loaded.pop(folder.resolve(), None)
     return domain
 
 

@@ -32,9 +32,9 @@ class _Model(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defau
 class Recipe(_Model, frozen=True):
     """How the cells of a column are made; exactly one of the fields but `null_share` and the modifiers."""
 
-    sequence: str | None = None
+    sequence: Annotated[str, Meta(pattern=r"^[^{}]*\{(:0?\d{0,2}d?)?\}[^{}]*$")] | None = None
     """Python format string of the row's number from 1, e.g. ``"C{:03d}"``."""
-    faker: str | None = None
+    faker: Name | None = None
     """Name of a Faker provider, e.g. ``first_name``; `args` are its keyword arguments."""
     args: dict[str, Any] = {}
     choice: list[Scalar] | None = None

@@ -19,6 +19,7 @@ from toolorchestra.toolscale.errors import DomainError, TaskError, unknown_name
 from toolorchestra.toolscale.expressions import evaluate, fill
 from toolorchestra.toolscale.format import GoldenSpec, IntentSpec
 from toolorchestra.toolscale.session import Session
+from toolorchestra.toolscale.sqltool import sql_error
 from toolorchestra.toolscale.task import Call, Task
 from toolorchestra.toolscale.tool import ArgumentError, Status
 from toolorchestra.toolscale.verify import verify
@@ -153,7 +154,7 @@ def _bindings(domain: Domain, name: str, intent: IntentSpec) -> list[dict[str, A
             for key in intent.json:
                 row[key] = msgspec.json.decode(row[key])
     except sqlite3.Error as error:
-        raise DomainError(f"SQL error: {error}.", file=domain.file, path=path) from None
+        raise DomainError(sql_error(error), file=domain.file, path=path) from None
     except KeyError as error:
         message = unknown_name("binding", str(error.args[0]), names)
         raise DomainError(message, file=domain.file, path=f"intents.{name}.json") from None

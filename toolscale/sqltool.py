@@ -95,6 +95,22 @@ class Confinement:
         return sqlite3.SQLITE_DENY
 
 
+def read_only(action: int, first: str | None, second: str | None, database: str | None, trigger: str | None) -> int:
+    """Allow reading and nothing else: the authorizer for the SQL that a domain holds beside its tools."""
+    if action in (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE):
+        return sqlite3.SQLITE_OK
+    if action == sqlite3.SQLITE_FUNCTION and (second or "").lower() not in _FORBIDDEN_FUNCTIONS:
+        return sqlite3.SQLITE_OK
+    return sqlite3.SQLITE_DENY
+
+
+def sql_error(error: sqlite3.Error) -> str:
+    """Return what is wrong with SQL of a domain, in a sentence."""
+    if "authorized" in str(error) or "prohibited" in str(error):
+        return f"SQL error: {error}. Here it may only read tables, and nothing that depends on luck or the machine."
+    return f"SQL error: {error}."
+
+
 def prepare_table_functions(connection: sqlite3.Connection) -> None:
     """Let SQLite set up the table-valued functions before a confinement forbids it what that takes."""
     for function in sorted(_TABLE_FUNCTIONS):
