@@ -122,7 +122,7 @@ C = "tables.orders.columns."
         (f"{C}day.recipe", {"faker": "seed_instance"}, f"{C}day.recipe", "Unknown Faker provider"),
         (f"{C}day.recipe", {"faker": "__class__"}, f"{C}day.recipe.faker", "matching regex"),
         (f"{C}double.recipe", {"sql": "random()"}, f"{C}double.recipe.sql", "not authorized"),
-        ("tables.items.query", "ATTACH '/tmp/evil.db' AS evil", "tables.items.query", "may only read"),
+        ("tables.items.query", "ATTACH 'evil.db' AS evil", "tables.items.query", "may only read"),
         ("tables.items.query", "DELETE FROM orders RETURNING order_id", "tables.items.query", "may only read"),
         ("tables.items.query", "PRAGMA table_info(orders)", "tables.items.query", "may only read"),
         (
