@@ -54,7 +54,7 @@ from toolorchestra.algos.rollout import (
 )
 from toolorchestra.algos.stats import paired_bootstrap
 from toolorchestra.envs.episode import write_episodes
-from toolorchestra.envs.rewards import Preference, preference_rewards
+from toolorchestra.envs.rewards import preference_rewards
 from toolorchestra.toolscale.errors import OptionError
 
 Filter = Literal["homogeneity", "format", "invalid"]
@@ -244,8 +244,7 @@ def group_rewards(rows: Sequence[Row]) -> NDArray[np.float64]:
     vectors = [row.M for row in rows if row.M is not None]
     if preference is not None and vectors:
         measured = [n for n, row in enumerate(rows) if row.M is not None]  # an episode broken off has no M: it earns 0
-        names = tuple(map(str, range(len(preference) - 3)))
-        rewards[measured] = preference_rewards(np.stack(vectors), Preference(names, tuple(map(float, preference))))
+        rewards[measured] = preference_rewards(np.stack(vectors), preference)
     return rewards
 
 

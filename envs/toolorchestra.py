@@ -16,7 +16,7 @@ import gymnasium
 
 from toolorchestra.envs.episode import Episode
 from toolorchestra.envs.parsing import LONGEST_MESSAGE, Action
-from toolorchestra.envs.play import LONGEST_OBSERVATION, Limits, Play, PlaySnapshot
+from toolorchestra.envs.play import LONGEST_OBSERVATION, Limits, Play, PlaySnapshot, World
 from toolorchestra.envs.render import episode_text, turn_text
 from toolorchestra.envs.rewards import Preference
 from toolorchestra.envs.sources import TaskSource, make_source
@@ -158,10 +158,7 @@ class ToolOrchestraEnv(gymnasium.Env[str, Action]):
             tools=tools,
             preference=self._preference.weights if self._preference else None,
         )
-        session = self._sessions.get(world.name)
-        if session is None:
-            session = self._sessions[world.name] = world.session()
-        play = self._play = Play(world, session, task, episode, self._limits)
+        play = self._play = Play(world, self._session(world), task, episode, self._limits)
         if self.render_mode == "human":
             print(episode_text(episode))
         info = self._info(play)
@@ -221,12 +218,16 @@ class ToolOrchestraEnv(gymnasium.Env[str, Action]):
         """Put the environment into the state of `snapshot`, taken from this or an equal environment."""
         task = snapshot.play.task
         world = self.source.world(task)
+        self._play = Play.restored(snapshot.play, world, self._session(world), self._limits)
+        self._preference = snapshot.preference
+        self.np_random.bit_generator.state = dict(snapshot.generator)
+
+    def _session(self, world: World) -> Session:
+        """Return the session of a world: made once, and reset by each episode."""
         session = self._sessions.get(world.name)
         if session is None:
             session = self._sessions[world.name] = world.session()
-        self._play = Play.restored(snapshot.play, world, session, self._limits)
-        self._preference = snapshot.preference
-        self.np_random.bit_generator.state = dict(snapshot.generator)
+        return session
 
     def _playing(self) -> Play:
         if self._play is None:

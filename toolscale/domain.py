@@ -132,12 +132,9 @@ class Domain:
         """Return a new session in the initial state."""
         return Session(self)
 
-    def scratch(self) -> Session:
-        """Return the session on which golden paths are run; whoever takes it resets it first."""
-        return self._scratch
-
     @functools.cached_property
-    def _scratch(self) -> Session:
+    def scratch(self) -> Session:
+        """The session on which golden paths are run; whoever takes it resets it first."""
         return Session(self)
 
     def golds(self, task: Task) -> Iterator[Gold]:

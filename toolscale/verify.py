@@ -74,7 +74,7 @@ def gold(domain: Domain, calls: Iterable[Call]) -> Gold:
     Raises:
         TaskError: A call errs.
     """
-    session = domain.scratch()
+    session = domain.scratch
     session.reset()
     for call in calls:
         tool = domain.tools[call.name]
