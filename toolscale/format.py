@@ -22,6 +22,8 @@ from msgspec import Meta
 Name = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]*$", max_length=64, description="snake_case name")]
 Column = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*$", description="a column, as table.column")]
 Scalar = str | int | float | bool | None
+Operator = Literal["constraint", "chain", "branch", "indirect", "distract", "impossible"]
+"""The evolution operators, by which tasks are made harder (ToolOrchestra §3.4, Table 14)."""
 Date = Annotated[str, Meta(pattern=r"^\d{4}-\d{2}-\d{2}$", description="ISO date, YYYY-MM-DD")]
 
 
@@ -220,6 +222,13 @@ class IntentSpec(_Model, frozen=True):
     """Information the user must be told; a list means any one of these."""
     branches: bool = False
     """What is right depends on what a look-up returns (raises the difficulty by one)."""
+    refuses: bool | str = False
+    """The right answer is to refuse or to report that it cannot be done. Text is an expression over bindings
+    and saved results (``$sold_out``, ``!$free``): true for the tasks of which this holds."""
+    parent: Name | None = None
+    """The intent that this one was evolved from."""
+    operator: Operator | None = None
+    """The evolution operator that made it of its parent."""
     held_out: bool = False
     """Keep the whole intent for the split ``test_intents``."""
 

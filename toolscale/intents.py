@@ -87,6 +87,12 @@ def check_intents(domain: Domain) -> None:
     """
     for name, intent in domain.spec.intents.items():
         path = f"intents.{name}"
+        if (intent.parent is None) != (intent.operator is None):
+            message = "An evolved intent names both its `parent` and the `operator`."
+            raise DomainError(message, file=domain.file, path=path)
+        if intent.parent is not None and intent.parent not in domain.spec.intents:
+            message = unknown_name("intent", intent.parent, domain.spec.intents)
+            raise DomainError(message, file=domain.file, path=f"{path}.parent")
         groups = {"golden": intent.golden} | {f"alternatives[{i}]": g for i, g in enumerate(intent.alternatives)}
         for group, steps in groups.items():
             for i, step in enumerate(steps):
@@ -189,6 +195,10 @@ def _make(
             ),
             answer=fill(intent.answer, scope),
             bindings=bindings,
+            branches=intent.branches,
+            refuses=bool(evaluate(intent.refuses, scope)),
+            parent=None if intent.parent is None else f"{domain.name}/{intent.parent}",
+            operator=intent.operator,
         )
         verdict = verify(domain, task, session, task.answer)
         alternatives = []

@@ -33,7 +33,9 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         answer: A final answer that communicates all of it.
         alternatives: Further golden paths, whose end states are right as well.
         bindings: The values that make this task of its intent.
-        parent: Id of the task that it was evolved from, if any.
+        branches: What is right depends on what a look-up returns.
+        refuses: The right answer is to refuse, or to report that it cannot be done.
+        parent: Id of the task that it was evolved from, if any (or ``{domain}/{intent}``, if its whole intent was).
         operator: Name of the evolution operator, if any.
     """
 
@@ -48,5 +50,7 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     answer: str
     alternatives: tuple[tuple[Call, ...], ...] = ()
     bindings: dict[str, Any] = {}
+    branches: bool = False
+    refuses: bool = False
     parent: str | None = None
     operator: str | None = None
