@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from toolorchestra.envs.episode import Episode
     from toolorchestra.envs.recording import Reset
     from toolorchestra.envs.toolorchestra import ToolOrchestraEnv
+    from toolorchestra.toolscale.domain import Domain
 
 Env = Annotated[Positional[str], arg(metavar="ENV")]
 Split = Literal["train", "test", "test_intents", "all"]
@@ -410,6 +411,52 @@ class Build:
 
 
 @dataclass
+class Card:
+    """Print the card of a domain as Markdown: rules, entities, tools, example tasks, statistics."""
+
+    env: Env
+    """Id of an environment, or folder of a domain."""
+
+    def run(self) -> int:
+        """Print it."""
+        from toolorchestra.toolscale.card import card
+
+        print("\n".join(card(domain) for domain in _domains(self.env)), end="")
+        return 0
+
+
+@dataclass
+class Stats:
+    """Print how large domains are and how varied their tasks: sizes, shares, diversity."""
+
+    env: Env = "ToolOrchestra-All-v0"
+    """Id of an environment, or folder of a domain."""
+    json: bool = False
+    """Print JSON: a list of figures, one object a domain."""
+    markdown: bool = False
+    """Print the statistics page, with the paper's sizes beside ours."""
+
+    def __post_init__(self) -> None:
+        if self.json and self.markdown:
+            raise OptionError("Expected one of --json and --markdown, got both.")
+
+    def run(self) -> int:
+        """Print them."""
+        from toolorchestra.envs import display
+        from toolorchestra.toolscale.card import statistics_page
+        from toolorchestra.toolscale.statistics import statistics
+
+        facts = [statistics(domain) for domain in _domains(self.env)]
+        if self.json:
+            return _print_json(facts)
+        if self.markdown:
+            print(statistics_page(facts), end="")
+        else:
+            display.stdout_console().print(display.statistics_tables(facts))
+        return 0
+
+
+@dataclass
 class Schema:
     """Print the JSON Schema of domain files, for editors."""
 
@@ -452,6 +499,8 @@ Command = (
     | Annotated[Show, subcommand("show")]
     | Annotated[Validate, subcommand("validate")]
     | Annotated[Build, subcommand("build")]
+    | Annotated[Card, subcommand("card")]
+    | Annotated[Stats, subcommand("stats")]
     | Annotated[Schema, subcommand("schema")]
     | Annotated[Train, subcommand("train")]
 )
@@ -524,6 +573,18 @@ def _make(name: str) -> ToolOrchestraEnv:
     if not isinstance(env, ToolOrchestraEnv):
         raise OptionError(f"{name} is no environment of this library but {type(env).__name__}.")
     return env
+
+
+def _domains(name: str) -> list[Domain]:
+    """Return the domains in which an environment's tasks take place."""
+    from toolorchestra.toolscale.domain import Domain
+
+    source = _make(name).source
+    worlds = {world.name: world for world in map(source.world, source.tasks("all"))}
+    domains = [world for world in worlds.values() if isinstance(world, Domain)]
+    if not domains:
+        raise OptionError(f"Expected an environment whose tasks take place in domains; {name} has none.")
+    return domains
 
 
 def _env_facts(env_id: str) -> dict[str, str | int]:

@@ -27,10 +27,13 @@ from toolorchestra.envs.episode import Episode
 from toolorchestra.envs.render import episode_text, turn_text
 from toolorchestra.toolscale.build import quote
 from toolorchestra.toolscale.domain import Domain
+from toolorchestra.toolscale.statistics import Statistics, figures
 from toolorchestra.toolscale.task import Call, Task
 
 PLAIN_WIDTH = 120
 """Columns when the output is no terminal."""
+
+_SIDE_BY_SIDE = 3
 
 
 def stdout_console() -> Console:
@@ -120,6 +123,22 @@ def environment_table(rows: Iterable[Mapping[str, str | int]]) -> Table:
     for row in rows:
         table.add_row(*(f"{value:,}" if isinstance(value, int) else value for value in row.values()))
     return table
+
+
+def statistics_tables(facts: Sequence[Statistics]) -> Group:
+    """Return the figures of domains, a column each, so many side by side as a terminal has room for."""
+    tables: list[Table] = []
+    for start in range(0, len(facts), _SIDE_BY_SIDE):
+        some = facts[start : start + _SIDE_BY_SIDE]
+        table = _table()
+        table.add_column("")
+        for fact in some:
+            table.add_column(fact.domain, justify="right", style="cyan", no_wrap=True)
+        columns = [figures(fact) for fact in some]
+        for name in columns[0]:
+            table.add_row(name, *(column[name] for column in columns))
+        tables.append(table)
+    return Group(*(part for table in tables for part in (table, Text())))
 
 
 def task_table(tasks: Iterable[Task]) -> Table:

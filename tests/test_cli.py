@@ -19,11 +19,13 @@ from toolorchestra.agents.policies import POLICIES
 from toolorchestra.envs.checks import CheckReport, CheckResult
 from toolorchestra.envs.episode import read_episodes
 from toolorchestra.envs.sources import DomainSource
+from toolorchestra.toolscale.card import card
 from toolorchestra.toolscale.domain import Domain, load_domain
 from toolorchestra.toolscale.errors import ExpertError
 from toolorchestra.toolscale.format import json_schema
+from toolorchestra.toolscale.statistics import statistics
 
-COMMANDS = ("envs", "tasks", "play", "rollout", "show", "validate", "build", "schema", "train")
+COMMANDS = ("envs", "tasks", "play", "rollout", "show", "validate", "build", "card", "stats", "schema", "train")
 
 
 class Output(SimpleNamespace):
@@ -486,3 +488,21 @@ def test_the_examples_of_the_documentation_run(
 
 def digits_hidden(line: str) -> str:
     return " ".join(re.sub(r"[\d.,]+", "0", line).split())
+
+
+# cards and statistics
+
+
+def test_the_card_of_a_folder_is_markdown(run: Callable[..., Output], folder: str):
+    output = run("card", folder)
+    assert output.code == 0
+    assert output.out == card(load_domain(folder))
+
+
+def test_statistics_come_as_a_table_as_json_and_as_a_page(run: Callable[..., Output], folder: str):
+    (facts,) = run("stats", folder, "--json").json
+    assert facts["domain"] == "mini"
+    assert facts["sequences"] == statistics(load_domain(folder)).sequences
+    assert "distinct tool sequences" in run("stats", folder).out
+    assert run("stats", folder, "--markdown").out.startswith("# Statistics of the domains\n")
+    assert run("stats", folder, "--markdown", "--json").code == 2
