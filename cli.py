@@ -20,6 +20,7 @@ import msgspec
 import tyro
 from tyro.conf import Positional, arg, subcommand
 
+from toolorchestra.cli_synth import Synth, with_subcommand
 from toolorchestra.toolscale.errors import OptionError, ToolOrchestraError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -501,6 +502,7 @@ Command = (
     | Annotated[Build, subcommand("build")]
     | Annotated[Card, subcommand("card")]
     | Annotated[Stats, subcommand("stats")]
+    | Annotated[Synth, subcommand("synth")]
     | Annotated[Schema, subcommand("schema")]
     | Annotated[Train, subcommand("train")]
 )
@@ -519,6 +521,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     if len(given) > 2 and given[0] == "train" and not given[1].startswith("-"):
         given.insert(2, "--")  # what follows is the algorithm's
+    if given[:1] == ["synth"]:
+        given[1:] = with_subcommand(given[1:])
     try:
         command = tyro.cli(
             Command,
