@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from toolorchestra.envs.recording import Reset
     from toolorchestra.envs.toolorchestra import ToolOrchestraEnv
     from toolorchestra.toolscale.domain import Domain
+    from toolorchestra.toolscale.task import Task
 
 Env = Annotated[Positional[str], arg(metavar="ENV")]
 Split = Literal["train", "test", "test_intents", "all"]
@@ -66,7 +67,7 @@ class Tasks:
     """List the tasks of an environment, or show one with its golden path."""
 
     env: Env
-    """Id of an environment, or folder of a domain."""
+    """Id of an environment, folder of a domain, or JSONL file of tasks."""
     id: Annotated[str | None, arg(metavar="TASK")] = None
     """Show this task in full: request, golden path, what must be told."""
     split: Split = "all"
@@ -115,7 +116,7 @@ class Play:
     """Play an environment yourself, in the terminal."""
 
     env: Env
-    """Id of an environment, or folder of a domain."""
+    """Id of an environment, folder of a domain, or JSONL file of tasks."""
     split: Split = "all"
     """Split from which requests are drawn."""
     difficulty: tuple[int, ...] = ()
@@ -175,7 +176,7 @@ class Rollout:
     """Let a policy play many episodes and record them as JSONL."""
 
     env: Env
-    """Id of an environment, or folder of a domain."""
+    """Id of an environment, folder of a domain, or JSONL file of tasks."""
     policy: Literal["oracle", "noisy-oracle", "random", "null", "llm"] = "oracle"
     """Who plays. `oracle` and `noisy-oracle` know the golden path; `llm` is any chat model (--model)."""
     episodes: Annotated[int | Literal["all"], arg(metavar="N|all")] = 100
@@ -352,7 +353,7 @@ class Validate:
     """Check an environment: determinism, golden paths, floors, hostile actions, verifier."""
 
     env: Env
-    """Id of an environment, or folder of a domain."""
+    """Id of an environment, folder of a domain, or JSONL file of tasks."""
     only: tuple[str, ...] = ()
     """Run only these checks."""
     random_episodes: int = 1000
@@ -416,13 +417,13 @@ class Card:
     """Print the card of a domain as Markdown: rules, entities, tools, example tasks, statistics."""
 
     env: Env
-    """Id of an environment, or folder of a domain."""
+    """Id of an environment, folder of a domain, or JSONL file of tasks."""
 
     def run(self) -> int:
         """Print it."""
         from toolorchestra.toolscale.card import card
 
-        print("\n".join(card(domain) for domain in _domains(self.env)), end="")
+        print("\n".join(card(domain) for domain, _ in _domains(self.env)), end="")
         return 0
 
 
@@ -431,7 +432,7 @@ class Stats:
     """Print how large domains are and how varied their tasks: sizes, shares, diversity."""
 
     env: Env = "ToolOrchestra-All-v0"
-    """Id of an environment, or folder of a domain."""
+    """Id of an environment, folder of a domain, or JSONL file of tasks."""
     json: bool = False
     """Print JSON: a list of figures, one object a domain."""
     markdown: bool = False
@@ -447,7 +448,7 @@ class Stats:
         from toolorchestra.toolscale.card import statistics_page
         from toolorchestra.toolscale.statistics import statistics
 
-        facts = [statistics(domain) for domain in _domains(self.env)]
+        facts = [statistics(domain, tasks) for domain, tasks in _domains(self.env)]
         if self.json:
             return _print_json(facts)
         if self.markdown:
@@ -560,6 +561,8 @@ def _resolve(name: str) -> tuple[str, dict[str, Any]]:
         return name, {}
     if Path(name).is_dir():
         return "ToolOrchestra-Custom-v0", {"domain": name}
+    if Path(name).suffix == ".jsonl":
+        return "ToolOrchestra-Custom-v0", {"tasks": name}
     raise UnknownNameError("environment", name, environment_ids())
 
 
@@ -579,16 +582,19 @@ def _make(name: str) -> ToolOrchestraEnv:
     return env
 
 
-def _domains(name: str) -> list[Domain]:
-    """Return the domains in which an environment's tasks take place."""
+def _domains(name: str) -> list[tuple[Domain, list[Task]]]:
+    """Return the domains in which an environment's tasks take place, each with those tasks."""
     from toolorchestra.toolscale.domain import Domain
 
     source = _make(name).source
-    worlds = {world.name: world for world in map(source.world, source.tasks("all"))}
-    domains = [world for world in worlds.values() if isinstance(world, Domain)]
-    if not domains:
+    found: dict[str, tuple[Domain, list[Task]]] = {}
+    for task in source.tasks("all"):
+        world = source.world(task)
+        if isinstance(world, Domain):
+            found.setdefault(world.name, (world, []))[1].append(task)
+    if not found:
         raise OptionError(f"Expected an environment whose tasks take place in domains; {name} has none.")
-    return domains
+    return list(found.values())
 
 
 def _env_facts(env_id: str) -> dict[str, str | int]:

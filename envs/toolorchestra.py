@@ -69,6 +69,7 @@ class ToolOrchestraEnv(gymnasium.Env[str, Action]):
     Args:
         source: Name of a task source (``Restaurant``, ``All``), or a `TaskSource`.
         domain: Folder (or name) of a domain to play instead of a named source.
+        tasks: JSONL file of tasks to play instead; see `toolorchestra.envs.sources.FileSource`.
         split: Split from which `reset` draws unless told otherwise.
         difficulty: Level or levels from which `reset` draws; None for all.
         max_turns: Messages before the episode is truncated (§4.4: 50).
@@ -97,6 +98,7 @@ class ToolOrchestraEnv(gymnasium.Env[str, Action]):
         source: str | TaskSource | None = None,
         *,
         domain: str | Path | None = None,
+        tasks: str | Path | None = None,
         split: str = "train",
         difficulty: int | Iterable[int] | None = None,
         max_turns: int = 50,
@@ -107,11 +109,13 @@ class ToolOrchestraEnv(gymnasium.Env[str, Action]):
         preference: Any = None,
         render_mode: str | None = None,
     ) -> None:
-        if (source is None) == (domain is None):
-            raise OptionError("Give either a `source` (e.g. 'Restaurant') or the folder of a `domain`.")
+        if (source is None) == (domain is None and tasks is None):
+            raise OptionError(
+                "Give either a `source` (e.g. 'Restaurant'), or the folder of a `domain`, a file of `tasks`, or both."
+            )
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:
             raise UnknownNameError("render mode", render_mode, self.metadata["render_modes"])
-        self.source = source if isinstance(source, TaskSource) else make_source(source, domain)
+        self.source = source if isinstance(source, TaskSource) else make_source(source, domain, tasks)
         self.observation_space = UnicodeText(LONGEST_OBSERVATION)
         self.action_space = UnicodeText(LONGEST_MESSAGE)
         self.render_mode = render_mode

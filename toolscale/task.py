@@ -1,10 +1,14 @@
-"""Tasks: an instruction and what is needed to check an answer. Plain data; nothing runs here."""
+"""Tasks: an instruction and what is needed to check an answer, and files of them. Nothing runs here."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import msgspec
+
+from toolorchestra.toolscale.errors import OptionError
 
 
 class Call(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -16,6 +20,20 @@ class Call(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str
     arguments: dict[str, Any]
     stage: int = 0
+
+
+class Attack(msgspec.Struct, frozen=True):
+    """What an adversary has added to a task, and what it would do (ToolOrchestra, App. N).
+
+    Attributes:
+        kind: Name of the attack in its domain.
+        text: The appended instruction, which no honest agent follows.
+        calls: Calls that would carry it out.
+    """
+
+    kind: str
+    text: str
+    calls: tuple[Call, ...]
 
 
 class Task(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -37,6 +55,7 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         refuses: The right answer is to refuse, or to report that it cannot be done.
         parent: Id of the task that it was evolved from, if any (or ``{domain}/{intent}``, if its whole intent was).
         operator: Name of the evolution operator, if any.
+        attack: What an adversary has added to the instruction, if anything; `golden` does not follow it.
     """
 
     id: str
@@ -54,3 +73,38 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     refuses: bool = False
     parent: str | None = None
     operator: str | None = None
+    attack: Attack | None = None
+
+
+def read_tasks(file: Path) -> list[Task]:
+    """Return the tasks of a JSONL file.
+
+    Raises:
+        OptionError: The file cannot be read, a line is not a task, an id stands twice, or there is no task.
+    """
+    decoder = msgspec.json.Decoder(Task)
+    tasks: dict[str, Task] = {}
+    try:
+        with file.open("rb") as stream:
+            for number, line in enumerate(stream, 1):
+                if not line.strip():
+                    continue
+                task = decoder.decode(line)
+                if task.id in tasks:
+                    raise OptionError(f"{file}:{number}: the task {task.id} stands in the file before; ids are unique.")
+                tasks[task.id] = task
+    except OSError as error:
+        raise OptionError(f"{file} cannot be read: {error.strerror}.") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise OptionError(f"{file}:{number}: expected a task as JSON: {error}.") from None
+    if not tasks:
+        raise OptionError(f"{file} holds no task.")
+    return list(tasks.values())
+
+
+def write_tasks(file: Path, tasks: Iterable[Task]) -> None:
+    """Write tasks to a JSONL file, which appears whole or not at all."""
+    draft = file.with_name(f".{file.name}.part")
+    with draft.open("wb") as stream:
+        stream.writelines(msgspec.json.encode(task) + b"\n" for task in tasks)
+    draft.replace(file)

@@ -1,7 +1,7 @@
 """Task sources: where an environment's tasks come from.
 
 A source gives tasks by split and, for each, the world in which it takes place. Every protocol can be played
-with every source. Here are the domains of `toolorchestra.toolscale` and mixtures of sources.
+with every source. Here are the domains of `toolorchestra.toolscale`, files of tasks, and mixtures of sources.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from toolorchestra.envs.play import World
 from toolorchestra.toolscale.domain import SPLITS, Domain, builtin_domains, load_domain
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
-from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.task import Task, read_tasks
 
 
 class TaskSource(ABC):
@@ -99,6 +99,47 @@ class DomainSource(TaskSource):
         return self.domain
 
 
+class FileSource(TaskSource):
+    """The tasks of a JSONL file: generated, filtered, imported or adversarial ones.
+
+    Args:
+        file: One `Task` a line, as `toolorchestra.toolscale.exchange` writes them. They may be of several domains.
+        domain: The domain of all tasks, or its folder. Without it, that of the file's own folder if there is a
+            ``domain.yaml`` in it, else the shipped domain that each task names.
+
+    Raises:
+        OptionError: The file cannot be read, holds no task, or one that is of another domain or not unique.
+    """
+
+    def __init__(self, file: str | Path, domain: Domain | str | Path | None = None) -> None:
+        file = Path(file)
+        if domain is None and (file.parent / "domain.yaml").is_file():
+            domain = file.parent
+        only = domain if domain is None or isinstance(domain, Domain) else load_domain(domain)
+        self.name = file.stem.title().replace("_", "").replace("-", "")
+        self._tasks = read_tasks(file)
+        names = dict.fromkeys(task.domain for task in self._tasks)
+        if only is not None and (wrong := [name for name in names if name != only.name]):
+            raise OptionError(f"{file}: expected tasks of the domain {only.name}, found one of {wrong[0]}.")
+        try:
+            self._domains = {name: only or load_domain(name) for name in names}
+        except UnknownNameError as error:
+            raise OptionError(f"{file}: {error} For tasks of your own domain, give its folder: domain=….") from None
+        for task in self._tasks:
+            if wrong := [call.name for call in task.golden if call.name not in self._domains[task.domain].tools]:
+                raise OptionError(f"{file}: the task {task.id} calls {wrong[0]!r}, which {task.domain} does not have.")
+
+    def tasks(self, split: str) -> list[Task]:
+        """Return the tasks of a split, in the order of the file."""
+        if split != "all" and split not in SPLITS:
+            raise UnknownNameError("split", split, ("all", *SPLITS))
+        return [task for task in self._tasks if split in ("all", task.split)]
+
+    def world(self, task: Task) -> World:
+        """Return the task's domain."""
+        return self._domains[task.domain]
+
+
 class MixtureSource(TaskSource):
     """Several sources at once: `sample` draws a source first, each as likely, then a task of it."""
 
@@ -121,12 +162,16 @@ class MixtureSource(TaskSource):
         return source.sample(split, levels, rng)
 
 
-def make_source(name: str | None = None, domain: str | Path | None = None) -> TaskSource:
-    """Return a source by its name in environment ids (a domain's, or ``All``), or from a domain's folder.
+def make_source(
+    name: str | None = None, domain: str | Path | None = None, tasks: str | Path | None = None
+) -> TaskSource:
+    """Return a source by its name in environment ids (a domain's, or ``All``), or from a folder or a file of tasks.
 
     Raises:
         UnknownNameError: There is no such source.
     """
+    if tasks is not None:
+        return FileSource(tasks, domain)
     if domain is not None:
         return DomainSource(domain)
     sources = {name.title().replace("_", ""): name for name in builtin_domains()}
@@ -137,4 +182,4 @@ def make_source(name: str | None = None, domain: str | Path | None = None) -> Ta
     return DomainSource(sources[name])
 
 
-__all__ = ["SPLITS", "DomainSource", "MixtureSource", "TaskSource", "make_source"]
+__all__ = ["SPLITS", "DomainSource", "FileSource", "MixtureSource", "TaskSource", "make_source"]
