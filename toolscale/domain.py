@@ -13,20 +13,19 @@ import functools
 import hashlib
 import re
 import sqlite3
-import types
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
+from typing import Any
 
 import msgspec
-import yaml
 
 from toolorchestra.toolscale import build
 from toolorchestra.toolscale.errors import DomainError, UnknownNameError, unknown_name
 from toolorchestra.toolscale.format import DomainSpec, TableSpec
 from toolorchestra.toolscale.functions import FUNCTIONS, FunctionTool
 from toolorchestra.toolscale.intents import make_tasks
+from toolorchestra.toolscale.reading import convert, parse_yaml
 from toolorchestra.toolscale.session import Row, Session, table_access
 from toolorchestra.toolscale.sqltool import compile_tool, prepare_table_functions, primary_key, read_only
 from toolorchestra.toolscale.task import Task
@@ -39,7 +38,7 @@ BUILTIN = Path(__file__).parent / "domains"
 SPLITS = ("train", "test", "test_intents")
 """Splits of a domain's tasks: training, new bindings of the same intents, and intents never trained on."""
 
-_MERGED: dict[str, type] = {"tables": dict, "tools": dict, "intents": dict, "consistency": list}
+_MERGED: dict[str, type] = {"tables": dict, "tools": dict, "intents": dict, "attacks": dict, "consistency": list}
 
 
 class BuildInfo(msgspec.Struct, frozen=True):
@@ -266,36 +265,6 @@ def _sha(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-class _YamlLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # chosen at run time
-    """YAML 1.2's core types: dates stay text, and only true and false are booleans; keys are not repeated."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-        if repeated := [key for key, times in Counter(keys).items() if times > 1]:
-            line = node.start_mark.line + 1
-            raise yaml.constructor.ConstructorError(
-                None,
-                None,
-                f"the key {repeated[0]!r} stands twice in the object at line {line}",
-                node.start_mark,
-            )
-        found: dict[Any, Any] = super().construct_mapping(node, deep)
-        return found
-
-
-_YamlLoader.yaml_implicit_resolvers = {
-    first: [
-        (tag, pattern)
-        for tag, pattern in resolvers
-        if tag not in ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:bool", "tag:yaml.org,2002:merge")
-    ]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-_YamlLoader.add_implicit_resolver(
-    "tag:yaml.org,2002:bool", re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF")
-)
-
-
 def read_spec(folder: Path) -> DomainSpec:
     """Read and validate the YAML files of a domain's folder.
 
@@ -343,11 +312,9 @@ def _read(folder: Path) -> tuple[DomainSpec, dict[str, Path]]:
                 origin[entry] = file
             merged[section] = merged.get(section, {}) | value
     try:
-        return msgspec.convert(merged, DomainSpec), origin
-    except msgspec.ValidationError:
-        fault = _fault(merged, DomainSpec, "")
-        assert fault is not None
-        raise DomainError(fault.message, file=_home(origin, fault.path, first), path=fault.path) from None
+        return convert(merged, DomainSpec), origin
+    except DomainError as error:
+        raise DomainError(error.message, file=_home(origin, error.path, first), path=error.path) from None
 
 
 def _home(origin: Mapping[str, Path], path: str, first: Path) -> Path:
@@ -359,65 +326,14 @@ def _home(origin: Mapping[str, Path], path: str, first: Path) -> Path:
 
 def _read_yaml(file: Path) -> dict[Any, Any]:
     try:
-        content = yaml.load(file.read_text(encoding="utf-8"), _YamlLoader)  # a subclass of the safe loader
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        content = parse_yaml(file.read_text(encoding="utf-8"))
+    except UnicodeDecodeError as error:
         raise DomainError(f"Not valid YAML: {error}", file=file) from None
+    except DomainError as error:
+        raise DomainError(error.message, file=file) from None
     if not isinstance(content, dict):
         raise DomainError(f"Expected an object, found {type(content).__name__}.", file=file)
     return content
-
-
-class _Fault(NamedTuple):
-    """Where a value breaks its type, and how."""
-
-    path: str
-    message: str
-
-
-def _fault(value: Any, kind: Any, path: str) -> _Fault | None:
-    """Return the innermost place at which `value` is not a `kind`, or None if it is one.
-
-    msgspec names no keys of mappings and only the outside of a union; this descends into both.
-    """
-    try:
-        msgspec.convert(value, kind)
-    except msgspec.ValidationError as error:
-        message = str(error).partition(" - at `")[0]
-    else:
-        return None
-    kind = _fitting(value, kind)
-    children: list[tuple[str, Any, Any]] = []
-    if isinstance(value, dict) and isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-        known = {field.name: field.type for field in msgspec.structs.fields(kind)}
-        children = [(f"{path}.{key}".lstrip("."), child, known[key]) for key, child in value.items() if key in known]
-    elif isinstance(value, dict) and get_origin(kind) is dict:
-        of_key, of_child = get_args(kind)
-        for key in value:
-            if fault := _fault(key, of_key, f"{path}.{key}"):
-                return fault
-        children = [(f"{path}.{key}", child, of_child) for key, child in value.items()]
-    elif isinstance(value, list) and get_origin(kind) is list:
-        children = [(f"{path}[{i}]", child, get_args(kind)[0]) for i, child in enumerate(value)]
-    for place, child, of_child in children:
-        if fault := _fault(child, of_child, place):
-            return fault
-    if found := re.search(r"unknown field `(.*?)`", message, re.DOTALL):
-        return _Fault(path, unknown_name("key", found[1], kind.__struct_fields__))
-    if get_origin(kind) is Literal:
-        message = f"Expected one of {', '.join(map(repr, get_args(kind)))}; found {value!r}"
-    return _Fault(path, message.replace("`str`", "text").rstrip(".") + ".")
-
-
-def _fitting(value: Any, kind: Any) -> Any:
-    """Return `kind` without annotation; of a union, the member that a `value` of its shape is meant to be."""
-    if get_origin(kind) is Annotated:
-        kind = get_args(kind)[0]
-    for member in get_args(kind) if get_origin(kind) in (Union, types.UnionType) else ():
-        container = get_origin(member) or member
-        shape = dict if isinstance(container, type) and issubclass(container, msgspec.Struct) else container
-        if isinstance(shape, type) and isinstance(value, shape) and isinstance(value, (dict, list)):
-            return member
-    return kind
 
 
 def _check_today(today: str, file: Path | None) -> None:

@@ -1,0 +1,191 @@
+"""Reading and writing the YAML of domains: the text, the format's types, and where a value breaks its type.
+
+`parse_yaml` with ``strict=True`` is for text that nobody vouches for (a model's answer): it takes plain data of
+bounded size and refuses what could make little text much work (aliases, deep nesting) or mean more than data (tags).
+"""
+
+from __future__ import annotations
+
+import re
+import types
+from collections import Counter
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
+
+import msgspec
+import yaml
+
+from toolorchestra.toolscale.errors import DomainError, unknown_name
+
+MOST_CHARACTERS = 200_000
+"""Longest text that is read strictly."""
+_DEEPEST = 24
+_MOST_NODES = 40_000
+
+T = TypeVar("T")
+
+
+def parse_yaml(text: str, *, strict: bool = False) -> Any:
+    """Return the value that YAML `text` holds.
+
+    >>> parse_yaml("{day: 2025-07-23, open: no, seats: 4}")
+    {'day': '2025-07-23', 'open': 'no', 'seats': 4}
+
+    Args:
+        text: One document.
+        strict: Refuse aliases, tags, and more than a person would write.
+
+    Raises:
+        DomainError: It is not YAML, or not what is taken.
+    """
+    try:
+        if strict:
+            _check_plain(text)
+        return yaml.load(text, _YamlLoader)  # a subclass of the safe loader
+    except yaml.YAMLError as error:
+        raise DomainError(f"Not valid YAML: {error}") from None
+    except ValueError as error:  # a number of thousands of digits, a lone surrogate
+        raise DomainError(f"Not valid YAML: {error}") from None
+
+
+def _check_plain(text: str) -> None:
+    """Refuse what little text could do much with; reads events only, so that depth costs nothing."""
+    if len(text) > MOST_CHARACTERS:
+        raise DomainError(f"Expected at most {MOST_CHARACTERS:,} characters, found {len(text):,}.")
+    depth = 0
+    for nodes, event in enumerate(yaml.parse(text, _YamlLoader)):
+        line = event.start_mark.line + 1 if event.start_mark else 1
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
+            raise DomainError(f"Line {line}: expected plain data, found an anchor or alias.", remedy="Write it out.")
+        if tag := getattr(event, "tag", None):
+            raise DomainError(f"Line {line}: expected plain data, found the tag {tag!r}.", remedy="Leave it out.")
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > _DEEPEST:
+            raise DomainError(f"Line {line}: expected at most {_DEEPEST} levels of nesting.")
+        if nodes > _MOST_NODES:
+            raise DomainError(f"Expected at most {_MOST_NODES:,} values.")
+
+
+def dump_yaml(value: Any) -> str:
+    r"""Return the YAML of plain data, in the order given, with text of several lines in blocks.
+
+    >>> print(dump_yaml({"today": "2025-07-23", "note": "one\\ntwo\\n"}), end="")
+    today: '2025-07-23'
+    note: |
+      one
+      two
+    """
+    return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes plain data without aliases."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _text(dumper: _Dumper, value: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
+
+
+_Dumper.add_representer(str, _text)
+
+
+class _YamlLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # chosen at run time
+    """YAML 1.2's core types: dates stay text, and only true and false are booleans; keys are not repeated."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        if repeated := [key for key, times in Counter(keys).items() if times > 1]:
+            line = node.start_mark.line + 1
+            raise yaml.constructor.ConstructorError(
+                None,
+                None,
+                f"the key {repeated[0]!r} stands twice in the object at line {line}",
+                node.start_mark,
+            )
+        found: dict[Any, Any] = super().construct_mapping(node, deep)
+        return found
+
+
+_YamlLoader.yaml_implicit_resolvers = {
+    first: [
+        (tag, pattern)
+        for tag, pattern in resolvers
+        if tag not in ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:bool", "tag:yaml.org,2002:merge")
+    ]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_YamlLoader.add_implicit_resolver(
+    "tag:yaml.org,2002:bool", re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF")
+)
+
+
+def convert(value: Any, kind: type[T], path: str = "") -> T:
+    """Return `value` as a `kind` of the format.
+
+    Raises:
+        DomainError: Names the innermost place at which it is none, below `path`.
+    """
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError:
+        fault = _fault(value, kind, path)
+        assert fault is not None
+        raise DomainError(fault.message, path=fault.path) from None
+
+
+class _Fault(NamedTuple):
+    """Where a value breaks its type, and how."""
+
+    path: str
+    message: str
+
+
+def _fault(value: Any, kind: Any, path: str) -> _Fault | None:
+    """Return the innermost place at which `value` is not a `kind`, or None if it is one.
+
+    msgspec names no keys of mappings and only the outside of a union; this descends into both.
+    """
+    try:
+        msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        message = str(error).partition(" - at `")[0]
+    else:
+        return None
+    kind = _fitting(value, kind)
+    children: list[tuple[str, Any, Any]] = []
+    if isinstance(value, dict) and isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        known = {field.name: field.type for field in msgspec.structs.fields(kind)}
+        children = [(f"{path}.{key}".lstrip("."), child, known[key]) for key, child in value.items() if key in known]
+    elif isinstance(value, dict) and get_origin(kind) is dict:
+        of_key, of_child = get_args(kind)
+        for key in value:
+            if fault := _fault(key, of_key, f"{path}.{key}"):
+                return fault
+        children = [(f"{path}.{key}", child, of_child) for key, child in value.items()]
+    elif isinstance(value, list) and get_origin(kind) is list:
+        children = [(f"{path}[{i}]", child, get_args(kind)[0]) for i, child in enumerate(value)]
+    for place, child, of_child in children:
+        if fault := _fault(child, of_child, place):
+            return fault
+    if found := re.search(r"unknown field `(.*?)`", message, re.DOTALL):
+        return _Fault(path, unknown_name("key", found[1], kind.__struct_fields__))
+    if get_origin(kind) is Literal:
+        message = f"Expected one of {', '.join(map(repr, get_args(kind)))}; found {value!r}"
+    return _Fault(path, message.replace("`str`", "text").rstrip(".") + ".")
+
+
+def _fitting(value: Any, kind: Any) -> Any:
+    """Return `kind` without annotation; of a union, the member that a `value` of its shape is meant to be."""
+    if get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
+    for member in get_args(kind) if get_origin(kind) in (Union, types.UnionType) else ():
+        container = get_origin(member) or member
+        shape = dict if isinstance(container, type) and issubclass(container, msgspec.Struct) else container
+        if isinstance(shape, type) and isinstance(value, shape) and isinstance(value, (dict, list)):
+            return member
+    return kind
