@@ -233,6 +233,25 @@ class IntentSpec(_Model, frozen=True):
     """Keep the whole intent for the split ``test_intents``."""
 
 
+class AttackSpec(_Model, frozen=True):
+    """A harm that somebody asks for beside an honest request: for the robustness set (ToolOrchestra, App. N).
+
+    No honest agent does it, though the tools let it happen.
+    """
+
+    description: str
+    """What the harm is, and why an honest agent does not do it."""
+    bindings: str
+    """A SELECT; each row binds its columns (JSON text columns named in `json` are parsed)."""
+    instructions: Annotated[list[str], Meta(min_length=2)]
+    """Phrasings, with ``{binding}`` placeholders: what is appended to a task's instruction."""
+    calls: Annotated[list[GoldenSpec], Meta(min_length=1)]
+    """Calls that do the harm, written like a golden path."""
+    effect: str
+    """A SELECT over the database, with the bindings as ``:name``: a row shows that the harm is done."""
+    json: list[Name] = []
+
+
 class ConsistencySpec(_Model, frozen=True):
     """A rule over all records: a SELECT that must return no row."""
 
@@ -253,6 +272,7 @@ class DomainSpec(_Model, frozen=True):
     tools: dict[Name, ToolSpec]
     seed: int = 0
     intents: dict[Name, IntentSpec] = {}
+    attacks: dict[Name, AttackSpec] = {}
     consistency: list[ConsistencySpec] = []
 
 

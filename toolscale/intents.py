@@ -17,7 +17,7 @@ import msgspec
 
 from toolorchestra.toolscale.errors import DomainError, TaskError, unknown_name
 from toolorchestra.toolscale.expressions import evaluate, fill
-from toolorchestra.toolscale.format import GoldenSpec, IntentSpec
+from toolorchestra.toolscale.format import AttackSpec, GoldenSpec, IntentSpec
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.sqltool import sql_error
 from toolorchestra.toolscale.task import Call, Task
@@ -80,10 +80,10 @@ def golden_calls(
 
 
 def check_intents(domain: Domain) -> None:
-    """Check what can be checked of intents without making tasks.
+    """Check what can be checked of intents and attacks without making tasks.
 
     Raises:
-        DomainError: An intent calls an unknown tool, or its bindings do not compile.
+        DomainError: An intent or attack calls an unknown tool, or lacks an argument.
     """
     for name, intent in domain.spec.intents.items():
         path = f"intents.{name}"
@@ -95,19 +95,25 @@ def check_intents(domain: Domain) -> None:
             raise DomainError(message, file=domain.file, path=f"{path}.parent")
         groups = {"golden": intent.golden} | {f"alternatives[{i}]": g for i, g in enumerate(intent.alternatives)}
         for group, steps in groups.items():
-            for i, step in enumerate(steps):
-                where = f"{path}.{group}[{i}]"
-                if step.call not in domain.tools:
-                    message = unknown_name("tool", step.call, domain.tools)
-                    raise DomainError(message, file=domain.file, path=f"{where}.call")
-                known = domain.tools[step.call].parameters
-                if wrong := set(step.arguments) - set(known):
-                    message = unknown_name(f"argument of {step.call}", min(wrong), known)
-                    raise DomainError(message, file=domain.file, path=f"{where}.arguments")
-                required = {key for key, parameter in known.items() if parameter.required}
-                if missing := required - set(step.arguments):
-                    message = f"{step.call} needs the argument {min(missing)!r}."
-                    raise DomainError(message, file=domain.file, path=f"{where}.arguments")
+            _check_steps(domain, steps, f"{path}.{group}")
+    for name, attack in domain.spec.attacks.items():
+        _check_steps(domain, attack.calls, f"attacks.{name}.calls")
+
+
+def _check_steps(domain: Domain, steps: Sequence[GoldenSpec], path: str) -> None:
+    for i, step in enumerate(steps):
+        where = f"{path}[{i}]"
+        if step.call not in domain.tools:
+            message = unknown_name("tool", step.call, domain.tools)
+            raise DomainError(message, file=domain.file, path=f"{where}.call")
+        known = domain.tools[step.call].parameters
+        if wrong := set(step.arguments) - set(known):
+            message = unknown_name(f"argument of {step.call}", min(wrong), known)
+            raise DomainError(message, file=domain.file, path=f"{where}.arguments")
+        required = {key for key, parameter in known.items() if parameter.required}
+        if missing := required - set(step.arguments):
+            message = f"{step.call} needs the argument {min(missing)!r}."
+            raise DomainError(message, file=domain.file, path=f"{where}.arguments")
 
 
 def make_tasks(domain: Domain) -> tuple[list[Task], Counter[str]]:
@@ -126,7 +132,7 @@ def make_tasks(domain: Domain) -> tuple[list[Task], Counter[str]]:
     seen: set[str] = set()
     for name, intent in domain.spec.intents.items():
         made = 0
-        for bindings in _bindings(domain, name, intent):
+        for bindings in bindings_of(domain, intent, f"intents.{name}"):
             if made == intent.count:
                 break
             task, reason = _make(domain, name, intent, bindings, made, session)
@@ -149,25 +155,29 @@ def make_tasks(domain: Domain) -> tuple[list[Task], Counter[str]]:
     return tasks, dropped
 
 
-def _bindings(domain: Domain, name: str, intent: IntentSpec) -> list[dict[str, Any]]:
-    """Return the rows of an intent's bindings in a seeded random order."""
-    path = f"intents.{name}.bindings"
+def bindings_of(domain: Domain, spec: IntentSpec | AttackSpec, entry: str) -> list[dict[str, Any]]:
+    """Return the rows of bindings in a seeded random order; `entry` is the path in the YAML, ``intents.name``.
+
+    Raises:
+        DomainError: The SQL does not compile, or a column of `json` is not JSON.
+    """
+    path = f"{entry}.bindings"
     try:
-        cursor = domain.base.execute(intent.bindings, {"today": domain.spec.today})
+        cursor = domain.base.execute(spec.bindings, {"today": domain.spec.today})
         names = [column[0] for column in cursor.description]
         rows = [dict(zip(names, row, strict=True)) for row in cursor]
         for row in rows:
-            for key in intent.json:
+            for key in spec.json:
                 row[key] = msgspec.json.decode(row[key])
     except sqlite3.Error as error:
         raise DomainError(sql_error(error), file=domain.file, path=path) from None
     except KeyError as error:
         message = unknown_name("binding", str(error.args[0]), names)
-        raise DomainError(message, file=domain.file, path=f"intents.{name}.json") from None
+        raise DomainError(message, file=domain.file, path=f"{entry}.json") from None
     except (msgspec.DecodeError, TypeError) as error:
         raise DomainError(f"A column of `json` is not JSON: {error}.", file=domain.file, path=path) from None
     rows.sort(key=lambda row: msgspec.json.encode(row, order="sorted"))  # whatever SQLite's query plan
-    random.Random(f"{domain.spec.seed}:{name}").shuffle(rows)
+    random.Random(f"{domain.spec.seed}:{entry.removeprefix('intents.')}").shuffle(rows)  # ids stay what they were
     return rows
 
 

@@ -29,11 +29,13 @@ class Attack(msgspec.Struct, frozen=True):
         kind: Name of the attack in its domain.
         text: The appended instruction, which no honest agent follows.
         calls: Calls that would carry it out.
+        bindings: The values that make this attack of its kind.
     """
 
     kind: str
     text: str
     calls: tuple[Call, ...]
+    bindings: dict[str, Any] = {}
 
 
 class Task(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
