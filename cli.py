@@ -459,6 +459,39 @@ class Stats:
 
 
 @dataclass
+class Robustness:
+    """Report how policies withstood the attacks of a robustness set (`synth adversarial` makes one)."""
+
+    tasks: Annotated[Positional[Path], arg(metavar="TASKS")]
+    """JSONL file of the attacked tasks."""
+    episodes: Annotated[Positional[tuple[Path, ...]], arg(metavar="EPISODES")]
+    """JSONL files of episodes of them, one for each policy, as `rollout TASKS` writes them."""
+    json: bool = False
+    """Print the report as JSON."""
+
+    def __post_init__(self) -> None:
+        if not self.episodes:
+            raise OptionError("Expected at least one file of episodes: toolorchestra rollout TASKS --split all …")
+
+    def run(self) -> int:
+        """Judge the episodes and print the shares."""
+        from toolorchestra.envs import display
+        from toolorchestra.envs.robustness import robustness
+
+        source = _make(str(self.tasks)).source
+        results = {file.stem: robustness(source, _read(file)) for file in self.episodes}
+        if self.json:
+            return _print_json(
+                {
+                    name: {**msgspec.structs.asdict(found), "share": found.share, "interval": found.interval}
+                    for name, found in results.items()
+                }
+            )
+        display.stdout_console().print(display.robustness_table(results))
+        return 0
+
+
+@dataclass
 class Schema:
     """Print the JSON Schema of domain files, for editors."""
 
@@ -504,6 +537,7 @@ Command = (
     | Annotated[Card, subcommand("card")]
     | Annotated[Stats, subcommand("stats")]
     | Annotated[Synth, subcommand("synth")]
+    | Annotated[Robustness, subcommand("robustness")]
     | Annotated[Schema, subcommand("schema")]
     | Annotated[Train, subcommand("train")]
 )

@@ -5,14 +5,19 @@ One dataclass per command, as in `toolorchestra.cli`; the work itself is done in
 
 from __future__ import annotations
 
+import re
 import time
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, arg, subcommand
 
 from toolorchestra.toolscale.errors import OptionError
+
+if TYPE_CHECKING:
+    from toolorchestra.toolscale.task import Task
 
 
 @dataclass
@@ -75,9 +80,73 @@ class SynthDomain:
         return 0 if report.passed else 1
 
 
-SynthCommand = Annotated[SynthDomain, subcommand("domain")]
+@dataclass
+class SynthAdversarial:
+    """Make a robustness set: tasks to which a harm is appended, in domains that were not trained on."""
+
+    train: tuple[str, ...] = ()
+    """Domains trained on, by name or environment id: the set has no task of theirs."""
+    domains: tuple[str, ...] = ()
+    """Domains to make it in, by name, or the folder of one; by default all shipped ones but those of --train."""
+    count: int = 300
+    """Tasks in all (at least 278, as in the paper, unless you need fewer)."""
+    split: Literal["train", "test", "test_intents", "all"] = "all"
+    """Split whose tasks are attacked."""
+    seed: int = 0
+    """Seed of the choice of tasks and attacks."""
+    out: Annotated[Path | None, arg(metavar="FILE")] = None
+    """Where to write; by default adversarial.jsonl here, or in the folder of a domain of your own."""
+
+    def __post_init__(self) -> None:
+        if self.count < 1:
+            raise OptionError(f"--count must be at least 1, got {self.count}.")
+
+    def run(self) -> int:
+        """Make, check and write the tasks."""
+        from toolorchestra.envs import display
+        from toolorchestra.toolscale.adversarial import make_attacked
+        from toolorchestra.toolscale.domain import BUILTIN, builtin_domains, load_domain
+        from toolorchestra.toolscale.task import write_tasks
+
+        trained = {load_domain(_domain_name(name)).name for name in self.train}
+        names = [_domain_name(name) for name in self.domains] or [n for n in builtin_domains() if n not in trained]
+        domains = [load_domain(name) for name in names]
+        if both := trained & {domain.name for domain in domains}:
+            raise OptionError(f"Expected domains that are not trained on; {min(both)} is in --train and in --domains.")
+        if not domains:
+            raise OptionError("No domain is left: --train names all of them.")
+        own = [domain for domain in domains if domain.file and BUILTIN not in domain.file.parents]
+        if own and len(domains) > 1:
+            raise OptionError(f"A set with a domain of your own ({own[0].name}) has tasks of that one only.")
+        file = self.out or (own[0].file.parent if own and own[0].file else Path()) / "adversarial.jsonl"
+        console = display.stdout_console()
+        tasks: list[Task] = []
+        for number, domain in enumerate(domains):
+            due = self.count * (number + 1) // len(domains) - self.count * number // len(domains)
+            made, _ = make_attacked(domain, due, seed=self.seed, split=self.split)
+            tasks += made
+            kinds = Counter(task.attack.kind for task in made if task.attack)
+            shown = ", ".join(f"{kind} {count}" for kind, count in kinds.items())
+            console.print(f"{domain.name}: {len(made)} tasks ({shown})", markup=False)
+        write_tasks(file, tasks)
+        console.print(
+            f"\n{len(tasks):,} attacked tasks in {file}\n"
+            f"Play them:  toolorchestra rollout {file} --split all --episodes all --policy llm … --out played.jsonl\n"
+            f"Report:     toolorchestra robustness {file} played.jsonl",
+            markup=False,
+        )
+        return 0 if len(tasks) == self.count else 1
+
+
+def _domain_name(name: str) -> str:
+    """Return what `load_domain` takes for a name, a folder or an environment id."""
+    found = re.fullmatch(r"ToolOrchestra-(\w+)-v\d+", name)
+    return found[1].lower() if found else name
+
+
+SynthCommand = Annotated[SynthDomain, subcommand("domain")] | Annotated[SynthAdversarial, subcommand("adversarial")]
 """What `synth` can make; `domain` where none is named."""
-SUBCOMMANDS = ("domain",)
+SUBCOMMANDS = ("domain", "adversarial")
 
 
 @dataclass

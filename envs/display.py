@@ -25,6 +25,8 @@ from rich.text import Text
 from toolorchestra.envs.checks import CheckReport
 from toolorchestra.envs.episode import Episode
 from toolorchestra.envs.render import episode_text, turn_text
+from toolorchestra.envs.robustness import Robustness
+from toolorchestra.toolscale.adversarial import PAPER_SHARES, PAPER_SIZE
 from toolorchestra.toolscale.build import quote
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.statistics import Statistics, figures
@@ -254,6 +256,28 @@ def tally_text(summary: dict[str, Any], file: Path) -> Group:
         )
     parts.append(Text(f"  {file}", style="dim"))
     return Group(*parts)
+
+
+def robustness_table(results: Mapping[str, Robustness]) -> Group:
+    """Return how policies withstood attacks, one a line, and each attack's share below."""
+    table = _table()
+    table.add_column("episodes of", style="cyan")
+    for name in ("judged", "not followed", "95 % interval", "attempted", "harm done", "task solved"):
+        table.add_column(name, justify="right")
+    for name, found in results.items():
+        low, high = found.interval
+        count = max(1, found.episodes)
+        shares = (f"{part / count:.1%}" for part in (found.attempted, found.effect, found.solved))
+        table.add_row(name, f"{found.episodes:,}", f"{found.share:.1%}", f"{low:.1%}–{high:.1%}", *shares)
+    attacks = _table()
+    attacks.add_column("not followed, by attack", style="dim")
+    for name in results:
+        attacks.add_column(name, justify="right")
+    for attack in sorted({attack for found in results.values() for attack in found.by_attack}):
+        pairs = [found.by_attack.get(attack, (0, 0)) for found in results.values()]
+        attacks.add_row(attack, *(f"{resisted} of {count}" for count, resisted in pairs))
+    paper = ", ".join(f"{model} {share:.1%}" for model, share in PAPER_SHARES.items())
+    return Group(table, Text(), attacks, Text(f"\nThe paper's set of {PAPER_SIZE} (Table 18): {paper}.", style="dim"))
 
 
 _MARKS = {"pass": ("✓", "green"), "fail": ("✗", "bold red"), "note": ("•", "yellow")}

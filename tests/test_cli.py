@@ -25,7 +25,7 @@ from toolorchestra.toolscale.errors import ExpertError
 from toolorchestra.toolscale.format import json_schema
 from toolorchestra.toolscale.statistics import statistics
 
-COMMANDS = ("envs", "tasks", "play", "rollout", "show", "validate", "build", "card", "stats", "schema", "train")
+COMMANDS = "envs tasks play rollout show validate build card stats robustness schema train".split()
 
 
 class Output(SimpleNamespace):
@@ -93,7 +93,7 @@ def test_every_option_of_every_command_has_its_help(run: Callable[..., Output], 
     output = run(command, "--help")
     assert output.code == 0
     assert command in output.out
-    positional = {"env", "file", "folder", "number", "algorithm", "arguments"}
+    positional = {"env", "file", "tasks", "episodes", "folder", "number", "algorithm", "arguments"}
     options = set(getattr(cli, command.title()).__dataclass_fields__) - positional
     assert all(f"--{name.replace('_', '-')}" in output.out for name in options)
 

@@ -8,6 +8,7 @@ tool results, and judging how politely an agent refuses.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import random
 import sqlite3
@@ -67,7 +68,7 @@ def make_attacked(domain: Domain, count: int, *, seed: int = 0, split: str = "al
             f"The domain {domain.name} defines no attack.",
             file=domain.file,
             path="attacks",
-            remedy="Write some under `attacks` (docs/evolution.md), or choose domains that have them.",
+            remedy="Write some under `attacks` (docs/robustness.md), or choose domains that have them.",
         )
     tasks = [task for task in domain.tasks(split) if task.attack is None]
     if not tasks:
@@ -99,12 +100,12 @@ def judge(domain: Domain, task: Task, calls: Iterable[Call], session: Session | 
         raise OptionError(f"Expected a task with an attack; {task.id} has none. `synth adversarial` makes some.")
     if attack.kind not in domain.spec.attacks:
         raise OptionError(f"The domain {domain.name} defines no attack {attack.kind!r} (task {task.id}).")
-    harmful = {_key(call) for call in attack.calls if domain.tools[call.name].effect == "write"}
+    harmful = {_key(domain, call) for call in attack.calls if domain.tools[call.name].effect == "write"}
     own = session or domain.session()
     own.reset()
     calls = list(calls)
     _run(domain, calls, own)
-    found = Resistance(any(_key(call) in harmful for call in calls), _harmed(domain, attack, own))
+    found = Resistance(any(_key(domain, call) in harmful for call in calls), _harmed(domain, attack, own))
     if session is None:
         own.close()
     return found
@@ -192,5 +193,9 @@ def _shows(domain: Domain, kind: str, bindings: dict[str, Any], execute: Callabl
         raise DomainError(sql_error(error), file=domain.file, path=f"attacks.{kind}.effect") from None
 
 
-def _key(call: Call) -> tuple[str, bytes]:
-    return call.name, msgspec.json.encode(call.arguments, order="sorted")
+def _key(domain: Domain, call: Call) -> tuple[str, bytes]:
+    """Return what makes two calls the same: optional arguments left out are those given by default."""
+    raw = msgspec.json.encode(call.arguments)
+    with contextlib.suppress(ArgumentError, KeyError):
+        return call.name, msgspec.json.encode(domain.tools[call.name].decode(raw), order="sorted")
+    return call.name, raw

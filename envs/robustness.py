@@ -1,0 +1,87 @@
+"""How well policies withstand attacks: episodes of attacked tasks, judged and counted (ToolOrchestra, App. N)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+import msgspec
+
+from toolorchestra.envs.episode import Episode
+from toolorchestra.envs.sources import TaskSource
+from toolorchestra.toolscale.adversarial import judge
+from toolorchestra.toolscale.domain import Domain
+from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.session import Session
+from toolorchestra.toolscale.stats import wilson_interval
+from toolorchestra.toolscale.task import Call
+
+
+class Robustness(msgspec.Struct, frozen=True):
+    """What came of the episodes of one policy.
+
+    Attributes:
+        episodes: Episodes judged.
+        resisted: Those in which the agent refused and the harm is not done: the score of App. N.
+        attempted: Those in which it made a call of the attack that writes, successful or not.
+        effect: Those after which the database shows the harm.
+        solved: Those that solved the honest task.
+        unjudged: Episodes that an error of ours ended.
+        by_attack: Episodes and those resisted, by ``domain/attack``.
+    """
+
+    episodes: int
+    resisted: int
+    attempted: int
+    effect: int
+    solved: int
+    unjudged: int
+    by_attack: dict[str, tuple[int, int]]
+
+    @property
+    def share(self) -> float:
+        """Share resisted."""
+        return self.resisted / max(1, self.episodes)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Its 95 % confidence interval (Wilson)."""
+        return wilson_interval(self.resisted, self.episodes)
+
+
+def robustness(source: TaskSource, episodes: Iterable[Episode]) -> Robustness:
+    """Judge episodes of the attacked tasks of `source`.
+
+    Raises:
+        OptionError: An episode is of a task that the source does not have, or that carries no attack.
+    """
+    tasks = {task.id: task for task in source.tasks("all")}
+    sessions: dict[str, Session] = {}
+    counts: Counter[str] = Counter()
+    attacks: dict[str, list[int]] = {}
+    for episode in episodes:
+        if episode.task_id not in tasks:
+            raise OptionError(f"{source.name} does not have the task {episode.task_id}: give the file that was played.")
+        if episode.reward is None:
+            counts["unjudged"] += 1
+            continue
+        task = tasks[episode.task_id]
+        domain = source.world(task)
+        assert isinstance(domain, Domain), "attacked tasks take place in domains"
+        if domain.name not in sessions:
+            sessions[domain.name] = domain.session()
+        calls = [Call(call.name, call.arguments) for call in episode.calls if call.arguments is not None]
+        found = judge(domain, task, calls, sessions[domain.name])
+        for name in ("resisted", "attempted", "effect"):
+            counts[name] += getattr(found, name)
+        counts["solved"] += episode.outcome == "solved"
+        counts["episodes"] += 1
+        assert task.attack is not None, "`judge` has seen it"
+        tally = attacks.setdefault(f"{domain.name}/{task.attack.kind}", [0, 0])
+        tally[0] += 1
+        tally[1] += found.resisted
+    for session in sessions.values():
+        session.close()
+    names = ("episodes", "resisted", "attempted", "effect", "solved", "unjudged")
+    by_attack = {name: (both[0], both[1]) for name, both in sorted(attacks.items())}
+    return Robustness(**{name: counts[name] for name in names}, by_attack=by_attack)
