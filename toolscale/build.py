@@ -18,7 +18,15 @@ from typing import TYPE_CHECKING, Any
 
 from toolorchestra.toolscale.errors import DomainError, unknown_name
 from toolorchestra.toolscale.format import ColumnSpec, DomainSpec, Recipe, TableSpec
-from toolorchestra.toolscale.sqltool import prepare_table_functions, primary_key, read_only, sql_error
+from toolorchestra.toolscale.sqltool import (
+    SQL_ERRORS,
+    bounded,
+    fetch,
+    prepare_connection,
+    primary_key,
+    read_only,
+    sql_error,
+)
 
 if TYPE_CHECKING:
     import sqlite_utils
@@ -57,15 +65,32 @@ def create_schema(connection: sqlite3.Connection, spec: DomainSpec, file: Any = 
     for name, table in spec.tables.items():
         try:
             _create(connection, name, table)
-        except sqlite3.Error as error:
+        except SQL_ERRORS as error:
             raise DomainError(f"The table cannot be created: {error}.", file=file, path=f"tables.{name}") from None
 
 
 def _create(connection: sqlite3.Connection, name: str, table: TableSpec) -> None:
-    connection.execute(create_table_sql(name, table))
-    for columns in table.indexes:
-        index = quote(f"{name}_{'_'.join(columns)}")
-        connection.execute(f"CREATE INDEX {index} ON {quote(name)} ({', '.join(map(quote, columns))})")
+    connection.set_authorizer(_schema_only)  # CHECKs are SQL of the domain
+    try:
+        connection.execute(create_table_sql(name, table))
+        for columns in table.indexes:
+            index = quote(f"{name}_{'_'.join(columns)}")
+            connection.execute(f"CREATE INDEX {index} ON {quote(name)} ({', '.join(map(quote, columns))})")
+    finally:
+        connection.set_authorizer(None)
+
+
+_SCHEMA_ACTIONS = frozenset(
+    {
+        sqlite3.SQLITE_CREATE_TABLE, sqlite3.SQLITE_CREATE_INDEX, sqlite3.SQLITE_REINDEX,
+        sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_READ,
+    }
+)  # fmt: skip
+
+
+def _schema_only(action: int, *rest: Any) -> int:
+    """Allow what creating a table takes: the authorizer for its CHECKs, which may do what reading may."""
+    return sqlite3.SQLITE_OK if action in _SCHEMA_ACTIONS else read_only(action, *rest)
 
 
 def build_database(spec: DomainSpec, file: Any = None) -> bytes:
@@ -79,7 +104,7 @@ def build_database(spec: DomainSpec, file: Any = None) -> bytes:
     connection = sqlite3.connect(":memory:", isolation_level=None)
     connection.execute("PRAGMA foreign_keys = ON")
     connection.create_function("draw", -1, _draw(spec.seed), deterministic=True)
-    prepare_table_functions(connection)
+    prepare_connection(connection)
     builder = _Builder(sqlite_utils.Database(connection), spec, file)
     for name, table in spec.tables.items():
         builder.build(name, table)
@@ -106,7 +131,7 @@ def check_records(connection: sqlite3.Connection, spec: DomainSpec, file: Any = 
         try:
             with _confined(connection):
                 rows = connection.execute(rule.sql, {"today": spec.today}).fetchmany(3)
-        except sqlite3.Error as error:
+        except SQL_ERRORS as error:
             raise DomainError(sql_error(error), file=file, path=path) from None
         if rows:
             raise DomainError(f"Records break the rule {rule.rule!r}, e.g. {rows[0]}.", file=file, path=path)
@@ -123,7 +148,8 @@ def _confined(connection: sqlite3.Connection, writable: str | None = None) -> It
 
     connection.set_authorizer(authorize)
     try:
-        yield
+        with bounded(connection):
+            yield
     finally:
         connection.set_authorizer(None)
 
@@ -164,8 +190,9 @@ class _Builder:
         try:
             _create(self._connection, name, table)
             if complete:
-                self._database.table(name).insert_all(complete)
-        except sqlite3.Error as error:
+                with bounded(self._connection):
+                    self._database.table(name).insert_all(complete)
+        except SQL_ERRORS as error:
             raise self._fail(path, f"The rows cannot be inserted: {error}.") from None
 
     def _fail(self, path: str, message: str, remedy: str = "") -> DomainError:
@@ -177,10 +204,10 @@ class _Builder:
         try:
             with _confined(self._connection):
                 cursor = self._connection.execute(table.query, {"today": self._spec.today})
-                rows = cursor.fetchall()
-        except sqlite3.Error as error:
+                rows = fetch(cursor)
+        except SQL_ERRORS as error:
             raise self._fail(f"{path}.query", sql_error(error)) from None
-        names = [column[0] for column in cursor.description]
+        names = [column[0] for column in cursor.description or ()]
         if unknown := set(names) - set(table.columns):
             raise self._fail(f"{path}.query", unknown_name("column of the table", min(unknown), table.columns))
         return [dict(zip(names, row, strict=True)) for row in rows]
@@ -260,7 +287,10 @@ class _Builder:
         columns = ", ".join(f"{quote(column)} {spec.type}" for column, spec in table.columns.items())
         self._connection.execute(f"CREATE TEMP TABLE {quote(name)} ({columns})")
         marks = ", ".join(f":{column}" for column in table.columns)
-        self._connection.executemany(f"INSERT INTO temp.{quote(name)} VALUES ({marks})", rows)
+        try:
+            self._connection.executemany(f"INSERT INTO temp.{quote(name)} VALUES ({marks})", rows)
+        except SQL_ERRORS as error:
+            raise self._fail(f"tables.{name}", f"The rows cannot be inserted: {error}.") from None
         for column, sql in computed.items():
             try:
                 with _confined(self._connection, name):
@@ -268,7 +298,7 @@ class _Builder:
                         f"UPDATE temp.{quote(name)} SET {quote(column)} = ({sql}) WHERE {quote(column)} IS NULL",
                         {"today": self._spec.today},
                     )
-            except sqlite3.Error as error:
+            except SQL_ERRORS as error:
                 path = f"tables.{name}.columns.{column}.recipe.sql"
                 raise self._fail(path, sql_error(error)) from None
         names = list(table.columns)

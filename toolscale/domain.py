@@ -27,7 +27,7 @@ from toolorchestra.toolscale.functions import FUNCTIONS, FunctionTool
 from toolorchestra.toolscale.intents import make_tasks
 from toolorchestra.toolscale.reading import convert, parse_yaml
 from toolorchestra.toolscale.session import Row, Session, table_access
-from toolorchestra.toolscale.sqltool import compile_tool, prepare_table_functions, primary_key, read_only
+from toolorchestra.toolscale.sqltool import compile_tool, prepare_connection, primary_key, read_only
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import Tool
 from toolorchestra.toolscale.verify import Gold, Verdict, gold, verify
@@ -97,7 +97,7 @@ class Domain:
         self.base = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         self.base.deserialize(self.image)
         self.base.execute("PRAGMA query_only = ON")
-        prepare_table_functions(self.base)
+        prepare_connection(self.base)
         self.base.set_authorizer(read_only)
         self.dropped: Counter[str] = Counter()
         self._gold: dict[str, tuple[Task, tuple[Gold, ...]]] = {}
@@ -373,7 +373,7 @@ def _compile_tools(spec: DomainSpec, file: Path | None) -> dict[str, Tool]:
     """Compile the tools against the domain's empty tables."""
     connection = sqlite3.connect(":memory:", isolation_level=None)
     build.create_schema(connection, spec, file)
-    prepare_table_functions(connection)
+    prepare_connection(connection)
     today = datetime.date.fromisoformat(spec.today)
     tools: dict[str, Tool] = {}
     for name, tool in spec.tools.items():

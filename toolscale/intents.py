@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import random
-import sqlite3
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,7 @@ from toolorchestra.toolscale.errors import DomainError, TaskError, unknown_name
 from toolorchestra.toolscale.expressions import evaluate, fill
 from toolorchestra.toolscale.format import AttackSpec, GoldenSpec, IntentSpec
 from toolorchestra.toolscale.session import Session
-from toolorchestra.toolscale.sqltool import sql_error
+from toolorchestra.toolscale.sqltool import SQL_ERRORS, bounded, fetch, sql_error
 from toolorchestra.toolscale.task import Call, Task
 from toolorchestra.toolscale.tool import ArgumentError, Status
 from toolorchestra.toolscale.verify import verify
@@ -163,18 +162,19 @@ def bindings_of(domain: Domain, spec: IntentSpec | AttackSpec, entry: str) -> li
     """
     path = f"{entry}.bindings"
     try:
-        cursor = domain.base.execute(spec.bindings, {"today": domain.spec.today})
-        names = [column[0] for column in cursor.description]
-        rows = [dict(zip(names, row, strict=True)) for row in cursor]
+        with bounded(domain.base):
+            cursor = domain.base.execute(spec.bindings, {"today": domain.spec.today})
+            names = [column[0] for column in cursor.description or ()]
+            rows = [dict(zip(names, row, strict=True)) for row in fetch(cursor)]
         for row in rows:
             for key in spec.json:
                 row[key] = msgspec.json.decode(row[key])
-    except sqlite3.Error as error:
+    except SQL_ERRORS as error:
         raise DomainError(sql_error(error), file=domain.file, path=path) from None
     except KeyError as error:
         message = unknown_name("binding", str(error.args[0]), names)
         raise DomainError(message, file=domain.file, path=f"{entry}.json") from None
-    except (msgspec.DecodeError, TypeError) as error:
+    except (msgspec.DecodeError, TypeError, RecursionError) as error:
         raise DomainError(f"A column of `json` is not JSON: {error}.", file=domain.file, path=path) from None
     rows.sort(key=lambda row: msgspec.json.encode(row, order="sorted"))  # whatever SQLite's query plan
     random.Random(f"{domain.spec.seed}:{entry.removeprefix('intents.')}").shuffle(rows)  # ids stay what they were

@@ -71,7 +71,7 @@ def _check_plain(text: str) -> None:
 def dump_yaml(value: Any) -> str:
     r"""Return the YAML of plain data, in the order given, with text of several lines in blocks.
 
-    >>> print(dump_yaml({"today": "2025-07-23", "note": "one\\ntwo\\n"}), end="")
+    >>> print(dump_yaml({"today": "2025-07-23", "note": "one\ntwo\n"}), end="")
     today: '2025-07-23'
     note: |
       one

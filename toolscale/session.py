@@ -15,7 +15,7 @@ import msgspec
 
 from toolorchestra.toolscale.build import quote
 from toolorchestra.toolscale.format import TableSpec
-from toolorchestra.toolscale.sqltool import Confinement, prepare_table_functions, primary_key
+from toolorchestra.toolscale.sqltool import Confinement, prepare_connection, primary_key
 from toolorchestra.toolscale.tool import Entry, Status, Tool, ToolResult
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class Session:
         for table in self._tables.values():
             for trigger in table.triggers():
                 connection.execute(trigger)
-        prepare_table_functions(connection)
+        prepare_connection(connection)
         connection.set_progress_handler(self._tick, _TICK)
         connection.set_authorizer(_RuntimeConfinement(domain.spec.tables))
         connection.execute("SAVEPOINT episode")

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -96,7 +98,9 @@ class Confinement:
 
 
 def read_only(action: int, first: str | None, second: str | None, database: str | None, trigger: str | None) -> int:
-    """Allow reading and nothing else: the authorizer for the SQL that a domain holds beside its tools."""
+    """Allow reading rows and nothing else: the authorizer for the SQL that a domain holds beside its tools."""
+    if action == sqlite3.SQLITE_READ and first is not None and first.startswith("sqlite_"):
+        return sqlite3.SQLITE_DENY  # SQLite's own tables
     if action in (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE):
         return sqlite3.SQLITE_OK
     if action == sqlite3.SQLITE_FUNCTION and (second or "").lower() not in _FORBIDDEN_FUNCTIONS:
@@ -104,15 +108,74 @@ def read_only(action: int, first: str | None, second: str | None, database: str 
     return sqlite3.SQLITE_DENY
 
 
-def sql_error(error: sqlite3.Error) -> str:
+SQL_ERRORS = (sqlite3.Error, sqlite3.Warning, OverflowError, UnicodeEncodeError)
+"""What SQL of a domain, or a value for it, may raise: several statements at once are a warning in Python 3.11."""
+
+_MOST_ROWS = 200_000
+_MOST_CHARACTERS = 50_000_000
+_LONGEST_VALUE = 1_000_000
+_LONGEST_BOUNDED = 100_000
+_TICK = 2_000  # virtual-machine operations of SQLite between two looks at the bound
+_MOST_TICKS = 100_000
+_MOST_SECONDS = 20.0
+
+
+@contextmanager
+def bounded(connection: sqlite3.Connection) -> Iterator[None]:
+    """Stop SQL that a domain holds beside its tools where it works without end.
+
+    The bound is SQLite's operations, which are the same everywhere; the clock is behind it for the few
+    operations that take long (sorting what fills the disk).
+    """
+    ticks = 0
+    end = time.monotonic() + _MOST_SECONDS
+
+    def tick() -> bool:
+        nonlocal ticks
+        ticks += 1
+        return ticks > _MOST_TICKS or time.monotonic() > end
+
+    connection.set_progress_handler(tick, _TICK)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_BOUNDED)
+    try:
+        yield
+    finally:
+        connection.set_progress_handler(None, 0)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
+
+
+def fetch(cursor: sqlite3.Cursor) -> list[tuple[Any, ...]]:
+    """Return the rows of a query that a domain holds, if they are no more than a domain can need.
+
+    Raises:
+        sqlite3.DataError: They are.
+    """
+    rows: list[tuple[Any, ...]] = []
+    characters = 0
+    for row in cursor:
+        rows.append(row)
+        characters += sum(len(cell) for cell in row if isinstance(cell, (str, bytes)))
+        if len(rows) > _MOST_ROWS or characters > _MOST_CHARACTERS:
+            raise sqlite3.DataError(f"more than {_MOST_ROWS:,} rows or {_MOST_CHARACTERS:,} characters")
+    return rows
+
+
+def sql_error(error: Exception) -> str:
     """Return what is wrong with SQL of a domain, in a sentence."""
+    if str(error) == "interrupted":
+        return "The SQL was stopped: it took too long."
     if "authorized" in str(error) or "prohibited" in str(error):
         return f"SQL error: {error}. Here it may only read tables, and nothing that depends on luck or the machine."
     return f"SQL error: {error}."
 
 
-def prepare_table_functions(connection: sqlite3.Connection) -> None:
-    """Let SQLite set up the table-valued functions before a confinement forbids it what that takes."""
+def prepare_connection(connection: sqlite3.Connection) -> None:
+    """Make a connection ready for the SQL of a domain.
+
+    Values are of bounded length, and SQLite sets up the table-valued functions before a confinement forbids it
+    what that takes.
+    """
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
     for function in sorted(_TABLE_FUNCTIONS):
         connection.execute(f"SELECT * FROM {function}('[]')").close()
 

@@ -12,7 +12,7 @@ from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import DomainError
 from toolorchestra.toolscale.format import ToolSpec
 from toolorchestra.toolscale.session import Session
-from toolorchestra.toolscale.sqltool import SqlTool, compile_tool, prepare_table_functions
+from toolorchestra.toolscale.sqltool import SqlTool, compile_tool, prepare_connection
 from toolorchestra.toolscale.tool import ArgumentError, Status, ToolResult
 
 Compile = Callable[..., SqlTool]
@@ -24,7 +24,7 @@ P = {"type": "string", "description": "p"}
 def compiled(mini: Domain) -> Compile:
     connection = sqlite3.connect(":memory:", isolation_level=None)
     create_schema(connection, mini.spec)
-    prepare_table_functions(connection)
+    prepare_connection(connection)
 
     def compile_(**fields: Any) -> SqlTool:
         spec = msgspec.convert({"description": "d", **fields}, ToolSpec)
