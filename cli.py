@@ -85,7 +85,7 @@ class Tasks:
         """Print the tasks."""
         from toolorchestra.envs import display
 
-        source = _make(self.env).source
+        source = environment(self.env).source
         console = display.stdout_console()
         if self.id is not None:
             task = source.task(self.id)
@@ -134,7 +134,7 @@ class Play:
         from toolorchestra.envs import display
         from toolorchestra.envs.episode import write_episodes
 
-        env, console = _make(self.env), display.stdout_console()
+        env, console = environment(self.env), display.stdout_console()
         policy = HumanPolicy(read=_reader(env), show=lambda text: console.print(text, style="dim", markup=False))
         options: dict[str, Any] = {"split": self.split, "task_id": self.task, "difficulty": self.difficulty or None}
         played = solved = 0
@@ -228,7 +228,7 @@ class Rollout:
         from toolorchestra.envs.episode import Episode
         from toolorchestra.envs.recording import Recording, Tally, play_many
 
-        env = _make(self.env)
+        env = environment(self.env)
         resets = self._resets(env)
         env.close()
         make_policy = self._policy()
@@ -243,7 +243,7 @@ class Rollout:
             waiting = [reset for reset in resets if reset.seed not in recording.done]
             bar = progress.add_task(self.policy, total=len(resets), completed=len(resets) - len(waiting), note="")
             began = time.perf_counter()
-            playing = play_many(lambda: _make(self.env), make_policy, waiting, parallel=parallel)
+            playing = play_many(lambda: environment(self.env), make_policy, waiting, parallel=parallel)
             try:
                 for number, played in enumerate(playing, 1):
                     if isinstance(played, Episode):
@@ -478,7 +478,7 @@ class Robustness:
         from toolorchestra.envs import display
         from toolorchestra.envs.robustness import robustness
 
-        source = _make(str(self.tasks)).source
+        source = environment(str(self.tasks)).source
         results = {file.stem: robustness(source, _read(file)) for file in self.episodes}
         if self.json:
             return _print_json(
@@ -600,7 +600,7 @@ def _resolve(name: str) -> tuple[str, dict[str, Any]]:
     raise UnknownNameError("environment", name, environment_ids())
 
 
-def _make(name: str) -> ToolOrchestraEnv:
+def environment(name: str) -> ToolOrchestraEnv:
     """Make an environment, without wrappers."""
     import gymnasium
 
@@ -620,7 +620,7 @@ def _domains(name: str) -> list[tuple[Domain, list[Task]]]:
     """Return the domains in which an environment's tasks take place, each with those tasks."""
     from toolorchestra.toolscale.domain import Domain
 
-    source = _make(name).source
+    source = environment(name).source
     found: dict[str, tuple[Domain, list[Task]]] = {}
     for task in source.tasks("all"):
         world = source.world(task)
@@ -636,7 +636,7 @@ def _env_facts(env_id: str) -> dict[str, str | int]:
     from toolorchestra.envs.display import entries
     from toolorchestra.toolscale.domain import Domain
 
-    source = _make(env_id).source
+    source = environment(env_id).source
     tasks = source.tasks("all")
     worlds = {world.name: world for world in map(source.world, tasks)}
     return {

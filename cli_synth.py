@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
+import msgspec
 from tyro.conf import Positional, arg, subcommand
 
 from toolorchestra.toolscale.errors import OptionError
@@ -138,15 +139,64 @@ class SynthAdversarial:
         return 0 if len(tasks) == self.count else 1
 
 
+@dataclass
+class SynthPreferences:
+    """Make preference pairs: what a user would like optimised, in words and as the vector P."""
+
+    env: Annotated[Positional[str], arg(metavar="ENV")]
+    """Id of an environment, folder of a domain, or JSONL file of tasks: its tools are what may be preferred."""
+    count: int = 200
+    """Pairs in all."""
+    tools: tuple[str, ...] = ()
+    """Only these tools, in this order; by default all."""
+    seed: int = 0
+    """Seed of the pairs."""
+    out: Annotated[Path, arg(metavar="FOLDER")] = Path("preferences")
+    """Where to write train.jsonl, eval.jsonl and report.json."""
+
+    def run(self) -> int:
+        """Make, check, divide and write the pairs."""
+        from toolorchestra.cli import environment
+        from toolorchestra.envs import display
+        from toolorchestra.toolscale.errors import UnknownNameError
+        from toolorchestra.toolscale.jsonl import write_jsonl
+        from toolorchestra.toolscale.preferences import make_pairs, tool_facts
+
+        source = environment(self.env).source
+        offered = {name: tool for task in source.tasks("all") for name, tool in source.world(task).tools.items()}
+        for name in self.tools:
+            if name not in offered:
+                raise UnknownNameError("tool", name, offered)
+        facts = tool_facts(offered[name] for name in (self.tools or offered))
+        pairs, report = make_pairs(facts, self.count, seed=self.seed)
+        self.out.mkdir(parents=True, exist_ok=True)
+        for split in ("train", "eval"):
+            write_jsonl(self.out / f"{split}.jsonl", [pair for pair in pairs if pair.split == split])
+        (self.out / "report.json").write_bytes(msgspec.json.format(msgspec.json.encode(report)) + b"\n")
+        console = display.stdout_console()
+        console.print(display.pairs_table(pairs))
+        kept = ", ".join(f"{split} {count}" for split, count in report.kept.items())
+        console.print(f"\n{len(pairs):,} pairs over {len(facts)} tools in {self.out} ({kept})", markup=False)
+        for reason, count in report.dropped.most_common():
+            console.print(f"  {count:,} dropped: {reason}", style="yellow", markup=False)
+        for validator, why in report.not_run.items():
+            console.print(f"  validator {validator} did not run: {why}", style="dim", markup=False)
+        return 0 if len(pairs) == self.count else 1
+
+
 def _domain_name(name: str) -> str:
     """Return what `load_domain` takes for a name, a folder or an environment id."""
     found = re.fullmatch(r"ToolOrchestra-(\w+)-v\d+", name)
     return found[1].lower() if found else name
 
 
-SynthCommand = Annotated[SynthDomain, subcommand("domain")] | Annotated[SynthAdversarial, subcommand("adversarial")]
+SynthCommand = (
+    Annotated[SynthDomain, subcommand("domain")]
+    | Annotated[SynthPreferences, subcommand("preferences")]
+    | Annotated[SynthAdversarial, subcommand("adversarial")]
+)
 """What `synth` can make; `domain` where none is named."""
-SUBCOMMANDS = ("domain", "adversarial")
+SUBCOMMANDS = ("domain", "preferences", "adversarial")
 
 
 @dataclass

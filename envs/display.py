@@ -29,6 +29,7 @@ from toolorchestra.envs.robustness import Robustness
 from toolorchestra.toolscale.adversarial import PAPER_SHARES, PAPER_SIZE
 from toolorchestra.toolscale.build import quote
 from toolorchestra.toolscale.domain import Domain
+from toolorchestra.toolscale.preferences import Pair
 from toolorchestra.toolscale.statistics import Statistics, figures
 from toolorchestra.toolscale.task import Call, Task
 
@@ -256,6 +257,19 @@ def tally_text(summary: dict[str, Any], file: Path) -> Group:
         )
     parts.append(Text(f"  {file}", style="dim"))
     return Group(*parts)
+
+
+def pairs_table(pairs: Sequence[Pair], limit: int = 10) -> Table:
+    """Return the first preference pairs: what is rewarded how much, and the words for it."""
+    table = _table()
+    table.add_column("split")
+    table.add_column("rewarded", style="cyan", ratio=2)
+    table.add_column("instruction", ratio=3)
+    for pair in pairs[:limit]:
+        rewarded = [f"{name} {weight:g}" for name, weight in pair.rewarded.items()]
+        shown = ", ".join(rewarded if len(rewarded) < 6 else [*rewarded[:5], f"and {len(rewarded) - 5} more"])
+        table.add_row(pair.split, shown, Text(pair.instruction))
+    return table
 
 
 def robustness_table(results: Mapping[str, Robustness]) -> Group:

@@ -7,6 +7,7 @@ the outcome, paid at the end; what the preference reward needs beyond it is in `
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from toolorchestra.envs.rewards import Preference
 from toolorchestra.envs.sources import TaskSource, make_source
 from toolorchestra.envs.spaces import UnicodeText
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError, unknown_name
+from toolorchestra.toolscale.preferences import Pair, read_pairs
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.task import Task
 
@@ -77,7 +79,8 @@ class ToolOrchestraEnv(gymnasium.Env[str, Action]):
         max_seconds: Virtual seconds that an episode may take, or None.
         result_characters: Longest result shown.
         tools: Names of the tools on offer; None for all.
-        preference: Preference over tools, outcome, compute and latency; see `Preference`.
+        preference: Preference over tools, outcome, compute and latency (see `Preference`), or a JSONL file of pairs
+            as `toolorchestra synth preferences` writes it: each task then has one of them, always the same.
         render_mode: ``ansi`` (`render` returns the transcript) or ``human`` (turns are printed as they come).
 
     Reset options: ``task_id``, ``split``, ``difficulty``, ``tools``, ``preference``, each overriding the above for
@@ -129,6 +132,7 @@ class ToolOrchestraEnv(gymnasium.Env[str, Action]):
         self._limits = Limits(max_turns, max_cost, max_seconds, result_characters)
         self._sessions: dict[str, Session] = {}
         self._schemas: dict[tuple[str, tuple[str, ...]], list[dict[str, Any]]] = {}
+        self._pairs: dict[Path, list[Pair]] = {}
         self._play: Play | None = None
         self._preference: Preference | None = None
 
@@ -147,7 +151,7 @@ class ToolOrchestraEnv(gymnasium.Env[str, Action]):
         task = self._choose(chosen)
         world = self.source.world(task)
         tools = self._tools(world.tools, chosen["tools"])
-        self._preference = _preference(chosen["preference"], tools)
+        self._preference = self._prefer(chosen["preference"], tools, task)
         instruction = task.instruction
         if self._preference is not None and self._preference.instruction:
             instruction = f"{instruction}\n\n{self._preference.instruction}"
@@ -237,6 +241,16 @@ class ToolOrchestraEnv(gymnasium.Env[str, Action]):
         if self._play is None:
             raise gymnasium.error.ResetNeeded("Call reset() before step(), render() or snapshot().")
         return self._play
+
+    def _prefer(self, value: Any, tools: tuple[str, ...], task: Task) -> Preference | None:
+        """Return the preference asked for; of a file of pairs the one that falls to the task."""
+        if not isinstance(value, (str, Path)):
+            return _preference(value, tools)
+        pairs = self._pairs.setdefault(Path(value), [])
+        if not pairs:
+            pairs += read_pairs(Path(value))
+        pair = pairs[zlib.crc32(task.id.encode()) % len(pairs)]
+        return Preference.of(Preference(pair.tools, pair.vector, pair.instruction), tools)
 
     def _choose(self, chosen: Mapping[str, Any]) -> Task:
         if chosen["task_id"] is not None:

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.jsonl import read_jsonl, write_jsonl
 
 
 class Call(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -84,21 +85,11 @@ def read_tasks(file: Path) -> list[Task]:
     Raises:
         OptionError: The file cannot be read, a line is not a task, an id stands twice, or there is no task.
     """
-    decoder = msgspec.json.Decoder(Task)
     tasks: dict[str, Task] = {}
-    try:
-        with file.open("rb") as stream:
-            for number, line in enumerate(stream, 1):
-                if not line.strip():
-                    continue
-                task = decoder.decode(line)
-                if task.id in tasks:
-                    raise OptionError(f"{file}:{number}: the task {task.id} stands in the file before; ids are unique.")
-                tasks[task.id] = task
-    except OSError as error:
-        raise OptionError(f"{file} cannot be read: {error.strerror}.") from None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise OptionError(f"{file}:{number}: expected a task as JSON: {error}.") from None
+    for number, task in read_jsonl(file, Task, "a task"):
+        if task.id in tasks:
+            raise OptionError(f"{file}:{number}: the task {task.id} stands in the file before; ids are unique.")
+        tasks[task.id] = task
     if not tasks:
         raise OptionError(f"{file} holds no task.")
     return list(tasks.values())
@@ -106,7 +97,4 @@ def read_tasks(file: Path) -> list[Task]:
 
 def write_tasks(file: Path, tasks: Iterable[Task]) -> None:
     """Write tasks to a JSONL file, which appears whole or not at all."""
-    draft = file.with_name(f".{file.name}.part")
-    with draft.open("wb") as stream:
-        stream.writelines(msgspec.json.encode(task) + b"\n" for task in tasks)
-    draft.replace(file)
+    write_jsonl(file, tasks)

@@ -1,0 +1,400 @@
+"""Preference pairs: what a user would like optimised, in words and as the vector P (ToolOrchestra §3.4, App. F).
+
+A pair is made for a given tool set and what its tools cost and how long they take. `propose` makes pairs by rule,
+`check_pair` says what is wrong with any pair, whoever wrote it: the vector's length and range, whether the words
+name everything that the vector rewards and nothing else, and whether "above all" and "a little" agree with the
+weights. Not covered: the reward itself (`toolorchestra.envs.rewards`), and words that only a model can judge.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import random
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.jsonl import read_jsonl
+from toolorchestra.toolscale.tool import Tool
+
+COMPONENTS = ("outcome", "compute", "latency")
+"""The entries of P after the tools: being right, spending little, being quick."""
+
+EVAL_SHARE = 5
+"""One set of rewarded entries in this many is kept for evaluation."""
+
+
+class ToolFacts(msgspec.Struct, frozen=True):
+    """What a preference may refer to about a tool.
+
+    Attributes:
+        name: Its name.
+        price: US dollars per call.
+        latency: Seconds per call.
+        writes: Whether a call can change records.
+    """
+
+    name: str
+    price: float = 0.0
+    latency: float = 0.0
+    writes: bool = False
+
+
+def tool_facts(tools: Iterable[Tool]) -> list[ToolFacts]:
+    """Return what preferences may refer to of `tools`."""
+    return [ToolFacts(tool.name, tool.price, tool.latency, tool.effect == "write") for tool in tools]
+
+
+class Pair(msgspec.Struct, frozen=True):
+    """A preference instruction PI and its vector P.
+
+    Attributes:
+        instruction: The preference in words, appended to a task's instruction.
+        tools: Names of the tools, in the order of P.
+        vector: P: a weight in [0, 1] for each tool, then for outcome, compute and latency.
+        split: ``train`` or ``eval``: no set of rewarded entries is in both.
+    """
+
+    instruction: str
+    tools: tuple[str, ...]
+    vector: tuple[float, ...]
+    split: Literal["train", "eval"] = "train"
+
+    @property
+    def rewarded(self) -> dict[str, float]:
+        """The weights that are not 0, by the names of their entries."""
+        return {name: weight for name, weight in zip((*self.tools, *COMPONENTS), self.vector, strict=True) if weight}
+
+
+class PairReport(msgspec.Struct):
+    """What came of making pairs.
+
+    Attributes:
+        kept: Pairs kept, by split.
+        dropped: Pairs dropped, by reason.
+        not_run: Validators that did not run, and why.
+    """
+
+    kept: Counter[str] = msgspec.field(default_factory=Counter)
+    dropped: Counter[str] = msgspec.field(default_factory=Counter)
+    not_run: dict[str, str] = {}
+
+
+Judge = Callable[[Pair], str | None]
+"""A further validator: what is inconsistent about a pair, or None."""
+
+
+def make_pairs(
+    tools: Sequence[ToolFacts],
+    count: int,
+    *,
+    seed: int = 0,
+    proposals: Iterable[Pair] | None = None,
+    judge: Judge | None = None,
+) -> tuple[list[Pair], PairReport]:
+    """Return up to `count` different, consistent pairs for a tool set, divided into train and eval.
+
+    Args:
+        tools: The tool set.
+        count: Pairs wanted.
+        seed: Seed of the pairs made by rule.
+        proposals: Pairs to choose from; by default those that `propose` makes.
+        judge: A validator to ask as well (an LLM's, as a rule); the rules are always asked, and first.
+
+    Raises:
+        OptionError: There is no tool, or a count below 1.
+    """
+    if count < 1 or not tools:
+        raise OptionError(f"Expected at least one tool and one pair to make, got {len(tools)} and {count}.")
+    report = PairReport()
+    if judge is None:
+        report.not_run["llm"] = "no model was given (--llm)"
+    kept: dict[tuple[float, ...], Pair] = {}
+    instructions: set[str] = set()
+    for pair in propose(tools, seed, most=40 * count) if proposals is None else proposals:
+        if len(kept) == count:
+            break
+        faults = check_pair(pair, tools)
+        if not faults and (pair.vector in kept or pair.instruction in instructions):
+            faults = ["the vector or the instruction stands in an earlier pair"]
+        if not faults and judge is not None and (objection := judge(pair)) is not None:
+            faults = [f"judged inconsistent: {objection}"]
+        if faults:
+            report.dropped[_kind(faults[0])] += 1
+            continue
+        kept[pair.vector] = msgspec.structs.replace(pair, split=_split(pair))
+        instructions.add(pair.instruction)
+    report.kept.update(pair.split for pair in kept.values())
+    return list(kept.values()), report
+
+
+def _kind(fault: str) -> str:
+    return re.sub(r"'[^']*'|\d[\d.]*", "…", fault)
+
+
+def _split(pair: Pair) -> Literal["train", "eval"]:
+    digest = hashlib.blake2b("\0".join(sorted(pair.rewarded)).encode(), digest_size=4).digest()
+    return "eval" if digest[0] % EVAL_SHARE == 0 else "train"
+
+
+# ------------------------------------------------------------------------------------------------ what words mean
+
+
+class _Group(NamedTuple):
+    """Words for the tools that meet a condition; `phrase` gives them for a tool set, or None where they say nothing."""
+
+    pattern: re.Pattern[str]
+    meets: Callable[[ToolFacts, re.Match[str]], bool]
+    phrase: Callable[[Sequence[ToolFacts]], str | None]
+
+
+def _cheapest(tools: Sequence[ToolFacts]) -> str | None:
+    prices = sorted({tool.price for tool in tools})
+    return f"tools that cost at most ${prices[0]:.4f} a call" if len(prices) > 1 and prices[0] > 0 else None
+
+
+def _quickest(tools: Sequence[ToolFacts]) -> str | None:
+    latencies = sorted({tool.latency for tool in tools})
+    return f"tools that answer within {latencies[0]:g} seconds" if len(latencies) > 1 else None
+
+
+_GROUPS = (
+    _Group(
+        re.compile(r"tools? (?:that (?:is|are) free|that costs? nothing)|free tools?"),
+        lambda tool, _: tool.price == 0,
+        lambda tools: "tools that cost nothing" if len({tool.price > 0 for tool in tools}) == 2 else None,
+    ),
+    _Group(
+        re.compile(r"tools? that costs? at most \$(\d+(?:\.\d+)?) (?:a|per) call"),
+        lambda tool, found: tool.price <= float(found[1]),
+        _cheapest,
+    ),
+    _Group(
+        re.compile(r"tools? that answers? within (\d+(?:\.\d+)?) seconds?"),
+        lambda tool, found: tool.latency <= float(found[1]),
+        _quickest,
+    ),
+    _Group(
+        re.compile(r"tools? that only reads?|read-only tools?|look-ups?"),
+        lambda tool, _: not tool.writes,
+        lambda tools: "tools that only read" if len({tool.writes for tool in tools}) == 2 else None,
+    ),
+    _Group(
+        re.compile(r"tools? that changes? records?"),
+        lambda tool, _: tool.writes,
+        lambda tools: "tools that change records" if len({tool.writes for tool in tools}) == 2 else None,
+    ),
+)
+
+_WORDS = {
+    "outcome": re.compile(r"\b(?:right|correct\w*|accura\w+|quality|reliab\w+|mistakes?|errors?|solv\w+)\b"),
+    "compute": re.compile(
+        r"\b(?:cheap\w*|cost\w*|money|dollars?|budget\w*|spend\w*|spent|expens\w+|prices?|bills?)\b|\$"
+    ),
+    "latency": re.compile(
+        r"\b(?:quick\w*|fast\w*|hurry|wait\w*|soon\w*|prompt\w*|seconds?|minutes?|time|slow\w*|latency|deadlines?|late)\b"
+    ),
+}
+
+_SET_ASIDE = re.compile(
+    r"\b(?:avoid\w*|without|rather than|instead of|stay away|leave out|not use|never use|other than|"
+    r"(?:do|does|is|are) (?:not|no) (?:\w+ )?(?:matter|count|important|object|concern|issue)|no object|never mind|"
+    r"regardless of|do not care|whatever it)\b"
+)
+_STRONG = re.compile(r"\b(?:above all|most of all|matters? most|as much as possible|first of all|whenever you can)\b")
+_WEAK = re.compile(r"\b(?:a little|slightly|somewhat|if nothing speaks against it|would be nice)\b")
+_SENTENCE = re.compile(r"(?<=[.!?;])\s+")
+_MIDDLE = 0.5
+
+
+def meaning(instruction: str, tools: Sequence[ToolFacts]) -> tuple[dict[str, str], set[str]]:
+    """Return what an instruction asks for and what it sets aside, as entries of P.
+
+    Returns:
+        Entries asked for, each with how much (``strong``, ``plain`` or ``weak``), and entries set aside ("avoid …",
+        "cost does not matter").
+
+    >>> facts = [ToolFacts("search", price=0.01), ToolFacts("notes")]
+    >>> meaning("Above all be quick. Use tools that cost nothing; avoid search. Money is no object.", facts)
+    ({'latency': 'strong', 'notes': 'plain'}, {'compute', 'search'})
+    """
+    asked: dict[str, str] = {}
+    aside: set[str] = set()
+    names = {tool.name: re.compile(rf"\b{re.escape(tool.name).replace('_', '[_ ]')}\b") for tool in tools}
+    longest_first = sorted(names.items(), key=lambda item: -len(item[0]))
+    for sentence in _SENTENCE.split(instruction.casefold()):
+        entries: set[str] = set()
+        rest = sentence
+        for name, pattern in longest_first:
+            rest, count = pattern.subn(" ", rest)
+            entries |= {name} if count else set()
+        for group in _GROUPS:
+            for found in group.pattern.finditer(rest):
+                entries |= {tool.name for tool in tools if group.meets(tool, found)}
+            rest = group.pattern.sub(" ", rest)
+        entries |= {name for name, pattern in _WORDS.items() if pattern.search(rest)}
+        if _SET_ASIDE.search(rest):
+            aside |= entries
+            continue
+        grade = "strong" if _STRONG.search(rest) else "weak" if _WEAK.search(rest) else "plain"
+        asked |= dict.fromkeys(entries, grade)
+    for name in aside:
+        asked.pop(name, None)
+    return asked, aside
+
+
+def check_pair(pair: Pair, tools: Sequence[ToolFacts]) -> list[str]:
+    """Return what is wrong with a pair for a tool set; nothing if it is consistent.
+
+    >>> facts = [ToolFacts("search", price=0.01), ToolFacts("notes")]
+    >>> check_pair(Pair("Be quick.", ("search", "notes"), (0, 0, 0, 0, 1)), facts)
+    []
+    >>> check_pair(Pair("Be quick.", ("search", "notes"), (0, 0, 0, 1, 1)), facts)
+    ["the vector rewards 'compute', which the instruction does not name"]
+    """
+    names = tuple(tool.name for tool in tools)
+    if pair.tools != names:
+        return [f"expected the tools {', '.join(names)} in this order, got {', '.join(pair.tools) or 'none'}"]
+    if len(pair.vector) != len(names) + len(COMPONENTS):
+        return [
+            f"expected {len(names) + len(COMPONENTS)} weights (one for each tool, then {', '.join(COMPONENTS)}), "
+            f"got {len(pair.vector)}"
+        ]
+    if outside := [weight for weight in pair.vector if not (math.isfinite(weight) and 0 <= weight <= 1)]:
+        return [f"expected weights in [0, 1], got {outside[0]}"]
+    if not pair.rewarded:
+        return ["the vector rewards nothing"]
+    if not pair.instruction.strip():
+        return ["the instruction is empty"]
+    asked, _ = meaning(pair.instruction, tools)
+    faults = [
+        f"the vector rewards {name!r}, which the instruction does not name"
+        for name in pair.rewarded
+        if name not in asked
+    ]
+    faults += [
+        f"the instruction asks for {name!r}, which the vector does not reward"
+        for name in asked
+        if name not in pair.rewarded
+    ]
+    for name, grade in asked.items():
+        weight = pair.rewarded.get(name)
+        if weight is not None and ((grade == "strong" and weight < _MIDDLE) or (grade == "weak" and weight > _MIDDLE)):
+            faults.append(f"the instruction's word for {name!r} is {grade}, its weight is {weight:g}")
+    return faults
+
+
+# -------------------------------------------------------------------------------------------------- pairs by rule
+
+_SAID: Mapping[str, Mapping[str, Sequence[str]]] = {
+    "outcome": {
+        "strong": (
+            "Above all the result must be correct.",
+            "This goes into an audit, so it matters most that everything is right.",
+            "First of all I need an accurate answer.",
+        ),
+        "plain": ("I want it done right.", "Please work accurately.", "A reliable answer is what I am after."),
+        "weak": (
+            "It would be nice if the answer were accurate.",
+            "I care a little about getting it right.",
+            "Accuracy counts somewhat.",
+        ),
+    },
+    "compute": {
+        "strong": (
+            "Above all keep the costs down.",
+            "Our budget is nearly gone, so spend as little as you can - that matters most.",
+            "Save money whenever you can.",
+        ),
+        "plain": ("Please do it cheaply.", "I would like to spend little.", "We are on a budget."),
+        "weak": (
+            "If it can be had a little cheaper, good.",
+            "Saving some money would be nice.",
+            "Costs play a part too, but only slightly.",
+        ),
+    },
+    "latency": {
+        "strong": (
+            "Above all be quick, someone is standing at the desk.",
+            "I am in a hurry; first of all it has to be fast.",
+            "It matters most that I do not wait.",
+        ),
+        "plain": ("I need it soon.", "Please be quick about it.", "Do not keep me waiting."),
+        "weak": (
+            "If it goes a little faster, all the better.",
+            "A quick reply would be nice.",
+            "I am somewhat short of time.",
+        ),
+    },
+}
+_USE = {
+    "strong": ("Use {what} as much as possible.", "Above all work with {what}.", "Reach for {what} whenever you can."),
+    "plain": ("I like to see {what} used.", "Please work with {what}.", "Prefer {what}."),
+    "weak": (
+        "I lean a little towards {what}.",
+        "Use {what} if nothing speaks against it.",
+        "It would be nice to see {what} at work.",
+    ),
+}
+_ASIDE = {
+    "outcome": ("Small mistakes are no issue.", "Being right in every detail is not important."),
+    "compute": ("Money is no object.", "What it costs does not matter."),
+    "latency": ("Time is not an issue.", "How fast it goes does not matter."),
+}
+_GRADES = ("strong", "plain", "weak")
+_WEIGHTS = {"strong": (1.0, 0.9, 0.8), "plain": (0.7, 0.6, 0.5), "weak": (0.3, 0.2, 0.1)}
+
+
+def propose(tools: Sequence[ToolFacts], seed: int = 0, most: int = 10_000) -> Iterator[Pair]:
+    """Yield pairs made by rule: one to four wishes, in varied words and strength. Some may repeat earlier ones."""
+    rng = random.Random(f"preferences:{seed}")
+    names = tuple(tool.name for tool in tools)
+    phrases = [(group, phrase) for group in _GROUPS if (phrase := group.phrase(tools))]
+    for _ in range(most):
+        wishes: list[tuple[Sequence[str], str, str]] = []  # entries, how much, in words
+        components = rng.sample(COMPONENTS, rng.choice((0, 1, 1, 2, 2, 3)))
+        for name in components:
+            grade = rng.choice(_GRADES)
+            wishes.append(([name], grade, rng.choice(_SAID[name][grade])))
+        kind = rng.choice(("none", "named", "named", "group") if components else ("named", "group"))
+        grade = rng.choice(_GRADES)
+        if kind == "group" and phrases:
+            group, what = rng.choice(phrases)
+            found = group.pattern.search(what)
+            assert found is not None, "a group's own words are words for it"
+            meant = [tool.name for tool in tools if group.meets(tool, found)]
+            wishes.append((meant, grade, rng.choice(_USE[grade]).format(what=what)))
+        elif kind != "none":
+            meant = rng.sample([tool.name for tool in tools], min(len(tools), rng.choice((1, 1, 2, 3))))
+            what = " and ".join([", ".join(meant[:-1]), meant[-1]] if len(meant) > 1 else meant)
+            wishes.append((meant, grade, rng.choice(_USE[grade]).format(what=what)))
+        idle = [name for name in COMPONENTS if name not in components]
+        if idle and rng.random() < 0.3:
+            wishes.append(([], "plain", rng.choice(_ASIDE[rng.choice(idle)])))
+        rng.shuffle(wishes)
+        weights: dict[str, float] = {}
+        for entries, grade, _ in wishes:
+            weights |= dict.fromkeys(entries, rng.choice(_WEIGHTS[grade]))
+        vector = tuple(weights.get(name, 0.0) for name in (*names, *COMPONENTS))
+        yield Pair(" ".join(sentence for _, _, sentence in wishes), names, vector)
+
+
+# ---------------------------------------------------------------------------------------------------------- files
+
+
+def read_pairs(file: Path) -> list[Pair]:
+    """Return the pairs of a JSONL file.
+
+    Raises:
+        OptionError: The file cannot be read, a line is not a pair, or there is none.
+    """
+    pairs = [pair for _, pair in read_jsonl(file, Pair, "a preference pair")]
+    if not pairs:
+        raise OptionError(f"{file} holds no preference pair.")
+    return pairs
