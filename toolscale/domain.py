@@ -103,6 +103,11 @@ class Domain:
         self._gold: dict[str, tuple[Task, tuple[Gold, ...]]] = {}
         if tasks is None:
             tasks, self.dropped = make_tasks(self)
+            if spec.evolution:
+                from toolorchestra.toolscale.evolve import evolve  # it works on domains, as this module makes them
+
+                evolved, dropped = evolve(self, tasks, spec.evolution, spec.seed)
+                tasks, self.dropped = tasks + evolved, self.dropped + dropped
         self._tasks = {task.id: task for task in tasks}
 
     @functools.cached_property

@@ -272,6 +272,8 @@ class DomainSpec(_Model, frozen=True):
     tools: dict[Name, ToolSpec]
     seed: int = 0
     intents: dict[Name, IntentSpec] = {}
+    evolution: dict[Operator, Annotated[int, Meta(ge=0)]] = {}
+    """How many evolved tasks each operator makes of the intents' tasks; see `toolorchestra.toolscale.evolve`."""
     attacks: dict[Name, AttackSpec] = {}
     consistency: list[ConsistencySpec] = []
 

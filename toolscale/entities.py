@@ -1,0 +1,377 @@
+"""What a domain's own tools tell about its entries: how to speak of them, and what to ask.
+
+Evolution (`toolorchestra.toolscale.evolve`) needs to know of any domain what its specification does not say in
+words: which entries a request names, and which facts a look-up gives of them. It is derived from the tables'
+keys and from the columns that the tools' parameters name, and tried by running the tools. Entries with a composite
+key are left alone, and so is everything that no tool shows. How entries are found without their key is in
+`toolorchestra.toolscale.finding`.
+"""
+
+from __future__ import annotations
+
+import datetime
+import random
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from toolorchestra.toolscale.build import quote
+from toolorchestra.toolscale.domain import Domain
+from toolorchestra.toolscale.expressions import FORMATS
+from toolorchestra.toolscale.facts import mentions, tokens
+from toolorchestra.toolscale.format import ParameterSpec
+from toolorchestra.toolscale.sqltool import SqlTool, primary_key
+from toolorchestra.toolscale.synth.words import said, singular
+from toolorchestra.toolscale.task import Call, Task
+from toolorchestra.toolscale.tool import ArgumentError, Entry, Status, Tool, ToolResult
+
+Kind = Literal["number", "date", "category"]
+
+_SAMPLE = 40
+_CATEGORIES = 8
+LONGEST = 32
+_ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+_CLOCK = re.compile(r"\d{2}:\d{2}")
+_VERB = re.compile(
+    r"^(?:get|look_up|lookup|find|show|read|check|fetch|view|describe|retrieve|list|search|track)_(?:details_of_)?"
+)
+_NOUNS = {"expires": "expiry", "starts": "start", "ends": "end", "opens": "opening", "closes": "closing"}
+_NO_NOUNS = frozenset({
+    "since", "until", "from", "to", "at", "by", "on", "fewest", "most", "least", "first", "last", "min", "max",
+    "before", "after", "is", "has", "was", "no", "born", "active",
+    "seconds", "minutes", "hours", "days", "weeks", "months", "years",
+})  # fmt: skip
+_DATE_WORDS = re.compile(r"\b(?:date|day|deadline|due|birthday|birth|time)\b")
+
+
+class Named(NamedTuple):
+    """An entry that a request names: table, key, and the argument by which a golden call names it."""
+
+    table: str
+    key: Any
+    call: Call
+    parameter: str
+
+
+class Fact(NamedTuple):
+    """What a look-up tells of an entry: `thing` ("the price of dish D07") has the value `value`."""
+
+    call: Call
+    entry: Entry
+    field: str
+    kind: Kind
+    value: Any
+    thing: str
+
+    @property
+    def be(self) -> str:
+        """The verb that goes with the thing."""
+        return "are" if self.plural else "is"
+
+    @property
+    def it(self) -> str:
+        """The pronoun that goes with the thing."""
+        return "they" if self.plural else "it"
+
+    @property
+    def plural(self) -> bool:
+        """Whether the thing is many ("the points of ...")."""
+        return self.kind == "number" and self.field.endswith("s") and not self.field.endswith(("ss", "us", "is"))
+
+
+class World:
+    """The entries of a domain as its tools show them; everything asked once is remembered.
+
+    Args:
+        domain: The domain; its tools are run on a session of its own.
+    """
+
+    def __init__(self, domain: Domain) -> None:
+        self.domain = domain
+        self.session = domain.session()
+        self.keys = {name: key[0] for name, t in domain.spec.tables.items() if len(key := primary_key(t)) == 1}
+        self.readers = [tool for tool in domain.tools.values() if isinstance(tool, SqlTool) and tool.effect == "read"]
+        self._entries: dict[str, list[Any]] = {}
+        self._values: dict[str, list[Any]] = {}
+        self._kinds: dict[str, dict[str, tuple[Kind, list[Any]]]] = {}
+        self._facts: dict[Entry, tuple[Fact, ...]] = {}
+        self._traces: dict[str, tuple[Any, ...] | None] = {}
+        self._lookups = {name: list(self._looking_up(name)) for name in self.keys}
+
+    # ------------------------------------------------------------------------------------------ running calls
+
+    def run(self, call: Call) -> ToolResult:
+        """Make one call in the initial state."""
+        self.session.reset()
+        return self.go_on(call)
+
+    def go_on(self, call: Call) -> ToolResult:
+        """Make one call in the present state."""
+        tool = self.domain.tools[call.name]
+        try:
+            return self.session.call(tool, tool.decode(msgspec.json.encode(call.arguments)))
+        except ArgumentError as error:
+            return ToolResult.failed(str(error))
+
+    def results(self, calls: Iterable[Call]) -> tuple[Any, ...] | None:
+        """Return what `calls` return from the initial state on, or None if one errs."""
+        self.session.reset()
+        values = []
+        for call in calls:
+            result = self.go_on(call)
+            if result.status is not Status.OK:
+                return None
+            values.append(result.value)
+        return tuple(values)
+
+    def trace(self, task: Task) -> tuple[Any, ...] | None:
+        """Return what the golden calls of a task return."""
+        if task.id not in self._traces:
+            self._traces[task.id] = self.results(task.golden)
+        return self._traces[task.id]
+
+    def writes(self, calls: Iterable[Call]) -> bool:
+        """Return whether one of `calls` may write."""
+        return any(self.domain.tools[call.name].effect == "write" for call in calls)
+
+    # ------------------------------------------------------------------------------------------------ entries
+
+    def column(self, table: str) -> str:
+        """Return the key column of a table, as ``table.column``."""
+        return f"{table}.{self.keys[table]}"
+
+    def entries(self, table: str) -> list[Any]:
+        """Return the keys of a table, in order."""
+        if table not in self._entries:
+            self._entries[table] = self.values(self.column(table))
+        return self._entries[table]
+
+    def values(self, column: str) -> list[Any]:
+        """Return the distinct values of a column, in order."""
+        if column not in self._values:
+            table, name = map(quote, column.split("."))
+            sql = f"SELECT DISTINCT {name} FROM {table} WHERE {name} IS NOT NULL ORDER BY 1"
+            self._values[column] = [row[0] for row in self.domain.base.execute(sql)]
+        return self._values[column]
+
+    def row(self, table: str, key: Any) -> dict[str, Any]:
+        """Return an entry's row by column."""
+        row = self.domain.base_row(table, key)
+        assert row is not None
+        return dict(zip(self.domain.spec.tables[table].columns, row, strict=True))
+
+    def noun(self, table: str) -> str:
+        """Return what one entry of a table is called."""
+        return said(singular(table))
+
+    def searched(self, tool: Tool) -> list[str]:
+        """Return what a tool looks for, as nouns: "order item", "item"."""
+        nouns = [self.noun(table) for table in sorted(tool.reads)] if isinstance(tool, SqlTool) else []
+        return sorted({*nouns, *(noun.split()[-1] for noun in nouns)})
+
+    def table_of(self, spec: ParameterSpec) -> str | None:
+        """Return the table whose key a parameter takes."""
+        table, _, column = (spec.column or "").partition(".")
+        return table if self.keys.get(table) == column and column else None
+
+    def named(self, task: Task) -> Iterator[Named]:
+        """Yield the entries that the instruction of a task names by key and a golden call takes as an argument."""
+        seen = set()
+        for call in task.golden:
+            parameters = self.domain.tools[call.name].parameters
+            for name, value in call.arguments.items():
+                table = self.table_of(parameters[name])
+                for key in value if isinstance(value, list) else [value]:
+                    if table is None or (table, key) in seen or not isinstance(key, str | int):
+                        continue
+                    seen.add((table, key))
+                    if self.mention(table, key).search(task.instruction) and self.domain.base_row(table, key):
+                        yield Named(table, key, call, name)
+
+    def mention(self, table: str, key: Any) -> re.Pattern[str]:
+        """Return the pattern of an entry's key in a text, article and noun before it included.
+
+        A number is a key only where the noun or a sign says so.
+        """
+        nouns = "|".join(re.escape(noun) for noun in (self.noun(table), said(self.keys[table].removesuffix("_id"))))
+        word = rf"(?<![\w/-]){re.escape(str(key))}(?![\w-]|[.,:]\d)"
+        sign = r"(?:(?:no\.|number|id|#)\s*)"
+        if isinstance(key, int):
+            return re.compile(
+                rf"(?:\bthe\s+)?(?:\b(?:{nouns})\s+{sign}?|#\s*){re.escape(str(key))}(?![\w-]|[.,:]\d)", re.I
+            )
+        return re.compile(rf"(?:(?:(?i:\bthe\s+))?(?i:\b(?:{nouns})\s+{sign}?))?{word}")
+
+    # -------------------------------------------------------------------------------------------------- facts
+
+    def facts(self, table: str, key: Any) -> tuple[Fact, ...]:
+        """Return what the look-ups of a table tell of one of its entries, as far as it can be put in words."""
+        if (table, key) not in self._facts:
+            self._facts[table, key] = tuple(self._asked(table, key))
+        return self._facts[table, key]
+
+    def _looking_up(self, table: str) -> Iterator[SqlTool]:
+        """Yield the tools that give one row for the key of a table and need nothing else."""
+        for tool in self.readers:
+            returns, required = self.domain.spec.tools[tool.name].returns, _required(tool)
+            one = returns is not None and returns.shape == "row" and len(required) == 1
+            if one and self.table_of(tool.parameters[required[0]]) == table:
+                yield tool
+
+    def _asked(self, table: str, key: Any) -> Iterator[Fact]:
+        for tool in self._lookups[table]:
+            kinds = self.kinds(table, tool)
+            call = Call(tool.name, {_required(tool)[0]: key})
+            result = self.run(call)
+            if result.status is not Status.OK or result.value is None:
+                continue
+            subject = f"{self.noun(table)} {key}"
+            within = said(_VERB.sub("", tool.name))
+            if within != self.noun(table):
+                subject = f"the {within} of {subject}"
+            for field, (kind, _) in kinds.items():
+                value, words = result.value[field], field_words(field, kind)
+                if value is not None and words is not None:
+                    yield Fact(call, (table, key), field, kind, value, f"the {words} of {subject}")
+
+    def kinds(self, table: str, tool: Tool) -> dict[str, tuple[Kind, list[Any]]]:
+        """Return the fields of a look-up on which a condition can be put, with their kinds and values seen."""
+        if tool.name not in self._kinds:
+            keys = self.entries(table)
+            seen: dict[str, list[Any]] = {}
+            for key in keys[:: max(1, len(keys) // _SAMPLE)]:
+                result = self.run(Call(tool.name, {_required(tool)[0]: key}))
+                if result.status is Status.OK and result.value is not None:
+                    for field, value in result.value.items():
+                        if value is not None and value != key:
+                            seen.setdefault(field, []).append(value)
+            found = {field: (_kind(field, values), values) for field, values in seen.items()}
+            self._kinds[tool.name] = {
+                field: (kind, sorted(set(values)))
+                for field, (kind, values) in found.items()
+                if kind is not None and not self._refers(table, field)
+            }
+        return self._kinds[tool.name]
+
+    def _refers(self, table: str, field: str) -> bool:
+        """Return whether a field of a look-up is, by its name, a reference or a key."""
+        columns = self.domain.spec.tables[table].columns
+        of_tables = {self.noun(name) for name in self.keys}
+        spec = columns.get(field) or columns.get(f"{field}_id")
+        return field.endswith("_id") or said(field) in of_tables or bool(spec and spec.references)
+
+    def predicate(self, fact: Fact, rng: random.Random, holds: bool) -> str | None:
+        """Return a condition on a fact in words ("at least 30"), one that holds or one that does not, or None."""
+        _, seen = self.kinds(fact.entry[0], self.domain.tools[fact.call.name])[fact.field]
+        others = [value for value in seen if value != fact.value]
+        options = []
+        for other in others:
+            match fact.kind:
+                case "category":
+                    options += [(f"not {other}", True), (other, False)]
+                case "number":
+                    high, shown = fact.value > other, shown_value(other)
+                    options += [(f"at least {shown}", high), (f"more than {shown}", high)]
+                    options += [(f"below {shown}", not high), (f"at most {shown}", not high)]
+                case "date":
+                    late, shown = fact.value > other, FORMATS["date"](other)
+                    options += [(f"after {shown}", late), (f"before {shown}", not late)]
+        if fact.kind == "category" and others:
+            options += [(fact.value, True), (f"not {fact.value}", False)]
+        fitting = [words for words, true in options if true is holds]
+        return rng.choice(fitting) if fitting else None
+
+
+# ------------------------------------------------------------------------------------------------- small words
+
+
+def shown_value(value: Any) -> str:
+    """Return a value as a person writes it."""
+    return f"{value:g}" if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def spellings(value: Any) -> list[str]:
+    """Return the ways in which an instruction may have written a value."""
+    text = str(value)
+    if is_date(value):
+        return [text, FORMATS["date"](text)]
+    if isinstance(value, str) and _CLOCK.fullmatch(text):
+        try:
+            return [text, FORMATS["time"](text)]
+        except ValueError:
+            return [text]
+    return list(dict.fromkeys([text, shown_value(value)]))
+
+
+def states(text: str, value: Any) -> bool:
+    """Return whether a text says a value, in any of its spellings."""
+    return mentions(tokens(text), str(value))
+
+
+def scalars(value: Any) -> Iterator[Any]:
+    """Yield the values inside a JSON-like value."""
+    if isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from scalars(item)
+    elif value is not None:
+        yield value
+
+
+def is_code(value: Any) -> bool:
+    """Return whether a key is an id rather than a name: it has a digit, or is a word in capitals.
+
+    >>> [is_code(key) for key in ("O1001", "PARSLEY", 17, "Ada")]
+    [True, True, True, False]
+    """
+    text = str(value)
+    return any(character.isdigit() for character in text) or (len(text) > 2 and text.isupper())
+
+
+def _required(tool: Tool) -> list[str]:
+    return [name for name, spec in tool.parameters.items() if spec.required]
+
+
+def _kind(field: str, values: Sequence[Any]) -> Kind | None:
+    """Return what a condition on such values can be, or None."""
+    distinct = set(map(str, values))
+    if len(distinct) < 2:
+        return None
+    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
+        return "number" if len(distinct) > 2 else None
+    if not all(isinstance(value, str) for value in values):
+        return None
+    if all(is_date(value) for value in values):
+        return "date"
+    words = all(0 < len(value) <= LONGEST and value[0].isalpha() and not is_code(value) for value in values)
+    return "category" if words and len(distinct) <= min(_CATEGORIES, len(values) // 2) else None
+
+
+def is_date(value: Any) -> bool:
+    """Return whether a value is an ISO date.
+
+    >>> is_date("2025-07-23"), is_date("2025-07-32"), is_date(20250723)
+    (True, False, False)
+    """
+    if not isinstance(value, str) or not _ISO_DATE.fullmatch(value):
+        return False
+    try:
+        datetime.date.fromisoformat(value)
+    except ValueError:
+        return False
+    return True
+
+
+def field_words(field: str, kind: Kind) -> str | None:
+    """Return a field's name as a noun, or None when it is none; a date is said to be one.
+
+    >>> field_words("unit_price", "number"), field_words("expires", "date"), field_words("since", "number")
+    ('unit price', 'expiry date', None)
+    """
+    words = said(field)
+    if kind == "date":
+        words = _NOUNS.get(words, words)
+        return words if _DATE_WORDS.search(words) else f"{words} date"
+    last = words.split()[-1]
+    return None if last in _NO_NOUNS or last in _NOUNS or last.endswith("ed") else words
