@@ -167,7 +167,7 @@ def test_envs_lists_all_environments_with_their_sizes(run: Callable[..., Output]
 
 
 def test_envs_counts_what_is_there(mini: Domain, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(cli, "_make", lambda name: SimpleNamespace(source=DomainSource(mini)))
+    monkeypatch.setattr(cli, "environment", lambda name: SimpleNamespace(source=DomainSource(mini)))
     entries = sum(mini.base.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in mini.spec.tables)
     assert cli._env_facts("ToolOrchestra-Mini-v0") == {
         "id": "ToolOrchestra-Mini-v0",

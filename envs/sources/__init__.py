@@ -50,20 +50,20 @@ class TaskSource(ABC):
         Raises:
             OptionError: There is none.
         """
-        tasks = self._candidates(split, levels)
+        tasks = self._fitting(split, levels)
+        if not tasks:
+            there = sorted({task.difficulty for task in self.tasks(split)})
+            raise OptionError(
+                f"{self.name} has no task of split {split!r} with difficulty {sorted(levels or [])}; "
+                f"there are difficulties {there}."
+            )
         return tasks[int(rng.integers(len(tasks)))]
 
-    def _candidates(self, split: str, levels: frozenset[int] | None) -> list[Task]:
-        found = self._candidates_known.get((split, levels))
+    def _fitting(self, split: str, levels: frozenset[int] | None) -> list[Task]:
+        found = self._fitting_known.get((split, levels))
         if found is None:
             found = [task for task in self.tasks(split) if levels is None or task.difficulty in levels]
-            if not found:
-                there = sorted({task.difficulty for task in self.tasks(split)})
-                raise OptionError(
-                    f"{self.name} has no task of split {split!r} with difficulty {sorted(levels or [])}; "
-                    f"there are difficulties {there}."
-                )
-            self._candidates_known[split, levels] = found
+            self._fitting_known[split, levels] = found
         return found
 
     @functools.cached_property
@@ -71,7 +71,7 @@ class TaskSource(ABC):
         return {task.id: task for task in self.tasks("all")}
 
     @functools.cached_property
-    def _candidates_known(self) -> dict[tuple[str, frozenset[int] | None], list[Task]]:
+    def _fitting_known(self) -> dict[tuple[str, frozenset[int] | None], list[Task]]:
         return {}
 
     def __deepcopy__(self, memo: dict[int, object]) -> TaskSource:
@@ -157,9 +157,11 @@ class MixtureSource(TaskSource):
         return self._home[task.id].world(task)
 
     def sample(self, split: str, levels: frozenset[int] | None, rng: np.random.Generator) -> Task:
-        """Return a random task of a random source."""
-        source = self.sources[int(rng.integers(len(self.sources)))]
-        return source.sample(split, levels, rng)
+        """Return a random task of a random source among those that have one."""
+        fitting = [source for source in self.sources if source._fitting(split, levels)]
+        if not fitting:
+            return super().sample(split, levels, rng)  # says what is missing
+        return fitting[int(rng.integers(len(fitting)))].sample(split, levels, rng)
 
 
 def make_source(

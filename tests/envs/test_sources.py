@@ -8,9 +8,10 @@ from typing import Any
 
 import gymnasium as gym
 import msgspec
+import numpy as np
 import pytest
 
-from toolorchestra.envs.sources import FileSource
+from toolorchestra.envs.sources import DomainSource, FileSource, MixtureSource
 from toolorchestra.toolscale.domain import Domain, load_domain
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.task import Call, read_tasks, write_tasks
@@ -95,3 +96,16 @@ def test_an_id_that_stands_twice_is_a_mistake(mini: Domain, tmp_path: Path):
     write_tasks(tmp_path / "tasks.jsonl", [mini.tasks()[0]] * 2)
     with pytest.raises(OptionError, match=r"tasks.jsonl:2: the task mini/ask_price/000 stands in the file before"):
         read_tasks(tmp_path / "tasks.jsonl")
+
+
+def test_a_mixture_draws_from_the_sources_that_have_what_is_asked_for(mini: Domain):
+    restaurant = DomainSource("restaurant")
+    mixture = MixtureSource([DomainSource(mini), restaurant])
+    levels = frozenset({5})
+    assert not any(task.difficulty == 5 for task in mini.tasks())
+    drawn = [mixture.sample("train", levels, np.random.default_rng(seed)) for seed in range(20)]
+    assert {(task.domain, task.difficulty) for task in drawn} == {("restaurant", 5)}
+    both = [mixture.sample("train", None, np.random.default_rng(seed)).domain for seed in range(40)]
+    assert set(both) == {"mini", "restaurant"}
+    with pytest.raises(OptionError, match=r"All has no task of split 'train' with difficulty \[9\]"):
+        mixture.sample("train", frozenset({9}), np.random.default_rng(0))
