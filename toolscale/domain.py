@@ -73,6 +73,7 @@ class Domain:
         image: The database as SQLite's bytes; sessions start from it.
         tools: Tools by name, in the order written.
         base: A connection to the initial database, to read from.
+        dropped: Task candidates dropped when it was built, by reason.
 
     Raises:
         DomainError: A table, tool, record or intent is wrong.
@@ -149,6 +150,10 @@ class Domain:
             self._gold[task.id] = known
         return iter(known[1])
 
+    def forget(self) -> None:
+        """Forget what golden paths do, which takes memory for every task; they are run again when needed."""
+        self._gold.clear()
+
     def base_row(self, table: str, key: Any) -> Row | None:
         """Return a row of the initial database by primary key, or None."""
         access = self.access[table]
@@ -205,7 +210,9 @@ def _opened(folder: Path) -> Domain:
         )
     decoder = msgspec.json.Decoder(Task)
     tasks = [decoder.decode(line) for line in lines.splitlines()]
-    return _made(spec, origin, folder, image, tasks)
+    domain = _made(spec, origin, folder, image, tasks)
+    domain.dropped.update(info.dropped)
+    return domain
 
 
 def _made(
@@ -247,23 +254,35 @@ def build_domain(folder: Path) -> Domain:
     Raises:
         DomainError: The folder does not hold a valid domain.
     """
-    import faker
-
     spec, origin = _read(folder)
     domain = _made(spec, origin, folder)
-    lines = b"".join(msgspec.json.encode(task) + b"\n" for task in domain.tasks())
+    save_tasks(folder, domain, domain.tasks(), domain.dropped)
+    return domain
+
+
+def save_tasks(folder: Path, domain: Domain, tasks: Sequence[Task], dropped: Mapping[str, int]) -> None:
+    """Write the built domain of a folder with these tasks: all that it made, or those that filters kept.
+
+    Args:
+        folder: Folder with the YAML that the domain was made of.
+        domain: The domain; its specification and database are written as they are.
+        tasks: The tasks that the domain has from now on.
+        dropped: How many were dropped for each reason, for ``build.json``.
+    """
+    import faker
+
+    lines = b"".join(msgspec.json.encode(task) + b"\n" for task in tasks)
     info = BuildInfo(
-        spec=_sha(msgspec.json.encode(spec)),
+        spec=_sha(msgspec.json.encode(domain.spec)),
         database=_sha(domain.image),
         tasks=_sha(lines),
         faker=faker.VERSION,
-        dropped=dict(domain.dropped),
+        dropped=dict(dropped),
     )
     (folder / "domain.db").write_bytes(domain.image)
     (folder / "tasks.jsonl").write_bytes(lines)
     (folder / "build.json").write_bytes(msgspec.json.format(msgspec.json.encode(info), indent=1) + b"\n")
     _loaded.pop(folder.resolve(), None)
-    return domain
 
 
 def _sha(data: bytes) -> str:

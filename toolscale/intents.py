@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -130,19 +131,8 @@ def make_tasks(domain: Domain) -> tuple[list[Task], Counter[str]]:
     dropped: Counter[str] = Counter()
     seen: set[str] = set()
     for name, intent in domain.spec.intents.items():
-        made = 0
-        for bindings in bindings_of(domain, intent, f"intents.{name}"):
-            if made == intent.count:
-                break
-            task, reason = _make(domain, name, intent, bindings, made, session)
-            if task is not None and task.instruction in seen:
-                task, reason = None, "duplicate instruction"
-            if task is None:
-                dropped[f"{name}: {reason}"] += 1
-                continue
-            seen.add(task.instruction)
-            tasks.append(task)
-            made += 1
+        made = list(islice(intent_tasks(domain, name, session, seen, dropped), intent.count))
+        tasks += made
         if not made:
             reasons = "; ".join(reason for reason in dropped if reason.startswith(f"{name}: "))
             raise DomainError(
@@ -152,6 +142,30 @@ def make_tasks(domain: Domain) -> tuple[list[Task], Counter[str]]:
             )
     session.close()
     return tasks, dropped
+
+
+def intent_tasks(domain: Domain, name: str, session: Session, seen: set[str], dropped: Counter[str]) -> Iterator[Task]:
+    """Yield the tasks of an intent, one for each row of bindings that makes one, whatever its `count`.
+
+    Args:
+        domain: The domain.
+        name: The intent.
+        session: A session of the domain to work in.
+        seen: Instructions that are taken; those of the tasks are added.
+        dropped: Counts the candidates that are no tasks, by intent and reason.
+    """
+    intent = domain.spec.intents[name]
+    made = 0
+    for bindings in bindings_of(domain, intent, f"intents.{name}"):
+        task, reason = _make(domain, name, intent, bindings, made, session)
+        if task is not None and task.instruction in seen:
+            task, reason = None, "duplicate instruction"
+        if task is None:
+            dropped[f"{name}: {reason}"] += 1
+            continue
+        seen.add(task.instruction)
+        made += 1
+        yield task
 
 
 def bindings_of(domain: Domain, spec: IntentSpec | AttackSpec, entry: str) -> list[dict[str, Any]]:

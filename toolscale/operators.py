@@ -52,23 +52,23 @@ class Workshop:
     def __init__(self, domain: Domain, tasks: Sequence[Task]) -> None:
         self.world = World(domain)
         self.finder = Finder(self.world)
-        self._parents: dict[str, dict[str, list[Task]]] = {}
+        self._tasks: dict[str, list[Task]] = {}
+        self._of_split: dict[str, dict[str, list[Task]]] = {}
         for task in tasks:
             if task.operator is None:
-                self._parents.setdefault(task.split, {}).setdefault(task.intent, []).append(task)
-        self._intents = [(split, intent) for split, intents in self._parents.items() for intent in intents]
+                self._tasks.setdefault(task.intent, []).append(task)
+                self._of_split.setdefault(task.split, {}).setdefault(task.intent, []).append(task)
+        self._intents = list(self._tasks)
 
     def parent(self, rng: random.Random) -> Task | None:
         """Return a task to evolve, of any intent alike, if there is one."""
-        if not self._intents:
-            return None
-        split, intent = rng.choice(self._intents)
-        return rng.choice(self._parents[split][intent])
+        return rng.choice(self._tasks[rng.choice(self._intents)]) if self._intents else None
 
     def other(self, parent: Task, rng: random.Random) -> Task | None:
         """Return a task of another intent of the same split, if there is one."""
-        intents = [intent for intent in self._parents[parent.split] if intent != parent.intent]
-        return rng.choice(self._parents[parent.split][rng.choice(intents)]) if intents else None
+        tasks = self._of_split[parent.split]
+        intents = [intent for intent in tasks if intent != parent.intent]
+        return rng.choice(tasks[rng.choice(intents)]) if intents else None
 
     def named_fact(self, parents: Sequence[Task], rng: random.Random) -> Fact | None:
         """Return what a look-up tells of an entry that one of the parents names, and that none of them says."""

@@ -1,0 +1,276 @@
+"""Filters: what a set of tasks loses before it is used, and the report of it.
+
+`apply_filters` runs, in this order:
+
+1. *golden call errs*: a golden path does not run, or its answer does not pass;
+2. *solvable without action*: doing and saying nothing passes;
+3. *unsolved*: no solver solved it in k attempts (only with solvers);
+4. *exact duplicate*: the same instruction;
+5. *same intent and bindings*: the same request in other words;
+6. *near-duplicate*: the same golden path and the same values, asked in nearly the same words;
+7. *leak between splits*: a training task that shares its solution, or its bindings within an intent, with a test
+   task, or a task whose parent is in another split.
+
+Of duplicates the first is kept. A near-duplicate shares the golden calls, the information to be told and the values
+that the instruction says, and at least `NEAR` of its words (multiset Jaccard): spacing, case, punctuation and one
+word among ten do not make another task, another value does. Templates make similar texts by design, so texts alone
+are never compared: candidates come from an inverted index over the rarest words (prefix filtering), so the work
+grows with the tasks and not with their pairs. Leaks are taken out of the training split, so that the tests stay what
+they are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from toolorchestra.toolscale.domain import Domain
+from toolorchestra.toolscale.entities import scalars
+from toolorchestra.toolscale.errors import OptionError, TaskError
+from toolorchestra.toolscale.facts import tokens
+from toolorchestra.toolscale.mutants import replay
+from toolorchestra.toolscale.session import Session
+from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.verify import verify
+
+Solver = Callable[[Domain, Task, int], bool]
+"""Plays a task with a seed, and tells whether it solved it."""
+
+NEAR = 0.8
+"""Least multiset Jaccard similarity of the words of near-duplicates."""
+
+EXAMPLES = 5
+"""Ids of dropped tasks that the report names, for each filter."""
+
+
+class FilterResult(msgspec.Struct, frozen=True):
+    """What one filter did.
+
+    Attributes:
+        name: The filter.
+        kept: Tasks left after it.
+        dropped: Tasks that it dropped.
+        examples: Some of them: id, and the reason where there is one.
+    """
+
+    name: str
+    kept: int
+    dropped: int
+    examples: list[str] = []
+
+
+class Stage(msgspec.Struct, frozen=True):
+    """A stage of synthesis and its filters, in the order run."""
+
+    name: str
+    filters: list[FilterResult]
+
+
+class NotRun(msgspec.Struct, frozen=True):
+    """A filter that did not run, and why."""
+
+    name: str
+    why: str
+
+
+class Report(msgspec.Struct):
+    """What synthesis kept and dropped: ``report.json``.
+
+    Attributes:
+        domain: Name of the domain.
+        stages: Its stages, in the order run.
+        not_run: Filters that did not run.
+    """
+
+    domain: str
+    stages: list[Stage] = []
+    not_run: list[NotRun] = []
+
+    @property
+    def dropped(self) -> Counter[str]:
+        """What was dropped after the build, by filter, as ``build.json`` lists it."""
+        found = [one for stage in self.stages if stage.name != BUILD for one in stage.filters]
+        return Counter({f"filter: {one.name}": one.dropped for one in found if one.dropped})
+
+    def save(self, file: Path) -> None:
+        """Write the report as JSON."""
+        file.write_bytes(msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n")
+
+
+BUILD = "build"
+"""Name of the stage in which tasks are made."""
+
+
+def apply_filters(
+    domain: Domain,
+    tasks: Sequence[Task],
+    *,
+    solvers: Mapping[str, Solver] | None = None,
+    k: int = 8,
+    progress: Callable[[str, int, int], object] | None = None,
+) -> tuple[list[Task], Report]:
+    """Filter the tasks of a domain.
+
+    Args:
+        domain: The domain.
+        tasks: Its tasks.
+        solvers: Solvers by name; a task that none of them solves in `k` attempts is dropped.
+        k: Attempts of each solver, with the seeds 0 to k - 1.
+        progress: Called with a filter's name, the tasks it has looked at, and how many there are.
+
+    Returns:
+        The tasks that are left, in their order, and the report.
+    """
+    if k < 1:
+        raise OptionError(f"Expected at least one attempt of each solver, got k = {k}.")
+    report = Report(domain.name, [_build_stage(domain, len(tasks))])
+    session = domain.session()
+    checks: dict[str, Callable[[list[Task]], Iterator[str]]] = {
+        "golden call errs": lambda left: (_error(domain, task, session) for task in left),
+        "solvable without action": lambda left: (_idle(domain, task, session) for task in left),
+        f"unsolved in pass@{k}": lambda left: (_unsolved(domain, task, solvers or {}, k) for task in left),
+        "exact duplicate": lambda left: _repeated(left, lambda task: " ".join(task.instruction.split())),
+        "same intent and bindings": lambda left: _repeated(left, lambda task: (task.intent, _json(task.bindings))),
+        "near-duplicate": _near,
+        "leak between splits": _leaks,
+    }
+    left, results = list(tasks), []
+    for name, check in checks.items():
+        if name.startswith("unsolved") and not solvers:
+            report.not_run.append(NotRun(name, "no solver was given"))
+            continue
+        reasons = []
+        for number, reason in enumerate(check(left), 1):
+            reasons.append(reason)
+            if progress is not None:
+                progress(name, number, len(left))
+        gone = [f"{task.id}: {reason}" for task, reason in zip(left, reasons, strict=True) if reason]
+        left = [task for task, reason in zip(left, reasons, strict=True) if not reason]
+        results.append(FilterResult(name, len(left), len(gone), gone[:EXAMPLES]))
+    session.close()
+    report.stages.append(Stage("filter", results))
+    return left, report
+
+
+def _build_stage(domain: Domain, made: int) -> Stage:
+    """Return what building the domain dropped, by reason, as a stage."""
+    found: Counter[str] = Counter()
+    where: dict[str, list[str]] = defaultdict(list)
+    for entry, count in domain.dropped.items():
+        source, _, reason = entry.partition(": ")
+        found[reason] += count
+        where[reason].append(f"{source}: {count}")
+    results = [FilterResult(reason, made, count, where[reason][:EXAMPLES]) for reason, count in found.most_common()]
+    return Stage(BUILD, results or [FilterResult("golden path", made, 0)])
+
+
+def _error(domain: Domain, task: Task, session: Session) -> str:
+    try:
+        verdict = replay(domain, task, task.golden, task.answer, session)
+    except (TaskError, KeyError) as error:
+        return f"{error}"
+    return "" if verdict.solved else str(verdict)
+
+
+def _idle(domain: Domain, task: Task, session: Session) -> str:
+    session.reset()
+    return "solved by doing and saying nothing" if verify(domain, task, session, "").solved else ""
+
+
+def _unsolved(domain: Domain, task: Task, solvers: Mapping[str, Solver], k: int) -> str:
+    solved = any(solver(domain, task, seed) for seed in range(k) for solver in solvers.values())
+    return "" if solved else f"not solved by {', '.join(solvers)}"
+
+
+def _repeated(tasks: Iterable[Task], key: Callable[[Task], Any]) -> Iterator[str]:
+    first: dict[Any, str] = {}
+    for task in tasks:
+        found = first.setdefault(key(task), task.id)
+        yield "" if found == task.id else f"like {found}"
+
+
+def _near(tasks: list[Task]) -> Iterator[str]:
+    """Yield for each task why it is a near-duplicate of an earlier one that is kept, or nothing.
+
+    Two multisets of n and m words with a Jaccard similarity of at least t share one of the n - ceil(t n) + 1 rarest
+    of the first with those of the second, whatever order of words is used for all alike.
+    """
+    bags = [_bag(task) for task in tasks]
+    rare = Counter(word for bag in bags for word in bag)
+    index: dict[tuple[bytes, tuple[str, int]], list[int]] = defaultdict(list)
+    for place, (task, bag) in enumerate(zip(tasks, bags, strict=True)):
+        words = sorted(bag, key=lambda word: (rare[word], word))
+        group = _digest(_solution(task), task.operator, _values(task))
+        prefix = [(group, word) for word in words[: len(words) - math.ceil(NEAR * len(words)) + 1]]
+        nearby = dict.fromkeys(other for key in prefix for other in index.get(key, ()))
+        twin = next((other for other in nearby if _similarity(bag, bags[other]) >= NEAR), None)
+        yield "" if twin is None else f"like {tasks[twin].id}"
+        if twin is None:
+            for key in prefix:
+                index[key].append(place)
+
+
+def _bag(task: Task) -> frozenset[tuple[str, int]]:
+    """Return the words of an instruction as a multiset: the second "the" is another element than the first."""
+    seen: Counter[str] = Counter()
+    found = []
+    for word in tokens(task.instruction):
+        seen[word] += 1
+        found.append((word, seen[word]))
+    return frozenset(found)
+
+
+def _similarity(one: frozenset[Any], other: frozenset[Any]) -> float:
+    shared = len(one & other)
+    return shared / max(1, len(one) + len(other) - shared)
+
+
+def _values(task: Task) -> list[str]:
+    """Return the values of a task that its instruction says."""
+    values = {token for value in scalars(task.bindings) for token in tokens(str(value))}
+    values |= {token for call in task.golden for value in scalars(call.arguments) for token in tokens(str(value))}
+    return sorted(word for word, _ in _bag(task) if word in values or word[0] in "#@~")
+
+
+def _leaks(tasks: list[Task]) -> Iterator[str]:
+    """Yield for each task why it leaks, or nothing."""
+    split = {task.id: task.split for task in tasks}
+    tested: dict[bytes, str] = {}
+    for task in tasks:
+        if task.split != "train":
+            tested.setdefault(_solved_as(task), task.id)
+            tested.setdefault(_digest(task.intent, task.bindings), task.id)
+    for task in tasks:
+        parents = [task.parent, task.bindings.get("evolved", {}).get("with")] if task.operator is not None else []
+        strange = next((parent for parent in parents if split.get(parent or "", task.split) != task.split), None)
+        twin = None
+        if task.split == "train":
+            twin = tested.get(_solved_as(task)) or tested.get(_digest(task.intent, task.bindings))
+        if strange is not None:
+            yield f"its parent {strange} is in {split[strange]}"
+        else:
+            yield f"solved like {twin} of {split[twin]}" if twin is not None else ""
+
+
+def _solution(task: Task) -> Any:
+    """Return what a task's solution is: golden calls and what must be told, whatever the stages."""
+    return [[(call.name, call.arguments) for call in task.golden], task.communicate]
+
+
+def _solved_as(task: Task) -> bytes:
+    """Return the digest of a task's solution; a task without calls is known by its words."""
+    return _digest(_solution(task), None if task.golden else sorted(word for word, _ in _bag(task)))
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value, order="sorted").decode()
+
+
+def _digest(*parts: Any) -> bytes:
+    return hashlib.blake2b(msgspec.json.encode(parts, order="sorted"), digest_size=12).digest()

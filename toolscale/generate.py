@@ -1,0 +1,246 @@
+"""Tasks at scale: tens of thousands of verified tasks of any domains, without a model, streamed to a file.
+
+The work is cut into *blocks*: all bindings of an intent, or some tasks by one operator of evolution with a seed of
+their own. Worker processes make blocks; the parent takes them in the order in which they were cut, drops what
+was there before, numbers what is new and stops when there is enough. What comes out is therefore the same for
+the same seed, however many workers there are. Every task was solved by its golden path and not by silence.
+
+Memory does not grow with the tasks made but for eight bytes each, by which repetitions are known. The cost of a
+task does not grow either: an operator of a domain that finds little new is retired.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import multiprocessing
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from itertools import count as count_from
+from itertools import islice
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from toolorchestra.toolscale.domain import Domain, load_domain
+from toolorchestra.toolscale.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.evolve import Evolver, numbered
+from toolorchestra.toolscale.format import Operator
+from toolorchestra.toolscale.intents import intent_tasks
+from toolorchestra.toolscale.operators import OPERATORS
+from toolorchestra.toolscale.task import Task, write_tasks
+
+BLOCK = 50
+"""Evolved tasks asked for in one block."""
+
+BASE_SHARE = 0.5
+"""Most of a domain's tasks that are not evolved."""
+
+_LEAST_NEW = 0.2  # share of a block that must be new, or its operator is retired
+_WAITING = 3  # blocks for each worker that are being made or wait to be taken
+
+
+class Block(NamedTuple):
+    """A piece of work: the tasks of an intent, or tasks by an operator."""
+
+    domain: str
+    kind: Literal["intent", "evolve"]
+    name: str
+    number: int
+    size: int
+
+
+class Generated(msgspec.Struct, frozen=True):
+    """What was generated.
+
+    Attributes:
+        asked: Tasks asked for.
+        made: Tasks made, fewer when the domains give no more.
+        domains: Tasks by domain.
+        operators: Tasks by operator of evolution; those not evolved stand under "none".
+        splits: Tasks by split.
+        dropped: Candidates dropped, by reason.
+    """
+
+    asked: int
+    made: int
+    domains: dict[str, int]
+    operators: dict[str, int]
+    splits: dict[str, int]
+    dropped: dict[str, int]
+
+
+def generate(
+    domains: Sequence[str],
+    count: int,
+    file: Path,
+    *,
+    seed: int = 0,
+    workers: int = 1,
+    progress: Callable[[int], object] | None = None,
+) -> Generated:
+    """Generate verified tasks into a JSONL file, which appears whole or not at all.
+
+    Args:
+        domains: Names or folders of domains; each gives an equal share.
+        count: Tasks to make.
+        file: File to write.
+        seed: Seed of what is drawn; the same seed gives the same file.
+        workers: Processes that make tasks; with 1 they are made in this one.
+        progress: Called with the number of tasks made, now and then.
+
+    Raises:
+        OptionError: An option has a wrong value, or no task can be made.
+    """
+    if count < 1 or workers < 1:
+        raise OptionError(f"Expected at least one task and one worker; got {count} and {workers}.")
+    if not domains or len(set(domains)) < len(domains):
+        raise OptionError(f"Expected different domains, got {', '.join(domains) or 'none'}.")
+    if not file.parent.is_dir():
+        raise OptionError(f"{file.parent} is no folder.")
+    taker = _Taker({name: len(range(i, count, len(domains))) for i, name in enumerate(domains)})
+    write_tasks(file, _watched(taker.tasks(seed, workers), progress))
+    return Generated(
+        asked=count,
+        made=taker.made.total(),
+        domains=dict(taker.made),
+        operators=dict(taker.operators),
+        splits=dict(taker.splits),
+        dropped=dict(taker.dropped),
+    )
+
+
+def _watched(tasks: Iterator[Task], progress: Callable[[int], object] | None) -> Iterator[Task]:
+    for number, task in enumerate(tasks, 1):
+        yield task
+        if progress is not None and number % BLOCK == 0:
+            progress(number)
+
+
+class _Taker:
+    """Takes the tasks of blocks in order until every domain has its share.
+
+    Args:
+        shares: Tasks to take, by domain.
+    """
+
+    def __init__(self, shares: Mapping[str, int]) -> None:
+        self.made: Counter[str] = Counter(dict.fromkeys(shares, 0))
+        self.operators: Counter[str] = Counter()
+        self.splits: Counter[str] = Counter()
+        self.dropped: Counter[str] = Counter()
+        self._shares = shares
+        self._retired: set[tuple[str, str]] = set()
+        self._numbers: Counter[str] = Counter()
+        self._seen: set[bytes] = set()
+
+    def tasks(self, seed: int, workers: int) -> Iterator[Task]:
+        """Yield the tasks."""
+        pool: Executor | None = None
+        if workers > 1:
+            pool = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
+        maker = _Maker()
+        ahead: deque[tuple[Block, Future[bytes] | None]] = deque()
+        blocks = self._blocks()
+        try:
+            while True:
+                for block in islice(blocks, workers * _WAITING - len(ahead)):
+                    ahead.append((block, None if pool is None else pool.submit(_made, block, seed)))
+                if not ahead:
+                    break
+                block, future = ahead.popleft()
+                if self._wanted(block):
+                    yield from self._new(block, maker.made(block, seed) if future is None else future.result())
+        finally:
+            if pool is not None:
+                pool.shutdown(cancel_futures=True)
+
+    def _blocks(self) -> Iterator[Block]:
+        """Yield blocks, each as it stands in a sequence that is always the same, without those not wanted."""
+        intents = {name: list(load_domain(name).spec.intents) for name in self._shares}
+        for name, share in self._shares.items():
+            size = math.ceil(share * BASE_SHARE / max(1, len(intents[name])))
+            for intent in intents[name] if share else ():
+                yield Block(name, "intent", intent, 0, size)
+        for number in count_from():
+            blocks = [Block(name, "evolve", operator, number, BLOCK) for name in self._shares for operator in OPERATORS]
+            wanted = [block for block in blocks if self._wanted(block)]
+            if not wanted:
+                return
+            yield from wanted
+
+    def _wanted(self, block: Block) -> bool:
+        missing = self.made[block.domain] < self._shares[block.domain]
+        return missing and (block.domain, block.name) not in self._retired
+
+    def _new(self, block: Block, content: bytes) -> Iterator[Task]:
+        """Yield the new tasks of a block, numbered, as far as they are wanted."""
+        found, dropped = msgspec.json.decode(content, type=tuple[dict[str, Task], dict[str, int]])
+        self.dropped.update(dropped)
+        new = 0
+        for key, task in found.items():
+            digests = {_digest(task.domain, task.instruction), _digest(task.domain, block.name, key)}
+            if digests & self._seen:
+                self.dropped[f"{block.name}: made before"] += 1
+                continue
+            new += 1
+            self._seen |= digests
+            if self.made[block.domain] == self._shares[block.domain]:
+                break
+            task = numbered(task, self._numbers) if task.operator is not None and block.kind == "evolve" else task
+            self.made[block.domain] += 1
+            self.operators[task.operator or "none"] += 1
+            self.splits[task.split] += 1
+            yield task
+        if block.kind == "evolve" and new < block.size * _LEAST_NEW:
+            self._retired.add((block.domain, block.name))
+
+
+def _digest(*parts: str) -> bytes:
+    return hashlib.blake2b("\0".join(parts).encode(), digest_size=8).digest()
+
+
+class _Maker:
+    """Makes the tasks of blocks; domains are loaded, and their look-ups asked, once."""
+
+    def __init__(self) -> None:
+        self._evolvers: dict[str, Evolver] = {}
+
+    def made(self, block: Block, seed: int) -> bytes:
+        """Return the tasks of a block by their keys, and what was dropped, as JSON."""
+        domain = load_domain(block.domain)
+        dropped: Counter[str] = Counter()
+        if block.kind == "intent":
+            found = self._of_intent(domain, block, dropped)
+        else:
+            if block.domain not in self._evolvers:
+                self._evolvers[block.domain] = Evolver(domain, domain.tasks())
+            evolver, operator = self._evolvers[block.domain], _operator(block.name)
+            key = f"{seed}:{domain.name}:{operator}:{block.number}"
+            found, dropped = evolver.tasks(operator, key, block.size)
+        domain.forget()
+        return msgspec.json.encode((found, dropped))
+
+    @staticmethod
+    def _of_intent(domain: Domain, block: Block, dropped: Counter[str]) -> dict[str, Task]:
+        session = domain.session()
+        tasks = islice(intent_tasks(domain, block.name, session, set(), dropped), block.size)
+        found = {msgspec.json.encode(task.bindings, order="sorted").decode(): task for task in tasks}
+        session.close()
+        return found
+
+
+def _operator(name: str) -> Operator:
+    for operator in OPERATORS:
+        if operator == name:
+            return operator
+    raise UnknownNameError("operator", name, OPERATORS)
+
+
+_maker = _Maker()  # of this process, when it is a worker
+
+
+def _made(block: Block, seed: int) -> bytes:
+    return _maker.made(block, seed)
