@@ -1,0 +1,225 @@
+"""A domain from a SQLite file that is none of ours: its tables become the world, its schema the tools and tasks.
+
+The file is surveyed (`toolorchestra.toolscale.synth.survey`), tools and requests are derived from what was found
+(`derive`, `requests`), and all of it is tried with the machinery that builds and validates domains: an intent stays
+only if it makes tasks that its golden path solves and that the verifier judges right. What is written is the YAML
+that a person would write, to be read, changed and built.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from toolorchestra.toolscale.domain import Domain
+from toolorchestra.toolscale.errors import DomainError
+from toolorchestra.toolscale.format import ColumnSpec, DomainSpec, IntentSpec, TableSpec, ToolSpec
+from toolorchestra.toolscale.intents import make_tasks
+from toolorchestra.toolscale.mutants import try_verifier
+from toolorchestra.toolscale.reading import dump_yaml
+from toolorchestra.toolscale.synth.derive import Toolbox, derive_tools
+from toolorchestra.toolscale.synth.requester import Request
+from toolorchestra.toolscale.synth.requests import derive_requests
+from toolorchestra.toolscale.synth.survey import Survey, Table, survey
+from toolorchestra.toolscale.synth.words import MOST_LETTERS, said, snake_case
+
+MOST_TASKS = 900
+"""About how many tasks the derived intents make together."""
+_FEWEST = 3  # tasks of an intent
+_HELD_OUT_EVERY = 6
+
+
+def domain_from_sqlite(
+    file: Path,
+    folder: Path,
+    *,
+    name: str | None = None,
+    title: str | None = None,
+    today: str | None = None,
+    records: Literal["keep", "sample"] = "keep",
+    seed: int = 0,
+) -> None:
+    """Write the YAML of a domain made from a SQLite file: ``domain.yaml``, ``tools.yaml`` and ``intents.yaml``.
+
+    Args:
+        file: The database; it is only read.
+        folder: Where to write; made if it is not there.
+        name: Name of the domain; by default from the file's name.
+        title: Its title; by default from its name.
+        today: Its date; by default the latest day on which something happened in the records.
+        records: ``keep`` the records (a bounded part of them), or ``sample`` new ones like them.
+        seed: Seed of the domain.
+
+    Raises:
+        DomainError: The file cannot be read, holds too little, or the folder has a domain already.
+    """
+    if (folder / "domain.yaml").exists():
+        raise DomainError(
+            "Expected a folder without a domain; there is a domain.yaml in it.",
+            file=folder,
+            remedy="Give another folder, or remove it.",
+        )
+    found = survey(file)
+    name = name or snake_case(file.stem, fallback="domain")
+    title = title or said(name).capitalize()
+    box = derive_tools(found.tables)
+    spec = DomainSpec(
+        name=name,
+        title=title,
+        description=_description(title, found, box),
+        today=today or _today(found.tables.values()),
+        seed=seed,
+        tables={table.name: _table_spec(table) for table in found.tables.values()},
+        tools=box.tools,
+    )
+    spec = _with_intents(spec, derive_requests(found.tables, box), file)
+    folder.mkdir(parents=True, exist_ok=True)
+    _write(spec, found, folder, file)
+
+
+def _description(title: str, found: Survey, box: Toolbox) -> str:
+    lines = [
+        f"You keep the records of this place: {', '.join(said(table.many) for table in found.tables.values())}.",
+        "Look rows up before you change them; ids come from look-ups or from the request, never from guesses.",
+        *(f"- {rule}" for rule in dict.fromkeys(box.rules)),
+        "- If a request cannot be met, change nothing and say why.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _today(tables: Iterable[Table]) -> str:
+    """Return the latest day on which something happened, or else the latest day that is told."""
+    days: list[str] = []
+    later: list[str] = []
+    for table in tables:
+        for column in table.columns.values():
+            if column.kind in ("date", "datetime"):
+                cells = [value[:10] for value in table.data[column.name] if value is not None]
+                planned = re.search(
+                    r"due|expir|until|end|held|schedul|valid|deadline|plan|event|birth|born|dob", column.name
+                )
+                (later if planned else days).extend(value for value in cells if "1900" < value < "2100")
+    return max(days or later or ["2025-01-01"])
+
+
+def _table_spec(table: Table) -> TableSpec:
+    columns = {}
+    for column in table.columns.values():
+        told = "" if column.source in ("", column.name) else f"{column.source!r} in the database"
+        columns[column.name] = ColumnSpec(
+            type=column.type,
+            description=told,
+            nullable=column.nullable,
+            unique=column.unique,
+            references=".".join(column.references) if column.references else None,
+            compare="text" if column.kind == "note" else "exact",
+        )
+    return TableSpec(
+        columns=columns,
+        primary_key=table.key[0] if len(table.key) == 1 else list(table.key),
+        description="" if table.source == table.name else f"From the table {table.source!r}.",
+        generated_key=table.generated,
+        checks=[" ".join(tokens) for tokens in table.checks],
+        rows=table.rows,
+        indexes=[[column.name] for column in table.references if table.key[0] != column.name and not column.unique],
+    )
+
+
+# ------------------------------------------------------------------------------------------------- trying intents
+
+
+def _with_intents(spec: DomainSpec, requests: Iterable[Request], file: Path) -> DomainSpec:
+    """Return the domain with the intents that hold, and the tools that one of them uses.
+
+    Raises:
+        DomainError: No intent holds.
+    """
+    domain = Domain(spec, tasks=[])
+    candidates: dict[str, IntentSpec] = {}
+    for name, intent in requests:
+        candidates[snake_case(name[:60], candidates)] = intent
+    share = min(2.0, MOST_TASKS / (8 * max(1, len(candidates))))
+    kept: dict[str, IntentSpec] = {}
+    for name, intent in candidates.items():
+        steps = len(intent.golden) + intent.branches + any(step.each for step in intent.golden)
+        count = max(_FEWEST, round(share * (4 if steps == 1 else 8 if steps == 2 else 14)))  # the hard ones are rarer
+        counted = msgspec.structs.replace(intent, count=count)
+        if _holds(domain, name, counted):
+            held_out = len(kept) % _HELD_OUT_EVERY == _HELD_OUT_EVERY - 1
+            kept[name] = msgspec.structs.replace(counted, held_out=held_out)
+    if not kept:
+        raise DomainError(
+            "The records give rise to no task: expected tables with keys and at least three rows that differ.",
+            file=file,
+            remedy="Fill the tables, or write the domain by hand.",
+        )
+    used = {step.call for intent in kept.values() for path in (intent.golden, *intent.alternatives) for step in path}
+    tools = {name: tool for name, tool in spec.tools.items() if name in used}
+    return msgspec.structs.replace(spec, tools=tools, intents=kept)
+
+
+def _holds(domain: Domain, name: str, intent: IntentSpec) -> bool:
+    """Whether an intent makes tasks, and the verifier judges every right and wrong episode of them as it should."""
+    whole = domain.spec
+    domain.spec = msgspec.structs.replace(whole, intents={name: intent})
+    try:
+        tasks, _ = make_tasks(domain)
+    except DomainError:
+        return False
+    finally:
+        domain.spec = whole
+    return len(tasks) >= _FEWEST and not try_verifier(domain, tasks).surprises
+
+
+# ------------------------------------------------------------------------------------------------------- writing
+
+
+def _write(spec: DomainSpec, found: Survey, folder: Path, file: Path) -> None:
+    notes = "".join(f"# - {' '.join(note.split())}\n" for note in dict.fromkeys(found.notes))
+    head = f"# Made from the SQLite file {file.name!r}; yours to change. Build it with: toolorchestra build\n"
+    if notes:
+        head += f"# What is not as in the file:\n{notes}"
+    parts = {
+        "name": spec.name,
+        "title": spec.title,
+        "today": spec.today,
+        "seed": spec.seed,
+        "description": spec.description,
+    }
+    text = head + dump_yaml(parts) + "\ntables:\n"
+    for name, table in spec.tables.items():
+        bare_spec = msgspec.to_builtins(msgspec.structs.replace(table, rows=[]))
+        text += _indented(dump_yaml({name: bare_spec}), 2)
+        if table.rows:
+            text += "    rows:\n" + "".join(f"      - {_row(row)}\n" for row in table.rows)
+    (folder / "domain.yaml").write_text(text, encoding="utf-8")
+    _write_section(folder / "tools.yaml", "tools", spec.tools, "What can be done; derived from the tables.")
+    _write_section(folder / "intents.yaml", "intents", spec.intents, "What people ask; derived from the tables.")
+
+
+def _write_section(file: Path, section: str, entries: Mapping[str, ToolSpec | IntentSpec], comment: str) -> None:
+    file.write_text(f"# {comment}\n" + dump_yaml({section: msgspec.to_builtins(dict(entries))}), encoding="utf-8")
+
+
+def _indented(text: str, spaces: int) -> str:
+    return "".join(" " * spaces + line if line.strip() else line for line in text.splitlines(keepends=True))
+
+
+def _row(row: Mapping[str, Any]) -> str:
+    """Return a row as one line of YAML: JSON, with numbers as YAML reads them."""
+    return "{" + ", ".join(f"{key}: {_cell(value)}" for key, value in row.items()) + "}"
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        text = repr(value)
+        return text.replace("e", ".0e") if "e" in text and "." not in text else text
+    return json.dumps(value, ensure_ascii=False)
+
+
+__all__ = ["MOST_LETTERS", "domain_from_sqlite"]
