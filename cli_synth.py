@@ -184,6 +184,47 @@ class SynthPreferences:
         return 0 if len(pairs) == self.count else 1
 
 
+@dataclass
+class SynthTasks:
+    """Generate tasks at scale: verified, without a model, the same for the same seed."""
+
+    domains: Annotated[Positional[tuple[str, ...]], arg(metavar="DOMAIN")] = ("all",)
+    """Names or folders of domains; "all" is those that are shipped."""
+    count: int = 20_000
+    """Tasks in all; each domain gives an equal share."""
+    out: Annotated[Path, arg(metavar="FILE")] = Path("tasks.jsonl")
+    """File to write, which appears when all tasks are made."""
+    seed: int = 0
+    """Seed of what is drawn."""
+    workers: int = 2
+    """Processes that make tasks."""
+
+    def run(self) -> int:
+        """Generate the tasks and say what was made."""
+        from toolorchestra.envs import display
+        from toolorchestra.toolscale.domain import builtin_domains
+        from toolorchestra.toolscale.generate import generate
+
+        names = builtin_domains() if self.domains == ("all",) else [_domain_name(name) for name in self.domains]
+        began = time.perf_counter()
+        with display.progress_bars() as progress:
+            bar = progress.add_task("tasks", total=self.count, note="")
+
+            def tell(made: int) -> None:
+                progress.update(bar, completed=made)
+
+            found = generate(names, self.count, self.out, seed=self.seed, workers=self.workers, progress=tell)
+        console = display.stdout_console()
+        console.print(display.generated_table(found))
+        seconds = time.perf_counter() - began
+        console.print(f"\n{found.made:,} verified tasks in {self.out} ({seconds:.1f} s)", markup=False)
+        if found.made < found.asked:
+            console.print(
+                f"{found.asked - found.made:,} fewer than asked for: these domains give no more.", style="yellow"
+            )
+        return 0 if found.made == found.asked else 1
+
+
 def _domain_name(name: str) -> str:
     """Return what `load_domain` takes for a name, a folder or an environment id."""
     found = re.fullmatch(r"ToolOrchestra-(\w+)-v\d+", name)
@@ -192,11 +233,12 @@ def _domain_name(name: str) -> str:
 
 SynthCommand = (
     Annotated[SynthDomain, subcommand("domain")]
+    | Annotated[SynthTasks, subcommand("tasks")]
     | Annotated[SynthPreferences, subcommand("preferences")]
     | Annotated[SynthAdversarial, subcommand("adversarial")]
 )
 """What `synth` can make; `domain` where none is named."""
-SUBCOMMANDS = ("domain", "preferences", "adversarial")
+SUBCOMMANDS = ("domain", "tasks", "preferences", "adversarial")
 
 
 @dataclass

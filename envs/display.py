@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from rich import box
@@ -33,10 +33,15 @@ from toolorchestra.toolscale.preferences import Pair
 from toolorchestra.toolscale.statistics import Statistics, figures
 from toolorchestra.toolscale.task import Call, Task
 
+if TYPE_CHECKING:
+    from toolorchestra.toolscale.filters import Report
+    from toolorchestra.toolscale.generate import Generated
+
 PLAIN_WIDTH = 120
 """Columns when the output is no terminal."""
 
 _SIDE_BY_SIDE = 3
+_RIGHT: dict[str, Any] = {"justify": "right"}
 
 
 def stdout_console() -> Console:
@@ -142,6 +147,33 @@ def statistics_tables(facts: Sequence[Statistics]) -> Group:
             table.add_row(name, *(column[name] for column in columns))
         tables.append(table)
     return Group(*(part for table in tables for part in (table, Text())))
+
+
+def filter_table(report: Report) -> Group:
+    """Return what each filter of each stage kept and dropped, and the filters that did not run."""
+    table = _table()
+    for name, options in (("stage", {}), ("filter", {}), ("kept", _RIGHT), ("dropped", _RIGHT), ("e.g.", {})):
+        table.add_column(name, **options)
+    for stage in report.stages:
+        for number, one in enumerate(stage.filters):
+            example = Text(one.examples[0] if one.examples else "", no_wrap=True, overflow="ellipsis", style="dim")
+            shown = f"{one.dropped:,}" if one.dropped else "-"
+            table.add_row("" if number else stage.name, Text(one.name), f"{one.kept:,}", shown, example)
+    return Group(table, *(Text(f"{one.name} did not run: {one.why}", style="yellow") for one in report.not_run))
+
+
+def generated_table(found: Generated) -> Table:
+    """Return how many tasks were generated, by domain, operator and split."""
+    table = _table()
+    for name, options in (("", {}), ("tasks", _RIGHT)):
+        table.add_column(name, **options)
+    operators = {"as posed" if name == "none" else f"evolved: {name}": n for name, n in found.operators.items()}
+    for title, counts in (("domains", found.domains), ("tasks", operators), ("splits", found.splits)):
+        for number, (name, count) in enumerate(counts.items()):
+            if number == 0:
+                table.add_row(Text(title, style="bold"), "")
+            table.add_row(f"  {name}", f"{count:,}")
+    return table
 
 
 def task_table(tasks: Iterable[Task]) -> Table:
