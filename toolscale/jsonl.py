@@ -36,6 +36,9 @@ def read_jsonl(file: Path, kind: type[T], what: str) -> Iterator[tuple[int, T]]:
 def write_jsonl(file: Path, values: Iterable[msgspec.Struct]) -> None:
     """Write a line for each value; the file appears whole or not at all."""
     draft = file.with_name(f".{file.name}.part")
-    with draft.open("wb") as stream:
-        stream.writelines(msgspec.json.encode(value) + b"\n" for value in values)
-    draft.replace(file)
+    try:
+        with draft.open("wb") as stream:
+            stream.writelines(msgspec.json.encode(value) + b"\n" for value in values)
+        draft.replace(file)
+    finally:
+        draft.unlink(missing_ok=True)
