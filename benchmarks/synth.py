@@ -1,0 +1,97 @@
+"""What a generated task costs, and whether it costs more when more are made.
+
+    python benchmarks/synth.py                           2,000 and 20,000 tasks of all shipped domains, 2 workers
+    python benchmarks/synth.py --domains restaurant      of one domain
+    python benchmarks/synth.py --record                  and write the results to results/synth.json
+
+Every task is verified (its golden path passes, silence does not). Time is that of the wall, from the call to the
+whole file, and includes the start of the workers and the loading of the domains. The cost per task is processor time
+of all processes; the *marginal* cost is that of the tasks by which the larger run is larger, where start-up cancels.
+The run fails when 20,000 tasks take more than 10 minutes, when one of the larger run costs more than 1.2 times one of
+the smaller, or when the two runs with one and with more workers do not write the same bytes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import platform
+import resource
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from toolorchestra.toolscale.domain import builtin_domains
+from toolorchestra.toolscale.generate import generate
+
+RESULTS = Path(__file__).parent / "results" / "synth.json"
+MOST_SECONDS, MOST_RATIO = 600.0, 1.2
+
+
+def cpu_seconds() -> float:
+    """Return the processor time of this process and of the workers that have ended."""
+    return sum(
+        usage.ru_utime + usage.ru_stime
+        for usage in (resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN))
+    )
+
+
+def measured(domains: list[str], count: int, workers: int, seed: int, file: Path) -> dict[str, Any]:
+    """Generate once and return what it took."""
+    wall, cpu = time.perf_counter(), cpu_seconds()
+    found = generate(domains, count, file, seed=seed, workers=workers)
+    wall, cpu = time.perf_counter() - wall, cpu_seconds() - cpu
+    peak = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return {
+        "tasks": found.made,
+        "workers": workers,
+        "seconds": round(wall, 1),
+        "tasks_per_second": round(found.made / wall, 1),
+        "cpu_seconds": round(cpu, 1),
+        "cpu_ms_per_task": round(1000 * cpu / found.made, 3),
+        "peak_mb": round(peak / 1024),
+        "operators": found.operators,
+        "sha256": hashlib.sha256(file.read_bytes()).hexdigest(),
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--domains", nargs="*", default=builtin_domains(), help="names or folders of domains")
+    parser.add_argument("--counts", nargs=2, type=int, default=[2_000, 20_000], help="tasks of the two runs")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--record", action="store_true", help=f"write the results to {RESULTS.name}")
+    given = parser.parse_args()
+    few, many = given.counts
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "tasks.jsonl"
+        alone = measured(given.domains, few, 1, given.seed, file)
+        small = measured(given.domains, few, given.workers, given.seed, file)
+        large = measured(given.domains, many, given.workers, given.seed, file)
+    print(f"{'tasks':>8}{'workers':>9}{'seconds':>10}{'tasks/s':>10}{'CPU ms/task':>13}{'peak MB':>9}")
+    for run in (alone, small, large):
+        print(
+            f"{run['tasks']:>8,}{run['workers']:>9}{run['seconds']:>10}{run['tasks_per_second']:>10}"
+            f"{run['cpu_ms_per_task']:>13}{run['peak_mb']:>9}"
+        )
+    ratio = large["cpu_ms_per_task"] / small["cpu_ms_per_task"]
+    more = large["tasks"] - small["tasks"]
+    marginal = 1000 * (large["cpu_seconds"] - small["cpu_seconds"]) / more if more else float("nan")
+    same = alone["sha256"] == small["sha256"]
+    print(f"cost of a task, {many:,} over {few:,}: {ratio:.2f} (marginal {marginal:.3f} ms)")
+    print(f"the same bytes with 1 and {given.workers} workers: {'yes' if same else 'no'}")
+    if given.record:
+        command = " ".join(["python", "benchmarks/synth.py", *sys.argv[1:]])
+        machine = {"python": platform.python_version(), "machine": platform.machine(), "domains": given.domains}
+        results = {"ratio": round(ratio, 3), "marginal_ms": round(marginal, 3), "same_bytes": same}
+        runs = {"runs": [alone, small, large]}
+        RESULTS.write_text(json.dumps({"command": command} | machine | results | runs, indent=1) + "\n")
+    return 0 if same and large["seconds"] <= MOST_SECONDS and ratio <= MOST_RATIO else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
