@@ -311,9 +311,7 @@ def _refer(
                 continue
             column = table.columns[sources[columns[0].lower()]]
             there = {c.source.lower(): c.name for c in parent.columns.values()}
-            to: str | None = (
-                there.get(targets[0].lower()) if targets else (parent.key[0] if len(parent.key) == 1 else None)
-            )
+            goal = there.get(targets[0].lower()) if targets else (parent.key[0] if len(parent.key) == 1 else None)
             if goal is None or not _attach(table, column, parent, goal, share=0.9):
                 notes.append(f"{source.name}.{columns[0]} does not refer to {target} as it says; it is a plain column.")
     for table in tables.values():
