@@ -8,6 +8,7 @@ Every message says what was expected, what was found and how to mend it::
     ├── TaskError            a task cannot be posed or its golden path does not run
     ├── OptionError          an option has a wrong value or contradicts another
     ├── ArgumentError        arguments do not fit a tool (toolscale.tool; becomes a call's PARSE_ERR)
+    ├── SynthesisError       a domain could not be synthesised to its end (what was got is saved)
     └── ExpertError          a model endpoint failed for good (after retries)
         └── BatchError       some requests of a batch did; keeps the other completions (agents.chat)
 
@@ -67,6 +68,20 @@ class OptionError(ToolOrchestraError, ValueError):
 
 class ExpertError(ToolOrchestraError):
     """A model endpoint failed for good: retries, timeouts or budget are spent."""
+
+
+class SynthesisError(ToolOrchestraError):
+    """A domain could not be synthesised to its end; what was got so far is saved.
+
+    Args:
+        message: Why, and how to go on.
+        resumable: The same command goes on (an endpoint failed, a budget was spent); else something else than
+            patience is needed.
+    """
+
+    def __init__(self, message: str, *, resumable: bool = False) -> None:
+        super().__init__(message)
+        self.resumable = resumable
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str], limit: int = 30) -> str:

@@ -1,0 +1,229 @@
+"""A domain while it is being written: its parts so far, what a model is shown of them, and its files.
+
+The files are the YAML that a person would write. Each begins with a line that holds a hash of the rest, by which a
+file that a person has changed since is known, and left alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from toolorchestra.toolscale.build import build_database, quote
+from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.format import (
+    ConsistencySpec,
+    DomainSpec,
+    IntentSpec,
+    TableSpec,
+    ToolSpec,
+)
+from toolorchestra.toolscale.reading import dump_yaml
+from toolorchestra.toolscale.sqltool import primary_key, read_only
+
+_FILES: dict[str, tuple[str, ...]] = {
+    "domain.yaml": ("name", "title", "description", "today", "seed", "tables", "consistency"),
+    "tools.yaml": ("tools",),
+    "intents.yaml": ("intents",),
+}
+_MARK = "# Written by `toolorchestra synth`; edit it freely. sha256 "
+_LONGEST_CELL = 80
+
+
+@dataclass
+class Draft:
+    """The parts of a domain that are settled."""
+
+    title: str
+    today: str
+    seed: int = 0
+    subjects: list[str] = field(default_factory=list)
+    description: str = ""
+    tables: dict[str, TableSpec] = field(default_factory=dict)
+    consistency: list[ConsistencySpec] = field(default_factory=list)
+    tools: dict[str, ToolSpec] = field(default_factory=dict)
+    intents: dict[str, IntentSpec] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The domain's name: its title in snake_case."""
+        words = re.findall(r"[a-z0-9]+", self.title.lower())
+        return "_".join(words if words and words[0][0].isalpha() else ["domain", *words])[:64].rstrip("_")
+
+    def spec(self, **parts: Any) -> DomainSpec:
+        """Return the domain as it stands, with some `parts` in place of its own."""
+        own = {
+            "description": self.description,
+            "tables": self.tables,
+            "consistency": self.consistency,
+            "tools": self.tools,
+            "intents": self.intents,
+        }
+        return DomainSpec(name=self.name, title=self.title, today=self.today, seed=self.seed, **(own | parts))
+
+    @property
+    def rules(self) -> str:
+        """What a model is told of the place."""
+        return f"Today is {self.today}. {self.description.strip()}"
+
+    def write(self, folder: Path) -> None:
+        """Write the files of what is settled; a file is replaced as a whole or not at all."""
+        content: dict[str, Any] = msgspec.to_builtins(self.spec())
+        for file, sections in _FILES.items():
+            part = {section: content[section] for section in sections if content.get(section)}
+            if part:
+                _replace(folder / file, dump_yaml(part))
+
+
+def check_untouched(folder: Path) -> None:
+    """Refuse a folder whose YAML a person wrote or changed.
+
+    Raises:
+        OptionError: Names the file.
+    """
+    for file in sorted(folder.glob("*.yaml")):
+        mark, _, body = file.read_text(encoding="utf-8", errors="replace").partition("\n")
+        if mark != _MARK + _hash(body):
+            raise OptionError(
+                f"{file} was written or changed by hand, and would be overwritten. To build it as it is, leave out "
+                "--llm; to have the domain written anew, remove it or choose another folder."
+            )
+
+
+def _replace(file: Path, body: str) -> None:
+    scratch = file.with_name(f".{file.name}.part")
+    with scratch.open("w", encoding="utf-8") as output:
+        output.write(f"{_MARK}{_hash(body)}\n{body}")
+        output.flush()
+        os.fsync(output.fileno())
+    scratch.replace(file)
+
+
+def _hash(body: str) -> str:
+    return hashlib.sha256(body.encode()).hexdigest()[:32]
+
+
+# ------------------------------------------------------------------------------------------- what a model is shown
+
+
+def tables_text(tables: Mapping[str, TableSpec]) -> str:
+    """Return the tables as a model is shown them: a line for each column."""
+    lines = []
+    for name, table in tables.items():
+        key = ", ".join(primary_key(table))
+        generated = ", made by tools" if table.generated_key else ""
+        lines.append(f"{name} (key: {key}{generated})" + (f" – {table.description}" if table.description else ""))
+        for column, spec in table.columns.items():
+            facts: list[str] = [spec.type]
+            facts += ["null allowed"] if spec.nullable else []
+            facts += ["unique"] if spec.unique else []
+            facts += [f"refers to {spec.references}"] if spec.references else []
+            facts += [spec.description] if spec.description else []
+            lines.append(f"  {column}: {', '.join(facts)}")
+        lines += [f"  check: {check}" for check in table.checks]
+    return "\n".join(lines)
+
+
+def functions_text(tools: Mapping[str, ToolSpec]) -> str:
+    """Return the tools as a model is shown them: signature, description and what each returns."""
+    lines = []
+    for name, tool in tools.items():
+        parameters = []
+        for parameter, spec in tool.parameters.items():
+            kind = spec.type + (f" {spec.format}" if spec.format else "")
+            kind += f" of {spec.enum}" if spec.enum else ""
+            parameters.append(f"{parameter}: {kind}" + ("" if spec.required else f" = {spec.default!r}"))
+        lines.append(f"{name}({', '.join(parameters)})")
+        lines.append(f"  {' '.join(tool.description.split())}")
+        if tool.returns:
+            lines.append(f"  returns {tool.returns.shape}: {' '.join(tool.returns.sql.split())}")
+        lines += [f"  refuses unless {' '.join(guard.require.split())}" for guard in tool.guards]
+    return "\n".join(lines)
+
+
+def records_text(spec: DomainSpec, image: bytes, names: Iterable[str], most: int) -> str:
+    """Return some records of tables, evenly over each, as YAML."""
+    connection = sqlite3.connect(":memory:")
+    connection.deserialize(image)
+    parts = []
+    for name in names:
+        key = ", ".join(map(quote, primary_key(spec.tables[name])))
+        cursor = connection.execute(f"SELECT * FROM {quote(name)} ORDER BY {key}")
+        columns = [column[0] for column in cursor.description]
+        rows = cursor.fetchall()
+        parts.append(f"{name}: # {len(rows)} rows\n" + rows_text(columns, rows, most))
+    connection.close()
+    return "".join(parts)
+
+
+def rows_text(columns: Sequence[str], rows: Sequence[Sequence[Any]], most: int) -> str:
+    """Return at most `most` of the rows, evenly, one a line; long cells are cut."""
+    chosen = [rows[i * len(rows) // min(most, len(rows))] for i in range(min(most, len(rows)))]
+    return "".join(
+        "- "
+        + msgspec.json.encode(
+            {
+                column: cell[:_LONGEST_CELL] + "…" if isinstance(cell, str) and len(cell) > _LONGEST_CELL else cell
+                for column, cell in zip(columns, row, strict=True)
+            }
+        ).decode()
+        + "\n"
+        for row in chosen
+    )
+
+
+# --------------------------------------------------------------------------------------------- order of the tables
+
+
+def table_reads(spec: DomainSpec, sql: str) -> set[str]:
+    """Return the tables that a SELECT reads."""
+    connection = sqlite3.connect(":memory:")
+    connection.deserialize(build_database(spec))
+    seen: set[str] = set()
+
+    def authorize(action: int, first: str | None, *rest: Any) -> int:
+        if action == sqlite3.SQLITE_READ and first in spec.tables:
+            seen.add(first)
+        return read_only(action, first, *rest)
+
+    connection.set_authorizer(authorize)
+    connection.execute(f"EXPLAIN {sql}", {"today": spec.today}).close()
+    connection.close()
+    return seen
+
+
+def fill_order(spec: DomainSpec) -> list[list[str]]:
+    """Return the tables in groups: those of a group can be filled side by side, after all groups before.
+
+    A table comes after those that it refers to, and the last table of a rule after the rule's others, so that the
+    rule can be checked when it is filled.
+    """
+    order = list(spec.tables)
+    needs = {
+        name: {c.references.split(".")[0] for c in table.columns.values() if c.references} - {name}
+        for name, table in spec.tables.items()
+    }
+    for tables in rule_tables(spec):
+        if tables:
+            last = max(tables, key=order.index)
+            needs[last] |= tables - {last}
+    groups: list[list[str]] = []
+    placed: set[str] = set()
+    while len(placed) < len(order):
+        group = [name for name in order if name not in placed and needs[name] <= placed]
+        groups.append(group)
+        placed |= set(group)
+    return groups
+
+
+def rule_tables(spec: DomainSpec) -> list[set[str]]:
+    """Return the tables that each consistency rule reads."""
+    return [table_reads(spec, rule.sql) for rule in spec.consistency]

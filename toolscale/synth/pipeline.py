@@ -1,0 +1,123 @@
+"""Synthesis of a domain's YAML by a model, from a title; `build_domain` then makes the domain of it.
+
+Everything asked is stored in ``answers.jsonl`` of the domain's folder at once, and what is made of the answers is a
+function of them: a run that ended early goes on where it was, and ends with the same bytes as one that did not.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.synth.answers import AnswerStore, Model
+from toolorchestra.toolscale.synth.asking import Asker, Settings, StageCount
+from toolorchestra.toolscale.synth.draft import Draft, check_untouched
+from toolorchestra.toolscale.synth.stages import STAGES, Sizes, Stages
+
+ANSWERS = "answers.jsonl"
+"""The file of a domain's folder that holds the model's answers."""
+RECORD = "synth.json"
+"""The file that says how a domain was synthesised."""
+
+
+class StageRecord(msgspec.Struct, frozen=True):
+    """What a stage took: a `StageCount` without what differs from run to run."""
+
+    matters: int
+    answers: int
+    repaired: int
+    dropped: int
+    prompt_tokens: int
+    completion_tokens: int
+    cost: float
+
+
+class SynthesisRecord(msgspec.Struct, frozen=True):
+    """What ``synth.json`` says.
+
+    Attributes:
+        title: What was asked for.
+        model: Who was asked.
+        sizes: How much of each was asked for.
+        stages: What each stage took.
+        remarks: What was dropped and why, and objections that remain, by stage and matter.
+    """
+
+    title: str
+    model: str
+    sizes: Sizes
+    stages: dict[str, StageRecord]
+    remarks: dict[str, str]
+
+
+def synthesise(
+    folder: Path,
+    title: str,
+    model: Model,
+    *,
+    today: str = "2025-07-23",
+    sizes: Sizes | None = None,
+    settings: Settings | None = None,
+    watch: Callable[[Sequence[StageCount]], object] = lambda counts: None,
+) -> SynthesisRecord:
+    """Write the YAML of a domain into `folder`, asking `model` for its parts.
+
+    Args:
+        folder: Where; its answers of earlier runs are used.
+        title: What the domain is, e.g. "Public library".
+        model: Who is asked.
+        today: The date on which its tasks take place.
+        sizes: How much of each part.
+        settings: How questions are asked.
+        watch: Called with the counts of the stages whenever they change.
+
+    Raises:
+        OptionError: The folder holds YAML that a person wrote or changed, or an option cannot be used.
+        SynthesisError: An endpoint failed, the budget is spent, or a stage without which there is no domain had no
+            valid answer. What was got so far is saved.
+    """
+    try:
+        datetime.date.fromisoformat(today)
+    except ValueError as error:
+        raise OptionError(f"today: expected a date YYYY-MM-DD, found {today!r} ({error}).") from None
+    sizes, settings = sizes or Sizes(), settings or Settings()
+    folder.mkdir(parents=True, exist_ok=True)
+    check_untouched(folder)
+    draft = Draft(" ".join(title.split()), today, settings.seed)
+    with AnswerStore(folder / ANSWERS) as store, Asker(model, store, settings, watch) as asker:
+        stages = Stages(draft, asker, sizes)
+        try:
+            for stage in (stages.subjects, stages.schema, stages.records, stages.tools, stages.intents, stages.evolved):
+                stage()
+        finally:
+            if draft.tables:
+                draft.write(folder)
+            record = _record(draft, model, sizes, asker, stages)
+            (folder / RECORD).write_bytes(msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n")
+    return record
+
+
+def _record(draft: Draft, model: Model, sizes: Sizes, asker: Asker, stages: Stages) -> SynthesisRecord:
+    counts = sorted(asker.counts, key=lambda count: STAGES.index(count.stage))
+    return SynthesisRecord(
+        title=draft.title,
+        model=model.name,
+        sizes=sizes,
+        stages={
+            count.stage: StageRecord(
+                matters=count.matters,
+                answers=count.asked + count.cached,
+                repaired=count.repaired,
+                dropped=count.dropped,
+                prompt_tokens=count.prompt_tokens,
+                completion_tokens=count.completion_tokens,
+                cost=round(count.cost, 6),
+            )
+            for count in counts
+        },
+        remarks=dict(sorted(stages.remarks.items())),
+    )
