@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
@@ -49,12 +49,16 @@ class Evolver:
         """Release the database."""
         self._workshop.world.session.close()
 
-    def tasks(self, operator: Operator, seed: str, count: int) -> tuple[dict[str, Task], Counter[str]]:
+    def tasks(
+        self, operator: Operator, seed: str, count: int, taken: Collection[str] = ()
+    ) -> tuple[dict[str, Task], Counter[str]]:
         """Return up to `count` tasks made by an operator, and how many drafts were dropped for each reason.
 
         The tasks have no number in their ids yet; their keys tell them apart from others of the same operator.
+        Instructions that are `taken` are not used again.
         """
         rng = random.Random(seed)
+        seen = set(taken)
         found: dict[str, Task] = {}
         dropped: Counter[str] = Counter()
         for _ in range(_TRIES * count):
@@ -64,10 +68,12 @@ class Evolver:
             draft = None if parent is None else OPERATORS[operator](self._workshop, parent, rng)
             if draft is None or draft.key in found:
                 continue
-            if reason := self._fault(draft):
+            reason = "duplicate instruction" if draft.task.instruction in seen else self._fault(draft)
+            if reason:
                 dropped[f"{operator}: {reason}"] += 1
             else:
                 found[draft.key] = draft.task
+                seen.add(draft.task.instruction)
         return found, dropped
 
     def _fault(self, draft: Draft) -> str:
@@ -110,14 +116,10 @@ def evolve(
     numbers: Counter[str] = Counter()
     seen = {task.instruction for task in tasks}
     for operator, count in counts.items():
-        found, faults = evolver.tasks(operator, f"{seed}:{domain.name}:{operator}", count)
+        found, faults = evolver.tasks(operator, f"{seed}:{domain.name}:{operator}", count, seen)
         dropped += faults
-        for task in found.values():
-            if task.instruction in seen:
-                dropped[f"{operator}: duplicate instruction"] += 1
-                continue
-            seen.add(task.instruction)
-            made.append(numbered(task, numbers))
+        seen.update(task.instruction for task in found.values())
+        made += (numbered(task, numbers) for task in found.values())
         if len(found) < count:
             dropped[f"{operator}: no further task found"] += count - len(found)
     evolver.close()
