@@ -38,17 +38,19 @@ class ToolFacts(msgspec.Struct, frozen=True):
         price: US dollars per call.
         latency: Seconds per call.
         writes: Whether a call can change records.
+        description: What it does.
     """
 
     name: str
     price: float = 0.0
     latency: float = 0.0
     writes: bool = False
+    description: str = ""
 
 
 def tool_facts(tools: Iterable[Tool]) -> list[ToolFacts]:
     """Return what preferences may refer to of `tools`."""
-    return [ToolFacts(tool.name, tool.price, tool.latency, tool.effect == "write") for tool in tools]
+    return [ToolFacts(tool.name, tool.price, tool.latency, tool.effect == "write", tool.description) for tool in tools]
 
 
 class Pair(msgspec.Struct, frozen=True):
@@ -242,7 +244,8 @@ def meaning(instruction: str, tools: Sequence[ToolFacts]) -> tuple[dict[str, str
         if _SET_ASIDE.search(rest):
             aside |= entries
             continue
-        grade = "strong" if _STRONG.search(rest) else "weak" if _WEAK.search(rest) else "plain"
+        strong, weak = bool(_STRONG.search(rest)), bool(_WEAK.search(rest))
+        grade = "plain" if strong == weak else "strong" if strong else "weak"  # which is which, words do not tell
         asked |= dict.fromkeys(entries, grade)
     for name in aside:
         asked.pop(name, None)
