@@ -6,8 +6,11 @@ One dataclass per command, as in `toolorchestra.cli`; the work itself is done in
 from __future__ import annotations
 
 import re
+import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -15,47 +18,226 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 from tyro.conf import Positional, arg, subcommand
 
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.errors import ExpertError, OptionError, SynthesisError
 
 if TYPE_CHECKING:
+    from toolorchestra.agents.chat import ChatModel
+    from toolorchestra.agents.openai_chat import OpenAIChat
+    from toolorchestra.toolscale.domain import Domain
+    from toolorchestra.toolscale.filters import Solver, Stage
+    from toolorchestra.toolscale.synth.answers import Answer, Question
     from toolorchestra.toolscale.task import Task
 
 
 @dataclass
 class SynthDomain:
-    """Make a domain of what FOLDER holds: its own YAML, or a SQLite file."""
+    """Make a domain: of the YAML in FOLDER, of a SQLite file, or of a title with a language model."""
 
     folder: Annotated[Positional[Path], arg(metavar="FOLDER")]
     """Folder of the domain: with a domain.yaml written by hand, or to be filled."""
     from_sqlite: Annotated[Path | None, arg(metavar="FILE")] = None
     """Write the domain's YAML from this SQLite file first."""
+    records: Literal["keep", "sample"] = "keep"
+    """With --from-sqlite: keep the file's records, or sample new ones like them."""
+    llm: Annotated[str | None, arg(metavar="BASE_URL")] = None
+    """Have the YAML written by a model at this OpenAI-compatible server, e.g. http://localhost:8000/v1."""
+    model: Annotated[str | None, arg(metavar="NAME")] = None
+    """With --llm: the model's name on that server."""
     title: Annotated[str | None, arg(metavar="TEXT")] = None
-    """What the domain is, e.g. "Public library" (with --from-sqlite; by default from the file's name)."""
+    """What the domain is, e.g. "Public library"; with --from-sqlite by default from the file's name."""
+    today: Annotated[str | None, arg(metavar="DATE")] = None
+    """Date on which the tasks take place (YYYY-MM-DD); with --llm by default 2025-07-23, with --from-sqlite the last
+    day in the records."""
     seed: int = 0
-    """Seed of the domain, where it is made here."""
+    """Seed of the domain where it is made here, of the model's sampling, and of the validation."""
+    subjects: int = 6
+    """With --llm: areas over which records and requests are spread."""
+    entries: int = 200
+    """With --llm: database rows."""
+    tools: int = 16
+    """With --llm: tools, besides a calendar and a calculator."""
+    intents: int = 18
+    """With --llm: kinds of request, besides the evolved ones."""
+    tasks_per_intent: int = 12
+    """With --llm: most tasks of each kind of request."""
+    evolved: int = 8
+    """With --llm: harder kinds of request made of others."""
+    repairs: int = 3
+    """With --llm: times that an invalid answer is shown its error and asked for again."""
+    parallel: int = 4
+    """With --llm: questions under way at a time."""
+    price: Annotated[tuple[float, float], arg(metavar="IN OUT")] = (0.0, 0.0)
+    """With --llm: US dollars per million tokens read and written."""
+    budget: Annotated[float | None, arg(metavar="USD")] = None
+    """With --llm: stop before the next question when this much is spent, earlier runs for FOLDER included."""
+    api_key_env: Annotated[str | None, arg(metavar="NAME")] = None
+    """With --llm: environment variable that holds the server's key, if it wants one."""
+    temperature: float = 0.7
+    """With --llm: sampling temperature; 0 is greedy."""
+    max_tokens: int = 8_000
+    """With --llm: most tokens of one answer."""
+    timeout: float = 300.0
+    """With --llm: seconds to wait for one answer."""
+    retries: int = 4
+    """With --llm: attempts after the first where the server is busy, fails or is not there."""
+    solver: tuple[Literal["llm", "noisy-oracle"], ...] = ()
+    """Drop tasks that none of these solves in --k attempts: the model of --llm, or a golden path with mistakes."""
+    k: int = 8
+    """Attempts of each solver."""
     random_episodes: int = 200
     """Episodes of the random policy when the domain is validated."""
     hostile: int = 300
     """Hostile actions sent when it is validated."""
 
     def __post_init__(self) -> None:
-        if self.title is not None and self.from_sqlite is None:
-            raise OptionError("--title is for a domain made here: give --from-sqlite FILE as well.")
+        if self.llm is not None and self.from_sqlite is not None:
+            raise OptionError("--llm and --from-sqlite both write the domain: give one of them.")
+        if self.llm is not None and (self.model is None or self.title is None):
+            raise OptionError('--llm needs a model and a title: --model NAME --title "Public library".')
+        if self.llm is None:
+            for option in ("model", "budget", "api_key_env"):
+                if getattr(self, option) is not None:
+                    raise OptionError(f"--{option.replace('_', '-')} is for --llm BASE_URL: give that as well.")
+            if "llm" in self.solver:
+                raise OptionError("--solver llm needs a model: --llm BASE_URL --model NAME.")
+            if self.from_sqlite is None and (self.title is not None or self.today is not None):
+                raise OptionError(
+                    "--title and --today are for a domain made here: give --llm BASE_URL or --from-sqlite FILE, or "
+                    "write them into domain.yaml."
+                )
+        if self.budget is not None and not (self.budget > 0 and max(self.price) > 0):
+            raise OptionError("--budget needs dollars to count: more than 0 of them, and --price IN OUT.")
+        if not min(self.price) >= 0:
+            raise OptionError(f"--price must be at least 0, got {self.price[0]:g} and {self.price[1]:g}.")
+        for option, least in _LEAST.items():
+            if getattr(self, option) < least:
+                shown = f"--{option.replace('_', '-')}"
+                raise OptionError(f"{shown} must be at least {least}, got {getattr(self, option)}.")
 
     def run(self) -> int:
-        """Write, build, filter and validate; return 1 when a check failed."""
-        from toolorchestra.envs import display
-        from toolorchestra.toolscale.domain import build_domain
+        """Write, build, filter and validate; return 1 when a check failed, 3 when the same command can go on."""
+        try:
+            synthesis = self._synthesise()
+            return self._build(synthesis)
+        except SynthesisError as error:
+            print(f"stopped: {error}" if error.resumable else f"failed: {error}", file=sys.stderr)
+            return 3 if error.resumable else 1
+        except KeyboardInterrupt:
+            print(
+                f"\nInterrupted. What was answered is saved in {self.folder}; the same command goes on.",
+                file=sys.stderr,
+            )
+            return 130
 
-        console = display.stdout_console()
-        began = time.perf_counter()
+    def _synthesise(self) -> list[Stage]:
+        """Write the domain's YAML where that is asked for; return the stages of the report."""
         if self.from_sqlite is not None:
             from toolorchestra.toolscale.synth.from_sqlite import domain_from_sqlite
 
-            domain_from_sqlite(self.from_sqlite, self.folder, title=self.title, seed=self.seed)
+            domain_from_sqlite(
+                self.from_sqlite, self.folder, title=self.title, today=self.today, records=self.records, seed=self.seed
+            )
+        if self.llm is None:
+            return []
+        from rich.console import Console
+        from rich.live import Live
+
+        from toolorchestra.envs import display
+        from toolorchestra.toolscale.synth.asking import Settings
+        from toolorchestra.toolscale.synth.pipeline import report_stages, synthesise
+        from toolorchestra.toolscale.synth.stages import Sizes
+
+        with self._chat() as chat, Live(console=Console(stderr=True), refresh_per_second=4) as live:
+            record = synthesise(
+                self.folder,
+                str(self.title),
+                _Asked(chat),
+                today=self.today or "2025-07-23",
+                sizes=Sizes(self.subjects, self.entries, self.tools, self.intents, self.tasks_per_intent, self.evolved),
+                settings=Settings(
+                    self.repairs, self.parallel, self.budget, self.temperature, self.max_tokens, self.seed
+                ),
+                watch=lambda counts: live.update(display.synthesis_table(counts)),
+            )
+        return report_stages(record)
+
+    def _chat(self) -> OpenAIChat:
+        from toolorchestra.agents.chat import Price
+        from toolorchestra.agents.openai_chat import OpenAIChat
+
+        try:
+            return OpenAIChat(
+                str(self.llm),
+                str(self.model),
+                api_key_env=self.api_key_env,
+                price=Price(*self.price) if max(self.price) > 0 else None,
+                timeout=self.timeout,
+                max_retries=self.retries,
+                max_concurrency=self.parallel,
+            )
+        except ImportError as error:
+            raise OptionError(f"{error}.") from None
+
+    def _build(self, synthesis: list[Stage]) -> int:
+        """Build, filter, report and validate."""
+        from toolorchestra.envs import display
+        from toolorchestra.toolscale.domain import build_domain, save_tasks
+        from toolorchestra.toolscale.filters import apply_filters
+
+        console = display.stdout_console()
+        began = time.perf_counter()
         domain = build_domain(self.folder)
+        with ExitStack() as stack, display.progress_bars() as progress:
+            bar = progress.add_task("", total=1, note="")
+            solvers: dict[str, Solver] = {name: stack.enter_context(self._solver(name)) for name in self.solver}
+            try:
+                tasks, report = apply_filters(
+                    domain,
+                    domain.tasks(),
+                    solvers=solvers,
+                    k=self.k,
+                    progress=lambda name, done, total: progress.update(
+                        bar, description=name, completed=done, total=total
+                    ),
+                )
+            except ExpertError as error:
+                raise SynthesisError(f"The solver failed: {error} The same command goes on.", resumable=True) from None
+            progress.remove_task(bar)
+        if not tasks:
+            report.save(self.folder / "report.json")
+            raise SynthesisError(f"No task is left after the filters; {self.folder / 'report.json'} says why.")
+        report.stages[:0] = synthesis
+        save_tasks(self.folder, domain, tasks, domain.dropped + report.dropped)
+        report.save(self.folder / "report.json")
         display.print_build(console, domain, time.perf_counter() - began)
+        console.print()
+        console.print(display.filter_table(report))
         return self._validate()
+
+    @contextmanager
+    def _solver(self, name: str) -> Iterator[Solver]:
+        """Yield what plays a task of the domain just built, and tells whether that solved it."""
+        import gymnasium
+
+        from toolorchestra.agents.policies import ChatPolicy, NoisyOraclePolicy, Policy, play_episode
+        from toolorchestra.envs.toolorchestra import ToolOrchestraEnv
+
+        with ExitStack() as stack:
+            chat = stack.enter_context(self._chat()) if name == "llm" else None
+            env = gymnasium.make("ToolOrchestra-Custom-v0", domain=str(self.folder), disable_env_checker=True).unwrapped
+            assert isinstance(env, ToolOrchestraEnv)
+            stack.callback(env.close)
+
+            def solves(domain: Domain, task: Task, seed: int) -> bool:
+                policy: Policy = (
+                    NoisyOraclePolicy(seed)
+                    if chat is None
+                    else ChatPolicy(chat, seed, self.temperature, self.max_tokens)
+                )
+                play_episode(env, policy, seed=seed, options={"split": "all", "task_id": task.id})
+                return env.episode.outcome == "solved"
+
+            yield solves
 
     def _validate(self) -> int:
         from toolorchestra.envs import display
@@ -73,12 +255,44 @@ class SynthDomain:
         display.print_report(console, report)
         if report.passed:
             console.print(
-                f"\nPlay it:  toolorchestra play {self.folder}\nTrain on it:  import toolorchestra; "
+                f"\nPlay it:      toolorchestra play {self.folder}\nTrain on it:  import toolorchestra; "
                 f'gymnasium.make("ToolOrchestra-Custom-v0", domain="{self.folder}")',
                 style="dim",
                 markup=False,
             )
         return 0 if report.passed else 1
+
+
+_LEAST = {
+    "subjects": 1, "entries": 10, "tools": 1, "intents": 1, "tasks_per_intent": 1, "evolved": 0, "repairs": 0,
+    "parallel": 1, "temperature": 0, "max_tokens": 1, "timeout": 0.001, "retries": 0, "k": 1, "random_episodes": 1,
+    "hostile": 1,
+}  # fmt: skip
+"""Least values of options."""
+
+
+class _Asked:
+    """A chat model as the synthesis asks one."""
+
+    def __init__(self, chat: ChatModel) -> None:
+        self._chat = chat
+        self.name = chat.name
+
+    def ask(self, question: Question) -> Answer:
+        """Answer a question."""
+        from toolorchestra.agents.chat import ChatRequest
+        from toolorchestra.toolscale.synth.answers import Answer
+
+        request = ChatRequest(
+            [{"role": role, "content": text} for role, text in question.messages],
+            temperature=question.temperature,
+            max_tokens=question.max_tokens,
+            seed=question.seed,
+        )
+        (found,) = self._chat.complete([request])
+        return Answer(
+            found.text, found.prompt_tokens, found.completion_tokens, found.cost, found.finish_reason == "length"
+        )
 
 
 @dataclass
@@ -255,4 +469,4 @@ class Synth:
 def with_subcommand(arguments: list[str]) -> list[str]:
     """Return the arguments after ``synth`` with the subcommand `domain` where none is named."""
     named = not arguments or arguments[0] in (*SUBCOMMANDS, "-h", "--help")
-    return arguments if named or len(SUBCOMMANDS) == 1 else ["domain", *arguments]
+    return arguments if named else ["domain", *arguments]

@@ -36,6 +36,7 @@ from toolorchestra.toolscale.task import Call, Task
 if TYPE_CHECKING:
     from toolorchestra.toolscale.filters import Report
     from toolorchestra.toolscale.generate import Generated
+    from toolorchestra.toolscale.synth.asking import StageCount
 
 PLAIN_WIDTH = 120
 """Columns when the output is no terminal."""
@@ -147,6 +148,25 @@ def statistics_tables(facts: Sequence[Statistics]) -> Group:
             table.add_row(name, *(column[name] for column in columns))
         tables.append(table)
     return Group(*(part for table in tables for part in (table, Text())))
+
+
+def synthesis_table(counts: Sequence[StageCount]) -> Table:
+    """Return how far a synthesis by a model is: a line for each stage so far, and their sums."""
+    table = _table()
+    table.add_column("stage", style="cyan", no_wrap=True)
+    for name in ("done", "of", "asked", "stored", "repaired", "dropped", "tokens in", "tokens out", "cost"):
+        table.add_column(name, justify="right")
+    figures = [
+        (c.settled, c.matters, c.asked, c.cached, c.repaired, c.dropped, c.prompt_tokens, c.completion_tokens, c.cost)
+        for c in counts
+    ]
+    names = [count.stage for count in counts]
+    if len(figures) > 1:
+        names.append("all")
+        figures.append(tuple(map(sum, zip(*figures, strict=True))))  # type: ignore[arg-type]  # nine columns again
+    for name, (*numbers, cost) in zip(names, figures, strict=True):
+        table.add_row(name, *(f"{number:,}" for number in numbers), f"${cost:.4f}")
+    return table
 
 
 def filter_table(report: Report) -> Group:

@@ -16,7 +16,8 @@ from typing import Protocol
 
 import msgspec
 
-from toolorchestra.toolscale.errors import SynthesisError
+from toolorchestra.toolscale.errors import ExpertError, SynthesisError
+from toolorchestra.toolscale.reading import convert, parse_yaml
 
 
 class Question(msgspec.Struct, frozen=True):
@@ -74,6 +75,39 @@ class Model(Protocol):
             ExpertError: No answer can be had.
         """
         ...
+
+
+class RecordedModel:
+    """A public fake: answers from a file, in which bad ones may stand before good ones.
+
+    Args:
+        file: YAML list of objects with ``asked`` (texts that a question holds) and ``answers``. The first entry
+            of which a question holds all texts answers it, with its first answer; shown one of its answers and
+            that answer's error, with the next one.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self.name = "recorded"
+        self._entries = convert(parse_yaml(file.read_text(encoding="utf-8")), list[_Recorded])
+
+    def ask(self, question: Question) -> Answer:
+        """Answer from the recording; a token is a word.
+
+        Raises:
+            ExpertError: Nothing is recorded for the question.
+        """
+        texts = [text for _, text in question.messages]
+        for entry in self._entries:
+            if all(asked in texts[1] for asked in entry.asked):
+                shown = entry.answers.index(texts[2]) if len(texts) > 2 else -1
+                text = entry.answers[min(shown + 1, len(entry.answers) - 1)]
+                return Answer(text, sum(len(asked.split()) for asked in texts), len(text.split()))
+        raise ExpertError(f"{self.name}: nothing is recorded for the question {texts[1][-200:]!r}.")
+
+
+class _Recorded(msgspec.Struct, forbid_unknown_fields=True):
+    asked: list[str]
+    answers: list[str]
 
 
 class Stored(msgspec.Struct, frozen=True):
@@ -149,6 +183,8 @@ class AnswerStore:
         """
         line = msgspec.json.encode(Stored(key, matter, model, answer)) + b"\n"
         with self._lock:
+            if self._fd < 0:
+                raise SynthesisError(f"{self.file} is closed.", resumable=True)
             size = os.fstat(self._fd).st_size
             try:
                 written = os.write(self._fd, line)
@@ -166,7 +202,9 @@ class AnswerStore:
 
     def close(self) -> None:
         """Let go of the file."""
-        os.close(self._fd)
+        with self._lock:
+            os.close(self._fd)
+            self._fd = -1
 
     def __enter__(self) -> AnswerStore:
         return self

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.filters import EXAMPLES, FilterResult, Stage
 from toolorchestra.toolscale.synth.answers import AnswerStore, Model
 from toolorchestra.toolscale.synth.asking import Asker, Settings, StageCount
 from toolorchestra.toolscale.synth.draft import Draft, check_untouched
@@ -99,6 +100,26 @@ def synthesise(
             record = _record(draft, model, sizes, asker, stages)
             (folder / RECORD).write_bytes(msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n")
     return record
+
+
+def report_stages(record: SynthesisRecord) -> list[Stage]:
+    """Return the stages of a synthesis as a report lists them: what had a valid answer, and what was given up."""
+    return [
+        Stage(
+            name,
+            [
+                FilterResult(
+                    "no valid answer",
+                    stage.matters - stage.dropped,
+                    stage.dropped,
+                    [f"{matter}: {text}" for matter, text in record.remarks.items() if matter.startswith(f"{name}/")][
+                        :EXAMPLES
+                    ],
+                )
+            ],
+        )
+        for name, stage in record.stages.items()
+    ]
 
 
 def _record(draft: Draft, model: Model, sizes: Sizes, asker: Asker, stages: Stages) -> SynthesisRecord:
