@@ -25,6 +25,7 @@ import hashlib
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ from toolorchestra.toolscale.verify import verify
 Solver = Callable[[Domain, Task, int], bool]
 """Plays a task with a seed, and tells whether it solved it."""
 
-NEAR = 0.8
+NEAR = Fraction(4, 5)
 """Least multiset Jaccard similarity of the words of near-duplicates."""
 
 EXAMPLES = 5
@@ -198,22 +199,26 @@ def _repeated(tasks: Iterable[Task], key: Callable[[Task], Any]) -> Iterator[str
 def _near(tasks: list[Task]) -> Iterator[str]:
     """Yield for each task why it is a near-duplicate of an earlier one that is kept, or nothing.
 
-    Two multisets of n and m words with a Jaccard similarity of at least t share one of the n - ceil(t n) + 1 rarest
-    of the first with those of the second, whatever order of words is used for all alike.
+    Multisets of n and m words with a Jaccard similarity of at least t share at least a = t (n + m) / (1 + t) words, so
+    the rarest word that they share is among the n - a + 1 rarest of the first (prefix filtering; any order of words
+    does that is the same for all). Words are therefore looked up by the size of the multisets that hold them.
     """
     bags = [_bag(task) for task in tasks]
     rare = Counter(word for bag in bags for word in bag)
-    index: dict[tuple[bytes, tuple[str, int]], list[int]] = defaultdict(list)
+    index: dict[tuple[bytes, int, tuple[str, int]], list[int]] = defaultdict(list)
     for place, (task, bag) in enumerate(zip(tasks, bags, strict=True)):
         words = sorted(bag, key=lambda word: (rare[word], word))
-        group = _digest(_solution(task), task.operator, _values(task))
-        prefix = [(group, word) for word in words[: len(words) - math.ceil(NEAR * len(words)) + 1]]
-        nearby = dict.fromkeys(other for key in prefix for other in index.get(key, ()))
+        size, group = len(words), _digest(_solution(task), task.operator, _values(task))
+        nearby: dict[int, None] = {}
+        for other_size in range(math.ceil(NEAR * size), math.floor(size / NEAR) + 1):
+            shared = math.ceil(NEAR / (1 + NEAR) * (size + other_size))
+            for word in words[: size - shared + 1]:
+                nearby.update(dict.fromkeys(index.get((group, other_size, word), ())))
         twin = next((other for other in nearby if _similarity(bag, bags[other]) >= NEAR), None)
         yield "" if twin is None else f"like {tasks[twin].id}"
         if twin is None:
-            for key in prefix:
-                index[key].append(place)
+            for word in words[: size - math.ceil(NEAR * size) + 1]:
+                index[group, size, word].append(place)
 
 
 def _bag(task: Task) -> frozenset[tuple[str, int]]:
@@ -226,9 +231,9 @@ def _bag(task: Task) -> frozenset[tuple[str, int]]:
     return frozenset(found)
 
 
-def _similarity(one: frozenset[Any], other: frozenset[Any]) -> float:
+def _similarity(one: frozenset[Any], other: frozenset[Any]) -> Fraction:
     shared = len(one & other)
-    return shared / max(1, len(one) + len(other) - shared)
+    return Fraction(shared, max(1, len(one) + len(other) - shared))
 
 
 def _values(task: Task) -> list[str]:

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from toolorchestra.toolscale import generate as generation
+from toolorchestra.toolscale.domain import load_domain
+from toolorchestra.toolscale.errors import OptionError, TaskError, UnknownNameError
+from toolorchestra.toolscale.generate import generate
+from toolorchestra.toolscale.mutants import replay
+from toolorchestra.toolscale.task import read_tasks
+
+
+@pytest.fixture
+def made(mini_folder: Path, tmp_path: Path) -> Path:
+    """200 tasks of the mini domain, made in this process."""
+    file = tmp_path / "tasks.jsonl"
+    generate([str(mini_folder)], 200, file)
+    return file
+
+
+def test_every_generated_task_is_solved_by_its_golden_path_and_not_by_silence(made: Path, mini_folder: Path) -> None:
+    domain = load_domain(mini_folder)
+    session = domain.session()
+    tasks = read_tasks(made)
+    assert len(tasks) == len({task.instruction for task in tasks}) == 200
+    assert {task.operator for task in tasks} >= {None, "constraint", "chain"}
+    for task in tasks:
+        assert replay(domain, task, task.golden, task.answer, session).solved
+        assert not replay(domain, task, (), "", session).solved
+
+
+def test_tasks_that_are_not_evolved_have_the_ids_that_the_domain_gives_them(made: Path, mini_folder: Path) -> None:
+    domain = load_domain(mini_folder)
+    shipped = {task.id: task for task in domain.tasks()}
+    generated = {task.id: task for task in read_tasks(made) if task.operator is None}
+    assert len(set(generated) & set(shipped)) > 40
+    assert all(generated[task_id] == shipped[task_id] for task_id in set(generated) & set(shipped))
+
+
+@pytest.mark.parametrize(("workers", "hash_seed"), [(1, "1"), (2, "2"), (3, "3")])
+def test_workers_and_hash_seeds_change_nothing(made: Path, mini_folder: Path, workers: int, hash_seed: str) -> None:
+    file = made.with_name("again.jsonl")
+    script = (
+        "import sys\nfrom pathlib import Path\nfrom toolorchestra.toolscale.generate import generate\n"
+        "if __name__ == '__main__':\n    generate([sys.argv[1]], 200, Path(sys.argv[2]), workers=int(sys.argv[3]))\n"
+    )
+    (made.parent / "run.py").write_text(script)  # workers that are spawned read the main module again
+    command = [sys.executable, str(made.parent / "run.py"), str(mini_folder), str(file), str(workers)]
+    subprocess.run(command, env={**os.environ, "PYTHONHASHSEED": hash_seed}, check=True)
+    assert file.read_bytes() == made.read_bytes()
+
+
+def test_another_seed_draws_others(made: Path, mini_folder: Path) -> None:
+    other = made.with_name("other.jsonl")
+    generate([str(mini_folder)], 200, other, seed=1)
+    evolved = [{task.instruction for task in read_tasks(file) if task.operator} for file in (made, other)]
+    assert len(evolved[0] & evolved[1]) < 60
+
+
+def test_domains_share_the_tasks_and_what_they_cannot_give_is_said(mini_folder: Path, tmp_path: Path) -> None:
+    told: list[int] = []
+    names = [str(mini_folder), "restaurant"]
+    found = generate(names, 151, tmp_path / "both.jsonl", progress=told.append)
+    assert found.domains == {str(mini_folder): 76, "restaurant": 75}
+    assert sum(found.operators.values()) == sum(found.splits.values()) == found.made == 151
+    assert told == [50, 100, 150]
+
+
+def test_a_domain_that_runs_out_gives_what_it_has(
+    mini_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(generation, "OPERATORS", {"indirect": generation.OPERATORS["indirect"]})
+    found = generate([str(mini_folder)], 2000, tmp_path / "few.jsonl")
+    assert 0 < found.made < found.asked == 2000
+    assert found.operators == {"none": found.made}  # no search of the mini domain finds an id
+
+
+def test_a_run_that_fails_leaves_nothing_behind(
+    mini_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "tasks.jsonl"
+    file.write_text("before\n")
+
+    def stop(made: int) -> None:
+        raise TaskError("stop")
+
+    with pytest.raises(TaskError, match="stop"):
+        generate([str(mini_folder)], 200, file, progress=stop)
+    assert file.read_text() == "before\n"
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_wrong_options_are_refused(mini_folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="at least one task"):
+        generate([str(mini_folder)], 0, tmp_path / "x")
+    with pytest.raises(OptionError, match="different domains"):
+        generate([str(mini_folder)] * 2, 10, tmp_path / "x")
+    with pytest.raises(OptionError, match="is no folder"):
+        generate([str(mini_folder)], 10, tmp_path / "no" / "x")
+    with pytest.raises(UnknownNameError, match="restorant"):
+        generate(["restorant"], 10, tmp_path / "x")
