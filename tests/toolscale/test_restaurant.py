@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import json
 import random
 import sqlite3
 from collections import Counter
 from itertools import groupby
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -39,6 +41,9 @@ JASPER = (
 )
 
 
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
+
+
 @pytest.fixture(scope="module")
 def domain() -> Domain:
     return load_domain("restaurant")
@@ -68,7 +73,7 @@ def test_it_is_larger_than_the_papers(domain: Domain, tasks: list[Task]) -> None
     assert len(domain.spec.tables) >= 8
     assert len(domain.spec.consistency) >= 6
     assert len(domain.spec.intents) >= 30
-    assert len(tasks) >= 1000
+    assert len(tasks) >= 1800
     assert len(domain.rules) <= 1500
 
 
@@ -124,7 +129,7 @@ def test_golden_paths_have_from_one_to_more_than_twelve_calls(tasks: list[Task])
     calls = Counter(len(task.golden) for task in tasks)
 
     assert min(calls) == 1
-    assert sum(count for length, count in calls.items() if length >= 12) >= 100
+    assert sum(count for length, count in calls.items() if length >= 12) >= 200
 
 
 def test_splits_keep_new_bindings_and_new_intents_apart(domain: Domain, tasks: list[Task]) -> None:
@@ -136,17 +141,43 @@ def test_splits_keep_new_bindings_and_new_intents_apart(domain: Domain, tasks: l
     assert {task.difficulty for task in unseen} == {1, 2, 3, 4, 5}
 
 
-def test_what_is_right_often_depends_on_a_look_up(domain: Domain, tasks: list[Task]) -> None:
-    branching = [task for task in tasks if domain.spec.intents[task.intent].branches]
+def test_many_tasks_are_long_depend_on_a_look_up_or_end_in_a_refusal(tasks: list[Task]) -> None:
+    assert sum(len(task.golden) >= 8 for task in tasks) >= 0.12 * len(tasks)
+    assert sum(task.branches for task in tasks) >= 0.18 * len(tasks)
+    assert sum(task.refuses for task in tasks) >= 0.07 * len(tasks)
 
-    assert len(branching) >= 0.15 * len(tasks)
+
+def test_golden_paths_do_different_things(tasks: list[Task]) -> None:
+    assert len({tuple(call.name for call in task.golden) for task in tasks}) >= 200
 
 
-def test_sometimes_it_is_right_to_refuse(domain: Domain, tasks: list[Task]) -> None:
-    asked_to_act = [task for task in tasks if domain.spec.intents[task.intent].branches]
-    refused = [task for task in asked_to_act if not writes(domain, task) and task.intent != "safe_dishes_in_order"]
+def test_refusing_changes_nothing_and_tells_why(domain: Domain, tasks: list[Task]) -> None:
+    refusals = [task for task in tasks if task.refuses]
 
-    assert len(refused) >= 0.05 * len(tasks)
+    assert not [task.id for task in refusals if writes(domain, task) or not task.communicate]
+    assert len({task.intent for task in refusals}) >= 12
+
+
+def test_one_request_ends_in_a_booking_for_some_and_a_refusal_for_others(tasks: list[Task]) -> None:
+    for intent in ("book_party", "safe_feast", "release_chef", "best_coupon"):
+        assert {task.refuses for task in tasks if task.intent == intent} == {True, False}
+
+
+def test_a_feast_leaves_out_what_the_guest_must_not_eat(domain: Domain, tasks: list[Task]) -> None:
+    allergens = set(domain.base.execute("SELECT dish_id, allergen FROM dish_allergens"))
+    feasts = [task for task in tasks if task.intent == "safe_feast" and not task.refuses]
+    allergy = dict(domain.base.execute("SELECT name, allergy FROM customers"))
+
+    for task in feasts:
+        served = set(task.golden[-1].arguments["dishes"])
+        unsafe = {(dish, allergy[task.bindings["guest"]]) for dish in task.bindings["dishes"]} & allergens
+        assert served == set(task.bindings["dishes"]) - {dish for dish, _ in unsafe}
+
+
+def test_the_learners_benchmark_plays_the_tasks_that_it_was_recorded_on(domain: Domain) -> None:
+    record = json.loads((RESULTS / "grpo_restaurant.json").read_text(encoding="utf-8"))
+
+    assert {run["tasks"] for run in record["runs"]} == {sum(task.difficulty <= 2 for task in domain.tasks("test"))}
 
 
 def test_the_papers_example_goes_through_its_twelve_stages(jasper: Task) -> None:
