@@ -259,6 +259,7 @@ class SynthDomain:
                 f'gymnasium.make("ToolOrchestra-Custom-v0", domain="{self.folder}")',
                 style="dim",
                 markup=False,
+                soft_wrap=True,
             )
         return 0 if report.passed else 1
 

@@ -180,7 +180,8 @@ class Asker:
 
     def _ask(self, count: StageCount, matter: str, messages: tuple[tuple[str, str], ...], attempt: int) -> Answer:
         settings = self._settings
-        question = Question(messages, settings.temperature, settings.max_tokens, settings.seed, attempt)
+        seed = settings.seed + attempt  # the same words again are to get another answer
+        question = Question(messages, settings.temperature, settings.max_tokens, seed, attempt)
         key = question.key(self._model.name)
         answer = self._store.get(key)
         known = answer is not None
