@@ -37,10 +37,14 @@ _CLOCK = re.compile(r"\d{2}:\d{2}")
 _VERB = re.compile(
     r"^(?:get|look_up|lookup|find|show|read|check|fetch|view|describe|retrieve|list|search|track)_(?:details_of_)?"
 )
-_NOUNS = {"expires": "expiry", "starts": "start", "ends": "end", "opens": "opening", "closes": "closing"}
+_NOUNS = {
+    "expires": "expiry", "starts": "start", "ends": "end", "opens": "opening", "closes": "closing",
+    "departs": "departure", "arrives": "arrival", "leaves": "departure", "returns": "return", "begins": "start",
+}  # fmt: skip
 _NO_NOUNS = frozenset({
     "since", "until", "from", "to", "at", "by", "on", "fewest", "most", "least", "first", "last", "min", "max",
-    "before", "after", "is", "has", "was", "no", "born", "active",
+    "before", "after", "is", "has", "was", "no", "born", "active", "available", "held", "overdue", "paid", "unpaid",
+    "owed", "due", "open", "free", "left", "sent", "used", "taken", "remaining", "today", "outstanding", "spent",
     "seconds", "minutes", "hours", "days", "weeks", "months", "years",
 })  # fmt: skip
 _DATE_WORDS = re.compile(r"\b(?:date|day|deadline|due|birthday|birth|time)\b")

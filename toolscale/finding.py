@@ -163,8 +163,10 @@ class Finder:
             noun = f"{self.world.noun(of)} {value}" if is_code(value) else str(value)
             if beyond:
                 noun = f"the {self.world.noun(of)} {_attribute(beyond, value)}"
-            elif is_code(value) and nested and (found := self.description(of, value, nested=False)):
-                noun, calls = found.text, (*calls, *found.calls)
+            elif is_code(value) and nested:
+                found = self.description(of, value, nested=False)
+                if found is not None and " whose " not in found.text:  # or what follows could belong to either
+                    noun, calls = found.text, (*calls, *found.calls)
             owners.append(f"{'with' if owners else 'of'} {noun}")
         whose[1:] = [phrase.removeprefix("whose ") for phrase in whose[1:]]
         text = " ".join([f"the {self.world.noun(table)}", *called, *owners, *marks, " and ".join(whose)]).strip()

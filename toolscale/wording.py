@@ -84,6 +84,13 @@ REFUSED = (
     "haven't", "has not", "hasn't", "does not", "doesn't", "already", "too late", "nothing was", "nothing has been",
     "nothing is", "nothing changed", "not changed", "unchanged", "left as",
 )  # fmt: skip
+_BEFORE = frozenset({
+    "of", "for", "to", "on", "at", "with", "in", "from", "by", "off", "into", "about", "against", "than", "under",
+    "and", "or", "but", "if", "when", "whether", "that", "is", "are", "was", "has", "have", "can", "could", "does",
+    "did", "do", "will", "would", "should", "please", "then", "also", "not", "add", "book", "cancel", "change",
+    "check", "close", "give", "move", "open", "order", "pay", "put", "record", "remove", "renew", "see", "settle", "show", "swap",
+    "take", "use", "want", "wants", "look", "up",
+})  # fmt: skip
 _GENDERED = re.compile(r"\b(?:he|she|him|his|her|hers|himself|herself|mr|mrs|ms)\b", re.IGNORECASE)
 _WEEKDAY = re.compile(r"\b(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day|today|tomorrow|yesterday)\b", re.IGNORECASE)
 
@@ -116,20 +123,23 @@ def said(fact: Fact) -> str:
 
 
 def described(text: str, pattern: re.Pattern[str], description: str, noun: str) -> str | None:
-    """Return `text` with a description in place of a key, or None where that would read wrong."""
-    found = list(pattern.finditer(text))
-    if not found:
-        return None
+    """Return `text` with a description in place of a key, or None where that would read wrong.
+
+    It reads wrong in an enumeration ("the dishes D06 and D53"), before a possessive ("O1001's"), in brackets, and
+    after a word that may be another noun for the same thing ("the card payment T2524").
+    """
     parts, end = [], 0
-    for number, match in enumerate(found):
-        before, after = text[: match.start()], text[match.end() :]
-        if re.search(rf"\b{re.escape(noun)}e?s(?:\W+\w+,?)*\W+$", before[-40:], re.I) or re.match(r"['’(]", after):
-            return None  # "the dishes D06 and D53", "O1001's"
+    for number, match in enumerate(pattern.finditer(text)):
+        before, after = text[: match.start()].rstrip(), text[match.end() :]
+        last = re.search(r"(\w+)$", before)
+        alone = " " not in match[0] and last is not None and last[1].lower() not in _BEFORE
+        listed = re.search(rf"\b{re.escape(noun)}e?s(?:\W+\w+,?)*\W*$", before[-40:], re.I)
+        if alone or listed or before.endswith("(") or re.match(r"['’(]", after):
+            return None
         words = description if number == 0 else f"that {noun}"
-        start = not before.strip() or before.rstrip()[-1:] in ".?!"
-        parts += [text[end : match.start()], capital(words) if start else words]
+        parts += [text[end : match.start()], capital(words) if not before or before[-1] in ".?!" else words]
         end = match.end()
-    return "".join([*parts, text[end:]])
+    return "".join([*parts, text[end:]]) if parts else None
 
 
 def changed(text: str, value: Any, other: Any) -> str | None:
