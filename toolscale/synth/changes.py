@@ -96,21 +96,19 @@ class Changes(Requester):
         """Return the SQL of another value for a column of the row ``t``."""
         cell = f"t.{bare(column.name)}"
         number = "row_number() OVER (ORDER BY " + ", ".join(f"t.{bare(part)}" for part in table.key) + ")"
-        if column.kind == "date":
-            return f"date({cell}, '+' || (7 * (1 + {number} % 3)) || ' days')"
-        if column.kind == "datetime":
+        if column.kind in ("date", "datetime"):
             return f"date({cell}, '+' || (7 * (1 + {number} % 3)) || ' days')"
         if column.kind == "category" and column.type == "TEXT" and len(column.choices) > 1:
             after = [*column.choices[1:], column.choices[0]]
             cases = " ".join(f"WHEN {literal(a)} THEN {literal(b)}" for a, b in zip(column.choices, after, strict=True))
             return f"CASE {cell} {cases} END"
         if column.kind == "flag":
-            return None
+            return cell  # the call gives the opposite
         if column.type == "INTEGER":
             return f"{cell} + 1 + {number} % 5"
         if column.type == "REAL":
             return f"round({cell} * 1.1 + 1, 2)"
-        if column.name.endswith("email") or "email" in column.name:
+        if "email" in column.name:
             return f"'new.' || {cell}"
         if "phone" in column.name or "mobile" in column.name:
             return f"'555-' || printf('%04d', ({number} * 37) % 10000)"
@@ -135,7 +133,9 @@ class Changes(Requester):
                 continue
             life = self.box.lives.get(table.name)
             when = f"AND {life.open}" if life and column.kind in ("date", "datetime") else ""
-            shown = f"{{value{':date' if column.kind == 'date' else ''}}}"
+            shown = f"{{value{':date' if column.kind == 'date' else ''}}}" if column.kind != "flag" else "{said}"
+            said_too = f", iif(t.{bare(column_name)}, 'no', 'yes') AS said" if column.kind == "flag" else ""
+            given = "!$value" if column.kind == "flag" else "$value"
             parts = ", ".join(
                 f"t.{bare(part)} AS {'id' if len(table.key) == 1 else f'id_{i}'}" for i, part in enumerate(table.key)
             )
@@ -146,13 +146,13 @@ class Changes(Requester):
             keys = {part: "$id" if len(table.key) == 1 else f"$id_{i}" for i, part in enumerate(table.key)}
             direct = IntentSpec(
                 description=f"Change the {column.words} of {an(one)}.",
-                bindings=f"SELECT * FROM (SELECT {parts}, {value} AS value {source}) WHERE value IS NOT NULL",
+                bindings=f"SELECT * FROM (SELECT {parts}, {value} AS value{said_too} {source}) WHERE value IS NOT NULL",
                 instructions=[
                     f"Please change the {column.words} of {where} to {shown}.",
                     f"Set the {column.words} to {shown} for {where}.",
                     f"For {where}, the {column.words} should be {shown} from now on.",
                 ],
-                golden=[GoldenSpec(call=tool, arguments=keys | {column_name: "$value"})],
+                golden=[GoldenSpec(call=tool, arguments=keys | {column_name: given})],
                 answer=f"Done: the {column.words} is {shown} now.",
             )
             handle = self._handle(table, "name")
@@ -165,7 +165,7 @@ class Changes(Requester):
                 f"change_{table.one}_{column_name}_by_{handle.natural.name}",
                 IntentSpec(
                     description=f"Change the {column.words} of {an(one)} known by {said(handle.natural.name)}.",
-                    bindings=f"SELECT * FROM (SELECT {handle.sql('t')}, {value} AS value {source}) "
+                    bindings=f"SELECT * FROM (SELECT {handle.sql('t')}, {value} AS value{said_too} {source}) "
                     "WHERE value IS NOT NULL",
                     instructions=[
                         f"Please change the {column.words} of {handle.phrase} to {shown}.",
@@ -176,7 +176,7 @@ class Changes(Requester):
                         handle.call,
                         GoldenSpec(
                             call=tool,
-                            arguments={table.key[0]: self._key_of(handle, table.key[0]), column_name: "$value"},
+                            arguments={table.key[0]: self._key_of(handle, table.key[0]), column_name: given},
                         ),
                     ],
                     answer=f"Done: the {column.words} is {shown} now.",

@@ -8,7 +8,7 @@ from typing import Any
 from toolorchestra.toolscale.format import GoldenSpec, IntentSpec
 from toolorchestra.toolscale.synth.derive import Creation, literal
 from toolorchestra.toolscale.synth.requester import Handle, Request, Requester, is_person
-from toolorchestra.toolscale.synth.survey import Column, Table, bare
+from toolorchestra.toolscale.synth.survey import Column, Table, bare, settled
 from toolorchestra.toolscale.synth.words import an, said, snake_case
 
 _PRIMES = (7, 11, 13, 17, 19, 23)
@@ -46,14 +46,15 @@ class Creations(Requester):
         with_clauses: list[str] = []
         steps: list[GoldenSpec] = []
         arguments: dict[str, str] = {}
-        derived = self._derived(table, creation)
+        derived = settled(table, self.tables)
         for i, name in enumerate(creation.required):
             column = table.columns[name]
             if column.references is not None:
                 target, to = column.references
                 parent = self.tables[target]
-                if name in derived:
-                    via, far = derived[name]
+                before = creation.required[:i]
+                if name in derived and derived[name][0] in before:
+                    via, far = before.index(derived[name][0]), derived[name][1]
                     joins += f" JOIN {bare(target)} p{i} ON p{i}.{bare(to)} = p{via}.{bare(far)}"
                 else:
                     pool = f"SELECT *, row_number() OVER (ORDER BY {bare(to)}) - 1 AS pos FROM {bare(target)} q"
@@ -75,6 +76,11 @@ class Creations(Requester):
                         GoldenSpec(call=step.call, arguments=step.arguments, save=step.save, parallel=bool(steps))
                     )
                     arguments[name] = self._key_of(handle, to)
+                continue
+            if column.kind == "flag":
+                columns += [f"NOT t.{bare(name)} AS {name}", f"iif(t.{bare(name)}, 'yes', 'no') AS {name}_said"]
+                arguments[name] = f"!${name}"
+                with_clauses.append(f"{column.words} {{{name}_said}}")
                 continue
             columns.append(f"{self._new_value(table, column)} AS {name}")
             arguments[name] = f"${name}"
@@ -101,25 +107,6 @@ class Creations(Requester):
                 answer=f"The new {one} is entered.",
             ),
         )
-
-    def _derived(self, table: Table, creation: Creation) -> dict[str, tuple[int, str]]:
-        """Return the references that another one settles (a fine's member is the member of its loan)."""
-        found: dict[str, tuple[int, str]] = {}
-        for name in creation.required:
-            for i, other in enumerate(creation.required):
-                references = table.columns[other].references
-                if references is None or other == name or table.columns[name].references is None or other in found:
-                    continue
-                parent = self.tables[references[0]]
-                far = parent.columns.get(name)
-                if parent is table or far is None or far.references != table.columns[name].references:
-                    continue
-                place = dict(zip(parent.data[references[1]], parent.data[name], strict=True))
-                pairs = list(zip(table.data[other], table.data[name], strict=True))
-                if pairs and all(place.get(a) == b for a, b in pairs):
-                    found[name] = i, name
-        order = {name: i for i, name in enumerate(creation.required)}
-        return {name: via for name, via in found.items() if via[0] < order[name]}
 
     def _eligible(self, table: Table, name: str) -> str:
         """Return the SQL condition under which the row ``q`` may be what a new row refers to."""

@@ -113,6 +113,12 @@ def natural_sql(natural: Natural, alias: str = "") -> str:
     return " || ' ' || ".join(dot + bare(column) for column in natural.columns)
 
 
+def main_date(table: Table) -> Column | None:
+    """Return the column that says when a row happened."""
+    days = [c for c in table.columns.values() if c.kind in ("date", "datetime") and not verb(c.name)]
+    return next((column for column in days if not column.nullable), days[0] if days else None)
+
+
 def dated(column: Column, value: str) -> str:
     """Return the SQL that puts a date into a column."""
     return f"{value} || ' 00:00:00'" if column.kind == "datetime" else value
@@ -378,7 +384,7 @@ class _Deriver:
             )
             parameters["open"] = ParameterSpec(type="boolean", description=words, required=False)
             where.append(f"(:open IS NULL OR ({life.open}) = :open)")
-        if day := self.main_date(table):
+        if day := main_date(table):
             for name, mark, words in (("from_date", ">=", "on or after"), ("to_date", "<=", "on or before")):
                 if name in table.columns:
                     continue
@@ -391,11 +397,6 @@ class _Deriver:
     @staticmethod
     def _past(ending: Ending) -> str:
         return said(re.sub(r"_(?:at|on|date|time|day)$", "", str(ending.dated)))
-
-    def main_date(self, table: Table) -> Column | None:
-        """Return the column that says when a row happened."""
-        days = [c for c in table.columns.values() if c.kind in ("date", "datetime") and not verb(c.name)]
-        return next((column for column in days if not column.nullable), days[0] if days else None)
 
     def _list(self, table: Table, column: Column) -> None:
         assert column.references is not None

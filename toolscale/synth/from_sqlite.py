@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from toolorchestra.toolscale.build import quote
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import DomainError
 from toolorchestra.toolscale.format import ColumnSpec, DomainSpec, IntentSpec, TableSpec, ToolSpec
@@ -23,6 +24,7 @@ from toolorchestra.toolscale.intents import make_tasks
 from toolorchestra.toolscale.mutants import try_verifier
 from toolorchestra.toolscale.reading import dump_yaml
 from toolorchestra.toolscale.synth.derive import Toolbox, derive_tools
+from toolorchestra.toolscale.synth.recipes import recipe_tables
 from toolorchestra.toolscale.synth.requester import Request
 from toolorchestra.toolscale.synth.requests import derive_requests
 from toolorchestra.toolscale.synth.survey import Survey, Table, survey
@@ -67,14 +69,18 @@ def domain_from_sqlite(
     found = survey(file)
     name = name or snake_case(file.stem, fallback="domain")
     title = title or said(name).capitalize()
+    today = today or _today(found.tables.values())
+    specs = {table.name: _table_spec(table) for table in found.tables.values()}
+    if records == "sample":
+        specs = _sampled(found, specs, today, seed)
     box = derive_tools(found.tables)
     spec = DomainSpec(
         name=name,
         title=title,
         description=_description(title, found, box),
-        today=today or _today(found.tables.values()),
+        today=today,
         seed=seed,
-        tables={table.name: _table_spec(table) for table in found.tables.values()},
+        tables=specs,
         tools=box.tools,
     )
     spec = _with_intents(spec, derive_requests(found.tables, box), file)
@@ -101,7 +107,7 @@ def _today(tables: Iterable[Table]) -> str:
             if column.kind in ("date", "datetime"):
                 cells = [value[:10] for value in table.data[column.name] if value is not None]
                 planned = re.search(
-                    r"due|expir|until|end|held|schedul|valid|deadline|plan|event|birth|born|dob", column.name
+                    r"due|requir|expir|until|end|held|schedul|valid|deadline|plan|event|birth|born|dob", column.name
                 )
                 (later if planned else days).extend(value for value in cells if "1900" < value < "2100")
     return max(days or later or ["2025-01-01"])
@@ -128,6 +134,42 @@ def _table_spec(table: Table) -> TableSpec:
         rows=table.rows,
         indexes=[[column.name] for column in table.references if table.key[0] != column.name and not column.unique],
     )
+
+
+def _sampled(found: Survey, specs: dict[str, TableSpec], today: str, seed: int) -> dict[str, TableSpec]:
+    """Return the tables with recipes, and put the rows that these make into the survey.
+
+    A table whose recipes break a CHECK or a key keeps its rows, and so do those that it refers to.
+    """
+    made = recipe_tables(found.tables, specs)
+    while True:
+        trial = DomainSpec(name="trial", title="", description="", today=today, seed=seed, tables=made, tools={})
+        try:
+            domain = Domain(trial, tasks=[])
+        except DomainError as error:
+            kept = _with_parents(error.path.split(".")[1], found.tables)
+            if all(made[name] == specs[name] for name in kept):
+                raise
+            made |= {name: specs[name] for name in kept}
+            found.notes.append(f"The rows of {', '.join(sorted(kept))} were kept: no recipes fit.")
+        else:
+            break
+    for name, table in found.tables.items():
+        rows = domain.base.execute(f"SELECT * FROM {quote(name)}").fetchall()
+        table.data = {c: [row[i] for row in rows] for i, c in enumerate(table.columns)}
+        table.describe()
+    return made
+
+
+def _with_parents(name: str, tables: Mapping[str, Table]) -> set[str]:
+    """Return a table's name and those of all tables that it leads to."""
+    found, waiting = set(), [name]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += [column.references[0] for column in tables[name].references if column.references]
+    return found
 
 
 # ------------------------------------------------------------------------------------------------- trying intents

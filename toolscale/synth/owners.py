@@ -18,7 +18,7 @@ class Owners(Requester):
         """Yield the requests about the rows of a table that belong to one row of another."""
         for column in table.references:
             assert column.references is not None
-            if (owner := self._handle(self.tables[column.references[0]], "owner")) and owner.table is not table:
+            if owner := self._handle(self.tables[column.references[0]], "owner"):
                 yield from self._of_owner(table, column, owner)
                 yield from self._traces(table, column, owner)
 
@@ -65,6 +65,7 @@ class Owners(Requester):
         if listing is None or len(table.key) > 1:
             return
         key = table.key[0]
+        yield from self._below(table, column, owner)
         listed = GoldenSpec(call=listing, arguments={column.name: self._key_of(owner, to), **only}, save="rows")
         updates = [n for (t, n) in self.box.update if t == table.name and table.columns[n].kind == "date"]
         if updates and life:
@@ -173,6 +174,57 @@ GROUP BY owner HAVING count(*) = 1""",
                 communicate=["{fact}"],
                 answer=f"Done: {do} {one} {{id}}, {measure.words} {self._shown(measure, 'fact')}.",
                 branches=True,
+            ),
+        )
+
+    def _below(self, table: Table, column: Column, owner: Handle) -> Iterator[Request]:
+        """How many rows belong to the rows of somebody: listed, then counted one by one."""
+        target, to = column.references  # type: ignore[misc]  # called for references only
+        key = table.key[0]
+        below = next(
+            (
+                (child, link)
+                for child in self.tables.values()
+                for link in child.references
+                if child is not table
+                and link.references == (table.name, key)
+                and (child.name, link.name) in self.box.listing
+            ),
+            None,
+        )
+        if below is None:
+            return
+        child, link = below
+        many, stem = said(table.many), column.name.removesuffix("_id")
+        yield (
+            f"count_{child.many}_below_{stem}",
+            IntentSpec(
+                description=f"Ask how many {said(child.many)} all {many} of {an(said(owner.table.one))} have together.",
+                bindings=f"""SELECT {owner.sql("p")}, sum((
+  SELECT count(*) FROM {bare(child.name)} c WHERE c.{bare(link.name)} = t.{bare(key)})) AS fact
+FROM {bare(table.name)} t JOIN {bare(target)} p ON p.{bare(to)} = t.{bare(column.name)}
+GROUP BY p.{bare(to)} HAVING count(*) BETWEEN 3 AND 12 AND fact > 0""",
+                instructions=[
+                    f"How many {said(child.many)} belong to the {many} of {owner.phrase}, taken together?",
+                    f"Go through the {many} of {owner.phrase} one by one and count their {said(child.many)}.",
+                    f"For each of the {many} of {owner.phrase}, look for {said(child.many)}. "
+                    f"How many are there in all?",
+                ],
+                golden=[
+                    owner.call,
+                    GoldenSpec(
+                        call=self.box.listing[table.name, column.name],
+                        arguments={column.name: self._key_of(owner, to)},
+                        save="rows",
+                    ),
+                    GoldenSpec(
+                        call=self.box.listing[child.name, link.name],
+                        each="$rows",
+                        arguments={link.name: f"$item.{key}"},
+                    ),
+                ],
+                communicate=["{fact}"],
+                answer=f"There are {{fact}} {said(child.many)} in all.",
             ),
         )
 

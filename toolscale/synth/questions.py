@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from toolorchestra.toolscale.format import GoldenSpec, IntentSpec
+from toolorchestra.toolscale.synth.derive import main_date
 from toolorchestra.toolscale.synth.requester import Request, Requester
 from toolorchestra.toolscale.synth.survey import Column, Table, bare
 from toolorchestra.toolscale.synth.words import an, said
@@ -20,6 +21,7 @@ class Questions(Requester):
             yield from self._paths(table)
         yield from self._totals(table)
         yield from self._extremes(table)
+        yield from self._of_a_day(table)
 
     def _facts(self, table: Table) -> Iterator[Request]:
         """One thing about one row: by id, and by each natural name."""
@@ -159,7 +161,7 @@ class Questions(Requester):
                     IntentSpec(
                         description=f"Ask for {words} all {many} with one {state.words}.",
                         bindings=f"SELECT {cell} AS state, {fact} AS fact FROM {bare(table.name)} "
-                        f"WHERE state IS NOT NULL GROUP BY state HAVING count(*) > 3",
+                        f"WHERE state IS NOT NULL GROUP BY state HAVING count(*) > 9",
                         instructions=[
                             f'What is {words} the {many} with the {state.words} "{{state}}"?',
                             f"Please give me {words} all {many} whose {state.words} is {{state}}.",
@@ -170,8 +172,7 @@ class Questions(Requester):
                         answer=f"It is {{sum.{f'total_{amount}' if amount else 'count'}}}.",
                     ),
                 )
-        day = next((c for c in table.columns.values() if f"only those with a {c.words} " in str(
-            parameters["from_date"].description if "from_date" in parameters else "")), None)  # fmt: skip
+        day = main_date(table) if "from_date" in parameters else None
         if day is not None:
             month = f"substr({bare(day.name)}, 1, 7) || '-01'"
             yield (
@@ -179,7 +180,7 @@ class Questions(Requester):
                 IntentSpec(
                     description=f"Ask how many {many} fall into one month.",
                     bindings=f"SELECT {month} AS first, date({month}, '+1 month', '-1 day') AS last, count(*) AS fact "
-                    f"FROM {bare(table.name)} WHERE first IS NOT NULL GROUP BY first HAVING count(*) > 1",
+                    f"FROM {bare(table.name)} WHERE first IS NOT NULL GROUP BY first HAVING count(*) > 9",
                     instructions=[
                         f"How many {many} have a {day.words} from {{first:date}} to {{last:date}}?",
                         f"Count the {many} with a {day.words} between {{first}} and {{last}}, both included.",
@@ -236,5 +237,46 @@ WHERE back = 1 AND size_of BETWEEN 3 AND 50 AND {bare(wanted.name)} IS NOT NULL 
                 communicate=["{fact}"],
                 answer=f"It is {one} {{id}}: {{fact}}.",
                 branches=True,
+            ),
+        )
+
+    def _of_a_day(self, table: Table) -> Iterator[Request]:
+        """The only row of a state and a day: searched for, then its reference followed."""
+        tool = self.box.search.get(table.name)
+        if tool is None or not {"from_date", "to_date"} <= set(self.box.tools[tool].parameters):
+            return
+        state, day = table.status, main_date(table)
+        link = next((c for c in table.references if c.references and c.references[0] in self.box.get), None)
+        if day is None or link is None:
+            return
+        target, to = link.references  # type: ignore[misc]  # just asked
+        label = self._label(self.tables[target])
+        if label is None or self.tables[target].key != (to,):
+            return
+        words, sql, _ = label
+        one, stem = said(table.one), said(link.name.removesuffix("_id"))
+        moment = f"substr(t.{bare(day.name)}, 1, 10)"
+        cells = f"{moment} AS day" + (f", t.{bare(state.name)} AS state" if state else "")
+        which = f'with the {state.words} "{{state}}" and ' if state else "with "
+        arguments = {"from_date": "$day", "to_date": "$day"} | ({state.name: "$state"} if state else {})
+        yield (
+            f"find_{table.one}_of_a_day",
+            IntentSpec(
+                description=f"Ask for the {words} of the {stem} of the only {one} of a day.",
+                bindings=f"SELECT {cells}, max({sql}) AS fact FROM {bare(table.name)} t "
+                f"JOIN {bare(target)} z ON z.{bare(to)} = t.{bare(link.name)} WHERE {moment} IS NOT NULL "
+                f"GROUP BY {'day, state' if state else 'day'} HAVING count(*) = 1 AND fact IS NOT NULL",
+                instructions=[
+                    f"There is one {one} {which}the {day.words} {{day:date}}. What is the {words} of its {stem}?",
+                    f"Find the {one} {which}the {day.words} {{day}}, and tell me the {words} of its {stem}.",
+                    f"I am looking for a {one} {which}the {day.words} {{day:date}}: "
+                    f"which {words} does the {stem} have?".replace(f"a {one}", an(one), 1),
+                ],
+                golden=[
+                    GoldenSpec(call=tool, arguments=arguments, save="found"),
+                    GoldenSpec(call=self.box.get[target], arguments={to: f"$found.0.{link.name}"}),
+                ],
+                communicate=["{fact}"],
+                answer="It is {fact}.",
             ),
         )

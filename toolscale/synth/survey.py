@@ -30,7 +30,7 @@ MOST_ROWS_IN_ALL = 12_000
 MOST_CHOICES = 12
 """Values of a category."""
 
-_MONEY = re.compile(r"price|amount|cost|fee|total|balance|salary|wage|budget|paid|charge|value|fine$|deposit|discount")
+_MONEY = re.compile(r"price|amount|cost|fee|total|balance|salary|wage|budget|charge|fine$|deposit|discount")
 _NOTE = re.compile(r"note|comment|description|remark|reason|summary|bio|text|body|message|details")
 _STATUS = re.compile(r"(?:^|_)(?:status|state|stage)$")
 _LABEL = ("name", "title", "full_name", "label", "email", "email_address", "username", "code", "isbn", "barcode", "sku",
@@ -129,9 +129,9 @@ class Table:
         """Keep the rows at the positions `chosen`, in that order."""
         self.data = {name: [cells[i] for i in chosen] for name, cells in self.data.items()}
 
-    def drop(self, column: str) -> None:
-        """Leave a column out."""
-        del self.columns[column], self.data[column]
+    def describe(self) -> None:
+        """Say anew how rows are named, after the rows have changed."""
+        self.naturals = _naturals(self)
 
 
 @dataclass
@@ -373,7 +373,8 @@ def _names(column: str, parent: Table, key: str) -> bool:
     wanted |= {f"{parent.one}id", f"id_{parent.one}", f"{parent.one}_fk", f"fk_{parent.one}"}
     if key not in ("id", "code", "number", "name", "key") and ("_" in key or len(key) > 4):
         wanted.add(key)
-    return column in wanted | {parent.one, parent.name} or any(column.endswith(f"_{name}") for name in wanted)
+    wanted.add(parent.one)
+    return column in wanted | {parent.name} or any(column.endswith(f"_{name}") for name in wanted)
 
 
 def _ordered(tables: dict[str, Table], notes: list[str]) -> dict[str, Table]:
@@ -620,3 +621,25 @@ def default_state(column: Column) -> Any:
         return column.default.strip("'\"")
     states = {said(str(choice)).lower(): choice for choice in column.choices}
     return next((states[word] for word in INITIAL if word in states), None)
+
+
+def settled(table: Table, tables: Mapping[str, Table]) -> dict[str, tuple[str, str]]:
+    """Return the references that another one settles, with that one and the column that it leads to.
+
+    The member of a fine is the member of its loan: ``{"member_id": ("loan_id", "member_id")}``.
+    """
+    found: dict[str, tuple[str, str]] = {}
+    for column in table.references:
+        for other in table.references:
+            assert other.references is not None
+            target, to = other.references
+            far = tables[target].columns.get(column.name)
+            if other is column or target == table.name or other.name in found or far is None:
+                continue
+            if far.references != column.references or column.name in found:
+                continue
+            place = dict(zip(tables[target].data[to], tables[target].data[far.name], strict=True))
+            pairs = zip(table.data[other.name], table.data[column.name], strict=True)
+            if table.size and all(place.get(a) == b for a, b in pairs):
+                found[column.name] = other.name, far.name
+    return found
