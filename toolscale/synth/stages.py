@@ -574,8 +574,8 @@ def _evolutions(intents: Sequence[str], wanted: int) -> dict[str, tuple[str, Ope
     operators: tuple[Operator, ...] = get_args(Operator)
     plan: dict[str, tuple[str, Operator]] = {}
     for i in range(min(wanted, len(intents) * len(operators))):
-        parent = intents[i % len(intents)]
-        operator = operators[(i + i // len(intents)) % len(operators)]
+        turn, position = divmod(i, len(intents))
+        parent, operator = intents[position], operators[(position + turn) % len(operators)]
         name = f"{parent[: 63 - len(operator)]}_{operator}"
         if name not in plan and name not in intents:
             plan[name] = parent, operator
