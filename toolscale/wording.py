@@ -88,8 +88,8 @@ _BEFORE = frozenset({
     "of", "for", "to", "on", "at", "with", "in", "from", "by", "off", "into", "about", "against", "than", "under",
     "and", "or", "but", "if", "when", "whether", "that", "is", "are", "was", "has", "have", "can", "could", "does",
     "did", "do", "will", "would", "should", "please", "then", "also", "not", "add", "book", "cancel", "change",
-    "check", "close", "give", "move", "open", "order", "pay", "put", "record", "remove", "renew", "see", "settle", "show", "swap",
-    "take", "use", "want", "wants", "look", "up",
+    "check", "close", "give", "move", "open", "order", "pay", "put", "record", "remove", "renew", "see", "settle",
+    "show", "swap", "take", "use", "want", "wants", "look", "up",
 })  # fmt: skip
 _GENDERED = re.compile(r"\b(?:he|she|him|his|her|hers|himself|herself|mr|mrs|ms)\b", re.IGNORECASE)
 _WEEKDAY = re.compile(r"\b(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day|today|tomorrow|yesterday)\b", re.IGNORECASE)
