@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -54,3 +61,40 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     model.save_pretrained(folder)
     fast.save_pretrained(folder)
     return folder
+
+
+@pytest.fixture(scope="session")
+def served(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of `transformers serve` with the tiny model, offline."""
+    if not importlib.util.find_spec("fastapi") or not importlib.util.find_spec("uvicorn"):
+        pytest.skip("needs a server: pip install 'transformers[serving]'")
+    home = tmp_path_factory.mktemp("hub")
+    (home / "hub").mkdir()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    # `transformers serve` itself imports its other commands too, and so more than the extra `serving` installs
+    code = "import sys; from transformers.cli.serve import Serve; "
+    code += "Serve(sys.argv[1], host='127.0.0.1', port=int(sys.argv[2]), device='cpu')"
+    command = [sys.executable, "-c", code, str(tiny_model), str(port)]
+    offline = {"HF_HOME": str(home), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+    log = home / "server.log"
+    with (
+        log.open("wb") as output,
+        subprocess.Popen(command, env=os.environ | offline, stdout=output, stderr=output) as process,
+    ):
+        try:
+            for _ in range(600):
+                if process.poll() is not None:
+                    pytest.fail(f"the server ended: {log.read_text()[-2000:]}")
+                with socket.socket() as probe:
+                    if probe.connect_ex(("127.0.0.1", port)) == 0:
+                        break
+                time.sleep(0.1)
+            yield f"http://127.0.0.1:{port}/v1"
+        finally:
+            process.terminate()
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()

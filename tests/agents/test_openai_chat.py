@@ -1,10 +1,7 @@
 from __future__ import annotations
 
-import importlib.util
 import json
-import os
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -336,43 +333,6 @@ def test_a_missing_client_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "openai", None)
     with pytest.raises(ImportError, match=r"pip install 'toolorchestra\[openai\]'"):
         OpenAIChat("http://127.0.0.1:1/v1", "m")
-
-
-@pytest.fixture(scope="module")
-def served(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of `transformers serve` with the tiny model, offline."""
-    if not importlib.util.find_spec("fastapi") or not importlib.util.find_spec("uvicorn"):
-        pytest.skip("needs a server: pip install 'transformers[serving]'")
-    home = tmp_path_factory.mktemp("hub")
-    (home / "hub").mkdir()
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    # `transformers serve` itself imports its other commands too, and so more than the extra `serving` installs
-    code = "import sys; from transformers.cli.serve import Serve; "
-    code += "Serve(sys.argv[1], host='127.0.0.1', port=int(sys.argv[2]), device='cpu')"
-    command = [sys.executable, "-c", code, str(tiny_model), str(port)]
-    offline = {"HF_HOME": str(home), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
-    log = home / "server.log"
-    with (
-        log.open("wb") as output,
-        subprocess.Popen(command, env=os.environ | offline, stdout=output, stderr=output) as process,
-    ):
-        try:
-            for _ in range(600):
-                if process.poll() is not None:
-                    pytest.fail(f"the server ended: {log.read_text()[-2000:]}")
-                with socket.socket() as probe:
-                    if probe.connect_ex(("127.0.0.1", port)) == 0:
-                        break
-                time.sleep(0.1)
-            yield f"http://127.0.0.1:{port}/v1"
-        finally:
-            process.terminate()
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                process.kill()
 
 
 @pytest.mark.slow
