@@ -283,7 +283,7 @@ class SimulatedExpert:
     def _seconds(self, written: int, problem: Problem, role: Role | None, seed: int) -> float:
         """Return the time of a call: its mean for a typical length, in proportion to what is written."""
         latency, tokens = self.spec.latency, self.spec.tokens
-        mean = latency.by_role.get(role, latency.mean) if role else latency.mean
+        mean: float = latency.by_role.get(role, latency.mean) if role else latency.mean
         typical = tokens.overhead + tokens.per_step * _TYPICAL_STEPS
         return mean * written / typical * self._spread(latency.spread, problem.key, self.name, "seconds", seed)
 

@@ -202,12 +202,12 @@ def nearest_similarity(texts: Sequence[Sequence[str]]) -> float:
     present = np.zeros((len(sets), max(1, len(number))), dtype=np.float32)
     for row, members in enumerate(sets):
         present[row, list(members)] = 1
-    shared = present @ present.T
-    sizes = present.sum(axis=1)
+    shared = (present @ present.T).astype(np.float64)  # whole numbers, so exact whatever the order of summation
+    sizes = present.sum(axis=1, dtype=np.float64)
     union = sizes[:, None] + sizes[None, :] - shared
     similarity = np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
     np.fill_diagonal(similarity, 0)
-    return float(similarity.max(axis=1).astype(np.float64).mean())
+    return float(similarity.max(axis=1).mean())
 
 
 def _type_token(texts: Sequence[Sequence[str]]) -> float:
