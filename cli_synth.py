@@ -161,7 +161,7 @@ class SynthDomain:
             )
         return report_stages(record)
 
-    def _chat(self) -> OpenAIChat:
+    def _chat(self, budget: float | None = None) -> OpenAIChat:
         from toolorchestra.agents.chat import Price
         from toolorchestra.agents.openai_chat import OpenAIChat
 
@@ -174,6 +174,7 @@ class SynthDomain:
                 timeout=self.timeout,
                 max_retries=self.retries,
                 max_concurrency=self.parallel,
+                budget=budget,
             )
         except ImportError as error:
             raise OptionError(f"{error}.") from None
@@ -223,7 +224,7 @@ class SynthDomain:
         from toolorchestra.envs.toolorchestra import ToolOrchestraEnv
 
         with ExitStack() as stack:
-            chat = stack.enter_context(self._chat()) if name == "llm" else None
+            chat = stack.enter_context(self._chat(self._left())) if name == "llm" else None
             env = gymnasium.make("ToolOrchestra-Custom-v0", domain=str(self.folder), disable_env_checker=True).unwrapped
             assert isinstance(env, ToolOrchestraEnv)
             stack.callback(env.close)
@@ -238,6 +239,16 @@ class SynthDomain:
                 return env.episode.outcome == "solved"
 
             yield solves
+
+    def _left(self) -> float | None:
+        """Return what is left of the budget."""
+        from toolorchestra.toolscale.synth.answers import AnswerStore
+        from toolorchestra.toolscale.synth.pipeline import ANSWERS
+
+        if self.budget is None:
+            return None
+        with AnswerStore(self.folder / ANSWERS) as store:
+            return max(0.0, self.budget - store.spent)
 
     def _validate(self) -> int:
         from toolorchestra.envs import display

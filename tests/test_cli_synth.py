@@ -22,7 +22,7 @@ import pytest
 from toolorchestra import cli
 from toolorchestra.toolscale.domain import load_domain
 from toolorchestra.toolscale.errors import ExpertError
-from toolorchestra.toolscale.synth.answers import Question, RecordedModel
+from toolorchestra.toolscale.synth.answers import Answer, Question, RecordedModel
 
 RECORDING = Path(__file__).parent / "data" / "synth" / "library.yaml"
 SIZES = "--subjects 2 --entries 40 --tools 5 --intents 4 --tasks-per-intent 6 --evolved 2 --repairs 2"
@@ -39,6 +39,8 @@ class Recorded:
         self.trouble: Callable[[int], int] = lambda number: 200
         """The status of the n-th request; 0 hangs up, -1 keeps silent."""
         self.delay = 0.0
+        self.player: str | None = None
+        """What it says to requests that are not in the recording: as a player of tasks."""
         server = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -72,8 +74,8 @@ class Recorded:
 
     def respond(self, body: dict[str, Any]) -> tuple[int, Any]:
         messages = tuple((message["role"], message["content"]) for message in body["messages"])
-        attempt = body["seed"]  # counts up from --seed
-        question = Question(messages, body["temperature"], body["max_tokens"], body["seed"], attempt)
+        seed = attempt = body.get("seed", 0)  # counts up from --seed
+        question = Question(messages, body["temperature"], body["max_tokens"], seed, attempt)
         self.asked.append(question.key("m"))
         status = self.trouble(len(self.asked))
         if status != 200:
@@ -82,7 +84,9 @@ class Recorded:
         try:
             answer = self.model.ask(question)
         except ExpertError as error:
-            return 404, {"error": {"message": str(error)}}
+            if self.player is None:
+                return 404, {"error": {"message": str(error)}}
+            answer = Answer(self.player, 1000, 10)
         return 200, {
             "choices": [{"message": {"role": "assistant", "content": answer.text}, "finish_reason": "stop"}],
             "usage": {"prompt_tokens": answer.prompt_tokens, "completion_tokens": answer.completion_tokens},
@@ -270,6 +274,24 @@ def test_a_spent_budget_stops_before_the_next_question_and_counts_what_was_spent
     assert cli.main(options(server, tmp_path, *costs, "--budget", "2")) == 3
     assert len(server.asked) == asked
     assert cli.main(options(server, tmp_path, *costs, "--budget", "1000")) == 0
+
+
+def test_tasks_that_the_model_itself_does_not_solve_are_dropped(
+    server: Recorded, tmp_path: Path, unvalidated: None, capsys: pytest.CaptureFixture[str]
+):
+    solver = ["--solver", "llm", "--k", "1", "--price", "1000", "0"]
+    assert cli.main(options(server, tmp_path, *solver)) == 3  # nothing recorded: status 404
+    assert "stopped: The solver failed" in capsys.readouterr().err
+    server.player = "I do not know."
+    assert cli.main(options(server, tmp_path, *solver)) == 1
+    assert "No task is left after the filters" in capsys.readouterr().err
+    unsolved = {
+        one["name"]: one for one in json.loads((tmp_path / "report.json").read_bytes())["stages"][-1]["filters"]
+    }
+    assert unsolved["unsolved in pass@1"]["kept"] == 0
+    spent = sum(line["answer"]["cost"] for line in stored(tmp_path))
+    assert cli.main(options(server, tmp_path, *solver, "--budget", str(spent + 5))) == 3
+    assert "expected to spend less than $5" in capsys.readouterr().err
 
 
 def test_yaml_that_a_person_changed_is_not_overwritten(

@@ -57,7 +57,7 @@ _SMALL = 10
 _ENOUGH = 0.8
 """Share of the rows wanted with which a table is left as it is."""
 _HELD_OUT = 6
-"""One intent in this many is kept for the split ``test_intents``."""
+"""One intent in this many is kept for the split ``test_intents``; of fewer, the last."""
 _MOST_TABLES, _MOST_COLUMNS, _MOST_RULES, _MOST_ROWS = 20, 30, 20, 3_000
 _MOST_REMARK = 300
 
@@ -296,8 +296,9 @@ class Stages:
             self._settle_together(writing, failed)
         if not draft.intents:
             raise self._failure("tasks", "every intent", self.remarks.get(f"tasks/{failed[-1]}", ""))
+        every = min(_HELD_OUT, max(3, len(draft.intents)))
         for position, name in enumerate(draft.intents, 1):
-            if position % _HELD_OUT == 0:
+            if position % every == 0:
                 draft.intents[name] = msgspec.structs.replace(draft.intents[name], held_out=True)
 
     def evolved(self) -> None:
