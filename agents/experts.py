@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import struct
 from statistics import NormalDist
 from typing import Annotated, Literal
 
@@ -295,7 +294,7 @@ class SimulatedExpert:
     def _uniform(*salt: object) -> float:
         """Return a number in (0, 1) that depends on nothing but `salt`."""
         digest = hashlib.blake2b(repr(salt).encode(), digest_size=8).digest()
-        return (struct.unpack("<Q", digest)[0] + 0.5) / 2**64
+        return (int.from_bytes(digest, "little") + 0.5) / 2**64
 
     @classmethod
     def _normal(cls, *salt: object) -> float:

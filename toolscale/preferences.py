@@ -223,8 +223,9 @@ def meaning(instruction: str, tools: Sequence[ToolFacts]) -> tuple[dict[str, str
         "cost does not matter").
 
     >>> facts = [ToolFacts("search", price=0.01), ToolFacts("notes")]
-    >>> meaning("Above all be quick. Use tools that cost nothing; avoid search. Money is no object.", facts)
-    ({'latency': 'strong', 'notes': 'plain'}, {'compute', 'search'})
+    >>> asked, aside = meaning("Above all be quick. Use tools that cost nothing; avoid search.", facts)
+    >>> asked, aside
+    ({'latency': 'strong', 'notes': 'plain'}, {'search'})
     """
     asked: dict[str, str] = {}
     aside: set[str] = set()
