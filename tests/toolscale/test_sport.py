@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from typing import Any
+
+import msgspec
+import pytest
+
+from toolorchestra.toolscale.build import check_records
+from toolorchestra.toolscale.domain import Domain, load_domain
+from toolorchestra.toolscale.errors import DomainError
+from toolorchestra.toolscale.mutants import try_verifier
+from toolorchestra.toolscale.session import Session
+from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.tool import Status, ToolResult
+
+
+@pytest.fixture(scope="module")
+def domain() -> Domain:
+    return load_domain("sport")
+
+
+@pytest.fixture(scope="module")
+def tasks(domain: Domain) -> list[Task]:
+    return domain.tasks()
+
+
+@pytest.fixture
+def session(domain: Domain) -> Session:
+    return domain.session()
+
+
+def call(domain: Domain, session: Session, name: str, **arguments: Any) -> ToolResult:
+    tool = domain.tools[name]
+    return session.call(tool, tool.decode(msgspec.json.encode(arguments)))
+
+
+def broken_rules(domain: Domain, connection: sqlite3.Connection) -> list[str]:
+    today = {"today": domain.spec.today}
+    return [rule.rule for rule in domain.spec.consistency if connection.execute(rule.sql, today).fetchall()]
+
+
+def test_it_is_larger_than_the_papers(domain: Domain, tasks: list[Task]) -> None:
+    assert len(domain.tools) >= 22
+    assert domain.entries() >= 900
+    assert len(tasks) >= 450
+    assert len(domain.spec.tables) >= 10
+    assert len(domain.spec.consistency) >= 8
+    assert len(domain.spec.intents) >= 24
+
+
+def test_every_level_is_filled_and_some_intents_are_held_out(domain: Domain, tasks: list[Task]) -> None:
+    levels = Counter(task.difficulty for task in tasks)
+
+    assert all(levels[level] >= 40 for level in range(1, 6))
+    assert 3 <= sum(intent.held_out for intent in domain.spec.intents.values()) <= 5
+    assert {task.difficulty for task in domain.tasks("test_intents")} == {1, 2, 3, 4, 5}
+
+
+def test_paths_are_long_branch_and_end_in_refusals_often_enough(tasks: list[Task]) -> None:
+    assert sum(len(task.golden) >= 8 for task in tasks) >= 0.12 * len(tasks)
+    assert sum(task.branches for task in tasks) >= 0.18 * len(tasks)
+    assert sum(task.refuses for task in tasks) >= 0.07 * len(tasks)
+    assert len({tuple(step.name for step in task.golden) for task in tasks}) >= 75
+
+
+def test_equal_points_are_separated_by_goal_difference_and_deductions_count(domain: Domain, session: Session) -> None:
+    table = {row["team"]: row for row in call(domain, session, "get_standings", division="PRM").value}
+    garrick, aldern, hexley = table["GAR-1"], table["ALD-1"], table["HEX-1"]
+
+    assert (hexley["won"], hexley["drawn"], hexley["points"]) == (4, 2, 4 * 3 + 2 - 2)  # two points were taken away
+    assert garrick["points"] == aldern["points"] == 1 * 3 + 3
+    assert (garrick["scored"], garrick["conceded"]) == (8, 10)  # two goals down
+    assert (aldern["scored"], aldern["conceded"]) == (14, 17)  # three down, though with more goals
+    assert aldern["place"] == garrick["place"] + 1
+
+
+def test_a_result_moves_both_teams_in_the_table(domain: Domain, session: Session) -> None:
+    (fixture, home, away), *_ = domain.base.execute(
+        "SELECT fixture_id, home, away FROM fixtures WHERE status = 'scheduled' AND date < ? ORDER BY fixture_id",
+        [domain.spec.today],
+    ).fetchall()
+    division = call(domain, session, "get_fixture", fixture=fixture).value["division"]
+    before = {row["team"]: row for row in call(domain, session, "get_standings", division=division).value}
+
+    assert call(domain, session, "record_result", fixture=fixture, home_goals=1, away_goals=4).status is Status.OK
+    after = {row["team"]: row for row in call(domain, session, "get_standings", division=division).value}
+
+    assert after[home]["points"] == before[home]["points"]
+    assert after[home]["conceded"] == before[home]["conceded"] + 4
+    assert after[away]["points"] == before[away]["points"] + 3
+    assert not broken_rules(domain, session.connection)
+
+
+def test_a_repeated_offence_of_a_club_doubles_the_fine(domain: Domain, session: Session) -> None:
+    # K37 is Aldern's second serious foul play (K16 was the first): twice $40, and two matches
+    single = call(domain, session, "decide_case", case="K37", fine=40)
+    decided = call(domain, session, "decide_case", case="K37", fine=80)
+
+    assert "the rules" in (single.error or "")
+    assert decided.value == {"matches": 2, "due": "2026-03-19", "appeal_until": "2026-03-12"}
+    assert call(domain, session, "get_player", player="A110").value["banned"] >= 2
+
+
+def test_the_fourth_yellow_card_bans_for_one_match(domain: Domain, session: Session) -> None:
+    (fixture, player), *_ = domain.base.execute(
+        """SELECT fixture_id, player_id FROM fixtures JOIN players ON team_id IN (home, away)
+        WHERE status = 'played' AND (fixture_id, player_id) NOT IN (SELECT fixture_id, player_id FROM cards)
+          AND player_id = 'A103' ORDER BY fixture_id DESC"""
+    ).fetchall()
+
+    card = call(domain, session, "record_card", fixture=fixture, player=player, colour="yellow", minute=12)
+
+    assert card.value == {"player": "A103", "yellow": 4, "banned": 1}
+
+
+def test_members_of_the_home_club_pay_half(domain: Domain, session: Session) -> None:
+    member = call(domain, session, "sell_tickets", fixture="M114", supporter="U03", seats=3)
+    guest = call(domain, session, "sell_tickets", fixture="M114", supporter="U08", seats=3)
+
+    assert member.value["paid"] == 3 * 9 / 2  # Coldmere at home in the premier division
+    assert guest.value["paid"] == 3 * 9
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "reason"),
+    [
+        ("transfer_player", {"player": "A197", "team": "COL-1"}, "window"),
+        ("register_player", {"player": "A277", "team": "COL-1"}, "age"),
+        ("register_player", {"player": "A281", "team": "COL-1"}, "certificate"),
+        ("register_player", {"player": "A275", "team": "LAR-1"}, "overdue"),
+        ("lodge_appeal", {"case": "K17"}, "too late"),
+        ("lodge_appeal", {"case": "K04"}, "appealed"),
+        ("record_result", {"fixture": "M116", "home_goals": 1, "away_goals": 0}, "yet to come"),
+        ("reschedule_fixture", {"fixture": "M059", "date": "2026-03-17", "kickoff": "19:00", "pitch": "P01"}, "trains"),
+        ("reschedule_fixture", {"fixture": "M059", "date": "2026-03-16", "kickoff": "18:00", "pitch": "P03"}, "lights"),
+        ("reschedule_fixture", {"fixture": "M059", "date": "2026-03-15", "kickoff": "12:00", "pitch": "P01"}, "three"),
+        ("appoint_referee", {"fixture": "M116", "referee": "R10"}, "licence"),
+        ("appoint_referee", {"fixture": "M116", "referee": "R02"}, "one of the clubs"),
+        ("book_training", {"team": "ALD-U17", "slot": "P01-Thu-3"}, "too late for a youth team"),
+        ("lend_equipment", {"club": "COL", "item": "Q06", "quantity": 4}, "are left"),
+    ],
+)
+def test_a_tool_refuses_what_the_rules_forbid_and_changes_nothing(
+    domain: Domain, session: Session, name: str, arguments: dict[str, Any], reason: str
+) -> None:
+    result = call(domain, session, name, **arguments)
+
+    assert result.status is Status.EXEC_ERR
+    assert reason in (result.error or "")
+    assert not session.touched()
+
+
+@pytest.mark.parametrize(
+    ("planted", "rule"),
+    [
+        ("UPDATE standings SET points = points + 1 WHERE team_id = 'GAR-1'", "sum of the results"),
+        ("UPDATE fixtures SET home_goals = home_goals + 1 WHERE fixture_id = 'M001'", "sum of the results"),
+        ("UPDATE fixtures SET pitch_id = 'P02' WHERE date = '2025-09-13'", "one match at a time"),
+        ("UPDATE fixtures SET date = '2025-09-14' WHERE date = '2025-09-27'", "two full days"),
+        ("UPDATE fixtures SET referee_id = 'R02' WHERE home = 'ALD-1' AND status = 'played'", "neutral"),
+        ("UPDATE players SET born = '2001-01-01' WHERE team_id = 'ALD-U17'", "Youth"),
+    ],
+)
+def test_a_planted_violation_breaks_a_rule(domain: Domain, planted: str, rule: str) -> None:
+    connection = sqlite3.connect(":memory:")
+    connection.deserialize(domain.image)
+    connection.execute(planted)
+
+    with pytest.raises(DomainError, match="rule"):
+        check_records(connection, domain.spec)
+    assert any(rule in text for text in broken_rules(domain, connection))
+    connection.close()
+
+
+def test_the_verifier_tells_right_from_wrong_in_every_intent(domain: Domain, tasks: list[Task]) -> None:
+    some = {task.intent: task for task in tasks}
+
+    report = try_verifier(domain, list(some.values()))
+
+    assert not [surprise for surprise in report.surprises if not surprise.equivalent]
