@@ -138,6 +138,8 @@ def test_members_of_the_home_club_pay_half(domain: Domain, session: Session) -> 
         ("reschedule_fixture", {"fixture": "M059", "date": "2026-03-15", "kickoff": "12:00", "pitch": "P01"}, "three"),
         ("appoint_referee", {"fixture": "M116", "referee": "R10"}, "licence"),
         ("appoint_referee", {"fixture": "M116", "referee": "R02"}, "one of the clubs"),
+        ("submit_sheet", {"fixture": "M080", "team": "BRA-1", "players": ["A129"]}, "seven to ten"),
+        ("submit_sheet", {"fixture": "M080", "team": "ALD-1", "players": ["A101"]}, "does not play"),
         ("book_training", {"team": "ALD-U17", "slot": "P01-Thu-3"}, "too late for a youth team"),
         ("lend_equipment", {"club": "COL", "item": "Q06", "quantity": 4}, "are left"),
     ],
