@@ -370,11 +370,12 @@ def is_date(value: Any) -> bool:
 def field_words(field: str, kind: Kind) -> str | None:
     """Return a field's name as a noun, or None when it is none; a date is said to be one.
 
-    >>> field_words("unit_price", "number"), field_words("expires", "date"), field_words("since", "number")
-    ('unit price', 'expiry date', None)
+    >>> field_words("unit_price", "number"), field_words("issued_on", "date"), field_words("since", "number")
+    ('unit price', 'issued date', None)
     """
     words = said(field)
     if kind == "date":
+        words = re.sub(r" (?:on|at)$", "", words)
         words = _NOUNS.get(words, words)
         return words if _DATE_WORDS.search(words) else f"{words} date"
     last = words.split()[-1]

@@ -186,7 +186,7 @@ def _attribute(column: str, value: Any) -> str:
         date = FORMATS["date"](value)
         if column in ("date", "day", "on"):
             return f"on {date}"
-        if column.endswith("ed"):
-            return f"{said(column)} on {date}"
+        if (verb := said(column).removesuffix(" on").removesuffix(" at")).endswith("ed"):
+            return f"{verb} on {date}"
         return f"whose {field_words(column, 'date')} is {date}"
     return f"whose {said(column.removesuffix('_id'))} is {shown_value(value)}"

@@ -335,6 +335,7 @@ def _refused(shop: Workshop, parent: Task, rng: random.Random) -> Draft | None:
         for name, value in write.arguments.items()
         if (table := world.table_of(tool.parameters[name]))
         and isinstance(value, str | int)
+        and world.domain.base_row(table, value) is not None  # it may be made on the way
         and world.mention(table, value).search(parent.instruction)
     ]
     for name in rng.sample(names, len(names)):

@@ -217,6 +217,15 @@ def test_what_is_impossible_is_refused_by_the_rules_or_not_there(domain: Domain)
     assert kinds == {"leave_note", "day_price"}
 
 
+def test_an_entry_that_is_only_made_on_the_way_is_left_alone(domain: Domain) -> None:
+    noted = next(task for task in domain.tasks() if task.intent == "leave_note")
+    order = Call("make_order", {"customer_id": "C00", "dishes": ["pie"], "price": 3})
+    note = Call("write_note", {"order_id": "O041", "body": "No salt!"}, 1)
+    task = msgspec.structs.replace(noted, instruction="Order pie for $3, which will be O041, no salt.", golden=(note,))
+    made_before = msgspec.structs.replace(task, golden=(order, note))
+    assert evolve(domain, [task, made_before], {"impossible": 3}, 0)[0] == []
+
+
 def test_the_same_seed_gives_the_same_tasks_and_another_seed_others(domain: Domain) -> None:
     counts = dict.fromkeys(OPERATORS, 5)
     first, again = (evolve(domain, domain.tasks(), counts, 3) for _ in range(2))
