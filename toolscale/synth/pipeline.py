@@ -86,7 +86,10 @@ def synthesise(
     except ValueError as error:
         raise OptionError(f"today: expected a date YYYY-MM-DD, found {today!r} ({error}).") from None
     sizes, settings = sizes or Sizes(), settings or Settings()
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OptionError(f"{folder} cannot be the folder of a domain: {error.strerror}.") from None
     check_untouched(folder)
     draft = Draft(" ".join(title.split()), today, settings.seed)
     with AnswerStore(folder / ANSWERS) as store, Asker(model, store, settings, watch) as asker:
