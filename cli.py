@@ -20,6 +20,7 @@ import msgspec
 import tyro
 from tyro.conf import Positional, arg, subcommand
 
+from toolorchestra.cli_exchange import Export, Import
 from toolorchestra.cli_synth import Synth, with_subcommand
 from toolorchestra.toolscale.errors import OptionError, ToolOrchestraError, UnknownNameError
 
@@ -537,6 +538,8 @@ Command = (
     | Annotated[Card, subcommand("card")]
     | Annotated[Stats, subcommand("stats")]
     | Annotated[Synth, subcommand("synth")]
+    | Annotated[Export, subcommand("export")]
+    | Annotated[Import, subcommand("import")]
     | Annotated[Robustness, subcommand("robustness")]
     | Annotated[Schema, subcommand("schema")]
     | Annotated[Train, subcommand("train")]
