@@ -151,7 +151,7 @@ class OpenAIChat:
             response = self._client.chat.completions.with_raw_response.create(
                 model=body.pop("model"), messages=body.pop("messages"), extra_body=body
             )
-            reply = msgspec.json.decode(response.content, type=_Reply)
+            reply = _REPLY.decode(response.content)
             completion = self._read(reply, time.perf_counter() - start)
         except UnicodeEncodeError as error:
             return ExpertError(f"{self.name}: expected messages of valid Unicode, got {error}. Clean their text.")
@@ -305,3 +305,7 @@ class _Reply(msgspec.Struct):
     choices: Annotated[list[_Choice], msgspec.Meta(min_length=1)]
     usage: _Usage | None = None
     prompt_token_ids: list[int] | None = None
+
+
+_REPLY = msgspec.json.Decoder(_Reply)
+"""Made here, not in the threads: msgspec 0.22 crashes when two of them use a type for the first time."""

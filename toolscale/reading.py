@@ -7,6 +7,7 @@ bounded size and refuses what could make little text much work (aliases, deep ne
 from __future__ import annotations
 
 import re
+import threading
 import types
 from collections import Counter
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
@@ -20,6 +21,8 @@ MOST_CHARACTERS = 200_000
 """Longest text that is read strictly."""
 _DEEPEST = 24
 _MOST_NODES = 40_000
+
+_CONVERTING = threading.Lock()  # msgspec 0.22 crashes when two threads use a type for the first time
 
 T = TypeVar("T")
 
@@ -136,12 +139,13 @@ def convert(value: Any, kind: type[T], path: str = "") -> T:
     Raises:
         DomainError: Names the innermost place at which it is none, below `path`.
     """
-    try:
-        return msgspec.convert(value, kind)
-    except msgspec.ValidationError:
-        fault = _fault(value, kind, path)
-        assert fault is not None
-        raise DomainError(fault.message, path=fault.path) from None
+    with _CONVERTING:
+        try:
+            return msgspec.convert(value, kind)
+        except msgspec.ValidationError:
+            fault = _fault(value, kind, path)
+    assert fault is not None
+    raise DomainError(fault.message, path=fault.path)
 
 
 class _Fault(NamedTuple):

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -56,3 +58,27 @@ def test_files_of_a_person_may_use_anchors_and_strangers_may_not() -> None:
 def test_a_wrong_value_is_named_by_its_place() -> None:
     with pytest.raises(DomainError, match=r"^world\.tables\.a\.columns\.b\.type: Expected one of 'TEXT'"):
         convert({"a": {"columns": {"b": {"type": "BLOB"}}, "primary_key": "b"}}, dict[str, TableSpec], "world.tables")
+
+
+def test_threads_may_use_a_type_for_the_first_time_at_once() -> None:
+    code = """
+import os, sys, threading
+from toolorchestra.toolscale.format import ToolSpec
+from toolorchestra.toolscale.reading import convert
+
+def use():
+    together.wait()
+    convert({"description": "x", "guards": [{"require": "1", "error": "e"}], "statements": ["x"]}, ToolSpec)
+
+for _ in range(100):
+    if (child := os.fork()) == 0:
+        sys.setswitchinterval(1e-6)
+        together = threading.Barrier(4)
+        threads = [threading.Thread(target=use) for _ in range(4)]
+        [thread.start() for thread in threads]
+        [thread.join() for thread in threads]
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
