@@ -8,10 +8,11 @@ reasoning that lead to the answer) and errs about it as its specification says:
 - a step is wrong if one that it needs is wrong; errors travel to the answer;
 - what does not fit into its context it has not read, and an adversarial note deceives it with a set chance;
 - luck is shared: some steps are hard for everybody, some are one model's blind spot, the rest differs from sample to
-  sample. Voting over samples of one model therefore helps only so far, and different models help more.
+  sample. Voting over samples of one model therefore helps only so far, and different models help more. Whether a note
+  deceives is such luck too.
 
-Not covered: what an expert is asked in words (whoever offers it as a tool finds the `Problem` meant), and real
-models, which are `toolorchestra.agents.chat.ChatModel`s.
+Not covered: what an expert is asked in words (whoever offers it as a tool finds the `Problem` meant), real models,
+which are `toolorchestra.agents.chat.ChatModel`s, and which experts there are (`toolorchestra.agents.catalog`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from __future__ import annotations
 import hashlib
 import math
 from statistics import NormalDist
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -27,10 +28,14 @@ from msgspec import Meta
 from toolorchestra.agents.chat import Price
 from toolorchestra.toolscale.errors import OptionError
 
-Role = Literal["answer", "reasoner", "search", "query", "code", "math", "generalist"]
+Role = Literal["query", "code", "math", "generalist"]
+"""What an expert is offered as (ToolOrchestra App. D): it writes search queries, writes code that reasons, solves
+mathematics, or answers anything."""
 Share = Annotated[float, Meta(ge=0, le=1)]
 Positive = Annotated[float, Meta(gt=0)]
 
+TYPICAL_STEPS = 4
+"""Steps of a call that takes the mean latency."""
 _NORMAL = NormalDist()
 _SMALLEST = 1e-9
 
@@ -48,6 +53,10 @@ class Latency(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     by_role: dict[Role, Positive] = {}
     spread: Annotated[float, Meta(ge=0, le=2)] = 0.3
 
+    def of(self, role: Role | None) -> float:
+        """Return the mean in a role."""
+        return self.by_role.get(role, self.mean) if role else self.mean
+
 
 class Tokens(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How much an expert writes.
@@ -62,11 +71,44 @@ class Tokens(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     per_step: Annotated[float, Meta(ge=0)] = 80.0
     spread: Annotated[float, Meta(ge=0, le=2)] = 0.25
 
+    def mean(self, steps: int) -> float:
+        """Return the mean length of an answer of so many steps."""
+        return self.overhead + self.per_step * steps
+
+
+class Endpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Where a real model answers, and how it may be asked.
+
+    Attributes:
+        base_url: Root of an OpenAI-compatible server, mostly ending in ``/v1``.
+        api_key_env: Environment variable that holds the key; None for a server that wants none.
+        requests_per_minute: Most requests in any minute.
+        tokens_per_minute: Most tokens read and written in any minute.
+        budget: US dollars after which no further request is sent.
+        timeout: Seconds to wait for the server to say something.
+        max_retries: Attempts after the first.
+        max_concurrency: Most requests under way.
+        max_tokens_field: What the server calls the limit of an answer's length.
+        extra: Further fields of each request's body; null leaves a field out.
+    """
+
+    base_url: str
+    api_key_env: str | None = None
+    requests_per_minute: Annotated[int, Meta(ge=1)] | None = None
+    tokens_per_minute: Annotated[int, Meta(ge=1)] | None = None
+    budget: Annotated[float, Meta(ge=0)] | None = None
+    timeout: Positive = 60.0
+    max_retries: Annotated[int, Meta(ge=0)] = 4
+    max_concurrency: Annotated[int, Meta(ge=1)] = 16
+    max_tokens_field: str = "max_tokens"
+    extra: dict[str, Any] = {}
+
 
 class ExpertSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """An expert as a catalogue lists it.
 
     Attributes:
+        model: The model's public name, by which a server knows it.
         provider: Who runs it.
         roles: What it is offered as.
         price: US dollars per million tokens.
@@ -79,9 +121,11 @@ class ExpertSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         deceived: Chance that it believes an adversarial note about a step.
         own_luck: Share of a step's luck that is this model's own and the same in all its samples: blind spots.
         description: What an orchestrator is told of it.
-        sources: Where each figure is from, by the name of its field.
+        endpoint: Where the real model answers, if it is to be asked.
+        sources: Where each figure is from, by the name of its field (``price``, ``latency.by_role``, ``skills.math``).
     """
 
+    model: str = ""
     provider: str
     roles: tuple[Role, ...]
     price: Price
@@ -93,11 +137,34 @@ class ExpertSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     deceived: Share = 0.3
     own_luck: Share = 0.35
     description: str = ""
+    endpoint: Endpoint | None = None
     sources: dict[str, str] = {}
 
     def __post_init__(self) -> None:
         if "other" not in self.skills:
             raise ValueError("Expected a skill for `other` subjects beside those listed.")
+
+    def skill(self, subject: str) -> float:
+        """Return its skill in a subject."""
+        return self.skills.get(subject, self.skills["other"])
+
+    def chance(self, subject: str, difficulty: float, steps: int, reading: int = 0) -> float:
+        """Return the probability that one of so many steps goes right.
+
+        Args:
+            subject: Its subject.
+            difficulty: In logits.
+            steps: Number of steps asked for at once.
+            reading: Tokens that must be read.
+        """
+        harder = difficulty + self.load * math.log2(max(1, steps))
+        right = 1 / (1 + math.exp(harder - logit(self.skill(subject))))
+        return right * min(1.0, self.context / max(1, reading))
+
+
+def logit(share: float) -> float:
+    """Return the logarithm of the odds."""
+    return math.log(share / (1 - share))
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -208,10 +275,7 @@ class SimulatedExpert:
     def chance(self, problem: Problem, position: int) -> float:
         """Return the probability that a step goes right when what it needs is right and no note is about it."""
         step = problem.steps[position]
-        skill = self.spec.skills.get(step.subject or problem.subject, self.spec.skills["other"])
-        harder = step.difficulty + self.spec.load * math.log2(max(1, len(problem.steps)))
-        right = 1 / (1 + math.exp(harder - math.log(skill / (1 - skill))))
-        return right * min(1.0, self.spec.context / max(1, problem.reading))
+        return self.spec.chance(step.subject or problem.subject, step.difficulty, len(problem.steps), problem.reading)
 
     def solve(
         self,
@@ -231,19 +295,24 @@ class SimulatedExpert:
             role: What it is asked as; its latency may depend on it.
             prompt_tokens: Tokens read; the problem's by default.
         """
+        heat = min(1.0, max(0.0, temperature))
+        # what is no threshold of luck (which mistake, how many words) is this sample's own as often as it is hot
+        drawn = seed if self._uniform(problem.key, self.name, "heat", seed) < heat else "greedy"
         said: list[str] = []
         right: list[bool] = []
         for position, step in enumerate(problem.steps):
-            if step.note is not None and self._uniform(problem.key, position, "note", seed) < self.spec.deceived:
+            if step.note is not None and not self._holds(
+                (problem.key, position, "note"), 1 - self.spec.deceived, seed, heat
+            ):
                 said.append(step.note)
                 right.append(step.note == step.answer)
                 continue
-            good = all(right[needed] for needed in step.needs) and self._goes_right(
-                problem, position, seed, temperature
+            good = all(right[needed] for needed in step.needs) and self._holds(
+                (problem.key, position), self.chance(problem, position), seed, heat
             )
             right.append(good)
-            said.append(step.answer if good else self._mistake(problem, position, seed))
-        written = self._amount(problem, seed)
+            said.append(step.answer if good else self._mistake(problem, position, drawn))
+        written = self._amount(problem, drawn)
         read = prompt_tokens or problem.reading
         return Solution(
             tuple(said[target] for target in problem.targets),
@@ -253,38 +322,36 @@ class SimulatedExpert:
             self.spec.price.cost(read, written),
         )
 
-    def _goes_right(self, problem: Problem, position: int, seed: int, temperature: float) -> bool:
+    def _holds(self, matter: tuple[object, ...], chance: float, seed: int, heat: float) -> bool:
+        """Return whether luck in a matter is good enough for what has this chance."""
         shared, own, sample = self._weights
-        heat = min(1.0, max(0.0, temperature))
-        fixed = self._normal(problem.key, position, self.name, "greedy")
-        fresh = self._normal(problem.key, position, self.name, seed)
+        fixed = self._normal(*matter, self.name, "greedy")
+        fresh = self._normal(*matter, self.name, seed)
         luck = (
-            shared * self._normal(problem.key, position)
-            + own * self._normal(problem.key, position, self.name)
+            shared * self._normal(*matter)
+            + own * self._normal(*matter, self.name)
             + sample * (math.sqrt(1 - heat) * fixed + math.sqrt(heat) * fresh)
         )
-        chance = min(1 - _SMALLEST, max(_SMALLEST, self.chance(problem, position)))
-        return luck < _NORMAL.inv_cdf(chance)
+        return luck < _NORMAL.inv_cdf(min(1 - _SMALLEST, max(_SMALLEST, chance)))
 
-    def _mistake(self, problem: Problem, position: int, seed: int) -> str:
+    def _mistake(self, problem: Problem, position: int, drawn: int | str) -> str:
         """Return a wrong answer: each of the step's is half as likely as the one before."""
         wrong = problem.steps[position].wrong
         if not wrong:
             return ""
-        rank = int(-math.log2(1 - self._uniform(problem.key, position, self.name, "mistake", seed)))
+        rank = int(-math.log2(1 - self._uniform(problem.key, position, self.name, "mistake", drawn)))
         return wrong[min(rank, len(wrong) - 1)]
 
-    def _amount(self, problem: Problem, seed: int) -> int:
+    def _amount(self, problem: Problem, drawn: int | str) -> int:
         tokens = self.spec.tokens
-        mean = tokens.overhead + tokens.per_step * len(problem.steps)
-        return max(1, round(mean * self._spread(tokens.spread, problem.key, self.name, "tokens", seed)))
+        mean = tokens.mean(len(problem.steps))
+        return max(1, round(mean * self._spread(tokens.spread, problem.key, self.name, "tokens", drawn)))
 
     def _seconds(self, written: int, problem: Problem, role: Role | None, seed: int) -> float:
         """Return the time of a call: its mean for a typical length, in proportion to what is written."""
-        latency, tokens = self.spec.latency, self.spec.tokens
-        mean: float = latency.by_role.get(role, latency.mean) if role else latency.mean
-        typical = tokens.overhead + tokens.per_step * _TYPICAL_STEPS
-        return mean * written / typical * self._spread(latency.spread, problem.key, self.name, "seconds", seed)
+        latency = self.spec.latency
+        mean = latency.of(role) * written / self.spec.tokens.mean(TYPICAL_STEPS)
+        return mean * self._spread(latency.spread, problem.key, self.name, "seconds", seed)
 
     def _spread(self, sigma: float, *salt: object) -> float:
         """Return a log-normal factor whose mean is 1."""
@@ -299,6 +366,3 @@ class SimulatedExpert:
     @classmethod
     def _normal(cls, *salt: object) -> float:
         return _NORMAL.inv_cdf(cls._uniform(*salt))
-
-
-_TYPICAL_STEPS = 4

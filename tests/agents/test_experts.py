@@ -51,8 +51,10 @@ def test_an_expert_is_right_as_often_as_its_skill_says():
 def test_the_temperature_changes_how_samples_differ_and_not_how_often_they_are_right():
     expert = SimulatedExpert("ada", spec())
     assert share(expert, temperature=0) == near(0.8)
-    cold = {expert.solve(chain(1), seed=seed, temperature=0).right for seed in range(50)}
-    assert len(cold) == 1
+    noted = Problem("p", "math", (Step("12", ("13", "14"), difficulty=1, note="99"),) * 3, targets=(0, 1, 2))
+    for problem in (chain(1), noted):
+        cold = [expert.solve(problem, seed=seed, temperature=0) for seed in range(50)]
+        assert len({(one.answers, one.tokens) for one in cold}) == 1
     assert any(len({expert.solve(chain(i), seed=seed).right for seed in range(50)}) == 2 for i in range(5))
 
 
@@ -92,6 +94,17 @@ def test_a_note_deceives_with_its_chance():
     said = Counter(expert.solve(Problem(f"p{i}", "math", (step,)), seed=i).answers[0] for i in range(MANY))
     assert said["99"] / MANY == near(0.3)
     assert said["99"] + said["12"] == MANY
+
+
+def test_who_is_deceived_by_a_note_differs_between_models_more_than_between_samples_of_one():
+    noted = [Problem(f"p{i}", "math", (Step("12", ("13",), difficulty=-50, note="99"),)) for i in range(MANY)]
+    ada, bob = (SimulatedExpert(name, spec(deceived=0.5, own_luck=0.6)) for name in ("ada", "bob"))
+
+    def agree(one: SimulatedExpert, other: SimulatedExpert) -> float:
+        return mean(one.solve(p, seed=1).answers == other.solve(p, seed=2).answers for p in noted)
+
+    assert agree(ada, ada) == near(0.5 + math.asin(0.2 + 0.6) / math.pi)
+    assert agree(ada, bob) == near(0.5 + math.asin(0.2) / math.pi)
 
 
 def vote(experts: list[SimulatedExpert], number: int, samples: int) -> bool:
