@@ -37,7 +37,7 @@ from toolorchestra.toolscale.errors import OptionError, TaskError
 from toolorchestra.toolscale.facts import tokens
 from toolorchestra.toolscale.mutants import replay
 from toolorchestra.toolscale.session import Session
-from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.task import Task, solution_key
 from toolorchestra.toolscale.verify import verify
 
 Solver = Callable[[Domain, Task, int], bool]
@@ -249,14 +249,14 @@ def _leaks(tasks: list[Task]) -> Iterator[str]:
     tested: dict[bytes, str] = {}
     for task in tasks:
         if task.split != "train":
-            tested.setdefault(_solved_as(task), task.id)
+            tested.setdefault(solution_key(task), task.id)
             tested.setdefault(_digest(task.intent, task.bindings), task.id)
     for task in tasks:
         parents = [task.parent, task.bindings.get("evolved", {}).get("with")] if task.operator is not None else []
         strange = next((parent for parent in parents if split.get(parent or "", task.split) != task.split), None)
         twin = None
         if task.split == "train":
-            twin = tested.get(_solved_as(task)) or tested.get(_digest(task.intent, task.bindings))
+            twin = tested.get(solution_key(task)) or tested.get(_digest(task.intent, task.bindings))
         if strange is not None:
             yield f"its parent {strange} is in {split[strange]}"
         else:
@@ -266,11 +266,6 @@ def _leaks(tasks: list[Task]) -> Iterator[str]:
 def _solution(task: Task) -> Any:
     """Return what a task's solution is: golden calls and what must be told, whatever the stages."""
     return [[(call.name, call.arguments) for call in task.golden], task.communicate]
-
-
-def _solved_as(task: Task) -> bytes:
-    """Return the digest of a task's solution; a task without calls is known by its words."""
-    return _digest(_solution(task), None if task.golden else sorted(word for word, _ in _bag(task)))
 
 
 def _json(value: Any) -> str:

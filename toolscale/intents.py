@@ -20,7 +20,7 @@ from toolorchestra.toolscale.expressions import evaluate, fill
 from toolorchestra.toolscale.format import AttackSpec, GoldenSpec, IntentSpec
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.sqltool import SQL_ERRORS, bounded, fetch, sql_error
-from toolorchestra.toolscale.task import Call, Task
+from toolorchestra.toolscale.task import Call, Task, solution_key
 from toolorchestra.toolscale.tool import ArgumentError, Status
 from toolorchestra.toolscale.verify import verify
 
@@ -141,7 +141,19 @@ def make_tasks(domain: Domain) -> tuple[list[Task], Counter[str]]:
                 path=f"intents.{name}",
             )
     session.close()
-    return tasks, dropped
+    return _unleaked(tasks, dropped), dropped
+
+
+def _unleaked(tasks: Sequence[Task], dropped: Counter[str]) -> list[Task]:
+    """Return the tasks without those of training that are solved like one that is tested."""
+    tested = {solution_key(task) for task in tasks if task.split != "train"}
+    kept = []
+    for task in tasks:
+        if task.split == "train" and solution_key(task) in tested:
+            dropped[f"{task.intent}: solved like a task that is tested"] += 1
+        else:
+            kept.append(task)
+    return kept
 
 
 def intent_tasks(domain: Domain, name: str, session: Session, seen: set[str], dropped: Counter[str]) -> Iterator[Task]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import msgspec
 
 from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.facts import tokens
 from toolorchestra.toolscale.jsonl import read_jsonl, write_jsonl
 
 
@@ -77,6 +79,16 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     parent: str | None = None
     operator: str | None = None
     attack: Attack | None = None
+
+
+def solution_key(task: Task) -> bytes:
+    """Return what a task's solution is known by: golden calls and what must be told, whatever the stages.
+
+    A task without calls is known by its words as well.
+    """
+    words = None if task.golden else sorted(tokens(task.instruction))
+    parts = [[(call.name, call.arguments) for call in task.golden], task.communicate, words]
+    return hashlib.blake2b(msgspec.json.encode(parts, order="sorted"), digest_size=12).digest()
 
 
 def read_tasks(file: Path) -> list[Task]:
