@@ -49,16 +49,16 @@ def statistics_page(facts: Sequence[Statistics]) -> str:
         "\n\n".join(
             [
                 "# Statistics of the domains",
-                "Made by `toolorchestra stats --markdown`; a test sees that it is up to date. In brackets: the figure of "
-                "the paper (ToolOrchestra, Table 6), where it has the domain.",
+                "Made by `toolorchestra stats --markdown`; a test sees that it is up to date. In brackets: the figure "
+                "of the paper (ToolOrchestra, Table 6), where it has the domain.",
                 _markdown(["domain", "tools", "entries", "tasks"], sizes, right=1),
                 "## Domains and diversity",
                 statistics_table(facts),
                 f"Long tasks have at least {LONG} golden calls. A task branches if its right outcome depends on what a "
-                "look-up returns, and refuses if the right answer is to refuse or to report that it cannot be done. Tool "
-                "sequences are the distinct sequences of tools on golden paths. The type-token ratio is the share of "
-                "distinct words among all words of the instructions; it falls with the length of a text, so it stands a "
-                "second time as the mean over stretches of 1,000 words. Nearest neighbour: mean Jaccard similarity "
+                "look-up returns, and refuses if the right answer is to refuse or to report that it cannot be done. "
+                "Tool sequences are the distinct sequences of tools on golden paths. The type-token ratio is the share "
+                "of distinct words among all words of the instructions; it falls with the length of a text, so it stands "
+                "a second time as the mean over stretches of 1,000 words. Nearest neighbour: mean Jaccard similarity "
                 "between an instruction's set of words and that of the instruction most like it.",
             ]
         )
