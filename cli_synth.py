@@ -25,12 +25,83 @@ if TYPE_CHECKING:
     from toolorchestra.agents.openai_chat import OpenAIChat
     from toolorchestra.toolscale.domain import Domain
     from toolorchestra.toolscale.filters import Solver, Stage
+    from toolorchestra.toolscale.preferences import Pair, PairReport, ToolFacts
     from toolorchestra.toolscale.synth.answers import Answer, Question
+    from toolorchestra.toolscale.synth.asking import Settings
     from toolorchestra.toolscale.task import Task
 
 
-@dataclass
-class SynthDomain:
+@dataclass(kw_only=True)
+class _WithModel:
+    """The options of commands that may ask a language model."""
+
+    llm: Annotated[str | None, arg(metavar="BASE_URL")] = None
+    """Ask a model at this OpenAI-compatible server, e.g. http://localhost:8000/v1."""
+    model: Annotated[str | None, arg(metavar="NAME")] = None
+    """With --llm: the model's name on that server."""
+    repairs: int = 3
+    """With --llm: times that an invalid answer is shown its error and asked for again."""
+    parallel: int = 4
+    """With --llm: questions under way at a time."""
+    price: Annotated[tuple[float, float], arg(metavar="IN OUT")] = (0.0, 0.0)
+    """With --llm: US dollars per million tokens read and written."""
+    budget: Annotated[float | None, arg(metavar="USD")] = None
+    """With --llm: stop before the next question when this much is spent, earlier runs for the same folder included."""
+    api_key_env: Annotated[str | None, arg(metavar="NAME")] = None
+    """With --llm: environment variable that holds the server's key, if it wants one."""
+    temperature: float = 0.7
+    """With --llm: sampling temperature; 0 is greedy."""
+    max_tokens: int = 8_000
+    """With --llm: most tokens of one answer."""
+    timeout: float = 300.0
+    """With --llm: seconds to wait for one answer."""
+    retries: int = 4
+    """With --llm: attempts after the first where the server is busy, fails or is not there."""
+
+    def __post_init__(self) -> None:
+        if self.llm is not None and self.model is None:
+            raise OptionError("--llm needs a model: --model NAME.")
+        for option in ("model", "budget", "api_key_env"):
+            if self.llm is None and getattr(self, option) is not None:
+                raise OptionError(f"--{option.replace('_', '-')} is for --llm BASE_URL: give that as well.")
+        if self.budget is not None and not (self.budget > 0 and max(self.price) > 0):
+            raise OptionError("--budget needs dollars to count: more than 0 of them, and --price IN OUT.")
+        if not min(self.price) >= 0:
+            raise OptionError(f"--price must be at least 0, got {self.price[0]:g} and {self.price[1]:g}.")
+        self._at_least(repairs=0, parallel=1, temperature=0, max_tokens=1, timeout=0.001, retries=0)
+
+    def _at_least(self, **least: float) -> None:
+        for option, bound in least.items():
+            if getattr(self, option) < bound:
+                shown = f"--{option.replace('_', '-')}"
+                raise OptionError(f"{shown} must be at least {bound:g}, got {getattr(self, option)}.")
+
+    def _settings(self, seed: int) -> Settings:
+        from toolorchestra.toolscale.synth.asking import Settings
+
+        return Settings(self.repairs, self.parallel, self.budget, self.temperature, self.max_tokens, seed)
+
+    def _chat(self, budget: float | None = None) -> OpenAIChat:
+        from toolorchestra.agents.chat import Price
+        from toolorchestra.agents.openai_chat import OpenAIChat
+
+        try:
+            return OpenAIChat(
+                str(self.llm),
+                str(self.model),
+                api_key_env=self.api_key_env,
+                price=Price(*self.price) if max(self.price) > 0 else None,
+                timeout=self.timeout,
+                max_retries=self.retries,
+                max_concurrency=self.parallel,
+                budget=budget,
+            )
+        except ImportError as error:
+            raise OptionError(f"{error}.") from None
+
+
+@dataclass(kw_only=True)
+class SynthDomain(_WithModel):
     """Make a domain: of the YAML in FOLDER, of a SQLite file, or of a title with a language model."""
 
     folder: Annotated[Positional[Path], arg(metavar="FOLDER")]
@@ -39,10 +110,6 @@ class SynthDomain:
     """Write the domain's YAML from this SQLite file first."""
     records: Literal["keep", "sample"] = "keep"
     """With --from-sqlite: keep the file's records, or sample new ones like them."""
-    llm: Annotated[str | None, arg(metavar="BASE_URL")] = None
-    """Have the YAML written by a model at this OpenAI-compatible server, e.g. http://localhost:8000/v1."""
-    model: Annotated[str | None, arg(metavar="NAME")] = None
-    """With --llm: the model's name on that server."""
     title: Annotated[str | None, arg(metavar="TEXT")] = None
     """What the domain is, e.g. "Public library"; with --from-sqlite by default from the file's name."""
     today: Annotated[str | None, arg(metavar="DATE")] = None
@@ -62,24 +129,6 @@ class SynthDomain:
     """With --llm: most tasks of each kind of request."""
     evolved: int = 8
     """With --llm: harder kinds of request made of others."""
-    repairs: int = 3
-    """With --llm: times that an invalid answer is shown its error and asked for again."""
-    parallel: int = 4
-    """With --llm: questions under way at a time."""
-    price: Annotated[tuple[float, float], arg(metavar="IN OUT")] = (0.0, 0.0)
-    """With --llm: US dollars per million tokens read and written."""
-    budget: Annotated[float | None, arg(metavar="USD")] = None
-    """With --llm: stop before the next question when this much is spent, earlier runs for FOLDER included."""
-    api_key_env: Annotated[str | None, arg(metavar="NAME")] = None
-    """With --llm: environment variable that holds the server's key, if it wants one."""
-    temperature: float = 0.7
-    """With --llm: sampling temperature; 0 is greedy."""
-    max_tokens: int = 8_000
-    """With --llm: most tokens of one answer."""
-    timeout: float = 300.0
-    """With --llm: seconds to wait for one answer."""
-    retries: int = 4
-    """With --llm: attempts after the first where the server is busy, fails or is not there."""
     solver: tuple[Literal["llm", "noisy-oracle"], ...] = ()
     """Drop tasks that none of these solves in --k attempts: the model of --llm, or a golden path with mistakes."""
     k: int = 8
@@ -95,9 +144,6 @@ class SynthDomain:
         if self.llm is not None and (self.model is None or self.title is None):
             raise OptionError('--llm needs a model and a title: --model NAME --title "Public library".')
         if self.llm is None:
-            for option in ("model", "budget", "api_key_env"):
-                if getattr(self, option) is not None:
-                    raise OptionError(f"--{option.replace('_', '-')} is for --llm BASE_URL: give that as well.")
             if "llm" in self.solver:
                 raise OptionError("--solver llm needs a model: --llm BASE_URL --model NAME.")
             if self.from_sqlite is None and (self.title is not None or self.today is not None):
@@ -105,14 +151,10 @@ class SynthDomain:
                     "--title and --today are for a domain made here: give --llm BASE_URL or --from-sqlite FILE, or "
                     "write them into domain.yaml."
                 )
-        if self.budget is not None and not (self.budget > 0 and max(self.price) > 0):
-            raise OptionError("--budget needs dollars to count: more than 0 of them, and --price IN OUT.")
-        if not min(self.price) >= 0:
-            raise OptionError(f"--price must be at least 0, got {self.price[0]:g} and {self.price[1]:g}.")
-        for option, least in _LEAST.items():
-            if getattr(self, option) < least:
-                shown = f"--{option.replace('_', '-')}"
-                raise OptionError(f"{shown} must be at least {least}, got {getattr(self, option)}.")
+        super().__post_init__()
+        self._at_least(
+            subjects=1, entries=10, tools=1, intents=1, tasks_per_intent=1, evolved=0, k=1, random_episodes=1, hostile=1
+        )
 
     def run(self) -> int:
         """Write, build, filter and validate; return 1 when a check failed, 3 when the same command can go on."""
@@ -143,7 +185,6 @@ class SynthDomain:
         from rich.live import Live
 
         from toolorchestra.envs import display
-        from toolorchestra.toolscale.synth.asking import Settings
         from toolorchestra.toolscale.synth.pipeline import report_stages, synthesise
         from toolorchestra.toolscale.synth.stages import Sizes
 
@@ -154,30 +195,10 @@ class SynthDomain:
                 _Asked(chat),
                 today=self.today or "2025-07-23",
                 sizes=Sizes(self.subjects, self.entries, self.tools, self.intents, self.tasks_per_intent, self.evolved),
-                settings=Settings(
-                    self.repairs, self.parallel, self.budget, self.temperature, self.max_tokens, self.seed
-                ),
+                settings=self._settings(self.seed),
                 watch=lambda counts: live.update(display.synthesis_table(counts)),
             )
         return report_stages(record)
-
-    def _chat(self, budget: float | None = None) -> OpenAIChat:
-        from toolorchestra.agents.chat import Price
-        from toolorchestra.agents.openai_chat import OpenAIChat
-
-        try:
-            return OpenAIChat(
-                str(self.llm),
-                str(self.model),
-                api_key_env=self.api_key_env,
-                price=Price(*self.price) if max(self.price) > 0 else None,
-                timeout=self.timeout,
-                max_retries=self.retries,
-                max_concurrency=self.parallel,
-                budget=budget,
-            )
-        except ImportError as error:
-            raise OptionError(f"{error}.") from None
 
     def _build(self, synthesis: list[Stage]) -> int:
         """Build, filter, report and validate."""
@@ -275,14 +296,6 @@ class SynthDomain:
         return 0 if report.passed else 1
 
 
-_LEAST = {
-    "subjects": 1, "entries": 10, "tools": 1, "intents": 1, "tasks_per_intent": 1, "evolved": 0, "repairs": 0,
-    "parallel": 1, "temperature": 0, "max_tokens": 1, "timeout": 0.001, "retries": 0, "k": 1, "random_episodes": 1,
-    "hostile": 1,
-}  # fmt: skip
-"""Least values of options."""
-
-
 class _Asked:
     """A chat model as the synthesis asks one."""
 
@@ -365,9 +378,12 @@ class SynthAdversarial:
         return 0 if len(tasks) == self.count else 1
 
 
-@dataclass
-class SynthPreferences:
-    """Make preference pairs: what a user would like optimised, in words and as the vector P."""
+@dataclass(kw_only=True)
+class SynthPreferences(_WithModel):
+    """Make preference pairs: what a user would like optimised, in words and as the vector P.
+
+    By rule, or with --llm proposed and judged by a model; the rules check all of them.
+    """
 
     env: Annotated[Positional[str], arg(metavar="ENV")]
     """Id of an environment, folder of a domain, or JSONL file of tasks: its tools are what may be preferred."""
@@ -381,12 +397,19 @@ class SynthPreferences:
     """Where to write train.jsonl, eval.jsonl and report.json."""
 
     def run(self) -> int:
-        """Make, check, divide and write the pairs."""
+        """Make, check, divide and write the pairs; return 3 when the same command can go on."""
+        try:
+            return self._run()
+        except SynthesisError as error:
+            print(f"stopped: {error}", file=sys.stderr)
+            return 3 if error.resumable else 1
+
+    def _run(self) -> int:
         from toolorchestra.cli import environment
         from toolorchestra.envs import display
         from toolorchestra.toolscale.errors import UnknownNameError
         from toolorchestra.toolscale.jsonl import write_jsonl
-        from toolorchestra.toolscale.preferences import make_pairs, tool_facts
+        from toolorchestra.toolscale.preferences import tool_facts
 
         source = environment(self.env).source
         offered = {name: tool for task in source.tasks("all") for name, tool in source.world(task).tools.items()}
@@ -394,8 +417,8 @@ class SynthPreferences:
             if name not in offered:
                 raise UnknownNameError("tool", name, offered)
         facts = tool_facts(offered[name] for name in (self.tools or offered))
-        pairs, report = make_pairs(facts, self.count, seed=self.seed)
         self.out.mkdir(parents=True, exist_ok=True)
+        pairs, report = self._pairs(facts)
         for split in ("train", "eval"):
             write_jsonl(self.out / f"{split}.jsonl", [pair for pair in pairs if pair.split == split])
         (self.out / "report.json").write_bytes(msgspec.json.format(msgspec.json.encode(report)) + b"\n")
@@ -408,6 +431,35 @@ class SynthPreferences:
         for validator, why in report.not_run.items():
             console.print(f"  validator {validator} did not run: {why}", style="dim", markup=False)
         return 0 if len(pairs) == self.count else 1
+
+    def _pairs(self, facts: list[ToolFacts]) -> tuple[list[Pair], PairReport]:
+        """Make the pairs by rule, or have the model propose and judge them."""
+        from toolorchestra.toolscale.preferences import make_pairs
+
+        if self.llm is None:
+            return make_pairs(facts, self.count, seed=self.seed)
+        from rich.console import Console
+        from rich.live import Live
+
+        from toolorchestra.envs import display
+        from toolorchestra.toolscale.synth.answers import AnswerStore
+        from toolorchestra.toolscale.synth.asking import Asker
+        from toolorchestra.toolscale.synth.preferring import judge_pairs, propose_pairs
+
+        with (
+            self._chat() as chat,
+            Live(console=Console(stderr=True), refresh_per_second=4) as live,
+            AnswerStore(self.out / "answers.jsonl") as store,
+            Asker(
+                _Asked(chat),
+                store,
+                self._settings(self.seed),
+                lambda counts: live.update(display.synthesis_table(counts)),
+            ) as asker,
+        ):
+            proposals = propose_pairs(facts, self.count, asker)
+            judge = judge_pairs(proposals, facts, asker)
+        return make_pairs(facts, self.count, proposals=proposals, judge=judge)
 
 
 @dataclass
