@@ -86,7 +86,9 @@ def import_tasks(path: Path, domain: Domain, format: Format | None = None) -> li
     found: dict[str, Task] = {}
     wrong: dict[str, list[str]] = {}
     session = domain.session()
+    count = 0
     for source in _rows(path, kind):
+        count += 1
         task_id = str(source.row.get("id") or f"{source.where} (no id)")
         reading = _Reading(domain, source, task_id)
         task = reading.task()
@@ -103,7 +105,7 @@ def import_tasks(path: Path, domain: Domain, format: Format | None = None) -> li
         lines = [f"{task_id}: {reason}" for task_id, reasons in wrong.items() for reason in reasons]
         more = f"\n… and {len(lines) - _MOST_REPORTED} more" if len(lines) > _MOST_REPORTED else ""
         raise TaskError(
-            f"{len(wrong)} of {len(wrong) + len(found)} tasks of {path} do not fit the domain {domain.name}:\n"
+            f"{len(wrong)} of {count} tasks of {path} do not fit the domain {domain.name}:\n"
             + "\n".join(lines[:_MOST_REPORTED])
             + more
         )

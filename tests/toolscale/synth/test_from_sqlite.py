@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import functools
 import random
 import re
 import shutil
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,7 @@ def library(file: Path) -> None:
     """A lending library of twelve tables; one reference is not declared, the rules of lending stand nowhere."""
     rng = random.Random(5)
     ago = Dates(rng).ago
-    with closing(sqlite3.connect(file)) as connection:
+    with contextlib.closing(sqlite3.connect(file)) as connection:
         connection.executescript("""
             CREATE TABLE Branches (branch_id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, address TEXT NOT NULL,
                 phone TEXT, opened DATE);
@@ -199,7 +200,7 @@ def shop(file: Path) -> None:
     """A shop as the well-known sample databases have it: CamelCase, a table called Order, one with a space."""
     rng = random.Random(7)
     ago = Dates(rng).ago
-    with closing(sqlite3.connect(file)) as connection:
+    with contextlib.closing(sqlite3.connect(file)) as connection:
         connection.executescript("""
             CREATE TABLE [Employee] ([EmployeeId] INTEGER NOT NULL, [LastName] NVARCHAR(20) NOT NULL,
                 [FirstName] NVARCHAR(20) NOT NULL, [Title] NVARCHAR(30), [ReportsTo] INTEGER, [HireDate] DATETIME,
@@ -224,7 +225,7 @@ def shop(file: Path) -> None:
         """)
         staff = [name.split() for name in people(rng, 9)]
         insert(connection, "Employee", [
-            (i, last, first, rng.choice(["Sales Rep", "Sales Manager", "Clerk"]), None if i == 1 else rng.randint(1, i - 1),
+            (i, last, first, rng.choice(["Sales Rep", "Manager", "Clerk"]), None if i == 1 else rng.randint(1, i - 1),
              f"{ago(500, 4000)} 00:00:00", f"{first}@shop.example".lower())
             for i, (first, last) in enumerate(staff, 1)
         ])  # fmt: skip
@@ -264,10 +265,10 @@ def shop(file: Path) -> None:
 def nasty(file: Path) -> None:
     """All that a schema may do to its reader, in one file."""
     rng = random.Random(11)
-    with closing(sqlite3.connect(file)) as connection:
+    with contextlib.closing(sqlite3.connect(file)) as connection:
         connection.executescript("""
-            CREATE TABLE "select" ("from" INTEGER PRIMARY KEY, "group by" TEXT, "Größe (cm)" REAL, "class", "today" DATE,
-                payload BLOB, big INTEGER, doubled REAL GENERATED ALWAYS AS ("Größe (cm)" * 2) VIRTUAL);
+            CREATE TABLE "select" ("from" INTEGER PRIMARY KEY, "group by" TEXT, "Größe (cm)" REAL, "class",
+                "today" DATE, payload BLOB, big INTEGER, doubled REAL GENERATED ALWAYS AS ("Größe (cm)" * 2) VIRTUAL);
             CREATE TABLE [it's a "table"] (x TEXT, "X " TEXT, "select id" INTEGER, meta TEXT, Active INTEGER);
             CREATE TABLE "select ID log" (at INTEGER, "select_id" INTEGER, what TEXT);
             CREATE TABLE a (id INTEGER PRIMARY KEY, name TEXT, b_id INTEGER REFERENCES b(id));
@@ -287,7 +288,8 @@ def nasty(file: Path) -> None:
         """)
         insert(connection, "notes", [("a note",), ("another",)])
         connection.executemany(
-            'INSERT INTO "select" ("from", "group by", "Größe (cm)", "class", "today", payload, big) VALUES (?,?,?,?,?,?,?)',
+            'INSERT INTO "select" ("from", "group by", "Größe (cm)", "class", "today", payload, big) '
+            "VALUES (?, ?, ?, ?, ?, ?, ?)",
             [(i, f"grp {i % 3}", i / 7 if i % 5 else None, f"c{i}\x07", f"2024-01-{i:02d}", b"\0\1", 2**60 + i)
              for i in range(1, 29)],
         )  # fmt: skip
@@ -319,15 +321,15 @@ def nasty(file: Path) -> None:
 DATABASES: dict[str, Callable[[Path], None]] = {"library": library, "shop": shop, "nasty": nasty}
 
 
-@pytest.fixture(scope="module", params=sorted(DATABASES))
-def any_folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The built domain of each of the databases."""
-    return made(request.param, tmp_path_factory.mktemp(request.param))
+@pytest.fixture(scope="module")
+def folder_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The built domain of a database, made once."""
+    return functools.cache(lambda name: made(name, tmp_path_factory.mktemp(name)))
 
 
 @pytest.fixture(scope="module")
-def library_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return made("library", tmp_path_factory.mktemp("library"))
+def library_folder(folder_of: Callable[[str], Path]) -> Path:
+    return folder_of("library")
 
 
 def made(name: str, place: Path, **options: Any) -> Path:
@@ -340,8 +342,10 @@ def made(name: str, place: Path, **options: Any) -> Path:
 # ------------------------------------------------------------------------------------------------- the three files
 
 
-def test_a_foreign_file_becomes_a_domain_that_passes_every_check(any_folder: Path) -> None:
-    report = check_environment("ToolOrchestra-Custom-v0", domain=str(any_folder), random_episodes=300, hostile=200)
+@pytest.mark.parametrize("name", DATABASES)
+def test_a_foreign_file_becomes_a_domain_that_passes_every_check(name: str, folder_of: Callable[[str], Path]) -> None:
+    folder = str(folder_of(name))
+    report = check_environment("ToolOrchestra-Custom-v0", domain=folder, random_episodes=300, hostile=200)
     found = {result.name: result for result in report.results}
     assert report.passed, report
     assert found["coverage"].verdict == "pass" or found["coverage"].counts["idle tools"] == 0
@@ -512,7 +516,7 @@ def test_what_is_no_database_is_an_error(tmp_path: Path, content: bytes | None, 
 
 
 def test_a_database_without_records_is_an_error(tmp_path: Path) -> None:
-    with closing(sqlite3.connect(tmp_path / "my.db")) as connection:
+    with contextlib.closing(sqlite3.connect(tmp_path / "my.db")) as connection:
         connection.execute("CREATE TABLE t (a)")
     with pytest.raises(DomainError, match="all of its tables are empty"):
         domain_from_sqlite(tmp_path / "my.db", tmp_path / "domain")
@@ -560,7 +564,7 @@ def databases(draw: st.DrawFn) -> list[tuple[str, list[str], list[tuple[Any, ...
     return tables
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(databases(), st.sampled_from(["keep", "sample"]))
 def test_whatever_comes_out_builds_or_an_error_says_what_lacks(
     tmp_path: Path, tables: list[tuple[str, list[str], list[tuple[Any, ...]]]], records: Any
@@ -568,12 +572,13 @@ def test_whatever_comes_out_builds_or_an_error_says_what_lacks(
     file, folder = tmp_path / "any.db", tmp_path / "any"
     file.unlink(missing_ok=True)
     shutil.rmtree(folder, ignore_errors=True)
-    with closing(sqlite3.connect(file)) as connection:
+    with contextlib.closing(sqlite3.connect(file)) as connection:
         for name, definitions, rows in tables:
             quoted = name.replace('"', '""')
             connection.execute(f'CREATE TABLE "{quoted}" ({", ".join(definitions)})')
             for row in rows:
-                connection.execute(f'INSERT OR IGNORE INTO "{quoted}" VALUES ({", ".join("?" * len(row))})', row)
+                with contextlib.suppress(sqlite3.IntegrityError):  # a key that takes no text
+                    connection.execute(f'INSERT OR IGNORE INTO "{quoted}" VALUES ({", ".join("?" * len(row))})', row)
         connection.commit()
     told = None
     try:

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import gymnasium as gym
+import pytest
+
+from toolorchestra.cli import main
+from toolorchestra.toolscale.domain import load_domain
+from toolorchestra.toolscale.task import read_tasks
+
+
+def test_tasks_go_out_and_come_back_to_be_played(
+    mini_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["export", str(mini_folder), str(tmp_path / "theirs.json"), "--split", "train"]) == 0
+    count = len(load_domain(mini_folder).tasks("train"))
+    assert f"{count} tasks of mini written to" in capsys.readouterr().out
+    assert main(["import", str(tmp_path / "theirs.json"), str(mini_folder), "--out", str(tmp_path / "mine")]) == 0
+    assert f"{count} tasks (train {count}) fit mini" in capsys.readouterr().out
+    domain = load_domain(tmp_path / "mine")
+    assert domain.tasks() == load_domain(mini_folder).tasks("train")
+    env = gym.make("ToolOrchestra-Custom-v0", domain=str(tmp_path / "mine"))
+    env.reset(seed=1)
+    env.close()
+
+
+def test_imported_tasks_may_be_one_file(mini_folder: Path, tmp_path: Path) -> None:
+    assert main(["export", str(mini_folder), str(tmp_path / "theirs"), "--format", "datasets"]) == 0
+    out = tmp_path / "mine" / "tasks.jsonl"
+    assert main(["import", str(tmp_path / "theirs"), str(mini_folder), "--out", str(out)]) == 0
+    assert len(read_tasks(out)) == len(load_domain(mini_folder).tasks())
+
+
+def test_a_file_of_generated_tasks_is_exported_as_well(mini_folder: Path, tmp_path: Path) -> None:
+    assert main(["export", str(mini_folder), str(tmp_path / "some.jsonl"), "--split", "test"]) == 0
+    command = ["export", str(mini_folder), str(tmp_path / "again.json"), "--tasks", str(tmp_path / "some.jsonl")]
+    assert main(command) == 0
+    assert main([*command, "--split", "test_intents"]) in (0, 2)
+
+
+def test_a_folder_with_a_domain_is_left_alone(
+    mini_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["export", str(mini_folder), str(tmp_path / "theirs.json")]) == 0
+    assert main(["import", str(tmp_path / "theirs.json"), str(mini_folder), "--out", str(mini_folder)]) == 2
+    assert "holds a domain already" in capsys.readouterr().err
+
+
+def test_what_does_not_fit_is_told(mini_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "theirs.json"
+    assert main(["export", str(mini_folder), str(file)]) == 0
+    file.write_text(file.read_text().replace('"name": "get_order"', '"name": "fetch_order"'))
+    assert main(["import", str(file), str(mini_folder), "--out", str(tmp_path / "mine")]) == 2
+    assert "Unknown tool 'fetch_order'" in capsys.readouterr().err
+    assert not (tmp_path / "mine").exists()
