@@ -1,21 +1,21 @@
 """Questions to a model, and the store of its answers: what is answered once is never asked again.
 
-The store is one append-only JSONL file. An answer is on disk before anything is made of it, so that a run killed at
-any moment loses only answers that were still under way; a line that was being written then is cut off when the file
-is opened again.
+The store is one append-only JSONL file (`toolorchestra.toolscale.appending`): an answer is on disk before anything is
+made of it.
 """
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
-import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
+from toolorchestra.toolscale.appending import AppendingError, AppendOnly
 from toolorchestra.toolscale.errors import ExpertError, SynthesisError
 from toolorchestra.toolscale.reading import convert, parse_yaml
 
@@ -134,34 +134,11 @@ class AnswerStore:
         self._lock = threading.Lock()
         self._answers: dict[str, Answer] = {}
         self._spent = 0.0
-        file.parent.mkdir(parents=True, exist_ok=True)
-        self._fd = os.open(file, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
-        try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self._read()
-            _sync_folder(file.parent)
-        except BlockingIOError:
-            os.close(self._fd)
-            raise SynthesisError(f"Another run is at work on {file}. Wait for it, or end it.") from None
-        except BaseException:
-            os.close(self._fd)
-            raise
-
-    def _read(self) -> None:
-        content = self.file.read_bytes()
-        whole = content.rfind(b"\n") + 1
-        decoder = msgspec.json.Decoder(Stored)
-        for number, line in enumerate(content[:whole].splitlines(), 1):
-            try:
-                stored = decoder.decode(line)
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                message = f"{self.file}, line {number}: expected a stored answer, found {line[:60]!r} ({error})."
-                raise SynthesisError(f"{message} Remove that line to ask again.") from None
+        with _told():
+            self._lines = AppendOnly(file, Stored, "a stored answer")
+        for stored in self._lines.lines:
             self._answers.setdefault(stored.key, stored.answer)
             self._spent += stored.answer.cost
-        if whole < len(content):  # a kill cut its writing short
-            os.ftruncate(self._fd, whole)
-            os.fsync(self._fd)
 
     @property
     def spent(self) -> float:
@@ -181,30 +158,15 @@ class AnswerStore:
         Raises:
             SynthesisError: It cannot be written.
         """
-        line = msgspec.json.encode(Stored(key, matter, model, answer)) + b"\n"
+        with _told():
+            self._lines.add(Stored(key, matter, model, answer))
         with self._lock:
-            if self._fd < 0:
-                raise SynthesisError(f"{self.file} is closed.", resumable=True)
-            size = os.fstat(self._fd).st_size
-            try:
-                written = os.write(self._fd, line)
-                if written != len(line):
-                    raise OSError(f"{written} of {len(line)} bytes written")
-                os.fsync(self._fd)
-            except OSError as error:
-                os.ftruncate(self._fd, size)  # leave no torn line before the next one
-                raise SynthesisError(
-                    f"{self.file} cannot be written ({error}). Make room and run the same command again.",
-                    resumable=True,
-                ) from None
             self._answers[key] = answer
             self._spent += answer.cost
 
     def close(self) -> None:
         """Let go of the file."""
-        with self._lock:
-            os.close(self._fd)
-            self._fd = -1
+        self._lines.close()
 
     def __enter__(self) -> AnswerStore:
         return self
@@ -213,10 +175,10 @@ class AnswerStore:
         self.close()
 
 
-def _sync_folder(folder: Path) -> None:
-    """See that a file made in `folder` is found there after a crash."""
-    descriptor = os.open(folder, os.O_RDONLY)
+@contextmanager
+def _told() -> Iterator[None]:
+    """Tell what is wrong with the file as what stops a synthesis."""
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        yield
+    except AppendingError as error:
+        raise SynthesisError(str(error), resumable=error.resumable) from None
