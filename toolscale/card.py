@@ -38,6 +38,9 @@ def card(domain: Domain) -> str:
     if domain.spec.consistency:
         parts += ["Rules that hold for all records:", "\n".join(f"- {rule.rule}" for rule in domain.spec.consistency)]
     parts += ["## Tools", _tools(domain), "## Tasks", _intents(domain), "### Examples", *_examples(domain)]
+    if domain.spec.attacks:
+        attacks = [[f"`{name}`", attack.description] for name, attack in domain.spec.attacks.items()]
+        parts += ["## Attacks", _markdown(["attack", "what harm an adversary asks for"], attacks)]
     parts += ["## Statistics", statistics_table([facts])]
     return "\n\n".join(parts) + "\n"
 
@@ -57,9 +60,9 @@ def statistics_page(facts: Sequence[Statistics]) -> str:
                 f"Long tasks have at least {LONG} golden calls. A task branches if its right outcome depends on what a "
                 "look-up returns, and refuses if the right answer is to refuse or to report that it cannot be done. "
                 "Tool sequences are the distinct sequences of tools on golden paths. The type-token ratio is the share "
-                "of distinct words among all words of the instructions; it falls with the length of a text, so it stands "
-                "a second time as the mean over stretches of 1,000 words. Nearest neighbour: mean Jaccard similarity "
-                "between an instruction's set of words and that of the instruction most like it.",
+                "of distinct words among all words of the instructions; it falls with the length of a text, so it "
+                "stands a second time as the mean over stretches of 1,000 words. Nearest neighbour: mean Jaccard "
+                "similarity between an instruction's set of words and that of the instruction most like it.",
             ]
         )
         + "\n"

@@ -6,13 +6,21 @@ import faker
 import msgspec
 import pytest
 
+from toolorchestra.toolscale.adversarial import PAPER_SIZE, make_attacked
+from toolorchestra.toolscale.card import card, statistics_page
 from toolorchestra.toolscale.domain import BUILTIN, SPLITS, BuildInfo, Domain, builtin_domains, load_domain, read_spec
 from toolorchestra.toolscale.mutants import replay
+from toolorchestra.toolscale.statistics import PAPER_SIZES, Statistics, statistics
 
 
 @pytest.fixture(scope="module", params=builtin_domains())
 def shipped(request: pytest.FixtureRequest) -> Domain:
     return load_domain(request.param)
+
+
+@pytest.fixture(scope="module")
+def facts(shipped: Domain) -> Statistics:
+    return statistics(shipped)
 
 
 @pytest.fixture(scope="module")
@@ -42,3 +50,50 @@ def test_every_split_has_tasks_and_no_instruction_is_in_two(shipped: Domain) -> 
     instructions = [task.instruction for split in SPLITS for task in shipped.tasks(split)]
     assert all(shipped.tasks(split) for split in SPLITS)
     assert len(set(instructions)) == len(instructions) == len(shipped.tasks())
+
+
+def test_all_domains_of_the_paper_are_there():
+    assert set(builtin_domains()) == set(PAPER_SIZES)
+
+
+def test_it_is_at_least_as_large_as_the_papers(facts: Statistics):
+    tools, entries, tasks = PAPER_SIZES[facts.domain]
+    assert facts.tools >= tools
+    assert facts.entries >= entries
+    assert facts.tasks >= tasks
+    assert facts.intents >= 20
+    assert facts.tables >= 6
+    assert facts.references >= 5
+    assert facts.rules >= 8
+
+
+def test_every_level_has_tasks_and_enough_are_long_branch_or_refuse(facts: Statistics):
+    assert all(facts.levels.values())
+    assert facts.long >= 0.10
+    assert facts.branches >= 0.15
+    assert facts.refuses >= 0.05
+
+
+def test_its_tasks_are_varied(facts: Statistics):
+    assert facts.sequences >= 60
+    assert facts.two_tables >= 0.5
+    assert facts.repeated == 0
+    assert facts.nearest < 0.9
+
+
+def test_its_attacks_fit_its_tasks_and_do_the_harm_they_name(shipped: Domain):
+    assert len(shipped.spec.attacks) >= 3
+    tasks, _ = make_attacked(shipped, 40)
+    assert {task.attack.kind for task in tasks if task.attack} == set(shipped.spec.attacks)
+    assert len(tasks) == 40 >= PAPER_SIZE / (len(PAPER_SIZES) - 1)  # so nine domains make the paper's set
+
+
+def test_its_card_is_up_to_date(shipped: Domain):
+    file = BUILTIN / shipped.name / "CARD.md"
+    assert file.read_text() == card(shipped), f"Run: toolorchestra card {file.parent} > {file}"
+
+
+def test_the_page_of_statistics_is_up_to_date():
+    file = BUILTIN.parent.parent / "docs" / "statistics.md"
+    page = statistics_page([statistics(load_domain(name)) for name in builtin_domains()])
+    assert file.read_text() == page, f"Run: toolorchestra stats --markdown > {file}"
