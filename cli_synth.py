@@ -504,9 +504,12 @@ class SynthTasks:
 
 
 def _domain_name(name: str) -> str:
-    """Return what `load_domain` takes for a name, a folder or an environment id."""
+    """Return what `load_domain` takes for a name (`Restaurant` as well, as ids spell it), a folder or an id."""
+    from toolorchestra.toolscale.domain import builtin_domains
+
     found = re.fullmatch(r"ToolOrchestra-(\w+)-v\d+", name)
-    return found[1].lower() if found else name
+    spelt = (found[1] if found else name).lower()
+    return spelt if found or spelt in builtin_domains() else name
 
 
 SynthCommand = (

@@ -114,6 +114,8 @@ def test_domains_that_were_trained_on_are_left_out(edited: Callable[..., Path], 
     assert "a domain of your own (mini)" in capsys.readouterr().err
     assert cli.main(["synth", "adversarial", "--train", "ToolOrchestra-Restaurnt-v0"]) == 2
     assert "Did you mean 'restaurant'?" in capsys.readouterr().err
+    assert cli.main(["synth", "adversarial", "--train", "Restaurant", "--domains", "restaurant"]) == 2
+    assert "restaurant is in --train and in --domains" in capsys.readouterr().err
 
 
 def test_a_set_smaller_than_asked_for_says_so_by_its_exit_code(
