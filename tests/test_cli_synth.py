@@ -378,7 +378,7 @@ def runs() -> Iterator[Runs]:
 
 
 def test_kill_9_at_twenty_random_moments_loses_no_finished_answer(server: Recorded, tmp_path: Path, runs: Runs):
-    server.delay = 0.01
+    server.delay = 0.005
     runs.start(options(server, tmp_path / "whole"))
     began = time.perf_counter()
     assert runs.end() == 0
@@ -393,7 +393,7 @@ def test_kill_9_at_twenty_random_moments_loses_no_finished_answer(server: Record
         known: dict[str, int] = {}  # the answers stored: by key, how many questions had been asked by then
         for _ in range(100):
             child = runs.start(options(server, folder))
-            time.sleep(rng.random() * 0.5 * length)
+            time.sleep(rng.random() * 0.4 * length)
             with contextlib.suppress(ProcessLookupError):  # it has come to its end
                 os.kill(child, signal.SIGKILL)
             code = runs.end()
