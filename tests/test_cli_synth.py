@@ -394,7 +394,7 @@ def test_kill_9_at_twenty_random_moments_loses_no_finished_answer(server: Record
         for attempt in range(11):  # the last one is left alone
             child = runs.start(options(server, folder))
             if attempt < 10 and killed < 20:
-                time.sleep(rng.random() * 0.7 * length)
+                time.sleep(rng.random() * 0.45 * length)
                 with contextlib.suppress(ProcessLookupError):  # it has come to its end
                     os.kill(child, signal.SIGKILL)
             code = runs.end()
