@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from toolorchestra.toolscale.format import GoldenSpec, IntentSpec
-from toolorchestra.toolscale.synth.derive import Creation, literal
 from toolorchestra.toolscale.synth.requester import Handle, Request, Requester, is_person
-from toolorchestra.toolscale.synth.survey import Column, Table, bare, settled
+from toolorchestra.toolscale.synth.tables import Column, Table, bare, settled
+from toolorchestra.toolscale.synth.toolbox import Creation, literal
 from toolorchestra.toolscale.synth.words import an, said, snake_case
 
 _PRIMES = (7, 11, 13, 17, 19, 23)

@@ -23,12 +23,14 @@ from toolorchestra.toolscale.format import ColumnSpec, DomainSpec, IntentSpec, T
 from toolorchestra.toolscale.intents import make_tasks
 from toolorchestra.toolscale.mutants import try_verifier
 from toolorchestra.toolscale.reading import dump_yaml
-from toolorchestra.toolscale.synth.derive import Toolbox, derive_tools
+from toolorchestra.toolscale.synth.derive import derive_tools
 from toolorchestra.toolscale.synth.recipes import recipe_tables
 from toolorchestra.toolscale.synth.requester import Request
 from toolorchestra.toolscale.synth.requests import derive_requests
-from toolorchestra.toolscale.synth.survey import Survey, Table, survey
-from toolorchestra.toolscale.synth.words import MOST_LETTERS, said, snake_case
+from toolorchestra.toolscale.synth.survey import Survey, survey
+from toolorchestra.toolscale.synth.tables import Table
+from toolorchestra.toolscale.synth.toolbox import Toolbox
+from toolorchestra.toolscale.synth.words import said, snake_case
 
 MOST_TASKS = 900
 """About how many tasks the derived intents make together."""
@@ -262,6 +264,3 @@ def _cell(value: Any) -> str:
         text = repr(value)
         return text.replace("e", ".0e") if "e" in text and "." not in text else text
     return json.dumps(value, ensure_ascii=False)
-
-
-__all__ = ["MOST_LETTERS", "domain_from_sqlite"]

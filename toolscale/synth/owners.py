@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from toolorchestra.toolscale.format import GoldenSpec, IntentSpec
-from toolorchestra.toolscale.synth.derive import literal
 from toolorchestra.toolscale.synth.requester import Handle, Request, Requester
-from toolorchestra.toolscale.synth.survey import Column, Table, bare
+from toolorchestra.toolscale.synth.tables import Column, Table, bare
+from toolorchestra.toolscale.synth.toolbox import literal
 from toolorchestra.toolscale.synth.words import an, said
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolorchestra.toolscale.format import GoldenSpec, IntentSpec
-from toolorchestra.toolscale.synth.derive import Ending, Life, Toolbox, literal, natural_sql
-from toolorchestra.toolscale.synth.survey import Column, Natural, Table, bare
+from toolorchestra.toolscale.synth.tables import Column, Natural, Table, bare
+from toolorchestra.toolscale.synth.toolbox import Ending, Life, Toolbox, literal, natural_sql
 from toolorchestra.toolscale.synth.words import said
 
 Request = tuple[str, IntentSpec]

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping
 
 from toolorchestra.toolscale.synth.changes import Changes
 from toolorchestra.toolscale.synth.creations import Creations
-from toolorchestra.toolscale.synth.derive import Toolbox
 from toolorchestra.toolscale.synth.owners import Owners
 from toolorchestra.toolscale.synth.questions import Questions
 from toolorchestra.toolscale.synth.requester import Request
-from toolorchestra.toolscale.synth.survey import Table
+from toolorchestra.toolscale.synth.tables import Table
+from toolorchestra.toolscale.synth.toolbox import Toolbox
 
 FAMILIES = (Questions, Changes, Creations, Owners)
 

@@ -24,7 +24,8 @@ from toolorchestra.envs.checks import check_environment
 from toolorchestra.toolscale.domain import Domain, build_domain, read_spec
 from toolorchestra.toolscale.errors import DomainError
 from toolorchestra.toolscale.synth.from_sqlite import domain_from_sqlite
-from toolorchestra.toolscale.synth.survey import MOST_ROWS, survey
+from toolorchestra.toolscale.synth.sampling import MOST_ROWS
+from toolorchestra.toolscale.synth.survey import survey
 from toolorchestra.toolscale.tool import Status
 
 FIRST = ["Ada", "Bo", "Cleo", "Dan", "Eve", "Finn", "Gus", "Hana", "Ivo", "June", "Kai", "Lena", "Max", "Nora", "Otto"]

@@ -1,0 +1,110 @@
+"""A bounded part of the rows of a foreign database, in which every reference finds its row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from toolorchestra.toolscale.synth.tables import Column, Table
+
+MOST_ROWS = 2_000
+"""Rows kept of one table."""
+MOST_ROWS_IN_ALL = 12_000
+
+
+def sample(tables: Mapping[str, Table], notes: list[str]) -> None:
+    """Keep a bounded part of the rows, in which every reference finds its row."""
+    for table in tables.values():
+        _mend(table, tables, notes)
+    bound = MOST_ROWS
+    while bound > 50 and sum(min(table.size, bound) for table in tables.values()) > MOST_ROWS_IN_ALL:
+        bound = bound * 9 // 10
+    needed: dict[str, dict[str, set[Any]]] = {name: {} for name in tables}
+    for table in reversed(list(tables.values())):
+        chosen = set(range(table.size))
+        if table.size > bound:
+            chosen = {
+                i for to, values in needed[table.name].items() for i, v in enumerate(table.data[to]) if v in values
+            }
+            stride = table.size / bound
+            for i in range(bound):
+                if len(chosen) >= bound:
+                    break
+                chosen.add(int(i * stride))
+            _with_ancestors(table, chosen)
+            notes.append(f"Of the {table.total} rows of {table.source}, {len(chosen)} were kept.")
+        table.take(sorted(chosen))
+        for column in table.references:
+            assert column.references is not None
+            target, to = column.references
+            needed[target].setdefault(to, set()).update(v for v in table.data[column.name] if v is not None)
+    for table in tables.values():
+        _sort_rows(table, notes)
+
+
+def _mend(table: Table, tables: Mapping[str, Table], notes: list[str]) -> None:
+    """Leave out references that find no row: the value where it may be missing, else the whole row."""
+    while True:
+        lost: set[int] = set()
+        for column in table.references:
+            assert column.references is not None
+            target, to = column.references
+            keys = set(tables[target].data[to])
+            cells = table.data[column.name]
+            dangling = {i for i, value in enumerate(cells) if value is not None and value not in keys}
+            if dangling and column.nullable:
+                table.data[column.name] = [None if i in dangling else value for i, value in enumerate(cells)]
+                notes.append(
+                    f"{table.source}.{column.source}: {len(dangling)} values that refer to nothing were left out."
+                )
+            else:
+                lost |= dangling
+        if not lost:
+            return
+        notes.append(f"{len(lost)} rows of {table.source} refer to nothing and were left out.")
+        table.take([i for i in range(table.size) if i not in lost])
+
+
+def _own(table: Table) -> list[Column]:
+    """Return the columns that refer to the table itself."""
+    return [column for column in table.references if column.references and column.references[0] == table.name]
+
+
+def _with_ancestors(table: Table, chosen: set[int]) -> None:
+    for column in _own(table):
+        assert column.references is not None
+        place = {value: i for i, value in enumerate(table.data[column.references[1]])}
+        waiting = list(chosen)
+        while waiting:
+            value = table.data[column.name][waiting.pop()]
+            if value is not None and (parent := place[value]) not in chosen:
+                chosen.add(parent)
+                waiting.append(parent)
+
+
+def _sort_rows(table: Table, notes: list[str]) -> None:
+    """Sort the rows by key, each after those of its own table that it refers to."""
+    order = sorted(
+        range(table.size), key=lambda i: tuple((str(type(v)), v) for v in (table.data[p][i] for p in table.key))
+    )
+    for column in _own(table):
+        assert column.references is not None
+        place = {value: i for i, value in enumerate(table.data[column.references[1]])}
+        placed: dict[int, None] = {}
+        waiting = order
+        while waiting:
+            later = []
+            for i in waiting:
+                value = table.data[column.name][i]
+                if value is None or place[value] in placed or place[value] == i:
+                    placed[i] = None
+                else:
+                    later.append(i)
+            if len(later) == len(waiting):  # they refer to one another in a circle
+                notes.append(f"{table.name}.{column.name} refers in a circle; it is a plain column.")
+                column.references, column.kind = None, "number" if column.type != "TEXT" else "text"
+                placed |= dict.fromkeys(later)
+                later = []
+            waiting = later
+        order = list(placed)
+    table.take(order)

@@ -1,0 +1,224 @@
+"""Tables of a foreign database as a domain will have them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from toolorchestra.toolscale.build import quote
+from toolorchestra.toolscale.synth.values import Type
+from toolorchestra.toolscale.synth.words import INITIAL, plural, said, singular, snake_case, verb
+
+Kind = Literal["key", "reference", "flag", "category", "date", "datetime", "money", "number", "text", "note", "json"]
+
+_STATUS = re.compile(r"(?:^|_)(?:status|state|stage)$")
+_LABEL = ("name", "title", "full_name", "label", "email", "email_address", "username", "code", "isbn", "barcode", "sku",
+          "number")  # fmt: skip
+
+
+@dataclass
+class Column:
+    """A column as the domain will have it."""
+
+    name: str
+    source: str
+    type: Type
+    kind: Kind
+    nullable: bool
+    unique: bool = False
+    default: str | None = None
+    choices: list[Any] = field(default_factory=list)
+    references: tuple[str, str] | None = None
+    required: bool = False
+    words: str = ""
+
+
+@dataclass
+class Natural:
+    """A way to name a row without its key: a column, or first and last name, that no two rows share."""
+
+    name: str
+    columns: tuple[str, ...]
+
+
+@dataclass
+class Table:
+    """A table as the domain will have it, column by column."""
+
+    name: str
+    source: str
+    columns: dict[str, Column]
+    data: dict[str, list[Any]]
+    key: tuple[str, ...]
+    generated: bool = False
+    uniques: list[tuple[str, ...]] = field(default_factory=list)
+    checks: list[list[str]] = field(default_factory=list)
+    naturals: list[Natural] = field(default_factory=list)
+    total: int = 0
+
+    @property
+    def one(self) -> str:
+        """The name of one row, e.g. ``loan``."""
+        return singular(self.name)
+
+    @property
+    def many(self) -> str:
+        """The name of several rows, e.g. ``loans``."""
+        return plural(self.name)
+
+    @property
+    def size(self) -> int:
+        """The number of rows."""
+        return len(next(iter(self.data.values())))
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows, as objects."""
+        names = list(self.data)
+        return [dict(zip(names, row, strict=True)) for row in zip(*self.data.values(), strict=True)]
+
+    @property
+    def references(self) -> list[Column]:
+        """The columns that refer to other rows."""
+        return [column for column in self.columns.values() if column.references]
+
+    @property
+    def is_link(self) -> bool:
+        """Whether a row does little but tie others together."""
+        return len(self.key) > 1 and all(self.columns[part].references for part in self.key)
+
+    @property
+    def status(self) -> Column | None:
+        """The column that says in which state a row is."""
+        found = [
+            c for c in self.columns.values() if c.kind == "category" and c.type == "TEXT" and _STATUS.search(c.name)
+        ]
+        if not found:
+            found = [
+                column
+                for column in self.columns.values()
+                if column.kind == "category" and len({verb(str(choice)) for choice in column.choices} - {None}) > 1
+            ]
+        return found[0] if found else None
+
+    def take(self, chosen: Sequence[int]) -> None:
+        """Keep the rows at the positions `chosen`, in that order."""
+        self.data = {name: [cells[i] for i in chosen] for name, cells in self.data.items()}
+
+    def describe(self) -> None:
+        """Say anew how rows are named, after the rows have changed."""
+        self.naturals = naturals_of(self)
+
+
+def bare(name: str) -> str:
+    """Return a name as it stands in SQL: quoted only where it is a word of SQL's own."""
+    return quote(name) if name.upper() in _RESERVED else name
+
+
+_RESERVED = frozenset({
+    "ABORT", "ACTION", "ADD", "AFTER", "ALL", "ALTER", "ALWAYS", "ANALYZE", "AND", "AS", "ASC", "ATTACH",
+    "AUTOINCREMENT", "BEFORE", "BEGIN", "BETWEEN", "BY", "CASCADE", "CASE", "CAST", "CHECK", "COLLATE", "COLUMN",
+    "COMMIT", "CONFLICT", "CONSTRAINT", "CREATE", "CROSS", "CURRENT", "CURRENT_DATE", "CURRENT_TIME",
+    "CURRENT_TIMESTAMP", "DATABASE", "DEFAULT", "DEFERRABLE", "DEFERRED", "DELETE", "DESC", "DETACH", "DISTINCT",
+    "DO", "DROP", "EACH", "ELSE", "END", "ESCAPE", "EXCEPT", "EXCLUDE", "EXCLUSIVE", "EXISTS", "EXPLAIN", "FAIL",
+    "FALSE", "FILTER", "FIRST", "FOLLOWING", "FOR", "FOREIGN", "FROM", "FULL", "GENERATED", "GLOB", "GROUP", "GROUPS",
+    "HAVING", "IF", "IGNORE", "IMMEDIATE", "IN", "INDEX", "INDEXED", "INITIALLY", "INNER", "INSERT", "INSTEAD",
+    "INTERSECT", "INTO", "IS", "ISNULL", "JOIN", "KEY", "LAST", "LEFT", "LIKE", "LIMIT", "MATCH", "MATERIALIZED",
+    "NATURAL", "NO", "NOT", "NOTHING", "NOTNULL", "NULL", "NULLS", "OF", "OFFSET", "ON", "OR", "ORDER", "OTHERS",
+    "OUTER", "OVER", "PARTITION", "PLAN", "PRAGMA", "PRECEDING", "PRIMARY", "QUERY", "RAISE", "RANGE", "RECURSIVE",
+    "REFERENCES", "REGEXP", "REINDEX", "RELEASE", "RENAME", "REPLACE", "RESTRICT", "RETURNING", "RIGHT", "ROLLBACK",
+    "ROW", "ROWID", "OID", "ROWS", "SAVEPOINT", "SELECT", "SET", "TABLE", "TEMP", "TEMPORARY", "THEN", "TIES", "TO",
+    "TRANSACTION", "TRIGGER", "TRUE", "UNBOUNDED", "UNION", "UNIQUE", "UPDATE", "USING", "VACUUM", "VALUES", "VIEW",
+    "VIRTUAL", "WHEN", "WHERE", "WINDOW", "WITH", "WITHOUT",
+})  # fmt: skip
+
+
+def _numbered(table: Table) -> tuple[str, int] | None:
+    """Return prefix and width of keys that count on (``L0042``: ``("L", 4)``; 42: ``("", 0)``), or None."""
+    values = table.data[table.key[0]]
+    if table.columns[table.key[0]].type == "INTEGER":
+        return ("", 0)
+    forms = {
+        (match[1], len(match[2])) for value in values if (match := re.fullmatch(r"([^\d%]{0,8}?)(\d{1,9})", str(value)))
+    }
+    whole = all(re.fullmatch(r"[^\d%]{0,8}?\d{1,9}", str(value)) for value in values)
+    return next(iter(forms)) if whole and len(forms) == 1 and table.columns[table.key[0]].type == "TEXT" else None
+
+
+def counts_on(table: Table) -> bool:
+    """Whether the keys of a table are numbers, or texts with a number, so that the next one is known."""
+    return _numbered(table) is not None
+
+
+def numbered(table: Table) -> tuple[str, int]:
+    """Return prefix and width of a table's generated keys."""
+    found = _numbered(table)
+    assert found is not None
+    return found
+
+
+def naturals_of(table: Table) -> list[Natural]:
+    """Return the ways to name a row without its key, the best ones first."""
+    if not table.size or len(table.key) > 1:
+        return []
+    found = []
+    for column in table.columns.values():
+        if (
+            column.name not in table.key
+            and column.type == "TEXT"
+            and column.kind == "text"
+            and _tells(table, (column.name,))
+        ):
+            rank = next(
+                (i for i, end in enumerate(_LABEL) if column.name == end or column.name.endswith(f"_{end}")), 99
+            )
+            if rank < 99 or column.unique:
+                found.append((rank, Natural(column.name, (column.name,))))
+    for first, last in (("first_name", "last_name"), ("given_name", "family_name"), ("forename", "surname")):
+        if first in table.columns and last in table.columns and _tells(table, (first, last)):
+            found.append((0, Natural(snake_case("full_name", table.columns), (first, last))))
+    return [natural for _, natural in sorted(found, key=lambda pair: pair[0])[:2]]
+
+
+def _tells(table: Table, columns: tuple[str, ...]) -> bool:
+    rows = list(zip(*(table.data[column] for column in columns), strict=True))
+    texts = {" ".join(map(str, row)).casefold() for row in rows if None not in row}
+    return len(texts) == len(rows) and all(re.search(r"\w", t) and len(t) <= 80 and "{" not in t for t in texts)
+
+
+def is_unique(table: Table, columns: Iterable[str]) -> bool:
+    """Whether no two rows share what stands in these columns, and none lacks it."""
+    rows = list(zip(*(table.data[column] for column in columns), strict=True))
+    return len(set(rows)) == len(rows) and not any(None in row for row in rows)
+
+
+def default_state(column: Column) -> Any:
+    """Return the state in which new rows begin: the schema's default, or the likeliest word."""
+    if column.default and column.default.strip("'\"") in column.choices:
+        return column.default.strip("'\"")
+    states = {said(str(choice)).lower(): choice for choice in column.choices}
+    return next((states[word] for word in INITIAL if word in states), None)
+
+
+def settled(table: Table, tables: Mapping[str, Table]) -> dict[str, tuple[str, str]]:
+    """Return the references that another one settles, with that one and the column that it leads to.
+
+    The member of a fine is the member of its loan: ``{"member_id": ("loan_id", "member_id")}``.
+    """
+    found: dict[str, tuple[str, str]] = {}
+    for column in table.references:
+        for other in table.references:
+            assert other.references is not None
+            target, to = other.references
+            far = tables[target].columns.get(column.name)
+            if other is column or target == table.name or other.name in found or far is None:
+                continue
+            if far.references != column.references or column.name in found:
+                continue
+            place = dict(zip(tables[target].data[to], tables[target].data[far.name], strict=True))
+            pairs = zip(table.data[other.name], table.data[column.name], strict=True)
+            if table.size and all(place.get(a) == b for a, b in pairs):
+                found[column.name] = other.name, far.name
+    return found
