@@ -30,6 +30,8 @@ from gymnasium.utils.env_checker import check_env
 
 from toolorchestra.agents.policies import NoisyOraclePolicy, Policy, make_policy, play_episode
 from toolorchestra.envs.hostile import hostile_actions
+from toolorchestra.envs.play import World, WorldSession
+from toolorchestra.envs.sources.questions import try_answers
 from toolorchestra.envs.toolorchestra import ToolOrchestraEnv
 from toolorchestra.toolscale.build import quote
 from toolorchestra.toolscale.domain import SPLITS, Domain
@@ -214,13 +216,12 @@ class _Subject:
         return list(self.env.source.tasks("all"))
 
     @cached_property
-    def domains(self) -> dict[str, tuple[Domain, list[Task]]]:
-        """The domains in which the tasks take place, with the tasks of each."""
-        found: dict[str, tuple[Domain, list[Task]]] = {}
+    def worlds(self) -> dict[str, tuple[World, list[Task]]]:
+        """The worlds in which the tasks take place, with the tasks of each."""
+        found: dict[str, tuple[World, list[Task]]] = {}
         for task in self.tasks:
             world = self.env.source.world(task)
-            if isinstance(world, Domain):
-                found.setdefault(world.name, (world, []))[1].append(task)
+            found.setdefault(world.name, (world, []))[1].append(task)
         return found
 
     def steps(self, count: int) -> Iterator[int]:
@@ -443,7 +444,7 @@ class _HostileTrial:
         self.statuses: Counter[Status] = Counter()
         self.wrong: list[str] = []
         self._sources: dict[str, Iterator[Any]] = {}
-        self._twins: dict[str, Session] = {}
+        self._twins: dict[str, WorldSession] = {}
         self._over = True
 
     def step(self) -> None:
@@ -506,8 +507,10 @@ class _HostileTrial:
         self.wrong.append(f"{message}; action {shown}")
 
 
-def _rows(session: Session) -> dict[str, list[Any]]:
-    """Return all rows of all tables."""
+def _rows(session: WorldSession) -> dict[str, list[Any]]:
+    """Return all rows of all tables; there are none in a world without a database."""
+    if not isinstance(session, Session):
+        return {}
     connection: sqlite3.Connection = session.connection
     return {
         table: connection.execute(f"SELECT * FROM {quote(table)}").fetchall() for table in session.domain.spec.tables
@@ -518,10 +521,13 @@ def _verifier(subject: _Subject) -> _Finding:
     """Wrong episodes are judged failed, and right ones that look different are judged solved."""
     counts: Counter[str] = Counter()
     surprises: list[Surprise] = []
-    total = sum(len(tasks) for _, tasks in subject.domains.values())
+    total = sum(len(tasks) for _, tasks in subject.worlds.values())
     steps = subject.steps(total)
-    for domain, tasks in subject.domains.values():
-        report = try_verifier(domain, tasks, lambda: next(steps))
+    for world, tasks in subject.worlds.values():
+        if isinstance(world, Domain):
+            report = try_verifier(world, tasks, lambda: next(steps))
+        else:
+            report = try_answers(world, tasks, lambda: next(steps))
         surprises += report.surprises
         counts += Counter(
             mutants=report.mutants.total(),
@@ -557,10 +563,10 @@ def _coverage(subject: _Subject) -> _Finding:
     """Which tools no golden path uses, and which splits are empty."""
     idle = []
     tools = 0
-    for domain, tasks in subject.domains.values():
+    for world, tasks in subject.worlds.values():
         used = {call.name for task in tasks for path in (task.golden, *task.alternatives) for call in path}
-        tools += len(domain.tools)
-        idle += [f"{domain.name}: no golden path calls {name}" for name in domain.tools if name not in used]
+        tools += len(world.tools)
+        idle += [f"{world.name}: no golden path calls {name}" for name in world.tools if name not in used]
     splits = Counter(task.split for task in subject.tasks)
     empty = [f"the split {split!r} has no task" for split in SPLITS if not splits[split]]
     counts: dict[str, int] = {"tools": tools, "idle tools": len(idle), **{split: splits[split] for split in SPLITS}}

@@ -8,16 +8,19 @@ waits for it. Calls run in the order written, each on its own; one that errs doe
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from toolorchestra.envs.episode import CallRecord
 from toolorchestra.envs.parsing import ParsedCall
 from toolorchestra.toolscale.errors import unknown_name
-from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.tool import ArgumentError, Status, Tool
+
+if TYPE_CHECKING:
+    from toolorchestra.envs.play import WorldSession
 
 
 def execute(
-    calls: Sequence[ParsedCall], tools: Mapping[str, Tool], session: Session, *, clock: float, first: int
+    calls: Sequence[ParsedCall], tools: Mapping[str, Tool], session: WorldSession, *, clock: float, first: int
 ) -> list[CallRecord]:
     """Run `calls` and return their records, in the order written.
 

@@ -19,9 +19,9 @@ from toolorchestra.envs.executor import execute
 from toolorchestra.envs.parsing import Message, parse
 from toolorchestra.envs.rewards import Vector, measure
 from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.session import Session, Snapshot
+from toolorchestra.toolscale.session import Changes
 from toolorchestra.toolscale.task import Task
-from toolorchestra.toolscale.tool import Status, Tool
+from toolorchestra.toolscale.tool import Status, Tool, ToolResult
 from toolorchestra.toolscale.verify import Verdict
 
 LONGEST_OBSERVATION = 262_144
@@ -29,8 +29,34 @@ LONGEST_OBSERVATION = 262_144
 CUT_NOTE = "… (cut: the result is too long; ask for less)"
 
 
+class WorldSession(Protocol):
+    """The state of a world in one episode. `toolorchestra.toolscale.session.Session` is one, with a database."""
+
+    def reset(self) -> None:
+        """Return to the initial state."""
+
+    def call(self, tool: Tool, arguments: dict[str, Any]) -> ToolResult:
+        """Run `tool` with valid `arguments`; a call that does not end OK leaves nothing behind."""
+
+    def touched(self) -> Changes:
+        """Return what was written since the reset."""
+
+    def snapshot(self) -> Any:
+        """Return the state, to be restored in this or any other session of the world."""
+
+    def restore(self, snapshot: Any) -> None:
+        """Put the session into the state of `snapshot`."""
+
+    def close(self) -> None:
+        """Release what it holds."""
+
+
 class World(Protocol):
-    """Where tasks take place. `toolorchestra.toolscale.domain.Domain` is one."""
+    """Where tasks take place.
+
+    `toolorchestra.toolscale.domain.Domain` is one, and so is a `toolorchestra.envs.sources.questions.QuestionWorld`,
+    which has no database.
+    """
 
     @property
     def name(self) -> str:
@@ -44,11 +70,11 @@ class World(Protocol):
     def rules(self) -> str:
         """What an orchestrator must know of the place: part of its prompt."""
 
-    def session(self) -> Session:
+    def session(self) -> WorldSession:
         """Return a new session in the initial state."""
 
-    def verify(self, task: Task, session: Session, answer: str) -> Verdict:
-        """Judge an episode by its effects in `session` and its final answer."""
+    def verify(self, task: Task, session: Any, answer: str) -> Verdict:
+        """Judge an episode by its effects in `session` (one of the world's) and its final answer."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +104,7 @@ class Limits:
 class PlaySnapshot:
     """All that a `Play` is made of; restores into any play of the same world."""
 
-    session: Snapshot
+    session: Any
     episode: Episode
     messages: tuple[dict[str, Any], ...]
     task: Task
@@ -102,7 +128,7 @@ class Play:
         truncated: Whether a limit or an error of ours ended it.
     """
 
-    def __init__(self, world: World, session: Session, task: Task, episode: Episode, limits: Limits) -> None:
+    def __init__(self, world: World, session: WorldSession, task: Task, episode: Episode, limits: Limits) -> None:
         self.world = world
         self.session = session
         self.task = task
@@ -219,7 +245,7 @@ class Play:
         return PlaySnapshot(self.session.snapshot(), episode, tuple(self.messages), self.task)
 
     @classmethod
-    def restored(cls, snapshot: PlaySnapshot, world: World, session: Session, limits: Limits) -> Play:
+    def restored(cls, snapshot: PlaySnapshot, world: World, session: WorldSession, limits: Limits) -> Play:
         """Return a play in the state of `snapshot`."""
         play = cls(world, session, snapshot.task, _copied(snapshot.episode), limits)
         session.restore(snapshot.session)

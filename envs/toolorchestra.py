@@ -17,14 +17,13 @@ import gymnasium
 
 from toolorchestra.envs.episode import Episode
 from toolorchestra.envs.parsing import LONGEST_MESSAGE, Action
-from toolorchestra.envs.play import LONGEST_OBSERVATION, Limits, Play, PlaySnapshot, World
+from toolorchestra.envs.play import LONGEST_OBSERVATION, Limits, Play, PlaySnapshot, World, WorldSession
 from toolorchestra.envs.render import episode_text, turn_text
 from toolorchestra.envs.rewards import Preference
 from toolorchestra.envs.sources import TaskSource, make_source
 from toolorchestra.envs.spaces import UnicodeText
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError, unknown_name
 from toolorchestra.toolscale.preferences import Pair, read_pairs
-from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.task import Task
 
 PROMPT = """\
@@ -130,7 +129,7 @@ class ToolOrchestraEnv(gymnasium.Env[str, Action]):
             "preference": preference,
         }
         self._limits = Limits(max_turns, max_cost, max_seconds, result_characters)
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, WorldSession] = {}
         self._schemas: dict[tuple[str, tuple[str, ...]], list[dict[str, Any]]] = {}
         self._pairs: dict[Path, list[Pair]] = {}
         self._play: Play | None = None
@@ -230,7 +229,7 @@ class ToolOrchestraEnv(gymnasium.Env[str, Action]):
         self._preference = snapshot.preference
         self.np_random.bit_generator.state = dict(snapshot.generator)
 
-    def _session(self, world: World) -> Session:
+    def _session(self, world: World) -> WorldSession:
         """Return the session of a world: made once, and reset by each episode."""
         session = self._sessions.get(world.name)
         if session is None:

@@ -11,15 +11,12 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from toolorchestra.toolscale.errors import ToolOrchestraError, unknown_name
 from toolorchestra.toolscale.format import ParameterSpec
-
-if TYPE_CHECKING:
-    from toolorchestra.toolscale.session import Session
 
 Effect = Literal["pure", "read", "write"]
 
@@ -118,8 +115,11 @@ class Tool(ABC):
         self._decoder = msgspec.json.Decoder(self._type)
 
     @abstractmethod
-    def run(self, arguments: dict[str, Any], session: Session) -> ToolResult:
-        """Carry out a call with valid `arguments` on the episode's `session`; never raise on bad values."""
+    def run(self, arguments: dict[str, Any], session: Any) -> ToolResult:
+        """Carry out a call with valid `arguments` on the episode's `session`; never raise on bad values.
+
+        A tool that needs a session of a certain kind names it in place of Any.
+        """
 
     def decode(self, raw: bytes | msgspec.Raw) -> dict[str, Any]:
         """Return the arguments that the JSON object `raw` holds, with defaults filled in.

@@ -30,7 +30,8 @@ from toolorchestra.toolscale.tool import Entry, Status
 if TYPE_CHECKING:
     from toolorchestra.toolscale.domain import Domain
 
-Criterion = Literal["execution", "fidelity", "completeness"]
+Criterion = Literal["execution", "fidelity", "completeness", "answer"]
+"""What may not hold. The last is that of questions, which have only an answer to be right."""
 
 
 class Failure(msgspec.Struct, frozen=True):

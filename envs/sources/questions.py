@@ -1,0 +1,247 @@
+"""Questions: tasks whose verdict is whether the final answer is right, and the world without a database they are in.
+
+A question is an ordinary `Task`. Its accepted answers are the phrases of its one entry of `communicate`, and the
+steps that lead to the answer, if they are known, are `Part`s in ``bindings["parts"]``. From these `problem` makes
+what simulated experts err about, for the whole question or for a sub-question of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from toolorchestra.agents.experts import Problem, Step
+from toolorchestra.envs.play import World
+from toolorchestra.envs.sources import TaskSource
+from toolorchestra.toolscale.answers import is_right
+from toolorchestra.toolscale.domain import SPLITS
+from toolorchestra.toolscale.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.facts import tokens
+from toolorchestra.toolscale.mutants import Surprise, VerifierReport
+from toolorchestra.toolscale.session import Changes
+from toolorchestra.toolscale.task import Call, Task
+from toolorchestra.toolscale.tool import Tool, ToolResult
+from toolorchestra.toolscale.verify import SOLVED, Failure, Verdict
+
+_ALIKE = 0.6  # share of words that a sub-question must have in common with what is asked
+
+
+class Part(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A step that leads to the answer of a question: a sub-question.
+
+    Attributes:
+        question: The sub-question, with the results of earlier parts put in.
+        answer: Its answer.
+        wrong: What is likely to be said instead, the likeliest first.
+        needs: Positions of the earlier parts whose answers it uses.
+        difficulty: As of a `Step`, in logits.
+        subject: As of a `Step`; that of the question if None.
+        support: Ids of the passages that answer it.
+    """
+
+    question: str
+    answer: str
+    wrong: tuple[str, ...] = ()
+    needs: tuple[int, ...] = ()
+    difficulty: float = 0.0
+    subject: str | None = None
+    support: tuple[str, ...] = ()
+
+
+def make_question(
+    *,
+    id: str,
+    domain: str,
+    intent: str,
+    split: str,
+    difficulty: int,
+    question: str,
+    answers: Sequence[str],
+    parts: Sequence[Part] = (),
+    golden: Sequence[Call] = (),
+    **bindings: Any,
+) -> Task:
+    """Return a question as a task; the first of `answers` is given, the others are accepted as well."""
+    if parts:
+        bindings["parts"] = msgspec.to_builtins(parts)
+    return Task(
+        id=id,
+        domain=domain,
+        intent=intent,
+        split=split,
+        difficulty=difficulty,
+        instruction=question,
+        golden=tuple(golden),
+        communicate=(tuple(dict.fromkeys(answers)),),
+        answer=rf"\boxed{{{answers[0]}}}",
+        bindings=bindings,
+    )
+
+
+def parts_of(task: Task) -> tuple[Part, ...]:
+    """Return the parts of a question, or none if they are not known."""
+    return msgspec.convert(task.bindings.get("parts", ()), tuple[Part, ...])
+
+
+def problem(task: Task, asked: str | None = None) -> Problem:
+    """Return what an expert is really asked when it is given a question, or a sub-question of it.
+
+    Args:
+        task: The question.
+        asked: What is asked in words. The part whose sub-question has most words in common with it is meant if it
+            has enough of them; else, and if None, the whole question is.
+    """
+    parts = parts_of(task)
+    subject = str(task.bindings.get("subject", task.domain))
+    answers = task.communicate[0] if task.communicate else (task.answer,)
+    if not parts:  # a question of which only the answer is known
+        return Problem.chain(task.id, subject, task.difficulty, answers[0], difficulty=_hardness(task.difficulty))
+    number = None if asked is None else find_part(task, asked)
+    if number is not None:
+        alone = msgspec.structs.replace(parts[number], needs=())
+        return Problem(f"{task.id}#{number}", subject, (_step(alone),))
+    return Problem(task.id, subject, tuple(map(_step, parts)))
+
+
+def find_part(task: Task, asked: str) -> int | None:
+    """Return the position of the part that `asked` puts in words, or None when it is none of them.
+
+    What repeats the whole question asks the whole question, although it has the words of its parts.
+    """
+    said = set(tokens(asked))
+    best, most = None, max(_ALIKE, _likeness(said, task.instruction))
+    for number, part in enumerate(parts_of(task)):
+        if (alike := _likeness(said, part.question)) > most:
+            best, most = number, alike
+    return best
+
+
+def _likeness(said: set[str], text: str) -> float:
+    words = set(tokens(text))
+    return len(said & words) / max(1, len(said | words))
+
+
+def _hardness(level: int) -> float:
+    return 0.4 * (level - 1)
+
+
+def _step(part: Part) -> Step:
+    return Step(part.answer, part.wrong, part.needs, part.difficulty, part.subject)
+
+
+class StatelessSession:
+    """The session of a world in which nothing can be changed."""
+
+    def reset(self) -> None:
+        """Do nothing: there is no state."""
+
+    def call(self, tool: Tool, arguments: dict[str, Any]) -> ToolResult:
+        """Run `tool` with valid `arguments`."""
+        return tool.run(arguments, self)
+
+    def touched(self) -> Changes:
+        """Return no changes."""
+        return {}
+
+    def snapshot(self) -> None:
+        """Return None, which is all there is to restore."""
+
+    def restore(self, snapshot: None) -> None:
+        """Do nothing: there is no state."""
+
+    def close(self) -> None:
+        """Do nothing: there is nothing to release."""
+
+
+class QuestionWorld:
+    """A world of questions, with no database.
+
+    Args:
+        name: Unique name.
+        rules: What an orchestrator must know.
+        tools: What it can call.
+    """
+
+    def __init__(self, name: str, rules: str, tools: Iterable[Tool] = ()) -> None:
+        self.name = name
+        self.rules = rules
+        self.tools: Mapping[str, Tool] = {tool.name: tool for tool in tools}
+
+    def session(self) -> StatelessSession:
+        """Return a session, of which there is nothing to keep."""
+        return StatelessSession()
+
+    def verify(self, task: Task, session: object, answer: str) -> Verdict:
+        """Judge an episode by its final answer alone."""
+        accepted = task.communicate[0] if task.communicate else ()
+        if is_right(answer, accepted):
+            return SOLVED
+        return Verdict((Failure("answer", f"the final answer should be {' or '.join(map(repr, accepted))}"),))
+
+
+def try_answers(world: World, questions: Sequence[Task], step: Callable[[], object] = lambda: None) -> VerifierReport:
+    """Judge right and wrong answers of every question, and report what was judged against expectation.
+
+    Wrong are the answers of other questions of the same intent, all answers at once, and saying nothing; right is
+    every accepted answer, boxed, told in a sentence, or alone.
+    """
+    report = VerifierReport(surprises=[])
+    kinds: dict[str, list[tuple[str, ...]]] = {}
+    for task in questions:
+        kinds.setdefault(task.intent, []).append(task.communicate[0])
+    session = world.session()
+    for number, task in enumerate(questions):
+        step()
+        accepted = task.communicate[0]
+        others = kinds[task.intent]
+        near = [others[(number + i) % len(others)] for i in range(1, min(len(others), 4))]
+        wrong = [other[0] for other in near if not set(other) & set(accepted)]
+        trials = [(kind, text, True) for right in accepted for kind, text in _spellings(right)]
+        trials += [("another answer", rf"\boxed{{{other}}}", False) for other in wrong]
+        trials += [("several answers", rf"\boxed{{{accepted[0]} or {other}}}", False) for other in wrong]
+        trials.append(("no answer", "", False))
+        for kind, text, right in trials:
+            solved = world.verify(task, session, text).solved
+            (report.variants if right else report.mutants)[kind] += 1
+            if solved is right:
+                (report.accepted if right else report.killed)[kind] += 1
+            else:
+                reason = f"judged {'solved' if solved else 'failed'}, the answer being {accepted[0]!r}"
+                report.surprises.append(Surprise(task.id, kind, text, reason, False))
+    session.close()
+    return report
+
+
+def _spellings(answer: str) -> Iterator[tuple[str, str]]:
+    yield "boxed", rf"It follows that \boxed{{{answer}}} holds."
+    yield "told", f"I looked everything up.\nThe answer is {answer}"
+    yield "alone", answer
+
+
+class QuestionSource(TaskSource):
+    """Questions that are at hand, all in one world.
+
+    Args:
+        name: As it stands in environment ids.
+        world: Where they are asked.
+        questions: The questions; those of a split are in their order.
+    """
+
+    def __init__(self, name: str, world: QuestionWorld, questions: Sequence[Task]) -> None:
+        if not questions:
+            raise OptionError(f"Expected at least one question for the source {name}, found none.")
+        self.name = name
+        self._world = world
+        self._questions = list(questions)
+
+    def tasks(self, split: str) -> list[Task]:
+        """Return the questions of a split."""
+        if split != "all" and split not in SPLITS:
+            raise UnknownNameError("split", split, ("all", *SPLITS))
+        return [task for task in self._questions if split in ("all", task.split)]
+
+    def world(self, task: Task) -> QuestionWorld:
+        """Return the world of all questions."""
+        return self._world

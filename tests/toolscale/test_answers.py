@@ -1,0 +1,79 @@
+"""Final answers: where they stand in a text, and which are right."""
+
+from __future__ import annotations
+
+import pytest
+
+from toolorchestra.toolscale.answers import final_answer, is_right, math_verify_installed
+
+needs_math_verify = pytest.mark.skipif(not math_verify_installed(), reason="Math-Verify (extra `math`) is missing")
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        (r"First \boxed{1}, no: \boxed{\frac{1}{2}}.", r"\frac{1}{2}"),
+        (r"\boxed{\text{Ada} \{1\}}", r"\text{Ada} \{1\}"),
+        (r"\boxed{3} and then \boxed{4", "3"),
+        ("<answer> Brenholm </answer>", "Brenholm"),
+        ("I looked.\nThe answer is **Brenholm**", "Brenholm"),
+        ("Final answer: 12", "12"),
+        (" Brenholm \n", "Brenholm"),
+        ("", ""),
+    ],
+)
+def test_the_final_answer_is_found(text: str, answer: str):
+    assert final_answer(text) == answer
+
+
+@pytest.mark.parametrize(
+    ("said", "accepted"),
+    [
+        (r"\boxed{0.50}", [r"\frac{1}{2}"]),
+        (r"\boxed{x=\frac{\sqrt{2}}{2}}", [r"\frac{1}{\sqrt{2}}"]),
+        ("the lantern theatre", ["The Lantern Theatre"]),
+        ("Lantern", ["The Lantern Theatre", "the Lantern"]),
+        ("on March 12, 1890", ["on 12 March 1890"]),
+        ("(B)", ["B"]),
+        ("B.", ["(B)"]),
+        ("twelve", ["twelve"]),
+        ("1,912", ["1912"]),
+        (r"\sin x + 1", [r"\sin{x}+1"]),
+    ],
+)
+def test_right_answers_have_many_forms(said: str, accepted: list[str]):
+    assert is_right(said, accepted)
+
+
+@pytest.mark.parametrize(
+    ("said", "accepted"),
+    [
+        ("", ["12"]),
+        ("12 or 13", ["12", "13"]),
+        ("Brenholm, Aldery", ["Brenholm"]),
+        ("Brenholm", ["North Brenholm"]),
+        ("x+1", ["x-1"]),
+        ("A", ["B"]),
+        ("a", ["A"]),
+        (r"\sin x - 1", [r"\sin x + 1"]),
+        ("1913", ["1912"]),
+        (r"\boxed{}", ["1912"]),
+        ("9" * 3_000, ["9"]),
+        ("anything", []),
+    ],
+)
+def test_wrong_answers_are_wrong(said: str, accepted: list[str]):
+    assert not is_right(said, accepted)
+
+
+@needs_math_verify
+def test_what_only_math_verify_reads_is_left_to_it():
+    assert is_right(r"\log_2 8", ["3"])
+    assert is_right("y^2 + x^2 = 1", ["x^2 + y^2 = 1"])
+    assert not is_right(r"\log_2 8", ["4"])
+
+
+@needs_math_verify
+def test_an_expression_that_keeps_math_verify_too_long_is_wrong():
+    assert not is_right(r"\boxed{\log 9^{9^{9^{9^9}}}}", ["3"])
+    assert is_right(r"\log_2 8", ["3"])  # and it goes on

@@ -1,0 +1,176 @@
+r"""Final answers: what a text gives as its answer, and whether that is one of the right ones.
+
+A final answer stands in ``\boxed{…}`` or ``<answer>…</answer>``, or after "the answer is"; a text with none of these
+is the answer as a whole. Values are compared exactly (`toolorchestra.toolscale.exact`), so that any equal form is
+right; everything else is compared word by word, numbers and dates in one spelling, articles aside. Mathematics that
+this library cannot read is left to Math-Verify, where it is installed.
+
+There is no partial credit, and no judging of meaning: a text that names several candidates has named none.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import importlib.util
+import re
+import select
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable
+
+import msgspec
+
+from toolorchestra.toolscale.exact import Group, UnreadableError, Value, read
+from toolorchestra.toolscale.facts import tokens
+
+_TAGGED = re.compile(r"<answer>(.*?)</answer>", re.DOTALL | re.IGNORECASE)
+_TOLD = re.compile(r"(?:\banswer(?:\s+is|\s*:)|\banswer\s*=)\s*\**:?\s*(.+)", re.IGNORECASE)
+_MATHEMATICAL = re.compile(r"[\\^_=+*/<>|{}]")
+_COSMETIC = re.compile(r"\\left|\\right|\\displaystyle|\\[!,;: ]|[$\s]|\\text\b|\\mathrm\b|\\mbox\b|[{}]")
+_CHOICE = re.compile(r"\(?([A-Za-z])\)?[.:)]?", re.DOTALL)
+_ARTICLES = frozenset(("a", "an", "the"))
+_LONGEST = 2_000
+_PATIENCE = 5.0  # seconds that Math-Verify may take
+
+
+def final_answer(text: str) -> str:
+    r"""Return what `text` gives as its final answer.
+
+    >>> final_answer(r"Two cases remain, so the answer is \boxed{\frac{3}{4}}.")
+    '\\frac{3}{4}'
+    >>> final_answer("It stands in Brenholm.\nAnswer: Brenholm")
+    'Brenholm'
+    """
+    if (boxed := _last_box(text)) is not None:
+        return boxed.strip()
+    if tagged := _TAGGED.findall(text):
+        return str(tagged[-1]).strip()
+    if told := _TOLD.findall(text):
+        return str(told[-1]).strip().strip("*").strip()
+    return text.strip()
+
+
+def _last_box(text: str) -> str | None:
+    """Return what stands in the last box whose braces match."""
+    start = text.rfind(r"\boxed{")
+    while start >= 0:
+        depth, first = 0, start + len(r"\boxed")
+        for at in range(first, len(text)):
+            depth += {"{": 1, "}": -1}.get(text[at], 0)
+            if not depth:
+                return text[first + 1 : at]
+        start = text.rfind(r"\boxed{", 0, start)
+    return None
+
+
+def is_right(answer: str, accepted: Iterable[str]) -> bool:
+    r"""Return whether the final answer of a text is one of those accepted.
+
+    >>> is_right(r"\boxed{0.75}", [r"\frac{3}{4}"]), is_right("The Lantern Theatre", ["Lantern Theatre", "the Lantern"])
+    (True, True)
+    """
+    said = final_answer(answer)
+    return any(equal(said, right) for right in accepted)
+
+
+def equal(said: str, right: str) -> bool:
+    """Return whether `said` is the answer `right`, in whatever form."""
+    said, right = said.strip(), right.strip()
+    if not said or len(said) > _LONGEST:
+        return False
+    if said == right:
+        return True
+    if (letter := _CHOICE.fullmatch(right)) and (choice := _CHOICE.fullmatch(said)):
+        return letter[1] == choice[1]
+    truth = _truth(right)
+    if truth is not None:
+        try:
+            return bool(read(said) == truth)
+        except UnreadableError:
+            return _verified(said, right)
+    if _MATHEMATICAL.search(right):
+        return _COSMETIC.sub("", said).casefold() == _COSMETIC.sub("", right).casefold() or _verified(said, right)
+    return _words(said) == _words(right)
+
+
+@functools.lru_cache(maxsize=65_536)
+def _truth(right: str) -> Value | Group | None:
+    try:
+        return read(right)
+    except UnreadableError:
+        return None
+
+
+def _words(text: str) -> list[str]:
+    return [word for word in tokens(text) if word not in _ARTICLES]
+
+
+# ------------------------------------------------------------------------------------------------- Math-Verify
+
+
+def math_verify_installed() -> bool:
+    """Return whether Math-Verify (the extra ``math``) is at hand."""
+    return importlib.util.find_spec("math_verify") is not None
+
+
+def _verified(said: str, right: str) -> bool:
+    """Return whether Math-Verify finds two answers equal; without it, they are not."""
+    return math_verify_installed() and _VERIFIER.equal(said, right)
+
+
+_WORKER = r"""
+import json, logging, sys
+logging.disable(logging.CRITICAL)
+from math_verify import LatexExtractionConfig, parse, verify
+latex = [LatexExtractionConfig()]  # plain text would go through eval
+for line in sys.stdin:
+    said, right = (parse("$" + text + "$", latex, parsing_timeout=3) for text in json.loads(line))
+    found = bool(said) and bool(right) and verify(right, said, timeout_seconds=3)
+    print(json.dumps(bool(found)), flush=True)
+"""
+
+
+class _MathVerify:
+    """Math-Verify in a process of its own, which is ended when a hostile expression keeps it too long."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+
+    def equal(self, said: str, right: str) -> bool:
+        """Return whether Math-Verify reads both, in time, and finds them equal."""
+        with self._lock:
+            patience = _PATIENCE
+            if self._process is None or self._process.poll() is not None:
+                command = [sys.executable, "-c", _WORKER]
+                pipe = subprocess.PIPE
+                self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)
+                patience *= 12  # it imports sympy first
+            asking, telling = self._process.stdin, self._process.stdout
+            assert asking is not None
+            assert telling is not None
+            with contextlib.suppress(BrokenPipeError):
+                asking.write(msgspec.json.encode((said.replace("$", ""), right.replace("$", ""))) + b"\n")
+                asking.flush()
+                if select.select([telling], [], [], patience)[0]:
+                    return telling.readline().strip() == b"true"
+            self._end()
+            return False
+
+    def close(self) -> None:
+        """End the process, if it runs."""
+        with self._lock:
+            self._end()
+
+    def _end(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+            self._process = None
+
+
+_VERIFIER = _MathVerify()
+atexit.register(_VERIFIER.close)
