@@ -5,6 +5,7 @@ import re
 import shlex
 import subprocess
 import sys
+import typing
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,7 +26,7 @@ from toolorchestra.toolscale.errors import ExpertError
 from toolorchestra.toolscale.format import json_schema
 from toolorchestra.toolscale.statistics import statistics
 
-COMMANDS = "envs tasks play rollout show validate build card stats robustness schema train".split()
+COMMANDS = "envs tasks play rollout show validate build card stats export import robustness schema train".split()
 
 
 class Output(SimpleNamespace):
@@ -93,8 +94,8 @@ def test_every_option_of_every_command_has_its_help(run: Callable[..., Output], 
     output = run(command, "--help")
     assert output.code == 0
     assert command in output.out
-    positional = {"env", "file", "tasks", "episodes", "folder", "number", "algorithm", "arguments"}
-    options = set(getattr(cli, command.title()).__dataclass_fields__) - positional
+    fields = typing.get_type_hints(getattr(cli, command.title()), include_extras=True)
+    options = {name for name, hint in fields.items() if "Positional" not in str(hint)}
     assert all(f"--{name.replace('_', '-')}" in output.out for name in options)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import re
 import shlex
 from pathlib import Path
@@ -23,7 +24,7 @@ def blocks(document: Path) -> list[tuple[str, str]]:
 def test_python_blocks_run_and_print_the_text_block_that_follows(document: Path) -> None:
     scope: dict[str, object] = {}
     found = blocks(document)
-    for (language, code), (next_language, shown) in zip(found, [*found[1:], ("", "")], strict=True):
+    for (language, code), (next_language, shown) in itertools.pairwise([*found, ("", "")]):
         if language != "python" or "my-domain" in code:  # a folder that only the reader has
             continue
         printed = io.StringIO()
@@ -41,11 +42,14 @@ def test_relative_links_lead_somewhere(document: Path) -> None:
 
 def test_every_command_of_the_readme_exists(capsys: pytest.CaptureFixture[str]) -> None:
     from toolorchestra.cli import main
+    from toolorchestra.cli_synth import with_subcommand
 
     lines = [line for language, code in blocks(ROOT / "README.md") if language == "sh" for line in code.splitlines()]
     commands = [shlex.split(line, comments=True) for line in lines if line.startswith("toolorchestra ")]
     assert len(commands) >= 6
     for _, *words in commands:
+        if words[0] == "synth":
+            words[1:] = with_subcommand(words[1:])
         names = [word for word in words[:2] if re.fullmatch(r"[a-z]+", word)]
         assert main([*names, "--help"]) == 0
         options = {word for word in words if word.startswith("--")}

@@ -82,7 +82,8 @@ def test_what_is_committed_is_what_its_files_build(domain: Domain, tasks: list[T
 
     assert fresh.image == domain.image
     assert fresh.tasks() == tasks
-    assert not fresh.dropped
+    assert all(reason.endswith("solved like a task that is tested") for reason in fresh.dropped)
+    assert fresh.dropped.total() < len(tasks) / 50
 
 
 def test_every_tool_serves_some_task(domain: Domain, tasks: list[Task]) -> None:
