@@ -5,11 +5,10 @@ import re
 import shlex
 import subprocess
 import sys
-import typing
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_type_hints
 
 import msgspec
 import pytest
@@ -26,7 +25,10 @@ from toolorchestra.toolscale.errors import ExpertError
 from toolorchestra.toolscale.format import json_schema
 from toolorchestra.toolscale.statistics import statistics
 
-COMMANDS = "envs tasks play rollout show validate build card stats export import robustness schema train".split()
+COMMANDS = (
+    *("envs", "tasks", "play", "rollout", "show", "validate", "build", "card", "stats", "export", "import"),
+    *("robustness", "schema", "train"),
+)
 
 
 class Output(SimpleNamespace):
@@ -94,7 +96,7 @@ def test_every_option_of_every_command_has_its_help(run: Callable[..., Output], 
     output = run(command, "--help")
     assert output.code == 0
     assert command in output.out
-    fields = typing.get_type_hints(getattr(cli, command.title()), include_extras=True)
+    fields = get_type_hints(getattr(cli, command.title()), include_extras=True)
     options = {name for name, hint in fields.items() if "Positional" not in str(hint)}
     assert all(f"--{name.replace('_', '-')}" in output.out for name in options)
 
