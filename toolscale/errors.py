@@ -9,6 +9,7 @@ Every message says what was expected, what was found and how to mend it::
     ├── OptionError          an option has a wrong value or contradicts another
     ├── ArgumentError        arguments do not fit a tool (toolscale.tool; becomes a call's PARSE_ERR)
     ├── SynthesisError       a domain could not be synthesised to its end (what was got is saved)
+    ├── SandboxError         a sandbox could not run a program (that the program failed is a result)
     └── ExpertError          a model endpoint failed for good (after retries)
         └── BatchError       some requests of a batch did; keeps the other completions (agents.chat)
 
@@ -68,6 +69,10 @@ class OptionError(ToolOrchestraError, ValueError):
 
 class ExpertError(ToolOrchestraError):
     """A model endpoint failed for good: retries, timeouts or budget are spent."""
+
+
+class SandboxError(ToolOrchestraError):
+    """A sandbox could not be had, or could not run a program; what the program itself did wrong is a result."""
 
 
 class SynthesisError(ToolOrchestraError):

@@ -1,0 +1,1 @@
+"""What every protocol can hand out to an orchestrator: at present, sandboxes for Python written by a model."""

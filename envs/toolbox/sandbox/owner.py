@@ -1,0 +1,41 @@
+"""Whose is it? A tag that outlives a process and says whether that process lives yet.
+
+Containers and control groups carry it, so that whoever comes next can clear away what ``kill -9`` left behind.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+
+def tag(pid: int | None = None) -> str:
+    """Return the tag of a process: id and start time, and the machine, boot and namespace in which they mean it."""
+    pid = pid or os.getpid()
+    return f"{pid}-{_started(pid)}-{_where()}"
+
+
+def is_gone(tagged: str) -> bool:
+    """Whether the process of a tag has ended, as far as this one can know: of other machines it knows nothing.
+
+    >>> is_gone(tag()), is_gone("1-0-elsewhere")
+    (False, False)
+    """
+    pid, _, rest = tagged.partition("-")
+    started, _, where = rest.partition("-")
+    return where == _where() and pid.isdigit() and _started(int(pid)) != started
+
+
+def _started(pid: int) -> str:
+    """Return when a process started, in clock ticks since boot; "" if there is none."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return "" if fields[0] == "Z" else fields[19]
+
+
+def _where() -> str:
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return f"{socket.gethostname()}-{boot}-{os.stat('/proc/self/ns/pid').st_ino}"
