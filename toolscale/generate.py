@@ -5,8 +5,10 @@ their own. Worker processes make blocks; the parent takes them in the order in w
 was there before, numbers what is new and stops when there is enough. What comes out is therefore the same for
 the same seed, however many workers there are. Every task was solved by its golden path and not by silence.
 
-Memory does not grow with the tasks made but for eight bytes each, by which repetitions are known. The cost of a
-task does not grow either: an operator of a domain that finds little new is retired.
+No training task is solved like a tested one: of two that are, the first is kept.
+
+Memory does not grow with the tasks made but for some bytes each, by which repetitions are known. The cost of a task
+does not grow either: an operator of a domain that finds little new is retired.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from toolorchestra.toolscale.evolve import Evolver, numbered
 from toolorchestra.toolscale.format import Operator
 from toolorchestra.toolscale.intents import intent_tasks
 from toolorchestra.toolscale.operators import OPERATORS
-from toolorchestra.toolscale.task import Task, write_tasks
+from toolorchestra.toolscale.task import Task, solution_key, write_tasks
 
 BLOCK = 50
 """Evolved tasks asked for in one block."""
@@ -135,6 +137,7 @@ class _Taker:
         self._retired: set[tuple[str, str]] = set()
         self._numbers: Counter[str] = Counter()
         self._seen: set[bytes] = set()
+        self._solutions: dict[bool, set[bytes]] = {True: set(), False: set()}  # by whether they are trained on
 
     def tasks(self, seed: int, workers: int) -> Iterator[Task]:
         """Yield the tasks."""
@@ -185,8 +188,13 @@ class _Taker:
             if digests & self._seen:
                 self.dropped[f"{block.name}: made before"] += 1
                 continue
+            solution = solution_key(task)
+            if solution in self._solutions[task.split != "train"]:
+                self.dropped[f"{block.name}: solved like a task of another split"] += 1
+                continue
             new += 1
             self._seen |= digests
+            self._solutions[task.split == "train"].add(solution)
             if self.made[block.domain] == self._shares[block.domain]:
                 break
             task = numbered(task, self._numbers) if task.operator is not None and block.kind == "evolve" else task

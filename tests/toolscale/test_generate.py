@@ -12,7 +12,7 @@ from toolorchestra.toolscale.domain import load_domain
 from toolorchestra.toolscale.errors import OptionError, TaskError, UnknownNameError
 from toolorchestra.toolscale.generate import generate
 from toolorchestra.toolscale.mutants import replay
-from toolorchestra.toolscale.task import read_tasks
+from toolorchestra.toolscale.task import read_tasks, solution_key
 
 
 @pytest.fixture
@@ -32,6 +32,14 @@ def test_every_generated_task_is_solved_by_its_golden_path_and_not_by_silence(ma
     for task in tasks:
         assert replay(domain, task, task.golden, task.answer, session).solved
         assert not replay(domain, task, (), "", session).solved
+
+
+def test_nothing_trained_on_is_solved_like_what_is_tested(made: Path) -> None:
+    tasks = read_tasks(made)
+    trained, tested = ({solution_key(t) for t in tasks if (t.split == "train") is train} for train in (True, False))
+    assert trained
+    assert tested
+    assert not trained & tested
 
 
 def test_tasks_that_are_not_evolved_have_the_ids_that_the_domain_gives_them(made: Path, mini_folder: Path) -> None:
