@@ -116,7 +116,7 @@ class Completion(msgspec.Struct, frozen=True):
         return self.message if self.tool_calls and "<tool_call>" not in self.text else self.text
 
 
-class Price(msgspec.Struct, frozen=True):
+class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """US dollars per million tokens.
 
     >>> Price(input=1.25, output=10.0).cost(prompt_tokens=2_000, completion_tokens=300)
