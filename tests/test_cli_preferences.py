@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
-from toolorchestra import cli
+from toolorchestra import cli, cli_synth
+from toolorchestra.agents.chat import ChatRequest, ScriptedChat
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.preferences import check_pair, read_pairs, tool_facts
 
@@ -34,3 +36,31 @@ def test_only_the_tools_named_are_preferred(mini_folder: Path, tmp_path: Path, c
     assert {pair.tools for pair in read_pairs(tmp_path / "train.jsonl")} == {("make_order", "get_order")}
     assert cli.main([*arguments, "--tools", "mak_order"]) == 2
     assert "Did you mean 'make_order'?" in capsys.readouterr().err
+
+
+def test_a_model_proposes_and_judges(mini_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def answer(request: ChatRequest) -> str:
+        if "Would an assistant" in request.messages[-1]["content"]:
+            return "consistent: true"
+        return (
+            "- instruction: Be quick.\n  weights: {latency: 0.7}\n- instruction: Be right.\n  weights: {outcome: 0.7}"
+        )
+
+    chat = ScriptedChat(answer)
+    monkeypatch.setattr(cli_synth.SynthPreferences, "_chat", lambda self: nullcontext(chat))
+    model = ["--llm", "http://localhost:1/v1", "--model", "scripted", "--count", "2", "--out", str(tmp_path)]
+    assert cli.main(["synth", "preferences", str(mini_folder), *model]) == 0
+    pairs = [pair for split in ("train", "eval") if (file := tmp_path / f"{split}.jsonl").stat().st_size
+             for pair in read_pairs(file)]  # fmt: skip
+    assert {pair.instruction for pair in pairs} == {"Be quick.", "Be right."}
+    assert json.loads((tmp_path / "report.json").read_text())["not_run"] == {}
+    asked = len(chat.requests)
+    assert cli.main(["synth", "preferences", str(mini_folder), *model]) == 0
+    assert len(chat.requests) == asked == 3  # a batch and two judgements, once
+
+
+def test_options_of_a_model_need_one(mini_folder: Path, capsys: pytest.CaptureFixture[str]):
+    assert cli.main(["synth", "preferences", str(mini_folder), "--model", "x"]) == 2
+    assert "--model is for --llm BASE_URL" in capsys.readouterr().err
+    assert cli.main(["synth", "preferences", str(mini_folder), "--llm", "http://localhost:1/v1"]) == 2
+    assert "--llm needs a model" in capsys.readouterr().err
