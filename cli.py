@@ -21,6 +21,7 @@ import tyro
 from tyro.conf import Positional, arg, subcommand
 
 from toolorchestra.cli_exchange import Export, Import
+from toolorchestra.cli_experts import Experts
 from toolorchestra.cli_synth import Synth, with_subcommand
 from toolorchestra.toolscale.errors import OptionError, ToolOrchestraError, UnknownNameError
 
@@ -538,6 +539,7 @@ Command = (
     | Annotated[Card, subcommand("card")]
     | Annotated[Stats, subcommand("stats")]
     | Annotated[Synth, subcommand("synth")]
+    | Annotated[Experts, subcommand("experts")]
     | Annotated[Export, subcommand("export")]
     | Annotated[Import, subcommand("import")]
     | Annotated[Robustness, subcommand("robustness")]

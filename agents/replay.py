@@ -228,8 +228,7 @@ class _Seen:
 
 def nearest(request: ChatRequest, recorded: Iterable[ChatRequest]) -> str:
     """Return the sentence that says what differs between a request and the nearest of those recorded."""
-    asked = msgspec.to_builtins(request)
-    others = [msgspec.to_builtins(other) for other in recorded]
+    asked, *others = (msgspec.json.decode(msgspec.json.encode(one)) for one in (request, *recorded))
     if not others:
         return "The record is empty."
 

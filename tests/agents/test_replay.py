@@ -90,17 +90,23 @@ def test_the_order_of_keys_does_not_matter_and_every_setting_does() -> None:
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
-        (ask("What is 6 times 8?"), r"message 1, 'content', at character 16 \('What is 6 times 7\?' recorded, 'Wh"),
-        (ask(temperature=0.0), r"temperature \(1\.0 recorded, 0\.0 asked\)\."),
-        (ask(seed=3, max_tokens=7), r"max_tokens \(1024 recorded, 7 asked\) and seed \(None recorded, 3 asked\)\."),
-        (ask(tools=[TOOL]), r"tools \(none recorded, get_dish asked\)"),
+        (
+            ask("What is 6 times 8?"),
+            r"differs in message 1, 'content', at character 16 \('What is 6 times 7\?' recorded, 'Wh",
+        ),
+        (ask(temperature=0.0), r"differs in temperature \(1\.0 recorded, 0\.0 asked\)\."),
+        (
+            ask(seed=3, max_tokens=7),
+            r"differs in max_tokens \(1024 recorded, 7 asked\) and seed \(None recorded, 3 asked\)\.",
+        ),
+        (ask(tools=[TOOL]), r"differs in tools \(none recorded, get_dish asked\)"),
         (
             ChatRequest([{"role": "user", "content": "What is 6 times 7?"}] * 2),
-            r"the number of messages \(1 recorded, 2 asked\)",
+            r"differs in the number of messages \(1 recorded, 2 asked\)",
         ),
         (
             ChatRequest([{"role": "system", "content": "What is 6 times 7?"}]),
-            r"message 1, 'role', at character 0 \('user' recorded, 'system' asked\)",
+            r"differs in message 1, 'role', at character 0 \('user' recorded, 'system' asked\)",
         ),
     ],
 )
