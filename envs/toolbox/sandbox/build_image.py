@@ -9,7 +9,9 @@ the result. Needs Debian's (or Ubuntu's) ``mmdebstrap`` and an engine; takes a q
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import platform
 import shutil
 import subprocess
 import tempfile
@@ -31,8 +33,8 @@ class BuildImage:
     """Name of the image."""
     packages: tuple[str, ...] = ("python3", "python3-numpy", "python3-sympy")
     """Debian packages that programs find; python3 must be one."""
-    suite: str = "stable"
-    """Debian release."""
+    suite: str = ""
+    """Release of Debian or Ubuntu. Default: this machine's."""
 
 
 def build(options: BuildImage) -> str:
@@ -49,7 +51,7 @@ def build(options: BuildImage) -> str:
         archive = Path(folder) / "image.tar"
         command = [program, "--quiet", "--variant=extract", f"--include={','.join(options.packages)}"]
         command += ["--dpkgopt=path-exclude=/usr/share/doc/*", "--dpkgopt=path-exclude=/usr/share/man/*"]
-        command += [f"--extract-hook={_LINKS}", options.suite, str(archive)]
+        command += [f"--extract-hook={_LINKS}", options.suite or _own_release(), str(archive)]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode != 0:
             raise SandboxError(f"mmdebstrap failed: {done.stderr.strip()[-2000:]}")
@@ -57,6 +59,12 @@ def build(options: BuildImage) -> str:
     image = str(client.images.get(options.name).id)
     client.close()
     return image
+
+
+def _own_release() -> str:
+    with contextlib.suppress(OSError):
+        return platform.freedesktop_os_release().get("VERSION_CODENAME", "stable")
+    return "stable"
 
 
 if __name__ == "__main__":

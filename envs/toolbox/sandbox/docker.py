@@ -7,6 +7,7 @@ registry behind the user's back.
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import struct
 import time
@@ -69,17 +70,17 @@ class DockerSandbox(Sandbox):
             raise OptionError(f"cpus: expected more than 0, got {cpus}.")
         self.image, self.cpus, self.python = image, cpus, python
         self.client = connect()
-        with _engine_errors():
-            from docker.errors import ImageNotFound
-
-            try:
-                self.client.images.get(image)
-            except ImageNotFound:
-                make = "python -m toolorchestra.envs.toolbox.sandbox.build_image"
-                remedy = f"Build it: {make}" if image == IMAGE else f"Get it: docker pull {image}"
-                raise SandboxError(f"There is no image {image!r} on this machine. {remedy}") from None
-            self.runtime = GVISOR if GVISOR in self.client.info().get("Runtimes", {}) else None
+        try:
+            with _engine_errors():
+                if not self.client.images.list(name=image):
+                    make = "python -m toolorchestra.envs.toolbox.sandbox.build_image"
+                    remedy = make if image == IMAGE else f"docker pull {image}"
+                    raise SandboxError(f"There is no image {image!r} on this machine. Get it with: {remedy}")
+                self.runtime = GVISOR if GVISOR in self.client.info().get("Runtimes", {}) else None
             reap(self.client)
+        except BaseException:
+            self.client.close()
+            raise
 
     def start(self, limits: Limits) -> Worker:
         """Start a worker; see `Sandbox.start`."""
@@ -153,7 +154,10 @@ class _DockerWorker(Worker):
             attached.close()
             client.api.start(container)
         except BaseException:
-            self._dispose()
+            if hasattr(self, "_socket"):
+                self.close()
+            else:
+                self._dispose()
             raise
 
     def _unwrap(self, data: bytes) -> bytes:
@@ -190,7 +194,11 @@ def connect() -> docker.DockerClient:
         import docker
     except ImportError:
         raise SandboxError("The Python package docker is missing: pip install 'toolorchestra[docker]'.") from None
+    host = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
     with _engine_errors():
+        if host.startswith("unix://"):  # ask first: the package leaks a socket where nobody answers
+            with socket.socket(socket.AF_UNIX) as probe:
+                probe.connect(host.removeprefix("unix://"))
         return docker.from_env(timeout=60)
 
 

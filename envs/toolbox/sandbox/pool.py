@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 import weakref
@@ -130,4 +131,10 @@ def _disown_all() -> None:
         pool.disown()
 
 
+def _close_all() -> None:
+    for pool in list(_POOLS):
+        pool.close()
+
+
 os.register_at_fork(after_in_child=_disown_all)
+atexit.register(_close_all)

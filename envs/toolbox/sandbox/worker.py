@@ -146,7 +146,7 @@ class Worker:
         self.places = [place for place in config["places"] if os.access(place, os.W_OK)]
         self.own_place = not self.places
         if self.own_place:
-            self.places.append(tempfile.mkdtemp(prefix="toolorchestra-"))
+            self.places.append(tempfile.mkdtemp(prefix=f"toolorchestra-{os.getppid()}-"))
         self.home = os.path.join(self.places[0], "work")
         self.oom_counter = next((path for path in OOM_COUNTERS if self.alone and os.access(path, os.R_OK)), None)
         code = base64.b64decode(config["filters"].get(platform.machine(), ""))
