@@ -134,13 +134,18 @@ class RecordingChat:
     Args:
         chat: The model to ask.
         file: The record; made when it is not there, and locked until `close`.
+        lot: Most requests handed on at once: of them a killed process may lose the answers.
 
     Raises:
         AppendingError: The file is in use, or is not a record.
+        OptionError: `lot` is below 1.
     """
 
-    def __init__(self, chat: ChatModel, file: Path) -> None:
+    def __init__(self, chat: ChatModel, file: Path, *, lot: int = 32) -> None:
+        if lot < 1:
+            raise OptionError(f"lot: expected at least 1 request at once, got {lot}.")
         self.name = chat.name
+        self._lot = lot
         self.meter = Meter()
         self._chat = chat
         self._file = AppendOnly(file, Recorded, _WHAT)
@@ -166,7 +171,28 @@ class RecordingChat:
             if held is None:
                 asked.append((place, request, nth))
         failed: Counter[str] = Counter()
-        for (place, request, nth), answer in zip(asked, self._ask([one[1] for one in asked]), strict=True):
+        for start in range(0, len(asked), self._lot):
+            self._ask(asked[start : start + self._lot], results, failed)
+        self._seen.forget(failed)
+        answers = [result for result in results if result is not None]
+        for answer in answers:
+            if isinstance(answer, Completion):
+                self.meter.add(answer)
+        return all_or_raise(answers)
+
+    def _ask(
+        self,
+        asked: Sequence[tuple[int, ChatRequest, int]],
+        results: list[Completion | ExpertError | None],
+        failed: Counter[str],
+    ) -> None:
+        """Ask a lot, record the answers, and put what came of each request in its place among the results."""
+        found: Sequence[Completion | ExpertError]
+        try:
+            found = self._chat.complete([request for _, request, _ in asked])
+        except BatchError as error:
+            found = error.results
+        for (place, request, nth), answer in zip(asked, found, strict=True):
             results[place] = answer
             key = request_key(self.name, request)
             if isinstance(answer, Completion):
@@ -175,18 +201,6 @@ class RecordingChat:
                 self._held[line.key] = answer
             else:
                 failed[key] += 1
-        self._seen.forget(failed)
-        answers = [result for result in results if result is not None]
-        for answer in answers:
-            if isinstance(answer, Completion):
-                self.meter.add(answer)
-        return all_or_raise(answers)
-
-    def _ask(self, requests: list[ChatRequest]) -> Sequence[Completion | ExpertError]:
-        try:
-            return self._chat.complete(requests) if requests else []
-        except BatchError as error:
-            return error.results
 
     def close(self) -> None:
         """Let go of the file."""

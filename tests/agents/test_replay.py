@@ -162,6 +162,22 @@ os.kill(os.getpid(), signal.SIGKILL)
     assert len(file.read_bytes().splitlines()) == 2
 
 
+def test_of_many_requests_only_a_lot_is_lost_to_an_interruption(file: Path) -> None:
+    def answer(request: ChatRequest) -> str:
+        if request.messages[0]["content"] == "5":
+            raise KeyboardInterrupt
+        return "ok"
+
+    with (
+        RecordingChat(ScriptedChat(answer, name="m"), file, lot=2) as chat,
+        pytest.raises(KeyboardInterrupt),
+    ):
+        chat.complete([ask(str(i)) for i in range(8)])
+    assert len(file.read_bytes().splitlines()) == 4
+    with pytest.raises(OptionError, match="at least 1 request at once, got 0"):
+        RecordingChat(ScriptedChat([]), file, lot=0)
+
+
 def test_a_record_of_several_models_replays_the_one_that_is_named(file: Path) -> None:
     record(file, [ask()], ["42"])
     with RecordingChat(ScriptedChat(["six times seven"], name="poet"), file) as chat:
