@@ -119,9 +119,10 @@ class ReplayChat:
         return found.completion
 
     def _missing(self, request: ChatRequest, nth: int) -> str:
-        held = f"{self.file} holds {len(self._lines)} answers, but"
+        count = len(self._lines)
+        held = f"{self.file} holds {count} answer{'' if count == 1 else 's'}, but"
         if nth and request_key(self.name, request) in self._lines:
-            return f"{held} this request only {nth} times, and it came once more."
+            return f"{held} this request only {nth} time{'' if nth == 1 else 's'}, and it came once more."
         return f"{held} none to this request. {nearest(request, (line.request for line in self._lines.values()))}"
 
 
