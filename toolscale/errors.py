@@ -4,11 +4,13 @@ Every message says what was expected, what was found and how to mend it::
 
     ToolOrchestraError
     ├── DomainError          a domain folder is wrong (file, key path, expected, actual, remedy)
+    │   └── CatalogError     a catalogue of experts is (agents.catalog)
     ├── UnknownNameError     an unknown id, name or option; suggests the nearest known one
     ├── TaskError            a task cannot be posed or its golden path does not run
     ├── OptionError          an option has a wrong value or contradicts another
     ├── ArgumentError        arguments do not fit a tool (toolscale.tool; becomes a call's PARSE_ERR)
     ├── SynthesisError       a domain could not be synthesised to its end (what was got is saved)
+    ├── AppendingError       an append-only file is in use or broken, or cannot be written (toolscale.appending)
     ├── SandboxError         a sandbox could not run a program (that the program failed is a result)
     └── ExpertError          a model endpoint failed for good (after retries)
         └── BatchError       some requests of a batch did; keeps the other completions (agents.chat)
