@@ -52,7 +52,7 @@ def describe_by_rule(trials: Sequence[Trial]) -> str:
     >>> from toolorchestra.agents.trials import graded_tasks, simulate
     >>> trials = simulate(Catalog.load().simulated("qwen2.5-math-7b"), graded_tasks(60, subjects=("math", "code")))
     >>> print(describe_by_rule(trials))
-    It is uneven at math and weak at code. It solved 19 of 32 problems of at most 2 steps and ...
+    It is moderate at math and weak at code. It solved 22 of 32 problems of at most 2 steps and ...
     """
     if not trials:
         raise OptionError("Expected at least one trial to describe an expert by, got none.")
