@@ -69,7 +69,7 @@ class DockerSandbox(Sandbox):
         if not cpus > 0:
             raise OptionError(f"cpus: expected more than 0, got {cpus}.")
         self.image, self.cpus, self.python = image, cpus, python
-        self.client = connect()
+        self._client, self._client_of = connect(), os.getpid()
         try:
             with _engine_errors():
                 if not self.client.images.list(name=image):
@@ -81,6 +81,13 @@ class DockerSandbox(Sandbox):
         except BaseException:
             self.client.close()
             raise
+
+    @property
+    def client(self) -> docker.DockerClient:
+        """The engine's client; a forked process gets one of its own, since two cannot share connections."""
+        if self._client_of != os.getpid():
+            self._client, self._client_of = connect(), os.getpid()
+        return self._client
 
     def start(self, limits: Limits) -> Worker:
         """Start a worker; see `Sandbox.start`."""

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from toolorchestra.envs.toolbox.sandbox.base import Limits, Sandbox
 from toolorchestra.envs.toolbox.sandbox.channel import Worker, environment, source
+from toolorchestra.toolscale.errors import SandboxError
 
 
 class PopenWorker(Worker):
@@ -33,19 +34,24 @@ class PopenWorker(Worker):
         with theirs, tempfile.TemporaryFile() as complaints:
             super().__init__(ours)
             self._complaints = os.dup(complaints.fileno())
-            self._process = subprocess.Popen(
-                command,
-                env=environment,
-                cwd="/",
-                stdin=theirs.fileno(),
-                stdout=theirs.fileno(),
-                stderr=complaints,
-                user=user,
-                group=user,
-                extra_groups=None if user is None else no_groups,
-                pass_fds=keep,
-                start_new_session=True,  # Ctrl-C is for the owner
-            )
+            try:
+                self._process = subprocess.Popen(
+                    command,
+                    env=environment,
+                    cwd="/",
+                    stdin=theirs.fileno(),
+                    stdout=theirs.fileno(),
+                    stderr=complaints,
+                    user=user,
+                    group=user,
+                    extra_groups=None if user is None else no_groups,
+                    pass_fds=keep,
+                    start_new_session=True,  # Ctrl-C is for the owner
+                )
+            except OSError as error:
+                ours.close()
+                os.close(self._complaints)
+                raise SandboxError(f"The sandbox's worker did not start: {error}.") from error
 
     def _complaint(self) -> str:
         return os.pread(self._complaints, 4096, 0).decode("utf-8", "replace").strip()
@@ -77,15 +83,27 @@ class ProcessSandbox(Sandbox):
 
     Memory, time, output and the number of processes are bounded against mistakes; nothing is safe from malice. It says
     so, with a warning, whenever one is made.
+
+    Args:
+        limits: What a program may use unless `run` says otherwise.
+        workers: Programs that run at a time. Default: the number of cores.
+        preload: Modules that the warm interpreters import.
+        python: The interpreter, 3.9 or newer. Default: the one that runs this.
     """
 
     name = "process"
     isolates = False
 
     def __init__(
-        self, *, limits: Limits | None = None, workers: int | None = None, preload: Sequence[str] = ()
+        self,
+        *,
+        limits: Limits | None = None,
+        workers: int | None = None,
+        preload: Sequence[str] = (),
+        python: str = sys.executable,
     ) -> None:
         super().__init__(limits=limits, workers=workers, preload=preload)
+        self.python = python
         warnings.warn(
             "ProcessSandbox does not isolate: programs run as you, with your files and your network. "
             "Install Docker or bubblewrap (see docs/sandboxes.md) before running code that a model wrote.",
@@ -94,7 +112,7 @@ class ProcessSandbox(Sandbox):
 
     def start(self, limits: Limits) -> Worker:
         """Start a worker; see `Sandbox.start`."""
-        command = [sys.executable, "-s", "-c", source()]
+        command = [self.python, "-s", "-c", source()]
         worker = _ProcessWorker(command, environment(tempfile.gettempdir()))
         worker.configure(limits, shared=True, places=[], preload=self.preload, count_by_user=False, watch=True)
         return worker

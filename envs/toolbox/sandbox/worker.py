@@ -190,8 +190,8 @@ class Worker:
         if over:
             self.sweep()
         code = None
+        drain(program, most)
         if status is None:
-            drain(program, most)
             code = program.reported if program.exit_code is None else program.exit_code
             status = "ok" if code == 0 else "error"
         out, err = bytes(program.written[program.out]), bytes(program.written[program.err])

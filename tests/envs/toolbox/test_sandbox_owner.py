@@ -172,7 +172,16 @@ def test_an_interpreter_that_cannot_run_is_refused(make: Callable[..., Sandbox],
         make_bubblewrap(python=str(tmp_path / "python"))
 
 
-def test_a_worker_that_cannot_start_says_why(make: Callable[..., Sandbox]) -> None:
+def test_a_process_that_cannot_start_says_why(make: Callable[..., Sandbox], tmp_path: Path) -> None:
+    silent = tmp_path / "python"
+    silent.write_text("#!/bin/sh\necho no Python here >&2\n")
+    silent.chmod(0o755)
+    for python, said in (("/no/python", "/no/python"), (str(silent), "no Python here")):
+        with make("process", python=python) as sandbox, pytest.raises(SandboxError, match=said):
+            sandbox.run("")
+
+
+def test_a_container_that_cannot_start_says_why(make: Callable[..., Sandbox]) -> None:
     make("docker", workers=1).close()
     with DockerSandbox(python="no-python") as sandbox, pytest.raises(SandboxError, match="no-python"):
         sandbox.run("")
