@@ -62,16 +62,14 @@ class Import:
     format: Format | None = None
     """By default from FILE."""
 
-    def __post_init__(self) -> None:
-        if self.out.suffix != ".jsonl" and (self.out / "domain.yaml").exists():
-            raise OptionError(f"{self.out} holds a domain already; give another folder.")
-
     def run(self) -> int:
         """Read, try, write, and say what."""
         from toolorchestra.toolscale.domain import BUILTIN, builtin_domains, load_domain, save_tasks
         from toolorchestra.toolscale.exchange import import_tasks
         from toolorchestra.toolscale.task import write_tasks
 
+        if self.out.suffix != ".jsonl" and (self.out / "domain.yaml").exists():
+            raise OptionError(f"{self.out} holds a domain already; give another folder.")
         domain = load_domain(self.domain)
         tasks = import_tasks(self.file, domain, self.format)
         if self.out.suffix == ".jsonl":

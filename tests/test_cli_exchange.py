@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import gymnasium as gym
@@ -32,11 +33,15 @@ def test_imported_tasks_may_be_one_file(mini_folder: Path, tmp_path: Path) -> No
     assert len(read_tasks(out)) == len(load_domain(mini_folder).tasks())
 
 
-def test_a_file_of_generated_tasks_is_exported_as_well(mini_folder: Path, tmp_path: Path) -> None:
+def test_a_file_of_generated_tasks_is_exported_as_well(
+    mini_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["export", str(mini_folder), str(tmp_path / "some.jsonl"), "--split", "test"]) == 0
     command = ["export", str(mini_folder), str(tmp_path / "again.json"), "--tasks", str(tmp_path / "some.jsonl")]
     assert main(command) == 0
-    assert main([*command, "--split", "test_intents"]) in (0, 2)
+    assert len(json.loads((tmp_path / "again.json").read_text())) == len(load_domain(mini_folder).tasks("test"))
+    assert main([*command, "--split", "test_intents"]) == 2
+    assert "There is no task to export." in capsys.readouterr().err
 
 
 def test_a_folder_with_a_domain_is_left_alone(
