@@ -17,7 +17,7 @@ _ENTRY_POINT = "toolorchestra.envs.toolorchestra:ToolOrchestraEnv"
 def register_all() -> None:
     """Register every environment of the library (again is harmless)."""
     sources = [path.parent.name.title().replace("_", "") for path in sorted(_DOMAINS.glob("*/domain.yaml"))]
-    for source in [*sources, "All"]:
+    for source in [*sources, "All", "Math", "MultiHopQA"]:
         _register(f"ToolOrchestra-{source}-v0", {"source": source})
     _register("ToolOrchestra-Custom-v0", {})
 

@@ -1,7 +1,8 @@
 """Task sources: where an environment's tasks come from.
 
 A source gives tasks by split and, for each, the world in which it takes place. Every protocol can be played
-with every source. Here are the domains of `toolorchestra.toolscale`, files of tasks, and mixtures of sources.
+with every source. Here are the domains of `toolorchestra.toolscale`, files of tasks, and mixtures of sources; sources
+of questions are in modules of their own, which are imported when they are asked for.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ class FileSource(TaskSource):
     Args:
         file: One `Task` a line, as `toolorchestra.toolscale.exchange` writes them. They may be of several domains.
         domain: The domain of all tasks, or its folder. Without it, that of the file's own folder if there is a
-            ``domain.yaml`` in it, else the shipped domain that each task names.
+            ``domain.yaml`` in it, else the shipped domain or the world of questions that each task names.
 
     Raises:
         OptionError: The file cannot be read, holds no task, or one that is of another domain or not unique.
@@ -122,11 +123,11 @@ class FileSource(TaskSource):
         if only is not None and (wrong := [name for name in names if name != only.name]):
             raise OptionError(f"{file}: expected tasks of the domain {only.name}, found one of {wrong[0]}.")
         try:
-            self._domains = {name: only or load_domain(name) for name in names}
+            self._worlds = {name: only or _world(name) for name in names}
         except UnknownNameError as error:
             raise OptionError(f"{file}: {error} For tasks of your own domain, give its folder: domain=….") from None
         for task in self._tasks:
-            if wrong := [call.name for call in task.golden if call.name not in self._domains[task.domain].tools]:
+            if wrong := [call.name for call in task.golden if call.name not in self._worlds[task.domain].tools]:
                 raise OptionError(f"{file}: the task {task.id} calls {wrong[0]!r}, which {task.domain} does not have.")
 
     def tasks(self, split: str) -> list[Task]:
@@ -136,8 +137,8 @@ class FileSource(TaskSource):
         return [task for task in self._tasks if split in ("all", task.split)]
 
     def world(self, task: Task) -> World:
-        """Return the task's domain."""
-        return self._domains[task.domain]
+        """Return the task's domain, or its world of questions."""
+        return self._worlds[task.domain]
 
 
 class MixtureSource(TaskSource):
@@ -164,10 +165,36 @@ class MixtureSource(TaskSource):
         return fitting[int(rng.integers(len(fitting)))].sample(split, levels, rng)
 
 
+QUESTIONS = {"Math": "math", "MultiHopQA": "multi_hop_qa"}
+"""The sources of questions by name, and the name of the world of each."""
+
+
+@functools.cache
+def questions(name: str) -> TaskSource:
+    """Return a source of `QUESTIONS`, as large as by default; each is made once per process."""
+    if name == "Math":
+        from toolorchestra.envs.sources.mathematics import MathSource
+
+        return MathSource()
+    from toolorchestra.envs.sources.multihop import MultiHopQASource
+
+    return MultiHopQASource()
+
+
+def _world(name: str) -> World:
+    """Return the world that tasks name: a shipped domain, or one of questions."""
+    source = next((source for source, world in QUESTIONS.items() if world == name), None)
+    if source is not None:
+        return questions(source).world(questions(source).tasks("all")[0])
+    return load_domain(name)
+
+
 def make_source(
     name: str | None = None, domain: str | Path | None = None, tasks: str | Path | None = None
 ) -> TaskSource:
-    """Return a source by its name in environment ids (a domain's, or ``All``), or from a folder or a file of tasks.
+    """Return a source by its name in environment ids, or from a folder or a file of tasks.
+
+    Names are those of the domains, ``All`` (of them), and those in `QUESTIONS`.
 
     Raises:
         UnknownNameError: There is no such source.
@@ -179,9 +206,20 @@ def make_source(
     sources = {name.title().replace("_", ""): name for name in builtin_domains()}
     if name == "All":
         return MixtureSource([DomainSource(domain) for domain in sources.values()])
+    if name in QUESTIONS:
+        return questions(name)
     if name not in sources:
-        raise UnknownNameError("task source", str(name), [*sources, "All"])
+        raise UnknownNameError("task source", str(name), [*sources, "All", *QUESTIONS])
     return DomainSource(sources[name])
 
 
-__all__ = ["SPLITS", "DomainSource", "FileSource", "MixtureSource", "TaskSource", "make_source"]
+__all__ = [
+    "QUESTIONS",
+    "SPLITS",
+    "DomainSource",
+    "FileSource",
+    "MixtureSource",
+    "TaskSource",
+    "make_source",
+    "questions",
+]

@@ -76,7 +76,7 @@ def read_passages(file: str | Path) -> list[Passage]:
 
 
 class BM25Index:
-    """Passages ranked by BM25 over their stemmed words, the title's counting twice (SQLite's FTS5).
+    """Passages ranked by BM25 over their stemmed words, the title's counting three times (SQLite's FTS5).
 
     Args:
         passages: What can be found; None to open the index that `file` holds.
@@ -144,7 +144,7 @@ class BM25Index:
 # Scores are rounded before they are compared, so that passages of one score stay in their order on every machine.
 _SEARCH = """
 SELECT id, title, text, -score FROM passages JOIN (
-    SELECT rowid AS place, round(bm25(words, 2.0, 1.0), 6) AS score FROM words WHERE words MATCH ?
+    SELECT rowid AS place, round(bm25(words, 3.0, 1.0), 6) AS score FROM words WHERE words MATCH ?
     ORDER BY score, place LIMIT ?
 ) ON number = place ORDER BY score, place
 """
