@@ -170,7 +170,7 @@ QUESTIONS = {"Math": "math", "MultiHopQA": "multi_hop_qa"}
 
 
 @functools.cache
-def questions(name: str) -> TaskSource:
+def question_source(name: str) -> TaskSource:
     """Return a source of `QUESTIONS`, as large as by default; each is made once per process."""
     if name == "Math":
         from toolorchestra.envs.sources.mathematics import MathSource
@@ -185,7 +185,7 @@ def _world(name: str) -> World:
     """Return the world that tasks name: a shipped domain, or one of questions."""
     source = next((source for source, world in QUESTIONS.items() if world == name), None)
     if source is not None:
-        return questions(source).world(questions(source).tasks("all")[0])
+        return question_source(source).world(question_source(source).tasks("all")[0])
     return load_domain(name)
 
 
@@ -207,7 +207,7 @@ def make_source(
     if name == "All":
         return MixtureSource([DomainSource(domain) for domain in sources.values()])
     if name in QUESTIONS:
-        return questions(name)
+        return question_source(name)
     if name not in sources:
         raise UnknownNameError("task source", str(name), [*sources, "All", *QUESTIONS])
     return DomainSource(sources[name])
@@ -221,5 +221,5 @@ __all__ = [
     "MixtureSource",
     "TaskSource",
     "make_source",
-    "questions",
+    "question_source",
 ]
