@@ -204,8 +204,8 @@ class NoisyOraclePolicy(OraclePolicy):
         return self.rng.choice(others) if others else "I am afraid that I cannot help with that."
 
     def _other_tool(self, call: Call) -> Call:
-        tools = [tool for tool in self._env.play.tools.values() if tool.name != call.name]
-        tool = self.rng.choice(tools)
+        tools = list(self._env.play.tools.values())
+        tool = self.rng.choice([tool for tool in tools if tool.name != call.name] or tools)
         return Call(tool.name, self._guesser.arguments(tool), call.stage)
 
     def _other_argument(self, call: Call) -> Call:

@@ -30,6 +30,7 @@ _TAGGED = re.compile(r"<answer>(.*?)</answer>", re.DOTALL | re.IGNORECASE)
 _TOLD = re.compile(r"(?:\banswer(?:\s+is|\s*:)|\banswer\s*=)\s*\**:?\s*(.+)", re.IGNORECASE)
 _MATHEMATICAL = re.compile(r"[\\^_=+*/<>|{}]")
 _COSMETIC = re.compile(r"\\left|\\right|\\displaystyle|\\[!,;: ]|[$\s]|\\text\b|\\mathrm\b|\\mbox\b|[{}]")
+_PROSE = re.compile(r"(?<![\\A-Za-z])(?!(?:sin|cos|tan|log|ln|exp|sqrt|pi|mod|max|min)\b)[A-Za-z]{2,}")
 _CHOICE = re.compile(r"\(?([A-Za-z])\)?[.:)]?", re.DOTALL)
 _ARTICLES = frozenset(("a", "an", "the"))
 _LONGEST = 2_000
@@ -111,14 +112,15 @@ def _words(text: str) -> list[str]:
 # ------------------------------------------------------------------------------------------------- Math-Verify
 
 
+@functools.cache
 def math_verify_installed() -> bool:
     """Return whether Math-Verify (the extra ``math``) is at hand."""
     return importlib.util.find_spec("math_verify") is not None
 
 
 def _verified(said: str, right: str) -> bool:
-    """Return whether Math-Verify finds two answers equal; without it, they are not."""
-    return math_verify_installed() and _VERIFIER.equal(said, right)
+    """Return whether Math-Verify finds two answers equal; without it, they are not, and nor is prose."""
+    return not _PROSE.search(said) and math_verify_installed() and _VERIFIER.equal(said, right)
 
 
 _WORKER = r"""

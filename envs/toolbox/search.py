@@ -217,13 +217,14 @@ class LocalSearch(Tool):
     ) -> None:
         super().__init__(name, description, search_parameters(k), price=price, latency=latency)
         self.index = index
+        self._k = k
 
     def run(self, arguments: dict[str, Any], session: Any) -> ToolResult:
         """Return the passages found for each query."""
         queries = arguments["query_list"]
         if not queries:
             return ToolResult.failed("`query_list` is empty: give at least one query.")
-        return found(queries, self.index.search(queries, arguments["k"]), self.price)
+        return found(queries, self.index.search(queries, arguments["k"] or self._k), self.price)
 
 
 def search_parameters(k: int) -> dict[str, ParameterSpec]:

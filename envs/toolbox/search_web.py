@@ -225,15 +225,17 @@ class WebSearch(Tool):
         description = "Search the web. All queries of a call run at once; each is charged."
         super().__init__(name, description, search_parameters(k), price=price, latency=latency)
         self.provider = provider
+        self._k = k
 
     def run(self, arguments: dict[str, Any], session: Any) -> ToolResult:
         """Return the pages found for each query; one query that fails fails the call."""
         queries: Sequence[str] = arguments["query_list"]
         if not queries:
             return ToolResult.failed("`query_list` is empty: give at least one query.")
+        k = arguments["k"] or self._k
         try:
             with ThreadPoolExecutor(MOST_QUERIES) as threads:
-                hits = list(threads.map(lambda query: self.provider.search(query, arguments["k"]), queries))
+                hits = list(threads.map(lambda query: self.provider.search(query, k), queries))
         except WebTimeoutError as error:
             return ToolResult.timed_out(str(error))
         except ExpertError as error:

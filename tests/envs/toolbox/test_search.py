@@ -179,6 +179,7 @@ def test_a_search_answers_all_queries_of_a_call():
     assert tool.price + result.cost == pytest.approx(0.006)
     assert (tool.latency, result.seconds, tool.effect) == (0.5, 0.0, "pure")
     assert len(call(tool, query_list=["Ada Vell"], k=2).value[0]["passages"]) == 2
+    assert call(tool, query_list=["painter"], k=None).value == call(tool, query_list=["painter"]).value
 
 
 def test_a_search_without_a_query_fails_and_too_many_are_no_call():
