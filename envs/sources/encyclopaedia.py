@@ -68,7 +68,7 @@ class Encyclopaedia:
         OptionError: The size is out of bounds.
 
     >>> book = Encyclopaedia(seed=1, people=40)
-    >>> book.articles["p00001"].passage.title in book.articles["p00001"].passage.text
+    >>> book.articles["p00001"].passage == Encyclopaedia(seed=1, people=40).articles["p00001"].passage
     True
     """
 
