@@ -1,0 +1,380 @@
+r"""Public data sets as task sources: from the hub, or from local files of the same columns.
+
+`load_public` knows the sets that the papers train and evaluate on (`DATASETS`). A row becomes a question with the
+answers that are accepted; where a set comes with paragraphs, they are searched with the tool ``search``; where it
+comes with a decomposition, its parts are known. Nothing of these sets is shipped, and their licences are their
+authors'. Not covered: questions with images, and judging by a model: an answer is right by the rules of
+`toolorchestra.toolscale.answers`.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import csv
+import random
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from toolorchestra.envs.sources.questions import Part, QuestionSource, QuestionWorld, make_question
+from toolorchestra.envs.toolbox.search import BM25Index, Index, LocalSearch, Passage
+from toolorchestra.toolscale.answers import final_answer
+from toolorchestra.toolscale.domain import SPLITS
+from toolorchestra.toolscale.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.tool import Tool
+
+Row = Mapping[str, Any]
+Paragraph = tuple[str, str]
+"""Title and text."""
+
+RULES = "Give your final answer as \\boxed{…}, without explanation inside."
+
+
+class Read(msgspec.Struct, frozen=True, kw_only=True):
+    """What is read from a row.
+
+    Attributes:
+        question: The question.
+        answers: Accepted answers, that to give first.
+        id: Its id in the set, if it has one.
+        level: Difficulty, 1 to 5.
+        topic: Its kind, which becomes the task's intent.
+        paragraphs: What can be searched.
+        parts: Its parts, if known; `support` holds positions among `paragraphs`.
+    """
+
+    question: str
+    answers: tuple[str, ...]
+    id: str = ""
+    level: int = 4
+    topic: str = "all"
+    paragraphs: tuple[Paragraph, ...] = ()
+    parts: tuple[Part, ...] = ()
+
+
+class PublicSet(msgspec.Struct, frozen=True):
+    """A public data set.
+
+    Attributes:
+        hub: Its name on the hub.
+        config: Its configuration there, if it has several.
+        splits: The hub's split for each of ours.
+        read: Reads a row; None leaves the row out.
+        subject: Subject of the skill that its questions take.
+    """
+
+    hub: str
+    config: str | None
+    splits: dict[str, str]
+    read: Callable[[Row], Read | None]
+    subject: str
+
+
+# ------------------------------------------------------------------------------------------- reading rows
+
+_DAPO_FRAME = re.compile(
+    r"^Solve the following math problem step by step\..*?\n\n(.*?)(?:\n\nRemember to put your answer on its own.*)?$",
+    re.DOTALL,
+)
+_LEVELS = {"easy": 2, "medium": 3, "hard": 4}
+_LETTERS = "ABCDEFGHIJ"
+
+
+def _text(row: Row, *names: str) -> str:
+    """Return the first of some columns that is there, as text.
+
+    Raises:
+        KeyError: None is there.
+    """
+    for name in names:
+        if row.get(name) not in (None, ""):
+            return str(row[name]).strip()
+    raise KeyError(names[0])
+
+
+def _number(text: str) -> str:
+    """Return an integer that a table keeps as a decimal number (``142.0``) as one."""
+    return text[:-2] if re.fullmatch(r"-?\d+\.0", text) else text
+
+
+def _dapo(row: Row) -> Read:
+    prompt = row["prompt"]
+    asked = prompt if isinstance(prompt, str) else prompt[0]["content"]
+    found = _DAPO_FRAME.match(asked)
+    model = row.get("reward_model") or {}
+    answer = model.get("ground_truth") or _text(row, "solution", "answer")
+    extra = row.get("extra_info") or {}
+    return Read(
+        question=(found[1] if found else asked).strip(), answers=(str(answer),), id=str(extra.get("index") or "")
+    )
+
+
+def _math(row: Row) -> Read | None:
+    answer = str(row.get("answer") or "") or final_answer(row["solution"])
+    if not answer or answer == str(row.get("solution", "")).strip():  # a solution without a box
+        return None
+    digits = re.findall(r"\d", str(row.get("level", "")))
+    return Read(
+        question=_text(row, "problem"),
+        answers=(answer,),
+        id=str(row.get("unique_id") or ""),
+        level=min(5, max(1, int(digits[0]))) if digits else 4,
+        topic=str(row.get("type") or row.get("subject") or "all"),
+    )
+
+
+def _contest(level: int) -> Callable[[Row], Read]:
+    def read(row: Row) -> Read:
+        answer = _number(_text(row, "answer", "Answer"))
+        identity = row.get("id", row.get("ID", row.get("problem_idx", "")))
+        return Read(
+            question=_text(row, "problem", "Problem", "question"), answers=(answer,), id=str(identity), level=level
+        )
+
+    return read
+
+
+def _gpqa(row: Row) -> Read:
+    right = _text(row, "Correct Answer")
+    identity = str(row.get("Record ID") or row["Question"][:80])
+    choices = [right, *(_text(row, f"Incorrect Answer {i}") for i in (1, 2, 3))]
+    random.Random(f"gpqa:{identity}").shuffle(choices)
+    lines = [f"({letter}) {choice}" for letter, choice in zip(_LETTERS, choices, strict=False)]
+    letter = _LETTERS[choices.index(right)]
+    return Read(
+        question="\n".join([_text(row, "Question"), "", *lines, "", "Answer with the letter of the right choice."]),
+        answers=(letter, f"({letter}) {right}"),
+        id=identity,
+        level=5,
+        topic=str(row.get("High-level domain") or "all"),
+    )
+
+
+def _contexts(context: Any) -> list[tuple[str, list[str]]]:
+    """Return titles and sentences, however a set has them: columns, pairs, or JSON of either."""
+    if isinstance(context, str):
+        context = msgspec.json.decode(context)
+    if isinstance(context, Mapping):
+        return list(zip(context["title"], context.get("sentences", context.get("content")), strict=True))
+    return [(title, list(sentences)) for title, sentences in context]
+
+
+def _wiki(row: Row) -> Read | None:
+    """Read HotpotQA and 2WikiMultihopQA, which differ in little."""
+    answer = str(row.get("answer") or "")
+    if not answer:  # test sets are published without answers
+        return None
+    return Read(
+        question=_text(row, "question"),
+        answers=(answer,),
+        id=_text(row, "id", "_id"),
+        level=_LEVELS.get(str(row.get("level")), 3),
+        topic=str(row.get("type") or "all"),
+        paragraphs=tuple((title, "".join(sentences).strip()) for title, sentences in _contexts(row["context"])),
+    )
+
+
+def _musique(row: Row) -> Read | None:
+    if not row.get("answerable", True):
+        return None
+    places = {paragraph["idx"]: place for place, paragraph in enumerate(row["paragraphs"])}
+    steps = row.get("question_decomposition") or ()
+    parts: list[Part] = []
+    for step in steps:
+        needs = tuple(sorted({int(found) - 1 for found in re.findall(r"#(\d+)", step["question"])}))
+        question = step["question"].replace(" >> ", ": ")
+        for needed in needs:
+            question = question.replace(f"#{needed + 1}", parts[needed].answer)
+        place = places.get(step.get("paragraph_support_idx"))
+        support = () if place is None else (str(place),)
+        parts.append(Part(question, str(step["answer"]), (), needs, 0.5, None, support))
+    return Read(
+        question=_text(row, "question"),
+        answers=(_text(row, "answer"), *map(str, row.get("answer_aliases") or ())),
+        id=_text(row, "id"),
+        level=min(5, max(1, len(parts))),
+        topic=str(row["id"]).split("__")[0] if "__" in str(row.get("id")) else "all",
+        paragraphs=tuple((str(p["title"]), str(p["paragraph_text"])) for p in row["paragraphs"]),
+        parts=tuple(parts),
+    )
+
+
+def _frames(row: Row) -> Read:
+    links = row.get("wiki_links") or []
+    if isinstance(links, str):
+        with contextlib.suppress(ValueError, SyntaxError):
+            links = ast.literal_eval(links)  # a list of addresses, written as Python has it
+    kinds = str(row.get("reasoning_types") or "all").split(" | ")
+    return Read(
+        question=_text(row, "Prompt"),
+        answers=(_text(row, "Answer"),),
+        id=str(row.get("Unnamed: 0", "")),
+        level=min(5, max(2, len(links))) if isinstance(links, list) else 4,
+        topic=kinds[0],
+    )
+
+
+def _hle(row: Row) -> Read | None:
+    if row.get("image"):
+        return None
+    return Read(
+        question=_text(row, "question"),
+        answers=(_text(row, "answer"),),
+        id=_text(row, "id"),
+        level=5,
+        topic=str(row.get("category") or "all"),
+    )
+
+
+DATASETS: dict[str, PublicSet] = {
+    "dapo-math": PublicSet("BytedTsinghua-SIA/DAPO-Math-17k", None, {"train": "train"}, _dapo, "math"),
+    "math": PublicSet("DigitalLearningGmbH/MATH-lighteval", None, {"train": "train", "test": "test"}, _math, "math"),
+    "math-500": PublicSet("HuggingFaceH4/MATH-500", None, {"test": "test"}, _math, "math"),
+    "aime-2024": PublicSet("HuggingFaceH4/aime_2024", None, {"test": "train"}, _contest(5), "math"),
+    "aime-2025": PublicSet("MathArena/aime_2025", None, {"test": "train"}, _contest(5), "math"),
+    "amc": PublicSet("AI-MO/aimo-validation-amc", None, {"test": "train"}, _contest(4), "math"),
+    "numina-tir": PublicSet("AI-MO/NuminaMath-TIR", None, {"train": "train", "test": "test"}, _math, "math"),
+    "gpqa": PublicSet("Idavidrein/gpqa", "gpqa_diamond", {"test": "train"}, _gpqa, "science"),
+    "hotpotqa": PublicSet(
+        "hotpotqa/hotpot_qa", "distractor", {"train": "train", "test": "validation"}, _wiki, "search"
+    ),
+    "2wiki": PublicSet("xanhho/2WikiMultihopQA", None, {"train": "train", "test": "validation"}, _wiki, "search"),
+    "musique": PublicSet("dgslibisey/MuSiQue", None, {"train": "train", "test": "validation"}, _musique, "search"),
+    "frames": PublicSet("google/frames-benchmark", None, {"test": "test"}, _frames, "search"),
+    "hle": PublicSet("cais/hle", None, {"test": "test"}, _hle, "reasoning"),
+}
+"""The sets known, by name."""
+
+
+# --------------------------------------------------------------------------------------------- loading
+
+
+def load_public(
+    name: str,
+    files: str | Path | Mapping[str, str | Path] | None = None,
+    *,
+    limit: int | None = None,
+    tools: Sequence[Tool] = (),
+    index: Callable[[Sequence[Passage]], Index] = BM25Index,
+) -> QuestionSource:
+    """Return a public data set as a task source.
+
+    Args:
+        name: One of `DATASETS`.
+        files: None: the hub is asked (needs the extra ``train``). A local file (``.jsonl``, ``.json``, ``.csv``,
+            ``.tsv`` or ``.parquet``, with the hub's columns) is the split ``test``; a mapping says which file is which.
+        limit: Most questions of each split; None for all.
+        tools: Tools on offer beside the search in the set's paragraphs.
+        index: Makes the index of the paragraphs.
+
+    Raises:
+        UnknownNameError: The set is not known.
+        OptionError: A file cannot be read, lacks a column, or has no question.
+    """
+    if name not in DATASETS:
+        raise UnknownNameError("public data set", name, DATASETS)
+    known = DATASETS[name]
+    if files is not None and not isinstance(files, Mapping):
+        files = {"test": files}
+    if files is not None and (wrong := [split for split in files if split not in SPLITS]):
+        raise UnknownNameError("split", wrong[0], SPLITS)
+    passages: dict[Paragraph, str] = {}
+    questions: list[Task] = []
+    for split in files or known.splits:
+        rows = _hub_rows(known, split) if files is None else _file_rows(Path(files[split]))
+        origin = known.hub if files is None else str(files[split])
+        questions += _questions(name, known, split, rows, origin, limit, passages)
+    offered = list(tools)
+    if passages:
+        found = [Passage(passage_id, title, text) for (title, text), passage_id in passages.items()]
+        offered.insert(0, LocalSearch(index(found), description="Search the set's paragraphs."))
+    return QuestionSource(name, QuestionWorld(name, RULES, offered), questions)
+
+
+def _questions(
+    name: str,
+    known: PublicSet,
+    split: str,
+    rows: Iterable[Row],
+    origin: str,
+    limit: int | None,
+    passages: dict[Paragraph, str],
+) -> Iterator[Task]:
+    """Yield the questions of a split, each once, and note their paragraphs."""
+    asked: set[str] = set()
+    for number, row in enumerate(rows):
+        if limit is not None and len(asked) >= limit:
+            return
+        try:
+            read = known.read(row)
+        except (KeyError, TypeError, ValueError, IndexError, msgspec.DecodeError) as error:
+            raise OptionError(
+                f"{origin}, row {number + 1}: expected the columns of {known.hub}, found {', '.join(map(str, row))} "
+                f"({type(error).__name__}: {error})."
+            ) from None
+        if read is None or read.question in asked:
+            continue
+        asked.add(read.question)
+        places = [passages.setdefault(paragraph, f"p{len(passages) + 1:06d}") for paragraph in read.paragraphs]
+        parts = [
+            msgspec.structs.replace(part, support=tuple(places[int(place)] for place in part.support))
+            for part in read.parts
+        ]
+        yield make_question(
+            id=f"{name}/{split}/{read.id or number}",
+            domain=name,
+            intent=read.topic,
+            split=split,
+            difficulty=read.level,
+            question=read.question,
+            answers=read.answers,
+            parts=parts,
+            subject=known.subject,
+        )
+
+
+def _hub_rows(known: PublicSet, split: str) -> Iterable[Row]:
+    try:
+        import datasets
+    except ImportError as error:
+        raise ImportError(
+            "Data sets of the hub need the package datasets, which is not installed: pip install "
+            "'toolorchestra[train]', or give local `files`."
+        ) from error
+    rows: Iterable[Row] = datasets.load_dataset(known.hub, known.config, split=known.splits[split], streaming=True)
+    return rows
+
+
+def _file_rows(file: Path) -> Iterable[Row]:
+    """Return the rows of a local file."""
+    try:
+        match file.suffix:
+            case ".jsonl":
+                return [msgspec.json.decode(line) for line in file.read_bytes().splitlines() if line.strip()]
+            case ".json":
+                rows = msgspec.json.decode(file.read_bytes())
+                return rows if isinstance(rows, list) else list(rows["data"])
+            case ".csv" | ".tsv":
+                with file.open(newline="", encoding="utf-8") as stream:
+                    return list(csv.DictReader(stream, delimiter="," if file.suffix == ".csv" else "\t"))
+            case ".parquet":
+                return _parquet_rows(file)
+    except (OSError, UnicodeDecodeError, KeyError, TypeError, csv.Error, msgspec.DecodeError) as error:
+        raise OptionError(f"{file} cannot be read as rows: {error}.") from None
+    raise OptionError(f"{file}: expected .jsonl, .json, .csv, .tsv or .parquet, found {file.suffix!r}.")
+
+
+def _parquet_rows(file: Path) -> Iterable[Row]:
+    try:
+        import pyarrow.parquet
+    except ImportError as error:
+        raise ImportError(
+            "Parquet files need pyarrow, which is not installed: pip install 'toolorchestra[train]'"
+        ) from error
+    rows: list[Row] = pyarrow.parquet.read_table(file).to_pylist()
+    return rows
