@@ -65,7 +65,7 @@ def make_question(
 ) -> Task:
     """Return a question as a task; the first of `answers` is given, the others are accepted as well."""
     if parts:
-        bindings["parts"] = msgspec.to_builtins(parts)
+        bindings["parts"] = msgspec.json.decode(msgspec.json.encode(parts))  # as it is read from a file
     return Task(
         id=id,
         domain=domain,

@@ -36,8 +36,8 @@ ROWS: dict[str, list[dict[str, Any]]] = {
             "prompt": [
                 {
                     "role": "user",
-                    "content": "Solve the following math problem step by step. The last line of your response should be "
-                    "of the form Answer: $Answer (without quotes) where $Answer is the answer.\n\n"
+                    "content": "Solve the following math problem step by step. The last line of your response should "
+                    "be of the form Answer: $Answer (without quotes) where $Answer is the answer.\n\n"
                     'What is $7 \\cdot 6$?\n\nRemember to put your answer on its own line after "Answer:".',
                 }
             ],
