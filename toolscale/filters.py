@@ -37,7 +37,7 @@ from toolorchestra.toolscale.errors import OptionError, TaskError
 from toolorchestra.toolscale.facts import tokens
 from toolorchestra.toolscale.mutants import replay
 from toolorchestra.toolscale.session import Session
-from toolorchestra.toolscale.task import Task, solution_key
+from toolorchestra.toolscale.task import Task, solution, solution_key
 from toolorchestra.toolscale.verify import verify
 
 Solver = Callable[[Domain, Task, int], bool]
@@ -208,7 +208,7 @@ def _near(tasks: list[Task]) -> Iterator[str]:
     index: dict[tuple[bytes, int, tuple[str, int]], list[int]] = defaultdict(list)
     for place, (task, bag) in enumerate(zip(tasks, bags, strict=True)):
         words = sorted(bag, key=lambda word: (rare[word], word))
-        size, group = len(words), _digest(_solution(task), task.operator, _values(task))
+        size, group = len(words), _digest(solution(task), task.operator, _values(task))
         nearby: dict[int, None] = {}
         for other_size in range(math.ceil(NEAR * size), math.floor(size / NEAR) + 1):
             shared = math.ceil(NEAR / (1 + NEAR) * (size + other_size))
@@ -261,11 +261,6 @@ def _leaks(tasks: list[Task]) -> Iterator[str]:
             yield f"its parent {strange} is in {split[strange]}"
         else:
             yield f"solved like {twin} of {split[twin]}" if twin is not None else ""
-
-
-def _solution(task: Task) -> Any:
-    """Return what a task's solution is: golden calls and what must be told, whatever the stages."""
-    return [[(call.name, call.arguments) for call in task.golden], task.communicate]
 
 
 def _json(value: Any) -> str:

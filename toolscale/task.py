@@ -81,14 +81,15 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     attack: Attack | None = None
 
 
-def solution_key(task: Task) -> bytes:
-    """Return what a task's solution is known by: golden calls and what must be told, whatever the stages.
+def solution(task: Task) -> list[Any]:
+    """Return what a task's solution is: golden calls and what must be told, whatever the stages."""
+    return [[(call.name, call.arguments) for call in task.golden], task.communicate]
 
-    A task without calls is known by its words as well.
-    """
+
+def solution_key(task: Task) -> bytes:
+    """Return what a task's solution is known by; a task without calls is known by its words as well."""
     words = None if task.golden else sorted(tokens(task.instruction))
-    parts = [[(call.name, call.arguments) for call in task.golden], task.communicate, words]
-    return hashlib.blake2b(msgspec.json.encode(parts, order="sorted"), digest_size=12).digest()
+    return hashlib.blake2b(msgspec.json.encode([*solution(task), words], order="sorted"), digest_size=12).digest()
 
 
 def read_tasks(file: Path) -> list[Task]:
