@@ -550,7 +550,7 @@ for i in range(1, 32):
     except OSError: pass
 while True: pass""",
         "while True:\n    try:\n        while True: pass\n    except BaseException: pass",
-        "import threading\nthreading.Thread(target=lambda: [0 for _ in iter(int, 1)]).start()",
+        "import threading\nthreading.Thread(target=lambda: all(True for _ in iter(int, 1))).start()",
         "import atexit, time; atexit.register(time.sleep, 99)",
         "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)",
         "import sys\nclass A:\n    def flush(self):\n        while True: pass\nsys.stdout = A()",
