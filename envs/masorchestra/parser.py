@@ -1,0 +1,236 @@
+"""The parser: from what an orchestrator wrote to a design, or to the first rule that it breaks.
+
+A text is cut into tags and what is between them, and read from left to right by a descent through blocks, fields and
+arguments. Text outside of blocks is passed over, and so are a reasoning model's own thoughts (``<think>``) before
+them. Nothing that is read is ever executed, and no text makes `parse_design` raise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, NoReturn
+
+import msgspec
+
+from toolorchestra.envs.masorchestra.design import (
+    AGENTS,
+    ARGUMENTS,
+    BLOCKS,
+    ENDS,
+    FIELDS,
+    TAG,
+    Agent,
+    Design,
+    DesignError,
+    DoM,
+    Edge,
+    Fault,
+    Rule,
+    broken,
+    first_fault,
+)
+
+LONGEST_DESIGN = 100_000
+"""Characters of one design."""
+
+_ROLES = msgspec.json.Decoder(list[str])
+
+
+def parse_design(text: str, dom: DoM = "high", offered: Sequence[str] = AGENTS) -> Design | Fault:
+    """Return the design that `text` describes, or the first rule that it breaks; never raises.
+
+    Args:
+        text: What an orchestrator wrote.
+        dom: Degree of MAS that it was asked for.
+        offered: Kinds of agent that it may use.
+
+    >>> parse_design("<thinking>Add them.</thinking><answer>4</answer>", "low").answer
+    '4'
+    >>> print(parse_design("<thinking>Add them.</thinking><agent>", "low"))
+    Rule `complete`: the text ends before </agent> (the 1st <agent>). Close every block.
+    """
+    try:
+        return _Reader(text, dom, offered).design()
+    except DesignError as error:
+        return error.fault
+
+
+class _Tag(NamedTuple):
+    name: str
+    closing: bool
+    start: int
+    end: int
+
+    def __str__(self) -> str:
+        return f"<{'/' if self.closing else ''}{self.name}>"
+
+
+class _Reader:
+    """Reads one text. Methods named after an element read it, its opening tag having been taken."""
+
+    def __init__(self, text: str, dom: DoM, offered: Sequence[str]) -> None:
+        if len(text) > LONGEST_DESIGN:
+            message = f"the text has {len(text):,} characters; at most {LONGEST_DESIGN:,} are read. Write less."
+            raise broken(Rule.LENGTH, "text", message)
+        if not text.isascii():  # lone surrogates cannot be stored
+            text = text.encode("utf-8", "replace").decode()
+        self._text = _after_thoughts(text)
+        self._tags = [_Tag(tag[2], bool(tag[1]), tag.start(), tag.end()) for tag in TAG.finditer(self._text)]
+        self._at = 0
+        self._dom: DoM = dom
+        self._offered = offered
+        self._thoughts: list[str] = []
+        self._agents: list[dict[str, list[str]]] = []
+        self._edges: list[list[Edge]] = []
+        self._answers: list[str] = []
+
+    def design(self) -> Design:
+        """Read everything and return the design."""
+        first = ""
+        while (tag := self._take()) is not None:
+            if tag.closing or tag.name not in BLOCKS:
+                raise broken(Rule.TAGS, str(tag), f"{tag} stands outside of the blocks, where only a block may begin.")
+            first = first or tag.name
+            match tag.name:
+                case "thinking":
+                    self._thinking(tag)
+                case "agent":
+                    self._agent()
+                case "edge":
+                    self._edge()
+                case _:
+                    self._answers.append(self._leaf("answer", "<answer>"))
+        if first != "thinking" or len(self._thoughts) > 1:
+            found = f"{len(self._thoughts)} of them, and <{first}> first" if first else "no block at all"
+            raise broken(
+                Rule.THINKING, "<thinking>", f"expected one <thinking> before all other blocks, found {found}."
+            )
+        if len(self._edges) > 1:
+            message = f"found {len(self._edges)} <edge> blocks. List all edges in one."
+            raise broken(Rule.ONE_EDGE, "<edge>", message)
+        if len(self._answers) > 1:
+            raise broken(Rule.ONE_ANSWER, "<answer>", f"found {len(self._answers)} <answer> blocks. Keep one.")
+        return self._made()
+
+    def _made(self) -> Design:
+        agents = tuple(self._made_agent(number, fields) for number, fields in enumerate(self._agents, 1))
+        edges = tuple(dict.fromkeys(edge for block in self._edges for edge in block))
+        answer = self._answers[0] if self._answers else None
+        if fault := first_fault(self._dom, self._thoughts[0], agents, edges, answer, self._offered):
+            raise DesignError(fault)
+        return Design(dom=self._dom, thinking=self._thoughts[0], agents=agents, edges=edges, answer=answer)
+
+    def _made_agent(self, number: int, fields: dict[str, list[str]]) -> Agent:
+        id_tag, other = ("agent_output_id", "agent_id") if self._dom == "low" else ("agent_id", "agent_output_id")
+        agent_id = fields.get(id_tag, [""])[0]
+        element = f"agent {agent_id[:80]!r}" if agent_id else f"the {_ordinal(number)} <agent>"
+        for name in (id_tag, "agent_name", "agent_description", "required_arguments", "agent_input"):
+            if name not in fields:
+                raise broken(Rule.FIELDS, agent_id or element, f"{element} lacks <{name}>. Add it.")
+        for name, values in fields.items():
+            if len(values) > 1:
+                raise broken(Rule.FIELDS, agent_id or element, f"{element} has <{name}> {len(values)} times. Keep one.")
+        if other in fields:
+            message = f"{element} has <{other}>, which a {self._dom} degree does not know. Use <{id_tag}>."
+            raise broken(Rule.FIELDS, agent_id or element, message)
+        roles = _roles(fields.get("debate_roles", [""])[0])
+        return Agent(agent_id, fields["agent_name"][0], fields["agent_input"][0], fields["agent_description"][0], roles)
+
+    # ------------------------------------------------------------------------------------------------------- elements
+
+    def _thinking(self, opened: _Tag) -> None:
+        while (tag := self._next("thinking", "<thinking>")).name not in (*BLOCKS, "think"):
+            pass  # tags of fields are words here
+        if tag != ("thinking", True, tag.start, tag.end):
+            message = f"{tag} stands inside <thinking>. Close it with </thinking> first, and do not write tags in it."
+            raise broken(Rule.APART, str(tag), message)
+        self._thoughts.append(self._text[opened.end : tag.start].strip())
+
+    def _agent(self) -> None:
+        where = f"the {_ordinal(len(self._agents) + 1)} <agent>"
+        fields: dict[str, list[str]] = {}
+        while not (tag := self._child("agent", where, FIELDS)).closing:
+            if tag.name != "required_arguments":
+                fields.setdefault(tag.name, []).append(self._leaf(tag.name, where))
+                continue
+            fields.setdefault(tag.name, []).append("")
+            while not (argument := self._child("required_arguments", where, ARGUMENTS)).closing:
+                fields.setdefault(argument.name, []).append(self._leaf(argument.name, where))
+        self._agents.append(fields)
+
+    def _edge(self) -> None:
+        edges: list[Edge] = []
+        start: str | None = None
+        while not (tag := self._child("edge", "<edge>", ENDS)).closing:
+            value = self._leaf(tag.name, "<edge>")
+            if (tag.name == "to") is (start is None):
+                alone = (
+                    f"<to>{value[:80]}</to> has no <from>"
+                    if start is None
+                    else f"<from>{start[:80]}</from> has no <to>"
+                )
+                raise broken(Rule.PAIRS, "<edge>", f"{alone} before the next one. Write them in pairs.")
+            if start is not None:
+                edges.append((start, value))
+            start = value if tag.name == "from" else None
+        if start is not None:
+            raise broken(Rule.PAIRS, "<edge>", f"<from>{start[:80]}</from> has no <to>. Write them in pairs.")
+        self._edges.append(edges)
+
+    def _leaf(self, name: str, where: str) -> str:
+        """Return the text of an element that holds nothing else."""
+        start = self._tags[self._at - 1].end
+        tag = self._next(name, where)
+        if tag.name != name or not tag.closing:
+            self._unexpected(tag, f"</{name}>", where)
+        return self._text[start : tag.start].strip()
+
+    def _child(self, parent: str, where: str, names: Sequence[str]) -> _Tag:
+        """Return the opening tag of the next child, or the closing tag of the parent."""
+        tag = self._next(parent, where)
+        if (tag.name not in names) if not tag.closing else (tag.name != parent):
+            self._unexpected(tag, " or ".join([f"</{parent}>", *(f"<{name}>" for name in names)]), where)
+        return tag
+
+    # ----------------------------------------------------------------------------------------------------------- tags
+
+    def _take(self) -> _Tag | None:
+        if self._at == len(self._tags):
+            return None
+        self._at += 1
+        return self._tags[self._at - 1]
+
+    def _next(self, opened: str, where: str) -> _Tag:
+        """Return the next tag; there must be one, since `opened` is not closed yet."""
+        tag = self._take()
+        if tag is None:
+            inside = f" ({where})" if where != f"<{opened}>" else ""
+            message = f"the text ends before </{opened}>{inside}. Close every block."
+            raise broken(Rule.COMPLETE, f"<{opened}>", message)
+        return tag
+
+    def _unexpected(self, tag: _Tag, expected: str, where: str) -> NoReturn:
+        raise broken(Rule.TAGS, str(tag), f"{where}: found {tag} where only {expected} may follow. Tags must pair up.")
+
+
+def _after_thoughts(text: str) -> str:
+    """Return what follows a reasoning model's own thoughts."""
+    thoughts, closed, rest = text.partition("</think>")
+    if closed:
+        return rest
+    if thoughts.lstrip().startswith("<think>"):
+        raise broken(Rule.COMPLETE, "<think>", "the text ends before </think>. Write the design after your thoughts.")
+    return thoughts
+
+
+def _roles(text: str) -> tuple[str, ...]:
+    """Return the roles that a JSON list names; a text that is none stands for a single role, which is too few."""
+    try:
+        return tuple(_ROLES.decode(text))
+    except (msgspec.DecodeError, RecursionError):
+        return (text,) if text else ()
+
+
+def _ordinal(number: int) -> str:
+    suffix = {1: "st", 2: "nd", 3: "rd"}.get(number % 10 if number % 100 not in (11, 12, 13) else 0, "th")
+    return f"{number}{suffix}"
