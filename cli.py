@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
     from toolorchestra.agents.chat import ChatModel
     from toolorchestra.agents.policies import Policy
+    from toolorchestra.envs.base import OrchestrationEnv
     from toolorchestra.envs.episode import Episode
     from toolorchestra.envs.recording import Reset
-    from toolorchestra.envs.toolorchestra import ToolOrchestraEnv
     from toolorchestra.toolscale.domain import Domain
     from toolorchestra.toolscale.task import Task
 
@@ -157,7 +157,7 @@ class Play:
             console.print("\nGoodbye.", style="dim")
             return 0
 
-    def _episode(self, env: ToolOrchestraEnv, policy: Policy, console: Console, seen: set[str], **reset: Any) -> None:
+    def _episode(self, env: OrchestrationEnv, policy: Policy, console: Console, seen: set[str], **reset: Any) -> None:
         from toolorchestra.envs import display
 
         observation, info = env.reset(**reset)
@@ -273,7 +273,7 @@ class Rollout:
             print(f"{len(unplayed)} episodes were not played ({unplayed[0]}); --resume tries again.", file=sys.stderr)
         return 1 if unplayed else 0
 
-    def _resets(self, env: ToolOrchestraEnv) -> list[Reset]:
+    def _resets(self, env: OrchestrationEnv) -> list[Reset]:
         from toolorchestra.envs.recording import Reset
 
         levels = self.difficulty or None
@@ -605,18 +605,18 @@ def _resolve(name: str) -> tuple[str, dict[str, Any]]:
     raise UnknownNameError("environment", name, environment_ids())
 
 
-def environment(name: str) -> ToolOrchestraEnv:
+def environment(name: str) -> OrchestrationEnv:
     """Make an environment, without wrappers."""
     import gymnasium
 
-    from toolorchestra.envs.toolorchestra import ToolOrchestraEnv
+    from toolorchestra.envs.base import OrchestrationEnv
 
     env_id, kwargs = _resolve(name)
     try:
         env = gymnasium.make(env_id, disable_env_checker=True, **kwargs).unwrapped
     except (gymnasium.error.Error, ModuleNotFoundError) as error:
         raise OptionError(f"The environment {name!r} cannot be made: {error}.") from None
-    if not isinstance(env, ToolOrchestraEnv):
+    if not isinstance(env, OrchestrationEnv):
         raise OptionError(f"{name} is no environment of this library but {type(env).__name__}.")
     return env
 
@@ -683,7 +683,7 @@ def _agreed(question: str, *, default: bool) -> bool:
     return default if not answer else answer.startswith("y")
 
 
-def _reader(env: ToolOrchestraEnv) -> Callable[[str], str]:
+def _reader(env: OrchestrationEnv) -> Callable[[str], str]:
     """Return what reads a line, with history and completion of tool and parameter names where there is a terminal."""
     try:
         import readline

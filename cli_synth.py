@@ -242,12 +242,12 @@ class SynthDomain(_WithModel):
         import gymnasium
 
         from toolorchestra.agents.policies import ChatPolicy, NoisyOraclePolicy, Policy, play_episode
-        from toolorchestra.envs.toolorchestra import ToolOrchestraEnv
+        from toolorchestra.envs.base import OrchestrationEnv
 
         with ExitStack() as stack:
             chat = stack.enter_context(self._chat(self._left())) if name == "llm" else None
             env = gymnasium.make("ToolOrchestra-Custom-v0", domain=str(self.folder), disable_env_checker=True).unwrapped
-            assert isinstance(env, ToolOrchestraEnv)
+            assert isinstance(env, OrchestrationEnv)
             stack.callback(env.close)
 
             def solves(domain: Domain, task: Task, seed: int) -> bool:

@@ -77,7 +77,8 @@ class NullPolicy(Policy):
 class RandomPolicy(Policy):
     """Makes valid calls with plausible arguments, and in the end reports something that it read.
 
-    Arguments are `Guesser`'s; the answer quotes values of the last results.
+    Arguments are `Guesser`'s; the answer quotes values of the last results. It calls the world's own tools only: an
+    expert who is asked at random may well know the answer.
 
     Args:
         seed: See `Policy`.
@@ -89,6 +90,7 @@ class RandomPolicy(Policy):
     def __init__(self, seed: int = 0, calls: float = 4.0) -> None:
         super().__init__(seed)
         self._stop = 1.0 / (1.0 + calls)
+        self._env: Any = None
         self._tools: list[Tool] = []
         self._guessers: dict[str, Guesser] = {}
         self._guesser: Guesser | None = None
@@ -96,16 +98,17 @@ class RandomPolicy(Policy):
     def reset(self, env: gymnasium.Env[Any, Any], observation: str, info: Info) -> None:
         """Begin an episode."""
         super().reset(env, observation, info)
-        play = env.unwrapped.play  # type: ignore[attr-defined]  # every environment of ours has it
-        self._tools = list(play.tools.values())
+        self._env = env.unwrapped
+        play = self._env.play
         world = play.world
+        self._tools = [tool for name, tool in play.tools.items() if name in world.tools]
         self._guesser = self._guessers.setdefault(world.name, Guesser(world, self.rng))
         self._guesser.rng = self.rng
 
-    def act(self, observation: str, info: Info) -> str:
+    def act(self, observation: str, info: Info) -> Any:
         """Return a random call, or an answer."""
         if self._guesser is None or not self._tools or self.rng.random() < self._stop:
-            return self._answer(observation)
+            return self._env.final(self._answer(observation))
         tool = self.rng.choice(self._tools)
         return write_calls([Call(tool.name, self._guesser.arguments(tool))])
 
@@ -116,7 +119,10 @@ class RandomPolicy(Policy):
 
 
 class OraclePolicy(Policy):
-    """Plays the golden path, the calls of one stage in one turn, and gives the right answer."""
+    """Plays the golden path, the calls of one stage in one turn, and gives the right answer.
+
+    Calls of tools that are not on offer are left out: in a protocol that has others in their place, the answer counts.
+    """
 
     privileged = True
 
@@ -124,19 +130,22 @@ class OraclePolicy(Policy):
         super().__init__(seed)
         self._script: list[list[Call]] = []
         self._task: Task | None = None
+        self._env: Any = None
 
     def reset(self, env: gymnasium.Env[Any, Any], observation: str, info: Info) -> None:
         """Begin an episode: read its golden path."""
         super().reset(env, observation, info)
-        self._task = task = env.unwrapped.task  # type: ignore[attr-defined]  # every environment of ours has it
-        self._script = [list(stage) for _, stage in groupby(task.golden, key=lambda call: call.stage)]
+        self._env = env.unwrapped
+        self._task = task = self._env.task
+        golden = [call for call in task.golden if call.name in self._env.play.tools]
+        self._script = [list(stage) for _, stage in groupby(golden, key=lambda call: call.stage)]
 
-    def act(self, observation: str, info: Info) -> str:
+    def act(self, observation: str, info: Info) -> Any:
         """Return the next stage, or the answer."""
         assert self._task is not None, "reset() comes first"
         if self._script:
             return write_calls(self._script.pop(0))
-        return self._task.answer
+        return self._env.final(self._task.answer)
 
 
 class NoisyOraclePolicy(OraclePolicy):
@@ -166,19 +175,17 @@ class NoisyOraclePolicy(OraclePolicy):
             raise UnknownNameError("mistake", wrong[0], self.MISTAKES)
         self.error = error
         self.mistakes = tuple(mistakes)
-        self._env: Any = None
         self._guessers: dict[str, Guesser] = {}
         self._guesser: Any = None
 
     def reset(self, env: gymnasium.Env[Any, Any], observation: str, info: Info) -> None:
         """Begin an episode."""
         super().reset(env, observation, info)
-        self._env = env.unwrapped
         world = self._env.play.world
         self._guesser = self._guessers.setdefault(world.name, Guesser(world, self.rng))
         self._guesser.rng = self.rng
 
-    def act(self, observation: str, info: Info) -> str:
+    def act(self, observation: str, info: Info) -> Any:
         """Return the golden action, or a mistake in its place."""
         assert self._task is not None, "reset() comes first"
         wanted = [kind for kind in self.mistakes if (kind == "answer") is not bool(self._script)]
@@ -186,7 +193,7 @@ class NoisyOraclePolicy(OraclePolicy):
             return super().act(observation, info)
         kind = self.rng.choice(wanted)
         if kind in ("stop", "answer"):
-            return self._wrong_answer(self._task)
+            return self._env.final(self._wrong_answer(self._task))
         stage = self._script.pop(0)
         if kind == "skip":
             return super().act(observation, info)
@@ -204,7 +211,8 @@ class NoisyOraclePolicy(OraclePolicy):
         return self.rng.choice(others) if others else "I am afraid that I cannot help with that."
 
     def _other_tool(self, call: Call) -> Call:
-        tools = list(self._env.play.tools.values())
+        play = self._env.play
+        tools = [tool for name, tool in play.tools.items() if name in play.world.tools]
         tool = self.rng.choice([tool for tool in tools if tool.name != call.name] or tools)
         return Call(tool.name, self._guesser.arguments(tool), call.stage)
 
@@ -273,13 +281,15 @@ class HumanPolicy(Policy):
     def __init__(self, seed: int = 0, read: Callable[[str], str] = input, show: Callable[[str], None] = print) -> None:
         super().__init__(seed)
         self._read, self._show = read, show
+        self._env: Any = None
         self._tools: dict[str, Tool] = {}
         self._greeted = False
 
     def reset(self, env: gymnasium.Env[Any, Any], observation: str, info: Info) -> None:
         """Begin an episode; before the first, show how to play."""
         super().reset(env, observation, info)
-        self._tools = env.unwrapped.play.tools  # type: ignore[attr-defined]  # every environment of ours has it
+        self._env = env.unwrapped
+        self._tools = self._env.play.tools
         if not self._greeted:
             self._show(_HELP)
         self._greeted = True
@@ -294,7 +304,7 @@ class HumanPolicy(Policy):
             elif command == "quit":
                 raise KeyboardInterrupt
             elif command == "answer":
-                return rest
+                return self._env.final(rest)
             elif line:
                 try:
                     return [self._call(part) for part in _PARTS.findall(line) if part.strip()]

@@ -29,10 +29,11 @@ import msgspec
 from gymnasium.utils.env_checker import check_env
 
 from toolorchestra.agents.policies import NoisyOraclePolicy, Policy, make_policy, play_episode
+from toolorchestra.envs.base import OrchestrationEnv
 from toolorchestra.envs.hostile import hostile_actions
 from toolorchestra.envs.play import World, WorldSession
+from toolorchestra.envs.scene import GuestTool
 from toolorchestra.envs.sources.questions import try_answers
-from toolorchestra.envs.toolorchestra import ToolOrchestraEnv
 from toolorchestra.toolscale.build import quote
 from toolorchestra.toolscale.domain import SPLITS, Domain
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
@@ -195,10 +196,10 @@ class _Subject:
         self.checking = ""
         self._progress = progress
 
-    def make(self) -> ToolOrchestraEnv:
+    def make(self) -> OrchestrationEnv:
         """Return a fresh environment, without wrappers."""
         env = gymnasium.make(self.env_id, disable_env_checker=True, **self.kwargs).unwrapped
-        if not isinstance(env, ToolOrchestraEnv):
+        if not isinstance(env, OrchestrationEnv):
             raise OptionError(
                 f"{self.env_id} is no ToolOrchestra environment of this library but {type(env).__name__}; "
                 "gymnasium.utils.env_checker.check_env checks any environment."
@@ -206,7 +207,7 @@ class _Subject:
         return env
 
     @cached_property
-    def env(self) -> ToolOrchestraEnv:
+    def env(self) -> OrchestrationEnv:
         """An environment that checks reset as they need."""
         return self.make()
 
@@ -278,7 +279,7 @@ def _determinism(subject: _Subject) -> _Finding:
     return _Finding("pass", line, counts)
 
 
-def _played(env: ToolOrchestraEnv, count: int, seed: int) -> list[tuple[str, str]]:
+def _played(env: OrchestrationEnv, count: int, seed: int) -> list[tuple[str, str]]:
     """Play `count` episodes of several policies, and return the task and the digest of each record."""
     policies = [make_policy(name, seed=seed) for name in ("oracle", "random", "noisy-oracle")]
     digests = []
@@ -394,7 +395,7 @@ def _snapshot(subject: _Subject) -> _Finding:
     return _Finding("pass", f"{count} snapshots, restored twice each: every episode went on the same", counts)
 
 
-def _actions(env: ToolOrchestraEnv, policy: Policy, seed: int) -> list[Any]:
+def _actions(env: OrchestrationEnv, policy: Policy, seed: int) -> list[Any]:
     """Return the actions that a policy takes in an episode."""
     observation, info = env.reset(seed=seed, options={"split": "all"})
     policy.reset(env, observation, info)
@@ -406,7 +407,7 @@ def _actions(env: ToolOrchestraEnv, policy: Policy, seed: int) -> list[Any]:
     return actions
 
 
-def _going_on(env: ToolOrchestraEnv, actions: Sequence[Any]) -> list[Any]:
+def _going_on(env: OrchestrationEnv, actions: Sequence[Any]) -> list[Any]:
     """Return all that one sees when taking `actions`, the record, and what the generator draws next."""
     seen: list[Any] = []
     for action in actions:
@@ -437,7 +438,7 @@ def _hostile(subject: _Subject) -> _Finding:
 class _HostileTrial:
     """Sends hostile actions, and replays the valid calls among them elsewhere to compare what changed."""
 
-    def __init__(self, env: ToolOrchestraEnv, rng: random.Random) -> None:
+    def __init__(self, env: OrchestrationEnv, rng: random.Random) -> None:
         self.env = env
         self.rng = rng
         self.episodes = 0
@@ -460,7 +461,7 @@ class _HostileTrial:
             return
         if info.get("outcome") in ("infra_error", "judge_error"):
             self._fault(f"{info['outcome']}: {info['verdict'][:120]}", action)
-        if not self.env.observation_space.contains(observation) or not 0.0 <= float(reward) <= 1.0:
+        if not self.env.observation_space.contains(observation) or not 0.0 <= float(reward) <= self.env.most_reward:
             self._fault("observation or reward outside its space", action)
         for record in info["calls"]:
             self.statuses[record.status] += 1
@@ -481,7 +482,7 @@ class _HostileTrial:
             twin = self._twins[world.name] = world.session()
         twin.reset()
         for record in self.env.episode.calls:
-            if record.status is Status.OK:
+            if record.status is Status.OK and not isinstance(play.tools[record.name], GuestTool):
                 assert record.arguments is not None
                 twin.call(play.tools[record.name], dict(record.arguments))
         if play.session.touched() != twin.touched():

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from toolorchestra.toolscale.tool import Status
+from toolorchestra.toolscale.tool import InnerCall, Status
 
 Outcome = Literal["solved", "failed", "infra_error", "judge_error"]
 """How an episode ended. After the last two the reward is None: nobody's fault but ours."""
@@ -33,6 +33,7 @@ class CallRecord(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):  # 
         tokens: Tokens read and written by a model behind the tool.
         start: Virtual seconds since the episode began.
         end: Likewise, when the result was there.
+        children: Calls made on the way, timed since this one began; their cost is part of this one's.
     """
 
     id: str
@@ -45,6 +46,7 @@ class CallRecord(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):  # 
     tokens: tuple[int, int] = (0, 0)
     start: float = 0.0
     end: float = 0.0
+    children: tuple[InnerCall, ...] = ()
 
 
 class Turn(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -78,6 +80,7 @@ class Episode(msgspec.Struct, omit_defaults=True, kw_only=True):
         instruction: What the user asked, a preference included.
         tools: Names of the tools offered, in the order of M.
         preference: Weights P over tools, outcome, compute and latency, if there is one.
+        luck: What the luck of simulated experts follows from, where there are any.
         turns: Messages and results.
         answer: Final answer, None until there is one.
         outcome: None while in progress.
@@ -86,6 +89,7 @@ class Episode(msgspec.Struct, omit_defaults=True, kw_only=True):
         cost: US dollars spent.
         clock: Virtual seconds passed.
         metrics: M(τ), once over: calls per tool, outcome, -cost, -clock (ToolOrchestra §3.2).
+        rewards: Parts of the reward by name, once over, where the protocol has parts.
     """
 
     env_id: str
@@ -97,6 +101,7 @@ class Episode(msgspec.Struct, omit_defaults=True, kw_only=True):
     instruction: str
     tools: tuple[str, ...]
     preference: tuple[float, ...] | None = None
+    luck: int = 0
     turns: list[Turn] = []
     answer: str | None = None
     outcome: Outcome | None = None
@@ -105,6 +110,7 @@ class Episode(msgspec.Struct, omit_defaults=True, kw_only=True):
     cost: float = 0.0
     clock: float = 0.0
     metrics: tuple[float, ...] | None = None
+    rewards: dict[str, float] = {}
 
     @property
     def calls(self) -> Iterator[CallRecord]:

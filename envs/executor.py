@@ -3,24 +3,37 @@
 Calls that only read run concurrently: on the virtual clock they start together, and a turn lasts as long as
 its slowest one. A call that writes is a barrier: it starts when all before it have ended, and what follows
 waits for it. Calls run in the order written, each on its own; one that errs does not stop the others.
+
+Calls of tools that block (a real model, a server) run at the same time in real time too, each in a thread; one that
+hangs is given up after its tool's patience. Everything else is over in microseconds and runs where it stands.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from toolorchestra.envs.episode import CallRecord
 from toolorchestra.envs.parsing import ParsedCall
-from toolorchestra.toolscale.errors import unknown_name
-from toolorchestra.toolscale.tool import ArgumentError, Status, Tool
+from toolorchestra.envs.scene import GuestTool, Scene
+from toolorchestra.toolscale.errors import ExpertError, unknown_name
+from toolorchestra.toolscale.tool import ArgumentError, Status, Tool, ToolResult
 
 if TYPE_CHECKING:
     from toolorchestra.envs.play import WorldSession
 
 
 def execute(
-    calls: Sequence[ParsedCall], tools: Mapping[str, Tool], session: WorldSession, *, clock: float, first: int
+    calls: Sequence[ParsedCall],
+    tools: Mapping[str, Tool],
+    session: WorldSession,
+    *,
+    clock: float,
+    first: int,
+    scene: Scene | None = None,
 ) -> list[CallRecord]:
     """Run `calls` and return their records, in the order written.
 
@@ -30,31 +43,36 @@ def execute(
         session: The episode's state.
         clock: Virtual time at which the turn begins, in seconds.
         first: Number of the first call, from which ids are made for calls that have none.
+        scene: What guests among the tools are shown.
     """
-    records = []
+    records: list[CallRecord] = []
     given = {call.id for call in calls} if len(calls) > 1 else ()
     ready = latest = clock  # when the next call may start; when all so far have ended
-    for number, call in enumerate(calls, first):
-        call_id = call.id or f"call_{number}"
+    over = 0  # calls that had ended when `ready` was
+    started: dict[int, _Waiting] = {}
+
+    def shown(position: int) -> Any:
+        return scene and replace(scene, earlier=tuple(records[:over]), number=first + position)
+
+    for position, call in enumerate(calls):
+        call_id = call.id or f"call_{first + position}"
         if call_id in given and not call.id:
-            call_id = f"call_{number}_"
-        error = call.error
-        tool = None
-        if error is None:
-            tool = tools.get(call.name)
-            if tool is None:
-                error = unknown_name("tool", call.name, tools)
-        if tool is None:
-            records.append(_refused(call_id, call.name, error or "", ready))
+            call_id = f"call_{first + position}_"
+        read = _read(call, tools)
+        if isinstance(read, str):
+            records.append(CallRecord(call_id, call.name, None, Status.PARSE_ERR, error=read, start=ready, end=ready))
             continue
-        try:
-            arguments = tool.decode(call.arguments)
-        except ArgumentError as wrong:
-            records.append(_refused(call_id, call.name, str(wrong), ready))
-            continue
+        tool, arguments = read
         if tool.effect == "write":
-            ready = latest
-        result = session.call(tool, arguments)
+            ready, over = latest, position
+        if tool.blocking:
+            if position not in started:
+                started |= _start(calls, position, tools, shown)
+            result = started.pop(position).result()
+        elif isinstance(tool, GuestTool):
+            result = _run(tool, arguments, shown(position))
+        else:
+            result = session.call(tool, arguments)
         end = ready + tool.latency + result.seconds
         records.append(
             CallRecord(
@@ -68,13 +86,80 @@ def execute(
                 result.tokens,
                 ready,
                 end,
+                result.children,
             )
         )
         latest = max(latest, end)
         if tool.effect == "write":
-            ready = latest
+            ready, over = latest, position + 1
     return records
 
 
-def _refused(call_id: str, name: str, error: str, now: float) -> CallRecord:
-    return CallRecord(call_id, name, None, Status.PARSE_ERR, error=error, start=now, end=now)
+def _read(call: ParsedCall, tools: Mapping[str, Tool]) -> tuple[Tool, dict[str, Any]] | str:
+    """Return the tool that is called and its arguments, or what is wrong with the call."""
+    if call.error is not None:
+        return call.error
+    tool = tools.get(call.name)
+    if tool is None:
+        return unknown_name("tool", call.name, tools)
+    try:
+        return tool, tool.decode(call.arguments)
+    except ArgumentError as wrong:
+        return str(wrong)
+
+
+def _run(tool: Tool, arguments: Any, shown: Any) -> ToolResult:
+    try:
+        return tool.run(arguments, shown)
+    except ExpertError as error:  # an endpoint that is down is part of the world that an orchestrator lives in
+        return ToolResult.failed(str(error))
+
+
+class _Waiting:
+    """A call under way in a thread."""
+
+    def __init__(self, tool: Tool, arguments: Any, shown: Any) -> None:
+        self._tool = tool
+        self._begun = time.monotonic()
+        self._result: ToolResult | None = None
+        self._error: Exception | None = None
+        # a daemon: what hangs for good must not keep the process from ending
+        self._thread = threading.Thread(target=self._answer, args=(arguments, shown), name=tool.name, daemon=True)
+        self._thread.start()
+
+    def _answer(self, arguments: Any, shown: Any) -> None:
+        try:
+            self._result = _run(self._tool, arguments, shown)
+        except Exception as error:
+            self._error = error
+
+    def result(self) -> ToolResult:
+        """Return the result, or a TIMEOUT when it has not come in time."""
+        patience = self._tool.patience
+        self._thread.join(None if patience is None else max(0.0, self._begun + patience - time.monotonic()))
+        if self._error is not None:
+            raise self._error
+        if self._result is not None:
+            return self._result
+        error = f"{self._tool.name} has not answered within {patience:g} s. Try again later, or ask another."
+        return ToolResult(Status.TIMEOUT, error=error, seconds=patience or 0.0)
+
+
+def _start(
+    calls: Sequence[ParsedCall], first: int, tools: Mapping[str, Tool], shown: Callable[[int], Any]
+) -> dict[int, _Waiting]:
+    """Start the blocking call at a position, and if it only reads those after it up to the next that writes."""
+    started = {}
+    for position in range(first, len(calls)):
+        read = _read(calls[position], tools)
+        if isinstance(read, str):
+            continue
+        tool, arguments = read
+        if not tool.blocking and tool.effect != "write":
+            continue
+        if tool.effect == "write" and position > first:
+            break
+        started[position] = _Waiting(tool, arguments, shown(position))
+        if tool.effect == "write":
+            break
+    return started

@@ -18,6 +18,7 @@ from toolorchestra.envs.episode import CallRecord, Episode, Outcome, Turn
 from toolorchestra.envs.executor import execute
 from toolorchestra.envs.parsing import Message, parse
 from toolorchestra.envs.rewards import Vector, measure
+from toolorchestra.envs.scene import Scene
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.session import Changes
 from toolorchestra.toolscale.task import Task
@@ -108,6 +109,7 @@ class PlaySnapshot:
     episode: Episode
     messages: tuple[dict[str, Any], ...]
     task: Task
+    tools: Mapping[str, Tool]
 
 
 class Play:
@@ -119,23 +121,35 @@ class Play:
         task: What is asked.
         episode: The record to be filled, with the prompt, instruction and tools on offer.
         limits: When it ends without an answer.
+        tools: Tools on offer by name, in the order of the record; those of the world that the record names by default.
 
     Attributes:
         episode: The record so far.
+        tools: Tools on offer by name.
         messages: The conversation so far, as OpenAI messages.
         verdict: The judgement, once an answer was given.
         metrics: M(τ) of the finished episode, shape ``(tools + 3,)``.
         truncated: Whether a limit or an error of ours ended it.
     """
 
-    def __init__(self, world: World, session: WorldSession, task: Task, episode: Episode, limits: Limits) -> None:
+    def __init__(
+        self,
+        world: World,
+        session: WorldSession,
+        task: Task,
+        episode: Episode,
+        limits: Limits,
+        tools: Mapping[str, Tool] | None = None,
+    ) -> None:
         self.world = world
         self.session = session
         self.task = task
         self.episode = episode
         self.limits = limits
         every = world.tools
-        self.tools = every if len(episode.tools) == len(every) else {name: every[name] for name in episode.tools}
+        if tools is None:
+            tools = every if len(episode.tools) == len(every) else {name: every[name] for name in episode.tools}
+        self.tools = tools
         self.messages: list[dict[str, Any]] = [
             {"role": "system", "content": episode.prompt},
             {"role": "user", "content": episode.instruction},
@@ -159,6 +173,15 @@ class Play:
         if not message.calls:
             self.messages.append({"role": "assistant", "content": message.text})
             return self._answer(message)
+        turn = self._call(message)
+        if not self.over and (reason := self._spent()):
+            self.truncated = True
+            self._close("failed", reason)
+        return turn
+
+    def _call(self, message: Message) -> Turn:
+        """Run the calls of a message, book and show their results, and return the turn."""
+        scene = Scene(self.task, self.world, self.episode, self.messages, self.tools, message.text)
         try:
             records = execute(
                 message.calls,
@@ -166,9 +189,13 @@ class Play:
                 self.session,
                 clock=self.episode.clock,
                 first=self._calls_made + 1,
+                scene=scene,
             )
         except Exception as error:  # a fault of the library or its tools, not of the policy
-            return self._fault("infra_error", error, message)
+            turn = Turn({"role": "assistant", "content": message.written or message.text})
+            self.episode.turns.append(turn)
+            self._break_off("infra_error", error)
+            return turn
         self._calls_made += len(records)
         self._book(records)
         written = _assistant_message(message, records)
@@ -181,9 +208,6 @@ class Play:
             self.messages.append({"role": "tool", "tool_call_id": record.id, "name": record.name, "content": content})
         turn = Turn(written, tuple(records), "\n".join(shown))
         self.episode.turns.append(turn)
-        if reason := self._spent():
-            self.truncated = True
-            self._close("failed", reason)
         return turn
 
     def sampled(self, token_ids: Sequence[int], logprobs: Sequence[float]) -> None:
@@ -192,23 +216,24 @@ class Play:
         turns[-1] = msgspec.structs.replace(turns[-1], token_ids=tuple(token_ids), logprobs=tuple(logprobs))
 
     def _answer(self, message: Message) -> Turn:
-        said = message.spoken
+        turn = Turn(self.messages[-1])
+        self.episode.turns.append(turn)
+        self._judge(message.spoken)
+        return turn
+
+    def _judge(self, said: str) -> None:
+        """End the episode with a final answer."""
         try:
             self.verdict = self.world.verify(self.task, self.session, said)
         except Exception as error:  # a fault of the verifier must not be graded as the policy's
-            return self._fault("judge_error", error, message)
-        turn = Turn(self.messages[-1])
-        self.episode.turns.append(turn)
-        self.episode.answer = said
-        self._close("solved" if self.verdict.solved else "failed", str(self.verdict))
-        return turn
+            self._break_off("judge_error", error)
+        else:
+            self.episode.answer = said
+            self._close("solved" if self.verdict.solved else "failed", str(self.verdict))
 
-    def _fault(self, outcome: Outcome, error: Exception, message: Message) -> Turn:
-        turn = Turn({"role": "assistant", "content": message.written or message.text})
-        self.episode.turns.append(turn)
+    def _break_off(self, outcome: Outcome, error: Exception) -> None:
         self.truncated = True
         self.episode.outcome, self.episode.why = outcome, f"{type(error).__name__}: {error}"
-        return turn
 
     def _book(self, records: list[CallRecord]) -> None:
         """Add the cost of a turn, and let the clock pass to the end of its last call."""
@@ -242,12 +267,12 @@ class Play:
     def snapshot(self) -> PlaySnapshot:
         """Return the whole state of the episode."""
         episode = _copied(self.episode)
-        return PlaySnapshot(self.session.snapshot(), episode, tuple(self.messages), self.task)
+        return PlaySnapshot(self.session.snapshot(), episode, tuple(self.messages), self.task, self.tools)
 
     @classmethod
     def restored(cls, snapshot: PlaySnapshot, world: World, session: WorldSession, limits: Limits) -> Play:
         """Return a play in the state of `snapshot`."""
-        play = cls(world, session, snapshot.task, _copied(snapshot.episode), limits)
+        play = cls(world, session, snapshot.task, _copied(snapshot.episode), limits, snapshot.tools)
         session.restore(snapshot.session)
         play.messages = list(snapshot.messages)
         play._calls_made = sum(1 for _ in play.episode.calls)

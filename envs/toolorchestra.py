@@ -9,20 +9,15 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, SupportsFloat
+from typing import Any
 
-import gymnasium
-
-from toolorchestra.envs.episode import Episode
-from toolorchestra.envs.parsing import LONGEST_MESSAGE, Action
-from toolorchestra.envs.play import LONGEST_OBSERVATION, Limits, Play, PlaySnapshot, World, WorldSession
-from toolorchestra.envs.render import episode_text, turn_text
+from toolorchestra.envs.base import EnvSnapshot, OrchestrationEnv
+from toolorchestra.envs.play import Limits, Play, World
 from toolorchestra.envs.rewards import Preference
-from toolorchestra.envs.sources import TaskSource, make_source
-from toolorchestra.envs.spaces import UnicodeText
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError, unknown_name
+from toolorchestra.envs.sources import TaskSource
+from toolorchestra.toolscale.errors import OptionError, unknown_name
 from toolorchestra.toolscale.preferences import Pair, read_pairs
 from toolorchestra.toolscale.task import Task
 
@@ -33,20 +28,8 @@ together. Their results come back as <tool_response> blocks. When the request is
 your answer to the user without any call: that ends the conversation.
 """
 
-OPTIONS = ("task_id", "split", "difficulty", "tools", "preference")
-"""Options of `reset`."""
 
-
-@dataclass(frozen=True)
-class EnvSnapshot:
-    """The whole state of an environment: the episode and the random generator."""
-
-    play: PlaySnapshot
-    generator: Mapping[str, Any]
-    preference: Preference | None
-
-
-class ToolOrchestraEnv(gymnasium.Env[str, Action]):
+class ToolOrchestraEnv(OrchestrationEnv):
     """Orchestration of tools, one user request per episode.
 
     **Action**: text. ``<tool_call>{"name": …, "arguments": {…}}</tool_call>`` blocks are calls; a message
@@ -93,7 +76,7 @@ class ToolOrchestraEnv(gymnasium.Env[str, Action]):
     (0.0, True, 'failed')
     """
 
-    metadata = {"render_modes": ["ansi", "human"], "render_fps": 4}  # noqa: RUF012 - Gymnasium's declaration
+    protocol = "ToolOrchestra"
 
     def __init__(
         self,
@@ -111,135 +94,39 @@ class ToolOrchestraEnv(gymnasium.Env[str, Action]):
         preference: Any = None,
         render_mode: str | None = None,
     ) -> None:
-        if (source is None) == (domain is None and tasks is None):
-            raise OptionError(
-                "Give either a `source` (e.g. 'Restaurant'), or the folder of a `domain`, a file of `tasks`, or both."
-            )
-        if render_mode is not None and render_mode not in self.metadata["render_modes"]:
-            raise UnknownNameError("render mode", render_mode, self.metadata["render_modes"])
-        self.source = source if isinstance(source, TaskSource) else make_source(source, domain, tasks)
-        self.observation_space = UnicodeText(LONGEST_OBSERVATION)
-        self.action_space = UnicodeText(LONGEST_MESSAGE)
-        self.render_mode = render_mode
-        self._defaults = {
-            "task_id": None,
-            "split": split,
-            "difficulty": difficulty,
-            "tools": tools,
-            "preference": preference,
-        }
-        self._limits = Limits(max_turns, max_cost, max_seconds, result_characters)
-        self._sessions: dict[str, WorldSession] = {}
+        super().__init__(
+            source,
+            domain=domain,
+            tasks=tasks,
+            split=split,
+            difficulty=difficulty,
+            limits=Limits(max_turns, max_cost, max_seconds, result_characters),
+            render_mode=render_mode,
+            tools=tools,
+            preference=preference,
+        )
         self._schemas: dict[tuple[str, tuple[str, ...]], list[dict[str, Any]]] = {}
         self._pairs: dict[Path, list[Pair]] = {}
-        self._play: Play | None = None
         self._preference: Preference | None = None
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
-        """Begin an episode and return its first observation and info.
-
-        Raises:
-            OptionError: An option is unknown or has a value that cannot be used.
-        """
-        super().reset(seed=seed)
-        chosen = self._defaults
-        if options:
-            if wrong := [str(name) for name in options if name not in OPTIONS]:
-                raise OptionError(unknown_name("reset option", wrong[0], OPTIONS))
-            chosen = {**chosen, **options}
-        task = self._choose(chosen)
-        world = self.source.world(task)
+    def _begin(self, task: Task, world: World, chosen: Mapping[str, Any], seed: int | None) -> Play:
         tools = self._tools(world.tools, chosen["tools"])
         self._preference = self._prefer(chosen["preference"], tools, task)
         instruction = task.instruction
         if self._preference is not None and self._preference.instruction:
             instruction = f"{instruction}\n\n{self._preference.instruction}"
-        episode = Episode(
-            env_id=self.spec.id if self.spec else f"ToolOrchestra-{self.source.name}-v0",
-            task_id=task.id,
-            seed=seed,
-            split=task.split,
-            difficulty=task.difficulty,
-            prompt=f"{PROMPT}\n{world.rules}",
-            instruction=instruction,
-            tools=tools,
-            preference=self._preference.weights if self._preference else None,
-        )
-        play = self._play = Play(world, self._session(world), task, episode, self._limits)
-        if self.render_mode == "human":
-            print(episode_text(episode))
-        info = self._info(play)
-        info["tools"] = self._tool_schemas(play)
-        return f"{episode.prompt}\n\n{instruction}", info
-
-    def step(self, action: Action) -> tuple[str, SupportsFloat, bool, bool, dict[str, Any]]:
-        """Take one message of the orchestrator; see the class for what comes back."""
-        play = self._playing()
-        turn = play.act(action)
-        if self.render_mode == "human":
-            print(turn_text(turn, play.episode))
-        episode = play.episode
-        info = self._info(play)
-        info["calls"] = turn.calls
-        over = episode.outcome is not None
-        if over:
-            info["outcome"] = episode.outcome
-            info["verdict"] = episode.why
-            if play.metrics is not None:
-                info["M"] = play.metrics
-        reward = episode.reward or 0.0
-        return turn.observation, reward, over and not play.truncated, play.truncated, info
-
-    def render(self) -> str | None:
-        """Return the transcript so far (mode ``ansi``); the mode ``human`` prints as the episode goes."""
-        return episode_text(self._playing().episode) if self.render_mode == "ansi" else None
-
-    def close(self) -> None:
-        """Release the databases."""
-        for session in self._sessions.values():
-            session.close()
-        self._sessions.clear()
-        self._play = None
-
-    @property
-    def episode(self) -> Episode:
-        """The record of the current or last episode."""
-        return self._playing().episode
-
-    @property
-    def task(self) -> Task:
-        """The task being played, its golden path included: hidden from the orchestrator."""
-        return self._playing().task
-
-    @property
-    def play(self) -> Play:
-        """The episode being played."""
-        return self._playing()
+        weights = self._preference.weights if self._preference else None
+        episode = self._new_episode(task, seed, f"{PROMPT}\n{world.rules}", instruction, tools, preference=weights)
+        return Play(world, self._session(world), task, episode, self._limits)
 
     def snapshot(self) -> EnvSnapshot:
-        """Return the whole state: database, clock, history and random generator."""
-        generator = dict(self.np_random.bit_generator.state)
-        return EnvSnapshot(self._playing().snapshot(), generator, self._preference)
+        """Return the whole state: database, clock, history, preference and random generator."""
+        return replace(super().snapshot(), extra=self._preference)
 
     def restore(self, snapshot: EnvSnapshot) -> None:
         """Put the environment into the state of `snapshot`, taken from this or an equal environment."""
-        task = snapshot.play.task
-        world = self.source.world(task)
-        self._play = Play.restored(snapshot.play, world, self._session(world), self._limits)
-        self._preference = snapshot.preference
-        self.np_random.bit_generator.state = dict(snapshot.generator)
-
-    def _session(self, world: World) -> WorldSession:
-        """Return the session of a world: made once, and reset by each episode."""
-        session = self._sessions.get(world.name)
-        if session is None:
-            session = self._sessions[world.name] = world.session()
-        return session
-
-    def _playing(self) -> Play:
-        if self._play is None:
-            raise gymnasium.error.ResetNeeded("Call reset() before step(), render() or snapshot().")
-        return self._play
+        super().restore(snapshot)
+        self._preference = snapshot.extra
 
     def _prefer(self, value: Any, tools: tuple[str, ...], task: Task) -> Preference | None:
         """Return the preference asked for; of a file of pairs the one that falls to the task."""
@@ -250,14 +137,6 @@ class ToolOrchestraEnv(gymnasium.Env[str, Action]):
             pairs += read_pairs(Path(value))
         pair = pairs[zlib.crc32(task.id.encode()) % len(pairs)]
         return Preference.of(Preference(pair.tools, pair.vector, pair.instruction), tools)
-
-    def _choose(self, chosen: Mapping[str, Any]) -> Task:
-        if chosen["task_id"] is not None:
-            return self.source.task(str(chosen["task_id"]))
-        levels = chosen["difficulty"]
-        if levels is not None:
-            levels = frozenset([levels] if isinstance(levels, int) else levels)
-        return self.source.sample(chosen["split"], levels, self.np_random)
 
     @staticmethod
     def _tools(offered: Mapping[str, Any], chosen: Sequence[str] | None) -> tuple[str, ...]:
@@ -275,18 +154,9 @@ class ToolOrchestraEnv(gymnasium.Env[str, Action]):
         return self._schemas[key]
 
     def _info(self, play: Play) -> dict[str, Any]:
-        episode = play.episode
-        return {
-            "task_id": episode.task_id,
-            "split": episode.split,
-            "difficulty": episode.difficulty,
-            "messages": play.messages.copy(),
-            "tool_names": episode.tools,
-            "preference": self._preference.vector if self._preference else None,
-            "turn": len(episode.turns),
-            "cost": episode.cost,
-            "clock": episode.clock,
-        }
+        info = super()._info(play)
+        info["preference"] = self._preference.vector if self._preference else None
+        return info
 
 
 def _preference(value: Any, tools: tuple[str, ...]) -> Preference | None:

@@ -39,6 +39,32 @@ class Status(StrEnum):
     """The tool ran beyond its bound and was stopped. Nothing changed."""
 
 
+class InnerCall(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """A call made on the way of another: what a tool asked of a model, or of another tool.
+
+    Attributes:
+        name: Model or tool that was called.
+        status: How the call ended.
+        value: What came back; None unless `status` is OK.
+        error: What went wrong.
+        cost: US dollars.
+        tokens: Tokens that a model read and wrote.
+        start: Seconds since the outer call began, when this one did.
+        end: Likewise, when the result was there.
+        children: Calls made on its own way.
+    """
+
+    name: str
+    status: Status = Status.OK
+    value: Any = None
+    error: str | None = None
+    cost: float = 0.0
+    tokens: tuple[int, int] = (0, 0)
+    start: float = 0.0
+    end: float = 0.0
+    children: tuple[InnerCall, ...] = ()
+
+
 class ToolResult(msgspec.Struct, frozen=True):
     """What a call returned; use the constructors `ok`, `failed` and `timed_out`.
 
@@ -50,6 +76,7 @@ class ToolResult(msgspec.Struct, frozen=True):
         cost: US dollars beyond the tool's price (an expert's tokens).
         seconds: Virtual seconds beyond the tool's latency.
         tokens: Tokens read and written by a model behind the tool.
+        children: Calls made on the way; what they cost and took is in `cost`, `tokens` and `seconds` already.
     """
 
     status: Status
@@ -59,6 +86,7 @@ class ToolResult(msgspec.Struct, frozen=True):
     cost: float = 0.0
     seconds: float = 0.0
     tokens: tuple[int, int] = (0, 0)
+    children: tuple[InnerCall, ...] = ()
 
     @classmethod
     def ok(cls, value: Any, operated: tuple[Entry, ...] = ()) -> ToolResult:
@@ -91,11 +119,16 @@ class Tool(ABC):
         parameters: Parameter specifications by name.
         effect: ``pure`` (touches no state), ``read`` or ``write``. Writes are barriers: calls of one turn run
             concurrently unless one of them writes.
+        blocking: Whether a call waits for something outside this process (a model, a server). Blocking calls of one
+            turn that only read run at the same time, each in a thread of its own: `run` must not touch the session.
+        patience: Seconds of real time after which a blocking call is given up and ends in a TIMEOUT; None: never.
         price: US dollars per call.
         latency: Seconds per call on the virtual clock.
     """
 
     effect: Effect = "pure"
+    blocking: bool = False
+    patience: float | None = None
 
     def __init__(
         self,

@@ -1,16 +1,19 @@
 from __future__ import annotations
 
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolorchestra.envs.episode import CallRecord
+from toolorchestra.envs.episode import CallRecord, Episode
 from toolorchestra.envs.executor import execute
 from toolorchestra.envs.parsing import ParsedCall, parse
+from toolorchestra.envs.scene import GuestTool, Scene
 from toolorchestra.toolscale.domain import Domain
+from toolorchestra.toolscale.errors import ExpertError
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.tool import Effect, Status, Tool, ToolResult
 
@@ -123,3 +126,106 @@ def test_writes_of_one_turn_see_what_those_before_them_wrote(session: Session, m
 def test_nothing_to_run_is_nothing(session: Session) -> None:
     tools: Mapping[str, Tool] = {}
     assert execute([], tools, session, clock=0.0, first=1) == []
+
+
+class Waiting(Tool):
+    """Waits for an event, as a tool waits for a server."""
+
+    blocking = True
+
+    def __init__(self, name: str, work: Callable[[], ToolResult], effect: Effect = "read") -> None:
+        super().__init__(name, "d", {}, latency=0.0)
+        self.effect = effect
+        self.work = work
+
+    def run(self, arguments: dict[str, Any], session: Session) -> ToolResult:
+        return self.work()
+
+
+def waiting(*tools: Tool) -> dict[str, Tool]:
+    return {tool.name: tool for tool in tools}
+
+
+def test_blocking_reads_of_a_turn_are_under_way_at_the_same_time(session: Session) -> None:
+    together = threading.Barrier(4, timeout=10)  # none gets past it before all four have come
+
+    def meet() -> ToolResult:
+        together.wait()
+        return ToolResult.ok("met")
+
+    tools = waiting(*(Waiting(f"ask{i}", meet) for i in range(4)), TOOLS["read1"])
+    names = ["ask0", "ask1", "read1", "ask2", "ask3"]
+    records = execute([ParsedCall(name) for name in names], tools, session, clock=0.0, first=1)
+    assert [record.name for record in records] == names
+    assert all(record.status is Status.OK for record in records)
+
+
+def test_a_failing_a_malformed_and_a_hanging_call_leave_the_others_alone(session: Session) -> None:
+    def fail() -> ToolResult:
+        raise ExpertError("the endpoint is down")
+
+    gate = threading.Event()
+    hanging = Waiting("hangs", lambda: ToolResult.ok(gate.wait(60)))
+    hanging.patience = 0.05
+    tools = waiting(Waiting("fails", fail), hanging, Waiting("fine", lambda: ToolResult.ok(42)))
+    calls = parse(
+        "".join(
+            f"<tool_call>{body}</tool_call>"
+            for body in ('{"name": "fails"}', '{"name": "fine", "arg', '{"name": "hangs"}', '{"name": "fine"}')
+        )
+    ).calls
+    fails, malformed, hangs, fine = execute(calls, tools, session, clock=0.0, first=1)
+    gate.set()
+    assert (fails.status, fails.error) == (Status.EXEC_ERR, "the endpoint is down")
+    assert malformed.status is Status.PARSE_ERR
+    assert hangs.status is Status.TIMEOUT
+    assert (hangs.start, hangs.end) == (0.0, 0.05)
+    assert (fine.status, fine.value) == (Status.OK, 42)
+
+
+def test_a_blocking_write_waits_for_the_reads_before_it_and_holds_up_those_after_it(session: Session) -> None:
+    order: list[str] = []
+
+    def note(name: str) -> Callable[[], ToolResult]:
+        return lambda: order.append(name) or ToolResult.ok(name)  # type: ignore[func-returns-value]
+
+    tools = waiting(
+        Waiting("first", note("first")), Waiting("write", note("write"), "write"), Waiting("last", note("last"))
+    )
+    records = execute([ParsedCall(name) for name in tools], tools, session, clock=0.0, first=1)
+    assert order == [record.value for record in records] == ["first", "write", "last"]
+
+
+def test_an_error_of_the_library_in_a_thread_is_raised(session: Session) -> None:
+    def break_down() -> ToolResult:
+        raise RuntimeError("a fault of ours")
+
+    with pytest.raises(RuntimeError, match="a fault of ours"):
+        execute([ParsedCall("broken")], waiting(Waiting("broken", break_down)), session, clock=0.0, first=1)
+
+
+class Looking(GuestTool):
+    """Says what it was shown."""
+
+    def run(self, arguments: dict[str, Any], session: Scene) -> ToolResult:
+        return ToolResult(Status.OK, [session.number, [call.name for call in session.calls]])
+
+
+class LookingAtTheEnd(Looking):
+    effect = "write"
+
+
+def test_guests_see_the_scene_with_what_has_ended_before_them(session: Session, mini: Domain) -> None:
+    tools = waiting(Looking("look", "d", {}), LookingAtTheEnd("close", "d", {}), *mini.tools.values())
+    task = mini.tasks("all")[0]
+    episode = Episode(env_id="e", task_id=task.id, split="train", difficulty=1, prompt="", instruction="", tools=())
+    scene = Scene(task, mini, episode, (), tools)
+    names = ["look", "look", "close", "look"]
+    records = execute([ParsedCall(name) for name in names], tools, session, clock=0.0, first=5, scene=scene)
+    assert [record.value for record in records] == [
+        [5, []],
+        [6, []],
+        [7, ["look", "look"]],
+        [8, ["look", "look", "close"]],
+    ]
+    assert Scene(task, mini, episode, (), tools, number=1).luck != Scene(task, mini, episode, (), tools, number=2).luck
