@@ -32,7 +32,6 @@ from toolorchestra.agents.policies import NoisyOraclePolicy, Policy, make_policy
 from toolorchestra.envs.base import OrchestrationEnv
 from toolorchestra.envs.hostile import hostile_actions
 from toolorchestra.envs.play import World, WorldSession
-from toolorchestra.envs.scene import GuestTool
 from toolorchestra.envs.sources.questions import try_answers
 from toolorchestra.toolscale.build import quote
 from toolorchestra.toolscale.domain import SPLITS, Domain
@@ -482,7 +481,7 @@ class _HostileTrial:
             twin = self._twins[world.name] = world.session()
         twin.reset()
         for record in self.env.episode.calls:
-            if record.status is Status.OK and not isinstance(play.tools[record.name], GuestTool):
+            if record.status is Status.OK and not play.tools[record.name].guest:
                 assert record.arguments is not None
                 twin.call(play.tools[record.name], dict(record.arguments))
         if play.session.touched() != twin.touched():

@@ -13,12 +13,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from toolorchestra.envs.episode import CallRecord
 from toolorchestra.envs.parsing import ParsedCall
-from toolorchestra.envs.scene import GuestTool, Scene
+from toolorchestra.envs.scene import Scene
 from toolorchestra.toolscale.errors import ExpertError, unknown_name
 from toolorchestra.toolscale.tool import ArgumentError, Status, Tool, ToolResult
 
@@ -50,10 +52,6 @@ def execute(
     ready = latest = clock  # when the next call may start; when all so far have ended
     over = 0  # calls that had ended when `ready` was
     started: dict[int, _Waiting] = {}
-
-    def shown(position: int) -> Any:
-        return scene and replace(scene, earlier=tuple(records[:over]), number=first + position)
-
     for position, call in enumerate(calls):
         call_id = call.id or f"call_{first + position}"
         if call_id in given and not call.id:
@@ -67,10 +65,10 @@ def execute(
             ready, over = latest, position
         if tool.blocking:
             if position not in started:
-                started |= _start(calls, position, tools, shown)
+                started |= _start(calls, position, tools, partial(_shown, scene, records[:over], first))
             result = started.pop(position).result()
-        elif isinstance(tool, GuestTool):
-            result = _run(tool, arguments, shown(position))
+        elif tool.guest:
+            result = _run(tool, arguments, _shown(scene, records[:over], first, position))
         else:
             result = session.call(tool, arguments)
         end = ready + tool.latency + result.seconds
@@ -106,6 +104,11 @@ def _read(call: ParsedCall, tools: Mapping[str, Tool]) -> tuple[Tool, dict[str, 
         return tool, tool.decode(call.arguments)
     except ArgumentError as wrong:
         return str(wrong)
+
+
+def _shown(scene: Scene | None, earlier: Sequence[CallRecord], first: int, position: int) -> Any:
+    """Return the scene as the call at a position sees it."""
+    return scene and msgspec.structs.replace(scene, earlier=tuple(earlier), number=first + position)
 
 
 def _run(tool: Tool, arguments: Any, shown: Any) -> ToolResult:

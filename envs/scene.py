@@ -9,8 +9,9 @@ from __future__ import annotations
 import zlib
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from toolorchestra.toolscale.tool import Tool, ToolResult
 
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
     from toolorchestra.toolscale.task import Task
 
 
-@dataclass(frozen=True, slots=True)
-class Scene:
+class Scene(msgspec.Struct, frozen=True, gc=False):
     """The episode as a guest sees it when it is called.
 
     Attributes:
@@ -58,6 +58,8 @@ class Scene:
 
 class GuestTool(Tool):
     """A tool that comes to every world: it is shown the scene, and has no hand in the session."""
+
+    guest = True
 
     @abstractmethod
     def run(self, arguments: dict[str, Any], session: Scene) -> ToolResult:

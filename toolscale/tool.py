@@ -11,7 +11,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 
@@ -121,6 +121,7 @@ class Tool(ABC):
             concurrently unless one of them writes.
         blocking: Whether a call waits for something outside this process (a model, a server). Blocking calls of one
             turn that only read run at the same time, each in a thread of its own: `run` must not touch the session.
+        guest: Whether `run` is given the scene of the episode (`toolorchestra.envs.scene`) instead of the session.
         patience: Seconds of real time after which a blocking call is given up and ends in a TIMEOUT; None: never.
         price: US dollars per call.
         latency: Seconds per call on the virtual clock.
@@ -128,6 +129,7 @@ class Tool(ABC):
 
     effect: Effect = "pure"
     blocking: bool = False
+    guest: ClassVar[bool] = False
     patience: float | None = None
 
     def __init__(
