@@ -1,9 +1,12 @@
-"""Fixtures of all tests: a small domain of our own, so that no test depends on the domains that we ship."""
+"""Fixtures of all tests: a small domain, so that no test depends on the domains that we ship, and a fake server."""
 
 from __future__ import annotations
 
+import json
 import shutil
+import threading
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -109,3 +112,72 @@ def make_env() -> Iterator[Callable[..., gym.Env[Any, Any]]]:
     yield make
     for env in made:
         env.close()
+
+
+class FakeServer:
+    """A real HTTP server on the loopback interface that answers chat completions as `respond` says.
+
+    It returns a status (0 hangs up) and the body: bytes, what becomes JSON, or an iterator of the pieces of a stream,
+    after which it hangs up if that raises `ConnectionError`.
+    """
+
+    def __init__(self) -> None:
+        self.respond: Callable[[dict[str, Any]], tuple[int, Any]] = lambda body: (404, b"")
+        self.bodies: list[dict[str, Any]] = []
+        self.keys: list[str | None] = []
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                server.bodies.append(body)
+                server.keys.append(self.headers["Authorization"])
+                status, answer = server.respond(body)
+                if status == 0:
+                    self.close_connection = True
+                    return
+                self.send_response(status)
+                self.send_header("retry-after-ms", "5")
+                if isinstance(answer, Iterator):
+                    self.send_header("Content-Type", "text/event-stream; charset=utf-8")
+                    self.send_header("Transfer-Encoding", "chunked")
+                    self.end_headers()
+                    try:
+                        for piece in answer:
+                            self.wfile.write(b"%x\r\n%s\r\n" % (len(piece), piece))
+                        self.wfile.write(b"0\r\n\r\n")
+                    except ConnectionError:
+                        self.close_connection = True
+                    return
+                data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            def log_message(self, *args: Any) -> None:
+                pass
+
+        class Quiet(ThreadingHTTPServer):
+            daemon_threads = True
+
+            def handle_error(self, *args: Any) -> None:  # a client that timed out or was killed has hung up
+                pass
+
+        self.http = Quiet(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.http.server_port}/v1"
+
+
+@pytest.fixture
+def fake_server() -> Iterator[FakeServer]:
+    """A server that speaks the protocol and says what the test tells it to."""
+    pytest.importorskip("openai", reason="needs the openai client: pip install 'toolorchestra[openai]'")
+    server = FakeServer()
+    thread = threading.Thread(target=server.http.serve_forever, args=(0.01,))
+    thread.start()
+    yield server
+    server.http.shutdown()
+    thread.join()
+    server.http.server_close()

@@ -9,10 +9,8 @@ import random
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +28,10 @@ MADE = "domain.yaml tools.yaml intents.yaml synth.json domain.db tasks.jsonl bui
 
 
 class Recorded:
-    """An HTTP server on the loopback interface that answers from the recording, as slowly and badly as told."""
+    """Answers from the recording, as slowly and badly as told."""
 
     def __init__(self) -> None:
+        self.url = ""
         self.model = RecordedModel(RECORDING)
         self.asked: list[str] = []
         """The keys of the questions, in the order in which they came."""
@@ -41,36 +40,6 @@ class Recorded:
         self.delay = 0.0
         self.player: str | None = None
         """What it says to requests that are not in the recording: as a player of tasks."""
-        server = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                status, answer = server.respond(body)
-                if status <= 0:
-                    time.sleep(0.6 if status else 0)
-                    self.close_connection = True
-                    return
-                data = json.dumps(answer).encode()
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(data)))
-                self.send_header("retry-after-ms", "1")
-                self.end_headers()
-                self.wfile.write(data)
-
-            def log_message(self, *args: Any) -> None:
-                pass
-
-        class Quiet(ThreadingHTTPServer):
-            daemon_threads = True
-
-            def handle_error(self, *args: Any) -> None:  # a client that was killed has hung up
-                pass
-
-        self.http = Quiet(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.http.server_port}/v1"
 
     def respond(self, body: dict[str, Any]) -> tuple[int, Any]:
         messages = tuple((message["role"], message["content"]) for message in body["messages"])
@@ -78,8 +47,10 @@ class Recorded:
         question = Question(messages, body["temperature"], body["max_tokens"], seed, attempt)
         self.asked.append(question.key("m"))
         status = self.trouble(len(self.asked))
+        if status == -1:
+            time.sleep(0.6)
         if status != 200:
-            return status, {"error": {"message": "in trouble"}}
+            return max(status, 0), {"error": {"message": "in trouble"}}
         time.sleep(self.delay)
         try:
             answer = self.model.ask(question)
@@ -94,15 +65,10 @@ class Recorded:
 
 
 @pytest.fixture
-def server() -> Iterator[Recorded]:
-    pytest.importorskip("openai", reason="needs the openai client: pip install 'toolorchestra[openai]'")
+def server(fake_server: Any) -> Recorded:
     server = Recorded()
-    thread = threading.Thread(target=server.http.serve_forever, args=(0.01,))
-    thread.start()
-    yield server
-    server.http.shutdown()
-    thread.join()
-    server.http.server_close()
+    server.url, fake_server.respond = fake_server.url, server.respond
+    return server
 
 
 @pytest.fixture

@@ -1,14 +1,12 @@
 from __future__ import annotations
 
-import json
 import socket
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 
@@ -45,56 +43,19 @@ def reply(text: str | None = "Hello.", *, read: int = 10, written: int = 5, **ch
     }
 
 
-class Server:
-    """A real HTTP server on the loopback interface that answers as `respond` says."""
+class Server(Protocol):
+    """The fake server, as the tests use it."""
 
-    def __init__(self) -> None:
-        self.respond: Callable[[dict[str, Any]], tuple[int, Any]] = lambda body: (200, reply())
-        self.bodies: list[dict[str, Any]] = []
-        self.keys: list[str | None] = []
-        server = self
-
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                server.bodies.append(body)
-                server.keys.append(self.headers["Authorization"])
-                status, answer = server.respond(body)
-                data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
-                if status == 0:  # hang up
-                    self.close_connection = True
-                    return
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(data)))
-                self.send_header("retry-after-ms", "5")
-                self.end_headers()
-                self.wfile.write(data)
-
-            def log_message(self, *args: Any) -> None:
-                pass
-
-        class Quiet(ThreadingHTTPServer):
-            daemon_threads = True
-
-            def handle_error(self, *args: Any) -> None:  # a client that timed out has hung up
-                pass
-
-        self.http = Quiet(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.http.server_port}/v1"
+    url: str
+    respond: Callable[[dict[str, Any]], tuple[int, Any]]
+    bodies: list[dict[str, Any]]
+    keys: list[str | None]
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
-    server = Server()
-    thread = threading.Thread(target=server.http.serve_forever, args=(0.01,))
-    thread.start()
-    yield server
-    server.http.shutdown()
-    thread.join()
-    server.http.server_close()
+def server(fake_server: Server) -> Server:
+    fake_server.respond = lambda body: (200, reply())
+    return fake_server
 
 
 @pytest.fixture
