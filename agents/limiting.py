@@ -9,13 +9,13 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from typing import Protocol
 
 import msgspec
 
-from toolorchestra.agents.chat import BatchError, ChatModel, ChatRequest, Completion, Meter, all_or_raise
+from toolorchestra.agents.chat import BatchError, ChatModel, ChatRequest, Completion, Meter
+from toolorchestra.agents.threaded import ThreadedChat
 from toolorchestra.toolscale.errors import ExpertError, OptionError
 
 _WINDOW = 60.0
@@ -33,7 +33,7 @@ class _Sent(msgspec.Struct):
     tokens: int
 
 
-class LimitedChat:
+class LimitedChat(ThreadedChat):
     """A chat model whose requests are spread so that no minute has too many.
 
     A request counts with its length and the longest answer allowed until it is answered, then with the tokens read and
@@ -67,14 +67,12 @@ class LimitedChat:
                 "expected requests_per_minute, tokens_per_minute and max_concurrency of at least 1, got "
                 f"{requests_per_minute}, {tokens_per_minute} and {max_concurrency}."
             )
+        super().__init__(max_concurrency)
         self._chat = chat
         self._requests, self._tokens = requests_per_minute, tokens_per_minute
         self._clock, self._sleep = clock, sleep
         self._sent: deque[_Sent] = deque()
         self._turn = threading.Lock()
-        self._lock = threading.Lock()
-        self._max_concurrency = max_concurrency
-        self._threads: ThreadPoolExecutor | None = None
 
     @property
     def name(self) -> str:
@@ -85,21 +83,6 @@ class LimitedChat:
     def meter(self) -> Meter:
         """The wrapped model's totals."""
         return self._chat.meter
-
-    def complete(self, requests: Sequence[ChatRequest]) -> list[Completion]:
-        """Answer all requests in their order, each sent as soon as the limits allow.
-
-        Raises:
-            BatchError: If any request failed for good; the others' completions are in it.
-        """
-        with self._lock:  # threads are started late: a model can be made before its process forks
-            self._threads = self._threads or ThreadPoolExecutor(self._max_concurrency, "limited-chat")
-            futures = [self._threads.submit(self._one, request) for request in requests]
-        try:
-            return all_or_raise([future.result() for future in futures])
-        finally:
-            for future in futures:  # after an interrupt, send nothing more
-                future.cancel()
 
     def _one(self, request: ChatRequest) -> Completion | ExpertError:
         length = len(str(request.messages)) + len(str(request.tools or ""))
@@ -133,14 +116,5 @@ class LimitedChat:
 
     def close(self) -> None:
         """Wait for requests under way and close the wrapped model."""
-        with self._lock:
-            threads, self._threads = self._threads, None
-        if threads:
-            threads.shutdown()
+        super().close()
         self._chat.close()
-
-    def __enter__(self) -> LimitedChat:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
