@@ -1,5 +1,6 @@
 """Environment ids: ``{Protocol}-{Source}-v0``, registered with Gymnasium when `toolorchestra` is imported.
 
+Every protocol is registered with every source, and once as ``{Protocol}-Custom-v0`` for tasks or domains of your own.
 Registering imports neither the environments nor their tasks: an entry point is a string until `gymnasium.make`
 follows it.
 """
@@ -10,23 +11,29 @@ from pathlib import Path
 
 import gymnasium
 
+PROTOCOLS = {
+    "ToolOrchestra": "toolorchestra.envs.toolorchestra:ToolOrchestraEnv",
+}
+"""Environment class of each protocol."""
+BEYOND_DOMAINS = ("All", "Math", "MultiHopQA")
+"""Sources that are not one shipped domain."""
 _DOMAINS = Path(__file__).parent.parent / "toolscale" / "domains"
-_ENTRY_POINT = "toolorchestra.envs.toolorchestra:ToolOrchestraEnv"
 
 
 def register_all() -> None:
     """Register every environment of the library (again is harmless)."""
-    sources = [path.parent.name.title().replace("_", "") for path in sorted(_DOMAINS.glob("*/domain.yaml"))]
-    for source in [*sources, "All", "Math", "MultiHopQA"]:
-        _register(f"ToolOrchestra-{source}-v0", {"source": source})
-    _register("ToolOrchestra-Custom-v0", {})
+    domains = [path.parent.name.title().replace("_", "") for path in sorted(_DOMAINS.glob("*/domain.yaml"))]
+    for protocol, entry_point in PROTOCOLS.items():
+        for source in (*domains, *BEYOND_DOMAINS):
+            _register(f"{protocol}-{source}-v0", entry_point, {"source": source})
+        _register(f"{protocol}-Custom-v0", entry_point, {})
 
 
-def _register(env_id: str, kwargs: dict[str, str]) -> None:
+def _register(env_id: str, entry_point: str, kwargs: dict[str, str]) -> None:
     if env_id not in gymnasium.registry:
         # `check_environment` is the thorough checker, and the environment itself demands a reset before a step
         gymnasium.register(
-            env_id, entry_point=_ENTRY_POINT, kwargs=kwargs, disable_env_checker=True, order_enforce=False
+            env_id, entry_point=entry_point, kwargs=kwargs, disable_env_checker=True, order_enforce=False
         )
 
 
