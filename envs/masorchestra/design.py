@@ -387,14 +387,14 @@ def _check_data(dom: DoM, agents: Sequence[Agent], edges: Sequence[Edge]) -> Non
     for agent in agents:
         for name in agent.references:
             if (name, agent.id) not in drawn:
-                edge = _shown((name, agent.id))
-                message = f"the input of {agent.id!r} refers to ${{{name}}}, but there is no edge {edge}. Add it."
-                raise broken(Rule.DATA_EDGE, edge, message)
+                missing = _shown((name, agent.id))
+                message = f"the input of {agent.id!r} refers to ${{{name}}}, but there is no edge {missing}. Add it."
+                raise broken(Rule.DATA_EDGE, missing, message)
     for start, end in edges:
         if start not in known[end].references:
-            edge = _shown((start, end))
-            message = f"edge {edge}, but the input of {end!r} does not hold ${{{start}}}. Use it, or remove the edge."
-            raise broken(Rule.EDGE_DATA, edge, message)
+            idle = _shown((start, end))
+            message = f"edge {idle}, but the input of {end!r} does not hold ${{{start}}}. Use it, or remove the edge."
+            raise broken(Rule.EDGE_DATA, idle, message)
 
 
 def _check_graph(ids: Sequence[str], edges: Sequence[Edge]) -> None:
