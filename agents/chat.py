@@ -11,11 +11,16 @@ import json
 import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol, TypedDict
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
 import msgspec
 
 from toolorchestra.toolscale.errors import ExpertError, OptionError
+
+if TYPE_CHECKING:
+    from toolorchestra.agents.simulated import Meant
+else:  # a record of requests is read without it, and simulated models import this module
+    Meant = Any
 
 
 class ToolCall(TypedDict):
@@ -37,6 +42,7 @@ class ChatRequest(msgspec.Struct, frozen=True):
         max_tokens: Most tokens to generate.
         stop: Texts that end the answer; they are cut off it.
         seed: Makes sampling repeatable where the model can do so.
+        meant: What is really asked, for simulated models; real ones never see it, and no record keeps it.
 
     Raises:
         OptionError: If a setting is out of its range or there is no message.
@@ -49,6 +55,7 @@ class ChatRequest(msgspec.Struct, frozen=True):
     max_tokens: int = 1024
     stop: tuple[str, ...] = ()
     seed: int | None = None
+    meant: Meant | None = None
 
     def __post_init__(self) -> None:
         if not self.messages:
@@ -70,7 +77,7 @@ class Completion(msgspec.Struct, frozen=True):
         prompt_tokens: Tokens read.
         completion_tokens: Tokens written.
         cost: US dollars.
-        latency: Wall-clock seconds, retries included; 0 for simulated models.
+        latency: Seconds that it took: wall-clock, retries included; of simulated models on the virtual clock.
         finish_reason: ``stop``, ``length``, ``tool_calls``, or what the server says.
         token_ids: The tokens written, the end-of-turn token included, if the model gives them.
         logprobs: The log-probability of each of `token_ids`, if the model gives them.

@@ -50,12 +50,14 @@ class Recorded(msgspec.Struct, frozen=True):
 def request_key(model: str, request: ChatRequest, nth: int = 0) -> str:
     """Return a hash of all that the n-th answer to a request depends on.
 
-    The order in which a message's or a schema's keys were written does not matter.
+    The order in which a message's or a schema's keys were written does not matter, nor does what is meant by it.
 
     Raises:
         ExpertError: The request cannot be written as JSON.
     """
-    exact = msgspec.structs.replace(request, temperature=float(request.temperature), top_p=float(request.top_p))
+    exact = msgspec.structs.replace(
+        _as_read(request), temperature=float(request.temperature), top_p=float(request.top_p)
+    )
     try:
         text = msgspec.json.encode((model, exact, nth), order="sorted")
     except (TypeError, ValueError) as error:  # an object in a message, a lone surrogate
@@ -197,7 +199,7 @@ class RecordingChat:
             results[place] = answer
             key = request_key(self.name, request)
             if isinstance(answer, Completion):
-                line = Recorded(self.name, request, nth - failed[key], answer)
+                line = Recorded(self.name, _as_read(request), nth - failed[key], answer)
                 self._file.add(line)
                 self._held[line.key] = answer
             else:
@@ -241,9 +243,14 @@ class _Seen:
             self._counts.subtract(failed)
 
 
+def _as_read(request: ChatRequest) -> ChatRequest:
+    """Return a request as a model reads it: without what is meant, which is not even written as null."""
+    return msgspec.structs.replace(request, meant=msgspec.UNSET)
+
+
 def nearest(request: ChatRequest, recorded: Iterable[ChatRequest]) -> str:
     """Return the sentence that says what differs between a request and the nearest of those recorded."""
-    asked, *others = (msgspec.json.decode(msgspec.json.encode(one)) for one in (request, *recorded))
+    asked, *others = (msgspec.json.decode(msgspec.json.encode(one)) for one in map(_as_read, (request, *recorded)))
     if not others:
         return "The record is empty."
 

@@ -1,0 +1,43 @@
+"""Sub-agents: small functions over any chat model, real or simulated, that an orchestrator can call.
+
+Each takes a model and a `Question`, and tools where it needs them, and returns a `Reply` with all that it cost and the
+calls that it took. Not covered: how they are offered as tools of an environment, and who may ask which model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from toolorchestra.agents.subagents.coding import code_reasoner
+from toolorchestra.agents.subagents.debate import debate
+from toolorchestra.agents.subagents.question import Question, Reply
+from toolorchestra.agents.subagents.reasoning import chain_of_thought, self_consistency
+from toolorchestra.agents.subagents.reflexion import reflexion
+from toolorchestra.agents.subagents.roles import critical_reviewer, ensemble_solver, final_answer, standard_reasoner
+from toolorchestra.agents.subagents.searching import knowledge_searcher, search_agent
+
+__all__ = [
+    "SUBAGENTS",
+    "Question",
+    "Reply",
+    "chain_of_thought",
+    "code_reasoner",
+    "critical_reviewer",
+    "debate",
+    "ensemble_solver",
+    "final_answer",
+    "knowledge_searcher",
+    "reflexion",
+    "search_agent",
+    "self_consistency",
+    "standard_reasoner",
+]
+
+SUBAGENTS: dict[str, Callable[..., Reply]] = {
+    "CoTAgent": chain_of_thought,
+    "SCAgent": self_consistency,
+    "DebateAgent": debate,
+    "ReflexionAgent": reflexion,
+    "SearchAgent": search_agent,
+}
+"""General sub-agents by the names that MAS-Orchestra gives them (App. H); a docstring's first line describes each."""

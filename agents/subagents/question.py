@@ -1,0 +1,57 @@
+"""What a sub-agent is asked, and what it replies."""
+
+from __future__ import annotations
+
+import msgspec
+
+from toolorchestra.agents.experts import Problem
+from toolorchestra.toolscale.tool import InnerCall, Status
+
+
+class Question(msgspec.Struct, frozen=True):
+    """What a sub-agent is asked.
+
+    The text is all that a real model needs. What follows it is the truth, for simulated models; without a `problem`
+    they cannot be asked.
+
+    Attributes:
+        text: What is asked.
+        problem: The truth about it.
+        queries: For each step of the problem, the words in which it would be looked up; "" for one that is thought out.
+        history: What was said and found before, for those who see it.
+        candidates: Answers that stand in the history, in the order in which they were given.
+        evidence: Passages that stand in the history.
+        luck: Luck of the episode and call: a question asked twice with one luck has the same reply.
+    """
+
+    text: str
+    problem: Problem | None = None
+    queries: tuple[str, ...] = ()
+    history: str = ""
+    candidates: tuple[str, ...] = ()
+    evidence: str = ""
+    luck: int = 0
+
+
+class Reply(msgspec.Struct, frozen=True):
+    r"""What a sub-agent replies.
+
+    Attributes:
+        text: What is shown to who asked.
+        answer: What stands in ``\boxed{}`` or ``<answer>``, or what a program printed; "" if there is none.
+        children: The calls that it took, in the order in which they began.
+        cost: US dollars of all of them.
+        tokens: Tokens read and written in all of them.
+        seconds: When the last of them ended: calls that do not wait for each other run at the same time.
+        status: ``EXEC_ERR`` or ``TIMEOUT`` when what had to be run failed for good.
+        error: Why it failed; None when `status` is OK.
+    """
+
+    text: str
+    answer: str
+    children: tuple[InnerCall, ...] = ()
+    cost: float = 0.0
+    tokens: tuple[int, int] = (0, 0)
+    seconds: float = 0.0
+    status: Status = Status.OK
+    error: str | None = None

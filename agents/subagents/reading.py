@@ -1,0 +1,69 @@
+r"""Reading what a model wrote: its tags, its answer, its code and its queries.
+
+Models forget tags, do not close them, and put code into fences instead. What can be told all the same is; what cannot
+is "" or nothing. No text is ever run or evaluated here.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+
+from toolorchestra.toolscale.answers import final_answer
+
+_THOUGHT = re.compile(r"<think>.*?</think>", re.DOTALL)
+_FENCED = re.compile(r"```(?:python|py)?[ \t]*\n(.*?)```", re.DOTALL | re.IGNORECASE)
+_BULLET = re.compile(r"^(?:[-*•]|\d+[.)]|#)\s+")
+_LONGEST_QUERY = 300
+
+
+def spoken(text: str) -> str:
+    """Return a text without what its author thought before it."""
+    return _THOUGHT.sub("", text).strip() if "<think>" in text else text.strip()
+
+
+def tag(text: str, name: str) -> str | None:
+    """Return what stands in the last tag of a name, closed or not; None if there is none.
+
+    >>> tag("<reasoning>Two and two.</reasoning> <answer>4", "answer")
+    '4'
+    """
+    found = _tag(name).findall(text)
+    return str(found[-1]).strip() if found else None
+
+
+@functools.cache
+def _tag(name: str) -> re.Pattern[str]:
+    return re.compile(rf"<{name}>(.*?)(?:</{name}>|\Z)", re.DOTALL | re.IGNORECASE)
+
+
+def answer_in(text: str) -> str:
+    r"""Return the answer that a text marks as one, or "".
+
+    >>> answer_in(r"So <answer>it is \boxed{4}</answer>"), answer_in("<answer>4"), answer_in("Let me think.")
+    ('4', '4', '')
+    """
+    text = spoken(text)
+    answer = final_answer(text)
+    if answer != text:
+        return answer
+    return tag(text, "answer") or ""
+
+
+def code_in(text: str) -> str:
+    """Return the program that a text holds, or ""."""
+    text = spoken(text)
+    code = tag(text, "code")
+    fenced = _FENCED.findall(text if code is None else code)
+    return str(fenced[-1]).strip("\n") if fenced else code or ""
+
+
+def queries_in(text: str, most: int) -> list[str]:
+    r"""Return at most so many of the queries that a text holds, one a line, each once.
+
+    >>> queries_in("<query>\n1. capital of Elbonia\n- rivers of Elbonia\n\n</query>", 8)
+    ['capital of Elbonia', 'rivers of Elbonia']
+    """
+    lines = (tag(spoken(text), "query") or "").splitlines()
+    queries = (_BULLET.sub("", line.strip())[:_LONGEST_QUERY].strip() for line in lines)
+    return list(dict.fromkeys(query for query in queries if query))[:most]

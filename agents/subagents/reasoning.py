@@ -1,0 +1,39 @@
+r"""Sub-agents that reason without tools: one chain of thought, or a vote over several."""
+
+from __future__ import annotations
+
+from toolorchestra.agents.chat import ChatModel
+from toolorchestra.agents.simulated import tally
+from toolorchestra.agents.subagents.prompts import SOLVE, asked
+from toolorchestra.agents.subagents.question import Question, Reply
+from toolorchestra.agents.subagents.reading import answer_in, spoken
+from toolorchestra.agents.subagents.work import Ask, Work
+
+
+def chain_of_thought(model: ChatModel, question: Question, *, temperature: float = 0.5) -> Reply:
+    """Think step by step, then answer: one call of the model, the cheapest way to an answer."""
+    work = Work(question, temperature)
+    (text,) = work.ask(model, Ask(SOLVE, asked(question)))
+    return work.reply(spoken(text), answer_in(text))
+
+
+def self_consistency(model: ChatModel, question: Question, *, samples: int = 5, temperature: float = 0.5) -> Reply:
+    """Answer several times independently and take the answer given most often; for answers that vary by chance."""
+    work = Work(question, temperature)
+    texts = work.ask(model, *[Ask(SOLVE, asked(question))] * samples)
+    return work.reply(*voted(texts))
+
+
+def voted(texts: list[str]) -> tuple[str, str]:
+    """Return what is shown of a vote, the first text for the winning answer, and that answer.
+
+    Of answers given equally often the first wins.
+    """
+    answers = [answer_in(text) for text in texts]
+    counted = tally(answers)
+    if not counted:
+        return spoken(texts[0]) if texts else "", ""
+    winner, _ = max(counted, key=lambda pair: pair[1])
+    votes = ", ".join(f"{answer}: {count}" for answer, count in counted)
+    first = texts[answers.index(winner)]
+    return f"Votes of {len(texts)}: {votes}.\n{spoken(first)}", winner

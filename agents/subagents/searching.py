@@ -1,0 +1,84 @@
+"""Sub-agents that search: once (ParaManager's knowledge searcher), or turn by turn (MAS-Orchestra's search agent)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from toolorchestra.agents.chat import ChatModel
+from toolorchestra.agents.subagents.prompts import QUERY, READ, SEARCH, asked
+from toolorchestra.agents.subagents.question import Question, Reply
+from toolorchestra.agents.subagents.reading import answer_in, queries_in, spoken
+from toolorchestra.agents.subagents.work import Ask, Work
+from toolorchestra.toolscale.tool import Tool, ToolResult
+
+MOST_QUERIES = 8
+"""Most queries of one search."""
+
+
+def knowledge_searcher(model: ChatModel, question: Question, *, search: Tool, temperature: float = 0.5) -> Reply:
+    """Write queries, search once, and answer from what was found.
+
+    Args:
+        model: Who writes the queries and the answer.
+        question: What is asked.
+        search: Takes a ``query_list``.
+        temperature: Of all requests.
+    """
+    work = Work(question, temperature)
+    (planned,) = work.ask(model, Ask(QUERY, asked(question), "query"))
+    queries = queries_in(planned, MOST_QUERIES)
+    if not queries and (answer := answer_in(planned)):
+        return work.reply(spoken(planned), answer)
+    result = work.run(search, {"query_list": queries or [question.text]})
+    found = shown(result)
+    work.evidence = found
+    (text,) = work.ask(model, Ask(READ, asked(question, search_result=found)))
+    listed = "\n".join(queries or [question.text])
+    return work.reply(
+        f"<query>\n{listed}\n</query>\n<search_result>\n{found}\n</search_result>\n{spoken(text)}",
+        answer_in(text),
+        result.status,
+        result.error,
+    )
+
+
+def search_agent(
+    model: ChatModel, question: Question, *, search: Tool, turns: int = 5, temperature: float = 0.5
+) -> Reply:
+    """Search turn by turn, each time for what is still missing, then answer; for facts that no model knows by heart.
+
+    Args:
+        model: Who searches.
+        question: What is asked.
+        search: Takes a ``query_list``.
+        turns: Most searches. The model may answer earlier; one that asks nothing new must answer.
+        temperature: Of all requests.
+    """
+    work = Work(question, temperature)
+    found: list[str] = []
+    tried: set[str] = set()
+    for _ in range(turns):
+        (text,) = work.ask(model, Ask(SEARCH, asked(question, search_result="\n\n".join(found)), "query"))
+        queries = queries_in(text, MOST_QUERIES)
+        if not queries and (answer := answer_in(text)):
+            return work.reply(spoken(text), answer)
+        fresh = [query for query in queries or [question.text] if query not in tried]
+        if not fresh:
+            break
+        tried.update(fresh)
+        found.append(shown(work.run(search, {"query_list": fresh})))
+        work.evidence = "\n\n".join(found)
+    (text,) = work.ask(model, Ask(READ, asked(question, search_result="\n\n".join(found))))
+    return work.reply(spoken(text), answer_in(text))
+
+
+def shown(result: ToolResult) -> str:
+    """Return what a search found, as a model reads it."""
+    if result.error is not None:
+        return f"The search failed: {result.error}"
+    groups: Sequence[dict[str, Any]] = result.value
+    return "\n\n".join(
+        "\n".join([f"# {group['query']}", *(f"{hit['title']}: {hit['text']}" for hit in group["passages"])])
+        for group in groups
+    )

@@ -1,0 +1,157 @@
+"""The work of one sub-agent: it asks models and runs tools, and books what each call cost and when it ran."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from toolorchestra.agents.chat import ChatModel, ChatRequest, Completion
+from toolorchestra.agents.simulated import Act, Meant, facts
+from toolorchestra.agents.subagents.question import Question, Reply
+from toolorchestra.toolscale.facts import mentions, tokens
+from toolorchestra.toolscale.tool import ArgumentError, InnerCall, Status, Tool, ToolResult
+
+MOST_TOKENS = 8_192
+"""Most tokens that a model is asked to write in one answer."""
+_SEEDS = 2**31
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """One thing to ask a model.
+
+    Attributes:
+        system: What it is told to be.
+        user: What it is asked.
+        act: What that asks for, in a word.
+        candidates: Answers that the texts show.
+        more: Messages that follow.
+    """
+
+    system: str
+    user: str
+    act: Act = "solve"
+    candidates: tuple[str, ...] = ()
+    more: tuple[dict[str, Any], ...] = ()
+
+
+class Work:
+    """Asks models and runs tools for one question, on a clock that starts at 0.
+
+    Args:
+        question: What is asked.
+        temperature: Of all requests.
+        evidence: Passages that every request shows.
+
+    Attributes:
+        evidence: Passages that requests show, to which `look_up` adds.
+    """
+
+    def __init__(self, question: Question, temperature: float, evidence: str = "") -> None:
+        self.evidence = evidence
+        self._question = question
+        self._temperature = temperature
+        self._children: list[InnerCall] = []
+        self._asked = 0
+        self._clock = 0.0
+
+    def ask(self, model: ChatModel, *asks: Ask) -> list[str]:
+        """Ask a model several things at once and return its texts.
+
+        Raises:
+            ExpertError: A request failed for good.
+        """
+        return self.ask_all([(model, ask) for ask in asks])
+
+    def ask_all(self, asks: Sequence[tuple[ChatModel, Ask]]) -> list[str]:
+        """Ask several models at once and return their texts; each is sent what is for it in one batch.
+
+        Raises:
+            ExpertError: A request failed for good.
+        """
+        requests = [self._request(ask) for _, ask in asks]
+        batches: dict[int, list[int]] = {}
+        for place, (model, _) in enumerate(asks):
+            batches.setdefault(id(model), []).append(place)
+        answers: dict[int, Completion] = {}
+        for places in batches.values():
+            model, _ = asks[places[0]]
+            answers.update(zip(places, model.complete([requests[place] for place in places]), strict=True))
+        start = self._clock
+        for place, (model, _) in enumerate(asks):
+            answer = answers[place]
+            tokens = (answer.prompt_tokens, answer.completion_tokens)
+            end = start + answer.latency
+            self._children.append(
+                InnerCall(model.name, value=answer.text, cost=answer.cost, tokens=tokens, start=start, end=end)
+            )
+            self._clock = max(self._clock, end)
+        return [answers[place].text for place in range(len(asks))]
+
+    def run(self, tool: Tool, arguments: dict[str, Any]) -> ToolResult:
+        """Run a tool; what does not fit its parameters is a failed result."""
+        try:
+            result = tool.run(tool.decode(msgspec.json.encode(arguments)), None)
+        except ArgumentError as error:
+            result = ToolResult(Status.PARSE_ERR, error=str(error))
+        end = self._clock + tool.latency + result.seconds
+        self._children.append(
+            InnerCall(
+                tool.name,
+                result.status,
+                result.value,
+                result.error,
+                tool.price + result.cost,
+                result.tokens,
+                self._clock,
+                end,
+                result.children,
+            )
+        )
+        self._clock = end
+        return result
+
+    def reply(self, text: str, answer: str, status: Status = Status.OK, error: str | None = None) -> Reply:
+        """Return the reply that this work led to."""
+        children = tuple(self._children)
+        return Reply(
+            text,
+            answer,
+            children,
+            sum(child.cost for child in children),
+            (sum(child.tokens[0] for child in children), sum(child.tokens[1] for child in children)),
+            max((child.end for child in children), default=0.0),
+            status,
+            error,
+        )
+
+    def _request(self, ask: Ask) -> ChatRequest:
+        question = self._question
+        meant = None
+        if question.problem is not None:
+            found = found_in(question, self.evidence) if self.evidence else ()
+            meant = Meant(question.problem, ask.act, ask.candidates, question.queries, found, question.luck)
+        seed = (question.luck + self._asked) % _SEEDS  # samples differ, and so do episodes, with real models too
+        self._asked += 1
+        return ChatRequest(
+            [{"role": "system", "content": ask.system}, {"role": "user", "content": ask.user}, *ask.more],
+            temperature=self._temperature,
+            max_tokens=MOST_TOKENS,
+            seed=seed,
+            meant=meant,
+        )
+
+
+def found_in(question: Question, evidence: str) -> tuple[int, ...]:
+    """Return the steps of a question's problem whose answers stand in passages.
+
+    Where only the question's own answer is known in words, the passages that have it are taken to have all.
+    """
+    assert question.problem is not None
+    said = tokens(evidence)
+    steps = question.problem.steps
+    if question.queries:
+        return tuple(position for position in facts(question.problem) if mentions(said, steps[position].answer))
+    targets = all(mentions(said, steps[target].answer) for target in question.problem.targets)
+    return tuple(range(len(steps))) if targets else ()
