@@ -67,7 +67,8 @@ class TrainGRPO:
     env: str = "ToolOrchestra-Restaurant-v0"
     """Gymnasium id of the environment."""
     env_options: dict[str, str] = field(default_factory=dict)
-    """Further arguments of `gymnasium.make`, e.g. ``domain path/to/folder`` for ``ToolOrchestra-Custom-v0``."""
+    """Further arguments of `gymnasium.make`, e.g. ``tools full``, or ``domain path/to/folder`` for
+    ``ToolOrchestra-Custom-v0``; values that are JSON are read as such."""
     model: str | None = None
     """Folder or hub name of a causal language model with a chat template; None makes the embedded model."""
     output: Path = Path("runs/grpo")
@@ -76,10 +77,16 @@ class TrainGRPO:
     """Seed of everything random."""
     difficulty: tuple[int, ...] = (1, 2)
     """Levels of the tasks to train and evaluate on; empty for all."""
+    start: Path | None = None
+    """Folder of a policy to start from (the ``start`` or ``final`` of another run) instead of making one."""
+    teacher: sft.Teacher | None = None
+    """Who plays the episodes that the warm start learns from; None: what suits the tools on offer."""
     sft_steps: int = 1000
-    """Steps of the warm start (embedded model only)."""
+    """Steps of the warm start (embedded model only); 0 for none."""
     sft_error: float = 0.4
     """Error probability of the noisy oracle that the warm start learns from."""
+    sft_ask: float = 0.4
+    """Probability that an ``asking`` teacher asks in a turn."""
     steps: int = 20
     """Batches of rollouts."""
     groups: int = 16
@@ -150,6 +157,8 @@ class TrainGRPO:
             raise OptionError("`beta` must be at least 0, `epsilon` in (0, 1) and `epsilon_high` above 0.")
         if self.preference_text and not self.preference:
             raise OptionError("`preference_text` puts a `preference` into words; give the weights as well.")
+        if self.start and self.model:
+            raise OptionError("`start` is a policy already: give it or a `model`, not both.")
         if self.resume and not self.save_every:
             raise OptionError("`resume` needs checkpoints: leave `save_every` above 0.")
 
@@ -295,7 +304,8 @@ class Rollouts:
         """Play and judge `count` tasks of the curriculum; a group with an infrastructure error is left out."""
         tasks = self.curriculum.draw(count, rng)
         size = self.config.group_size
-        rows = self.engine.play(writer, [Request(n, start) for n, (_, start) in enumerate(tasks) for _ in range(size)])
+        lots = [Request(n, start.another(rng)) for n, (_, start) in enumerate(tasks) for _ in range(size)]
+        rows = self.engine.play(writer, lots)
         for n, (level, _) in enumerate(tasks):
             group = rows[n * size : (n + 1) * size]
             if all(row.valid for row in group):
@@ -308,6 +318,7 @@ class Rollouts:
             "success": float(np.mean([row.outcome == "solved" for row in rows])),
             "reward": float(np.mean([row.reward for row in rows])),
             "cost": float(np.mean([row.cost for row in rows])),
+            "seconds": float(np.mean([row.seconds for row in rows])),
             "turns": float(np.mean([row.turns for row in rows])),
             "well_formed": float(np.mean([row.well_formed for row in rows])),
             "groups_kept": len(useful),
@@ -315,6 +326,8 @@ class Rollouts:
             "levels_open": self.curriculum.open,
             "tokens_per_second": self.engine.speed(),
         }
+        for part in rows[0].parts:
+            self.metrics[f"reward_{part}"] = float(np.mean([row.parts[part] for row in rows if part in row.parts]))
         answered = [row for row in rows if row.answered]  # of bounded length, unlike one that was broken off
         if self.start is not None and answered:
             spread = answered[:: math.ceil(len(answered) / 32)]
@@ -438,18 +451,28 @@ def evaluate(
     samples: int,
     greedy: bool = False,
     record: Path | None = None,
-) -> list[float | None]:
-    """Return the outcomes (1 solved, 0 not, None for an error of ours) of `samples` episodes per start, in order.
+) -> list[Row]:
+    """Return the rows of `samples` episodes per start, in order; those of one start differ in their seed.
 
     With `record`, the episodes are written to that JSONL file (`toolorchestra show` draws them).
     """
     writer = ModelWriter(policy.model, policy.codec, temperature=0.0 if greedy else 1.0)
-    requests = [Request(n, start) for n, start in enumerate(plays) for _ in range(samples)]
-    rows = engine.play(writer, requests)
+    rng = random.Random(samples)
+    rows = engine.play(writer, [Request(n, s.another(rng)) for n, s in enumerate(plays) for _ in range(samples)])
     if record is not None:
         record.unlink(missing_ok=True)
         write_episodes(record, (row.episode for row in rows if row.episode is not None))
+    return rows
+
+
+def outcomes_of(rows: Sequence[Row]) -> list[float | None]:
+    """Return 1 for a row that is solved, 0 for one that is not, None where an error of ours ended it."""
     return [float(row.outcome == "solved") if row.valid else None for row in rows]
+
+
+def rewards_of(rows: Sequence[Row]) -> list[float | None]:
+    """Return the environment's reward of each row, None where an error of ours ended it."""
+    return [row.reward if row.valid else None for row in rows]
 
 
 def reference(env: gym.Env[Any, Any], policy: Policy, plays: Sequence[Start]) -> list[float | None]:
@@ -462,7 +485,7 @@ def reference(env: gym.Env[Any, Any], policy: Policy, plays: Sequence[Start]) ->
 
 
 def by_task(outcomes: Sequence[float | None], samples: int) -> list[float]:
-    """Return the share of successes of each task."""
+    """Return the mean of each task."""
     tasks = [outcomes[n : n + samples] for n in range(0, len(outcomes), samples)]
     return [float(np.mean([o for o in task if o is not None] or [0.0])) for task in tasks]
 
@@ -471,8 +494,8 @@ def train(config: TrainGRPO) -> dict[str, Any]:
     """Warm-start if need be, train, and evaluate on held-out tasks before and after (also in ``heldout.json``).
 
     Returns:
-        ``results`` (outcomes by policy), ``greedy`` (success by policy), and ``gain``: GRPO over its start, as mean
-        over tasks with its 95 % interval (bootstrap over tasks).
+        ``results`` (outcomes by policy), ``greedy`` (success by policy), and ``gain`` and ``reward_gain``: success and
+        reward of GRPO over its start, as mean over tasks with its 95 % interval (bootstrap over tasks).
     """
     prepare_torch(config.threads)
     begin, folder = config.output / "start", config.output / "checkpoints"
@@ -491,16 +514,16 @@ def train(config: TrainGRPO) -> dict[str, Any]:
         engine = make_engine(config, policy.codec)
         tasks = [play for level in starts(env, config.eval_split, config.difficulty).values() for play in level]
         samples = config.eval_samples
-        first = "SFT" if config.model is None else "start"
+        first = "SFT" if config.model is None and config.start is None and config.sft_steps else "start"
 
-        def held_out(step: int) -> tuple[list[float | None], float]:
-            outcomes = evaluate(engine, policy, tasks, samples=samples)
+        def held_out(step: int) -> tuple[list[Row], float]:
+            rows = evaluate(engine, policy, tasks, samples=samples)
             record = config.output / ("episodes.jsonl" if step else "episodes-start.jsonl")
-            best = evaluate(engine, policy, tasks, samples=1, greedy=True, record=record)
+            best = outcomes_of(evaluate(engine, policy, tasks, samples=1, greedy=True, record=record))
             greedy = float(np.mean([o or 0.0 for o in best]))
             if step or not config.resume:  # a resumed run's metrics begin with the start's already
-                log.heldout("grpo", step, outcomes, greedy=greedy)
-            return outcomes, greedy
+                log.heldout("grpo", step, outcomes_of(rows), greedy=greedy, **_means(rows))
+            return rows, greedy
 
         before, greedy_before = held_out(0)
         curriculum = Curriculum(starts(env, "train", config.difficulty), open_at=config.open_at)
@@ -514,15 +537,17 @@ def train(config: TrainGRPO) -> dict[str, Any]:
             results["random"] = reference(
                 env, RandomPolicy(config.seed), [play for play in tasks for _ in range(samples)]
             )
-        results |= {first: before, "GRPO": after}
+        results |= {first: outcomes_of(before), "GRPO": outcomes_of(after)}
         if hasattr(type(env.unwrapped), "task"):
             results["oracle"] = [o for o in reference(env, OraclePolicy(), tasks) for _ in range(samples)]
         engine.close()
         env.close()
-        gain = paired_bootstrap(by_task(after, samples), by_task(before, samples))
+        gain = paired_bootstrap(by_task(outcomes_of(after), samples), by_task(outcomes_of(before), samples))
+        more = paired_bootstrap(by_task(rewards_of(after), samples), by_task(rewards_of(before), samples))
         log.closing(results, baseline=first)
-        found = {"tasks": len(tasks), "samples": samples, "gain": gain._asdict()}
+        found = {"tasks": len(tasks), "samples": samples, "gain": gain._asdict(), "reward_gain": more._asdict()}
         found["greedy"] = {first: greedy_before, "GRPO": greedy_after}
+        found["means"] = {first: _means(before), "GRPO": _means(after)}
         (config.output / "heldout.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
         shares: dict[str, float] = {name: float(np.mean([o or 0.0 for o in found])) for name, found in results.items()}
         lines = {name: share for name, share in shares.items() if name not in (first, "GRPO")}
@@ -534,7 +559,17 @@ def train(config: TrainGRPO) -> dict[str, Any]:
             highlight=False,
             markup=False,
         )
-    return {"results": results, "greedy": {first: greedy_before, "GRPO": greedy_after}, "gain": gain}
+    greedy = {first: greedy_before, "GRPO": greedy_after}
+    return {"results": results, "greedy": greedy, "gain": gain, "reward_gain": more}
+
+
+def _means(rows: Sequence[Row]) -> dict[str, float]:
+    """Return the means of what episodes earned, cost and took, and of the parts of their reward."""
+    valid = [row for row in rows if row.valid]
+    found = {name: float(np.mean([getattr(row, name) for row in valid])) for name in ("reward", "cost", "seconds")}
+    for part in valid[0].parts if valid else ():
+        found[f"reward_{part}"] = float(np.mean([row.parts.get(part, 0.0) for row in valid]))
+    return found
 
 
 def _log(log: RunLog, step: int, metrics: dict[str, float]) -> None:
@@ -559,14 +594,16 @@ def make_engine(config: TrainGRPO, codec: Codec) -> RolloutEngine:
 
 def warm_up(config: TrainGRPO, log: RunLog) -> TokenPolicy:
     """Return the policy that GRPO starts from: the model as it is, or the embedded one, taught."""
-    if config.model is not None:
-        return TokenPolicy.load(config.model)
+    if given := config.start or config.model:
+        return TokenPolicy.load(given)
     teaching = sft.TrainSFT(
         env=config.env,
         env_options=config.env_options,
         output=config.output / "sft",
         difficulty=config.difficulty,
+        teacher=config.teacher,
         error=config.sft_error,
+        ask=config.sft_ask,
         steps=config.sft_steps,
         seed=config.seed,
         threads=config.threads,

@@ -9,9 +9,11 @@ policy learns from them, is elsewhere (`toolorchestra.algos.grpo`).
 
 from __future__ import annotations
 
+import json
+import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
 import gymnasium as gym
@@ -115,8 +117,21 @@ class ModelWriter:
 
 
 def make_env(env_id: str, options: Mapping[str, Any]) -> gym.Env[Any, Any]:
-    """Return an environment by id, without Gymnasium's checker, which would look at every observation."""
-    return gym.make(env_id, disable_env_checker=True, **dict(options))
+    """Return an environment by id, without Gymnasium's checker, which would look at every observation.
+
+    Options may come from a command line: a text that is a number, a list, an object, true, false or null in JSON is
+    taken for what it says.
+    """
+    return gym.make(env_id, disable_env_checker=True, **{name: _meant(value) for name, value in options.items()})
+
+
+def _meant(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value
 
 
 @dataclass(frozen=True)
@@ -129,6 +144,10 @@ class Start:
     def reset_options(self) -> dict[str, Any] | None:
         """Return the options as `reset` takes them."""
         return dict(self.options) or None
+
+    def another(self, rng: random.Random) -> Start:
+        """Return a start of the same task with a seed of its own; one that is known by its seed stays as it is."""
+        return replace(self, seed=rng.getrandbits(31)) if self.options else self
 
 
 def starts(env: gym.Env[Any, Any], split: str, levels: Sequence[int], count: int = 256) -> dict[int, list[Start]]:
@@ -180,6 +199,8 @@ class Row:
         answered: The episode ended because the policy ended it, not by running out of turns or ids.
         turns: Number of the policy's turns.
         cost: US dollars.
+        seconds: Virtual seconds.
+        parts: Parts of the reward by name, where the environment has parts.
         M: The vector M(τ) of the environment, if it has one.
         preference: The vector P of the task, if it has one.
         task_id: Of the task, if the environment names it.
@@ -200,6 +221,8 @@ class Row:
     answered: bool = False
     turns: int = 0
     cost: float = 0.0
+    seconds: float = 0.0
+    parts: Mapping[str, float] = field(default_factory=dict)
     M: NDArray[np.float64] | None = None
     preference: NDArray[np.float64] | None = None
     task_id: str = ""
@@ -336,7 +359,7 @@ class RolloutEngine:
         row.turns += 1
         row.reward += float(reward or 0.0)
         row.well_formed &= decoded.well_formed and not _parse_error(info)
-        row.cost = float(info.get("cost", 0.0))
+        row.cost, row.seconds = float(info.get("cost", 0.0)), float(info.get("clock", 0.0))
         new = _new_messages(info, len(row.messages), decoded.action, observation)
         row.messages += new
         answers = [message for message in new if message["role"] != "assistant"]
@@ -349,7 +372,7 @@ class RolloutEngine:
                 return
         row.answered = bool(terminated)
         row.outcome = str(info.get("outcome") or ("solved" if row.reward > 0 else "failed"))
-        row.M = info.get("M")
+        row.M, row.parts = info.get("M"), info.get("rewards", {})
         if not row.valid:
             row.reward = float("nan")
         seat.over = True

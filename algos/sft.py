@@ -1,8 +1,8 @@
 """Supervised fine-tuning on episodes, with loss on the policy's own tokens only.
 
-The demonstrations are episodes of the oracle and of a noisy oracle (or a JSONL of recorded ones); they are encoded
-once by the policy's codec into ids and labels (−100 on everything the environment wrote) and trained on by TRL's
-`SFTTrainer`, without template or re-tokenisation.
+The demonstrations are episodes of the oracle and of a noisy oracle, of a `teacher` that asks minds at random, or a
+JSONL of recorded ones; they are encoded once by the policy's codec into ids and labels (−100 on everything the
+environment wrote) and trained on by TRL's `SFTTrainer`, without template or re-tokenisation.
 
 For the embedded model two augmentations turn a few hundred demonstrations into a lesson in *copying*:
 
@@ -23,9 +23,9 @@ import json
 import random
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import gymnasium as gym
 import torch
@@ -33,6 +33,7 @@ import tyro
 from transformers import PrinterCallback, TrainerCallback
 
 from toolorchestra.agents.codec import Codec, CompactCodec, Message, read_result
+from toolorchestra.agents.explorer import AskingOraclePolicy, ExplorerPolicy
 from toolorchestra.agents.policies import NoisyOraclePolicy, OraclePolicy, Policy
 from toolorchestra.agents.tiny import TokenPolicy, build_codec, prepare_torch
 from toolorchestra.algos.report import RunLog, set_aside
@@ -41,6 +42,7 @@ from toolorchestra.envs.episode import read_episodes
 from toolorchestra.envs.parsing import parse
 from toolorchestra.toolscale.errors import OptionError
 
+Teacher = Literal["oracle", "asking", "explorer"]
 _RESPONSES = re.compile(r"<tool_response>\n(.*?)\n</tool_response>", re.DOTALL)
 
 
@@ -359,7 +361,8 @@ class TrainSFT:
     env: str = "ToolOrchestra-Restaurant-v0"
     """Gymnasium id of the environment."""
     env_options: dict[str, str] = field(default_factory=dict)
-    """Further arguments of `gymnasium.make`, e.g. ``domain path/to/folder`` for ``ToolOrchestra-Custom-v0``."""
+    """Further arguments of `gymnasium.make`, e.g. ``tools full``, or ``domain path/to/folder`` for
+    ``ToolOrchestra-Custom-v0``; values that are JSON are read as such."""
     model: str | None = None
     """Folder or hub name of a causal language model with a chat template; None makes the embedded model."""
     output: Path = Path("runs/sft")
@@ -368,16 +371,21 @@ class TrainSFT:
     """JSONL files of episodes to learn from (solved ones only); none: the oracles play."""
     difficulty: tuple[int, ...] = (1, 2)
     """Levels of the tasks that the oracles play; empty for all."""
+    teacher: Teacher | None = None
+    """Who plays: ``oracle`` (and a noisy one), ``asking`` (the same, but it asks experts now and then) or ``explorer``
+    (asks minds at random; solved episodes count). None: what suits the tools on offer."""
     error: float = 0.4
     """Probability that the noisy oracle errs in a turn."""
+    ask: float = 0.4
+    """Probability that an ``asking`` teacher asks in a turn."""
     noisy_share: float = 0.5
     """Share of noisy episodes in the last part of the lesson."""
     noisy_from: float = 0.75
     """Where in the lesson (0 to 1) noisy episodes begin: a model that cannot spell yet learns only from good ones."""
     replays: int = 4
-    """Noisy episodes played per task."""
+    """Noisy or exploring episodes played per task."""
     steps: int = 1000
-    """Optimiser steps."""
+    """Optimiser steps; 0 leaves the model as it is made or loaded."""
     batch: int = 32
     """Episodes a step."""
     learning_rate: float | None = None
@@ -392,12 +400,12 @@ class TrainSFT:
     """Continue from the last checkpoint in `output`, exactly as if it had not stopped."""
 
     def __post_init__(self) -> None:
-        for name in ("error", "noisy_share", "noisy_from"):
+        for name in ("error", "ask", "noisy_share", "noisy_from"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise OptionError(f"`{name}` must lie in [0, 1], got {getattr(self, name)!r}.")
-        for name in ("steps", "batch", "replays"):
-            if getattr(self, name) < 1:
-                raise OptionError(f"`{name}` must be at least 1, got {getattr(self, name)!r}.")
+        for name, least in (("steps", 0), ("batch", 1), ("replays", 1)):
+            if getattr(self, name) < least:
+                raise OptionError(f"`{name}` must be at least {least}, got {getattr(self, name)!r}.")
         if self.resume and not self.save_every:
             raise OptionError("`resume` needs checkpoints: leave `save_every` above 0.")
 
@@ -422,6 +430,8 @@ def teach(config: TrainSFT, report: Report = lambda step, metrics: None) -> Toke
     else:
         policy = TokenPolicy.load(config.model)
     env.close()
+    if not config.steps:
+        return policy
 
     def pick(at: float) -> Sequence[Demonstration]:
         return noisy if noisy and at >= config.noisy_from and rng.random() < config.noisy_share else good
@@ -462,9 +472,23 @@ def demonstrate(env: gym.Env[Any, Any], config: TrainSFT) -> tuple[list[Demonstr
             "and give them by --episodes, or train a --model without warm start."
         )
     plays = [start for level in starts(env, "train", config.difficulty).values() for start in level]
+    teacher = config.teacher or suitable_teacher(env.reset(options={"task_id": dict(plays[0].options)["task_id"]})[1])
+    several = [replace(start, seed=number) for number in range(config.replays) for start in plays]
+    if teacher == "explorer":
+        return [d for d in play_policy(env, ExplorerPolicy(config.seed), several) if d.solved], []
+    if teacher == "asking":
+        good = [d for d in play_policy(env, AskingOraclePolicy(config.seed, 0.0, config.ask), several) if d.solved]
+        return good, list(play_policy(env, AskingOraclePolicy(config.seed, config.error, config.ask), several))
     good = [d for d in play_policy(env, OraclePolicy(), plays) if d.solved]
-    noisy = list(play_policy(env, NoisyOraclePolicy(config.seed, config.error), plays * config.replays))
-    return good, noisy
+    return good, list(play_policy(env, NoisyOraclePolicy(config.seed, config.error), several))
+
+
+def suitable_teacher(info: Mapping[str, Any]) -> Teacher:
+    """Return who can teach where the tools in `info` are on offer."""
+    names = {tool["function"]["name"] for tool in info["tools"]}
+    if "final_answer" in names:
+        return "explorer"
+    return "asking" if any(name.startswith(("ask_", "math_", "code_", "query_")) for name in names) else "oracle"
 
 
 def last_checkpoint(folder: Path) -> str:

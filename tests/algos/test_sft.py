@@ -175,7 +175,7 @@ def test_resuming_from_nothing_says_so(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("change", "message"),
-    [({"error": 1.5}, "must lie in"), ({"steps": 0}, "at least 1"), ({"resume": True, "save_every": 0}, "checkpoints")],
+    [({"error": 1.5}, "must lie in"), ({"batch": 0}, "at least 1"), ({"resume": True, "save_every": 0}, "checkpoints")],
 )
 def test_impossible_settings_are_refused(tmp_path: Path, change: dict[str, object], message: str) -> None:
     with pytest.raises(OptionError, match=message):

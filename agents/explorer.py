@@ -1,0 +1,148 @@
+"""Policies that play with minds at random: what a warm start learns the language of orchestration from.
+
+They know which calls make sense, not which are worth their price; that is for learning to find out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import gymnasium
+import msgspec
+
+from toolorchestra.agents.policies import Info, NoisyOraclePolicy, Policy, write_calls
+from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.task import Call
+
+_SUMMARISER = "final_answer"
+
+
+def minds(tools: Any) -> dict[str, tuple[str, ...]]:
+    """Return the tools that can be called without a word, each with the models that it can be asked to use.
+
+    Args:
+        tools: OpenAI function schemas.
+    """
+    found = {}
+    for tool in tools:
+        parameters = tool["function"]["parameters"]
+        if not parameters["required"] and tool["function"]["name"] != _SUMMARISER:
+            found[tool["function"]["name"]] = tuple(parameters["properties"].get("model_id", {}).get("enum", ()))
+    return found
+
+
+class ExplorerPolicy(Policy):
+    """Asks random minds about the whole question, several at once, for some turns; then gives or calls for the answer.
+
+    Args:
+        seed: See `Policy`.
+        turns: Most turns before the answer.
+        calls: Most calls of a turn.
+
+    Raises:
+        OptionError: `turns` or `calls` is below 1.
+    """
+
+    def __init__(self, seed: int = 0, turns: int = 3, calls: int = 3) -> None:
+        super().__init__(seed)
+        if min(turns, calls) < 1:
+            raise OptionError(f"Expected at least one turn of one call, got {turns} of {calls}.")
+        self.turns, self.calls = turns, calls
+        self._minds: Mapping[str, tuple[str, ...]] = {}
+        self._summarised = False
+        self._left = 0
+        self._env: Any = None
+
+    def reset(self, env: gymnasium.Env[Any, Any], observation: str, info: Info) -> None:
+        """Begin an episode: see who can be asked."""
+        super().reset(env, observation, info)
+        self._env = env.unwrapped
+        self._minds = minds(info["tools"])
+        self._summarised = any(tool["function"]["name"] == _SUMMARISER for tool in info["tools"])
+        if not self._minds:
+            raise OptionError(
+                "There is nobody to ask: no tool on offer can be called without arguments. Play a ParaManager "
+                "environment, or make this one with tools='full'."
+            )
+        self._left = self.rng.randint(1, self.turns)
+
+    def act(self, observation: str, info: Info) -> Any:
+        """Return random calls, or the end."""
+        if self._left:
+            self._left -= 1
+            return write_calls(self._calls())
+        if self._summarised:
+            return write_calls([Call(_SUMMARISER, {})])
+        answers = list(_answers(info))
+        return self._env.final(self.rng.choice(answers) if answers else "I do not know.")
+
+    def _calls(self) -> Iterator[Call]:
+        for _ in range(self.rng.randint(1, self.calls)):
+            name = self.rng.choice(list(self._minds))
+            models = self._minds[name]
+            yield Call(name, {"model_id": self.rng.choice(models)} if models else {})
+
+
+class AskingOraclePolicy(NoisyOraclePolicy):
+    """A noisy oracle that now and then asks a random mind what to do next, and does it.
+
+    Args:
+        seed: See `Policy`.
+        error: Probability of a mistake in a turn in which it does not ask.
+        ask: Probability that it asks in a turn.
+
+    Raises:
+        OptionError: A probability is out of its range.
+    """
+
+    def __init__(self, seed: int = 0, error: float = 0.2, ask: float = 0.4) -> None:
+        super().__init__(seed, error)
+        if not 0.0 <= ask <= 1.0:
+            raise OptionError(f"The probability `ask` must lie in [0, 1], got {ask!r}.")
+        self.ask = ask
+        self._minds: Mapping[str, tuple[str, ...]] = {}
+        self._asked = False
+
+    def reset(self, env: gymnasium.Env[Any, Any], observation: str, info: Info) -> None:
+        """Begin an episode: see who can be asked."""
+        super().reset(env, observation, info)
+        own = self._env.play.world.tools
+        self._minds = {name: models for name, models in minds(info["tools"]).items() if name not in own}
+        self._asked = False
+
+    def act(self, observation: str, info: Info) -> Any:
+        """Return a question, what was proposed, or what a noisy oracle does."""
+        if self._asked:
+            self._asked = False
+            if (followed := self._follow(info)) is not None:
+                return followed
+        elif self._minds and self.rng.random() < self.ask:
+            self._asked = True
+            return write_calls([Call(self.rng.choice(list(self._minds)), {})])
+        return super().act(observation, info)
+
+    def _follow(self, info: Info) -> Any:
+        """Return the action that was proposed, if one was."""
+        value = _value(info["calls"][0])
+        if isinstance(value.get("call"), dict):
+            call = Call(str(value["call"].get("name", "")), dict(value["call"].get("arguments") or {}))
+            self._script = [rest for stage in self._script if (rest := [c for c in stage if not _same(c, call)])]
+            return write_calls([call])
+        return self._env.final(str(value["answer"])) if "answer" in value else None
+
+
+def _same(one: Call, other: Call) -> bool:
+    return one.name == other.name and one.arguments == other.arguments
+
+
+def _answers(info: Info) -> Iterator[str]:
+    for message in info["messages"]:
+        if message["role"] == "tool":
+            value = msgspec.json.decode(message["content"]).get("result")
+            if isinstance(value, dict) and "answer" in value:
+                yield str(value["answer"])
+
+
+def _value(record: Any) -> dict[str, Any]:
+    return record.value if isinstance(record.value, dict) else {}
