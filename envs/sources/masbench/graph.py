@@ -1,0 +1,236 @@
+"""The dependency graph of a problem: its sub-tasks, what each needs, and which are asked about.
+
+The graph is the source of truth. Values, the measured axes and the templates by which the splits are kept apart are
+computed from it here; text, steps and notes are in modules of their own. Numbers are counted modulo 23 (`MODULUS`),
+the magic numbers of needles aside.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+import msgspec
+
+from toolorchestra.toolscale.errors import OptionError
+
+MODULUS = 23
+LARGEST = 32
+"""Largest value of an axis."""
+AXES = ("depth", "horizon", "breadth", "parallel", "robustness")
+
+Kind = Literal["given", "undefined", "same", "sum", "difference", "total", "nested", "needle"]
+"""How the value of a sub-task comes about.
+
+- ``given``: a statement gives the number; ``undefined``: none does, so it is 0; ``needle``: a passage gives it;
+- ``same``, ``sum``, ``difference``: a statement says it of one, several or two other sub-tasks;
+- ``total``: the number of a category that an owner has: the sum over its members that the statements mention;
+- ``nested``: likewise of the category below the members': the sum of (number of the member) × (what each has of it).
+"""
+Change = Literal["", "more", "times"]
+"""What a statement does to the value before it is the sub-task's: nothing, add a constant, multiply by one."""
+
+
+class Node(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A sub-task: "the number of each `owner`'s `name`".
+
+    Attributes:
+        kind: How its value comes about.
+        owner: Who owns; empty for a needle.
+        name: What is counted: a name, a category for totals, or what a magic number is for.
+        needs: Positions of the sub-tasks that it depends on, each once; for ``nested``, members and theirs in turn.
+        change: What is done to the value of those.
+        constant: The number given, added or multiplied by.
+    """
+
+    kind: Kind
+    owner: str = ""
+    name: str = ""
+    needs: tuple[int, ...] = ()
+    change: Change = ""
+    constant: int = 0
+
+
+class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A sub-task whose value must be reported.
+
+    Attributes:
+        node: Its position.
+        component: Number of the independent component it is in.
+        states: Positions of the sub-tasks that its problem states, in the order of the text.
+        carried: Of those, the ones stated as the answer of an earlier problem.
+        note: The wrong answer that an adversarial note claims, if there is a note about it.
+    """
+
+    node: int
+    component: int
+    states: tuple[int, ...] = ()
+    carried: tuple[int, ...] = ()
+    note: str | None = None
+
+
+class Graph(msgspec.Struct, frozen=True):
+    """A problem.
+
+    Attributes:
+        nodes: The sub-tasks, each after those that it needs; distractors are among them.
+        asked: What must be reported, in the order of the problems.
+    """
+
+    nodes: tuple[Node, ...]
+    asked: tuple[Asked, ...]
+
+
+class Axes(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Values of the five axes, 1 to 32; what is None is left to chance (and no note is made unless asked for).
+
+    Attributes:
+        depth: Sub-tasks on the longest chain that ends in an answer.
+        horizon: Answers to report of which each of the others leads to the last: those of a chain of problems.
+        breadth: Most sub-tasks that one sub-task needs directly.
+        parallel: Independent components.
+        robustness: Sub-tasks about which a note claims a wrong answer.
+    """
+
+    depth: int | None = None
+    horizon: int | None = None
+    breadth: int | None = None
+    parallel: int | None = None
+    robustness: int | None = None
+
+    def __post_init__(self) -> None:
+        for axis, value in self.given().items():
+            if not isinstance(value, int) or not 1 <= value <= LARGEST:
+                raise OptionError(f"Expected a value of the axis {axis} from 1 to {LARGEST}, got {value!r}.")
+        if not self.given():
+            raise OptionError(f"Expected a value of at least one axis of {', '.join(AXES)}; none was given.")
+
+    def given(self) -> dict[str, int]:
+        """Return the axes that have a value."""
+        return {axis: value for axis in AXES if (value := getattr(self, axis)) is not None}
+
+    def __str__(self) -> str:
+        return "-".join(f"{axis}{value}" for axis, value in self.given().items())
+
+
+def calculate(node: Node, values: Sequence[int]) -> int:
+    """Return the value of a sub-task from those of the sub-tasks that it needs.
+
+    >>> calculate(Node("difference", needs=(0, 1), change="times", constant=2), [3, 5])
+    19
+    """
+    needs = node.needs
+    match node.kind:
+        case "given" | "needle":
+            return node.constant
+        case "undefined":
+            return 0
+        case "difference":
+            value = values[needs[0]] - values[needs[1]]
+        case "nested":
+            value = 0
+            for at in range(0, len(needs), 2):
+                value += values[needs[at]] * values[needs[at + 1]]
+        case _:
+            value = 0
+            for need in needs:
+                value += values[need]
+    if node.change == "more":
+        value += node.constant
+    elif node.change == "times":
+        value *= node.constant
+    return value % MODULUS
+
+
+def values_of(nodes: Iterable[Node]) -> list[int]:
+    """Return the value of every sub-task."""
+    values: list[int] = []
+    for node in nodes:
+        values.append(calculate(node, values))
+    return values
+
+
+def levels_of(nodes: Iterable[Node]) -> list[int]:
+    """Return the number of sub-tasks on the longest chain that ends in each."""
+    levels: list[int] = []
+    for node in nodes:
+        levels.append(1 + max((levels[need] for need in node.needs), default=0))
+    return levels
+
+
+def needed(nodes: Sequence[Node], roots: Iterable[int], known: Iterable[int] = ()) -> list[int]:
+    """Return the sub-tasks that some lead back to, themselves included, in order; those `known` need nothing."""
+    found, known = set[int](), set(known)
+    waiting = [*roots]
+    while waiting:
+        at = waiting.pop()
+        if at not in found:
+            found.add(at)
+            if at not in known:
+                waiting += nodes[at].needs
+    return sorted(found)
+
+
+def components_of(graph: Graph) -> list[list[int]]:
+    """Return the questions (their numbers) of each independent component, in the order of their first ones."""
+    home = list(range(len(graph.nodes)))
+
+    def root(at: int) -> int:
+        while home[at] != at:
+            home[at] = home[home[at]]
+            at = home[at]
+        return at
+
+    for at, node in enumerate(graph.nodes):
+        for need in node.needs:
+            home[root(need)] = root(at)
+    found: dict[int, list[int]] = {}
+    for number, asked in enumerate(graph.asked):
+        found.setdefault(root(asked.node), []).append(number)
+    return list(found.values())
+
+
+def measure(graph: Graph) -> dict[str, int]:
+    """Return the value of every axis, counted in the graph; a robustness of 0 means that there is no note."""
+    nodes = graph.nodes
+    levels = levels_of(nodes)
+    roots = [asked.node for asked in graph.asked]
+    reported = set(roots)
+    return {
+        "depth": max(levels[root] for root in roots),
+        "horizon": max(len(reported.intersection(needed(nodes, [root]))) for root in roots),
+        "breadth": max(len(set(nodes[at].needs)) for at in needed(nodes, roots)),
+        "parallel": len(components_of(graph)),
+        "robustness": sum(asked.note is not None for asked in graph.asked),
+    }
+
+
+# --------------------------------------------------------------------------------------------------- templates
+
+
+def template(nodes: Sequence[Node], roots: Sequence[int]) -> str:
+    """Return what the problems that differ from this one in names, numbers and order only have in common: a hash.
+
+    It is that of the way to the last of `roots` (what is asked, in order), in which the order of summands does not
+    count. Where an answer is merely stated there is no way to it, and what else is stated is taken instead.
+    """
+    hashes: list[bytes] = []
+    marks = frozenset(roots)
+    for at, node in enumerate(nodes):
+        below = [hashes[need] for need in node.needs]
+        if node.kind == "nested":
+            below = sorted(a + b for a, b in zip(below[::2], below[1::2], strict=True))
+        elif node.kind != "difference":
+            below.sort()
+        head = f"{node.kind}{node.change}{'?' if at in marks else ''}(".encode()
+        hashes.append(hashlib.blake2b(head + b"".join(below), digest_size=8).digest())
+    last = roots[-1]
+    if nodes[last].needs:
+        return hashes[last].hex()
+    return hashlib.blake2b(b"".join(sorted(hashes)), digest_size=8).hexdigest()
+
+
+def split_of(template_hash: str) -> str:
+    """Return the split to which a template belongs: that of iGSM, remainders below 17 for training, of 23."""
+    return "train" if int(template_hash, 16) % 23 < 17 else "test"

@@ -1,0 +1,62 @@
+"""Plausible wrong results: what a step is taken for by mistake, and what an adversarial note claims."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from toolorchestra.envs.sources.masbench.graph import MODULUS, Node, calculate
+
+MOST = 5
+
+
+def mistakes(node: Node, values: Sequence[int], position: int) -> tuple[str, ...]:
+    """Return wrong results of the sub-task at a position, the likeliest first.
+
+    They come of a slip by one, of what is done with the constant, of operands left out or mixed up, and of numbers
+    that were not reduced.
+
+    >>> mistakes(Node("difference", needs=(0, 1)), [3, 5, 21], 2)
+    ('2', '22', '20', '8', '-2')
+    """
+    truth = values[position]
+    if node.kind == "needle":
+        found = _misread(truth)
+    elif node.needs:
+        found = _miscounted(node, values, truth)
+    else:
+        found = iter([(truth + 1) % MODULUS, (truth - 1) % MODULUS, (truth + 10) % MODULUS])
+    return tuple(str(value) for value in dict.fromkeys(found) if value != truth)[:MOST]
+
+
+def _misread(truth: int) -> Iterator[int]:
+    """Yield numbers of as many digits that look like a needle."""
+    digits = str(truth)
+    for at in (2, 4, 1):
+        yield int(digits[:at] + digits[at + 1] + digits[at] + digits[at + 2 :])
+    yield truth + 1 if truth % 10 < 9 else truth - 1
+    yield int(digits[:3] + str((int(digits[3]) + 5) % 10) + digits[4:])
+
+
+def _miscounted(node: Node, values: Sequence[int], truth: int) -> Iterator[int]:
+    operands = [values[need] for need in node.needs]
+    if node.kind == "difference":
+        swapped = msgspec.structs.replace(node, needs=node.needs[::-1])
+        yield calculate(swapped, values)
+    if node.change:
+        yield calculate(msgspec.structs.replace(node, change=""), values)
+        other = msgspec.structs.replace(node, change="times" if node.change == "more" else "more")
+        yield calculate(other, values)
+    yield (truth + 1) % MODULUS
+    yield (truth - 1) % MODULUS
+    if node.kind == "nested":
+        yield sum(operands[1::2]) % MODULUS
+        yield sum(operands[::2]) % MODULUS
+    elif len(operands) > 1:
+        left_out = msgspec.structs.replace(node, kind="sum", needs=node.needs[:-1])
+        yield calculate(left_out, values)
+        yield calculate(msgspec.structs.replace(node, kind="sum"), values)
+    whole = operands[0] - operands[1] if node.kind == "difference" else sum(operands)
+    yield {"": whole, "more": whole + node.constant, "times": whole * node.constant}[node.change]
+    yield (truth + 10) % MODULUS

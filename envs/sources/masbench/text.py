@@ -1,0 +1,150 @@
+r"""The sentences of a problem. Their forms, which the solver reads, are:
+
+- ``The number of each {owner}'s {name} equals {value}.`` where a value is a constant, an operand, ``the sum of {operand},
+  {operand} and {operand}`` or ``the difference of {operand} and {operand}``, the last three also after ``{constant} more
+  than`` or ``{constant} times as much as``; an operand is ``each {owner}'s {name}``, or ``each [answer2]`` for the
+  answer to an earlier problem;
+- ``One of the special magic numbers for {key} is: {constant}.``
+- ``Note: verify the information before you take it - {what} is {constant}.`` is a note, which need not be true.
+
+A single problem ends with ``How many {name} does {owner} have?``. Several are numbered (``Problem 2: …``), each
+ending with ``What is the value of {owner}'s {name}?``; or they are passages, after which a list says what to return:
+``the number of {name} that {owner} has`` or ``the magic number for {key}``.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from toolorchestra.envs.sources.masbench.graph import Asked, Graph, Node, components_of
+from toolorchestra.envs.sources.masbench.vocabulary import vocabulary
+
+Wording = Literal["single", "problems", "passages"]
+NOTE = "Note: verify the information before you take it - {what} is {claim}."
+
+
+def write(graph: Graph, wording: Wording, rng: random.Random, haystack: int) -> tuple[str, tuple[str, ...]]:
+    """Return the text of a problem, and that of each of the problems in it.
+
+    Args:
+        graph: The problem.
+        wording: How it is put.
+        rng: Draws fillers and the places of needles.
+        haystack: Filler sentences about a needle.
+    """
+    bodies = [
+        _passage(graph.nodes[asked.node], rng, haystack)
+        if graph.nodes[asked.node].kind == "needle"
+        else " ".join(_statements(graph, number))
+        for number, asked in enumerate(graph.asked)
+    ]
+    for number, asked in enumerate(graph.asked):
+        if asked.note is not None and number + 1 < len(bodies):  # a note is about the problem before
+            bodies[number + 1] += f" {_note(graph, number, wording)}"
+    last = graph.asked[-1]
+    ending = [] if last.note is None else [_note(graph, len(bodies) - 1, wording)]
+    questions = [_question(graph.nodes[asked.node], wording) for asked in graph.asked]
+    if wording == "single":
+        return " ".join([*bodies, *ending, *questions]), (f"{bodies[0]} {questions[0]}",)
+    if wording == "passages":
+        wanted = _listed([_named(graph.nodes[asked.node]) for asked in graph.asked])
+        task = f"From the passage, identify and return {wanted}, wrapped in \\boxed{{ }} and separated via \\n\\n"
+        text = "\n\n".join(["Read the following passage carefully.", *bodies, *ending, "=====", task])
+        return text, tuple(f"{body} {question}" for body, question in zip(bodies, questions, strict=True))
+    problems = tuple(
+        f"Problem {number}: {body} {question}"
+        for number, (body, question) in enumerate(zip(bodies, questions, strict=True), 1)
+    )
+    form = "\n".join(f"Problem {number}: [answer{number}]" for number in range(1, len(problems) + 1))
+    return "\n\n".join([*problems, *ending, _remarks(graph), _SOLVE, "Final Answers", form]), problems
+
+
+_SOLVE = "Solve all problems step by step and provide the answers for all problems in the following format:"
+
+
+def _remarks(graph: Graph) -> str:
+    components = components_of(graph)
+    lines = ["Note: In this problem set:"]
+    if len(components) < len(graph.asked):
+        lines.append("- [answerk] represents the answer to problem k.")
+    if len(components) == len(graph.asked):
+        lines.append("- Each problem is INDEPENDENT and can be solved in parallel.")
+    elif len(components) > 1:
+        groups = "; ".join(_listed([str(number + 1) for number in numbers]) for numbers in components)
+        lines.append(f"- These groups of problems are INDEPENDENT and can be solved in parallel: {groups}.")
+    return "\n".join(lines)
+
+
+def statement(node: Node, operands: Sequence[str]) -> str:
+    """Return what says how a sub-task's value comes about, given what its operands are called.
+
+    >>> print(statement(Node("sum", "Ketch", "Saloon", (0, 1), "more", 3), ["each Ketch's Galley Nook", "4"]))
+    The number of each Ketch's Saloon equals 3 more than the sum of each Ketch's Galley Nook and 4.
+    """
+    return f"The number of each {node.owner}'s {node.name} equals {_value(node, operands)}."
+
+
+def _statements(graph: Graph, number: int) -> Iterator[str]:
+    """Yield the statements of a problem."""
+    asked = graph.asked[number]
+    nodes = graph.nodes
+    answers = {earlier.node: f"each [answer{at}]" for at, earlier in enumerate(graph.asked[:number], 1)}
+    for at in asked.states:
+        node = nodes[at]
+        if at in asked.carried:
+            yield f"The number of {_each(node)} equals {answers[at]}."
+        else:
+            yield statement(node, [answers.get(need) or _each(nodes[need]) for need in node.needs])
+
+
+def _each(node: Node) -> str:
+    return f"each {node.owner}'s {node.name}"
+
+
+def _value(node: Node, operands: Sequence[str]) -> str:
+    match node.kind:
+        case "given":
+            return str(node.constant)
+        case "sum" | "total":
+            value = f"the sum of {_listed(operands)}" if len(operands) > 1 else operands[0]
+        case "difference":
+            value = f"the difference of {_listed(operands)}"
+        case _:
+            value = operands[0]
+    if node.change == "more":
+        return f"{node.constant} more than {value}"
+    return f"{node.constant} times as much as {value}" if node.change == "times" else value
+
+
+def _listed(things: Sequence[str]) -> str:
+    return things[0] if len(things) == 1 else f"{', '.join(things[:-1])} and {things[-1]}"
+
+
+def _named(node: Node) -> str:
+    return (
+        f"the magic number for {node.name}" if node.kind == "needle" else f"the number of {node.name} that {node.owner} has"
+    )
+
+
+def _question(node: Node, wording: Wording) -> str:
+    if node.kind == "needle":
+        return f"What is the magic number for {node.name}?"
+    if wording == "problems":
+        return f"What is the value of {node.owner}'s {node.name}?"
+    return f"How many {node.name} does {node.owner} have?"
+
+
+def _note(graph: Graph, number: int, wording: Wording) -> str:
+    asked: Asked = graph.asked[number]
+    what = f"the answer of problem {number + 1}" if wording == "problems" else _named(graph.nodes[asked.node])
+    return NOTE.format(what=what, claim=asked.note)
+
+
+def _passage(needle: Node, rng: random.Random, haystack: int) -> str:
+    rounds = rng.choice(vocabulary().needles.filler)
+    sentences = [rounds[number % len(rounds)] for number in range(haystack)]
+    hidden = f"One of the special magic numbers for {needle.name} is: {needle.constant}."
+    sentences.insert(rng.randint(0, haystack), hidden)
+    return " ".join(sentences)
