@@ -1,15 +1,19 @@
-"""A model too small to be right, with a tokenizer and a chat template: what local chat models are tested on."""
+"""Models too small to be right, with a tokenizer and a chat template, and the real servers that they are tested in."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import itertools
 import os
+import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,75 +30,174 @@ TEMPLATE = """\
 {% endif %}"""
 
 
-@pytest.fixture(scope="session")
-def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a random two-layer Qwen3 that reads and writes bytes."""
-    torch = pytest.importorskip("torch", reason="needs torch: pip install 'toolorchestra[train]'")
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+CALLS = (
+    ("<tool_call>", '\n{"name": "get_dish", ', '"arguments": {"dish": ', '"Soup"}}', "\n</tool_call>"),
+    ("\n<tool_call>", '\n{"name":', ' "get_dish", "arguments": ', '{"dish": "Crème brûlée"}}\n', "</tool_call>"),
+)
+"""What the caller writes when it is given tools, a token each."""
+
+PARSING = {
+    "start_anchor": ["assistant\n", "assistant:\n"],
+    "fields": {
+        "tool_calls": {
+            "open_pattern": r"\s*<tool_call>",
+            "close": "</tool_call>",
+            "repeats": True,
+            "content": "json",
+            "transform": {"type": "function", "function": "{content}"},
+        },
+        "content": {"close": "<|im_end|>", "content": "text"},
+    },
+}
+"""How `transformers serve` finds calls in what it writes."""
+
+
+def tokenizer(*texts: str, ascii_only: bool = False) -> Any:
+    """A tokenizer of bytes and, whole, of the texts given."""
+    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
 
     special = ["<|pad|>", "<|im_start|>", "<|im_end|>"]
-    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    letters = [letter for letter in sorted(pre_tokenizers.ByteLevel.alphabet()) if not ascii_only or letter < "\x7f"]
+    letters += ["Ġ", "Ċ"] * ascii_only  # space and newline
     tokenizer = Tokenizer(models.BPE({token: i for i, token in enumerate(special + letters)}, []))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<|pad|>", eos_token="<|im_end|>")
     fast.add_special_tokens({"additional_special_tokens": ["<|im_start|>"]})
+    fast.add_tokens([AddedToken(text, normalized=False, special=False) for text in texts])
     fast.chat_template = TEMPLATE
+    return fast
+
+
+def random_model(tokenizer: Any, **config: Any) -> Any:
+    """A random two-layer Qwen3."""
+    torch = pytest.importorskip("torch", reason="needs torch: pip install 'toolorchestra[train]'")
+    from transformers import Qwen3Config, Qwen3ForCausalLM
+
     torch.manual_seed(0)
-    model = Qwen3ForCausalLM(
+    sizes = {
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 1,
+        "head_dim": 16,
+        "max_position_embeddings": 512,
+    }
+    return Qwen3ForCausalLM(
         Qwen3Config(
-            vocab_size=len(fast),
-            hidden_size=32,
-            intermediate_size=64,
-            num_hidden_layers=2,
-            num_attention_heads=2,
-            num_key_value_heads=1,
-            head_dim=16,
-            max_position_embeddings=512,
+            vocab_size=len(tokenizer),
             initializer_range=0.3,  # peaked enough that greedy choices do not hang on rounding
-            pad_token_id=fast.pad_token_id,
-            eos_token_id=fast.eos_token_id,
+            pad_token_id=tokenizer.pad_token_id,
+            eos_token_id=tokenizer.eos_token_id,
+            **(sizes | config),
         )
     )
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a random two-layer Qwen3 that reads and writes bytes."""
+    pytest.importorskip("torch", reason="needs torch: pip install 'toolorchestra[train]'")
     folder = tmp_path_factory.mktemp("tiny-model")
+    fast = tokenizer()
+    fast.save_pretrained(folder)
+    random_model(fast).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def caller_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a model that makes two calls of get_dish when it is given tools.
+
+    Without tools it writes at random, and goes on until it has reached its limit. Its tool calls are a chain of
+    tokens, each of which makes the next one certain, in dimensions of the hidden state that nothing else uses.
+    """
+    torch = pytest.importorskip("torch", reason="needs torch: pip install 'toolorchestra[train]'")
+    folder = tmp_path_factory.mktemp("caller-model")
+    chain = ["assistant\n", *CALLS[0], *CALLS[1]]
+    fast = tokenizer(*chain, ascii_only=True)  # what it writes at random is valid UTF-8
+    fast.chat_template = TEMPLATE.replace("assistant\n", "assistant{{ '' if tools else ':' }}\n")
+    fast.response_template = PARSING
+    ids = [*fast.convert_tokens_to_ids(chain), fast.eos_token_id]
+    model = random_model(fast, hidden_size=64, head_dim=32, max_position_embeddings=32_768)
+    free = slice(64 - len(chain), 64)
+    with torch.no_grad():
+        embeddings, head = model.model.embed_tokens.weight, model.lm_head.weight
+        embeddings[:, free] = head[:, free] = 0
+        for layer in model.model.layers:
+            layer.self_attn.o_proj.weight[free] = layer.mlp.down_proj.weight[free] = 0
+        embeddings[ids[:-1]] = head[ids] = 0
+        for place, (token, following) in enumerate(itertools.pairwise(ids), free.start):
+            embeddings[token, place] = 1000
+            head[following, place] = 10
     model.save_pretrained(folder)
     fast.save_pretrained(folder)
     return folder
 
 
+class Started:
+    """A server in a process of its own.
+
+    Attributes:
+        url: Where it listens.
+        log: The file of all that it has written.
+    """
+
+    def __init__(self, url: str, log: Path, process: subprocess.Popen[bytes]) -> None:
+        self.url, self.log, self._process = url, log, process
+
+    def kill(self) -> None:
+        """End it at once, with the processes that it has started."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+
+
 @pytest.fixture(scope="session")
-def served(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of `transformers serve` with the tiny model, offline."""
+def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Started]]:
+    """Start a server, offline, and wait until it listens: ``start(["python", …, "{port}"], VARIABLE="value")``."""
+    started: list[Started] = []
+
+    def run(command: list[str], *, patience: float = 60, **variables: str) -> Started:
+        home = tmp_path_factory.mktemp("hub")
+        (home / "hub").mkdir()
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        env = os.environ | {"HF_HOME": str(home), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"} | variables
+        log = home / "server.log"
+        with log.open("wb") as output:
+            filled = [part.format(port=port) for part in command]
+            process = subprocess.Popen(filled, env=env, stdout=output, stderr=output, start_new_session=True)
+        started.append(Started(f"http://127.0.0.1:{port}/v1", log, process))
+        for _ in range(int(patience * 10)):
+            if process.poll() is not None:
+                break
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    return started[-1]
+            time.sleep(0.1)
+        pytest.fail(f"the server ended, or did not listen after {patience:g} s: {log.read_text()[-2000:]}")
+
+    yield run
+    for server in started:
+        server.kill()
+
+
+@pytest.fixture(scope="session")
+def serve(start: Callable[..., Started]) -> Callable[[Path], Started]:
+    """Start `transformers serve` with the model of a folder."""
     if not importlib.util.find_spec("fastapi") or not importlib.util.find_spec("uvicorn"):
         pytest.skip("needs a server: pip install 'transformers[serving]'")
-    home = tmp_path_factory.mktemp("hub")
-    (home / "hub").mkdir()
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     # `transformers serve` itself imports its other commands too, and so more than the extra `serving` installs
     code = "import sys; from transformers.cli.serve import Serve; "
     code += "Serve(sys.argv[1], host='127.0.0.1', port=int(sys.argv[2]), device='cpu')"
-    command = [sys.executable, "-c", code, str(tiny_model), str(port)]
-    offline = {"HF_HOME": str(home), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
-    log = home / "server.log"
-    with (
-        log.open("wb") as output,
-        subprocess.Popen(command, env=os.environ | offline, stdout=output, stderr=output) as process,
-    ):
-        try:
-            for _ in range(600):
-                if process.poll() is not None:
-                    pytest.fail(f"the server ended: {log.read_text()[-2000:]}")
-                with socket.socket() as probe:
-                    if probe.connect_ex(("127.0.0.1", port)) == 0:
-                        break
-                time.sleep(0.1)
-            yield f"http://127.0.0.1:{port}/v1"
-        finally:
-            process.terminate()
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                process.kill()
+    return lambda folder: start([sys.executable, "-c", code, str(folder), "{port}"])
+
+
+@pytest.fixture(scope="session")
+def served(serve: Callable[[Path], Started], caller_model: Path) -> str:
+    """The address of `transformers serve` with the model that calls tools."""
+    return serve(caller_model).url

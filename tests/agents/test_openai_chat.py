@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+import json
 import socket
 import sys
 import threading
@@ -8,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
+import msgspec
 import pytest
 
 from toolorchestra.agents.chat import BatchError, ChatRequest, Completion, Price, Usage
@@ -296,16 +299,210 @@ def test_a_missing_client_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch
         OpenAIChat("http://127.0.0.1:1/v1", "m")
 
 
+# streamed
+
+
+def pieces(text: str, reason: str | None = "stop", **last: Any) -> Iterator[bytes]:
+    """A stream that says a text, a character at a time."""
+    for letter in text:
+        yield event({"choices": [{"index": 0, "delta": {"content": letter}, "finish_reason": None}]})
+    yield event({"choices": [{"index": 0, "delta": {}, "finish_reason": reason, **last}]})
+    yield event({"choices": [], "usage": {"prompt_tokens": 10, "completion_tokens": len(text)}})
+    yield b"data: [DONE]\n\n"
+
+
+def event(piece: dict[str, Any]) -> bytes:
+    return b"data: %s\n\n" % json.dumps(piece).encode()
+
+
+def broken(text: str) -> Iterator[bytes]:
+    """A stream whose connection breaks."""
+    yield from itertools.islice(pieces(text), len(text))
+    raise ConnectionError
+
+
+def test_a_streamed_answer_is_the_same(server: Server, connect: Connect) -> None:
+    server.respond = lambda body: (200, pieces("Hello.") if body.get("stream") else reply("Hello.", written=6))
+    (whole,), (streamed,) = (connect(stream=on, price=Price(1, 1)).complete([ask("Hi")]) for on in (False, True))
+    assert msgspec.structs.replace(whole, latency=streamed.latency) == streamed
+    assert (streamed.completion_tokens, streamed.cost) == (6, 16e-6)
+
+
+def test_a_stream_is_asked_for_with_its_counts_where_that_is_wanted(server: Server, connect: Connect) -> None:
+    server.respond = lambda body: (200, pieces("Hello.") if body.get("stream") else reply())
+    for options in ({}, {"stream": True}, {"stream": True, "extra": {"stream_options": None}}):
+        connect(**options).complete([ask("Hi")])
+    fields = [{name: body[name] for name in body if name.startswith("stream")} for body in server.bodies]
+    assert fields == [{}, {"stream": True, "stream_options": {"include_usage": True}}, {"stream": True}]
+
+
+def test_a_server_that_streams_or_not_as_it_likes_is_understood(server: Server, connect: Connect) -> None:
+    assert connect(stream=True).complete([ask("Hi")])[0].text == "Hello."
+    server.respond = lambda body: (200, pieces("Hello!"))
+    assert connect().complete([ask("Hi")])[0].text == "Hello!"
+
+
+def test_a_stream_that_breaks_off_is_asked_for_again(
+    server: Server, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("toolorchestra.agents.openai_chat._FIRST_PAUSE", 0.001)
+    streams = [
+        broken("Hal"),
+        itertools.islice(pieces("Half"), 4),  # ends in good order, but before its end
+        iter([event({"error": {"message": "engine died", "code": 500}}), b"data: [DONE]\n\n"]),
+        pieces("Half", "abort"),
+        pieces("Whole."),
+    ]
+    server.respond = lambda body: (200, streams.pop(0))
+    chat = connect(stream=True)
+    assert chat.complete([ask("Hi")])[0].text == "Whole."
+    assert len(server.bodies) == 5
+    assert chat.meter.usage == Usage(1, 10, 6, 0.0)
+
+
+def test_all_attempts_count_however_they_failed(
+    server: Server, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("toolorchestra.agents.openai_chat._FIRST_PAUSE", 0.001)
+
+    def respond(body: dict[str, Any]) -> tuple[int, Any]:
+        if body["messages"][0]["content"] == "good":
+            return 200, pieces("Whole.")
+        return (503, b"") if len(server.bodies) % 2 else (200, itertools.islice(pieces("Half"), 4))
+
+    server.respond = respond
+    chat = connect(stream=True, max_retries=3, max_concurrency=1)
+    with pytest.raises(BatchError, match="1 of 2 requests failed") as caught:
+        chat.complete([ask("bad"), ask("good")])
+    first, second = failures(caught.value)
+    assert first is not None
+    assert "expected a whole answer" in first
+    assert "it broke off in 4 attempts: the stream ended without a finish_reason. Look at the server's log" in first
+    assert second is None
+    assert len(server.bodies) == 4 + 1
+    assert chat.meter.usage.calls == 1
+
+
+def test_a_fault_of_the_request_that_a_stream_reports_is_final(server: Server, connect: Connect) -> None:
+    server.respond = lambda body: (200, iter([event({"error": {"message": "too long.", "code": 400}})]))
+    with pytest.raises(ExpertError, match=r"got status 400: too long\. Correct the request"):
+        connect(stream=True).complete([ask("Hi")])
+    assert len(server.bodies) == 1
+
+
+def test_a_stream_may_take_longer_than_the_timeout_but_not_stall(server: Server, connect: Connect) -> None:
+    release = threading.Event()
+
+    def slow(text: str) -> Iterator[bytes]:
+        for piece in pieces(text):
+            time.sleep(0.02)
+            yield piece
+
+    def stalled() -> Iterator[bytes]:
+        yield next(pieces("Hi"))
+        release.wait(5)
+
+    server.respond = lambda body: (200, slow("x" * 40))
+    (completion,) = connect(stream=True, timeout=0.5, max_retries=0).complete([ask("Hi")])
+    assert completion.text == "x" * 40
+    assert completion.latency > 0.5
+    server.respond = lambda body: (200, stalled())
+    start = time.perf_counter()
+    with pytest.raises(ExpertError, match=r"within 0\.1 s, none came in 1 attempt\. Raise timeout="):
+        connect(stream=True, timeout=0.1, max_retries=0).complete([ask("Hi")])
+    assert time.perf_counter() - start < 2
+    release.set()
+
+
+def test_log_probabilities_that_do_not_match_the_tokens_are_refused(server: Server, connect: Connect) -> None:
+    server.respond = lambda body: (
+        200,
+        pieces("ab", logprobs={"content": [{"token": "a", "logprob": -0.5}]}, token_ids=[7, 8]),
+    )
+    with pytest.raises(ExpertError, match=r"expected a log-probability of each token, .* gave 1 of 2\. Leave out"):
+        connect(stream=True, logprobs=True, token_ids=True).complete([ask("Hi")])
+
+
+# real servers
+
+
 @pytest.mark.slow
-def test_a_real_server_answers_a_batch(served: str, tiny_model: Path) -> None:
-    with OpenAIChat(served, str(tiny_model), price=Price(1, 2), max_concurrency=4) as chat:
-        requests = [ask(f"Question {i}", max_tokens=8, temperature=0.0, tools=[TOOL]) for i in range(4)]
+def test_a_real_server_answers_a_batch(served: str, caller_model: Path) -> None:
+    with OpenAIChat(served, str(caller_model), price=Price(1, 2), max_concurrency=4) as chat:
+        requests = [ask(f"Question {i}", max_tokens=8, temperature=0.0) for i in range(4)]
         first, second = chat.complete(requests), chat.complete(requests)
         assert [completion.text for completion in first] == [completion.text for completion in second]
         for completion in first:
             assert completion.prompt_tokens > len("Question 0")
-            assert 1 <= completion.completion_tokens <= 8
+            assert completion.completion_tokens == 8
+            assert completion.finish_reason == "length"
             assert completion.cost == (completion.prompt_tokens + 2 * completion.completion_tokens) / 1e6
         assert chat.meter.usage.calls == 8
     with OpenAIChat(served, "no-such-model", max_retries=0) as chat, pytest.raises(ExpertError, match="got status"):
         chat.complete([ask("Hi")])
+
+
+@pytest.mark.slow
+def test_a_real_server_says_the_same_in_a_stream(served: str, caller_model: Path) -> None:
+    requests = [ask(f"Question {i}", temperature=0.0, max_tokens=20) for i in range(3)]
+    requests.append(ask("Soup?", temperature=0.0, max_tokens=20, tools=[TOOL]))
+    answers = []
+    for stream in (False, True):
+        with OpenAIChat(served, str(caller_model), stream=stream) as chat:
+            answers.append([nameless(completion) for completion in chat.complete(requests)])
+    assert answers[0] == answers[1]
+    *texts, called = answers[0]
+    assert all(len(completion.text) >= 20 for completion in texts)
+    assert called.text == ""
+    assert [(one["name"], json.loads(one["arguments"])) for one in called.tool_calls] == [
+        ("get_dish", {"dish": "Soup"}),
+        ("get_dish", {"dish": "Crème brûlée"}),
+    ]
+    assert (called.finish_reason, called.completion_tokens) == ("tool_calls", 11)
+
+
+def nameless(completion: Completion) -> Completion:
+    """The completion without what differs each time."""
+    calls = [{**call, "id": ""} for call in completion.tool_calls]
+    return msgspec.structs.replace(completion, latency=0.0, tool_calls=calls)
+
+
+@pytest.mark.slow
+def test_a_real_server_may_take_longer_than_the_timeout_only_in_a_stream(served: str, caller_model: Path) -> None:
+    request = ask("Go on.", max_tokens=300)
+    with OpenAIChat(served, str(caller_model), stream=True) as chat:
+        length = chat.complete([request])[0].latency
+    with OpenAIChat(served, str(caller_model), stream=True, timeout=length / 2) as chat:
+        assert chat.complete([request])[0].completion_tokens == 300
+    chat = OpenAIChat(served, str(caller_model), timeout=length / 4, max_retries=0)
+    with chat, pytest.raises(ExpertError, match=r"none came in 1 attempt\. Raise timeout="):
+        chat.complete([request])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_real_server_that_dies_fails_what_it_has_not_answered(
+    stream: bool, serve: Callable[[Path], Any], caller_model: Path
+) -> None:
+    server = serve(caller_model)
+    with OpenAIChat(server.url, str(caller_model), stream=stream, max_retries=0) as chat:
+
+        def kill() -> None:
+            for _ in range(600):
+                if chat.meter.usage.calls and server.log.read_text().count("Request received") == 2:
+                    break
+                time.sleep(0.05)
+            server.kill()
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        with pytest.raises(BatchError, match="1 of 2 requests failed") as caught:
+            chat.complete([ask("Short", max_tokens=4), ask("Long", max_tokens=30_000)])
+        killer.join()
+        first, second = caught.value.results
+        assert isinstance(first, Completion)
+        assert first.completion_tokens == 4
+        assert "could not talk to it in 1 attempt (" in str(second)
+        assert "Start it or correct base_url=; of one that was running, see the log." in str(second)
+        with pytest.raises(ExpertError, match="refused"):
+            chat.complete([ask("Anybody there?")])

@@ -14,9 +14,9 @@ pytest.importorskip("openai", reason="needs the openai client: pip install 'tool
 
 @pytest.mark.slow
 def test_a_model_that_cannot_write_fails_in_bounds_with_all_its_answers_saved(
-    served: str, tiny_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    served: str, caller_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = ["synth", str(tmp_path), "--llm", served, "--model", str(tiny_model), "--title", "Public library"]
+    arguments = ["synth", str(tmp_path), "--llm", served, "--model", str(caller_model), "--title", "Public library"]
     arguments += ["--max-tokens", "24", "--repairs", "2", "--price", "1", "2"]
     assert cli.main(arguments) == 1
     message = capsys.readouterr().err
