@@ -154,8 +154,8 @@ class OpenAIChat(ThreadedChat):
                 retries -= response.retries_taken + 1
                 if retries < 0:
                     raise ExpertError(
-                        f"{self.name}: expected a whole answer from {self._url}, it broke off {self._tries} ({error}). "
-                        f"{_REMEDIES[500]}"
+                        f"{self.name}: expected a whole answer from {self._url}, it broke off {self._tries}: "
+                        f"{str(error).rstrip('.')}. {_REMEDIES[500]}"
                     ) from error
             except RefusedError as error:
                 raise ExpertError(f"{self.name}: {self._status(error.status, str(error))}") from error
@@ -231,7 +231,7 @@ class OpenAIChat(ThreadedChat):
         return explained
 
     def _status(self, status: int, said: str) -> str:
-        said = " ".join(said.split())[:300]
+        said = " ".join(said.split())[:300].rstrip(".")
         remedy = _REMEDIES.get(status, _REMEDIES[500] if status >= 500 else "")
         return f"expected an answer from {self._url}, got status {status}: {said}. {remedy}".strip()
 
