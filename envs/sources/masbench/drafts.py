@@ -92,7 +92,8 @@ def draw_draft(rng: random.Random, depth: int, breadth: int | None, horizon: int
     top = shape.chain(depth)
     if breadth is not None:
         shape.widen(rng.randint(1, top), breadth, missing=horizon - (depth - 1))
-    shape.add_chains(horizon)
+    if depth > 1:
+        shape.add_chains(horizon)
     shape.add_operands()
     order = sorted(range(len(shape.levels)), key=shape.levels.__getitem__)
     place = {old: new for new, old in enumerate(order)}
@@ -133,14 +134,15 @@ class _Shape:
     def add_chains(self, computed: int) -> None:
         """Add chains until there are so many computed sub-tasks."""
         levels, rng = self.levels, self.rng
-        count = sum(level > 1 for level in levels)
-        tight = computed * 3 > capacity(max(levels), self.most)
-        while count < computed:
-            at = rng.choice([at for at, level in enumerate(levels) if level > 2 and len(self.needs[at]) < self.most])
-            longest = min(levels[at] - 1, computed - count + 1)
-            length = longest if tight else rng.randint(2, longest)
+        missing = computed - sum(level > 1 for level in levels)
+        while missing > 0:
+            places = [at for at, level in enumerate(levels) if level > 2 and len(self.needs[at]) < self.most]
+            room = sum(self.most - len(self.needs[at]) for at in places)  # for chains with one computed sub-task each
+            at = rng.choice(places)
+            longest = min(levels[at] - 1, missing + 1)
+            length = rng.randint(2, longest) if room >= missing else longest
             self.needs[at].append(self.chain(length))
-            count += length - 1
+            missing -= length - 1
 
     def add_operands(self) -> None:
         """Give each computed sub-task up to four operands."""
@@ -188,7 +190,7 @@ def _choose_kinds(rng: random.Random, subs: list[Sub], roots: Sequence[int]) -> 
             luck < 0.25
             and totals < _MOST_TOTALS
             and len(sub.needs) <= _LARGEST_TOTAL
-            and not any(need in taken or subs[need].category for need in sub.needs)
+            and all(_can_be_member(subs, need, taken) for need in sub.needs)
         ):
             sub.kind, sub.category = "total", True
         else:
@@ -206,12 +208,17 @@ def _choose_kinds(rng: random.Random, subs: list[Sub], roots: Sequence[int]) -> 
         seen.update(fresh)
 
 
+def _can_be_member(subs: Sequence[Sub], at: int, taken: set[int]) -> bool:
+    """Return whether a statement mentions a sub-task, so that a total can count it, and none does yet."""
+    return at not in taken and not subs[at].category and subs[at].kind != "undefined"
+
+
 def _pairs(subs: Sequence[Sub], needs: Sequence[int], taken: set[int]) -> list[int] | None:
     """Return members and their totals in turn, if operands can be seen as such."""
     if len(needs) not in (2, 4) or any(need in taken for need in needs):
         return None
     inner = [need for need in needs if subs[need].kind == "total"]
-    members = [need for need in needs if not subs[need].category]
+    members = [need for need in needs if _can_be_member(subs, need, taken)]
     if len(inner) != len(needs) // 2 or len(members) != len(inner):
         return None
     return [at for pair in zip(members, inner, strict=True) for at in pair]
