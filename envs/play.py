@@ -203,12 +203,16 @@ class Play:
         shown = []
         limit = min(self.limits.result_characters, LONGEST_OBSERVATION // (2 * len(records)) - 1_000)
         for record in records:
-            content = _shown(record, limit)
+            content = self._show(record, limit)
             shown.append(f"<tool_response>\n{content}\n</tool_response>")
             self.messages.append({"role": "tool", "tool_call_id": record.id, "name": record.name, "content": content})
         turn = Turn(written, tuple(records), "\n".join(shown))
         self.episode.turns.append(turn)
         return turn
+
+    def _show(self, record: CallRecord, limit: int) -> str:
+        """Return a call's result as the orchestrator reads it, of at most about `limit` characters."""
+        return shown_result(record, limit)
 
     def sampled(self, token_ids: Sequence[int], logprobs: Sequence[float]) -> None:
         """Note the policy's own tokens of the last message, and their log-probabilities, in the record."""
@@ -281,7 +285,7 @@ class Play:
         return play
 
 
-def _shown(record: CallRecord, limit: int) -> str:
+def shown_result(record: CallRecord, limit: int) -> str:
     """Return a call's result as the orchestrator reads it: one JSON object."""
     part, content = ("result", record.value) if record.status is Status.OK else ("error", record.error)
     shown = {"id": record.id, "name": record.name, "status": record.status, part: content}
