@@ -22,6 +22,8 @@ from tyro.conf import Positional, arg, subcommand
 
 from toolorchestra.cli_exchange import Export, Import
 from toolorchestra.cli_experts import Experts
+from toolorchestra.cli_select import Select
+from toolorchestra.cli_study import Study
 from toolorchestra.cli_synth import Synth, with_subcommand
 from toolorchestra.toolscale.errors import OptionError, ToolOrchestraError, UnknownNameError
 
@@ -543,8 +545,10 @@ Command = (
     | Annotated[Export, subcommand("export")]
     | Annotated[Import, subcommand("import")]
     | Annotated[Robustness, subcommand("robustness")]
+    | Annotated[Select, subcommand("select")]
     | Annotated[Schema, subcommand("schema")]
     | Annotated[Train, subcommand("train")]
+    | Annotated[Study, subcommand("study")]
 )
 
 _DESCRIPTION = """\

@@ -1,0 +1,259 @@
+"""The orderings of ParaManager (§5, App. C), with scripted orchestration and simulated experts.
+
+Nothing is learnt here: `ConsensusPolicy` plays the same questions under each condition, so that what differs is what
+the protocol and the pool of models make of it. Comparisons are paired by question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import gymnasium
+import msgspec
+import numpy as np
+
+from toolorchestra.agents.consensus import ConsensusPolicy
+from toolorchestra.agents.policies import play_episode
+from toolorchestra.algos.stats import Interval, mean_interval, paired_bootstrap
+from toolorchestra.envs.episode import Episode
+
+ENVIRONMENT = "ParaManager-Math-v0"
+BUDGETS = (4, 8, 12, 16)
+
+
+@dataclass(frozen=True)
+class Condition:
+    """How questions are played.
+
+    Attributes:
+        name: In tables.
+        options: Arguments of `gymnasium.make`.
+        policy: Arguments of `ConsensusPolicy`.
+    """
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    policy: Mapping[str, Any] = field(default_factory=dict)
+
+
+CONDITIONS = (
+    Condition("parallel"),
+    Condition("serial", {"serial": True}, {"width": 1}),
+    Condition("mono", {"mono": True}),
+    *(Condition(f"C_tar {units}", {"cost_target": units}, {"budget": units, "lead": 99}) for units in BUDGETS),
+)
+"""ParaManager, its ablations Serial and Mono, and the budgets of Table 6, all of which are spent."""
+
+
+class Found(msgspec.Struct, frozen=True):
+    """What the episodes of one condition came to, question by question (means over samples).
+
+    Attributes:
+        name: The condition.
+        right: Share of right answers.
+        tokens: Tokens that models read and wrote, the orchestrator's not included.
+        seconds: Virtual seconds.
+        usd: US dollars.
+        calls: Calls of tools.
+    """
+
+    name: str
+    right: list[float]
+    tokens: list[float]
+    seconds: list[float]
+    usd: list[float]
+    calls: list[float]
+
+    def mean(self, what: str) -> Interval:
+        """Return a mean over questions, with its 95 % interval."""
+        return mean_interval(getattr(self, what))
+
+    def over(self, other: Found, what: str = "right") -> Interval:
+        """Return by how much it exceeds another condition's, paired by question, with its 95 % interval."""
+        return paired_bootstrap(getattr(self, what), getattr(other, what))
+
+
+def play(
+    condition: Condition,
+    questions: int = 300,
+    samples: int = 2,
+    *,
+    env_id: str = ENVIRONMENT,
+    split: str = "test",
+    tick: Callable[[], object] = lambda: None,
+) -> Found:
+    """Play the first questions of a split, each so many times with luck of its own, under a condition."""
+    env = gymnasium.make(env_id, disable_env_checker=True, **condition.options).unwrapped
+    tasks = env.source.tasks(split)[:questions]  # type: ignore[attr-defined]  # every environment of ours has it
+    kept: dict[str, list[float]] = {name: [] for name in ("right", "tokens", "seconds", "usd", "calls")}
+    for task in tasks:
+        measured = []
+        for sample in range(samples):
+            play_episode(env, ConsensusPolicy(**condition.policy), seed=sample, options={"task_id": task.id})
+            measured.append(_measures(env.episode))  # type: ignore[attr-defined]  # likewise
+            tick()
+        for name, value in zip(kept, np.mean(measured, axis=0).tolist(), strict=True):
+            kept[name].append(value)
+    env.close()
+    return Found(condition.name, **kept)
+
+
+def _measures(episode: Episode) -> tuple[float, float, float, float, float]:
+    calls = list(episode.calls)
+    return (
+        float(episode.outcome == "solved"),
+        float(sum(sum(call.tokens) for call in calls)),
+        episode.clock,
+        episode.cost,
+        float(len(calls)),
+    )
+
+
+@dataclass(frozen=True)
+class Expert:
+    """What one expert does alone, asked once with each question.
+
+    Attributes:
+        name: Of the expert.
+        right: Share of right answers with its interval.
+        usd: Mean US dollars of a call.
+        seconds: Mean virtual seconds of a call.
+    """
+
+    name: str
+    right: Interval
+    usd: float
+    seconds: float
+
+
+def alone(pool: str, questions: int = 300, *, env_id: str = ENVIRONMENT, split: str = "test") -> list[Expert]:
+    """Return what each expert of a pool does alone, the one that is right least often first."""
+    env = gymnasium.make(env_id, disable_env_checker=True, pool=pool).unwrapped
+    found = []
+    tasks = env.source.tasks(split)[:questions]  # type: ignore[attr-defined]  # every environment of ours has it
+    names: Sequence[str] = ()
+    results: dict[str, list[tuple[float, float, float]]] = {}
+    for task in tasks:
+        _, info = env.reset(seed=0, options={"task_id": task.id})
+        names = names or _models(info["tools"])
+        env.step([{"name": "standard_reasoner", "arguments": {"model_id": name}} for name in names])
+        for name, call in zip(names, env.episode.calls, strict=True):  # type: ignore[attr-defined]  # likewise
+            right = env.play.world.verify(task, env.play.session, str(call.value)).solved  # type: ignore[attr-defined]
+            results.setdefault(name, []).append((float(right), call.cost, call.end - call.start))
+    env.close()
+    for name, rows in results.items():
+        right, usd, seconds = map(list, zip(*rows, strict=True))
+        found.append(Expert(name, mean_interval(right), float(np.mean(usd)), float(np.mean(seconds))))
+    return sorted(found, key=lambda expert: expert.right.estimate)
+
+
+def _models(tools: Sequence[Mapping[str, Any]]) -> Sequence[str]:
+    (tool,) = (tool for tool in tools if tool["function"]["name"] == "standard_reasoner")
+    names: Sequence[str] = tool["function"]["parameters"]["properties"]["model_id"]["enum"]
+    return names
+
+
+# ------------------------------------------------------------------------------------------------- the whole study
+
+POOLS = ("paramanager", "paramanager-unseen")
+PAPER = {
+    "parallel": (82.34, 55_063, 528.84),
+    "serial": (76.51, 46_801, 660.32),
+    "C_tar 4": (79.20, 47_200, None),
+    "C_tar 8": (82.34, 55_063, None),
+    "C_tar 12": (83.05, 58_900, None),
+    "C_tar 16": (83.18, 62_300, None),
+}
+"""Accuracy in %, tokens and seconds of Tables 2 and 6 (mathematics)."""
+
+
+class Study(msgspec.Struct, frozen=True):
+    """What the study found.
+
+    Attributes:
+        questions: Number of questions.
+        samples: Episodes of each question and condition.
+        found: By condition.
+        experts: What the experts of each pool do alone.
+    """
+
+    questions: int
+    samples: int
+    found: dict[str, Found]
+    experts: dict[str, list[Expert]]
+
+    def orderings(self) -> dict[str, Interval]:
+        """Return the differences that the paper reports, each expected to be above 0, with 95 % intervals.
+
+        Shares are in [0, 1], seconds and dollars as they are. *More budget helps* is the gain of each further four
+        cost units; that *returns diminish* is the first gain less the last.
+        """
+        found = self.found
+        gains = [
+            np.subtract(found[f"C_tar {more}"].right, found[f"C_tar {less}"].right)
+            for less, more in zip(BUDGETS, BUDGETS[1:], strict=False)
+        ]
+        differences = {
+            "parallel over serial, accuracy": found["parallel"].over(found["serial"]),
+            "serial over parallel, seconds": found["serial"].over(found["parallel"], "seconds"),
+            "parallel over mono, accuracy": found["parallel"].over(found["mono"]),
+            f"C_tar {BUDGETS[1]} over {BUDGETS[0]}, accuracy": mean_interval(gains[0]),
+            f"C_tar {BUDGETS[-1]} over {BUDGETS[0]}, accuracy": mean_interval(sum(gains)),
+            "first gain over last gain, accuracy": mean_interval(gains[0] - gains[-1]),
+        }
+        for pool, experts in self.experts.items():
+            weak, strong = experts[0], experts[-1]
+            differences[f"{strong.name} over {weak.name} ({pool}), accuracy"] = Interval(
+                strong.right.estimate - weak.right.estimate,
+                strong.right.low - weak.right.high,
+                strong.right.high - weak.right.low,
+            )
+        return differences
+
+
+def run(questions: int = 300, samples: int = 2, *, tick: Callable[[], object] = lambda: None) -> Study:
+    """Play everything; `tick` is called after each episode (`episodes` tells how many there are)."""
+    found = {condition.name: play(condition, questions, samples, tick=tick) for condition in CONDITIONS}
+    return Study(questions, samples, found, {pool: alone(pool, questions) for pool in POOLS})
+
+
+def episodes(questions: int, samples: int) -> int:
+    """Return how many episodes `run` plays."""
+    return len(CONDITIONS) * questions * samples
+
+
+def markdown(study: Study) -> str:
+    """Return the tables of a study, beside the paper's."""
+    lines = [
+        f"{study.questions} questions, {study.samples} episodes each; ± is half the 95 % interval.",
+        "",
+        "| condition | accuracy, % | tokens | latency, s | cost, $ | calls | paper: accuracy | tokens | latency, s |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|--:|",
+    ]
+    for name, found in study.found.items():
+        right = found.mean("right")
+        paper = PAPER.get(name, (None, None, None))
+        cells = [
+            name,
+            f"{100 * right.estimate:.1f} ± {100 * (right.high - right.estimate):.1f}",
+            f"{found.mean('tokens').estimate:,.0f}",
+            f"{found.mean('seconds').estimate:.1f}",
+            f"{found.mean('usd').estimate:.4f}",
+            f"{found.mean('calls').estimate:.1f}",
+            *("–" if value is None else f"{value:,.2f}".removesuffix(".00") for value in paper),
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    lines += ["", "| expert alone | pool | accuracy, % | $ a call | seconds |", "|---|---|--:|--:|--:|"]
+    for pool, experts in study.experts.items():
+        for expert in experts:
+            right = expert.right
+            share = f"{100 * right.estimate:.1f} ± {100 * (right.high - right.estimate):.1f}"
+            lines.append(f"| {expert.name} | {pool} | {share} | {expert.usd:.6f} | {expert.seconds:.1f} |")
+    lines += ["", "| expected above 0 | difference | 95 % interval |", "|---|--:|---|"]
+    for name, difference in study.orderings().items():
+        factor, digits = (100, 1) if "accuracy" in name else (1, 1)
+        estimate, low, high = (f"{factor * number:+.{digits}f}" for number in difference)
+        lines.append(f"| {name} | {estimate} | [{low}, {high}] |")
+    return "\n".join(lines) + "\n"
