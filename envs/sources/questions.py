@@ -39,6 +39,7 @@ class Part(msgspec.Struct, frozen=True, omit_defaults=True):
         difficulty: As of a `Step`, in logits.
         subject: As of a `Step`; that of the question if None.
         support: Ids of the passages that answer it.
+        note: What an adversarial note claims the answer to be, if there is one.
     """
 
     question: str
@@ -48,6 +49,7 @@ class Part(msgspec.Struct, frozen=True, omit_defaults=True):
     difficulty: float = 0.0
     subject: str | None = None
     support: tuple[str, ...] = ()
+    note: str | None = None
 
 
 def make_question(
@@ -102,7 +104,8 @@ def problem(task: Task, asked: str | None = None) -> Problem:
     if number is not None:
         alone = msgspec.structs.replace(parts[number], needs=())
         return Problem(f"{task.id}#{number}", subject, (_step(alone),))
-    return Problem(task.id, subject, tuple(map(_step, parts)))
+    targets = tuple(task.bindings.get("targets", (-1,)))  # of a question that asks for several answers
+    return Problem(task.id, subject, tuple(map(_step, parts)), targets)
 
 
 def find_part(task: Task, asked: str) -> int | None:
@@ -128,7 +131,7 @@ def _hardness(level: int) -> float:
 
 
 def _step(part: Part) -> Step:
-    return Step(part.answer, part.wrong, part.needs, part.difficulty, part.subject)
+    return Step(part.answer, part.wrong, part.needs, part.difficulty, part.subject, part.note)
 
 
 class StatelessSession:
@@ -185,7 +188,8 @@ def try_answers(world: World, questions: Sequence[Task], step: Callable[[], obje
     """Judge right and wrong answers of every question, and report what was judged against expectation.
 
     Wrong are the answers of other questions of the same intent, all answers at once, and saying nothing; right is
-    every accepted answer, boxed, told in a sentence, or alone.
+    every accepted answer, boxed, told in a sentence, or alone. Where several answers are asked for, right is all of
+    them, and wrong is all but one.
     """
     report = VerifierReport(surprises=[])
     kinds: dict[str, list[tuple[str, ...]]] = {}
@@ -202,6 +206,8 @@ def try_answers(world: World, questions: Sequence[Task], step: Callable[[], obje
         trials += [("another answer", rf"\boxed{{{other}}}", False) for other in wrong]
         trials += [("several answers", rf"\boxed{{{accepted[0]} or {other}}}", False) for other in wrong]
         trials.append(("no answer", "", False))
+        if len(task.communicate) > 1:
+            trials = [*_trials_of_several(task)]
         for kind, text, right in trials:
             solved = world.verify(task, session, text).solved
             (report.variants if right else report.mutants)[kind] += 1
@@ -212,6 +218,18 @@ def try_answers(world: World, questions: Sequence[Task], step: Callable[[], obje
                 report.surprises.append(Surprise(task.id, kind, text, reason, False))
     session.close()
     return report
+
+
+def _trials_of_several(task: Task) -> Iterator[tuple[str, str, bool]]:
+    """Yield the kind, the text and the verdict of answers to a question that asks for several."""
+    right = [accepted[0] for accepted in task.communicate]
+    yield "as asked", task.answer, True
+    yield "listed", rf"\boxed{{{', '.join(right)}}}", True
+    for place in range(len(right)):
+        said = [*right[:place], f"{right[place]}1", *right[place + 1 :]]
+        yield "one answer wrong", rf"\boxed{{{', '.join(said)}}}", False
+    yield "one answer missing", rf"\boxed{{{', '.join(right[:-1])}}}", False
+    yield "no answer", "", False
 
 
 def _spellings(answer: str) -> Iterator[tuple[str, str]]:
