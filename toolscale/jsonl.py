@@ -33,8 +33,8 @@ def read_jsonl(file: Path, kind: type[T], what: str) -> Iterator[tuple[int, T]]:
         raise OptionError(f"{file}:{number}: expected {what} as JSON: {error}.") from None
 
 
-def write_jsonl(file: Path, values: Iterable[msgspec.Struct]) -> None:
-    """Write a line for each value; the file appears whole or not at all."""
+def write_jsonl(file: Path, values: Iterable[msgspec.Struct | msgspec.Raw]) -> None:
+    """Write a line for each value (a `msgspec.Raw` as it is); the file appears whole or not at all."""
     draft = file.with_name(f".{file.name}.part")
     try:
         with draft.open("wb") as stream:

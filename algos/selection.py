@@ -1,0 +1,288 @@
+"""Which recorded episodes to learn from: demonstrations for SFT, and tasks for RL (ParaManager §3.2, §4.2).
+
+For SFT: right answers, at most one of each question, one that recovers from a failed call first, no tool that
+dominates, and no question of the RL set. For RL: tasks whose samples are neither all right nor all wrong. These are
+pure functions over what has to be known of each episode (`Candidate`), so that a file of any size need not be held.
+Reading and writing are `toolorchestra.cli_select`'s.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from toolorchestra.envs.episode import Episode
+from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.facts import tokens
+from toolorchestra.toolscale.tool import Status
+
+ENDING = "final_answer"
+"""The tool by which every ParaManager episode ends: no choice of the orchestrator's, and no part of the balance."""
+_EPSILON = 1e-9
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """What tells a question from others.
+
+    Attributes:
+        task: Id of the task.
+        words: Its words in one spelling; empty where they are not known.
+    """
+
+    task: str
+    words: str = ""
+
+    @classmethod
+    def of(cls, task: str, instruction: str) -> Asked:
+        """Return what is known of a task by its id and instruction."""
+        return cls(task, " ".join(tokens(instruction)))
+
+
+class Candidate(msgspec.Struct, frozen=True):
+    """What selection needs to know of an episode.
+
+    Attributes:
+        asked: The question.
+        split: Split of the task.
+        solved: Whether it was; None where an error of the library's own left no verdict.
+        calls: Calls by tool, without `ENDING`.
+        failed: Calls that did not end OK.
+        recovers: Whether a call that did not end OK was followed, in a later turn before the last, by one that did.
+        cost: US dollars.
+    """
+
+    asked: Asked
+    split: str
+    solved: bool | None
+    calls: Mapping[str, int]
+    failed: int
+    recovers: bool
+    cost: float
+
+    @classmethod
+    def of(cls, episode: Episode) -> Candidate:
+        """Return what is known of an episode."""
+        return cls(
+            asked=Asked.of(episode.task_id, episode.instruction),
+            split=episode.split,
+            solved=episode.outcome == "solved" if episode.outcome in ("solved", "failed") else None,
+            calls=Counter(call.name for call in episode.calls if call.name != ENDING),
+            failed=sum(call.status is not Status.OK for call in episode.calls),
+            recovers=_recovers(episode),
+            cost=episode.cost,
+        )
+
+
+class Selection(msgspec.Struct, frozen=True):
+    """What was selected, and why the rest was not.
+
+    Attributes:
+        questions: Questions that the candidates are about.
+        kept: Positions of the candidates kept; for RL, of the first of each task.
+        dropped: Candidates (for RL, questions) left out, by reason.
+        recovering: How many of those kept recover from a failed call.
+        before: Calls by tool in the solved candidates from which was chosen.
+        after: Calls by tool in those kept.
+        dominating: Tools with more than the share allowed, where no choice that was found avoids it.
+    """
+
+    questions: int
+    kept: tuple[int, ...]
+    dropped: Mapping[str, int]
+    recovering: int = 0
+    before: Mapping[str, int] = {}
+    after: Mapping[str, int] = {}
+    dominating: tuple[str, ...] = ()
+
+
+def questions(asked: Sequence[Asked]) -> list[int]:
+    """Return the number of each one's question: those with the same id, or the same words, ask the same.
+
+    >>> questions([Asked.of("a/1", "How many?"), Asked.of("b/7", "how many"), Asked.of("b/8", "Who?")])
+    [0, 0, 1]
+    """
+    parents: dict[tuple[str, str], tuple[str, str]] = {}
+
+    def root(key: tuple[str, str]) -> tuple[str, str]:
+        while parents.setdefault(key, key) != key:
+            parents[key] = key = parents[parents[key]]
+        return key
+
+    for one in asked:
+        if one.words:
+            parents[root(("task", one.task))] = root(("words", one.words))
+    numbers: dict[tuple[str, str], int] = {}
+    return [numbers.setdefault(root(("task", one.task)), len(numbers)) for one in asked]
+
+
+def select_sft(
+    candidates: Sequence[Candidate],
+    *,
+    exclude: Sequence[Asked] = (),
+    split: str = "train",
+    max_tool_share: float = 0.4,
+) -> Selection:
+    """Select episodes to imitate: at most one of each question, solved ones only.
+
+    Of a question's episodes the first choice recovers from a failed call, then has few failed calls, few calls, low
+    cost. Where a tool then has more than its share of all calls, other episodes of the same questions are taken, and if
+    that is not enough, questions are left out, those that show no recovery first.
+
+    Args:
+        candidates: Episodes.
+        exclude: Questions to leave out (the RL set).
+        split: Split of the tasks; ``all`` for all of them.
+        max_tool_share: Largest share of one tool in all calls; 1 for no bound.
+    """
+    if not 0.0 < max_tool_share <= 1.0:
+        raise OptionError(f"The share of a tool must lie in (0, 1], got {max_tool_share!r}.")
+    dropped: Counter[str] = Counter()
+    numbers = questions([*(one.asked for one in candidates), *exclude])
+    excluded = set(numbers[len(candidates) :])
+    groups: dict[int, list[int]] = {}
+    for n, one in enumerate(candidates):
+        if reason := _unfit(one, split) or ("" if one.solved else "not solved"):
+            dropped[reason] += 1
+        elif numbers[n] in excluded:
+            dropped["question of the excluded set"] += 1
+        else:
+            groups.setdefault(numbers[n], []).append(n)
+    ranked = [sorted(group, key=lambda n: _rank(candidates[n])) for group in groups.values()]
+    found = [n for group in ranked for n in group]
+    names = sorted({name for n in found for name in candidates[n].calls})
+    chosen = [group[0] for group in ranked]
+    if names:
+        made = np.array([[candidates[n].calls.get(name, 0) for name in names] for n in found], dtype=np.float64)
+        recovering = np.array([candidates[n].recovers for n in found])
+        owner = np.repeat(np.arange(len(ranked)), [len(group) for group in ranked])
+        choice = _balanced(owner, made - max_tool_share * made.sum(1, keepdims=True), recovering)
+        chosen = [found[n] for n in choice if n >= 0]
+        dropped["question left out to balance the tools"] = sum(
+            len(group) for group, n in zip(ranked, choice, strict=True) if n < 0
+        )
+    dropped["another episode of the question was chosen"] = len(candidates) - dropped.total() - len(chosen)
+    after = _tally(candidates[n] for n in chosen)
+    return Selection(
+        questions=len(set(numbers[: len(candidates)])),
+        kept=tuple(sorted(chosen)),
+        dropped=+dropped,
+        recovering=sum(candidates[n].recovers for n in chosen),
+        before=_tally(candidates[n] for n in found),
+        after=after,
+        dominating=tuple(
+            name for name, calls in after.items() if calls > max_tool_share * sum(after.values()) + _EPSILON
+        ),
+    )
+
+
+def select_rl(candidates: Sequence[Candidate], *, split: str = "train", samples: int = 8) -> Selection:
+    """Select the tasks whose samples are neither all right nor all wrong.
+
+    A task with fewer judged samples than `samples` is kept if they differ already; else nobody knows, and it is left
+    out.
+
+    Args:
+        candidates: Episodes, some of each task.
+        split: Split of the tasks; ``all`` for all of them.
+        samples: Judged samples that say that all are alike.
+    """
+    if samples < 2:
+        raise OptionError(f"Fewer than two samples of a task never differ: `samples` is {samples}.")
+    groups: dict[int, list[int]] = {}
+    for n, number in enumerate(questions([one.asked for one in candidates])):
+        groups.setdefault(number, []).append(n)
+    kept: list[int] = []
+    dropped: Counter[str] = Counter()
+    for group in groups.values():
+        fit = [n for n in group if not _unfit(candidates[n], split)]
+        right = sum(candidates[n].solved is True for n in fit)
+        if 0 < right < len(fit):
+            kept.append(fit[0])
+        elif not fit:
+            dropped[_unfit(candidates[group[0]], split)] += 1
+        elif len(fit) < samples:
+            dropped[f"alike so far, but fewer than {samples} samples"] += 1
+        else:
+            dropped["all solved" if right else "none solved"] += 1
+    return Selection(questions=len(groups), kept=tuple(kept), dropped=dropped)
+
+
+def _recovers(episode: Episode) -> bool:
+    failed = False
+    for turn in episode.turns[:-1]:
+        if failed and any(call.status is Status.OK for call in turn.calls):
+            return True
+        failed = failed or any(call.status is not Status.OK for call in turn.calls)
+    return False
+
+
+def _unfit(one: Candidate, split: str) -> str:
+    """Return why an episode says nothing that could be used, or nothing."""
+    if split not in ("all", one.split):
+        return "held-out split"
+    return "no verdict" if one.solved is None else ""
+
+
+def _rank(one: Candidate) -> tuple[bool, int, int, float]:
+    return not one.recovers, one.failed, sum(one.calls.values()), one.cost
+
+
+def _tally(candidates: Iterable[Candidate]) -> dict[str, int]:
+    """Return the calls by tool, the most called first."""
+    total: Counter[str] = Counter()
+    for one in candidates:
+        total.update(one.calls)
+    return dict(sorted(total.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _balanced(owner: NDArray[np.int_], excess: NDArray[np.float64], recovers: NDArray[np.bool_]) -> list[int]:
+    """Return the candidate chosen for each question, -1 for none, so that no tool exceeds its share.
+
+    A choice is balanced when for every tool the excesses of those chosen add up to at most 0. What exceeds that is
+    reduced step by step, each time by the move that helps most: by taking another candidate of a question, without
+    losing a recovery before losing one; and where that does not help, by leaving a question out. In the end questions
+    are taken back as far as the balance bears it. What keeps most would be an integer program; this mostly comes within
+    a few percent of it. Where nothing balances the tools, no question is left out.
+
+    Args:
+        owner: Question of each candidate, ascending; a question's first candidate is its best. Shape ``(N,)``.
+        excess: Calls of each tool beyond its share of the candidate's own calls. Shape ``(N, tools)``.
+        recovers: Whether the candidate recovers from a failed call. Shape ``(N,)``.
+    """
+    chosen: NDArray[np.int_] = np.searchsorted(owner, np.arange(owner[-1] + 1))
+    everyone = np.arange(len(owner))
+    whole: NDArray[np.int_] | None = None
+    while (chosen >= 0).any():
+        total = excess[chosen[chosen >= 0]].sum(0)
+        now = chosen[owner]  # (N,) the candidate chosen for the same question
+        there = now >= 0
+        if (too_much := _beyond(total)) <= _EPSILON:
+            bearable = np.where(there, np.inf, (total + excess).max(1))
+            if bearable.min() > _EPSILON:
+                return [int(n) for n in chosen]
+            back = int(bearable.argmin())
+            chosen[owner[back]] = back
+            continue
+        exchanged = _beyond(total - excess[now] + excess)
+        helps = there & (exchanged < too_much - _EPSILON)
+        if helps.any():
+            gentle = helps & (recovers | ~recovers[now])
+            other = int(np.where(gentle if gentle.any() else helps, exchanged, np.inf).argmin())
+            chosen[owner[other]] = other
+            continue
+        whole = chosen.copy() if whole is None else whole
+        without = np.where(now == everyone, _beyond(total - excess[now]), np.inf)
+        spare = ~recovers & (without < too_much - _EPSILON)
+        chosen[owner[int(np.where(spare, without, np.inf).argmin() if spare.any() else without.argmin())]] = -1
+    assert whole is not None, "questions are left out only after the choice without that is known"
+    return [int(n) for n in whole]
+
+
+def _beyond(total: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return by how many calls tools exceed their shares, all tools together."""
+    exceeding: NDArray[np.float64] = np.maximum(total, 0.0).sum(-1)
+    return exceeding
