@@ -63,11 +63,12 @@ class SimulatedChat:
 
     The acts, of which the error of a step is that of `ExpertSpec.chance`:
 
-    - ``solve``: all steps at once. ``\boxed{}`` holds the answers to all targets.
+    - ``solve``: all steps at once. ``\boxed{}`` holds the answers to all targets. Where all facts that it takes are
+      found, they are read off one after the other, with the load of one step.
     - ``review``: the steps are checked one at a time against what is written, so they are no heavier for being many
-      (the load is that of one step). The model agrees with a candidate that it comes to itself, and with one that it
-      comes to when it looks a second time, with new luck; if both looks come to something else, it stands by the first.
-      With no candidate there is nothing to check, and it solves.
+      (the load is that of one step). The model agrees with a candidate that it comes to itself, or that it comes to
+      when it looks a second time, with new luck. It gives an answer of its own only if it comes to the same one twice;
+      else it leaves the last candidate as it stands. With no candidate there is nothing to check, and it solves.
     - ``code``: the machine computes, so only setting a step up can go wrong. Steps add no load, and the skill lies half
       way, in logits, between that in the step's subject and that in ``code``. A program fails to run with the chance of
       a wrong step of difficulty 0 in ``code``; else it prints the right or wrong answer.
@@ -92,7 +93,7 @@ class SimulatedChat:
     >>> meant = Meant(Problem.chain("sum", "math", 2, "12", wrong=("13",)))
     >>> print(chat.complete([ChatRequest([{"role": "user", "content": "What is 5 + 7?"}], meant=meant)])[0].text)
     <reasoning>
-    I worked through 2 steps in a row.
+    I worked through 2 steps.
     </reasoning>
     <answer>
     \boxed{12}
@@ -153,10 +154,10 @@ class SimulatedChat:
         return Completion(text, [], read, written, cost, sum(part.seconds for part in work))
 
     def _solve(self, asked: _Asked) -> _Done:
-        solution = asked.put_to(self._expert)
-        steps = len(asked.problem.steps)
-        thought = f"I worked through {steps} steps in a row." if steps > 1 else "This takes one step."
-        return _answered(thought, _said(solution)), (solution,)
+        known = facts(asked.problem)
+        reading = bool(known) and set(known) <= set(asked.meant.found)
+        solution = asked.put_to(self._checking if reading else self._expert)
+        return _answered(f"I worked through {_steps(asked)}.", _said(solution)), (solution,)
 
     def _review(self, asked: _Asked) -> _Done:
         candidates = asked.meant.candidates
@@ -165,13 +166,14 @@ class SimulatedChat:
         agreed = _first_like(answer, candidates)
         if agreed is None:
             work.append(asked.again().put_to(self._checking))
-            agreed = _first_like(_said(work[1]), candidates)
-        refuted = [candidate for candidate in dict.fromkeys(candidates) if not (agreed and same(candidate, agreed))]
-        thought = " ".join(
-            [f"I checked {len(asked.problem.steps)} steps one at a time."]
-            + ([f"The answer {agreed} holds."] if agreed else [])
-            + [f"The answer {candidate} does not follow." for candidate in refuted]
-        )
+            second = _said(work[1])
+            agreed = _first_like(second, candidates)
+            if agreed is None and not (answer and same(second, answer)):
+                answer = candidates[-1]
+        others = [] if agreed is None else [one for one in dict.fromkeys(candidates) if not same(one, agreed)]
+        found = f"The answer {agreed} holds." if agreed else f"I do not come to {_listed(candidates)}."
+        refuted = [f"The answer {other} does not follow." for other in others]
+        thought = " ".join([f"I checked {_steps(asked)} one at a time.", found, *refuted])
         return _answered(thought, agreed or answer, verdict=agreed is not None), work
 
     def _choose(self, asked: _Asked) -> _Done:
@@ -308,6 +310,10 @@ def _said(solution: Solution) -> str:
 def _steps(asked: _Asked) -> str:
     count = len(asked.problem.steps)
     return f"{count} steps" if count > 1 else "one step"
+
+
+def _listed(candidates: Sequence[str]) -> str:
+    return " or ".join(dict.fromkeys(candidates))
 
 
 def _first_like(answer: str, others: Iterable[str]) -> str | None:

@@ -9,7 +9,7 @@ import msgspec
 from toolorchestra.agents.chat import ChatModel
 from toolorchestra.agents.subagents.prompts import CODE, REPAIR, asked
 from toolorchestra.agents.subagents.question import Question, Reply
-from toolorchestra.agents.subagents.reading import answer_in, code_in, spoken
+from toolorchestra.agents.subagents.reading import answer_in, before_code, code_in, spoken
 from toolorchestra.agents.subagents.work import Ask, Work
 from toolorchestra.toolscale.answers import final_answer
 from toolorchestra.toolscale.tool import Status, Tool, ToolResult
@@ -35,25 +35,30 @@ def code_reasoner(
         if not code and (answer := answer_in(text)):
             return work.reply(spoken(text), answer)
         result = work.run(python, {"code": code}) if code else ToolResult.failed("There is no program in <code>.")
-        output = printed(result.value) if result.error is None else ""
+        output, outcome = _outcome(result)
         if output:
-            text = f"{_before_code(text)}<code>\n{code}\n</code>\n<execution_result>\n{output}\n</execution_result>"
-            return work.reply(text, final_answer(output.splitlines()[-1]))
-        outcome = result.error or "The program ran and printed nothing."
+            shown = f"{before_code(text)}\n<code>\n{code}\n</code>\n{_executed(output)}".strip()
+            return work.reply(shown, final_answer(output.splitlines()[-1]))
         if attempt < repairs:
             mending = {"role": "user", "content": REPAIR.format(outcome=outcome)}
             ask = msgspec.structs.replace(ask, more=(*ask.more, {"role": "assistant", "content": text}, mending))
-    status = result.status if result.error is not None else Status.EXEC_ERR
-    return work.reply(f"{spoken(text)}\n<execution_result>\n{outcome}\n</execution_result>", "", status, outcome)
+    status = Status.TIMEOUT if result.status is Status.TIMEOUT else Status.EXEC_ERR
+    return work.reply(f"{spoken(text)}\n{_executed(outcome)}", "", status, outcome)
 
 
-def printed(value: object) -> str:
-    """Return what a program printed, of the result of a tool that ran it: text, or an object with ``stdout``."""
-    if isinstance(value, Mapping):
-        value = value.get("stdout", "")
-    return value.strip() if isinstance(value, str) else msgspec.json.encode(value).decode()
+def _outcome(result: ToolResult) -> tuple[str, str]:
+    """Return what a program printed, and what there is to say if that is nothing.
+
+    The value of a tool that runs programs is their text, or an object with ``stdout`` and ``stderr``.
+    """
+    if result.error is not None:
+        return "", result.error
+    value = result.value
+    told = value if isinstance(value, Mapping) else {"stdout": value}
+    printed = told.get("stdout") or ""
+    output = printed if isinstance(printed, str) else msgspec.json.encode(printed).decode()
+    return output.strip(), str(told.get("stderr") or "The program ran and printed nothing.").strip()
 
 
-def _before_code(text: str) -> str:
-    before, _, _ = spoken(text).partition("<code>")
-    return f"{before.strip()}\n" if before.strip() else ""
+def _executed(text: str) -> str:
+    return f"<execution_result>\n{text}\n</execution_result>"

@@ -50,9 +50,9 @@ def debate(
             break
         asks = []
         for seat, (debater, role) in enumerate(seats):
-            others = [seat, *(other for other in range(len(seats)) if other != seat)]
-            shown = _shown([texts[other] for other in others], [roles[other] for other in others])
-            known = tuple(answers[other] for other in others if answers[other])
+            order = [*(other for other in range(len(seats)) if other != seat), seat]
+            shown = _shown([texts[other] for other in order], [roles[other] for other in order])
+            known = tuple(answers[other] for other in order if answers[other])
             asks.append((debater, Ask(role + DEBATE, asked(question, answers=shown), "review", known)))
         texts = work.ask_all(asks)
     candidates = tuple(answer for answer in map(answer_in, texts) if answer)

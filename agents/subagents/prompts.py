@@ -100,7 +100,7 @@ ROLE = "You take part as {role}.\n\n"
 
 DEBATE = f"""\
 You debate a problem, which stands in <user_query>. <answers> holds what the participants said in the round before, your
-own answer first. Take the others' as advice: where they differ from yours, find out who errs. Then give your answer,
+own answer last. Take the others' as advice: where they differ from yours, find out who errs. Then give your answer,
 changed or not.
 
 {_ANSWER}"""

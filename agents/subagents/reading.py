@@ -13,7 +13,8 @@ from toolorchestra.toolscale.answers import final_answer
 
 _THOUGHT = re.compile(r"<think>.*?</think>", re.DOTALL)
 _FENCED = re.compile(r"```(?:python|py)?[ \t]*\n(.*?)```", re.DOTALL | re.IGNORECASE)
-_BULLET = re.compile(r"^(?:[-*•]|\d+[.)]|#)\s+")
+_PROGRAM = re.compile(r"<code>|```", re.IGNORECASE)
+_BULLET = re.compile(r"^(?:[-*•#]|\d+[.)])\s+")
 _LONGEST_QUERY = 300
 
 
@@ -28,13 +29,17 @@ def tag(text: str, name: str) -> str | None:
     >>> tag("<reasoning>Two and two.</reasoning> <answer>4", "answer")
     '4'
     """
-    found = _tag(name).findall(text)
-    return str(found[-1]).strip() if found else None
+    opening, closing = _tags(name)
+    starts = [found.end() for found in opening.finditer(text)]
+    if not starts:
+        return None
+    closed = closing.search(text, starts[-1])
+    return text[starts[-1] : closed.start() if closed else len(text)].strip()
 
 
 @functools.cache
-def _tag(name: str) -> re.Pattern[str]:
-    return re.compile(rf"<{name}>(.*?)(?:</{name}>|\Z)", re.DOTALL | re.IGNORECASE)
+def _tags(name: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    return re.compile(f"<{name}>", re.IGNORECASE), re.compile(f"</{name}>", re.IGNORECASE)
 
 
 def answer_in(text: str) -> str:
@@ -56,6 +61,11 @@ def code_in(text: str) -> str:
     code = tag(text, "code")
     fenced = _FENCED.findall(text if code is None else code)
     return str(fenced[-1]).strip("\n") if fenced else code or ""
+
+
+def before_code(text: str) -> str:
+    """Return what a text says before its program."""
+    return _PROGRAM.split(spoken(text), maxsplit=1)[0].strip()
 
 
 def queries_in(text: str, most: int) -> list[str]:

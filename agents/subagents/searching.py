@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import msgspec
 
 from toolorchestra.agents.chat import ChatModel
 from toolorchestra.agents.subagents.prompts import QUERY, READ, SEARCH, asked
@@ -38,13 +37,11 @@ def knowledge_searcher(model: ChatModel, question: Question, *, search: Tool, te
     return work.reply(
         f"<query>\n{listed}\n</query>\n<search_result>\n{found}\n</search_result>\n{spoken(text)}",
         answer_in(text),
-        result.status,
-        result.error,
     )
 
 
 def search_agent(
-    model: ChatModel, question: Question, *, search: Tool, turns: int = 5, temperature: float = 0.5
+    model: ChatModel, question: Question, *, search: Tool, turns: int = 8, temperature: float = 0.5
 ) -> Reply:
     """Search turn by turn, each time for what is still missing, then answer; for facts that no model knows by heart.
 
@@ -77,8 +74,11 @@ def shown(result: ToolResult) -> str:
     """Return what a search found, as a model reads it."""
     if result.error is not None:
         return f"The search failed: {result.error}"
-    groups: Sequence[dict[str, Any]] = result.value
-    return "\n\n".join(
-        "\n".join([f"# {group['query']}", *(f"{hit['title']}: {hit['text']}" for hit in group["passages"])])
-        for group in groups
-    )
+    value = result.value
+    try:
+        return "\n\n".join(
+            "\n".join([f"# {group['query']}", *(f"{hit['title']}: {hit['text']}" for hit in group["passages"])])
+            for group in value
+        )
+    except (KeyError, TypeError):  # a search that shows what it finds in a way of its own
+        return value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,9 +14,11 @@ from toolorchestra.agents.subagents.question import Question, Reply
 from toolorchestra.toolscale.facts import mentions, tokens
 from toolorchestra.toolscale.tool import ArgumentError, InnerCall, Status, Tool, ToolResult
 
-MOST_TOKENS = 8_192
+MOST_TOKENS = 16_384
 """Most tokens that a model is asked to write in one answer."""
 _SEEDS = 2**31
+_APART = 1_000_003  # between the seeds of two questions' first requests
+_ITEMS = re.compile(r",\s+(?:and\s+)?|\s+and\s+")
 
 
 class Ask(msgspec.Struct, frozen=True):
@@ -132,7 +135,7 @@ class Work:
         if question.problem is not None:
             found = found_in(question, self.evidence) if self.evidence else ()
             meant = Meant(question.problem, ask.act, ask.candidates, question.queries, found, question.luck)
-        seed = (question.luck + self._asked) % _SEEDS  # samples differ, and so do episodes, with real models too
+        seed = (question.luck * _APART + self._asked) % _SEEDS  # samples differ, and episodes, with real models too
         self._asked += 1
         return ChatRequest(
             [{"role": "system", "content": ask.system}, {"role": "user", "content": ask.user}, *ask.more],
@@ -152,6 +155,11 @@ def found_in(question: Question, evidence: str) -> tuple[int, ...]:
     said = tokens(evidence)
     steps = question.problem.steps
     if question.queries:
-        return tuple(position for position in facts(question.problem) if mentions(said, steps[position].answer))
-    targets = all(mentions(said, steps[target].answer) for target in question.problem.targets)
-    return tuple(range(len(steps))) if targets else ()
+        return tuple(position for position in facts(question.problem) if _stated(said, steps[position].answer))
+    whole = all(_stated(said, steps[target].answer) for target in question.problem.targets)
+    return tuple(range(len(steps))) if whole else ()
+
+
+def _stated(said: Sequence[str], answer: str) -> bool:
+    """Return whether a text states an answer, or every item of one that is a list."""
+    return mentions(said, answer) or all(mentions(said, item) for item in _ITEMS.split(answer))
