@@ -13,9 +13,16 @@ import gymnasium
 
 PROTOCOLS = {
     "ToolOrchestra": "toolorchestra.envs.toolorchestra:ToolOrchestraEnv",
+    "ParaManager": "toolorchestra.envs.paramanager.env:ParaManagerEnv",
 }
 """Environment class of each protocol."""
-BEYOND_DOMAINS = ("All", "Math", "MultiHopQA")
+_AXES = ("Depth", "Horizon", "Breadth", "Parallel", "Robustness")
+QUESTION_PROTOCOLS = {
+    "MASOrchestra-Low": ("toolorchestra.envs.masorchestra.env:MASOrchestraEnv", {"dom": "low"}),
+    "MASOrchestra-High": ("toolorchestra.envs.masorchestra.env:MASOrchestraEnv", {"dom": "high"}),
+}
+"""Environment class and arguments of each protocol that is about questions only."""
+BEYOND_DOMAINS = ("All", "Math", "MultiHopQA", *(f"MASBench{axis}" for axis in _AXES))
 """Sources that are not one shipped domain."""
 _DOMAINS = Path(__file__).parent.parent / "toolscale" / "domains"
 
@@ -27,6 +34,10 @@ def register_all() -> None:
         for source in (*domains, *BEYOND_DOMAINS):
             _register(f"{protocol}-{source}-v0", entry_point, {"source": source})
         _register(f"{protocol}-Custom-v0", entry_point, {})
+    for protocol, (entry_point, arguments) in QUESTION_PROTOCOLS.items():
+        for source in BEYOND_DOMAINS[1:]:
+            _register(f"{protocol}-{source}-v0", entry_point, {"source": source, **arguments})
+        _register(f"{protocol}-Custom-v0", entry_point, arguments)
 
 
 def _register(env_id: str, entry_point: str, kwargs: dict[str, str]) -> None:

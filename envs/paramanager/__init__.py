@@ -1,0 +1,1 @@
+"""Parallel orchestration of sub-agents and tools (ParaManager): rounds of up to four calls, a budget, four rewards."""

@@ -1,0 +1,204 @@
+"""ParaManager's rules: rounds of a few calls at a time, a budget that is shown, and an end by `final_answer` (§3.1).
+
+Beyond what every `Play` does: further calls than allowed and calls after the final one are refused unread; a message
+without a call is answered and costs a round; each observation ends with what is left of the budget; the final answer is
+written by a summariser and judged; the reward is the sum of four parts (`toolorchestra.envs.paramanager.rewards`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from toolorchestra.agents.subagents.reading import spoken, tag
+from toolorchestra.envs.episode import CallRecord, Episode, Outcome, Turn
+from toolorchestra.envs.paramanager.prompts import AFTER_FINAL, NO_CALL, TOO_MANY
+from toolorchestra.envs.paramanager.rewards import (
+    CHARACTERS,
+    FINAL,
+    Budget,
+    CountTokens,
+    Targets,
+    cost_units,
+    estimate_tokens,
+    length,
+    reward_parts,
+    total,
+)
+from toolorchestra.envs.paramanager.tools import RoleTool
+from toolorchestra.envs.parsing import Message, ParsedCall, parse
+from toolorchestra.envs.play import Limits, Play, World, WorldSession
+from toolorchestra.toolscale.errors import ExpertError, OptionError
+from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.tool import Status, Tool
+
+MOST_CALLS = 4
+"""Calls of one round, n_max (§4.3)."""
+MOST_ROUNDS = 12
+"""Rounds of an episode, H (§4.3)."""
+MOST_TOKENS = 4_096
+"""Tokens of one tool's response that are shown (Table 5)."""
+_LEAST_SHOWN = 64  # characters
+
+
+@dataclass(frozen=True)
+class Rules(Limits):
+    """The limits of an episode, and what it is paid for.
+
+    Attributes:
+        calls: Most calls of one round.
+        targets: Thresholds and targets of the reward.
+        diversity: Whether the reward for diversity is paid.
+        count_tokens: Counts the tokens of a text.
+        result_tokens: Most tokens of one result that are shown.
+    """
+
+    turns: int = MOST_ROUNDS
+    calls: int = MOST_CALLS
+    targets: Targets = field(default_factory=Targets)
+    diversity: bool = True
+    count_tokens: CountTokens = estimate_tokens
+    result_characters: int = MOST_TOKENS * CHARACTERS
+    result_tokens: int = MOST_TOKENS
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.calls < 1:
+            raise OptionError(f"The limit `calls` must be at least 1, got {self.calls!r}.")
+
+
+class ParaManagerPlay(Play):
+    """An episode played by ParaManager's rules; `limits` are `Rules`.
+
+    Attributes:
+        rules: The rules.
+        units: Cost units of the tools that cost some, by name.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        session: WorldSession,
+        task: Task,
+        episode: Episode,
+        limits: Limits,
+        tools: Mapping[str, Tool] | None = None,
+    ) -> None:
+        super().__init__(world, session, task, episode, limits, tools)
+        assert isinstance(limits, Rules)
+        self.rules = limits
+        self.units = {name: tool.units for name, tool in self.tools.items() if isinstance(tool, RoleTool)}
+        self._tokens = sum(length(turn, limits.count_tokens) for turn in episode.turns)
+        self._cost_units = cost_units(episode.turns, self.units)
+        self.messages[-1]["content"] += f"\n\n{self.budget}"
+
+    @property
+    def budget(self) -> Budget:
+        """What is left."""
+        targets = self.rules.targets
+        return Budget(
+            self.rules.turns - len(self.episode.turns),
+            max(0.0, 2 * targets.cost - self._cost_units),
+            max(0, 2 * targets.length - self._tokens),
+        )
+
+    def act(self, action: Any) -> Turn:
+        """Take one message of the orchestrator and return the round; never raises for what the message says."""
+        if self.over:
+            raise OptionError("The episode is over. Call reset() to begin another.")
+        message = parse(action)
+        turn = self._call(self._allowed(message)) if message.calls else self._refuse(message)
+        if not self.over:
+            self._cost_units += cost_units((turn,), self.units)
+            self._conclude(turn)
+        if not self.over and (reason := self._spent()):
+            self.truncated = True
+            self._close("failed", reason)
+        if not self.over:
+            turn = self._remind(turn)
+        return turn
+
+    def _allowed(self, message: Message) -> Message:
+        """Return the message with the calls that may not be run marked."""
+        calls = message.calls
+        ended = next((place for place, call in enumerate(calls) if call.name == FINAL and call.error is None), None)
+        last = len(calls) if ended is None else ended + 1
+        most = self.rules.calls
+        if len(calls) <= most and last == len(calls):
+            return message
+        checked = [
+            _refused(call, TOO_MANY.format(most=most) if place >= most else AFTER_FINAL)
+            if place >= min(most, last)
+            else call
+            for place, call in enumerate(calls)
+        ]
+        return msgspec.structs.replace(message, calls=tuple(checked))
+
+    def _refuse(self, message: Message) -> Turn:
+        """Answer a message that calls nothing."""
+        written = {"role": "assistant", "content": message.text}
+        self.messages += (written, {"role": "user", "content": NO_CALL})
+        turn = Turn(written, (), NO_CALL)
+        self.episode.turns.append(turn)
+        return turn
+
+    def _remind(self, turn: Turn) -> Turn:
+        """Put what is left of the budget at the end of what is shown."""
+        before = self._tokens
+        self._tokens += length(turn, self.rules.count_tokens)
+        left = str(self.budget)
+        turn = msgspec.structs.replace(turn, observation=f"{turn.observation}\n{left}")
+        self._tokens = before + length(turn, self.rules.count_tokens)
+        self.episode.turns[-1] = turn
+        if self.messages[-1]["role"] == "user":
+            self.messages[-1] = {"role": "user", "content": f"{self.messages[-1]['content']}\n{left}"}
+        else:
+            self.messages.append({"role": "user", "content": left})
+        return turn
+
+    def _conclude(self, turn: Turn) -> None:
+        """End the episode if the summariser was called: judge what it said."""
+        final = next((call for call in turn.calls if call.name == FINAL and call.status is not Status.PARSE_ERR), None)
+        if final is None:
+            return
+        if final.status is Status.OK:
+            self._judge(told(final.value))
+        else:  # the summariser is the environment's own part: that it is down is not the orchestrator's fault
+            self._break_off("infra_error", ExpertError(f"The summariser did not answer: {final.error}"))
+
+    def _show(self, record: CallRecord, limit: int) -> str:
+        text = super()._show(record, limit)
+        count, most = self.rules.count_tokens, self.rules.result_tokens
+        while limit > _LEAST_SHOWN and len(text.encode()) > most and (tokens := count(text)) > most:
+            limit = max(_LEAST_SHOWN, min(limit, len(text)) * most // tokens)
+            text = super()._show(record, limit)
+        return text
+
+    def _close(self, outcome: Outcome, why: str) -> None:
+        super()._close(outcome, why)
+        episode, rules = self.episode, self.rules
+        episode.rewards = reward_parts(
+            episode.turns,
+            solved=outcome == "solved",
+            units=self.units,
+            targets=rules.targets,
+            count_tokens=rules.count_tokens,
+        )
+        episode.reward = total(episode.rewards, diversity=rules.diversity)
+
+
+def told(reply: str) -> str:
+    r"""Return what a summariser's reply tells the user: its answer, without its reasoning.
+
+    >>> told(r"<reasoning>Both say so.</reasoning> <answer> It is \boxed{12}. </answer>")
+    'It is \\boxed{12}.'
+    """
+    answer = tag(spoken(reply), "answer")
+    return Message(reply).spoken if answer is None else answer
+
+
+def _refused(call: ParsedCall, reason: str) -> ParsedCall:
+    return call if call.error is not None else msgspec.structs.replace(call, error=reason)

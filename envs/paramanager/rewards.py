@@ -1,0 +1,196 @@
+"""ParaManager's reward and budget as pure functions of an episode's turns (§3.3).
+
+``R = R_task + R_fmt + R_div + R_eff``, each at most 1. All of it but the verdict can be told from the record, so that
+what an episode earned may be computed again from a file of episodes. Where the paper leaves something open, the choice
+made stands with the function. Not covered: playing (`toolorchestra.envs.paramanager.play`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from toolorchestra.envs.episode import CallRecord, Turn
+from toolorchestra.envs.parsing import parse
+from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.tool import Status
+
+FINAL = "final_answer"
+"""The tool that ends an episode."""
+PARTS = ("task", "format", "diversity", "efficiency")
+"""The four parts of the reward, as they are named in the record; the halves of the last two stand beside them."""
+CHARACTERS = 4
+"""Characters of a token, about, where no tokenizer is given."""
+
+CountTokens = Callable[[str], int]
+
+
+def estimate_tokens(text: str) -> int:
+    """Return about how many tokens a text has.
+
+    >>> estimate_tokens("How many tables are free?")
+    7
+    """
+    return -(-len(text) // CHARACTERS)
+
+
+@dataclass(frozen=True)
+class Targets:
+    """What the reward asks for (§4.3, Table 5).
+
+    Attributes:
+        parallel: Mean calls of a round from which on it is parallel, θ_par.
+        tools: Different tools from which on it is diverse, θ_tool.
+        length: Tokens of a trajectory that cost nothing, L_tar; at twice as many nothing is paid any more.
+        cost: Cost units of a trajectory that cost nothing, C_tar; likewise.
+    """
+
+    parallel: float = 1.25
+    tools: int = 3
+    length: int = 12_288
+    cost: float = 8.0
+
+    def __post_init__(self) -> None:
+        for name in ("parallel", "tools"):
+            if not getattr(self, name) >= 0:
+                raise OptionError(f"The target `{name}` must be at least 0, got {getattr(self, name)!r}.")
+        for name in ("length", "cost"):
+            if not getattr(self, name) > 0:
+                raise OptionError(f"The target `{name}` must be positive, got {getattr(self, name)!r}.")
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What is left: b_t of the state (§3.1).
+
+    Attributes:
+        rounds: Messages that may still be written.
+        cost: Cost units until the reward for economy is nought.
+        tokens: Tokens until the reward for brevity is nought.
+    """
+
+    rounds: int
+    cost: float
+    tokens: int
+
+    def __str__(self) -> str:
+        """Return the budget as an orchestrator reads it; tokens are told in hundreds."""
+        return f"Budget left: {self.rounds} rounds, {self.cost:g} cost units, {self.tokens // 100 * 100} tokens."
+
+
+def soft_budget(spent: float, target: float) -> float:
+    """Return f(x; x_tar) of Eq. 16 and 17: 1 up to the target, then falling to 0 at twice the target.
+
+    >>> [soft_budget(units, 8) for units in (8, 10, 12, 16, 40)]
+    [1.0, 0.75, 0.5, 0.0, 0.0]
+    """
+    return 1.0 if spent <= target else max(0.0, (2 * target - spent) / target)
+
+
+def well_formed(message: Mapping[str, Any]) -> bool:
+    """Return Fmt(y) of Eq. 12 for an assistant message: whether it keeps to the template.
+
+    The template is ``<reasoning>…</reasoning>``, then one ``<tool_call>`` or more with readable calls, and nothing
+    else. In a message with structured ``tool_calls`` the content is the reasoning, or empty. Whether a call fits its
+    tool is not looked at: a call that does not is answered by its status.
+
+    >>> well_formed({"content": '<reasoning>Look.</reasoning><tool_call>{"name": "search"}</tool_call>'})
+    True
+    >>> well_formed({"content": '<tool_call>{"name": "search"}</tool_call>'})
+    False
+    """
+    said = message.get("content") or ""
+    if calls := message.get("tool_calls"):
+        return (not said.strip() or _is_reasoning(said)) and all(map(_is_call, calls))
+    read = parse(said)
+    before = said.partition("<tool_call>")[0]
+    return (
+        bool(read.calls)
+        and all(call.error is None and call.arguments.startswith(b"{") for call in read.calls)
+        and _is_reasoning(before)
+        and read.text.strip() == before.strip()
+    )
+
+
+def _is_reasoning(text: str) -> bool:
+    text = text.strip()
+    opening, closing = "<reasoning>", "</reasoning>"
+    return text.startswith(opening) and text.find(closing) == len(text) - len(closing)
+
+
+def _is_call(call: Mapping[str, Any]) -> bool:
+    function = call["function"]
+    try:
+        msgspec.json.decode(function["arguments"], type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return False
+    return bool(function["name"])
+
+
+def calls_made(turn: Turn) -> list[CallRecord]:
+    """Return the calls of a turn that were carried out: what is refused unread is no work, and pays nothing."""
+    return [call for call in turn.calls if call.status is not Status.PARSE_ERR]
+
+
+def length(turn: Turn, count_tokens: CountTokens = estimate_tokens) -> int:
+    """Return the tokens that a turn adds to a trajectory: the orchestrator's message, and what it is shown in reply.
+
+    Tokens that sub-agents read and write among themselves are not in it; they are the business of cost units.
+    """
+    message = turn.message
+    parts = [message.get("content") or ""]
+    for call in message.get("tool_calls") or ():
+        parts += (call["function"]["name"], call["function"]["arguments"])
+    return count_tokens("".join(parts)) + count_tokens(turn.observation)
+
+
+def cost_units(turns: Sequence[Turn], units: Mapping[str, float]) -> float:
+    """Return C(τ): the cost units of all calls that were made, whether they ended well or not."""
+    return sum(units.get(call.name, 0.0) for turn in turns for call in calls_made(turn))
+
+
+def reward_parts(
+    turns: Sequence[Turn],
+    *,
+    solved: bool,
+    units: Mapping[str, float],
+    targets: Targets = Targets(),
+    count_tokens: CountTokens = estimate_tokens,
+) -> dict[str, float]:
+    """Return the parts of the reward of an episode (Eq. 11 to 18).
+
+    `PARTS` add up to R. ``diversity`` is the mean of ``parallelism`` and ``tools``, ``efficiency`` that of ``length``
+    and ``cost``, which stand beside them. The final round counts as a round of the calls in it.
+
+    Args:
+        turns: Its rounds.
+        solved: Whether its answer is right.
+        units: Cost units of a call, by tool.
+        targets: Thresholds and targets.
+        count_tokens: Counts the tokens of a text.
+    """
+    rounds = max(1, len(turns))
+    made = [[call.name for call in calls_made(turn)] for turn in turns]
+    different = {name for names in made for name in names} - {FINAL}
+    parallelism = float(sum(map(len, made)) / rounds >= targets.parallel)
+    tools = float(len(different) >= targets.tools)
+    short = soft_budget(sum(length(turn, count_tokens) for turn in turns), targets.length)
+    cheap = soft_budget(cost_units(turns, units), targets.cost)
+    return {
+        "task": float(solved),
+        "format": sum(well_formed(turn.message) for turn in turns) / rounds,
+        "diversity": (parallelism + tools) / 2,
+        "efficiency": (short + cheap) / 2,
+        "parallelism": parallelism,
+        "tools": tools,
+        "length": short,
+        "cost": cheap,
+    }
+
+
+def total(parts: Mapping[str, float], *, diversity: bool = True) -> float:
+    """Return R of Eq. 10, or with `diversity` False what is left without R_div (App. B)."""
+    return sum(parts[name] for name in PARTS if diversity or name != "diversity")

@@ -1,0 +1,198 @@
+"""Sub-agents as tools: ParaManager's Agent-as-Tool (§3.1, Table 7), over real or simulated models.
+
+Each `RoleTool` puts one role of `toolorchestra.agents.subagents` behind the interface of any other tool. What it asked
+of models and tools on the way are the children of its call. Not covered: search and Python, which are tools of
+`toolorchestra.envs.toolbox`, and the rules of the game.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from toolorchestra.agents.chat import ChatModel
+from toolorchestra.agents.subagents import (
+    Question,
+    Reply,
+    code_reasoner,
+    critical_reviewer,
+    ensemble_solver,
+    final_answer,
+    knowledge_searcher,
+    standard_reasoner,
+)
+from toolorchestra.envs.paramanager.prompts import DESCRIPTIONS, MODEL_ID, SUBTASK
+from toolorchestra.envs.paramanager.rewards import FINAL
+from toolorchestra.envs.play import shown_result
+from toolorchestra.envs.scene import GuestTool, Scene
+from toolorchestra.envs.toolbox import truth
+from toolorchestra.toolscale.format import ParameterSpec
+from toolorchestra.toolscale.tool import Tool, ToolResult
+
+UNITS = {
+    "standard_reasoner": 1.0,
+    "critical_reviewer": 1.0,
+    "knowledge_searcher": 1.0,
+    "code_reasoner": 1.0,
+    "ensemble_solver": 4.0,
+    FINAL: 1.0,
+}
+"""Cost units of a call (Table 7); every other tool costs none."""
+TEMPERATURE = 1.0
+"""Of every request to a model (§4.4)."""
+
+Role = Callable[..., Reply]
+ROLES: dict[str, Role] = {
+    "standard_reasoner": standard_reasoner,
+    "critical_reviewer": critical_reviewer,
+    "knowledge_searcher": knowledge_searcher,
+    "code_reasoner": code_reasoner,
+    "ensemble_solver": ensemble_solver,
+    FINAL: final_answer,
+}
+"""Sub-agents by the name under which they are called."""
+_MOST_CHARACTERS = 16_384  # of a result in the history
+_SEES_HISTORY = ("critical_reviewer", FINAL)
+
+
+class RoleTool(GuestTool):
+    """A sub-agent that an orchestrator calls as it calls any tool.
+
+    Args:
+        name: One of `ROLES`.
+        models: Models that may be asked, by name; the first is asked by default.
+        simulated: Whether the models are simulated, and are to be told the truth that they err about.
+        uses: Tools that the role works with, as arguments of its function.
+        patience: Seconds of real time after which a real model is given up.
+
+    Attributes:
+        units: What a call costs, in cost units.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        models: Mapping[str, ChatModel],
+        *,
+        simulated: bool,
+        uses: Mapping[str, Tool] | None = None,
+        patience: float | None = None,
+    ) -> None:
+        parameters = {}
+        if name not in ("ensemble_solver", FINAL):
+            default = next(iter(models))
+            parameters = {
+                "subtask": ParameterSpec(type="string", description=SUBTASK, required=False),
+                "model_id": ParameterSpec(
+                    type="string",
+                    description=MODEL_ID.format(default=default),
+                    required=False,
+                    default=default,
+                    enum=list(models),
+                ),
+            }
+        super().__init__(name, DESCRIPTIONS[name], parameters, latency=0.0)
+        self.units = UNITS[name]
+        self.effect = "write" if name == FINAL else "read"  # the answer waits for all calls of its turn
+        self.blocking = not simulated
+        self.patience = None if simulated else patience
+        self._models = dict(models)
+        self._simulated = simulated
+        self._role = functools.partial(ROLES[name], temperature=TEMPERATURE, **(uses or {}))
+
+    def run(self, arguments: dict[str, Any], session: Scene) -> ToolResult:
+        """Let the sub-agent work on a subtask, or on the original problem."""
+        model = self._models[arguments.get("model_id") or next(iter(self._models))]
+        reply = self._role(model, self._question(arguments.get("subtask") or None, session))
+        return ToolResult(
+            reply.status,
+            reply.text if reply.error is None else None,
+            reply.error,
+            (),
+            reply.cost,
+            reply.seconds,
+            reply.tokens,
+            reply.children,
+        )
+
+    def _question(self, subtask: str | None, scene: Scene) -> Question:
+        sees = self.name in _SEES_HISTORY
+        question = Question(subtask or original(scene), history=history(scene) if sees else "", luck=scene.luck)
+        if not self._simulated:
+            return question
+        if self.name == FINAL:
+            problem, candidates = truth.conclusion(scene), conclusions(scene)
+        else:  # what is not in the request a model must recall: that is the model's business
+            problem = truth.truth(scene, subtask, searches=True)
+            candidates = truth.candidates(scene) if sees else ()
+        return msgspec.structs.replace(
+            question,
+            problem=problem,
+            queries=truth.queries(scene, subtask),
+            candidates=candidates,
+            evidence=truth.evidence(scene) if sees else "",
+        )
+
+
+def original(scene: Scene) -> str:
+    """Return the original problem, with what must be known of the place."""
+    return f"{scene.episode.instruction}\n\n{scene.world.rules}".strip()
+
+
+def history(scene: Scene) -> str:
+    """Return the conversation so far, the message in progress included, as a sub-agent reads it."""
+    lines = []
+    for message in scene.messages[1:]:
+        if message["role"] == "tool":
+            lines.append(f"Result: {message['content']}")
+        else:
+            lines.append(f"{message['role'].capitalize()}: {message['content']}")
+            for call in message.get("tool_calls") or ():
+                lines.append(f"Call: {call['function']['name']} {call['function']['arguments']}")
+    if scene.said:
+        lines.append(f"Assistant: {scene.said}")
+    for record in scene.earlier:
+        lines.append(f"Result: {shown_result(record, _MOST_CHARACTERS)}")
+    return "\n".join(lines)
+
+
+def conclusions(scene: Scene) -> tuple[str, ...]:
+    r"""Return the answers that the summariser chooses among.
+
+    What the orchestrator concludes in ``\boxed{}`` beside the last call stands; else it is what sub-agents answered.
+    """
+    answers = truth.candidates(scene)
+    if r"\boxed{" in scene.said:
+        return answers[:1]
+    return tuple(answer for answer in answers if "<tool_call>" not in answer)  # a next step is no answer
+
+
+class QuickPython(Tool):
+    """Python for simulated programmers, whose programs do nothing but print an answer: those are read, not run.
+
+    Args:
+        python: Runs every other program; None where there is none.
+    """
+
+    def __init__(self, python: Tool | None) -> None:
+        code = ParameterSpec(type="string", description="A Python program.", max_length=100_000)
+        super().__init__("python", "Runs Python.", {"code": code}, latency=python.latency if python else 0.1)
+        self._python = python
+
+    def run(self, arguments: dict[str, Any], session: Any) -> ToolResult:
+        """Return what the program prints."""
+        if found := _PRINTS.fullmatch(arguments["code"]):
+            if found[2] == "result":
+                return ToolResult.ok(str(ast.literal_eval(found[1])))
+            return ToolResult.failed(f"NameError: name {found[2]!r} is not defined")
+        if self._python is None:
+            return ToolResult.failed("There is no Python here.")
+        return self._python.run(arguments, session)
+
+
+_PRINTS = re.compile(r"""result = ('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")\nprint\((\w+)\)""")
