@@ -6,6 +6,7 @@ and which rules it is played by. Choosing tasks, sessions, snapshots, rendering 
 
 from __future__ import annotations
 
+import zlib
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -18,19 +19,21 @@ from toolorchestra.envs.episode import Episode
 from toolorchestra.envs.parsing import LONGEST_MESSAGE, Action
 from toolorchestra.envs.play import LONGEST_OBSERVATION, Limits, Play, PlaySnapshot, World, WorldSession
 from toolorchestra.envs.render import episode_text, turn_text
+from toolorchestra.envs.rewards import Preference
 from toolorchestra.envs.sources import TaskSource, make_source
 from toolorchestra.envs.spaces import UnicodeText
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError, unknown_name
+from toolorchestra.toolscale.preferences import Pair, read_pairs
 from toolorchestra.toolscale.task import Task
 
 
 @dataclass(frozen=True)
 class EnvSnapshot:
-    """The whole state of an environment: the episode and the random generator."""
+    """The whole state of an environment: the episode, its preference, and the random generator."""
 
     play: PlaySnapshot
     generator: Mapping[str, Any]
-    extra: Any = None
+    preference: Preference | None
 
 
 class OrchestrationEnv(gymnasium.Env[str, Action]):
@@ -40,9 +43,10 @@ class OrchestrationEnv(gymnasium.Env[str, Action]):
     them. Everything else is machinery.
 
     **Info**: ``messages`` (the conversation in OpenAI's form), ``tools`` (OpenAI function schemas, at reset),
-    ``tool_names`` (their order in M), ``task_id``, ``split``, ``difficulty``, ``turn``, ``cost`` in US dollars,
-    ``clock`` in virtual seconds, ``calls`` (records of the turn); at the end ``outcome``, ``verdict`` (in words),
-    ``rewards`` (the parts of the reward, where the protocol has parts) and ``M``, the vector of ToolOrchestra §3.2.
+    ``tool_names`` (their order in M), ``task_id``, ``split``, ``difficulty``, ``preference`` (P or None), ``turn``,
+    ``cost`` in US dollars, ``clock`` in virtual seconds, ``calls`` (records of the turn); at the end ``outcome``,
+    ``verdict`` (in words), ``rewards`` (the parts of the reward, where the protocol has parts) and ``M``, the vector of
+    ToolOrchestra §3.2.
 
     Args:
         source: Name of a task source (``Restaurant``, ``All``), or a `TaskSource`.
@@ -51,6 +55,8 @@ class OrchestrationEnv(gymnasium.Env[str, Action]):
         split: Split from which `reset` draws unless told otherwise.
         difficulty: Level or levels from which `reset` draws; None for all.
         limits: When an episode ends without an answer.
+        preference: Preference over tools, outcome, compute and latency (see `Preference`), or a JSONL file of pairs
+            as `toolorchestra synth preferences` writes it: each task then has one of them, always the same.
         render_mode: ``ansi`` (`render` returns the transcript) or ``human`` (turns are printed as they come).
         defaults: Further options of `reset` with their defaults.
     """
@@ -70,6 +76,7 @@ class OrchestrationEnv(gymnasium.Env[str, Action]):
         split: str,
         difficulty: int | Iterable[int] | None,
         limits: Limits,
+        preference: Any = None,
         render_mode: str | None,
         **defaults: Any,
     ) -> None:
@@ -83,10 +90,19 @@ class OrchestrationEnv(gymnasium.Env[str, Action]):
         self.observation_space = UnicodeText(LONGEST_OBSERVATION)
         self.action_space = UnicodeText(LONGEST_MESSAGE)
         self.render_mode = render_mode
-        self._defaults = {"task_id": None, "split": split, "difficulty": difficulty, **defaults}
+        self._defaults = {
+            "task_id": None,
+            "split": split,
+            "difficulty": difficulty,
+            "preference": preference,
+            **defaults,
+        }
         self._limits = limits
         self._sessions: dict[str, WorldSession] = {}
+        self._known_schemas: dict[tuple[str, tuple[str, ...]], list[dict[str, Any]]] = {}
+        self._pairs: dict[Path, list[Pair]] = {}
         self._play: Play | None = None
+        self._preference: Preference | None = None
 
     @abstractmethod
     def _begin(self, task: Task, world: World, chosen: Mapping[str, Any], seed: int | None) -> Play:
@@ -168,14 +184,15 @@ class OrchestrationEnv(gymnasium.Env[str, Action]):
         return self._playing()
 
     def snapshot(self) -> EnvSnapshot:
-        """Return the whole state: database, clock, history and random generator."""
+        """Return the whole state: database, clock, history, preference and random generator."""
         generator = dict(self.np_random.bit_generator.state)
-        return EnvSnapshot(self._playing().snapshot(), generator)
+        return EnvSnapshot(self._playing().snapshot(), generator, self._preference)
 
     def restore(self, snapshot: EnvSnapshot) -> None:
         """Put the environment into the state of `snapshot`, taken from this or an equal environment."""
         world = self.source.world(snapshot.play.task)
         self._play = self._restored(snapshot.play, world)
+        self._preference = snapshot.preference
         self.np_random.bit_generator.state = dict(snapshot.generator)
 
     def _restored(self, snapshot: PlaySnapshot, world: World) -> Play:
@@ -183,9 +200,21 @@ class OrchestrationEnv(gymnasium.Env[str, Action]):
         return Play.restored(snapshot, world, self._session(world), self._limits)
 
     def _new_episode(
-        self, task: Task, seed: int | None, prompt: str, instruction: str, tools: Iterable[str], **more: Any
+        self,
+        task: Task,
+        seed: int | None,
+        prompt: str,
+        instruction: str,
+        tools: Iterable[str],
+        *,
+        preference: Any = None,
+        **more: Any,
     ) -> Episode:
-        """Return the record of an episode that begins."""
+        """Return the record of an episode that begins; a preference is settled by it, and told in the instruction."""
+        tools = tuple(tools)
+        preferred = self._preference = self._prefer(preference, tools, task)
+        if preferred is not None and preferred.instruction:
+            instruction = f"{instruction}\n\n{preferred.instruction}"
         return Episode(
             env_id=self.spec.id if self.spec else f"{self.protocol}-{self.source.name}-v0",
             task_id=task.id,
@@ -194,9 +223,20 @@ class OrchestrationEnv(gymnasium.Env[str, Action]):
             difficulty=task.difficulty,
             prompt=prompt,
             instruction=instruction,
-            tools=tuple(tools),
+            tools=tools,
+            preference=preferred.weights if preferred else None,
             **more,
         )
+
+    def _prefer(self, value: Any, tools: tuple[str, ...], task: Task) -> Preference | None:
+        """Return the preference asked for; of a file of pairs the one that falls to the task."""
+        if not isinstance(value, (str, Path)):
+            return _preference(value, tools)
+        pairs = self._pairs.setdefault(Path(value), [])
+        if not pairs:
+            pairs += read_pairs(Path(value))
+        pair = pairs[zlib.crc32(task.id.encode()) % len(pairs)]
+        return Preference.of(Preference(pair.tools, pair.vector, pair.instruction), tools)
 
     def _draw_luck(self) -> int:
         """Return what the luck of an episode's simulated experts follows from."""
@@ -223,8 +263,11 @@ class OrchestrationEnv(gymnasium.Env[str, Action]):
         return self.source.sample(chosen["split"], levels, self.np_random)
 
     def _tool_schemas(self, play: Play) -> list[dict[str, Any]]:
-        """Return the schemas of the tools on offer, not to be changed."""
-        return [tool.schema for tool in play.tools.values()]
+        """Return the schemas of the tools on offer: the same objects each time, not to be changed."""
+        key = (play.world.name, play.episode.tools)
+        if key not in self._known_schemas:
+            self._known_schemas[key] = [tool.schema for tool in play.tools.values()]
+        return self._known_schemas[key]
 
     def _info(self, play: Play) -> dict[str, Any]:
         episode = play.episode
@@ -234,7 +277,19 @@ class OrchestrationEnv(gymnasium.Env[str, Action]):
             "difficulty": episode.difficulty,
             "messages": play.messages.copy(),
             "tool_names": episode.tools,
+            "preference": self._preference.vector if self._preference else None,
             "turn": len(episode.turns),
             "cost": episode.cost,
             "clock": episode.clock,
         }
+
+
+def _preference(value: Any, tools: tuple[str, ...]) -> Preference | None:
+    """Return the preference that an option asks for: a `Preference`, weights, or both with an instruction."""
+    if value is None:
+        return None
+    if isinstance(value, Mapping) and "weights" in value:
+        if wrong := [str(key) for key in value if key not in ("weights", "instruction")]:
+            raise OptionError(unknown_name("key of a preference", wrong[0], ("weights", "instruction")))
+        return Preference.of(value["weights"], tools, str(value.get("instruction", "")))
+    return Preference.of(value, tools)

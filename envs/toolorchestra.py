@@ -7,18 +7,14 @@ the outcome, paid at the end; what the preference reward needs beyond it is in `
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from toolorchestra.envs.base import EnvSnapshot, OrchestrationEnv
+from toolorchestra.envs.base import OrchestrationEnv
 from toolorchestra.envs.play import Limits, Play, World
-from toolorchestra.envs.rewards import Preference
 from toolorchestra.envs.sources import TaskSource
 from toolorchestra.toolscale.errors import OptionError, unknown_name
-from toolorchestra.toolscale.preferences import Pair, read_pairs
 from toolorchestra.toolscale.task import Task
 
 PROMPT = """\
@@ -105,38 +101,12 @@ class ToolOrchestraEnv(OrchestrationEnv):
             tools=tools,
             preference=preference,
         )
-        self._schemas: dict[tuple[str, tuple[str, ...]], list[dict[str, Any]]] = {}
-        self._pairs: dict[Path, list[Pair]] = {}
-        self._preference: Preference | None = None
 
     def _begin(self, task: Task, world: World, chosen: Mapping[str, Any], seed: int | None) -> Play:
         tools = self._tools(world.tools, chosen["tools"])
-        self._preference = self._prefer(chosen["preference"], tools, task)
-        instruction = task.instruction
-        if self._preference is not None and self._preference.instruction:
-            instruction = f"{instruction}\n\n{self._preference.instruction}"
-        weights = self._preference.weights if self._preference else None
-        episode = self._new_episode(task, seed, f"{PROMPT}\n{world.rules}", instruction, tools, preference=weights)
+        prompt = f"{PROMPT}\n{world.rules}"
+        episode = self._new_episode(task, seed, prompt, task.instruction, tools, preference=chosen["preference"])
         return Play(world, self._session(world), task, episode, self._limits)
-
-    def snapshot(self) -> EnvSnapshot:
-        """Return the whole state: database, clock, history, preference and random generator."""
-        return replace(super().snapshot(), extra=self._preference)
-
-    def restore(self, snapshot: EnvSnapshot) -> None:
-        """Put the environment into the state of `snapshot`, taken from this or an equal environment."""
-        super().restore(snapshot)
-        self._preference = snapshot.extra
-
-    def _prefer(self, value: Any, tools: tuple[str, ...], task: Task) -> Preference | None:
-        """Return the preference asked for; of a file of pairs the one that falls to the task."""
-        if not isinstance(value, (str, Path)):
-            return _preference(value, tools)
-        pairs = self._pairs.setdefault(Path(value), [])
-        if not pairs:
-            pairs += read_pairs(Path(value))
-        pair = pairs[zlib.crc32(task.id.encode()) % len(pairs)]
-        return Preference.of(Preference(pair.tools, pair.vector, pair.instruction), tools)
 
     @staticmethod
     def _tools(offered: Mapping[str, Any], chosen: Sequence[str] | None) -> tuple[str, ...]:
@@ -145,26 +115,3 @@ class ToolOrchestraEnv(OrchestrationEnv):
         if wrong := [str(name) for name in chosen if name not in offered]:
             raise OptionError(unknown_name("tool", wrong[0], offered))
         return tuple(name for name in offered if name in set(chosen))
-
-    def _tool_schemas(self, play: Play) -> list[dict[str, Any]]:
-        """Return the schemas of the tools on offer: the same objects each time, not to be changed."""
-        key = (play.world.name, play.episode.tools)
-        if key not in self._schemas:
-            self._schemas[key] = [tool.schema for tool in play.tools.values()]
-        return self._schemas[key]
-
-    def _info(self, play: Play) -> dict[str, Any]:
-        info = super()._info(play)
-        info["preference"] = self._preference.vector if self._preference else None
-        return info
-
-
-def _preference(value: Any, tools: tuple[str, ...]) -> Preference | None:
-    """Return the preference that an option asks for: a `Preference`, weights, or both with an instruction."""
-    if value is None:
-        return None
-    if isinstance(value, Mapping) and "weights" in value:
-        if wrong := [str(key) for key in value if key not in ("weights", "instruction")]:
-            raise OptionError(unknown_name("key of a preference", wrong[0], ("weights", "instruction")))
-        return Preference.of(value["weights"], tools, str(value.get("instruction", "")))
-    return Preference.of(value, tools)
