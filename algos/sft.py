@@ -73,38 +73,60 @@ def play_policy(env: gym.Env[Any, Any], policy: Policy, plays: Iterable[Start]) 
         while not over:
             observation, reward, terminated, truncated, info = env.step(policy.act(observation, info))
             total, over = total + float(reward), terminated or truncated
-        messages = tuple(map(structured, info["messages"]))
-        if messages[-1]["role"] == "assistant":
-            yield Demonstration(messages, tools, difficulty, total > 0)
+        if terminated:
+            solved = info["outcome"] == "solved" if "outcome" in info else total > 0
+            yield Demonstration(_own(map(structured, info["messages"])), tools, difficulty, solved)
 
 
-def recorded(file: Path, tools: Sequence[Mapping[str, Any]]) -> Iterator[Demonstration]:
+def recorded(file: Path, env: gym.Env[Any, Any]) -> Iterator[Demonstration]:
     """Yield the answered episodes of a JSONL file (`toolorchestra rollout`) as demonstrations.
 
     Args:
         file: Records of episodes.
-        tools: Function schemas of the environment; each episode keeps those that it offered.
+        env: The environment in which they were played: it is reset to each task for the schemas of its tools.
+
+    Raises:
+        OptionError: It does not offer what an episode was played with.
     """
     for episode in read_episodes(file):
+        if episode.answer is None:
+            continue
+        _, info = env.reset(seed=episode.seed, options={"task_id": episode.task_id})
+        tools = {tool["function"]["name"]: tool for tool in info["tools"]}
+        if missing := [name for name in episode.tools if name not in tools]:
+            raise OptionError(
+                f"{file}: {episode.task_id} was played with the tool {missing[0]!r}, which the environment does not "
+                "offer. Give the environment and the options with which the episodes were recorded."
+            )
+        opening = str(info["messages"][-1]["content"])  # with what the protocol adds to the instruction
+        added = opening.removeprefix(env.unwrapped.episode.instruction)  # type: ignore[attr-defined]  # ours has one
         messages: list[Message] = [
             {"role": "system", "content": episode.prompt},
-            {"role": "user", "content": episode.instruction},
+            {"role": "user", "content": episode.instruction + added},
         ]
         for turn in episode.turns:
-            said = turn.message if isinstance(turn.message, Mapping) else {"role": "assistant", "content": turn.message}
             shown = _RESPONSES.findall(turn.observation)
-            messages += [structured(said), *({"role": "tool", "content": text} for text in shown)]
-        offered = tuple(tool for tool in tools if tool["function"]["name"] in episode.tools)
-        if messages[-1]["role"] == "assistant":
-            yield Demonstration(tuple(messages), offered, episode.difficulty, episode.outcome == "solved")
+            messages += [structured(turn.message), *({"role": "tool", "content": text} for text in shown)]
+            if beside := _RESPONSES.sub("", turn.observation).strip():
+                messages.append({"role": "user", "content": beside})
+        offered = tuple(tools[name] for name in episode.tools)
+        yield Demonstration(_own(messages), offered, episode.difficulty, episode.outcome == "solved")
+
+
+def _own(messages: Iterable[Message]) -> tuple[Message, ...]:
+    """Return a conversation up to the assistant's last message: nobody answers what came of that."""
+    found = list(messages)
+    while found and found[-1]["role"] != "assistant":
+        found.pop()
+    return tuple(found)
 
 
 def structured(message: Message) -> Message:
-    """Return an assistant message whose calls are written in its text as one with ``tool_calls``."""
+    """Return an assistant message whose calls are written in its text, and can be read, as one with ``tool_calls``."""
     if message["role"] != "assistant" or message.get("tool_calls"):
         return message
     parsed = parse(message.get("content") or "")
-    if not parsed.calls:
+    if not parsed.calls or any(call.error for call in parsed.calls):
         return message
     calls = [
         {"id": f"call_{n}", "type": "function", "function": {"name": c.name, "arguments": c.arguments.decode()}}
@@ -461,8 +483,7 @@ def teach(config: TrainSFT, report: Report = lambda step, metrics: None) -> Toke
 def demonstrate(env: gym.Env[Any, Any], config: TrainSFT) -> tuple[list[Demonstration], list[Demonstration]]:
     """Return solved episodes (the oracle's or recorded ones) and the noisy oracle's."""
     if config.episodes:
-        _, info = env.reset(seed=config.seed)
-        found = [d for file in config.episodes for d in recorded(file, info["tools"]) if d.solved]
+        found = [d for file in config.episodes for d in recorded(file, env) if d.solved]
         if not found:
             raise OptionError(f"No solved, answered episode in {', '.join(map(str, config.episodes))}.")
         return found, []

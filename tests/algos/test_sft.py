@@ -13,6 +13,7 @@ from toolorchestra.algos import sft
 from toolorchestra.algos.losses import sft_loss
 from toolorchestra.algos.rollout import Request, RolloutEngine, Sample, Start, make_env, starts
 from toolorchestra.envs.episode import write_episodes
+from toolorchestra.envs.sources import DomainSource, MixtureSource
 from toolorchestra.toolscale.errors import OptionError
 
 ENV = "ToolOrchestra-Restaurant-v0"
@@ -120,10 +121,34 @@ def test_recorded_episodes_teach_what_was_played(tmp_path: Path, plays: list[Sta
         play_episode(env, OraclePolicy(), seed=start.seed, options=start.reset_options())
         write_episodes(tmp_path / "e.jsonl", [env.unwrapped.episode])  # type: ignore[attr-defined]
     _, info = env.reset(seed=0)
-    again = list(sft.recorded(tmp_path / "e.jsonl", info["tools"]))
+    again = list(sft.recorded(tmp_path / "e.jsonl", env))
     live = list(sft.play_policy(env, OraclePolicy(), plays[:4]))
     codec = build_codec(info["tools"], [d.messages for d in live])
     assert [sft.encode(codec, d) for d in again] == [sft.encode(codec, d) for d in live]
+
+
+def test_each_recorded_episode_has_the_tools_of_its_own_task(tmp_path: Path) -> None:
+    sources = [DomainSource(name) for name in ("restaurant", "weather")]
+    env = make_env("ToolOrchestra-Custom-v0", {"source": MixtureSource(sources)})
+    for source in sources:
+        play_episode(env, OraclePolicy(), options={"task_id": source.tasks("train")[0].id})
+        write_episodes(tmp_path / "e.jsonl", [env.unwrapped.episode])  # type: ignore[attr-defined]
+    one, other = sft.recorded(tmp_path / "e.jsonl", env)
+    for demonstration, source in zip((one, other), sources, strict=True):
+        assert [tool["function"]["name"] for tool in demonstration.tools] == list(source.domain.tools)
+
+
+def test_episodes_of_another_environment_are_refused(tmp_path: Path) -> None:
+    env = make_env(ENV, {})
+    play_episode(env, OraclePolicy(), seed=0)
+    write_episodes(tmp_path / "e.jsonl", [env.unwrapped.episode])  # type: ignore[attr-defined]
+    with pytest.raises(OptionError, match="does not offer"):
+        list(sft.recorded(tmp_path / "e.jsonl", make_env(ENV, {"tools": ["get_bill"]})))
+
+
+def test_what_cannot_be_read_as_a_call_is_learnt_as_it_was_written() -> None:
+    garbled = {"role": "assistant", "content": "<tool_call>{nonsense</tool_call>"}
+    assert sft.structured(garbled) is garbled
 
 
 def small(tmp_path: Path, **changes: object) -> sft.TrainSFT:
