@@ -1,0 +1,364 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolorchestra import cli
+from toolorchestra.agents.policies import NoisyOraclePolicy, play_episode
+from toolorchestra.algos.selection import Asked, Candidate, Selection, questions, select_rl, select_sft
+from toolorchestra.envs.episode import CallRecord, Episode, Outcome, Turn, read_episodes, write_episodes
+from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.task import read_tasks
+from toolorchestra.toolscale.tool import Status
+
+OK, EXEC_ERR, PARSE_ERR = Status.OK, Status.EXEC_ERR, Status.PARSE_ERR
+
+
+def episode(
+    task: str = "a",
+    turns: Sequence[Sequence[tuple[str, Status]]] = (),
+    *,
+    outcome: Outcome | None = "solved",
+    words: str | None = None,
+    split: str = "train",
+    cost: float = 0.0,
+) -> Episode:
+    """An episode of these calls, a turn each, and an answer."""
+    made = [
+        Turn(
+            {"role": "assistant", "content": ""},
+            tuple(CallRecord(str(n), name, {}, status) for n, (name, status) in calls),
+        )
+        for calls in map(enumerate, turns)
+    ]
+    return Episode(
+        env_id="ToolOrchestra-Restaurant-v0",
+        task_id=task,
+        seed=0,
+        split=split,
+        difficulty=1,
+        prompt="",
+        instruction=f"Do {task}." if words is None else words,
+        tools=("a", "b"),
+        turns=[*made, Turn({"role": "assistant", "content": "Done."})],
+        answer="Done.",
+        outcome=outcome,
+        cost=cost,
+    )
+
+
+def sft(*episodes: Episode, **options: object) -> Selection:
+    return select_sft([Candidate.of(one) for one in episodes], **({"max_tool_share": 1.0} | options))  # type: ignore[arg-type]
+
+
+def rl(*episodes: Episode, **options: int) -> Selection:
+    return select_rl([Candidate.of(one) for one in episodes], **options)
+
+
+# ------------------------------------------------------------------------------------------------- one episode
+
+
+@pytest.mark.parametrize(
+    ("turns", "recovers"),
+    [
+        ([[("a", OK)]], False),
+        ([[("a", EXEC_ERR)], [("b", OK)]], True),
+        ([[("a", PARSE_ERR)], [("a", OK)]], True),
+        ([[("a", Status.TIMEOUT), ("b", OK)]], False),  # nothing came after it
+        ([[("a", OK)], [("a", EXEC_ERR)]], False),
+        ([[("a", EXEC_ERR)], [("a", EXEC_ERR)]], False),
+    ],
+)
+def test_an_episode_recovers_when_a_later_turn_goes_well(turns: list[list[tuple[str, Status]]], recovers: bool):
+    assert Candidate.of(episode(turns=turns)).recovers is recovers
+
+
+def test_the_final_answer_is_neither_a_recovery_nor_a_tool_to_balance():
+    failed = episode(turns=[[("a", EXEC_ERR)], [("final_answer", OK)]])
+    failed.turns.pop()  # in ParaManager the call itself ends the episode
+    assert not Candidate.of(failed).recovers
+    assert Candidate.of(failed).calls == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("outcome", "solved"),
+    [("solved", True), ("failed", False), ("infra_error", None), ("judge_error", None), (None, None)],
+)
+def test_an_error_of_ours_is_no_verdict(outcome: Outcome | None, solved: bool | None):
+    assert Candidate.of(episode(outcome=outcome)).solved is solved
+
+
+def test_questions_are_told_by_their_ids_and_by_their_words():
+    asked = [Asked("a", "x"), Asked("b", "y"), Asked("c", "x"), Asked("a", "y"), Asked("d"), Asked("e")]
+    assert questions(asked) == [0, 0, 0, 0, 1, 2]
+
+
+# --------------------------------------------------------------------------------------------------------- sft
+
+
+def test_of_a_question_the_episode_that_recovers_is_kept():
+    clean, recovering = episode(turns=[[("a", OK)]]), episode(turns=[[("a", EXEC_ERR)], [("b", OK)]])
+    found = sft(clean, recovering, clean)
+    assert found.kept == (1,)
+    assert found.recovering == 1
+    assert found.dropped == {"another episode of the question was chosen": 2}
+
+
+def test_among_those_that_do_not_recover_the_shortest_and_then_the_cheapest_is_kept():
+    long, short = [[("a", OK)], [("b", OK)]], [[("a", OK)]]
+    assert sft(episode(turns=long), episode(turns=short, cost=2.0), episode(turns=short, cost=1.0)).kept == (2,)
+
+
+def test_why_an_episode_is_dropped_is_counted():
+    found = sft(
+        episode("a", outcome="failed"),
+        episode("b", outcome="infra_error"),
+        episode("c", split="test"),
+        episode("d"),
+        episode("e"),
+        exclude=[Asked.of("d", "?")],
+    )
+    assert found.kept == (4,)
+    assert found.dropped == {"not solved": 1, "no verdict": 1, "held-out split": 1, "question of the excluded set": 1}
+
+
+def test_a_question_of_the_rl_set_is_known_by_its_words_too():
+    found = sft(episode("a", words="How many are there?"), exclude=[Asked.of("z", "How many are there")])
+    assert found.dropped == {"question of the excluded set": 1}
+
+
+def test_other_episodes_are_taken_before_a_question_is_left_out():
+    python = [[("python", OK)]]
+    found = sft(
+        *(episode(f"{n}", turns=python) for n in range(4)),
+        *(episode(f"{n}", turns=[[("search", OK), ("python", OK)]]) for n in range(4)),
+        max_tool_share=0.7,
+    )
+    assert len(found.kept) == 4
+    assert not found.dominating
+    assert found.before == {"python": 8, "search": 4}
+    assert found.after["python"] <= 0.7 * sum(found.after.values())
+
+
+def test_questions_are_left_out_where_nothing_else_balances_the_tools():
+    found = sft(
+        *(episode(f"p{n}", turns=[[("python", OK)]]) for n in range(5)),
+        *(episode(f"s{n}", turns=[[("search", OK)]]) for n in range(3)),
+        max_tool_share=0.5,
+    )
+    assert found.after == {"python": 3, "search": 3}
+    assert found.dropped == {"question left out to balance the tools": 2}
+
+
+def test_a_recovery_is_left_out_last():
+    recovering = [[("python", EXEC_ERR)], [("python", OK)]]
+    found = sft(
+        episode("r", turns=recovering),
+        *(episode(f"p{n}", turns=[[("python", OK), ("python", OK)]]) for n in range(3)),
+        episode("s", turns=[[("search", OK), ("search", OK)]]),
+        max_tool_share=0.5,
+    )
+    assert found.kept == (0, 4)
+
+
+def test_where_nothing_balances_the_tools_it_is_said_and_nothing_is_left_out():
+    found = sft(*(episode(f"{n}", turns=[[("python", OK)], [("search", OK)]]) for n in range(3)))
+    assert not found.dominating
+    found = sft(*(episode(f"{n}", turns=[[("python", OK)], [("search", OK)]]) for n in range(3)), max_tool_share=0.4)
+    assert found.kept == (0, 1, 2)
+    assert found.dominating == ("python", "search")
+
+
+def test_episodes_without_calls_need_no_balance():
+    assert sft(episode("a"), episode("b"), max_tool_share=0.4).kept == (0, 1)
+
+
+@pytest.mark.parametrize("share", [0.0, 1.5, -1.0])
+def test_a_share_is_a_share(share: float):
+    with pytest.raises(OptionError, match="must lie in"):
+        sft(episode(), max_tool_share=share)
+
+
+CANDIDATES = st.lists(
+    st.builds(
+        Candidate,
+        asked=st.builds(Asked, st.sampled_from("abcdef"), st.sampled_from(("", "x", "y", "z"))),
+        split=st.sampled_from(("train", "train", "test")),
+        solved=st.sampled_from((True, True, False, None)),
+        calls=st.dictionaries(st.sampled_from(("p", "q", "r", "s")), st.integers(1, 4)),
+        failed=st.integers(0, 2),
+        recovers=st.booleans(),
+        cost=st.floats(0, 1),
+    ),
+    max_size=24,
+)
+
+
+@given(CANDIDATES, st.lists(st.builds(Asked, st.sampled_from("abc"), st.sampled_from(("", "x"))), max_size=2))
+def test_what_is_kept_is_right_new_and_in_balance(candidates: list[Candidate], exclude: list[Asked]):
+    found = select_sft(candidates, exclude=exclude, max_tool_share=0.4)
+    kept = [candidates[n] for n in found.kept]
+    assert all(one.solved and one.split == "train" for one in kept)
+    numbers = questions([*(one.asked for one in kept), *exclude])
+    asked, excluded = numbers[: len(kept)], numbers[len(kept) :]
+    assert len(set(asked)) == len(asked)
+    assert not set(asked) & set(excluded)
+    total = sum(found.after.values())
+    above = {name for name, calls in found.after.items() if calls > 0.4 * total + 1e-9}
+    assert above == set(found.dominating)
+    if found.dominating:  # nothing was left out in vain
+        assert "question left out to balance the tools" not in found.dropped
+    assert len(kept) + sum(found.dropped.values()) == len(candidates)
+
+
+@given(CANDIDATES)
+def test_without_a_bound_every_question_with_a_right_answer_is_kept(candidates: list[Candidate]):
+    numbers = questions([one.asked for one in candidates])
+    answered = {n for n, one in zip(numbers, candidates, strict=True) if one.solved and one.split == "train"}
+    assert {numbers[n] for n in select_sft(candidates, max_tool_share=1.0).kept} == answered
+
+
+@given(CANDIDATES)
+def test_the_same_episodes_give_the_same_selection(candidates: list[Candidate]):
+    assert select_sft(candidates) == select_sft(candidates)
+
+
+# ---------------------------------------------------------------------------------------------------------- rl
+
+
+def samples(task: str, solved: int, failed: int, broken: int = 0) -> list[Episode]:
+    outcomes: list[Outcome] = ["solved"] * solved + ["failed"] * failed + ["infra_error"] * broken  # type: ignore[assignment]
+    return [episode(task, outcome=outcome) for outcome in outcomes]
+
+
+def test_tasks_with_mixed_outcomes_are_kept():
+    found = rl(*samples("a", 8, 0), *samples("b", 3, 5), *samples("c", 0, 8), *samples("d", 1, 7))
+    assert found.kept == (8, 24)
+    assert found.questions == 4
+    assert found.dropped == {"all solved": 1, "none solved": 1}
+
+
+def test_errors_of_ours_are_no_failures():
+    found = rl(*samples("a", 8, 0, broken=1), *samples("b", 7, 0, broken=1), *samples("c", 6, 1, broken=1))
+    assert found.kept == (17,)
+    assert found.dropped == {"all solved": 1, "alike so far, but fewer than 8 samples": 1}
+
+
+def test_held_out_tasks_are_never_trained_on():
+    found = rl(episode("a", split="test"), episode("a", split="test", outcome="failed"))
+    assert found.kept == ()
+    assert found.dropped == {"held-out split": 1}
+
+
+def test_one_sample_never_differs():
+    with pytest.raises(OptionError, match="never differ"):
+        rl(episode(), samples=1)
+
+
+@given(CANDIDATES, st.integers(2, 9))
+def test_every_task_kept_has_been_solved_and_failed(candidates: list[Candidate], wanted: int):
+    found = select_rl(candidates, samples=wanted)
+    numbers = questions([one.asked for one in candidates])
+    assert len(found.kept) + sum(found.dropped.values()) == found.questions == len(set(numbers))
+    for n in found.kept:
+        outcomes = {candidates[i].solved for i in range(len(candidates)) if numbers[i] == numbers[n]}
+        assert {True, False} <= outcomes
+
+
+# ------------------------------------------------------------------------------------------------ the commands
+
+Run = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run the command line and return its exit code and what it printed."""
+
+    def call(*arguments: object) -> tuple[int, str]:
+        code = cli.main([str(argument) for argument in arguments])
+        printed = capsys.readouterr()
+        return code, printed.out + printed.err
+
+    return call
+
+
+@pytest.fixture
+def played(make_env: Callable[..., object], tmp_path: Path) -> Path:
+    """Three noisy episodes of each task of the mini domain."""
+    env = make_env()
+    policy = NoisyOraclePolicy(seed=1, error=0.4)
+    for seed in range(3):
+        for task in env.unwrapped.source.tasks("all"):  # type: ignore[attr-defined]
+            play_episode(env, policy, seed=seed, options={"task_id": task.id})  # type: ignore[arg-type]
+            write_episodes(tmp_path / "played.jsonl", [env.unwrapped.episode])  # type: ignore[attr-defined]
+    return tmp_path / "played.jsonl"
+
+
+def test_the_two_sets_are_disjoint_and_play_on(run: Run, played: Path, mini_folder: Path, tmp_path: Path):
+    tasks, shown = tmp_path / "rl.jsonl", tmp_path / "out" / "sft.jsonl"
+    code, printed = run("select", "rl", played, "--samples", 3, "--env", mini_folder, "--out", tasks)
+    assert code == 0, printed
+    assert "none solved" in printed or "all solved" in printed
+    training = {task.id for task in read_tasks(tasks) if task.split == "train"}
+    assert training
+    assert {task.split for task in read_tasks(tasks)} == {"train", "test", "test_intents"}
+    assert run("tasks", tasks, "--json")[0] == 2  # the domain is not shipped: its folder is named beside the file
+    code, printed = run("select", "sft", played, "--exclude", tasks, "--max-tool-share", 1, "--out", shown)
+    assert code == 0, printed
+    kept = list(read_episodes(shown))
+    assert kept
+    assert not {one.task_id for one in kept} & training
+    assert all(one.outcome == "solved" and one.split == "train" for one in kept)
+    lines = set(played.read_bytes().splitlines())
+    assert set(shown.read_bytes().splitlines()) <= lines  # copied as they are
+
+
+def test_reports_come_as_json(run: Run, played: Path, mini_folder: Path, tmp_path: Path):
+    out = ("--json", "--out", tmp_path / "x.jsonl")
+    report = json.loads(run("select", "sft", played, "--max-tool-share", 1, *out)[1])
+    assert report["kept"] + sum(report["dropped"].values()) == report["read"]
+    report = json.loads(run("select", "rl", played, "--samples", 3, "--env", mini_folder, *out)[1])
+    assert report["kept"] > 0
+    assert report["held_out"] > 0
+
+
+def test_tools_that_dominate_are_told(run: Run, tmp_path: Path):
+    write_episodes(tmp_path / "e.jsonl", [episode(f"{n}", turns=[[("python", OK)]]) for n in range(3)])
+    code, printed = run("select", "sft", tmp_path / "e.jsonl", "--out", tmp_path / "out.jsonl")
+    assert code == 0
+    assert "No choice was found in which no tool makes more than 40% of the calls: python makes more." in printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("sft", "e.jsonl", "--out", "e.jsonl"), "is one of the files to select from"),
+        (("sft", "--out", "x.jsonl"), "at least one file"),
+        (("sft", "none.jsonl", "--out", "x.jsonl"), "cannot be read"),
+        (
+            ("sft", "e.jsonl", "--split", "test", "--out", "x.jsonl"),
+            "No episode is left to learn from: 2 held-out split",
+        ),
+        (
+            ("sft", "e.jsonl", "--exclude", "odd.jsonl", "--out", "x.jsonl"),
+            "odd.jsonl:1: expected a task or an episode",
+        ),
+        (("rl", "e.jsonl", "--out", "x.jsonl"), "no task of ToolOrchestra-Restaurant-v0: give its --env"),
+        (("rl", "e.jsonl", "--split", "test", "--out", "x.jsonl"), "No task is left to train on: 1 held-out split"),
+    ],
+)
+def test_what_cannot_be_selected_is_said(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], message: str
+):
+    monkeypatch.chdir(tmp_path)
+    write_episodes(Path("e.jsonl"), [episode(), episode(outcome="failed")])
+    Path("odd.jsonl").write_text('{"instruction": "What?"}\n')
+    code, printed = run("select", *arguments)
+    assert code == 2
+    assert message in printed
+    assert not Path("x.jsonl").exists()
