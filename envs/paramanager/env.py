@@ -92,7 +92,6 @@ class ParaManagerEnv(OrchestrationEnv):
         self._summariser = summariser or (SUMMARISER if SUMMARISER in given else next(iter(self._pool)))
         self._models = {name: self._chat(name) for name in dict.fromkeys((*self._pool, self._summariser))}
         self._tools: dict[str, Mapping[str, Tool]] = {}
-        self._schemas: dict[str, list[dict[str, Any]]] = {}
         self._prompts: dict[str, str] = {}
 
     def _begin(self, task: Task, world: World, chosen: Mapping[str, Any], seed: int | None) -> Play:
@@ -117,13 +116,6 @@ class ParaManagerEnv(OrchestrationEnv):
         info = super()._info(play)
         info["budget"] = asdict(play.budget)
         return info
-
-    def _tool_schemas(self, play: Play) -> list[dict[str, Any]]:
-        """Return the schemas of the tools on offer: the same objects each time, not to be changed."""
-        name = play.world.name
-        if name not in self._schemas:
-            self._schemas[name] = super()._tool_schemas(play)
-        return self._schemas[name]
 
     # ------------------------------------------------------------------------------------------ what is on offer
 
