@@ -22,6 +22,7 @@ from tyro.conf import Positional, arg, subcommand
 
 from toolorchestra.cli_exchange import Export, Import
 from toolorchestra.cli_experts import Experts
+from toolorchestra.cli_masbench import MASBench
 from toolorchestra.cli_select import Select
 from toolorchestra.cli_study import Study
 from toolorchestra.cli_synth import Synth, with_subcommand
@@ -542,6 +543,7 @@ Command = (
     | Annotated[Stats, subcommand("stats")]
     | Annotated[Synth, subcommand("synth")]
     | Annotated[Experts, subcommand("experts")]
+    | Annotated[MASBench, subcommand("masbench")]
     | Annotated[Export, subcommand("export")]
     | Annotated[Import, subcommand("import")]
     | Annotated[Robustness, subcommand("robustness")]

@@ -165,7 +165,11 @@ class MixtureSource(TaskSource):
         return fitting[int(rng.integers(len(fitting)))].sample(split, levels, rng)
 
 
-QUESTIONS = {"Math": "math", "MultiHopQA": "multi_hop_qa"}
+QUESTIONS = {
+    "Math": "math",
+    "MultiHopQA": "multi_hop_qa",
+    **{f"MASBench{axis}": "masbench" for axis in ("Depth", "Horizon", "Breadth", "Parallel", "Robustness")},
+}
 """The sources of questions by name, and the name of the world of each."""
 
 
@@ -176,6 +180,10 @@ def question_source(name: str) -> TaskSource:
         from toolorchestra.envs.sources.mathematics import MathSource
 
         return MathSource()
+    if name.startswith("MASBench"):
+        from toolorchestra.envs.sources.masbench.source import MASBenchSource
+
+        return MASBenchSource(name.removeprefix("MASBench").lower())
     from toolorchestra.envs.sources.multihop import MultiHopQASource
 
     return MultiHopQASource()

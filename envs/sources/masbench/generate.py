@@ -70,6 +70,8 @@ class Instance(msgspec.Struct, frozen=True):
         templates: The template of each computed component.
         text: What is asked, in full.
         problems: What is asked, problem by problem, each with what it states.
+        wording: How it is put.
+        noted: Whether it was made with notes where the axis robustness asks for them.
     """
 
     axes: Axes
@@ -79,6 +81,8 @@ class Instance(msgspec.Struct, frozen=True):
     templates: tuple[str, ...]
     text: str
     problems: tuple[str, ...]
+    wording: Wording
+    noted: bool = True
 
     @property
     def answers(self) -> tuple[str, ...]:
@@ -118,9 +122,10 @@ def make_instance(axes: Axes, split: str, seed: int | str, settings: Settings | 
     values = values_of(graph.nodes)
     if axes.robustness is not None and settings.notes:
         graph = _noted(rng, graph, values, axes.robustness)
-    text, problems = write(graph, _wording(axes, needles), rng, settings.haystack)
+    wording = _wording(axes)
+    text, problems = write(graph, wording, rng, settings.haystack)
     templates = tuple(component.template for component in drawn if component.template)
-    return Instance(axes, split, graph, tuple(values), templates, text, problems)
+    return Instance(axes, split, graph, tuple(values), templates, text, problems, wording, settings.notes)
 
 
 def check_axes(axes: Axes) -> None:
@@ -141,13 +146,19 @@ def check_axes(axes: Axes) -> None:
 
 def _components(axes: Axes) -> tuple[int, int]:
     """Return the numbers of computed components and of needles."""
-    if axes.robustness is not None and axes.parallel is None and axes.horizon is None:
-        return axes.robustness - axes.robustness // 2, axes.robustness // 2
+    if _in_passages(axes):
+        notes = axes.robustness or 0
+        return notes - notes // 2, notes // 2
     return axes.parallel or 1, 0
 
 
-def _wording(axes: Axes, needles: int) -> Wording:
-    if axes.robustness is not None and axes.parallel is None and axes.horizon is None:
+def _in_passages(axes: Axes) -> bool:
+    """Return whether sub-tasks with notes are mixed with needles: where nothing else says how many there are."""
+    return axes.robustness is not None and axes.parallel is None and axes.horizon is None
+
+
+def _wording(axes: Axes) -> Wording:
+    if _in_passages(axes):
         return "passages"
     return "problems" if axes.parallel is not None or axes.horizon is not None else "single"
 
@@ -185,14 +196,12 @@ def _needle_keys(rng: random.Random, count: int) -> list[str]:
     return [f"{a}-{b}" for a, b in zip(first, second, strict=True)]
 
 
-def _draw_component(
-    rng: random.Random, axes: Axes, split: str, hierarchy: Hierarchy, settings: Settings
-) -> _Component:
+def _draw_component(rng: random.Random, axes: Axes, split: str, hierarchy: Hierarchy, settings: Settings) -> _Component:
     """Return a component whose template belongs to a split."""
     horizon = axes.horizon or 1
-    noted = axes.robustness is not None and axes.parallel is None and axes.horizon is None
+    usual = NOTED_DEPTH if _in_passages(axes) and axes.breadth is None else None
     for _ in range(_ATTEMPTS):
-        depth = axes.depth or (NOTED_DEPTH if noted else depth_for(rng, axes.breadth, horizon))
+        depth = axes.depth or usual or depth_for(rng, axes.breadth, horizon)
         draft = draw_draft(rng, depth, axes.breadth, horizon)
         if len(draft.subs) > _MOST_SUBS:
             continue
@@ -209,15 +218,11 @@ def _draw_component(
     )
 
 
-def _named(
-    rng: random.Random, draft: Draft, hierarchy: Hierarchy, distractors: int, breadth: int | None
-) -> _Component:
+def _named(rng: random.Random, draft: Draft, hierarchy: Hierarchy, distractors: int, breadth: int | None) -> _Component:
     """Return a component with names and distractors; its numbers are still missing."""
     subs, roots = draft.subs, draft.roots
     namer = Namer(rng, hierarchy, draft, more=2 * distractors * len(roots))
-    nodes = [
-        Node(sub.kind, *name, tuple(sub.needs), sub.change) for sub, name in zip(subs, namer.names, strict=True)
-    ]
+    nodes = [Node(sub.kind, *name, tuple(sub.needs), sub.change) for sub, name in zip(subs, namer.names, strict=True)]
     component = _Component(nodes, roots, [], [])
     for number, root in enumerate(roots):
         known = roots[:number]

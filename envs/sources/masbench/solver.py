@@ -105,11 +105,10 @@ class _Reader:
 
     @staticmethod
     def _question(body: str) -> Parameter:
-        match = None
-        for match in _ASKED.finditer(body):
-            pass
-        if match is None:
+        questions = [*_ASKED.finditer(body)]
+        if not questions:
             raise OptionError(f"Expected a question at the end of a problem, found {body[-60:]!r}.")
+        match = questions[-1]
         if match["counted"]:
             return Parameter(match["owner"], match["counted"])
         if match["named"].startswith("the magic number for "):

@@ -1,9 +1,9 @@
-r"""The sentences of a problem. Their forms, which the solver reads, are:
+r"""The sentences of a problem, whose forms the solver reads.
 
-- ``The number of each {owner}'s {name} equals {value}.`` where a value is a constant, an operand, ``the sum of {operand},
-  {operand} and {operand}`` or ``the difference of {operand} and {operand}``, the last three also after ``{constant} more
-  than`` or ``{constant} times as much as``; an operand is ``each {owner}'s {name}``, or ``each [answer2]`` for the
-  answer to an earlier problem;
+- ``The number of each {owner}'s {name} equals {value}.`` where a value is a constant, an operand, ``the sum of
+  {operand}, {operand} and {operand}`` or ``the difference of {operand} and {operand}``, the last three also after
+  ``{constant} more than`` or ``{constant} times as much as``; an operand is ``each {owner}'s {name}``, or
+  ``each [answer2]`` for the answer to an earlier problem;
 - ``One of the special magic numbers for {key} is: {constant}.``
 - ``Note: verify the information before you take it - {what} is {constant}.`` is a note, which need not be true.
 
@@ -45,7 +45,7 @@ def write(graph: Graph, wording: Wording, rng: random.Random, haystack: int) -> 
             bodies[number + 1] += f" {_note(graph, number, wording)}"
     last = graph.asked[-1]
     ending = [] if last.note is None else [_note(graph, len(bodies) - 1, wording)]
-    questions = [_question(graph.nodes[asked.node], wording) for asked in graph.asked]
+    questions = [question(graph.nodes[asked.node], wording) for asked in graph.asked]
     if wording == "single":
         return " ".join([*bodies, *ending, *questions]), (f"{bodies[0]} {questions[0]}",)
     if wording == "passages":
@@ -124,11 +124,14 @@ def _listed(things: Sequence[str]) -> str:
 
 def _named(node: Node) -> str:
     return (
-        f"the magic number for {node.name}" if node.kind == "needle" else f"the number of {node.name} that {node.owner} has"
+        f"the magic number for {node.name}"
+        if node.kind == "needle"
+        else f"the number of {node.name} that {node.owner} has"
     )
 
 
-def _question(node: Node, wording: Wording) -> str:
+def question(node: Node, wording: Wording) -> str:
+    """Return the question for a sub-task's value."""
     if node.kind == "needle":
         return f"What is the magic number for {node.name}?"
     if wording == "problems":

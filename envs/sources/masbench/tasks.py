@@ -1,0 +1,124 @@
+"""Instances as tasks: their answers, steps, golden calls, and the truth that is hidden from an orchestrator."""
+
+from __future__ import annotations
+
+import msgspec
+
+from toolorchestra.envs.sources.masbench.generate import Instance
+from toolorchestra.envs.sources.masbench.graph import MODULUS, Axes, Graph, levels_of, measure, needed, split_of
+from toolorchestra.envs.sources.masbench.mistakes import mistakes
+from toolorchestra.envs.sources.masbench.solver import solve
+from toolorchestra.envs.sources.masbench.text import question
+from toolorchestra.envs.sources.masbench.world import NAME
+from toolorchestra.envs.sources.questions import Part, make_question
+from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.task import Call, Task
+
+
+class Truth(msgspec.Struct, frozen=True):
+    """What ``bindings["masbench"]`` of a task holds.
+
+    Attributes:
+        axes: The axis values that it was made for.
+        measured: Those counted in the graph.
+        graph: The graph.
+        steps: The sub-task that each of the task's parts is, by its position in the graph.
+        templates: The template of each computed component.
+        problems: What is asked, problem by problem.
+    """
+
+    axes: Axes
+    measured: dict[str, int]
+    graph: Graph
+    steps: tuple[int, ...]
+    templates: tuple[str, ...]
+    problems: tuple[str, ...]
+
+
+def make_task(instance: Instance, task_id: str) -> Task:
+    """Return an instance as a task."""
+    graph, values, answers = instance.graph, instance.values, instance.answers
+    nodes = graph.nodes
+    steps = needed(nodes, [asked.node for asked in graph.asked])
+    place = {at: number for number, at in enumerate(steps)}
+    notes = {asked.node: asked.note for asked in graph.asked}
+    parts = [
+        Part(
+            question(nodes[at], instance.wording),
+            str(values[at]),
+            mistakes(nodes[at], values, at),
+            tuple(place[need] for need in nodes[at].needs),
+            note=notes.get(at),
+        )
+        for at in steps
+    ]
+    truth = Truth(instance.axes, measure(graph), graph, tuple(steps), instance.templates, instance.problems)
+    task = make_question(
+        id=task_id,
+        domain=NAME,
+        intent=str(instance.axes),
+        split=instance.split,
+        difficulty=min(5, -(-max(instance.axes.given().values()) // 2)),
+        question=instance.text,
+        answers=answers[:1],
+        parts=parts,
+        golden=_golden(instance, steps),
+        subject="math",
+        targets=[place[asked.node] for asked in graph.asked],
+        masbench=msgspec.to_builtins(truth),
+    )
+    if len(answers) == 1:
+        return task
+    if instance.wording == "passages":
+        told = "\n\n".join(rf"\boxed{{{answer}}}" for answer in answers)
+    else:
+        told = "\n".join(f"Problem {number}: {answer}" for number, answer in enumerate(answers, 1))
+    return msgspec.structs.replace(task, communicate=tuple((answer,) for answer in answers), answer=told)
+
+
+def truth_of(task: Task) -> Truth:
+    """Return the hidden truth of a task.
+
+    Raises:
+        OptionError: The task has none: it is not one of ours.
+    """
+    if "masbench" not in task.bindings:
+        raise OptionError(f"Expected a generated task of MASBench, found {task.id}, whose graph is not known.")
+    return msgspec.convert(task.bindings["masbench"], Truth)
+
+
+def _golden(instance: Instance, steps: list[int]) -> list[Call]:
+    """Return a calculation for each computed sub-task, innermost first."""
+    nodes, values = instance.graph.nodes, instance.values
+    levels = levels_of(nodes)
+    calls = []
+    for at in sorted((at for at in steps if nodes[at].needs), key=levels.__getitem__):
+        node = nodes[at]
+        operands = [str(values[need]) for need in node.needs]
+        if node.kind == "nested":
+            operands = [f"{a}*{b}" for a, b in zip(operands[::2], operands[1::2], strict=True)]
+        base = (" - " if node.kind == "difference" else " + ").join(operands)
+        sign = {"more": "+", "times": "*", "": ""}[node.change]
+        expression = f"({base}) {sign} {node.constant}" if sign else base
+        calls.append(Call("calculator", {"expression": f"mod({expression}, {MODULUS})"}, levels[at] - 2))
+    return calls
+
+
+def faults(instance: Instance) -> list[str]:
+    """Return what is wrong with an instance: nothing, if its text alone leads to its answers and axis values."""
+    found = []
+    try:
+        read = solve(instance.text)
+    except OptionError as error:
+        return [f"the text cannot be solved: {error}"]
+    measured = measure(instance.graph)
+    if read.answers != instance.answers:
+        found.append(f"the text gives the answers {read.answers}, the graph {instance.answers}")
+    if read.axes != measured:
+        found.append(f"the text has the axes {read.axes}, the graph {measured}")
+    for axis, value in instance.axes.given().items():
+        expected = value if axis != "robustness" or instance.noted else 0
+        if measured[axis] != expected:
+            found.append(f"expected {axis} {expected}, measured {measured[axis]}")
+    strays = [one for one in instance.templates if split_of(one) != instance.split]
+    return found + [f"the template {one} belongs to {split_of(one)}" for one in strays]
