@@ -215,7 +215,7 @@ class OpenAIChat(ThreadedChat):
         if isinstance(error, openai.APITimeoutError):
             text = (
                 f"expected an answer from {self._url} within {self._timeout:g} s, none came {self._tries}. "
-                "Raise timeout= or lower max_concurrency= or max_tokens."
+                "Raise timeout=, lower max_concurrency= or max_tokens, or have long answers sent with stream=True."
             )
         elif isinstance(error, openai.APIConnectionError):
             text = (
