@@ -143,15 +143,16 @@ class Started:
     Attributes:
         url: Where it listens.
         log: The file of all that it has written.
+        pid: Its process.
     """
 
     def __init__(self, url: str, log: Path, process: subprocess.Popen[bytes]) -> None:
-        self.url, self.log, self._process = url, log, process
+        self.url, self.log, self.pid, self._process = url, log, process.pid, process
 
     def kill(self) -> None:
         """End it at once, with the processes that it has started."""
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+            os.killpg(self.pid, signal.SIGKILL)
         self._process.wait()
 
 

@@ -469,7 +469,7 @@ def nameless(completion: Completion) -> Completion:
 
 @pytest.mark.slow
 def test_a_real_server_may_take_longer_than_the_timeout_only_in_a_stream(served: str, caller_model: Path) -> None:
-    request = ask("Go on.", max_tokens=300)
+    request = ask("Go on.", max_tokens=300, temperature=0.0)
     with OpenAIChat(served, str(caller_model), stream=True) as chat:
         length = chat.complete([request])[0].latency
     with OpenAIChat(served, str(caller_model), stream=True, timeout=length / 2) as chat:
@@ -497,7 +497,7 @@ def test_a_real_server_that_dies_fails_what_it_has_not_answered(
         killer = threading.Thread(target=kill)
         killer.start()
         with pytest.raises(BatchError, match="1 of 2 requests failed") as caught:
-            chat.complete([ask("Short", max_tokens=4), ask("Long", max_tokens=30_000)])
+            chat.complete([ask(text, max_tokens=most, temperature=0.0) for text, most in (("Short", 4), ("Long", 30_000))])
         killer.join()
         first, second = caught.value.results
         assert isinstance(first, Completion)
