@@ -130,12 +130,10 @@ class RoleTool(GuestTool):
         else:  # what is not in the request a model must recall: that is the model's business
             problem = truth.truth(scene, subtask, searches=True)
             candidates = truth.candidates(scene) if sees else ()
+        evidence = truth.evidence(scene) if sees else ""
+        queries = truth.queries(scene, subtask) if evidence or self.name == "knowledge_searcher" else ()
         return msgspec.structs.replace(
-            question,
-            problem=problem,
-            queries=truth.queries(scene, subtask),
-            candidates=candidates,
-            evidence=truth.evidence(scene) if sees else "",
+            question, problem=problem, queries=queries, candidates=candidates, evidence=evidence
         )
 
 
