@@ -497,7 +497,7 @@ def test_a_real_server_that_dies_fails_what_it_has_not_answered(
         killer = threading.Thread(target=kill)
         killer.start()
         with pytest.raises(BatchError, match="1 of 2 requests failed") as caught:
-            chat.complete([ask(text, max_tokens=most, temperature=0.0) for text, most in (("Short", 4), ("Long", 30_000))])
+            chat.complete([ask("Short", max_tokens=4), ask("Long", max_tokens=30_000, temperature=0.0)])
         killer.join()
         first, second = caught.value.results
         assert isinstance(first, Completion)
