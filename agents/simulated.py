@@ -74,7 +74,7 @@ class SimulatedChat:
       a wrong step of difficulty 0 in ``code``; else it prints the right or wrong answer.
     - ``query``: one query for each fact that is not found yet, and whose own needs are; a step that goes wrong is
       looked up under the mistaken answer. With nothing left to look up, the model answers at once.
-    - ``choose``: among candidates, whose votes are counted, and its own view (as in ``review``, at one look) counts
+    - ``choose``: among candidates, whose votes are counted, and its own solution (as in ``solve``) counts
       `OWN_VOTE` for the candidate that it agrees with; ties go to what was said last. To heed the count is itself a
       step, whose difficulty is minus the lead in votes: who fails at it takes another candidate, a common one rather
       than a rare one. With no candidate it solves.
@@ -177,7 +177,7 @@ class SimulatedChat:
         return _answered(thought, agreed or answer, verdict=agreed is not None), work
 
     def _choose(self, asked: _Asked) -> _Done:
-        own = asked.put_to(self._checking)
+        own = asked.put_to(self._expert)
         counted = tally(asked.meant.candidates)
         votes = {
             candidate: count + (OWN_VOTE if same(_said(own), candidate) else 0.0)

@@ -43,7 +43,7 @@ def _tags(name: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 
 def answer_in(text: str) -> str:
-    r"""Return the answer that a text marks as one, or "".
+    r"""Return the answer that a text marks as one, or what its program printed, or "".
 
     >>> answer_in(r"So <answer>it is \boxed{4}</answer>"), answer_in("<answer>4"), answer_in("Let me think.")
     ('4', '4', '')
@@ -52,7 +52,7 @@ def answer_in(text: str) -> str:
     answer = final_answer(text)
     if answer != text:
         return answer
-    return tag(text, "answer") or ""
+    return tag(text, "answer") or tag(text, "execution_result") or ""
 
 
 def code_in(text: str) -> str:

@@ -239,7 +239,7 @@ def test_choosing_is_better_than_the_average_candidate():
         answers = tuple(answer_in(ask(other, Meant(problem, luck=number)).text) for other in others)
         given.append(mean(answer == "12" for answer in answers))
         chosen.append(answer_in(ask(model, Meant(problem, "choose", answers, luck=number)).text) == "12")
-    assert mean(chosen) > mean(given) + 0.15
+    assert mean(chosen) > mean(given) + 0.1
 
 
 def test_equal_forms_of_an_answer_count_together():
