@@ -18,8 +18,8 @@ class Study:
 
     name: Positional[Literal["paramanager"]]
     """`paramanager`: parallel and serial orchestration, one model and several, budgets of 4 to 16 cost units."""
-    questions: int = 300
-    """Questions of the test split."""
+    questions: int = 500
+    """Most questions of the test split."""
     samples: int = 2
     """Episodes of each question under each condition."""
     out: Annotated[Path | None, arg(metavar="FILE")] = None

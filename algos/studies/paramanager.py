@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import gymnasium
@@ -38,13 +39,24 @@ class Condition:
     policy: Mapping[str, Any] = field(default_factory=dict)
 
 
+POOLS = {
+    "paramanager": ("gpt-oss-20b", "qwen3-30b-2507", "qwen3-coder-30b"),
+    "paramanager-unseen": ("gpt-oss-120b", "gemini-2.5-flash", "qwen3-235b-2507"),
+}
+"""The paper's pools of models (§4.3, §5.5)."""
 CONDITIONS = (
-    Condition("parallel"),
-    Condition("serial", {"serial": True}, {"width": 1}),
-    Condition("mono", {"mono": True}),
+    *(
+        condition
+        for pool, models in POOLS.items()
+        for condition in (
+            Condition(f"parallel, {pool}", {"pool": pool}),
+            Condition(f"serial, {pool}", {"pool": pool, "serial": True}, {"width": 1}),
+            *(Condition(f"mono {one}", {"pool": pool, "mono": one, "summariser": one}) for one in models),
+        )
+    ),
     *(Condition(f"C_tar {units}", {"cost_target": units}, {"budget": units, "lead": 99}) for units in BUDGETS),
 )
-"""ParaManager, its ablations Serial and Mono, and the budgets of Table 6, all of which are spent."""
+"""ParaManager and its ablations Serial and Mono in both pools, and the budgets of Table 6, all of which are spent."""
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -77,7 +89,7 @@ class Found(msgspec.Struct, frozen=True):
 
 def play(
     condition: Condition,
-    questions: int = 300,
+    questions: int = 500,
     samples: int = 2,
     *,
     env_id: str = ENVIRONMENT,
@@ -128,7 +140,7 @@ class Expert:
     seconds: float
 
 
-def alone(pool: str, questions: int = 300, *, env_id: str = ENVIRONMENT, split: str = "test") -> list[Expert]:
+def alone(pool: str, questions: int = 500, *, env_id: str = ENVIRONMENT, split: str = "test") -> list[Expert]:
     """Return what each expert of a pool does alone, the one that is right least often first."""
     env = gymnasium.make(env_id, disable_env_checker=True, pool=pool).unwrapped
     found = []
@@ -157,16 +169,16 @@ def _models(tools: Sequence[Mapping[str, Any]]) -> Sequence[str]:
 
 # ------------------------------------------------------------------------------------------------- the whole study
 
-POOLS = ("paramanager", "paramanager-unseen")
 PAPER = {
-    "parallel": (82.34, 55_063, 528.84),
-    "serial": (76.51, 46_801, 660.32),
+    "parallel, paramanager": (82.34, 55_063, 528.84),
+    "serial, paramanager": (76.51, 46_801, 660.32),
+    "parallel, paramanager-unseen": (86.52, None, None),
     "C_tar 4": (79.20, 47_200, None),
     "C_tar 8": (82.34, 55_063, None),
     "C_tar 12": (83.05, 58_900, None),
     "C_tar 16": (83.18, 62_300, None),
 }
-"""Accuracy in %, tokens and seconds of Tables 2 and 6 (mathematics)."""
+"""Accuracy in %, tokens and seconds of Tables 2, 3 and 6 (mathematics)."""
 
 
 class Study(msgspec.Struct, frozen=True):
@@ -193,12 +205,18 @@ class Study(msgspec.Struct, frozen=True):
         found = self.found
         gains = [
             np.subtract(found[f"C_tar {more}"].right, found[f"C_tar {less}"].right)
-            for less, more in zip(BUDGETS, BUDGETS[1:], strict=False)
+            for less, more in pairwise(BUDGETS)
         ]
-        differences = {
-            "parallel over serial, accuracy": found["parallel"].over(found["serial"]),
-            "serial over parallel, seconds": found["serial"].over(found["parallel"], "seconds"),
-            "parallel over mono, accuracy": found["parallel"].over(found["mono"]),
+        differences = {}
+        for pool, models in POOLS.items():
+            parallel, serial = found[f"parallel, {pool}"], found[f"serial, {pool}"]
+            monos = np.mean([found[f"mono {model}"].right for model in models], axis=0)
+            differences |= {
+                f"parallel over serial ({pool}), accuracy": parallel.over(serial),
+                f"serial over parallel ({pool}), seconds": serial.over(parallel, "seconds"),
+                f"pool over its models one by one ({pool}), accuracy": paired_bootstrap(parallel.right, monos),
+            }
+        differences |= {
             f"C_tar {BUDGETS[1]} over {BUDGETS[0]}, accuracy": mean_interval(gains[0]),
             f"C_tar {BUDGETS[-1]} over {BUDGETS[0]}, accuracy": mean_interval(sum(gains)),
             "first gain over last gain, accuracy": mean_interval(gains[0] - gains[-1]),
@@ -213,7 +231,7 @@ class Study(msgspec.Struct, frozen=True):
         return differences
 
 
-def run(questions: int = 300, samples: int = 2, *, tick: Callable[[], object] = lambda: None) -> Study:
+def run(questions: int = 500, samples: int = 2, *, tick: Callable[[], object] = lambda: None) -> Study:
     """Play everything; `tick` is called after each episode (`episodes` tells how many there are)."""
     found = {condition.name: play(condition, questions, samples, tick=tick) for condition in CONDITIONS}
     return Study(questions, samples, found, {pool: alone(pool, questions) for pool in POOLS})
