@@ -19,7 +19,8 @@ def standard_reasoner(model: ChatModel, question: Question, *, temperature: floa
 
 def critical_reviewer(model: ChatModel, question: Question, *, temperature: float = 0.5) -> Reply:
     """Doubt what the history says, name its errors, and give the answer that holds."""
-    work = Work(question, temperature, question.evidence)
+    work = Work(question, temperature)
+    work.show(question.evidence)
     user = asked(question, conversation_history=question.history)
     (text,) = work.ask(model, Ask(REVIEW, user, "review", question.candidates))
     return work.reply(spoken(text), answer_in(text))
@@ -33,7 +34,8 @@ def ensemble_solver(model: ChatModel, question: Question, *, samples: int = 4, t
 
 def final_answer(model: ChatModel, question: Question, *, temperature: float = 0.0) -> Reply:
     """Read the whole history and give the answer to the original question: the frozen summariser M_s."""
-    work = Work(question, temperature, question.evidence)
+    work = Work(question, temperature)
+    work.show(question.evidence)
     user = asked(question, conversation_history=question.history)
     (text,) = work.ask(model, Ask(CONCLUDE, user, "choose", question.candidates))
     return work.reply(spoken(text), answer_in(text))

@@ -31,7 +31,7 @@ def knowledge_searcher(model: ChatModel, question: Question, *, search: Tool, te
         return work.reply(spoken(planned), answer)
     result = work.run(search, {"query_list": queries or [question.text]})
     found = shown(result)
-    work.evidence = found
+    work.show(found)
     (text,) = work.ask(model, Ask(READ, asked(question, search_result=found)))
     listed = "\n".join(queries or [question.text])
     return work.reply(
@@ -65,7 +65,7 @@ def search_agent(
             break
         tried.update(fresh)
         found.append(shown(work.run(search, {"query_list": fresh})))
-        work.evidence = "\n\n".join(found)
+        work.show(found[-1])
     (text,) = work.ask(model, Ask(READ, asked(question, search_result="\n\n".join(found))))
     return work.reply(spoken(text), answer_in(text))
 

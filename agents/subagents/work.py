@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -45,19 +46,20 @@ class Work:
     Args:
         question: What is asked.
         temperature: Of all requests.
-        evidence: Passages that every request shows.
-
-    Attributes:
-        evidence: Passages that requests show, to which `look_up` adds.
     """
 
-    def __init__(self, question: Question, temperature: float, evidence: str = "") -> None:
-        self.evidence = evidence
+    def __init__(self, question: Question, temperature: float) -> None:
         self._question = question
         self._temperature = temperature
         self._children: list[InnerCall] = []
+        self._found: set[int] = set()
         self._asked = 0
         self._clock = 0.0
+
+    def show(self, passages: str) -> None:
+        """Take note of passages that all requests from now on show."""
+        if passages and self._question.problem is not None:
+            self._found.update(found_in(self._question, passages))
 
     def ask(self, model: ChatModel, *asks: Ask) -> list[str]:
         """Ask a model several things at once and return its texts.
@@ -133,7 +135,7 @@ class Work:
         question = self._question
         meant = None
         if question.problem is not None:
-            found = found_in(question, self.evidence) if self.evidence else ()
+            found = tuple(sorted(self._found))
             meant = Meant(question.problem, ask.act, ask.candidates, question.queries, found, question.luck)
         seed = (question.luck * _APART + self._asked) % _SEEDS  # samples differ, and episodes, with real models too
         self._asked += 1
@@ -152,12 +154,17 @@ def found_in(question: Question, evidence: str) -> tuple[int, ...]:
     Where only the question's own answer is known in words, the passages that have it are taken to have all.
     """
     assert question.problem is not None
-    said = tokens(evidence)
+    said = _tokens(evidence)
     steps = question.problem.steps
     if question.queries:
         return tuple(position for position in facts(question.problem) if _stated(said, steps[position].answer))
     whole = all(_stated(said, steps[target].answer) for target in question.problem.targets)
     return tuple(range(len(steps))) if whole else ()
+
+
+@functools.lru_cache(maxsize=512)
+def _tokens(text: str) -> tuple[str, ...]:
+    return tuple(tokens(text))  # the samples of one task find the same passages
 
 
 def _stated(said: Sequence[str], answer: str) -> bool:

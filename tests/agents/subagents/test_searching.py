@@ -129,11 +129,13 @@ def test_searching_beats_recalling_and_turn_by_turn_beats_searching_once(
         lambda question: knowledge_searcher(model, question, search=search),
         lambda question: search_agent(model, question, search=search),
     )
-    for hops, right in ((2, "Thornby"), (3, "the Wend")):
+    for hops, right in ((1, "Ada Lovelace"), (3, "the Wend")):
         asked = [rivers(number, hops=hops) for number in range(200)]
         recalled, once, turns = (mean(agent(question).answer == right for question in asked) for agent in agents)
-        assert recalled + (0.15 if hops == 2 else 0.0) < once
-        assert once + 0.3 < turns
+        if hops == 1:
+            assert recalled + 0.25 < once <= turns
+        else:
+            assert recalled < once < turns - 0.3
 
 
 def test_a_question_of_which_only_the_answer_is_known_is_searched_in_its_own_words(
