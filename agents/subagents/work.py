@@ -19,6 +19,7 @@ MOST_TOKENS = 16_384
 """Most tokens that a model is asked to write in one answer."""
 _SEEDS = 2**31
 _APART = 1_000_003  # between the seeds of two questions' first requests
+_ARTICLE = re.compile(r"^(?:the|an?)\s+", re.IGNORECASE)
 _ITEMS = re.compile(r",\s+(?:and\s+)?|\s+and\s+")
 
 
@@ -168,5 +169,5 @@ def _tokens(text: str) -> tuple[str, ...]:
 
 
 def _stated(said: Sequence[str], answer: str) -> bool:
-    """Return whether a text states an answer, or every item of one that is a list."""
-    return mentions(said, answer) or all(mentions(said, item) for item in _ITEMS.split(answer))
+    """Return whether a text states an answer, or every item of one that is a list, articles aside."""
+    return mentions(said, answer) or all(mentions(said, _ARTICLE.sub("", item)) for item in _ITEMS.split(answer))

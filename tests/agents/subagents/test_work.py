@@ -173,6 +173,8 @@ def test_facts_are_found_where_passages_state_them() -> None:
     listed = Problem("l", "search", (Step("the opera Elm, the opera Oak and the opera Yew"),))
     works = "Known works: the opera Elm (1811), the opera Oak (1812) and the opera Yew (1813)."
     assert found_in(Question("Which?", listed, ("Which operas?",)), works) == (0,)
+    river = Problem("r", "search", (Step("the Wend"),))
+    assert found_in(Question("Where?", river, ("On which river?",)), "Thornby lies on the river Wend.") == (0,)
 
 
 def test_where_no_words_of_steps_are_known_the_answer_stands_for_all() -> None:
