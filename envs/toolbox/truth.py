@@ -115,7 +115,8 @@ def queries(scene: Scene, asked: str | None = None) -> tuple[str, ...]:
 
 def evidence(scene: Scene) -> str:
     """Return, of the passages that the conversation shows, those that tell what the question needs."""
-    wanted = {support for part in parts_of(scene.task) for support in part.support}
+    parts = () if isinstance(scene.world, Domain) else parts_of(scene.task)
+    wanted = {support for part in parts for support in part.support}
     told = {passage["id"]: passage for passage in _passages(scene) if not wanted or passage["id"] in wanted}
     return "\n".join(f"{passage['title']}: {passage['text']}" for passage in told.values())
 
