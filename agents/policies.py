@@ -119,7 +119,7 @@ class RandomPolicy(Policy):
 
 
 class OraclePolicy(Policy):
-    """Plays the golden path, the calls of one stage in one turn, and gives the right answer.
+    """Plays the golden path, the calls of one stage in one turn if the environment allows, and gives the right answer.
 
     Calls of tools that are not on offer are left out: in a protocol that has others in their place, the answer counts.
     """
@@ -138,7 +138,11 @@ class OraclePolicy(Policy):
         self._env = env.unwrapped
         self._task = task = self._env.task
         golden = [call for call in task.golden if call.name in self._env.play.tools]
-        self._script = [list(stage) for _, stage in groupby(golden, key=lambda call: call.stage)]
+        stages = [list(stage) for _, stage in groupby(golden, key=lambda call: call.stage)]
+        most, turns = self._env.most_calls, self._env.play.limits.turns
+        self._script = _cut(stages, most)
+        if len(self._script) >= turns:  # one who knows all values need not wait for them
+            self._script = _cut([golden], most)
 
     def act(self, observation: str, info: Info) -> Any:
         """Return the next stage, or the answer."""
@@ -146,6 +150,10 @@ class OraclePolicy(Policy):
         if self._script:
             return write_calls(self._script.pop(0))
         return self._env.final(self._task.answer)
+
+
+def _cut(stages: Sequence[Sequence[Call]], most: int) -> list[list[Call]]:
+    return [list(stage[first : first + most]) for stage in stages for first in range(0, len(stage), most)]
 
 
 class NoisyOraclePolicy(OraclePolicy):

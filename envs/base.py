@@ -16,7 +16,7 @@ from typing import Any, ClassVar, SupportsFloat
 import gymnasium
 
 from toolorchestra.envs.episode import Episode
-from toolorchestra.envs.parsing import LONGEST_MESSAGE, Action
+from toolorchestra.envs.parsing import LONGEST_MESSAGE, MOST_CALLS, Action
 from toolorchestra.envs.play import LONGEST_OBSERVATION, Limits, Play, PlaySnapshot, World, WorldSession
 from toolorchestra.envs.render import episode_text, turn_text
 from toolorchestra.envs.rewards import Preference
@@ -111,6 +111,11 @@ class OrchestrationEnv(gymnasium.Env[str, Action]):
     def final(self, text: str) -> Action:
         """Return the action by which an orchestrator gives `text` as its final answer."""
         return text
+
+    @property
+    def most_calls(self) -> int:
+        """Most calls that one message may make; further ones are refused."""
+        return MOST_CALLS
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         """Begin an episode and return its first observation and info.
