@@ -62,6 +62,7 @@ class ParaManagerEnv(OrchestrationEnv):
         summariser: str | None = None,
         experts: Literal["simulated", "real"] | Mapping[str, ChatModel] = "simulated",
         patience: float = 600.0,
+        preference: Any = None,
         catalog: Catalog | str | Path | None = None,
         render_mode: str | None = None,
     ) -> None:
@@ -79,6 +80,7 @@ class ParaManagerEnv(OrchestrationEnv):
             split=split,
             difficulty=difficulty,
             limits=rules,
+            preference=preference,
             render_mode=render_mode,
         )
         self._rules = rules
@@ -97,8 +99,15 @@ class ParaManagerEnv(OrchestrationEnv):
     def _begin(self, task: Task, world: World, chosen: Mapping[str, Any], seed: int | None) -> Play:
         tools = self._offer(world)
         prompt = self._prompts.get(world.name) or self._prompts.setdefault(world.name, self._prompt(world))
-        episode = self._new_episode(task, seed, prompt, task.instruction, tools, luck=self._draw_luck())
+        luck = self._draw_luck()
+        preference = chosen["preference"]
+        episode = self._new_episode(task, seed, prompt, task.instruction, tools, preference=preference, luck=luck)
         return ParaManagerPlay(world, self._session(world), task, episode, self._rules, tools)
+
+    @property
+    def most_calls(self) -> int:
+        """Most calls of one round."""
+        return self._rules.calls
 
     def final(self, text: str) -> Action:
         r"""Return the action that concludes with `text`: reasoning that says so in ``\boxed{}``, and the final call."""
