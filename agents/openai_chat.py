@@ -43,7 +43,8 @@ class OpenAIChat(ThreadedChat):
         max_retries: Attempts after the first.
         max_concurrency: Most requests under way.
         budget: Dollars after which no further request is sent. Requests under way then are still paid
-            for, so up to `max_concurrency` answers can come on top.
+            for, so up to `max_concurrency` answers can come on top. What a server charges for attempts that
+            fail is not known here.
         logprobs: Ask for the log-probability of each token.
         token_ids: Ask for token ids (vLLM's ``return_token_ids``).
         stream: Have answers sent in pieces. They are the same, but long ones do not run into `timeout`, a server
