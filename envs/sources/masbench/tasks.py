@@ -65,7 +65,7 @@ def make_task(instance: Instance, task_id: str) -> Task:
         golden=_golden(instance, steps),
         subject="math",
         targets=[place[asked.node] for asked in graph.asked],
-        masbench=msgspec.to_builtins(truth),
+        masbench=msgspec.json.decode(msgspec.json.encode(truth)),  # as it is read from a file
     )
     if len(answers) == 1:
         return task
