@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import mean
@@ -265,6 +267,18 @@ def test_a_program_prints_the_answer_or_fails_to_run():
     fails = [program.endswith("print(results)") for program in programs]
     assert 0.2 < mean(fails) < 0.4
     assert set(programs) >= {"result = '12'\nprint(result)", "result = '13'\nprint(results)"}
+
+
+@pytest.mark.parametrize("answer", ["12", r"\frac{1}{2}", 'O\'Hara "the Elm"', "Thornby, Elmby"])
+def test_programs_are_python_and_really_print_the_answer(answer: str):
+    sure = SimulatedChat(expert(skills={"other": 1 - 1e-12}))
+    program = code_in(ask(sure, Meant(Problem.chain("p", "math", 1, answer), "code")).text)
+    ran = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, check=True)
+    assert ran.stdout == f"{answer}\n"
+    broken = SimulatedChat(expert(skills={"other": 1e-12}))
+    program = code_in(ask(broken, Meant(Problem.chain("p", "math", 1, answer), "code")).text)
+    ran = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, check=False)
+    assert "NameError: name 'results' is not defined" in ran.stderr
 
 
 def test_a_program_that_failed_may_run_once_it_is_mended():
