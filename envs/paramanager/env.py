@@ -15,12 +15,14 @@ from toolorchestra.envs.base import OrchestrationEnv
 from toolorchestra.envs.paramanager.play import MOST_CALLS, MOST_ROUNDS, ParaManagerPlay, Rules
 from toolorchestra.envs.paramanager.prompts import orchestrator_prompt
 from toolorchestra.envs.paramanager.rewards import FINAL, CountTokens, Targets, estimate_tokens
-from toolorchestra.envs.paramanager.tools import QuickPython, RoleTool
+from toolorchestra.envs.paramanager.tools import RoleTool
 from toolorchestra.envs.parsing import Action
 from toolorchestra.envs.play import Play, PlaySnapshot, World
 from toolorchestra.envs.sources import TaskSource
 from toolorchestra.envs.sources.encyclopaedia import Encyclopaedia
+from toolorchestra.envs.toolbox.python import PythonTool, QuickPython
 from toolorchestra.envs.toolbox.search import BM25Index, LocalSearch
+from toolorchestra.toolscale.answers import final_answer
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import Tool
@@ -31,11 +33,78 @@ SUMMARISER = "gpt-oss-20b"
 """M_s: it writes the final answer, whatever the pool (§4.3)."""
 LEFT_OUT = ("calculator",)
 """Tools of worlds that are not on offer: `python` and `code_reasoner` do their work."""
+_NO_BRACES = str.maketrans("", "", "{}")
 _KINDS = ("simulated", "real")
 
 
 class ParaManagerEnv(OrchestrationEnv):
-    """Parallel orchestration of sub-agents and tools, one problem per episode."""
+    r"""Parallel orchestration of sub-agents and tools, one problem per episode.
+
+    **Action**: text. ``<reasoning>…</reasoning>``, then one to four ``<tool_call>{"name": …, "arguments": {…}}
+    </tool_call>`` blocks, which run at the same time. A list of ``{"name": …, "arguments": …}`` objects or an OpenAI
+    assistant message with ``tool_calls`` is accepted too. A message without a call is answered and costs a round.
+
+    **Observation**: text. After `reset` the system prompt and the problem; after `step` one ``<tool_response>`` block
+    per call, with its ``id``, ``name``, ``status`` (``OK``, ``PARSE_ERR``, ``EXEC_ERR``, ``TIMEOUT``) and ``result`` or
+    ``error``. Its last line is what is left of the budget: rounds, cost units and tokens.
+
+    **Tools**: ``standard_reasoner``, ``critical_reviewer``, ``knowledge_searcher`` and ``code_reasoner`` (1 cost unit
+    each), ``ensemble_solver`` (4), ``search`` and ``python`` (0), ``final_answer`` (1), and the world's own (0).
+
+    **Reward**: R_task + R_fmt + R_div + R_eff at the end, at most 4 (`toolorchestra.envs.paramanager.rewards`).
+
+    **End**: terminated when `final_answer` has been run: a summariser writes the answer, and it is judged. Truncated
+    after `max_rounds` rounds, or by an error of the library's own (``info["outcome"]`` is then ``infra_error`` or
+    ``judge_error``); a summariser that does not answer is one.
+
+    **Info**: as of `OrchestrationEnv`, and ``budget`` (``rounds``, ``cost``, ``tokens`` left); at the end ``rewards``:
+    ``task``, ``format``, ``diversity``, ``efficiency``, and the halves ``parallelism``, ``tools``, ``length``, ``cost``.
+
+    Args:
+        source: Name of a task source (``Math``, ``Restaurant``, ``All``), or a `TaskSource`.
+        domain: Folder (or name) of a domain to play instead of a named source.
+        tasks: JSONL file of tasks to play instead; see `toolorchestra.envs.sources.FileSource`.
+        split: Split from which `reset` draws unless told otherwise.
+        difficulty: Level or levels from which `reset` draws; None for all.
+        pool: Models that sub-agents can use: a configuration of the catalogue, or names of experts, the default first.
+            By default `POOL`, or the names of `experts`.
+        mono: The one model of the pool that is there (ablation *Mono*); the summariser stays who it is.
+        serial: One call a round (ablation *Serial*).
+        no_diversity: R_div is reported, but not paid (App. B).
+        theta_par: Mean calls of a round from which on it is parallel.
+        theta_tool: Different tools from which on it is diverse.
+        length_target: L_tar in tokens; the budget of tokens is twice as much.
+        cost_target: C_tar in cost units; likewise.
+        max_rounds: Messages before the episode is truncated, H.
+        max_calls: Calls of one message, n_max.
+        count_tokens: Counts the tokens of a text; by default a quarter of its characters.
+        summariser: M_s: model that writes the final answer. By default `SUMMARISER`.
+        experts: ``simulated``, ``real`` (models at the endpoints of the catalogue), or chat models by name.
+        patience: Seconds of real time that a call of real models may take; then it is a TIMEOUT.
+        sandbox: Where Python runs: a name that `toolorchestra.envs.toolbox.sandbox.make_sandbox` takes.
+        catalog: Catalogue of experts, or a file that extends the shipped one.
+        preference: Preference over tools, outcome, compute and latency, as of `OrchestrationEnv`.
+        render_mode: ``ansi`` (`render` returns the transcript) or ``human`` (turns are printed as they come).
+
+    Reset options: ``task_id``, ``split``, ``difficulty``, ``preference``, each overriding the above for one episode.
+
+    Raises:
+        UnknownNameError: There is no such configuration, expert, model of the pool, or kind of experts.
+        OptionError: An option is out of its range, or a real model has no endpoint.
+
+    >>> import gymnasium as gym, toolorchestra
+    >>> env = gym.make("ParaManager-Math-v0")
+    >>> observation, info = env.reset(seed=0)
+    >>> observation.splitlines()[-1]
+    'Budget left: 12 rounds, 16 cost units, 24500 tokens.'
+    >>> calls = [{"name": "standard_reasoner", "arguments": {}}, {"name": "code_reasoner", "arguments": {}}]
+    >>> observation, reward, terminated, truncated, info = env.step(calls)
+    >>> info["budget"]["rounds"], info["budget"]["cost"]
+    (11, 14.0)
+    >>> observation, reward, terminated, truncated, info = env.step([{"name": "final_answer", "arguments": {}}])
+    >>> terminated, sorted(info["rewards"])[:4]
+    (True, ['cost', 'diversity', 'efficiency', 'format'])
+    """
 
     protocol = "ParaManager"
     most_reward = 4.0
@@ -62,6 +131,7 @@ class ParaManagerEnv(OrchestrationEnv):
         summariser: str | None = None,
         experts: Literal["simulated", "real"] | Mapping[str, ChatModel] = "simulated",
         patience: float = 600.0,
+        sandbox: str = "auto",
         preference: Any = None,
         catalog: Catalog | str | Path | None = None,
         render_mode: str | None = None,
@@ -89,6 +159,7 @@ class ParaManagerEnv(OrchestrationEnv):
             raise UnknownNameError("kind of experts", experts, _KINDS)
         self._experts = experts
         self._patience = patience
+        self._python = PythonTool(sandbox)
         self._pool = self._chosen(pool, mono)
         given = experts if isinstance(experts, Mapping) else {SUMMARISER: None}
         self._summariser = summariser or (SUMMARISER if SUMMARISER in given else next(iter(self._pool)))
@@ -112,7 +183,18 @@ class ParaManagerEnv(OrchestrationEnv):
     def final(self, text: str) -> Action:
         r"""Return the action that concludes with `text`: reasoning that says so in ``\boxed{}``, and the final call."""
         boxed = text if r"\boxed{" in text else rf"\boxed{{{text}}}"
+        if boxed != text and final_answer(boxed) != text.strip():  # a box ends where its braces match
+            boxed = rf"\boxed{{{text.translate(_NO_BRACES)}}}"
         return {"content": f"<reasoning>{boxed}</reasoning>", "tool_calls": [{"name": FINAL, "arguments": {}}]}
+
+    def close(self) -> None:
+        """Release the databases, and the models if they were made here."""
+        super().close()
+        if self._experts == "real":
+            for model in self._models.values():
+                closing = getattr(model, "close", None)
+                if closing is not None:
+                    closing()
 
     def _opening(self, play: Play) -> str:
         return "\n\n".join(message["content"] for message in play.messages)
@@ -161,7 +243,7 @@ class ParaManagerEnv(OrchestrationEnv):
         if world.name in self._tools:
             return self._tools[world.name]
         own = {name: tool for name, tool in world.tools.items() if name not in LEFT_OUT}
-        search = own.get("search") or _library()
+        search, python = own.get("search") or _library(), own.get("python") or self._python
         simulated = self._experts == "simulated"
         pool = {name: self._models[name] for name in self._pool}
 
@@ -172,10 +254,10 @@ class ParaManagerEnv(OrchestrationEnv):
             role("standard_reasoner"),
             role("critical_reviewer"),
             role("knowledge_searcher", search=search),
-            role("code_reasoner", python=QuickPython(None)),
+            role("code_reasoner", python=QuickPython(python) if simulated else python),
         )
         ends = (role("ensemble_solver"), role(FINAL, {self._summariser: self._models[self._summariser]}))
-        named = {tool.name: tool for tool in (*roles, search, *ends)}
+        named = {tool.name: tool for tool in (*roles, search, python, *ends)}
         self._tools[world.name] = {**named, **own}
         return self._tools[world.name]
 

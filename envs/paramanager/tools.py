@@ -7,9 +7,7 @@ of models and tools on the way are the children of its call. Not covered: search
 
 from __future__ import annotations
 
-import ast
 import functools
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -26,6 +24,7 @@ from toolorchestra.agents.subagents import (
     knowledge_searcher,
     standard_reasoner,
 )
+from toolorchestra.agents.subagents.reading import answer_in
 from toolorchestra.envs.paramanager.prompts import DESCRIPTIONS, MODEL_ID, SUBTASK
 from toolorchestra.envs.paramanager.rewards import FINAL
 from toolorchestra.envs.play import shown_result
@@ -164,33 +163,6 @@ def conclusions(scene: Scene) -> tuple[str, ...]:
 
     What the orchestrator concludes in ``\boxed{}`` beside the last call stands; else it is what sub-agents answered.
     """
-    answers = truth.candidates(scene)
-    if r"\boxed{" in scene.said:
-        return answers[:1]
-    return tuple(answer for answer in answers if "<tool_call>" not in answer)  # a next step is no answer
-
-
-class QuickPython(Tool):
-    """Python for simulated programmers, whose programs do nothing but print an answer: those are read, not run.
-
-    Args:
-        python: Runs every other program; None where there is none.
-    """
-
-    def __init__(self, python: Tool | None) -> None:
-        code = ParameterSpec(type="string", description="A Python program.", max_length=100_000)
-        super().__init__("python", "Runs Python.", {"code": code}, latency=python.latency if python else 0.1)
-        self._python = python
-
-    def run(self, arguments: dict[str, Any], session: Any) -> ToolResult:
-        """Return what the program prints."""
-        if found := _PRINTS.fullmatch(arguments["code"]):
-            if found[2] == "result":
-                return ToolResult.ok(str(ast.literal_eval(found[1])))
-            return ToolResult.failed(f"NameError: name {found[2]!r} is not defined")
-        if self._python is None:
-            return ToolResult.failed("There is no Python here.")
-        return self._python.run(arguments, session)
-
-
-_PRINTS = re.compile(r"""result = ('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")\nprint\((\w+)\)""")
+    if r"\boxed{" in scene.said and (own := answer_in(scene.said)):
+        return (own,)
+    return tuple(answer for answer in truth.candidates(scene) if "<tool_call>" not in answer)  # a next step is none
