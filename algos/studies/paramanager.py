@@ -123,48 +123,34 @@ def _measures(episode: Episode) -> tuple[float, float, float, float, float]:
     )
 
 
-@dataclass(frozen=True)
-class Expert:
-    """What one expert does alone, asked once with each question.
-
-    Attributes:
-        name: Of the expert.
-        right: Share of right answers with its interval.
-        usd: Mean US dollars of a call.
-        seconds: Mean virtual seconds of a call.
-    """
-
-    name: str
-    right: Interval
-    usd: float
-    seconds: float
+FAMILIES = (
+    ("gpt-5-mini", "gpt-5"),
+    ("qwen2.5-math-7b", "qwen2.5-math-72b"),
+    ("gpt-oss-20b", "gpt-oss-120b"),
+    ("qwen3-30b-2507", "qwen3-235b-2507"),
+)
+"""A smaller and a larger model of the same makers."""
 
 
-def alone(pool: str, questions: int = 500, *, env_id: str = ENVIRONMENT, split: str = "test") -> list[Expert]:
-    """Return what each expert of a pool does alone, the one that is right least often first."""
-    env = gymnasium.make(env_id, disable_env_checker=True, pool=pool).unwrapped
-    found = []
-    tasks = env.source.tasks(split)[:questions]  # type: ignore[attr-defined]  # every environment of ours has it
-    names: Sequence[str] = ()
-    results: dict[str, list[tuple[float, float, float]]] = {}
-    for task in tasks:
-        _, info = env.reset(seed=0, options={"task_id": task.id})
-        names = names or _models(info["tools"])
-        env.step([{"name": "standard_reasoner", "arguments": {"model_id": name}} for name in names])
-        for name, call in zip(names, env.episode.calls, strict=True):  # type: ignore[attr-defined]  # likewise
-            right = env.play.world.verify(task, env.play.session, str(call.value)).solved  # type: ignore[attr-defined]
-            results.setdefault(name, []).append((float(right), call.cost, call.end - call.start))
+def alone(
+    experts: Sequence[str], questions: int = 500, *, env_id: str = ENVIRONMENT, split: str = "test"
+) -> list[Found]:
+    """Return what experts do alone, each asked once with each question."""
+    env = gymnasium.make(env_id, disable_env_checker=True, pool=list(experts), max_calls=len(experts)).unwrapped
+    kept = {name: Found(name, [], [], [], [], []) for name in experts}
+    for task in env.source.tasks(split)[:questions]:  # type: ignore[attr-defined]  # every environment of ours has it
+        env.reset(seed=0, options={"task_id": task.id})
+        env.step([{"name": "standard_reasoner", "arguments": {"model_id": name}} for name in experts])
+        play = env.play  # type: ignore[attr-defined]  # likewise
+        for name, call in zip(experts, play.episode.calls, strict=True):
+            found = kept[name]
+            found.right.append(float(play.world.verify(task, play.session, str(call.value)).solved))
+            found.tokens.append(float(sum(call.tokens)))
+            found.seconds.append(call.end - call.start)
+            found.usd.append(call.cost)
+            found.calls.append(1.0)
     env.close()
-    for name, rows in results.items():
-        right, usd, seconds = map(list, zip(*rows, strict=True))
-        found.append(Expert(name, mean_interval(right), float(np.mean(usd)), float(np.mean(seconds))))
-    return sorted(found, key=lambda expert: expert.right.estimate)
-
-
-def _models(tools: Sequence[Mapping[str, Any]]) -> Sequence[str]:
-    (tool,) = (tool for tool in tools if tool["function"]["name"] == "standard_reasoner")
-    names: Sequence[str] = tool["function"]["parameters"]["properties"]["model_id"]["enum"]
-    return names
+    return list(kept.values())
 
 
 # ------------------------------------------------------------------------------------------------- the whole study
@@ -188,26 +174,25 @@ class Study(msgspec.Struct, frozen=True):
         questions: Number of questions.
         samples: Episodes of each question and condition.
         found: By condition.
-        experts: What the experts of each pool do alone.
+        experts: What the models of `FAMILIES` do alone.
     """
 
     questions: int
     samples: int
     found: dict[str, Found]
-    experts: dict[str, list[Expert]]
+    experts: dict[str, Found]
 
     def orderings(self) -> dict[str, Interval]:
         """Return the differences that the paper reports, each expected to be above 0, with 95 % intervals.
 
         Shares are in [0, 1], seconds and dollars as they are. *More budget helps* is the gain of each further four
-        cost units; that *returns diminish* is the first gain less the last.
+        cost units; that *returns diminish* is the first gain less the mean of the later ones.
         """
         found = self.found
         gains = [
-            np.subtract(found[f"C_tar {more}"].right, found[f"C_tar {less}"].right)
-            for less, more in pairwise(BUDGETS)
+            np.subtract(found[f"C_tar {more}"].right, found[f"C_tar {less}"].right) for less, more in pairwise(BUDGETS)
         ]
-        differences = {}
+        differences: dict[str, Interval] = {}
         for pool, models in POOLS.items():
             parallel, serial = found[f"parallel, {pool}"], found[f"serial, {pool}"]
             monos = np.mean([found[f"mono {model}"].right for model in models], axis=0)
@@ -219,14 +204,13 @@ class Study(msgspec.Struct, frozen=True):
         differences |= {
             f"C_tar {BUDGETS[1]} over {BUDGETS[0]}, accuracy": mean_interval(gains[0]),
             f"C_tar {BUDGETS[-1]} over {BUDGETS[0]}, accuracy": mean_interval(sum(gains)),
-            "first gain over last gain, accuracy": mean_interval(gains[0] - gains[-1]),
+            "first gain over mean of later gains, accuracy": mean_interval(gains[0] - np.mean(gains[1:], axis=0)),
         }
-        for pool, experts in self.experts.items():
-            weak, strong = experts[0], experts[-1]
-            differences[f"{strong.name} over {weak.name} ({pool}), accuracy"] = Interval(
-                strong.right.estimate - weak.right.estimate,
-                strong.right.low - weak.right.high,
-                strong.right.high - weak.right.low,
+        for small, large in FAMILIES:
+            more, less = self.experts[large], self.experts[small]
+            differences[f"{large} over {small}, accuracy"] = more.over(less)
+            differences[f"{large} over {small}, $ for 1,000 calls"] = paired_bootstrap(
+                np.multiply(more.usd, 1000), np.multiply(less.usd, 1000)
             )
         return differences
 
@@ -234,7 +218,8 @@ class Study(msgspec.Struct, frozen=True):
 def run(questions: int = 500, samples: int = 2, *, tick: Callable[[], object] = lambda: None) -> Study:
     """Play everything; `tick` is called after each episode (`episodes` tells how many there are)."""
     found = {condition.name: play(condition, questions, samples, tick=tick) for condition in CONDITIONS}
-    return Study(questions, samples, found, {pool: alone(pool, questions) for pool in POOLS})
+    names = [name for family in FAMILIES for name in family]
+    return Study(questions, samples, found, {one.name: one for one in alone(names, questions)})
 
 
 def episodes(questions: int, samples: int) -> int:
@@ -263,15 +248,15 @@ def markdown(study: Study) -> str:
             *("–" if value is None else f"{value:,.2f}".removesuffix(".00") for value in paper),
         ]
         lines.append("| " + " | ".join(cells) + " |")
-    lines += ["", "| expert alone | pool | accuracy, % | $ a call | seconds |", "|---|---|--:|--:|--:|"]
-    for pool, experts in study.experts.items():
-        for expert in experts:
-            right = expert.right
-            share = f"{100 * right.estimate:.1f} ± {100 * (right.high - right.estimate):.1f}"
-            lines.append(f"| {expert.name} | {pool} | {share} | {expert.usd:.6f} | {expert.seconds:.1f} |")
+    lines += ["", "| expert alone | accuracy, % | $ for 1,000 calls | seconds |", "|---|--:|--:|--:|"]
+    for name, found in study.experts.items():
+        right = found.mean("right")
+        share = f"{100 * right.estimate:.1f} ± {100 * (right.high - right.estimate):.1f}"
+        usd, seconds = 1000 * found.mean("usd").estimate, found.mean("seconds").estimate
+        lines.append(f"| {name} | {share} | {usd:.2f} | {seconds:.1f} |")
     lines += ["", "| expected above 0 | difference | 95 % interval |", "|---|--:|---|"]
     for name, difference in study.orderings().items():
-        factor, digits = (100, 1) if "accuracy" in name else (1, 1)
-        estimate, low, high = (f"{factor * number:+.{digits}f}" for number in difference)
+        factor = 100 if "accuracy" in name else 1
+        estimate, low, high = (f"{factor * number:+.1f}" for number in difference)
         lines.append(f"| {name} | {estimate} | [{low}, {high}] |")
     return "\n".join(lines) + "\n"
