@@ -136,17 +136,16 @@ def candidates(scene: Scene) -> tuple[str, ...]:
             continue
         arguments = call.arguments or {}
         asked = arguments.get("question") or arguments.get("subtask")
-        meant = _Asked(scene.task, parts, asked).meant
-        if meant is None or meant == len(parts) - 1:
+        if _Asked(scene.task, parts, asked).is_whole:
             given.append(_given(call.value))
     return tuple(answer for answer in (own, *given) if answer)
 
 
 def _given(value: Any) -> str:
-    """Return the answer in what a mind replied: a text, or an object with an ``answer``."""
+    """Return the answer in what a mind replied: a text that marks one, or an object with an ``answer``."""
     if isinstance(value, Mapping):
-        value = value.get("answer")
-    return answer_in(value) or value if isinstance(value, str) else ""
+        return str(value.get("answer", ""))
+    return answer_in(value) if isinstance(value, str) else ""
 
 
 def _fine(scene: Scene) -> Iterator[CallRecord]:
@@ -178,6 +177,13 @@ class _Asked:
             if self.meant is not None:
                 self.positions = self._chain(self.meant)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether the answer to it is that to the whole question."""
+        return self.meant is None or [self.meant] == [
+            target % len(self._parts) for target in self._task.bindings.get("targets", (-1,))
+        ]
+
     def problem(self) -> Problem:
         """Return what a mind has to work out."""
         if self.meant is None:
@@ -187,7 +193,7 @@ class _Asked:
         for position in self.positions:
             part = self._parts[position]
             needs = tuple(place[needed] for needed in part.needs if needed in place)
-            step = Step(part.answer, part.wrong, needs, part.difficulty, part.subject)
+            step = Step(part.answer, part.wrong, needs, part.difficulty, part.subject, part.note)
             if believed := [premise for needed in part.needs for premise in self._premises[needed]]:
                 # whoever reasons rightly from a wrong premise comes to a wrong end
                 ends = part.wrong or (UNKNOWN,)
