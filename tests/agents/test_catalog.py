@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
-import threading
 from collections import Counter
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from statistics import NormalDist, mean
+from typing import Any
 
 import msgspec
 import pytest
@@ -326,54 +324,33 @@ def test_an_entry_with_an_endpoint_is_the_real_model(tmp_path: Path, monkeypatch
 
 
 def test_a_real_expert_is_retried_kept_to_its_budget_recorded_and_replayed_over_http(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fake_server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    pytest.importorskip("openai")
-    asked: list[dict] = []
+    def respond(body: dict[str, Any]) -> tuple[int, Any]:
+        asked = len(fake_server.bodies)
+        return (503 if asked == 1 else 200), {
+            "choices": [{"message": {"content": f"answer {asked}"}, "finish_reason": "stop"}],
+            "usage": {"prompt_tokens": 1000, "completion_tokens": 500},
+        }
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            asked.append(body | {"key": self.headers["Authorization"]})
-            failed = len(asked) == 1
-            answer = {
-                "choices": [{"message": {"content": f"answer {len(asked)}"}, "finish_reason": "stop"}],
-                "usage": {"prompt_tokens": 1000, "completion_tokens": 500},
-            }
-            data = json.dumps({"error": {"message": "busy"}} if failed else answer).encode()
-            self.send_response(503 if failed else 200)
-            self.send_header("retry-after-ms", "1")
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, *args: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
+    fake_server.respond = respond
     monkeypatch.setenv("OUR_KEY", "secret")
-    url = f"http://127.0.0.1:{server.server_port}/v1"
     limits = "budget: 0.002, requests_per_minute: 1000, tokens_per_minute: 1000000, max_concurrency: 1"
-    entry = f"endpoint: {{base_url: '{url}', api_key_env: OUR_KEY, {limits}}}"
+    entry = f"endpoint: {{base_url: '{fake_server.url}', api_key_env: OUR_KEY, {limits}}}"
     catalog = Catalog.load(written(tmp_path, f"experts: {{qwen3-32b: {{{entry}}}}}"))
     requests = [ChatRequest([{"role": "user", "content": text}]) for text in ("one", "two", "three")]
-    try:
-        with RecordingChat(chat := catalog.chat("qwen3-32b"), tmp_path / "record.jsonl") as recording:
-            with pytest.raises(BatchError, match=r"expected to spend less than \$0\.002, have spent \$0\.0024"):
-                recording.complete(requests)
-            assert recording.meter.usage.cost == pytest.approx(2 * 1500 * 0.8 / 1e6)
-        chat.close()
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-    assert [body["messages"][0]["content"] for body in asked] == ["one", "one", "two"]
-    assert {(body["model"], body["key"]) for body in asked} == {("Qwen/Qwen3-32B", "Bearer secret")}
-    replay = ReplayChat(tmp_path / "record.jsonl")  # the server is gone
+    with RecordingChat(chat := catalog.chat("qwen3-32b"), tmp_path / "record.jsonl") as recording:
+        with pytest.raises(BatchError, match=r"expected to spend less than \$0\.002, have spent \$0\.0024"):
+            recording.complete(requests)
+        assert recording.meter.usage.cost == pytest.approx(2 * 1500 * 0.8 / 1e6)
+    chat.close()
+    assert [body["messages"][0]["content"] for body in fake_server.bodies] == ["one", "one", "two"]
+    assert {body["model"] for body in fake_server.bodies} == {"Qwen/Qwen3-32B"}
+    assert set(fake_server.keys) == {"Bearer secret"}
+    replay = ReplayChat(tmp_path / "record.jsonl")
     assert [answer.text for answer in replay.complete(requests[:2])] == ["answer 2", "answer 3"]
     assert replay.meter.usage.cost == pytest.approx(2 * 1500 * 0.8 / 1e6)
+    assert len(fake_server.bodies) == 3
 
 
 def test_an_entry_without_an_endpoint_says_how_to_add_one():
