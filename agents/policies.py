@@ -7,6 +7,7 @@ policies of models under training are the business of `toolorchestra.algos.rollo
 
 from __future__ import annotations
 
+import importlib
 import random
 import re
 import shlex
@@ -373,19 +374,35 @@ POLICIES: dict[str, type[Policy]] = {
     "random": RandomPolicy,
 }
 """Policies by name."""
+BASELINES: dict[str, str] = {
+    "cheapest": "baselines.Cheapest",
+    "direct": "baselines.Direct",
+    "direct+tools": "baselines.DirectWithTools",
+    "fixed-workflow": "baselines.FixedWorkflow",
+    "knn-router": "routing.KNNRouter",
+    "majority-vote": "baselines.MajorityVote",
+    "self-refine": "baselines.SelfRefine",
+    "strongest": "baselines.Strongest",
+}
+"""Further policies by name, which are imported when they are asked for: see `toolorchestra.agents.baselines`."""
 
 
 def make_policy(name: str, **options: Any) -> Policy:
-    """Return a policy by name (one of `POLICIES`), made with `options`.
+    """Return a policy by name (one of `POLICIES` or `BASELINES`), made with `options`.
 
     Raises:
         UnknownNameError: There is no such policy.
         OptionError: The policy does not take these options.
     """
-    if name not in POLICIES:
-        raise UnknownNameError("policy", name, POLICIES)
+    if name in BASELINES:
+        module, _, kind = BASELINES[name].partition(".")
+        make: type[Policy] = getattr(importlib.import_module(f"toolorchestra.agents.{module}"), kind)
+    elif name in POLICIES:
+        make = POLICIES[name]
+    else:
+        raise UnknownNameError("policy", name, {**POLICIES, **BASELINES})
     try:
-        return POLICIES[name](**options)
+        return make(**options)
     except TypeError as error:
         raise OptionError(f"The policy {name!r} cannot be made so: {error}.") from None
 
