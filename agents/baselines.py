@@ -1,0 +1,274 @@
+"""Baselines: orchestration by fixed rules, to compare a trained orchestrator with (ParaManager §4.4).
+
+Honest policies: they read what an orchestrator reads, and play every protocol whose tools are experts or sub-agents. On
+questions they give the answer that their rule leads to; in a domain, where an expert proposes the next call, they make
+it and ask again, until an answer is proposed. Which expert suits a question is learnt by
+`toolorchestra.agents.routing`.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Generator, Iterable, Sequence
+from typing import Any, ClassVar
+
+import gymnasium
+
+from toolorchestra.agents.offers import Mind, Proposal, Task, choose, minds, plurality, proposal, same
+from toolorchestra.agents.policies import Info, Policy
+from toolorchestra.agents.subagents.reading import code_in, queries_in
+from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.task import Call
+from toolorchestra.toolscale.tool import Status
+
+Script = Generator[Sequence[Call], Sequence[Any], Proposal | None]
+"""Yields the calls of a turn, is sent what each returned (None for one that failed), and returns what to do."""
+
+NO_ANSWER = "I could not find that out."
+"""What is answered when nobody proposes anything."""
+
+
+class Baseline(Policy):
+    """Plays a script for each step: an episode on a question has one step, in a domain there is one for each call.
+
+    Override `propose`, and name the roles that it cannot do without in `needs`.
+
+    Args:
+        seed: See `Policy`.
+        expert: Whom to ask, by name; see each baseline for whom else.
+    """
+
+    needs: ClassVar[tuple[Task, ...]] = ("answer",)
+
+    def __init__(self, seed: int = 0, expert: str | None = None) -> None:
+        super().__init__(seed)
+        self.expert = expert
+        self.request = ""
+        self.offer: list[Mind] = []
+        self.tools: frozenset[str] = frozenset()
+        self._env: Any = None
+        self._script: Script | None = None
+
+    @abstractmethod
+    def propose(self) -> Script:
+        """Ask, turn by turn, and return the next call to make, or the answer."""
+
+    def mind(self, task: Task, expert: str | None = None) -> Mind:
+        """Return who is there for a task: the expert of this name, or of the policy's, or the first.
+
+        Raises:
+            OptionError: Nobody is.
+        """
+        expert = expert or self.expert
+        found = choose(self.offer, task, expert)
+        if found is None:
+            raise OptionError(
+                f"{type(self).__name__} needs a tool by which {expert or 'an expert'} can be asked for {_WORDS[task]}, "
+                "and none is on offer. Play a ParaManager environment, or make this one with tools='full'."
+            )
+        return found
+
+    def reset(self, env: gymnasium.Env[Any, Any], observation: str, info: Info) -> None:
+        """Begin an episode: see who can be asked."""
+        super().reset(env, observation, info)
+        self._env = env.unwrapped
+        self.offer = minds(info["tools"])
+        self.tools = frozenset(tool["function"]["name"] for tool in info["tools"])
+        self.request = str(info["messages"][-1]["content"])
+        self._script = None
+        for task in self.needs:
+            self.mind(task)
+
+    def act(self, observation: str, info: Info) -> Any:
+        """Return the calls of the script's next turn, or what it proposes."""
+        try:
+            if self._script is None:
+                self._script = self.propose()
+                asked = next(self._script)
+            else:
+                asked = self._script.send([call.value if call.status is Status.OK else None for call in info["calls"]])
+        except StopIteration as end:
+            self._script = None
+            if not isinstance(end.value, Call):
+                return self._env.final(end.value or NO_ANSWER)
+            asked = [end.value]
+        return [{"name": call.name, "arguments": call.arguments} for call in asked]
+
+    def ask(self, calls: Sequence[Call]) -> Generator[Sequence[Call], Sequence[Any], list[Any]]:
+        """Make calls, in as many turns as the protocol makes of them, and return what they returned."""
+        most = self._env.most_calls
+        replies: list[Any] = []
+        for first in range(0, len(calls), most):
+            replies += yield calls[first : first + most]
+        return replies
+
+
+class Direct(Baseline):
+    """Asks one expert once, and gives its answer: the first on offer, or the one of a name."""
+
+    def propose(self) -> Script:
+        """Ask the expert."""
+        (reply,) = yield [self.chosen().asked()]
+        return proposal(reply)
+
+    def chosen(self) -> Mind:
+        """Return whom to ask."""
+        return self.mind("answer")
+
+
+class Strongest(Direct):
+    """Always asks the dearest expert, which is taken to be the best."""
+
+    def chosen(self) -> Mind:
+        """Return the dearest."""
+        return max(_able(self.offer), key=Mind.costs)
+
+
+class Cheapest(Direct):
+    """Always asks the cheapest expert."""
+
+    def chosen(self) -> Mind:
+        """Return the cheapest."""
+        return min(_able(self.offer), key=Mind.costs)
+
+
+class DirectWithTools(Baseline):
+    """Has one expert program and search, each where it can, and then answer in view of what came of it."""
+
+    def propose(self) -> Script:
+        """Ask in the roles that use tools, run what has not been run, and ask for the answer."""
+        able = [choose(self.offer, task, self.expert) for task in ("code", "search")]
+        using = [mind for mind in able if mind is not None]
+        if not using:
+            self.mind("code")
+        replies = yield from self.ask([mind.asked() for mind in using])
+        uses = list(self._uses(replies))
+        if uses:
+            yield from self.ask(uses)
+        (reply,) = yield [(choose(self.offer, "review", self.expert) or self.mind("answer")).asked()]
+        return proposal(reply)
+
+    def _uses(self, replies: Iterable[Any]) -> Iterable[Call]:
+        for reply in replies:
+            text = reply if isinstance(reply, str) else ""
+            if "python" in self.tools and "<execution_result>" not in text and (code := code_in(text)):
+                yield Call("python", {"code": code})
+            if "search" in self.tools and "<search_result>" not in text and (queries := queries_in(text, 8)):
+                yield Call("search", {"query_list": queries})
+
+
+class MajorityVote(Baseline):
+    """Asks one expert several times, and does what it proposes most often.
+
+    Args:
+        seed: See `Policy`.
+        expert: Whom to ask; the first on offer by default.
+        n: How often.
+    """
+
+    def __init__(self, seed: int = 0, expert: str | None = None, n: int = 5) -> None:
+        super().__init__(seed, expert)
+        if n < 1:
+            raise OptionError(f"Expected at least one vote, got n={n}.")
+        self.n = n
+
+    def propose(self) -> Script:
+        """Ask n times, and count."""
+        replies = yield from self.ask([self.mind("answer").asked()] * self.n)
+        return plurality(_proposals(replies))
+
+
+class SelfRefine(Baseline):
+    """Has an expert answer and review its own answer, and answer again until the review agrees.
+
+    Args:
+        seed: See `Policy`.
+        expert: Whom to ask; the first on offer by default.
+        n: Most answers.
+    """
+
+    def __init__(self, seed: int = 0, expert: str | None = None, n: int = 3) -> None:
+        super().__init__(seed, expert)
+        if n < 1:
+            raise OptionError(f"Expected at least one answer, got n={n}.")
+        self.n = n
+
+    def propose(self) -> Script:
+        """Answer and review, in turn; the last answer counts."""
+        answering = self.mind("answer")
+        words: str | None = None
+        for _ in range(self.n):
+            (reply,) = yield [answering.asked(words)]
+            answer = proposal(reply)
+            reviewing = choose(self.offer, "review", self.expert)
+            if reviewing is not None:  # it reads the history
+                (review,) = yield [reviewing.asked()]
+            else:
+                (review,) = yield [answering.asked(REVIEW.format(request=self.request, answer=_told(answer)))]
+            objection = proposal(review)
+            if objection is None or (answer is not None and same(objection, answer)):
+                break
+            words = REFINE.format(request=self.request, objection=_told(objection))
+        return answer
+
+
+class FixedWorkflow(Baseline):
+    """Has different experts solve side by side, in different roles, then one of them review; most of them are right."""
+
+    def propose(self) -> Script:
+        """Solve three times, review, and count."""
+        solving = self._solvers()
+        proposals = _proposals((yield from self.ask([mind.asked() for mind in solving])))
+        reviewing = choose(self.offer, "review")
+        if reviewing is not None:
+            others = [mind for mind in self.offer if mind.task == "review" and mind.expert != solving[0].expert]
+            (review,) = yield [(others[0] if others else reviewing).asked()]
+        else:
+            answers = " or ".join(map(_told, proposals))
+            (review,) = yield [solving[0].asked(REVIEW.format(request=self.request, answer=answers))]
+        return plurality([*_proposals([review]), *proposals])
+
+    def _solvers(self) -> list[Mind]:
+        """Return three minds, of different experts as far as there are any, the last one with a program."""
+        answering = [mind for mind in self.offer if mind.task in ("answer", "math")]
+        chosen = {mind.expert: mind for mind in reversed(answering)}
+        solving = list(reversed(chosen.values()))[:2]
+        if (coding := [mind for mind in self.offer if mind.task == "code"]) and coding[0].tool in ("code_reasoner",):
+            other = [mind for mind in coding if mind.expert not in {one.expert for one in solving}]
+            return [*solving, (other or coding)[0]]
+        return list(reversed(chosen.values()))[:3]
+
+
+REVIEW = """\
+{request}
+
+Proposed answer: {answer}
+
+Check this, step by step, and give the answer that holds."""
+REFINE = """\
+{request}
+
+A reviewer came to {objection} instead. Work it out anew."""
+
+_WORDS: dict[Task, str] = {
+    "answer": "an answer",
+    "review": "a review",
+    "code": "a program",
+    "search": "a search",
+    "math": "mathematics",
+}
+
+
+def _able(offer: Iterable[Mind]) -> list[Mind]:
+    return [mind for mind in offer if mind.task == "answer"]
+
+
+def _proposals(replies: Iterable[Any]) -> list[Proposal]:
+    return [found for reply in replies if (found := proposal(reply)) is not None]
+
+
+def _told(what: Proposal | None) -> str:
+    """Return a proposal in words."""
+    if isinstance(what, Call):
+        return f"call {what.name}"
+    return what or "none"
