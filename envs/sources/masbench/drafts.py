@@ -64,7 +64,7 @@ def depth_for(rng: random.Random, breadth: int | None, horizon: int) -> int:
     least = 2
     while capacity(least, most) < 1.5 * horizon and least <= horizon:
         least += 1
-    return rng.randint(least, max(least, min(least + 3, 4 if horizon == 1 else horizon + 1)))
+    return rng.randint(least, max(least, min(least + 3, 4 if horizon == 1 else horizon + 2)))
 
 
 def check_shape(depth: int | None, breadth: int | None, horizon: int | None) -> None:

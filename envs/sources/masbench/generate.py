@@ -206,10 +206,13 @@ def _draw_component(rng: random.Random, axes: Axes, split: str, hierarchy: Hiera
         if len(draft.subs) > _MOST_SUBS:
             continue
         nodes = [sub.node() for sub in draft.subs]
-        if depth > 1 and split_of(template(nodes, draft.roots)) != split:
+        if depth > 1 and split_of(template(nodes, draft.roots[-1])) != split:
             continue
-        component = _named(rng, draft, hierarchy, settings.distractors, axes.breadth)
-        component.template = template(component.nodes, component.roots)
+        try:
+            component = _named(rng, draft, hierarchy, settings.distractors, axes.breadth)
+        except LookupError:  # too many sub-tasks for the names that there are
+            continue
+        component.template = template(component.nodes, component.roots[-1])
         if split_of(component.template) == split and _numbered(rng, component):
             return component
     raise OptionError(

@@ -209,25 +209,23 @@ def measure(graph: Graph) -> dict[str, int]:
 # --------------------------------------------------------------------------------------------------- templates
 
 
-def template(nodes: Sequence[Node], roots: Sequence[int]) -> str:
-    """Return what the problems that differ from this one in names, numbers and order only have in common: a hash.
+def template(nodes: Sequence[Node], root: int) -> str:
+    """Return what all problems share that differ from this one in names, numbers and order only: a hash.
 
-    It is that of the way to the last of `roots` (what is asked, in order), in which the order of summands does not
-    count. Where an answer is merely stated there is no way to it, and what else is stated is taken instead.
+    It is that of the way to the last answer, in which the order of summands does not count. Where that answer is
+    merely stated there is no way to it, and what else is stated is taken instead.
     """
     hashes: list[bytes] = []
-    marks = frozenset(roots)
-    for at, node in enumerate(nodes):
+    for node in nodes:
         below = [hashes[need] for need in node.needs]
         if node.kind == "nested":
             below = sorted(a + b for a, b in zip(below[::2], below[1::2], strict=True))
         elif node.kind != "difference":
             below.sort()
-        head = f"{node.kind}{node.change}{'?' if at in marks else ''}(".encode()
-        hashes.append(hashlib.blake2b(head + b"".join(below), digest_size=8).digest())
-    last = roots[-1]
-    if nodes[last].needs:
-        return hashes[last].hex()
+        content = f"{node.kind}{node.change}(".encode() + b"".join(below)
+        hashes.append(hashlib.blake2b(content, digest_size=8).digest())
+    if nodes[root].needs:
+        return hashes[root].hex()
     return hashlib.blake2b(b"".join(sorted(hashes)), digest_size=8).hexdigest()
 
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import msgspec
 
-from toolorchestra.envs.sources.masbench.graph import AXES
 from toolorchestra.envs.sources.masbench.sets import check_axis
 from toolorchestra.envs.sources.masbench.world import NAME, MASBenchWorld
 from toolorchestra.envs.sources.public import PublicSet, Row, _file_rows, _hub_rows
@@ -36,7 +35,7 @@ def load_masbench(
     """Return the public MASBench as a task source.
 
     Args:
-        axis: One of the five axes; None for all that the files hold. The hub needs it.
+        axis: One of the five axes; None for all that the files hold, or for the hub's training set of all axes.
         files: None: the hub is asked (needs the extra ``train``). A local file (``.jsonl``, ``.json``, ``.csv``,
             ``.tsv`` or ``.parquet``) is the split ``test``; a mapping says which file is which.
         limit: Most problems of each split; None for all.
@@ -48,10 +47,9 @@ def load_masbench(
     if axis is not None:
         check_axis(axis)
     if files is None:
-        if axis is None:
-            raise OptionError(f"The hub has a set for each axis: give one of {', '.join(AXES)}.")
-        known = PublicSet(HUB, axis, {"train": "train", "test": "test"}, lambda row: None, "math")
-        read = {split: _hub_rows(known, split) for split in known.splits}
+        splits = {"train": "train", "test": "test"} if axis else {"train": "train"}
+        known = PublicSet(HUB, axis or "combine", splits, lambda row: None, "math")
+        read = {split: _hub_rows(known, split) for split in splits}
     else:
         named = files if isinstance(files, Mapping) else {"test": files}
         if wrong := [split for split in named if split not in SPLITS]:
@@ -79,7 +77,7 @@ def _tasks(rows: Iterable[Row], split: str, axis: str | None, limit: int | None)
 
 
 def _task(row: Row, split: str, number: int) -> Task:
-    axis, value = str(row["axis"]).strip().lower(), str(row["value"]).strip()
+    axis, value = str(row["axis"]).strip().lower(), str(row.get("value") or "").strip()  # "2", or "2,4,6" of a mixture
     asked = "\n\n".join(str(message["content"]).strip() for message in _decoded(row["prompt_json"]))
     answers = [one.strip() for one in str(_decoded(row["reward_model_json"])["ground_truth"]).split(_SEPARATOR)]
     if not asked or not all(answers):
