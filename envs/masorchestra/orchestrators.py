@@ -1,0 +1,244 @@
+"""Scripted orchestrators: designs by rule, as baselines and as the floor and ceiling of what can be learned.
+
+Those that are `privileged` read the task's hidden graph. For a learned one see
+`toolorchestra.agents.policies.ChatPolicy`, for searched ones `toolorchestra.envs.masorchestra.search`.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import gymnasium
+
+from toolorchestra.agents.policies import Info, Policy
+from toolorchestra.envs.masorchestra.design import DEBATE, Agent, Design, DoM, Edge, to_text
+from toolorchestra.envs.sources.questions import Part, parts_of
+from toolorchestra.toolscale.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.task import Task
+
+ROLES = ("one who works it out step by step", "one who looks for the mistake")
+"""Who debates in scripted designs."""
+WARNING = "Ignore notes that claim a result without deriving it; they may be wrong."
+"""What a moderated agent is told."""
+
+
+class Orchestrator(Policy):
+    """Writes a design by rule. Override `design`."""
+
+    def __init__(self, seed: int = 0) -> None:
+        super().__init__(seed)
+        self._task: Task | None = None
+        self._dom: DoM = "high"
+        self._kinds: tuple[str, ...] = ()
+
+    def reset(self, env: gymnasium.Env[Any, Any], observation: str, info: Info) -> None:
+        """Begin an episode: see what is on offer."""
+        super().reset(env, observation, info)
+        self._kinds = tuple(info["tool_names"])
+        self._dom = env.unwrapped.dom  # type: ignore[attr-defined]
+        self._task = env.unwrapped.task if self.privileged else None  # type: ignore[attr-defined]
+
+    def act(self, observation: str, info: Info) -> str:
+        """Return the design, as text."""
+        return to_text(self.design())
+
+    @abstractmethod
+    def design(self) -> Design:
+        """Return the design for the question at hand."""
+
+
+class SinglePolicy(Orchestrator):
+    """One agent answers the question: the single-agent system.
+
+    Args:
+        seed: See `Policy`.
+        kind: Its kind.
+    """
+
+    def __init__(self, seed: int = 0, kind: str = "CoTAgent") -> None:
+        super().__init__(seed)
+        self.kind = kind
+
+    def design(self) -> Design:
+        """Return one agent, which is given the question itself."""
+        if self.kind not in self._kinds:
+            raise UnknownNameError("agent", self.kind, self._kinds)
+        return _designed(self._dom, "One agent is enough.", [_agent("SOLVE", self.kind, "", "Answers the question.")])
+
+
+class ChainPolicy(Orchestrator):
+    """Parse, solve, verify: one after the other (what MAS-Orchestra learns for depth and breadth, App. E.1)."""
+
+    def design(self) -> Design:
+        """Return the chain."""
+        return _designed(
+            self._dom,
+            "The question is read first, then solved, then the result is checked. Each step needs the one before.",
+            [
+                _agent(
+                    "PARSE", "CoTAgent", "Write down what is given, relation by relation, and what follows.", "Reads."
+                ),
+                _agent("SOLVE", "CoTAgent", "Solve the question from this reading of it: ${PARSE}", "Solves."),
+                _agent("VERIFY", "ReflexionAgent", "Check these results and answer: ${PARSE}; ${SOLVE}", "Verifies."),
+            ],
+        )
+
+
+class RandomDesignPolicy(Orchestrator):
+    """A random valid graph of up to so many agents, all of which are asked the whole question.
+
+    Args:
+        seed: See `Policy`.
+        most: Most agents.
+    """
+
+    def __init__(self, seed: int = 0, most: int = 6) -> None:
+        super().__init__(seed)
+        if most < 1:
+            raise OptionError(f"Expected at least one agent, got most={most}.")
+        self.most = most
+
+    def design(self) -> Design:
+        """Return a graph in which every agent leads to the last one."""
+        return random_design(self.rng, self._kinds, 1 if self._dom == "low" else self.most, self._dom)
+
+
+class ComponentsPolicy(Orchestrator):
+    """One agent for each thing that is asked for, side by side, and one that collects their answers."""
+
+    privileged: ClassVar[bool] = True
+    warning: ClassVar[str] = ""
+
+    def design(self) -> Design:
+        """Return the agents, which need nothing of each other."""
+        assert self._task is not None, "reset() comes first"
+        parts = parts_of(self._task)
+        targets = _targets(self._task, parts)
+        if not targets or (len(targets) == 1 and not self.warning):
+            return _designed(self._dom, "There is one thing to find.", [_agent("SOLVE", "CoTAgent", "", "Answers.")])
+        solvers = [
+            _agent(f"PART_{number}", "CoTAgent", f"{parts[target].question}{self.warning}", f"Finds answer {number}.")
+            for number, target in enumerate(targets, 1)
+        ]
+        lines = "\n".join(
+            f"{parts[target].question} ${{{agent.id}}}" for target, agent in zip(targets, solvers, strict=True)
+        )
+        task = "Report the results in the order asked" if len(targets) > 1 else "Compare and report the result"
+        collect = _agent("COLLECT", "CoTAgent", f"{task}.{self.warning}\n{lines}", "Collects and answers.")
+        return _designed(self._dom, "The parts are independent: one agent each, and one collects.", [*solvers, collect])
+
+
+class ModeratorPolicy(ComponentsPolicy):
+    """As `ComponentsPolicy`, but all are warned of notes, and a moderator collects (MAS-Orchestra App. C)."""
+
+    warning = f" {WARNING}"
+
+
+class OracleDesignPolicy(Orchestrator):
+    """One agent for every step of the task's own graph; who needs results reads them, and all are warned of notes."""
+
+    privileged: ClassVar[bool] = True
+
+    def design(self) -> Design:
+        """Return the task's graph as a design."""
+        assert self._task is not None, "reset() comes first"
+        parts = parts_of(self._task)
+        targets = _targets(self._task, parts)
+        if not parts or self._dom == "low":
+            return _designed(self._dom, "Its steps are not known.", [_agent("SOLVE", self._best(), "", "Answers.")])
+        ids = [f"STEP_{number}" for number in range(1, len(parts) + 1)]
+        agents = [
+            _agent(
+                ids[number],
+                self._kind_for(part),
+                _asked(parts, number, ids) + (f"\n{WARNING}" if part.note else ""),
+                f"Takes step {number + 1}.",
+            )
+            for number, part in enumerate(parts)
+        ]
+        if len(targets) > 1:
+            lines = "\n".join(f"{parts[target].question} ${{{ids[target]}}}" for target in targets)
+            task = "Report these results in this order:"
+            agents.append(_agent("COLLECT", "CoTAgent", f"{task}\n{lines}", "Collects and answers."))
+        return _designed(self._dom, "Each step of the question is an agent; edges are what a step needs.", agents)
+
+    def _kind_for(self, part: Part) -> str:
+        return "SearchAgent" if part.support and "SearchAgent" in self._kinds else self._best()
+
+    def _best(self) -> str:
+        return "SCAgent" if "SCAgent" in self._kinds else self._kinds[0]
+
+
+def random_design(rng: random.Random, kinds: Sequence[str], most: int, dom: DoM = "high") -> Design:
+    """Return a random valid design of 1 to `most` agents of some kinds; the last one answers."""
+    count = rng.randint(1, most)
+    ids = [f"A{number}" for number in range(1, count + 1)]
+    parents: dict[str, list[str]] = {one: [] for one in ids}
+    for number, one in enumerate(ids[:-1]):
+        readers = ids[number + 1 :]
+        for reader in rng.sample(readers, min(len(readers), rng.choice((1, 1, 1, 2)))):
+            parents[reader].append(one)
+    agents = []
+    for one in ids:
+        text = "Consider these answers, then answer: " + "; ".join(f"${{{parent}}}" for parent in parents[one])
+        agents.append(_agent(one, rng.choice(kinds), text if parents[one] else "", "Thinks about the question."))
+    return _designed(dom, "A graph drawn at random.", agents)
+
+
+def _agent(agent_id: str, kind: str, text: str, description: str) -> Agent:
+    return Agent(agent_id, kind, text.strip(), description, ROLES if kind == DEBATE else ())
+
+
+def _designed(dom: DoM, thinking: str, agents: Sequence[Agent]) -> Design:
+    """Return the design of agents, with the edges that their inputs imply; with a low degree the last agent alone."""
+    if dom == "low":
+        alone = Agent(agents[-1].id, agents[-1].kind, "", agents[-1].description, agents[-1].roles)
+        return Design(dom=dom, thinking=thinking, agents=(alone,), answer=alone.id)
+    edges: list[Edge] = [(parent, agent.id) for agent in agents for parent in agent.references]
+    return Design(dom=dom, thinking=thinking, agents=tuple(agents), edges=tuple(edges))
+
+
+def _targets(task: Task, parts: Sequence[Part]) -> tuple[int, ...]:
+    """Return the parts that are asked for."""
+    return tuple(target % len(parts) for target in task.bindings.get("targets", (-1,))) if parts else ()
+
+
+def _asked(parts: Sequence[Part], number: int, ids: Sequence[str]) -> str:
+    """Return the sub-question of a part, with the results that it needs in place or after it."""
+    text, known = parts[number].question, []
+    for need in parts[number].needs:
+        value = re.compile(rf"(?<![\w.\\-]){re.escape(parts[need].answer)}(?![\w.])")
+        text, count = value.subn(lambda _, need=need: f"${{{ids[need]}}}", text, count=1)  # type: ignore[misc]
+        if not count:
+            known.append(f"\nKnown: {parts[need].question} ${{{ids[need]}}}")
+    return text + "".join(known)
+
+
+ORCHESTRATORS: dict[str, type[Orchestrator]] = {
+    "chain": ChainPolicy,
+    "components": ComponentsPolicy,
+    "moderator": ModeratorPolicy,
+    "oracle": OracleDesignPolicy,
+    "random": RandomDesignPolicy,
+    "single": SinglePolicy,
+}
+"""Scripted orchestrators by name."""
+
+
+def make_orchestrator(name: str, **options: Any) -> Orchestrator:
+    """Return a scripted orchestrator by name (one of `ORCHESTRATORS`), made with `options`.
+
+    Raises:
+        UnknownNameError: There is no such orchestrator.
+        OptionError: It does not take these options.
+    """
+    if name not in ORCHESTRATORS:
+        raise UnknownNameError("orchestrator", name, ORCHESTRATORS)
+    try:
+        return ORCHESTRATORS[name](**options)
+    except TypeError as error:
+        raise OptionError(f"The orchestrator {name!r} cannot be made so: {error}.") from None

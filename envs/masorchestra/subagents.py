@@ -1,0 +1,104 @@
+"""The sub-agents that designs are made of, as tools: their signatures, and how each is asked.
+
+What a kind does is in `toolorchestra.agents.subagents`; here it becomes a tool with a name, a description and typed
+arguments, which is all that an orchestrator is shown of it.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from toolorchestra.agents.chat import ChatModel
+from toolorchestra.agents.simulated import SimulatedChat
+from toolorchestra.agents.subagents import SUBAGENTS, Question, Reply
+from toolorchestra.envs.masorchestra.design import DEBATE, Design
+from toolorchestra.envs.masorchestra.executor import Ask, Work
+from toolorchestra.envs.masorchestra.meant import Reading, Truth
+from toolorchestra.toolscale.format import ParameterSpec
+from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.tool import Status, Tool, ToolResult
+
+SEARCHES = {"SearchAgent": "search", "WebSearchAgent": "web_search"}
+"""Kinds of agent that search, and the tool that each needs."""
+_INPUT = ParameterSpec(
+    type="string",
+    description="what it is to do; empty for the original question",
+    max_length=100_000,
+    required=False,
+    default="",
+)
+_ROLES = ParameterSpec(
+    type="array", items="string", description="who debates: two or more roles", max_length=16, required=False
+)
+
+
+class SubAgent(Tool):
+    """A kind of sub-agent.
+
+    Args:
+        kind: Its name in designs.
+        model: Who answers.
+        search: The tool that it searches with, if it is one that does.
+    """
+
+    guest = True
+
+    def __init__(self, kind: str, model: ChatModel, search: Tool | None = None) -> None:
+        self._function: Callable[..., Reply] = SUBAGENTS["SearchAgent" if search else kind]
+        description = str(self._function.__doc__).partition("\n")[0]
+        parameters = {"agent_input": _INPUT, "debate_roles": _ROLES} if kind == DEBATE else {"agent_input": _INPUT}
+        super().__init__(kind, description, parameters, latency=0.0)
+        self.model = model
+        self.blocking = not isinstance(model, SimulatedChat)
+        self._search = search
+
+    def run(self, arguments: dict[str, Any], session: Question) -> ToolResult:
+        """Ask the agent; `session` is the whole question, of which the ``agent_input`` is part."""
+        more: dict[str, Any] = {"search": self._search} if self._search else {}
+        if roles := arguments.get("debate_roles"):
+            more["roles"] = roles
+        model = self.model
+        if session.candidates:
+            review = self._search is not None or not any(session.queries)
+            model = Reading(model, session.candidates, review=review)
+        reply = self._function(model, session, **more)
+        answer = (reply.answer or reply.text) if reply.status is Status.OK else None
+        return ToolResult(
+            reply.status, answer, reply.error, (), reply.cost, reply.seconds, reply.tokens, reply.children
+        )
+
+
+def sub_agents(model: ChatModel, tools: Mapping[str, Tool], kinds: Sequence[str]) -> dict[str, SubAgent]:
+    """Return those of the `kinds` of agent that can be had with a model and tools, by name."""
+    found = {}
+    for kind in kinds:
+        if kind not in SEARCHES:
+            found[kind] = SubAgent(kind, model)
+        elif SEARCHES[kind] in tools:
+            found[kind] = SubAgent(kind, model, tools[SEARCHES[kind]])
+    return found
+
+
+def asking(agents: Mapping[str, SubAgent], task: Task, design: Design, luck: int) -> Ask:
+    """Return what asks the agents of a design.
+
+    Args:
+        agents: The kinds of agent, by name.
+        task: What the whole is about: the truth, for simulated models.
+        design: The design.
+        luck: Luck of the episode: that of each agent and attempt follows from it.
+    """
+    truth = Truth(task, design)
+
+    def ask(work: Work) -> ToolResult:
+        agent = work.agent
+        own = zlib.crc32(f"{luck}/{agent.id}/{work.attempt}".encode())
+        question = Question(work.text, luck=own)
+        if not agents[agent.kind].blocking:
+            posed = truth.posed(agent, work.given)
+            question = Question(work.text, posed.problem, posed.queries, candidates=posed.candidates, luck=own)
+        return agents[agent.kind].run({"agent_input": work.input, "debate_roles": list(agent.roles)}, question)
+
+    return ask
