@@ -154,10 +154,14 @@ class SimulatedChat:
         return Completion(text, [], read, written, cost, sum(part.seconds for part in work))
 
     def _solve(self, asked: _Asked) -> _Done:
+        solution = self._own(asked)
+        return _answered(f"I worked through {_steps(asked)}.", _said(solution)), (solution,)
+
+    def _own(self, asked: _Asked) -> Solution:
+        """Return what the model makes of the problem by itself."""
         known = facts(asked.problem)
         reading = bool(known) and set(known) <= set(asked.meant.found)
-        solution = asked.put_to(self._checking if reading else self._expert)
-        return _answered(f"I worked through {_steps(asked)}.", _said(solution)), (solution,)
+        return asked.put_to(self._checking if reading else self._expert)
 
     def _review(self, asked: _Asked) -> _Done:
         candidates = asked.meant.candidates
@@ -177,7 +181,7 @@ class SimulatedChat:
         return _answered(thought, agreed or answer, verdict=agreed is not None), work
 
     def _choose(self, asked: _Asked) -> _Done:
-        own = asked.put_to(self._expert)
+        own = self._own(asked)
         counted = tally(asked.meant.candidates)
         votes = {
             candidate: count + (OWN_VOTE if same(_said(own), candidate) else 0.0)
@@ -199,9 +203,8 @@ class SimulatedChat:
         running = Problem(f"{asked.problem.key}/program/{asked.turns}", "code", (Step("runs", ("fails",)),))
         runs = asked.about(running).put_to(self._checking).solved
         program = f"result = {_said(solution)!r}\nprint({'result' if runs else 'results'})"
-        return f"<reasoning>\nI set {_steps(asked)} up for the machine.\n</reasoning>\n<code>\n{program}\n</code>", (
-            solution,
-        )
+        thought = f"<reasoning>\nI set {_steps(asked)} up for the machine.\n</reasoning>"
+        return f"{thought}\n<code>\n{program}\n</code>", (solution,)
 
     def _query(self, asked: _Asked) -> _Done:
         meant, problem = asked.meant, asked.meant.problem
