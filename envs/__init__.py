@@ -1,1 +1,5 @@
-"""Games: episodes, executor, rewards, and the Gymnasium environments made of them."""
+"""Games: episodes, executor, rewards, and the Gymnasium and PettingZoo environments made of them."""
+
+from toolorchestra.envs.multiagent.registration import make_multiagent, multiagent_ids
+
+__all__ = ["make_multiagent", "multiagent_ids"]

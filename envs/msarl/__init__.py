@@ -1,0 +1,34 @@
+"""MSARL: a reasoner that writes code, and helpers that read what came of it (MSARL §3.2), as PettingZoo environments.
+
+`env`, `raw_env` and `parallel_env` are as in PettingZoo's own modules; `toolorchestra.envs.make_multiagent` makes
+environments by id. In the parallel form every step is one message, of the agent whose turn it is; what the others send
+is ignored.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pettingzoo import AECEnv, ParallelEnv
+from pettingzoo.utils.conversions import turn_based_aec_to_parallel
+from pettingzoo.utils.wrappers import OrderEnforcingWrapper
+
+from toolorchestra.envs.msarl.environment import MSARLEnv
+from toolorchestra.envs.sources import TaskSource
+
+__all__ = ["MSARLEnv", "env", "parallel_env", "raw_env"]
+
+
+def raw_env(source: str | TaskSource | None = "Math", **options: Any) -> MSARLEnv:
+    """Return the environment itself; see `MSARLEnv` for its options."""
+    return MSARLEnv(source, **options)
+
+
+def env(source: str | TaskSource | None = "Math", **options: Any) -> AECEnv[str, str, str]:
+    """Return the environment in PettingZoo's wrapper that enforces the order of calls."""
+    return OrderEnforcingWrapper(raw_env(source, **options))
+
+
+def parallel_env(source: str | TaskSource | None = "Math", **options: Any) -> ParallelEnv[str, str, str]:
+    """Return the environment with PettingZoo's parallel interface."""
+    return turn_based_aec_to_parallel(env(source, **options))

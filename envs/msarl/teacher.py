@@ -1,0 +1,48 @@
+r"""A teacher of MSARL: writes the right program, reads its output rightly, and boxes what it was told.
+
+It knows programs for some families of the source `Math` (`PROGRAMS`), each one formula over what the problem gives. For
+any other task it has none, and cannot teach it. Its messages are short and in one form: what a small model can learn to
+say.
+"""
+
+from __future__ import annotations
+
+from toolorchestra.envs.msarl.game import REASONER, MSARLPlay
+from toolorchestra.envs.msarl.simulated import result_lines
+from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.task import Task
+
+PROGRAMS = {
+    "power_remainder": "print(pow({a}, {n}, {m}))",
+    "other_number": "print({g} * {lcm} // {a})",
+    "arithmetic_sum": (
+        "d = ({terms[1]} - {terms[0]}) // ({j} - {i})\n"
+        "print({n} * (2 * ({terms[0]} - ({i} - 1) * d) + ({n} - 1) * d) // 2)"
+    ),
+}
+"""Programs of families of problems, over what is given in them; they print the answer."""
+
+
+def program(task: Task) -> str | None:
+    """Return a program that prints a task's answer, or None if none is known."""
+    template = PROGRAMS.get(task.intent) if task.domain == "math" else None
+    return None if template is None else template.format(**task.bindings["given"])
+
+
+def teach(play: MSARLPlay) -> str:
+    r"""Return what the agent to move should say.
+
+    Raises:
+        OptionError: There is no program for the task.
+    """
+    if play.mover != REASONER:
+        output = str(play.news(play.mover)[-1]["content"]).split("\nOutput:\n", 1)[1]
+        return (result_lines(output) or output.splitlines() or [""])[-1]
+    if play.calls_left and not any(play.episode.calls):
+        written = program(play.task)
+        if written is None:
+            known = ", ".join(PROGRAMS)
+            raise OptionError(f"There is no program for {play.task.id}; there are for the families {known}.")
+        return f"```python\n{written}\n```"
+    heard = str(play.histories[REASONER][-1]["content"])
+    return rf"\boxed{{{heard.removeprefix('<interpretation>').removesuffix('</interpretation>').strip()}}}"

@@ -1,0 +1,68 @@
+"""PettingZoo's own tests, on every id."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from functools import partial
+from importlib import import_module
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from pettingzoo.test import api_test, max_cycles_test, parallel_api_test, render_test, seed_test
+from pettingzoo.test.seed_test import parallel_seed_test
+from pettingzoo.utils.conversions import parallel_to_aec
+
+from toolorchestra.envs import make_multiagent, multiagent_ids
+from toolorchestra.envs.multiagent.registration import PROTOCOLS
+
+OPTIONS = {"MSARL": {"python": "simulated"}}
+
+
+@pytest.fixture(autouse=True)
+def advice_is_not_an_error() -> Iterator[None]:
+    """PettingZoo advises agents named ``player_0`` and arrays for observations; ours have roles, and speak."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@pytest.fixture(params=multiagent_ids())
+def game(request: pytest.FixtureRequest) -> SimpleNamespace:
+    protocol, source, _ = request.param.split("-")
+    module = import_module(PROTOCOLS[protocol])
+    options = OPTIONS[protocol]
+    return SimpleNamespace(
+        env=partial(module.env, source, **options),
+        parallel_env=partial(module.parallel_env, source, **options),
+        raw_env=partial(make_multiagent, request.param, **options),
+    )
+
+
+def test_the_api_is_pettingzoos(game: SimpleNamespace) -> None:
+    api_test(game.env(), num_cycles=100)
+    api_test(game.raw_env(), num_cycles=100)
+
+
+def test_same_seed_same_episode(game: SimpleNamespace) -> None:
+    seed_test(game.env, num_cycles=100)
+    parallel_seed_test(game.parallel_env, num_cycles=100)
+
+
+def test_the_parallel_api_is_pettingzoos(game: SimpleNamespace) -> None:
+    parallel_api_test(game.parallel_env(), num_cycles=100)
+
+
+def test_an_episode_lasts_as_many_cycles_as_it_may(game: SimpleNamespace) -> None:
+    # agents are asked only when there is something to do, so a cycle of all agents is that of the parallel form
+    def cycling(**options: Any) -> Any:
+        return parallel_to_aec(game.parallel_env(**options))
+
+    max_cycles_test(SimpleNamespace(parallel_env=game.parallel_env, env=cycling))
+
+
+def test_every_mode_renders(game: SimpleNamespace, capsys: pytest.CaptureFixture[str]) -> None:
+    render: Callable[..., Any] = game.env
+    render_test(render)
+    assert "reasoner" in capsys.readouterr().out

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+from toolorchestra.envs.msarl import raw_env
+from toolorchestra.envs.multiagent.single import SingleAgentEnv
+from toolorchestra.toolscale.errors import OptionError
+
+CODE = "```python\nprint(6 * 7)\n```"
+
+
+def repeat(observation: str, info: dict[str, Any]) -> str:
+    """A helper that hands on what it read."""
+    return observation.split("Output:\n")[-1]
+
+
+def test_the_reasoner_with_a_helper_that_repeats_is_one_agent_with_code() -> None:
+    env = SingleAgentEnv(raw_env("Math", python="simulated"), "reasoner", {"helper": repeat})
+    observation, info = env.reset(seed=0)
+    assert env.task.instruction in observation
+    assert info["tools"] == []
+    observation, reward, terminated, truncated, info = env.step(CODE)
+    assert observation == "<interpretation>\n42\n</interpretation>"
+    assert (reward, terminated, truncated) == (0.0, False, False)
+    observation, reward, terminated, truncated, info = env.step(env.task.answer)
+    assert (reward, terminated, truncated, info["outcome"]) == (1.0, True, False, "solved")
+
+
+def test_the_helper_is_asked_after_the_reasoner_moved() -> None:
+    script = iter([CODE, r"\boxed{0.5}"])
+    env = SingleAgentEnv(raw_env("Math", python="simulated"), "helper", {"reasoner": lambda *_: next(script)})
+    observation, _ = env.reset(seed=0)
+    assert observation.endswith("Output:\n42")
+    assert env.step("42")[2]
+
+
+def test_an_episode_that_ends_before_the_agent_is_asked_is_over_at_its_first_step() -> None:
+    env = SingleAgentEnv(raw_env("Math", python="simulated"), "helper", {"reasoner": lambda *_: r"\boxed{-12345}"})
+    env.reset(seed=0)
+    _, reward, terminated, _, info = env.step("anything")
+    assert (reward, terminated, info["outcome"]) == (0.0, True, "failed")
+
+
+def test_a_branch_of_the_view_is_one_of_the_game() -> None:
+    env = SingleAgentEnv(raw_env("Math", python="simulated"), "reasoner", {"helper": repeat})
+    env.reset(seed=0)
+    branch = env.snapshot()
+    first = env.step(CODE)
+    env.restore(branch)
+    assert env.step(CODE) == first
+
+
+def test_every_other_agent_needs_a_partner() -> None:
+    game = raw_env("Math", python="simulated")
+    with pytest.raises(OptionError, match="give a partner"):
+        SingleAgentEnv(game, "reasoner", {})
+    with pytest.raises(OptionError, match="Did you mean 'reasoner'"):
+        SingleAgentEnv(game, "reasonr", {})
+
+
+@pytest.mark.filterwarnings("ignore")  # the checker advises against spaces of text
+def test_the_view_passes_gymnasiums_checker() -> None:
+    check_env(
+        SingleAgentEnv(raw_env("Math", python="simulated"), "reasoner", {"helper": repeat}), skip_render_check=True
+    )
