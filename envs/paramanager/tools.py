@@ -86,7 +86,7 @@ class RoleTool(GuestTool):
         if name not in ("ensemble_solver", FINAL):
             default = next(iter(models))
             parameters = {
-                "subtask": ParameterSpec(type="string", description=SUBTASK, required=False),
+                "subtask": ParameterSpec(type="string", description=SUBTASK, required=False, max_length=8_000),
                 "model_id": ParameterSpec(
                     type="string",
                     description=MODEL_ID.format(default=default),
