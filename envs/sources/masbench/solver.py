@@ -74,7 +74,7 @@ class _Reader:
         self.known = known
         self.notes = len(_NOTE.findall(text))
         text = _NOTE.sub(" ", text)
-        self.magic = {Parameter("", key): int(number) for key, number in _MAGIC.findall(text)}
+        self.numbers = {Parameter("", key): int(number) for key, number in _MAGIC.findall(text)}
         self.said: dict[Parameter, str] = {}
         self.mentioned: dict[str, dict[str, None]] = {}  # what statements mention of each owner, in order
         self.asked = self._asked(text)
@@ -116,15 +116,19 @@ class _Reader:
         return _parameter(match["named"])
 
     def _refer(self, words: str) -> Parameter:
-        """Return what an operand refers to: a parameter, or the one that an earlier problem asks for."""
+        """Return what an operand refers to: a parameter, the one that an earlier problem asks for, or a number."""
         words = words.removeprefix("each ")
+        if words.isdecimal():
+            number = Parameter("", words)
+            self.numbers[number] = int(words)
+            return number
         carried = _CARRIED.fullmatch(words)
         if carried is None:
             return _parameter(words)
-        number = int(carried[1])
-        if not 1 <= number <= len(self.asked):
+        place = int(carried[1])
+        if not 1 <= place <= len(self.asked):
             raise OptionError(f"Expected an answer of one of {len(self.asked)} problems, found {words}.")
-        return self.asked[number - 1]
+        return self.asked[place - 1]
 
     def _note_down(self, subject: Parameter, value: str) -> None:
         self._mention(subject)
@@ -149,7 +153,7 @@ class _Reader:
         if value.isdecimal():
             return []
         listed = value.removeprefix("the sum of ").removeprefix("the difference of ")
-        return [self._refer(words) for words in re.split(r", each | and each |, and each ", listed)]
+        return [self._refer(words) for words in re.split(r", and |, | and ", listed)]
 
     # ------------------------------------------------------------------------------------------------ solving
 
@@ -198,8 +202,8 @@ class _Reader:
                 yield member, Parameter(name, counted)
 
     def _value(self, parameter: Parameter, values: list[int]) -> int:
-        if parameter in self.magic:
-            return self.magic[parameter]
+        if parameter in self.numbers:
+            return self.numbers[parameter]
         if parameter not in self.said:
             total, rest = 0, iter(values)
             for product in self._products(parameter):
