@@ -57,8 +57,9 @@ class ParaManagerEnv(OrchestrationEnv):
     after `max_rounds` rounds, or by an error of the library's own (``info["outcome"]`` is then ``infra_error`` or
     ``judge_error``); a summariser that does not answer is one.
 
-    **Info**: as of `OrchestrationEnv`, and ``budget`` (``rounds``, ``cost``, ``tokens`` left); at the end ``rewards``:
-    ``task``, ``format``, ``diversity``, ``efficiency``, and the halves ``parallelism``, ``tools``, ``length``, ``cost``.
+    **Info**: as of `OrchestrationEnv`, and ``budget`` (``rounds``, ``cost``, ``tokens`` left); at the end ``rewards``
+    with ``task``, ``format``, ``diversity`` and ``efficiency``, which add up, and beside them the halves of the last
+    two: ``parallelism`` and ``tools``, ``length`` and ``cost``.
 
     Args:
         source: Name of a task source (``Math``, ``Restaurant``, ``All``), or a `TaskSource`.

@@ -17,7 +17,6 @@ from toolorchestra.agents.subagents.reading import spoken, tag
 from toolorchestra.envs.episode import CallRecord, Episode, Outcome, Turn
 from toolorchestra.envs.paramanager.prompts import AFTER_FINAL, NO_CALL, TOO_MANY
 from toolorchestra.envs.paramanager.rewards import (
-    CHARACTERS,
     FINAL,
     Budget,
     CountTokens,
@@ -61,7 +60,7 @@ class Rules(Limits):
     targets: Targets = field(default_factory=Targets)
     diversity: bool = True
     count_tokens: CountTokens = estimate_tokens
-    result_characters: int = MOST_TOKENS * CHARACTERS
+    result_characters: int = 16 * MOST_TOKENS  # tokens decide, and few are longer
     result_tokens: int = MOST_TOKENS
 
     def __post_init__(self) -> None:
@@ -111,8 +110,9 @@ class ParaManagerPlay(Play):
             raise OptionError("The episode is over. Call reset() to begin another.")
         message = parse(action)
         turn = self._call(self._allowed(message)) if message.calls else self._refuse(message)
+        self._tokens += length(turn, self.rules.count_tokens)
+        self._cost_units += cost_units((turn,), self.units)
         if not self.over:
-            self._cost_units += cost_units((turn,), self.units)
             self._conclude(turn)
         if not self.over and (reason := self._spent()):
             self.truncated = True
@@ -147,11 +147,10 @@ class ParaManagerPlay(Play):
 
     def _remind(self, turn: Turn) -> Turn:
         """Put what is left of the budget at the end of what is shown."""
-        before = self._tokens
-        self._tokens += length(turn, self.rules.count_tokens)
-        left = str(self.budget)
-        turn = msgspec.structs.replace(turn, observation=f"{turn.observation}\n{left}")
-        self._tokens = before + length(turn, self.rules.count_tokens)
+        left, count = str(self.budget), self.rules.count_tokens
+        reminding = msgspec.structs.replace(turn, observation=f"{turn.observation}\n{left}")
+        self._tokens += count(reminding.observation) - count(turn.observation)
+        turn = reminding
         self.episode.turns[-1] = turn
         if self.messages[-1]["role"] == "user":
             self.messages[-1] = {"role": "user", "content": f"{self.messages[-1]['content']}\n{left}"}
