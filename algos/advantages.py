@@ -1,7 +1,8 @@
 """Advantages and rollout filters of GRPO (ToolOrchestra §3.2) as pure tensor functions.
 
 Every function works along the last dimension, the rollouts of one task, and treats the dimensions before it as
-independent groups; advantages over nested groups can be made by calling these on other shapes.
+independent groups. `nested_advantages` works along the last two: groups of paths, each with a subgroup of branches
+(MSARL §3.3).
 
 Not here: how rewards arise (`toolorchestra.envs.rewards`) and how advantages become a loss
 (`toolorchestra.algos.losses`).
@@ -10,9 +11,15 @@ Not here: how rewards arise (`toolorchestra.envs.rewards`) and how advantages be
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
+
+from toolorchestra.toolscale.errors import UnknownNameError
+
+NestedRule = Literal["subgroup_mean", "pooled", "paper"]
+NESTED_RULES: tuple[NestedRule, ...] = ("subgroup_mean", "pooled", "paper")
 
 HOMOGENEITY = 0.1
 """Reward deviation below which the paper drops a group."""
@@ -59,6 +66,65 @@ def group_advantages(rewards: Tensor, keep: Tensor | None = None, *, scale: bool
     centred = rewards - mean
     advantages = centred / (std + delta) if scale else centred
     return torch.where(_kept(rewards, keep) & (std > 0), advantages, 0.0)
+
+
+class NestedAdvantages(NamedTuple):
+    """Advantages of a nested group.
+
+    Attributes:
+        helper: Of each branch, on the tokens of its interpretation; shape ``(..., G, M)``.
+        reasoner: Of each path, on all its tokens; shape ``(..., G)``.
+    """
+
+    helper: Tensor
+    reasoner: Tensor
+
+
+def nested_advantages(
+    rewards: Tensor, rule: NestedRule = "subgroup_mean", *, scale: bool = True, delta: float = 1e-4
+) -> NestedAdvantages:
+    """Return the advantages of G paths that each end in M branches (MSARL Eq. 2-4).
+
+    The helper's are normalised within the subgroup of one path: A_ij = (r_ij - mean_j r_i) / (std_j r_i + delta).
+    The reasoner's, one for each path, follow a rule:
+
+    - ``"subgroup_mean"``: the group advantage of the subgroups' means.
+    - ``"pooled"``: rewards are normalised over all G·M outputs of the question, then averaged over each subgroup.
+    - ``"paper"``: the helper's advantages, averaged over each subgroup. That is Eq. 4 to the letter, and 0 for
+      whatever rewards, since each subgroup was centred; it is here to be compared with.
+
+    Args:
+        rewards: Shape ``(..., G, M)``; NaN stands for a branch without a reward. A path that branched nowhere has its
+            one reward M times.
+        rule: The rule for the reasoner.
+        scale: Whether to divide by the deviation.
+        delta: Added to the deviation.
+
+    Returns:
+        Finite advantages: 0 where there is no reward, and where rewards agree.
+
+    >>> helper, reasoner = nested_advantages(torch.tensor([[1.0, 1.0], [0.0, 1.0]]), scale=False)
+    >>> helper
+    tensor([[ 0.0000,  0.0000],
+            [-0.5000,  0.5000]])
+    >>> reasoner
+    tensor([ 0.2500, -0.2500])
+    """
+    helper = group_advantages(rewards, scale=scale, delta=delta)  # (..., G, M)
+    valid = ~rewards.isnan()
+    if rule == "subgroup_mean":
+        means = group_mean_std(rewards)[0].squeeze(-1)  # (..., G)
+        means = torch.where(valid.any(-1), means, torch.nan)
+        return NestedAdvantages(helper, group_advantages(means, scale=scale, delta=delta))
+    if rule == "pooled":
+        pooled = group_advantages(rewards.flatten(-2), scale=scale, delta=delta)  # (..., G·M)
+        outputs = pooled.unflatten(-1, rewards.shape[-2:])
+    elif rule == "paper":
+        outputs = helper
+    else:
+        raise UnknownNameError("rule for the reasoner's advantage", rule, NESTED_RULES)
+    means, _ = group_mean_std(outputs, valid)
+    return NestedAdvantages(helper, means.squeeze(-1))
 
 
 def homogeneity_filter(rewards: Tensor, keep: Tensor | None = None, *, threshold: float = HOMOGENEITY) -> Tensor:
