@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from toolorchestra.agents.subagents.reading import answer_in
 from toolorchestra.toolscale.errors import OptionError
 
 Message = Mapping[str, Any]
@@ -99,7 +101,7 @@ class CompactCodec:
     prompt     ``<user>`` words of the instruction ``<assistant>``
     action     ``<call>`` tool, then for each argument ``parameter=`` and its value … ``<end>``
     action     ``<answer>`` words ``<end>``
-    results    ``<result>`` keys and scalars of each call's result … ``<assistant>``
+    results    ``<result>`` keys and scalars of each call's result … ``<assistant>``; of what a mind wrote, its answer
     =========  =================================================================================
 
     Of the system prompt and the tools it says nothing: the tiny model is trained on the domain and knows them.
@@ -132,11 +134,13 @@ class CompactCodec:
         *,
         max_words: int = 4,
         min_kind: int = 5,
+        min_number: int = 1,
     ) -> CompactCodec:
         """Make a vocabulary from tool schemas, texts (their words) and values by kind.
 
         Values longer than `max_words` words are descriptions, not names: their words count as text. Kinds with
-        fewer than `min_kind` values (a status, a course) carry meaning: they are tokens, but not of a kind.
+        fewer than `min_kind` values (a status, a course) carry meaning: they are tokens, but not of a kind. Numbers
+        that stand in the texts fewer than `min_number` times are spelt.
         """
         names: dict[str, None] = {}
         for tool in tools:
@@ -157,10 +161,10 @@ class CompactCodec:
                 words.update(dict.fromkeys(canonical(piece).lower() for piece in _PIECE.findall(text)))
         known = set(words)
         probe = cls([*SPECIAL, *LETTERS, *SIGNS, *sorted(known - set(SIGNS))], {})
-        for text in texts:
-            for piece in probe.pieces(text):
-                if piece not in known:
-                    words[piece if piece in probe.index else piece.lower()] = None
+        counted = Counter(piece for text in texts for piece in probe.pieces(text))
+        for piece, count in counted.items():
+            if piece not in known and (count >= min_number or not any(map(str.isdigit, piece))):
+                words[piece if piece in probe.index else piece.lower()] = None
         fixed = [*SPECIAL, *LETTERS, *SIGNS]
         rest = sorted({*names, *words} - set(fixed))
         return cls([*fixed, *rest], {text: kind for text, kind in kinds.items() if text not in fixed})
@@ -291,7 +295,7 @@ class CompactCodec:
             ids.append(self.index["<result>"])
             status = record.get("status", "OK")
             if status == "OK":
-                flat = self._value(record.get("result")) or [self.index["<none>"]]
+                flat = self._value(conclusion(record.get("result"))) or [self.index["<none>"]]
             else:
                 flat = [
                     self.index.get(status, self.index["<unk>"]),
@@ -353,6 +357,11 @@ def _split(ids: Sequence[int], mark: int) -> list[list[int]]:
 
 
 _RESPONSE = re.compile(r"<tool_response>\s*(.*?)\s*</tool_response>", re.DOTALL)
+
+
+def conclusion(result: Any) -> Any:
+    """Return the answer of what a mind wrote, any other result as it is: a tiny model is spared the reasoning."""
+    return (answer_in(result) or result) if isinstance(result, str) else result
 
 
 def read_result(message: Message) -> dict[str, Any]:

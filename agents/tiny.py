@@ -24,6 +24,7 @@ from toolorchestra.agents.codec import SPECIAL, Codec, CompactCodec, Message, Te
 from toolorchestra.toolscale.errors import OptionError
 
 LAYERS = ("conv", "full_attention")
+_OFTEN = 5  # times that a number must stand in texts to be a token of its own
 
 
 @dataclass(frozen=True)
@@ -128,6 +129,8 @@ def build_codec(
 ) -> CompactCodec:
     """Return a vocabulary that covers conversations, the tools in them, and all values of the worlds' databases.
 
+    Where no world has a database, numbers and answers are not names: rare numbers, and what minds answer, are spelt.
+
     Args:
         tools: OpenAI function schemas.
         conversations: Demonstrations: words of requests, answers, result keys and error messages.
@@ -143,12 +146,15 @@ def build_codec(
         if message["role"] == "tool":
             record = read_result(message)
             texts.append(str(record.get("error", "")))
+            if isinstance(record.get("result"), str):
+                continue
             for key, value in _leaves(record.get("result"), "result"):
                 texts.append(key.replace("_", " "))
                 shown.setdefault(f"result.{key}", set()).add(value)
         elif message["role"] != "system":
             texts.append(message.get("content") or "")
-    return CompactCodec.build(tools, texts, {**values, **{kind: shown[kind] for kind in sorted(shown)}})
+    kinds = {**values, **{kind: shown[kind] for kind in sorted(shown)}}
+    return CompactCodec.build(tools, texts, kinds, min_number=1 if values else _OFTEN)
 
 
 def database_values(world: Any) -> Iterator[tuple[str, list[Any]]]:

@@ -405,7 +405,7 @@ class TrainSFT:
     noisy_from: float = 0.75
     """Where in the lesson (0 to 1) noisy episodes begin: a model that cannot spell yet learns only from good ones."""
     replays: int = 4
-    """Noisy or exploring episodes played per task."""
+    """Noisy episodes played per task."""
     steps: int = 1000
     """Optimiser steps; 0 leaves the model as it is made or loaded."""
     batch: int = 32
@@ -496,7 +496,7 @@ def demonstrate(env: gym.Env[Any, Any], config: TrainSFT) -> tuple[list[Demonstr
     teacher = config.teacher or suitable_teacher(env.reset(options={"task_id": dict(plays[0].options)["task_id"]})[1])
     several = [replace(start, seed=number) for number in range(config.replays) for start in plays]
     if teacher == "explorer":
-        return [d for d in play_policy(env, ExplorerPolicy(config.seed), several) if d.solved], []
+        return [d for d in play_policy(env, ExplorerPolicy(config.seed), plays) if d.solved], []
     if teacher == "asking":
         good = [d for d in play_policy(env, AskingOraclePolicy(config.seed, 0.0, config.ask), several) if d.solved]
         return good, list(play_policy(env, AskingOraclePolicy(config.seed, config.error, config.ask), several))
