@@ -16,7 +16,6 @@ import gymnasium
 
 from toolorchestra.agents.offers import Mind, Proposal, Task, choose, minds, plurality, proposal, same
 from toolorchestra.agents.policies import Info, Policy
-from toolorchestra.agents.subagents.reading import code_in, queries_in
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.task import Call
 from toolorchestra.toolscale.tool import Status
@@ -45,7 +44,6 @@ class Baseline(Policy):
         self.expert = expert
         self.request = ""
         self.offer: list[Mind] = []
-        self.tools: frozenset[str] = frozenset()
         self._env: Any = None
         self._script: Script | None = None
 
@@ -63,8 +61,8 @@ class Baseline(Policy):
         found = choose(self.offer, task, expert)
         if found is None:
             raise OptionError(
-                f"{type(self).__name__} needs a tool by which {expert or 'an expert'} can be asked for {_WORDS[task]}, "
-                "and none is on offer. Play a ParaManager environment, or make this one with tools='full'."
+                f"The policy needs a tool by which {expert or 'an expert'} can be asked for {_WORDS[task]}, and there "
+                "is none. Play a ParaManager environment, or make this one with tools='full'."
             )
         return found
 
@@ -73,7 +71,6 @@ class Baseline(Policy):
         super().reset(env, observation, info)
         self._env = env.unwrapped
         self.offer = minds(info["tools"])
-        self.tools = frozenset(tool["function"]["name"] for tool in info["tools"])
         self.request = str(info["messages"][-1]["content"])
         self._script = None
         for task in self.needs:
@@ -133,28 +130,21 @@ class Cheapest(Direct):
 
 
 class DirectWithTools(Baseline):
-    """Has one expert program and search, each where it can, and then answer in view of what came of it."""
+    """Has one expert search and program, and does what most of that and a conclusion of its own come to.
+
+    Where nothing has a majority, the review of what was found counts, or without a reviewer what the search found.
+    """
+
+    needs = ()
 
     def propose(self) -> Script:
-        """Ask in the roles that use tools, run what has not been run, and ask for the answer."""
-        able = [choose(self.offer, task, self.expert) for task in ("code", "search")]
-        using = [mind for mind in able if mind is not None]
-        if not using:
-            self.mind("code")
+        """Ask in the roles that use tools, and for a conclusion."""
+        able = [choose(self.offer, task, self.expert) for task in ("search", "code")]
+        using = [mind for mind in able if mind is not None] or [self.mind("code")]
         replies = yield from self.ask([mind.asked() for mind in using])
-        uses = list(self._uses(replies))
-        if uses:
-            yield from self.ask(uses)
-        (reply,) = yield [(choose(self.offer, "review", self.expert) or self.mind("answer")).asked()]
-        return proposal(reply)
-
-    def _uses(self, replies: Iterable[Any]) -> Iterable[Call]:
-        for reply in replies:
-            text = reply if isinstance(reply, str) else ""
-            if "python" in self.tools and "<execution_result>" not in text and (code := code_in(text)):
-                yield Call("python", {"code": code})
-            if "search" in self.tools and "<search_result>" not in text and (queries := queries_in(text, 8)):
-                yield Call("search", {"query_list": queries})
+        reviewing = choose(self.offer, "review", self.expert)
+        (last,) = yield [(reviewing or self.mind("answer")).asked()]
+        return plurality(_proposals([last, *replies] if reviewing else [*replies, last]))
 
 
 class MajorityVote(Baseline):
@@ -213,30 +203,23 @@ class SelfRefine(Baseline):
 
 
 class FixedWorkflow(Baseline):
-    """Has different experts solve side by side, in different roles, then one of them review; most of them are right."""
+    """Has different experts solve in different roles, side by side, and another review; does what most come to."""
 
     def propose(self) -> Script:
-        """Solve three times, review, and count."""
-        solving = self._solvers()
+        """Solve by thought, program and search, review, and count; the review decides where nothing has a majority."""
+        solving: list[Mind] = []
+        for task in ("answer", "code", "search"):
+            able = [mind for mind in self.offer if mind.task == task]
+            solving += (_others(able, solving) or able)[:1]
         proposals = _proposals((yield from self.ask([mind.asked() for mind in solving])))
-        reviewing = choose(self.offer, "review")
-        if reviewing is not None:
-            others = [mind for mind in self.offer if mind.task == "review" and mind.expert != solving[0].expert]
-            (review,) = yield [(others[0] if others else reviewing).asked()]
+        reviewing = [mind for mind in self.offer if mind.task == "review"]
+        if reviewing:
+            (review,) = yield [(_others(reviewing, solving[:1]) or reviewing)[0].asked()]
         else:
-            answers = " or ".join(map(_told, proposals))
-            (review,) = yield [solving[0].asked(REVIEW.format(request=self.request, answer=answers))]
+            words = REVIEW.format(request=self.request, answer=" or ".join(map(_told, proposals)))
+            answering = [mind for mind in self.offer if mind.task == "answer"]
+            (review,) = yield [(_others(answering, solving[:1]) or answering)[0].asked(words)]
         return plurality([*_proposals([review]), *proposals])
-
-    def _solvers(self) -> list[Mind]:
-        """Return three minds, of different experts as far as there are any, the last one with a program."""
-        answering = [mind for mind in self.offer if mind.task in ("answer", "math")]
-        chosen = {mind.expert: mind for mind in reversed(answering)}
-        solving = list(reversed(chosen.values()))[:2]
-        if (coding := [mind for mind in self.offer if mind.task == "code"]) and coding[0].tool in ("code_reasoner",):
-            other = [mind for mind in coding if mind.expert not in {one.expert for one in solving}]
-            return [*solving, (other or coding)[0]]
-        return list(reversed(chosen.values()))[:3]
 
 
 REVIEW = """\
@@ -261,6 +244,12 @@ _WORDS: dict[Task, str] = {
 
 def _able(offer: Iterable[Mind]) -> list[Mind]:
     return [mind for mind in offer if mind.task == "answer"]
+
+
+def _others(able: Iterable[Mind], known: Iterable[Mind]) -> list[Mind]:
+    """Return those who are other experts than these."""
+    names = {mind.expert for mind in known}
+    return [mind for mind in able if mind.expert not in names]
 
 
 def _proposals(replies: Iterable[Any]) -> list[Proposal]:

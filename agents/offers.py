@@ -36,7 +36,7 @@ Proposal = Call | str
 """What a mind would do next: make a call, or give an answer."""
 
 _CALL = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
-_PRICE = re.compile(r"\$\s?(\d+(?:\.\d+)?)")
+_PRICE = re.compile(r"\$(\d[\d.e-]*) per million")
 _ODD = re.compile(r"[^a-z0-9]")
 
 
