@@ -7,21 +7,30 @@ the outcome, paid at the end; what the preference reward needs beyond it is in `
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, get_args
 
+from toolorchestra.agents.catalog import Catalog
 from toolorchestra.envs.base import OrchestrationEnv
 from toolorchestra.envs.play import Limits, Play, World
 from toolorchestra.envs.sources import TaskSource
-from toolorchestra.toolscale.errors import OptionError, unknown_name
+from toolorchestra.envs.toolbox.experts import ExpertTool
+from toolorchestra.envs.toolbox.kit import RANDOM, Kind, Level, Toolkit
+from toolorchestra.toolscale.errors import OptionError, UnknownNameError, unknown_name
 from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.tool import Tool
 
 PROMPT = """\
 You are an orchestrator: you solve the user's request by calling tools.
 Call tools by writing <tool_call>{"name": "…", "arguments": {…}}</tool_call>; several calls in one message run \
 together. Their results come back as <tool_response> blocks. When the request is met, or cannot be met, write \
 your answer to the user without any call: that ends the conversation.
+"""
+EXPERTS_PROMPT = """
+Some tools are models. Each sees the conversation and what you ask it, and replies with an answer or with the call \
+that it would make next. They cost money and time, and any of them may be wrong.
 """
 
 
@@ -56,13 +65,24 @@ class ToolOrchestraEnv(OrchestrationEnv):
         max_cost: US dollars that an episode may cost, or None.
         max_seconds: Virtual seconds that an episode may take, or None.
         result_characters: Longest result shown.
-        tools: Names of the tools on offer; None for all.
+        tools: Which tools are on offer: ``domain`` (the world's own), ``basic`` (search and Python as well), ``full``
+            (the experts too, as in the paper), or names of tools.
+        offer: Which experts are there, and at what price: a configuration of the catalogue (``evaluation``,
+            ``training``, ``unseen-models``, …), or ``random``: for each task a subset of experts and basic tools of its
+            own, at its own prices (§3.3).
+        offer_seed: Seed of the random offers.
+        experts: ``simulated``, or ``real``: asked at the endpoints of the catalogue.
+        catalog: YAML file that extends the shipped catalogue of experts.
+        sandbox: Where Python runs: ``auto``, ``docker``, ``bubblewrap`` or ``process``.
+        corpus: JSONL file of passages (``id``, ``title``, ``text``) that `search` finds where a world has no search of
+            its own; by default a manual of the place.
+        patience: Seconds of real time after which a real expert is given up.
         preference: Preference over tools, outcome, compute and latency (see `Preference`), or a JSONL file of pairs
             as `toolorchestra synth preferences` writes it: each task then has one of them, always the same.
         render_mode: ``ansi`` (`render` returns the transcript) or ``human`` (turns are printed as they come).
 
-    Reset options: ``task_id``, ``split``, ``difficulty``, ``tools``, ``preference``, each overriding the above for
-    one episode.
+    Reset options: ``task_id``, ``split``, ``difficulty``, ``tools``, ``offer``, ``offer_seed``, ``preference``, each
+    overriding the above for one episode.
 
     >>> import gymnasium as gym, toolorchestra
     >>> env = gym.make("ToolOrchestra-Restaurant-v0")
@@ -86,7 +106,14 @@ class ToolOrchestraEnv(OrchestrationEnv):
         max_cost: float | None = None,
         max_seconds: float | None = None,
         result_characters: int = 16_384,
-        tools: Sequence[str] | None = None,
+        tools: Level | Sequence[str] | None = "domain",
+        offer: str = "evaluation",
+        offer_seed: int = 0,
+        experts: Kind = "simulated",
+        catalog: Catalog | str | Path | None = None,
+        sandbox: str = "auto",
+        corpus: str | Path | None = None,
+        patience: float = 120.0,
         preference: Any = None,
         render_mode: str | None = None,
     ) -> None:
@@ -98,20 +125,80 @@ class ToolOrchestraEnv(OrchestrationEnv):
             difficulty=difficulty,
             limits=Limits(max_turns, max_cost, max_seconds, result_characters),
             render_mode=render_mode,
-            tools=tools,
             preference=preference,
+            tools=tools,
+            offer=offer,
+            offer_seed=offer_seed,
         )
+        self._make_kit = functools.partial(
+            Toolkit, catalog=catalog, experts=experts, sandbox=sandbox, corpus=corpus, patience=patience
+        )
+        self._offers: dict[Any, _Offered] = {}
+        self._offered: _Offered | None = None
+        if tools not in ("domain", None):
+            self._kit.offer(offer, 0, "")  # what is wrong with these options is better said now than at a reset
+
+    @functools.cached_property
+    def _kit(self) -> Toolkit:
+        """The toolkit, made when more than a world's own tools is on offer."""
+        return self._make_kit()
 
     def _begin(self, task: Task, world: World, chosen: Mapping[str, Any], seed: int | None) -> Play:
-        tools = self._tools(world.tools, chosen["tools"])
+        level, preference = chosen["tools"], chosen["preference"]
         prompt = f"{PROMPT}\n{world.rules}"
-        episode = self._new_episode(task, seed, prompt, task.instruction, tools, preference=chosen["preference"])
-        return Play(world, self._session(world), task, episode, self._limits)
+        names: Iterable[str] | None = world.tools if level is None or level == "domain" else None
+        if names is None and not isinstance(level, str) and all(name in world.tools for name in level):
+            names = [name for name in world.tools if name in level]
+        if names is not None:
+            self._offered = None
+            episode = self._new_episode(task, seed, prompt, task.instruction, names, preference=preference)
+            return Play(world, self._session(world), task, episode, self._limits)
+        offered = self._offered = self._offer(task, world, chosen)
+        if preference is not None and chosen["offer"] == RANDOM:  # it may speak of what is not there this time
+            preference = self._prefer(preference, (*world.tools, *self._kit.pool(RANDOM)), task)
+        luck = 0
+        if offered.experts:
+            prompt = f"{PROMPT}{EXPERTS_PROMPT}\n{world.rules}"
+            luck = self._draw_luck()
+        episode = self._new_episode(
+            task, seed, prompt, task.instruction, offered.tools, preference=preference, luck=luck
+        )
+        return Play(world, self._session(world), task, episode, self._limits, offered.tools)
 
-    @staticmethod
-    def _tools(offered: Mapping[str, Any], chosen: Sequence[str] | None) -> tuple[str, ...]:
-        if chosen is None:
-            return tuple(offered)
-        if wrong := [str(name) for name in chosen if name not in offered]:
-            raise OptionError(unknown_name("tool", wrong[0], offered))
-        return tuple(name for name in offered if name in set(chosen))
+    def _offer(self, task: Task, world: World, chosen: Mapping[str, Any]) -> _Offered:
+        """Return what is on offer for a task beyond the world's own tools."""
+        level, name, kit = chosen["tools"], chosen["offer"], self._kit
+        if isinstance(level, str):
+            if level not in get_args(Level):
+                raise UnknownNameError("level of tools", level, get_args(Level))
+        elif wrong := [str(one) for one in level if one not in (*world.tools, *kit.pool(name))]:
+            raise OptionError(unknown_name("tool", wrong[0], (*world.tools, *kit.pool(name))))
+        if name == RANDOM:
+            return _Offered.of(kit.tools(world, level, kit.offer(name, chosen["offer_seed"], task.id)))
+        key = (world.name, name, level if isinstance(level, str) else tuple(level))
+        if key not in self._offers:
+            self._offers[key] = _Offered.of(kit.tools(world, level, kit.offer(name, 0, "")))
+        return self._offers[key]
+
+    def _tool_schemas(self, play: Play) -> list[dict[str, Any]]:
+        return super()._tool_schemas(play) if self._offered is None else self._offered.schemas
+
+    def close(self) -> None:
+        """Release the databases, and the connections of real experts."""
+        super().close()
+        self._offers.clear()
+        if "_kit" in self.__dict__:
+            self._kit.close()
+
+
+class _Offered(NamedTuple):
+    """Tools on offer, their schemas, and whether there are experts among them."""
+
+    tools: Mapping[str, Tool]
+    schemas: list[dict[str, Any]]
+    experts: bool
+
+    @classmethod
+    def of(cls, tools: Mapping[str, Tool]) -> _Offered:
+        experts = any(isinstance(tool, ExpertTool) for tool in tools.values())
+        return cls(tools, [tool.schema for tool in tools.values()], experts)
