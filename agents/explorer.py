@@ -5,31 +5,18 @@ They know which calls make sense, not which are worth their price; that is for l
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import gymnasium
 import msgspec
 
+from toolorchestra.agents.offers import Mind, minds, proposal
 from toolorchestra.agents.policies import Info, NoisyOraclePolicy, Policy, write_calls
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.task import Call
 
 _SUMMARISER = "final_answer"
-
-
-def minds(tools: Any) -> dict[str, tuple[str, ...]]:
-    """Return the tools that can be called without a word, each with the models that it can be asked to use.
-
-    Args:
-        tools: OpenAI function schemas.
-    """
-    found = {}
-    for tool in tools:
-        parameters = tool["function"]["parameters"]
-        if not parameters["required"] and tool["function"]["name"] != _SUMMARISER:
-            found[tool["function"]["name"]] = tuple(parameters["properties"].get("model_id", {}).get("enum", ()))
-    return found
 
 
 class ExplorerPolicy(Policy):
@@ -49,7 +36,7 @@ class ExplorerPolicy(Policy):
         if min(turns, calls) < 1:
             raise OptionError(f"Expected at least one turn of one call, got {turns} of {calls}.")
         self.turns, self.calls = turns, calls
-        self._minds: Mapping[str, tuple[str, ...]] = {}
+        self._minds: list[tuple[str, tuple[str, ...]]] = []
         self._summarised = False
         self._left = 0
         self._env: Any = None
@@ -58,8 +45,13 @@ class ExplorerPolicy(Policy):
         """Begin an episode: see who can be asked."""
         super().reset(env, observation, info)
         self._env = env.unwrapped
-        self._minds = minds(info["tools"])
-        self._summarised = any(tool["function"]["name"] == _SUMMARISER for tool in info["tools"])
+        parameters = {tool["function"]["name"]: tool["function"]["parameters"] for tool in info["tools"]}
+        self._summarised = _SUMMARISER in parameters
+        self._minds = [
+            (name, tuple(found["properties"].get("model_id", {}).get("enum", ())))
+            for name, found in parameters.items()
+            if not found["required"] and name != _SUMMARISER
+        ]
         if not self._minds:
             raise OptionError(
                 "There is nobody to ask: no tool on offer can be called without arguments. Play a ParaManager "
@@ -74,13 +66,13 @@ class ExplorerPolicy(Policy):
             return write_calls(self._calls())
         if self._summarised:
             return write_calls([Call(_SUMMARISER, {})])
-        answers = list(_answers(info))
+        said = [msgspec.json.decode(m["content"]).get("result") for m in info["messages"] if m["role"] == "tool"]
+        answers = [found for value in said if isinstance(found := proposal(value), str)]
         return self._env.final(self.rng.choice(answers) if answers else "I do not know.")
 
     def _calls(self) -> Iterator[Call]:
         for _ in range(self.rng.randint(1, self.calls)):
-            name = self.rng.choice(list(self._minds))
-            models = self._minds[name]
+            name, models = self.rng.choice(self._minds)
             yield Call(name, {"model_id": self.rng.choice(models)} if models else {})
 
 
@@ -101,14 +93,13 @@ class AskingOraclePolicy(NoisyOraclePolicy):
         if not 0.0 <= ask <= 1.0:
             raise OptionError(f"The probability `ask` must lie in [0, 1], got {ask!r}.")
         self.ask = ask
-        self._minds: Mapping[str, tuple[str, ...]] = {}
+        self._minds: list[Mind] = []
         self._asked = False
 
     def reset(self, env: gymnasium.Env[Any, Any], observation: str, info: Info) -> None:
         """Begin an episode: see who can be asked."""
         super().reset(env, observation, info)
-        own = self._env.play.world.tools
-        self._minds = {name: models for name, models in minds(info["tools"]).items() if name not in own}
+        self._minds = minds(info["tools"])
         self._asked = False
 
     def act(self, observation: str, info: Info) -> Any:
@@ -119,30 +110,17 @@ class AskingOraclePolicy(NoisyOraclePolicy):
                 return followed
         elif self._minds and self.rng.random() < self.ask:
             self._asked = True
-            return write_calls([Call(self.rng.choice(list(self._minds)), {})])
+            return write_calls([self.rng.choice(self._minds).asked()])
         return super().act(observation, info)
 
     def _follow(self, info: Info) -> Any:
         """Return the action that was proposed, if one was."""
-        value = _value(info["calls"][0])
-        if isinstance(value.get("call"), dict):
-            call = Call(str(value["call"].get("name", "")), dict(value["call"].get("arguments") or {}))
-            self._script = [rest for stage in self._script if (rest := [c for c in stage if not _same(c, call)])]
-            return write_calls([call])
-        return self._env.final(str(value["answer"])) if "answer" in value else None
+        proposed = proposal(info["calls"][0].value)
+        if isinstance(proposed, Call):
+            self._script = [rest for stage in self._script if (rest := [c for c in stage if not _same(c, proposed)])]
+            return write_calls([proposed])
+        return None if proposed is None else self._env.final(proposed)
 
 
 def _same(one: Call, other: Call) -> bool:
     return one.name == other.name and one.arguments == other.arguments
-
-
-def _answers(info: Info) -> Iterator[str]:
-    for message in info["messages"]:
-        if message["role"] == "tool":
-            value = msgspec.json.decode(message["content"]).get("result")
-            if isinstance(value, dict) and "answer" in value:
-                yield str(value["answer"])
-
-
-def _value(record: Any) -> dict[str, Any]:
-    return record.value if isinstance(record.value, dict) else {}
