@@ -11,8 +11,8 @@ import importlib
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -41,6 +41,21 @@ if TYPE_CHECKING:
     from toolorchestra.toolscale.task import Task
 
 Env = Annotated[Positional[str], arg(metavar="ENV")]
+RolloutPolicy = Literal[
+    "oracle",
+    "noisy-oracle",
+    "random",
+    "llm",
+    "null",
+    "direct",
+    "direct+tools",
+    "majority-vote",
+    "self-refine",
+    "knn-router",
+    "fixed-workflow",
+    "strongest",
+    "cheapest",
+]
 Split = Literal["train", "test", "test_intents", "all"]
 
 
@@ -183,8 +198,13 @@ class Rollout:
 
     env: Env
     """Id of an environment, folder of a domain, or JSONL file of tasks."""
-    policy: Literal["oracle", "noisy-oracle", "random", "null", "llm"] = "oracle"
-    """Who plays. `oracle` and `noisy-oracle` know the golden path; `llm` is any chat model (--model)."""
+    policy: RolloutPolicy = "oracle"
+    """Who plays. `oracle` and `noisy-oracle` know the golden path; `llm` is any chat model (--model); the others after
+    `null` are baselines that ask experts."""
+    policy_options: Annotated[dict[str, str], arg(metavar="NAME VALUE …")] = field(default_factory=dict)
+    """Arguments of the policy, e.g. `expert gpt-5` or `n 8`."""
+    env_options: Annotated[dict[str, str], arg(metavar="NAME VALUE …")] = field(default_factory=dict)
+    """Arguments of the environment, e.g. `tools full`."""
     episodes: Annotated[int | Literal["all"], arg(metavar="N|all")] = 100
     """How many to play; `all` plays every task of the split once."""
     split: Split = "test"
@@ -234,10 +254,12 @@ class Rollout:
         from toolorchestra.envs.episode import Episode
         from toolorchestra.envs.recording import Recording, Tally, play_many
 
-        env = environment(self.env)
+        env_options = _values(self.env_options)
+        env = environment(self.env, **env_options)
         resets = self._resets(env)
         env.close()
         make_policy = self._policy()
+        make_policy()  # before a file is made, to say what is wrong with its options
         file = self.out or Path("rollouts") / f"{Path(self.env).name}.{self.policy}.{self.split}.jsonl"
         skipped = {"episodes", "out", "resume", "json", "parallel"}
         made_by = {key: value for key, value in asdict(self).items() if key not in skipped}
@@ -249,7 +271,7 @@ class Rollout:
             waiting = [reset for reset in resets if reset.seed not in recording.done]
             bar = progress.add_task(self.policy, total=len(resets), completed=len(resets) - len(waiting), note="")
             began = time.perf_counter()
-            playing = play_many(lambda: environment(self.env), make_policy, waiting, parallel=parallel)
+            playing = play_many(lambda: environment(self.env, **env_options), make_policy, waiting, parallel=parallel)
             try:
                 for number, played in enumerate(playing, 1):
                     if isinstance(played, Episode):
@@ -295,7 +317,8 @@ class Rollout:
             model = self._chat_model(str(self.model))
             return lambda: ChatPolicy(model, self.seed, self.temperature, self.max_tokens)
         options: dict[str, Any] = {"error": self.error} if self.policy == "noisy-oracle" else {}
-        return lambda: make_policy(self.policy, seed=self.seed, **options)
+        options |= {"seed": self.seed} | _values(self.policy_options)
+        return lambda: make_policy(self.policy, **options)
 
     def _chat_model(self, model: str) -> ChatModel:
         """Return the chat model at the server, or the local one."""
@@ -613,20 +636,34 @@ def _resolve(name: str) -> tuple[str, dict[str, Any]]:
     raise UnknownNameError("environment", name, environment_ids())
 
 
-def environment(name: str) -> OrchestrationEnv:
-    """Make an environment, without wrappers."""
+def environment(name: str, **options: Any) -> OrchestrationEnv:
+    """Make an environment with these arguments, without wrappers."""
     import gymnasium
 
     from toolorchestra.envs.base import OrchestrationEnv
 
     env_id, kwargs = _resolve(name)
     try:
-        env = gymnasium.make(env_id, disable_env_checker=True, **kwargs).unwrapped
-    except (gymnasium.error.Error, ModuleNotFoundError) as error:
+        env = gymnasium.make(env_id, disable_env_checker=True, **kwargs, **options).unwrapped
+    except (gymnasium.error.Error, ModuleNotFoundError, TypeError) as error:
+        if isinstance(error, TypeError) and not options:  # no argument that it does not take, but a fault of its own
+            raise
         raise OptionError(f"The environment {name!r} cannot be made: {error}.") from None
     if not isinstance(env, OrchestrationEnv):
         raise OptionError(f"{name} is no environment of this library but {type(env).__name__}.")
     return env
+
+
+def _values(options: Mapping[str, str]) -> dict[str, Any]:
+    """Return the values of options: numbers, lists and so on where they are written as in JSON, else text."""
+
+    def value(text: str) -> Any:
+        try:
+            return msgspec.json.decode(text)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            return text
+
+    return {name: value(text) for name, text in options.items()}
 
 
 def _domains(name: str) -> list[tuple[Domain, list[Task]]]:
