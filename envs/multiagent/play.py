@@ -162,6 +162,13 @@ class JointPlay(ABC):
         twin.histories = {agent: list(history) for agent, history in self.histories.items()}
         return twin
 
+    def branch(self) -> Self:
+        """Return a play in the same state, which goes on apart from this one, on a session of its own."""
+        session = self.world.session()
+        twin = self.fork(session)
+        session.restore(self.session.snapshot())
+        return twin
+
     def _break_off(self, outcome: Outcome, error: Exception) -> None:
         self.truncated = True
         self.episode.outcome, self.episode.why = outcome, f"{type(error).__name__}: {error}"
