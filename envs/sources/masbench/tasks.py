@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from toolorchestra.envs.sources.masbench.generate import Instance
-from toolorchestra.envs.sources.masbench.graph import MODULUS, Axes, Graph, levels_of, measure, needed, split_of
+from toolorchestra.envs.sources.masbench.graph import MODULUS, Axes, Graph, Node, levels_of, measure, needed, split_of
 from toolorchestra.envs.sources.masbench.mistakes import mistakes
 from toolorchestra.envs.sources.masbench.solver import solve
 from toolorchestra.envs.sources.masbench.text import question
@@ -87,21 +89,32 @@ def truth_of(task: Task) -> Truth:
     return msgspec.convert(task.bindings["masbench"], Truth)
 
 
+def _calculation(node: Node, values: Sequence[int]) -> str:
+    """Return what is to be calculated, in numbers.
+
+    >>> _calculation(Node("sum", needs=(0, 1), change="times", constant=3), [4, 5])
+    '(4 + 5) * 3'
+    """
+    operands = [str(values[need]) for need in node.needs]
+    if node.kind == "nested":
+        operands = [f"{a}*{b}" for a, b in zip(operands[::2], operands[1::2], strict=True)]
+    base = (" - " if node.kind == "difference" else " + ").join(operands)
+    if not node.change:
+        return base
+    sign = {"more": "+", "times": "*"}[node.change]
+    return f"{base} {sign} {node.constant}" if len(operands) == 1 else f"({base}) {sign} {node.constant}"
+
+
 def _golden(instance: Instance, steps: list[int]) -> list[Call]:
     """Return a calculation for each computed sub-task, innermost first."""
-    nodes, values = instance.graph.nodes, instance.values
+    nodes = instance.graph.nodes
     levels = levels_of(nodes)
-    calls = []
-    for at in sorted((at for at in steps if nodes[at].needs), key=levels.__getitem__):
-        node = nodes[at]
-        operands = [str(values[need]) for need in node.needs]
-        if node.kind == "nested":
-            operands = [f"{a}*{b}" for a, b in zip(operands[::2], operands[1::2], strict=True)]
-        base = (" - " if node.kind == "difference" else " + ").join(operands)
-        sign = {"more": "+", "times": "*", "": ""}[node.change]
-        expression = f"({base}) {sign} {node.constant}" if sign else base
-        calls.append(Call("calculator", {"expression": f"mod({expression}, {MODULUS})"}, levels[at] - 2))
-    return calls
+    computed = sorted((at for at in steps if nodes[at].needs), key=levels.__getitem__)
+    expressions = [f"mod({_calculation(nodes[at], instance.values)}, {MODULUS})" for at in computed]
+    return [
+        Call("calculator", {"expression": expression}, levels[at] - 2)
+        for at, expression in zip(computed, expressions, strict=True)
+    ]
 
 
 def faults(instance: Instance) -> list[str]:

@@ -18,7 +18,7 @@ from toolorchestra.envs.sources.masbench.sets import COUNTS, DIGESTS, digest, in
 from toolorchestra.envs.sources.masbench.source import MASBenchSource
 from toolorchestra.envs.sources.masbench.tasks import faults, make_task, truth_of
 from toolorchestra.envs.sources.masbench.world import MASBenchWorld, credit, read_answers
-from toolorchestra.envs.sources.questions import parts_of, problem
+from toolorchestra.envs.sources.questions import find_part, parts_of, problem
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.task import Task
 
@@ -68,6 +68,16 @@ def test_an_expert_is_asked_for_all_answers_and_deceived_by_notes():
     assert all(note is not None and note != answer for note, answer in zip(notes, answers, strict=True))
     assert sum(step.note is not None for step in asked.steps) == 4
     assert problem(task(depth=3)).targets == (len(parts_of(task(depth=3))) - 1,)
+
+
+def test_a_sub_question_means_its_part_in_the_words_of_the_problem():
+    for axis, seed in itertools.product(("horizon", "parallel"), range(10)):
+        made = make_instance(Axes(**{axis: 4}), "train", seed)
+        several = make_task(made, "masbench/mine/0")
+        parts = parts_of(several)
+        for target, asked in zip(several.bindings["targets"], truth_of(several).problems, strict=True):
+            assert find_part(several, asked.rpartition(". ")[2]) == target
+            assert find_part(several, parts[target].question) == target
 
 
 def test_what_is_no_generated_task_has_no_truth():
