@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from toolorchestra.toolscale.task import Task
 
 Env = Annotated[Positional[str], arg(metavar="ENV")]
+EnvOptions = Annotated[dict[str, str], arg(metavar="NAME VALUE …")]
 RolloutPolicy = Literal[
     "oracle",
     "noisy-oracle",
@@ -146,6 +147,8 @@ class Play:
     """Play this task."""
     seed: int | None = None
     """Seed of the first draw; the same seed brings the same requests."""
+    env_options: EnvOptions = field(default_factory=dict)
+    """Arguments of the environment, e.g. `tools full`."""
     record: Annotated[Path | None, arg(metavar="FILE")] = None
     """Append the episodes played to this JSONL file."""
 
@@ -155,7 +158,7 @@ class Play:
         from toolorchestra.envs import display
         from toolorchestra.envs.episode import write_episodes
 
-        env, console = environment(self.env), display.stdout_console()
+        env, console = environment(self.env, **option_values(self.env_options)), display.stdout_console()
         policy = HumanPolicy(read=_reader(env), show=lambda text: console.print(text, style="dim", markup=False))
         options: dict[str, Any] = {"split": self.split, "task_id": self.task, "difficulty": self.difficulty or None}
         played = solved = 0
@@ -203,7 +206,7 @@ class Rollout:
     `null` are baselines that ask experts."""
     policy_options: Annotated[dict[str, str], arg(metavar="NAME VALUE …")] = field(default_factory=dict)
     """Arguments of the policy, e.g. `expert gpt-5` or `n 8`."""
-    env_options: Annotated[dict[str, str], arg(metavar="NAME VALUE …")] = field(default_factory=dict)
+    env_options: EnvOptions = field(default_factory=dict)
     """Arguments of the environment, e.g. `tools full`."""
     episodes: Annotated[int | Literal["all"], arg(metavar="N|all")] = 100
     """How many to play; `all` plays every task of the split once."""
@@ -254,7 +257,7 @@ class Rollout:
         from toolorchestra.envs.episode import Episode
         from toolorchestra.envs.recording import Recording, Tally, play_many
 
-        env_options = _values(self.env_options)
+        env_options = option_values(self.env_options)
         env = environment(self.env, **env_options)
         resets = self._resets(env)
         env.close()
@@ -317,7 +320,7 @@ class Rollout:
             model = self._chat_model(str(self.model))
             return lambda: ChatPolicy(model, self.seed, self.temperature, self.max_tokens)
         options: dict[str, Any] = {"error": self.error} if self.policy == "noisy-oracle" else {}
-        options |= {"seed": self.seed} | _values(self.policy_options)
+        options |= {"seed": self.seed} | option_values(self.policy_options)
         return lambda: make_policy(self.policy, **options)
 
     def _chat_model(self, model: str) -> ChatModel:
@@ -391,6 +394,8 @@ class Validate:
     """Hostile actions sent."""
     seed: int = 0
     """Seed of all that is random about the checks."""
+    env_options: EnvOptions = field(default_factory=dict)
+    """Arguments of the environment, e.g. `tools full`."""
     json: bool = False
     """Print the report as JSON."""
 
@@ -414,6 +419,7 @@ class Validate:
                 seed=self.seed,
                 progress=tell,
                 **kwargs,
+                **option_values(self.env_options),
             )
             progress.remove_task(bar)
         if self.json:
@@ -654,7 +660,7 @@ def environment(name: str, **options: Any) -> OrchestrationEnv:
     return env
 
 
-def _values(options: Mapping[str, str]) -> dict[str, Any]:
+def option_values(options: Mapping[str, str]) -> dict[str, Any]:
     """Return the values of options: numbers, lists and so on where they are written as in JSON, else text."""
 
     def value(text: str) -> Any:

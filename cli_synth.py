@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from toolorchestra.toolscale.synth.answers import Answer, Question
     from toolorchestra.toolscale.synth.asking import Settings
     from toolorchestra.toolscale.task import Task
+    from toolorchestra.toolscale.tool import Tool
 
 
 @dataclass(kw_only=True)
@@ -389,6 +390,8 @@ class SynthPreferences(_WithModel):
     """Id of an environment, folder of a domain, or JSONL file of tasks: its tools are what may be preferred."""
     count: int = 200
     """Pairs in all."""
+    env_options: Annotated[dict[str, str], arg(metavar="NAME VALUE …")] = field(default_factory=dict)
+    """Arguments of the environment: `tools full` has pairs speak of experts, search and Python as well."""
     tools: tuple[str, ...] = ()
     """Only these tools, in this order; by default all."""
     seed: int = 0
@@ -405,14 +408,19 @@ class SynthPreferences(_WithModel):
             return 3 if error.resumable else 1
 
     def _run(self) -> int:
-        from toolorchestra.cli import environment
+        from toolorchestra.cli import environment, option_values
         from toolorchestra.envs import display
         from toolorchestra.toolscale.errors import UnknownNameError
         from toolorchestra.toolscale.jsonl import write_jsonl
         from toolorchestra.toolscale.preferences import tool_facts
 
-        source = environment(self.env).source
-        offered = {name: tool for task in source.tasks("all") for name, tool in source.world(task).tools.items()}
+        env = environment(self.env, **option_values(self.env_options))
+        worlds = {env.source.world(task).name: task for task in env.source.tasks("all")}
+        offered: dict[str, Tool] = {}
+        for task in worlds.values():
+            env.reset(options={"task_id": task.id})
+            offered |= env.play.tools
+        env.close()
         for name in self.tools:
             if name not in offered:
                 raise UnknownNameError("tool", name, offered)

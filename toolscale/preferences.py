@@ -35,8 +35,8 @@ class ToolFacts(msgspec.Struct, frozen=True):
 
     Attributes:
         name: Its name.
-        price: US dollars per call.
-        latency: Seconds per call.
+        price: US dollars of a typical call.
+        latency: Seconds of a typical call.
         writes: Whether a call can change records.
         description: What it does.
     """
@@ -50,7 +50,10 @@ class ToolFacts(msgspec.Struct, frozen=True):
 
 def tool_facts(tools: Iterable[Tool]) -> list[ToolFacts]:
     """Return what preferences may refer to of `tools`."""
-    return [ToolFacts(tool.name, tool.price, tool.latency, tool.effect == "write", tool.description) for tool in tools]
+    return [
+        ToolFacts(tool.name, tool.mean_price, tool.mean_latency, tool.effect == "write", tool.description)
+        for tool in tools
+    ]
 
 
 class Pair(msgspec.Struct, frozen=True):
@@ -158,7 +161,8 @@ class _Group(NamedTuple):
 
 def _cheapest(tools: Sequence[ToolFacts]) -> str | None:
     prices = sorted({tool.price for tool in tools})
-    return f"tools that cost at most ${prices[0]:.4f} a call" if len(prices) > 1 and prices[0] > 0 else None
+    bound = math.ceil(prices[0] * 1e4) / 1e4  # as it is written: not below the price
+    return f"tools that cost at most ${bound:.4f} a call" if len(prices) > 1 and prices[0] > 0 else None
 
 
 def _quickest(tools: Sequence[ToolFacts]) -> str | None:

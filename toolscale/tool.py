@@ -149,6 +149,16 @@ class Tool(ABC):
         self._type = _arguments_type(name, self.parameters)
         self._decoder = msgspec.json.Decoder(self._type)
 
+    @property
+    def mean_price(self) -> float:
+        """US dollars of a typical call; override it where results cost more than the price."""
+        return self.price
+
+    @property
+    def mean_latency(self) -> float:
+        """Seconds of a typical call; override it where results take longer than the latency."""
+        return self.latency
+
     @abstractmethod
     def run(self, arguments: dict[str, Any], session: Any) -> ToolResult:
         """Carry out a call with valid `arguments` on the episode's `session`; never raise on bad values.
