@@ -95,7 +95,7 @@ def make_instance(axes: Axes, split: str, seed: int | str, settings: Settings | 
 
     >>> instance = make_instance(Axes(depth=3), "train", 7)
     >>> instance.answers, len(instance.problems)
-    (('17',), 1)
+    (('3',), 1)
 
     Args:
         axes: The axis values wanted. Combinations are possible.

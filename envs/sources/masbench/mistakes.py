@@ -18,7 +18,7 @@ def mistakes(node: Node, values: Sequence[int], position: int) -> tuple[str, ...
     that were not reduced.
 
     >>> mistakes(Node("difference", needs=(0, 1)), [3, 5, 21], 2)
-    ('2', '22', '20', '8', '-2')
+    ('2', '22', '20', '3', '8')
     """
     truth = values[position]
     if node.kind == "needle":
