@@ -19,9 +19,9 @@ from toolorchestra.envs.paramanager.tools import RoleTool
 from toolorchestra.envs.parsing import Action
 from toolorchestra.envs.play import Play, PlaySnapshot, World
 from toolorchestra.envs.sources import TaskSource
-from toolorchestra.envs.sources.encyclopaedia import Encyclopaedia
+from toolorchestra.envs.toolbox.manual import manual
 from toolorchestra.envs.toolbox.python import PythonTool, QuickPython
-from toolorchestra.envs.toolbox.search import BM25Index, LocalSearch
+from toolorchestra.envs.toolbox.search import BM25Index, LocalSearch, read_passages
 from toolorchestra.toolscale.answers import final_answer
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.task import Task
@@ -83,6 +83,8 @@ class ParaManagerEnv(OrchestrationEnv):
         experts: ``simulated``, ``real`` (models at the endpoints of the catalogue), or chat models by name.
         patience: Seconds of real time that a call of real models may take; then it is a TIMEOUT.
         sandbox: Where Python runs: a name that `toolorchestra.envs.toolbox.sandbox.make_sandbox` takes.
+        corpus: JSONL file of passages that ``search`` finds, where the world has no search of its own; by default
+            what there is to read about the place.
         catalog: Catalogue of experts, or a file that extends the shipped one.
         preference: Preference over tools, outcome, compute and latency, as of `OrchestrationEnv`.
         render_mode: ``ansi`` (`render` returns the transcript) or ``human`` (turns are printed as they come).
@@ -133,6 +135,7 @@ class ParaManagerEnv(OrchestrationEnv):
         experts: Literal["simulated", "real"] | Mapping[str, ChatModel] = "simulated",
         patience: float = 600.0,
         sandbox: str = "auto",
+        corpus: str | Path | None = None,
         preference: Any = None,
         catalog: Catalog | str | Path | None = None,
         render_mode: str | None = None,
@@ -161,6 +164,7 @@ class ParaManagerEnv(OrchestrationEnv):
         self._experts = experts
         self._patience = patience
         self._python = PythonTool(sandbox)
+        self._library = None if corpus is None else _library(Path(corpus))
         self._pool = self._chosen(pool, mono)
         given = experts if isinstance(experts, Mapping) else {SUMMARISER: None}
         self._summariser = summariser or (SUMMARISER if SUMMARISER in given else next(iter(self._pool)))
@@ -244,7 +248,7 @@ class ParaManagerEnv(OrchestrationEnv):
         if world.name in self._tools:
             return self._tools[world.name]
         own = {name: tool for name, tool in world.tools.items() if name not in LEFT_OUT}
-        search, python = own.get("search") or _library(), own.get("python") or self._python
+        search, python = own.get("search") or self._search(world), own.get("python") or self._python
         simulated = self._experts == "simulated"
         pool = {name: self._models[name] for name in self._pool}
 
@@ -262,12 +266,18 @@ class ParaManagerEnv(OrchestrationEnv):
         self._tools[world.name] = {**named, **own}
         return self._tools[world.name]
 
+    def _search(self, world: World) -> Tool:
+        """Return a search for a world that has none: of the corpus, or of what there is to read about the place."""
+        return self._library or LocalSearch(
+            BM25Index(manual(world)), description="Search the rules, tools and tables of the place."
+        )
+
     def _prompt(self, world: World) -> str:
         rules = self._rules
         return orchestrator_prompt(most=rules.calls, rounds=rules.turns, models=self._pool, rules=world.rules)
 
 
 @functools.cache
-def _library() -> Tool:
-    """Return a search for worlds that have none of their own: the encyclopaedia's, made once per process."""
-    return LocalSearch(BM25Index(Encyclopaedia().passages), description="Search an encyclopaedia.")
+def _library(corpus: Path) -> Tool:
+    """Return the search of a file of passages, which is indexed once per process."""
+    return LocalSearch(BM25Index(read_passages(corpus)))

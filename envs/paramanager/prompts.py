@@ -39,6 +39,10 @@ AFTER_FINAL = "final_answer ends the episode, so that nothing after it is run. M
 SUBTASK = "What is to be done, complete in itself. The original problem by default."
 MODEL_ID = "Model that does it; {default} by default."
 
+DOMAIN_TASK = """\
+It is done by calling the tools below. Give as the answer the next call to make, written \
+<tool_call>{"name": "…", "arguments": {…}}</tool_call>, or what is to be told to the user when nothing is left to do."""
+
 DESCRIPTIONS = {
     "standard_reasoner": "A sub-agent that thinks a subtask through and answers it, without any tool. Costs 1 unit.",
     "critical_reviewer": "A sub-agent that reads the history, looks for errors in it, and says what holds. "

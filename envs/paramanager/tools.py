@@ -25,11 +25,12 @@ from toolorchestra.agents.subagents import (
     standard_reasoner,
 )
 from toolorchestra.agents.subagents.reading import answer_in
-from toolorchestra.envs.paramanager.prompts import DESCRIPTIONS, MODEL_ID, SUBTASK
+from toolorchestra.envs.paramanager.prompts import DESCRIPTIONS, DOMAIN_TASK, MODEL_ID, SUBTASK
 from toolorchestra.envs.paramanager.rewards import FINAL
 from toolorchestra.envs.play import shown_result
 from toolorchestra.envs.scene import GuestTool, Scene
 from toolorchestra.envs.toolbox import truth
+from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.format import ParameterSpec
 from toolorchestra.toolscale.tool import Tool, ToolResult
 
@@ -137,8 +138,17 @@ class RoleTool(GuestTool):
 
 
 def original(scene: Scene) -> str:
-    """Return the original problem, with what must be known of the place."""
-    return f"{scene.episode.instruction}\n\n{scene.world.rules}".strip()
+    """Return the original problem, with what must be known of the place; in a domain, what can be called there."""
+    told = f"{scene.episode.instruction}\n\n{scene.world.rules}".strip()
+    if not isinstance(scene.world, Domain):
+        return told
+    return f"{told}\n\n{DOMAIN_TASK}\n<tools>\n{_listed(scene.world, tuple(scene.tools))}\n</tools>"
+
+
+@functools.lru_cache(maxsize=256)
+def _listed(world: Domain, offered: tuple[str, ...]) -> str:
+    schemas = (world.tools[name].schema["function"] for name in offered if name in world.tools)
+    return "\n".join(msgspec.json.encode(schema).decode() for schema in schemas)
 
 
 def history(scene: Scene) -> str:
