@@ -403,7 +403,7 @@ def test_a_stream_may_take_longer_than_the_timeout_but_not_stall(server: Server,
         release.wait(5)
 
     server.respond = lambda body: (200, slow("x" * 40))
-    (completion,) = connect(stream=True, timeout=0.5, max_retries=0).complete([ask("Hi")])
+    (completion,) = connect(stream=True, timeout=0.5).complete([ask("Hi")])
     assert completion.text == "x" * 40
     assert completion.latency > 0.5
     server.respond = lambda body: (200, stalled())
@@ -474,7 +474,7 @@ def test_a_real_server_may_take_longer_than_the_timeout_only_in_a_stream(served:
         length = chat.complete([request])[0].latency
     with OpenAIChat(served, str(caller_model), stream=True, timeout=length / 2) as chat:
         assert chat.complete([request])[0].completion_tokens == 300
-    chat = OpenAIChat(served, str(caller_model), timeout=length / 4, max_retries=0)
+    chat = OpenAIChat(served, str(caller_model), timeout=length / 10, max_retries=0)
     with chat, pytest.raises(ExpertError, match=r"none came in 1 attempt\. Raise timeout="):
         chat.complete([request])
 
@@ -485,7 +485,8 @@ def test_a_real_server_that_dies_fails_what_it_has_not_answered(
     stream: bool, serve: Callable[[Path], Any], caller_model: Path
 ) -> None:
     server = serve(caller_model)
-    with OpenAIChat(server.url, str(caller_model), stream=stream, max_retries=0) as chat:
+    options = {"max_retries": 0, "max_concurrency": 1}  # this server takes one after another, in any order
+    with OpenAIChat(server.url, str(caller_model), stream=stream, **options) as chat:
 
         def kill() -> None:
             for _ in range(600):
