@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from toolorchestra.agents.baselines import SelfRefine
 from toolorchestra.agents.codec import CompactCodec
 from toolorchestra.agents.policies import NoisyOraclePolicy, OraclePolicy, play_episode
 from toolorchestra.agents.tiny import TokenPolicy, build_codec
@@ -124,6 +125,22 @@ def test_recorded_episodes_teach_what_was_played(tmp_path: Path, plays: list[Sta
     again = list(sft.recorded(tmp_path / "e.jsonl", env))
     live = list(sft.play_policy(env, OraclePolicy(), plays[:4]))
     codec = build_codec(info["tools"], [d.messages for d in live])
+    assert [sft.encode(codec, d) for d in again] == [sft.encode(codec, d) for d in live]
+
+
+def test_a_protocol_that_ends_by_a_call_and_adds_to_what_is_shown_is_learnt_as_it_was_played(tmp_path: Path) -> None:
+    env = make_env("ParaManager-Math-v0", {})
+    plays = [level[0] for level in starts(env, "train", ()).values()]
+    live = list(sft.play_policy(env, SelfRefine(), plays))
+    for start in plays:
+        play_episode(env, SelfRefine(), seed=start.seed, options=start.reset_options())
+        write_episodes(tmp_path / "e.jsonl", [env.unwrapped.episode])  # type: ignore[attr-defined]
+    again = list(sft.recorded(tmp_path / "e.jsonl", env))
+    assert [d.solved for d in again] == [d.solved for d in live]
+    assert {d.solved for d in live} == {True, False}  # although a failed episode earns a reward for its form, too
+    assert all(d.messages[-1]["tool_calls"][0]["function"]["name"] == "final_answer" for d in again)
+    assert "Budget left" in again[0].messages[1]["content"]
+    codec = build_codec(live[0].tools, [d.messages for d in live])
     assert [sft.encode(codec, d) for d in again] == [sft.encode(codec, d) for d in live]
 
 
