@@ -31,7 +31,7 @@ class SelectSFT:
     episodes: Episodes
     """JSONL files of episodes, several of each question."""
     out: Annotated[Path, arg(metavar="FILE")]
-    """JSONL file to write; `toolorchestra train sft --episodes FILE` learns from it."""
+    """JSONL file to write; `toolorchestra train sft --env ENV --episodes FILE` learns from it."""
     exclude: Annotated[tuple[Path, ...], arg(metavar="FILE")] = ()
     """JSONL files of tasks or episodes whose questions are left out: the RL set."""
     max_tool_share: float = 0.4
@@ -46,7 +46,8 @@ class SelectSFT:
         from toolorchestra.algos.selection import select_sft
 
         _check_files(self.episodes, self.out)
-        candidates, places = _read(self.episodes)
+        env_ids: set[str] = set()
+        candidates, places = _read(self.episodes, env_ids.add)
         exclude = [asked for file in self.exclude for asked in _read_questions(file)]
         found = select_sft(candidates, exclude=exclude, split=self.split, max_tool_share=self.max_tool_share)
         if not found.kept:
@@ -75,7 +76,8 @@ class SelectSFT:
                 f"No choice was found in which no tool makes more than {self.max_tool_share:.0%} of the calls: {names} "
                 "makes more. Give episodes that use other tools, or a larger --max-tool-share."
             )
-        _print("\n".join([*lines, f"{self.out}   learn from it:  toolorchestra train sft --episodes {self.out}"]))
+        command = f"toolorchestra train sft --env {min(env_ids)} --episodes {self.out}"
+        _print("\n".join([*lines, f"{self.out}   learn from it:  {command}"]))
         return 0
 
 
@@ -178,7 +180,7 @@ def _check_files(episodes: Sequence[Path], out: Path) -> None:
     out.parent.mkdir(parents=True, exist_ok=True)
 
 
-def _read(files: Sequence[Path], tell: Callable[[str], object] = len) -> tuple[list[Candidate], list[Place]]:
+def _read(files: Sequence[Path], tell: Callable[[str], object]) -> tuple[list[Candidate], list[Place]]:
     """Return what is known of each episode, and its place; `tell` is told the environment of each."""
     from toolorchestra.algos.selection import Candidate
     from toolorchestra.envs.episode import Episode
