@@ -328,11 +328,15 @@ def _check_agents(dom: DoM, agents: Sequence[Agent], edges: Sequence[Edge], offe
         raise broken(Rule.DOM, agents[MOST_AGENTS].id, found)
     for agent in agents:
         if agent.kind not in offered:
-            raise broken(Rule.KIND, agent.id, f"agent {agent.id!r}: {unknown_name('agent_name', agent.kind, offered)}")
+            raise broken(
+                Rule.KIND,
+                agent.id or "<agent>",
+                f"agent {agent.id!r}: {unknown_name('agent_name', agent.kind, offered)}",
+            )
     for agent in agents:
         if not _ID.fullmatch(agent.id):
             message = f"the id {agent.id[:80]!r} must be 1 to {LONGEST_ID} letters, digits and underscores."
-            raise broken(Rule.ID, agent.id, message)
+            raise broken(Rule.ID, agent.id or "<agent>", message)
     seen: set[str] = set()
     for agent in agents:
         if agent.id in seen:
