@@ -28,7 +28,7 @@ import gymnasium
 import msgspec
 from gymnasium.utils.env_checker import check_env
 
-from toolorchestra.agents.policies import NoisyOraclePolicy, Policy, make_policy, play_episode
+from toolorchestra.agents.policies import NoisyOraclePolicy, Policy, make_policy, play_episode, write_calls
 from toolorchestra.envs.base import OrchestrationEnv
 from toolorchestra.envs.hostile import hostile_actions
 from toolorchestra.envs.play import World, WorldSession
@@ -39,7 +39,7 @@ from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.guess import Guesser
 from toolorchestra.toolscale.mutants import Surprise, try_verifier
 from toolorchestra.toolscale.session import Session
-from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.task import Call, Task
 from toolorchestra.toolscale.tool import Status
 
 FLOOR = 0.01
@@ -50,6 +50,7 @@ RIGHT = 0.995
 _MOST_DETAILS = 50
 _CALLS_PER_HOSTILE_EPISODE = 10
 _EPISODES_BETWEEN_DUMPS = 25
+_CONSULTED = 0.4  # chance that a turn is spent on guests
 
 Verdict = Literal["pass", "fail", "note"]
 Progress = Callable[[str, int, int], object]
@@ -280,7 +281,7 @@ def _determinism(subject: _Subject) -> _Finding:
 
 def _played(env: OrchestrationEnv, count: int, seed: int) -> list[tuple[str, str]]:
     """Play `count` episodes of several policies, and return the task and the digest of each record."""
-    policies = [make_policy(name, seed=seed) for name in ("oracle", "random", "noisy-oracle")]
+    policies = [make_policy("oracle", seed=seed), make_policy("random", seed=seed), _ConsultingPolicy(seed)]
     digests = []
     for number in range(count):
         policy = policies[number % len(policies)]
@@ -288,6 +289,18 @@ def _played(env: OrchestrationEnv, count: int, seed: int) -> list[tuple[str, str
         seen = msgspec.json.encode(info["messages"])
         digests.append((env.task.id, hashlib.sha256(env.episode.to_json() + seen).hexdigest()))
     return digests
+
+
+class _ConsultingPolicy(NoisyOraclePolicy):
+    """A noisy oracle that also asks the guests on offer (experts, sub-agents, Python), whose luck must hold too."""
+
+    def act(self, observation: str, info: Mapping[str, Any]) -> Any:
+        """Return what the oracle would do, or now and then calls of guests."""
+        guests = [tool for tool in self._env.play.tools.values() if tool.guest and tool.effect != "write"]
+        if guests and self.rng.random() < _CONSULTED:
+            asked = self.rng.choices(guests, k=2)
+            return write_calls(Call(tool.name, self._guesser.arguments(tool)) for tool in asked)
+        return super().act(observation, info)
 
 
 def _played_elsewhere(subject: _Subject, count: int, hash_seed: str) -> list[tuple[str, str]]:
@@ -371,7 +384,7 @@ def _snapshot(subject: _Subject) -> _Finding:
     """
     count = min(200, max(40, len(subject.tasks)))
     rng = random.Random(subject.seed)
-    env, fresh, policy = subject.env, subject.make(), NoisyOraclePolicy(subject.seed, error=0.1)
+    env, fresh, policy = subject.env, subject.make(), _ConsultingPolicy(subject.seed, error=0.1)
     wrong = []
     for number in subject.steps(count):
         seed = subject.seed + number

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Iterator, Sequence
 
 import msgspec
 from rich.console import Console, Group, RenderableType
@@ -16,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from toolorchestra.envs.episode import CallRecord, Episode, Turn
-from toolorchestra.toolscale.tool import Status
+from toolorchestra.toolscale.tool import InnerCall, Status
 
 _WIDTH = 100
 _OUTCOME_STYLE = {"solved": "bold green", "failed": "bold red"}
@@ -71,6 +72,8 @@ def _turn(turn: Turn, number: int) -> RenderableType:
         grid.add_row(f"{number}", Text(said, style="italic"))
     for position, call in enumerate(turn.calls):
         grid.add_row("" if position or said else f"{number}", _call(call))
+        for line in _inner_calls(call.children):
+            grid.add_row("", line)
         grid.add_row("", _result(call))
     return grid
 
@@ -86,9 +89,24 @@ def _call(call: CallRecord) -> Text:
     )
     line = Text()
     line.append(call.name or "(no name)", style="bold yellow").append(f"({_short(arguments)})")
-    timing = f"  {call.start:.1f}–{call.end:.1f} s"
-    line.append(timing if not call.cost else f"{timing}, ${call.cost:.4f}", style="dim")
+    line.append(_spent(call), style="dim")
     return line
+
+
+def _inner_calls(calls: Sequence[InnerCall], depth: int = 1) -> Iterator[Text]:
+    """Yield a line for each call that was made on the way of another, deeper ones further in."""
+    for call in calls:
+        line = Text("  " * depth + "└ ", style="dim").append(call.name, style="yellow")
+        line.append(_spent(call))
+        if call.status is not Status.OK:
+            line.append(f"  ✗ {call.status}: {_short(call.error or '')}", style="red")
+        yield line
+        yield from _inner_calls(call.children, depth + 1)
+
+
+def _spent(call: CallRecord | InnerCall) -> str:
+    timing = f"  {call.start:.1f}–{call.end:.1f} s"
+    return timing if not call.cost else f"{timing}, ${call.cost:.4f}"
 
 
 def _result(call: CallRecord) -> Text:

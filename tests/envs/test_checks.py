@@ -82,9 +82,9 @@ def test_an_environment_that_solves_everything_fails_the_floors(
 def test_a_golden_path_that_does_not_solve_its_task_is_named(
     check: Callable[..., CheckResult], monkeypatch: pytest.MonkeyPatch
 ):
-    result = check("oracle", max_turns=2)
+    result = check("oracle", max_turns=1)  # the oracle keeps to that, and answers at once
     assert result.verdict == "fail"
-    assert any(detail.startswith("mini/order_twice/") and "turns" in detail for detail in result.details)
+    assert any(detail.startswith("mini/order_twice/") and "failed" in detail for detail in result.details)
 
 
 def test_a_record_that_differs_from_run_to_run_is_found(

@@ -4,8 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from toolorchestra.envs.render import episode_text
+from toolorchestra.toolscale.tool import InnerCall, Status
 
 Make = Callable[..., Any]
 
@@ -85,3 +87,18 @@ def test_human_mode_prints_turns_as_they_come(make_env: Make, capsys: pytest.Cap
     assert "Forty." in out
     assert "failed · reward 0" in out
     assert env.render() is None
+
+
+def test_calls_on_the_way_of_another_are_shown_further_in(env: Any) -> None:
+    deep = InnerCall("search", Status.TIMEOUT, None, "too slow", start=1.0, end=2.0)
+    inner = InnerCall("gpt-5", value="4", cost=0.5, start=0.0, end=2.5, children=(deep,))
+    env.step([{"name": "count_orders"}])
+    turn = env.unwrapped.episode.turns[0]
+    call = structs.replace(turn.calls[0], name="ask_gpt_5", children=(inner,))
+    env.unwrapped.episode.turns[0] = structs.replace(turn, calls=(call,))
+    lines = [line.strip("\n") for line in env.render().splitlines()]
+    at = next(i for i, line in enumerate(lines) if "ask_gpt_5" in line)
+    assert lines[at + 1].split("└")[1] == " gpt-5  0.0–2.5 s, $0.5000"
+    assert lines[at + 2].split("└")[1] == " search  1.0–2.0 s  ✗ TIMEOUT: too slow"
+    assert lines[at + 2].index("└") > lines[at + 1].index("└")
+    assert "→ 40" in lines[at + 3]
