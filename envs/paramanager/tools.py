@@ -8,6 +8,7 @@ of models and tools on the way are the children of its call. Not covered: search
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -56,6 +57,7 @@ ROLES: dict[str, Role] = {
     FINAL: final_answer,
 }
 """Sub-agents by the name under which they are called."""
+_BOX = re.compile(r"\\boxed\{([^{}]*)\}")
 _MOST_CHARACTERS = 16_384  # of a result in the history
 _SEES_HISTORY = ("critical_reviewer", FINAL)
 
@@ -173,6 +175,15 @@ def conclusions(scene: Scene) -> tuple[str, ...]:
 
     What the orchestrator concludes in ``\boxed{}`` beside the last call stands; else it is what sub-agents answered.
     """
-    if r"\boxed{" in scene.said and (own := answer_in(scene.said)):
+    if own := _concluded(scene):
         return (own,)
     return tuple(answer for answer in truth.candidates(scene) if "<tool_call>" not in answer)  # a next step is none
+
+
+def _concluded(scene: Scene) -> str:
+    """Return what the orchestrator itself concludes: its last box, or as many as answers are wanted."""
+    if r"\boxed{" not in scene.said:
+        return ""
+    wanted = 1 if isinstance(scene.world, Domain) else len(scene.task.communicate)
+    boxes = _BOX.findall(scene.said)
+    return ", ".join(boxes[-wanted:]) if 1 < wanted <= len(boxes) else answer_in(scene.said)

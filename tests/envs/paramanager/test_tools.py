@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from toolorchestra.agents.chat import ChatRequest, ScriptedChat
 from toolorchestra.envs.paramanager.tools import ROLES, UNITS
+from toolorchestra.envs.sources.questions import QuestionSource
 from toolorchestra.envs.toolbox.python import PythonTool
 from toolorchestra.toolscale.tool import ToolResult
 
@@ -121,6 +123,16 @@ def test_the_summariser_follows_the_orchestrator_s_own_conclusion(make_env: Make
         env.reset(seed=0, options={"task_id": "sums/3"})
         env.step(say("ensemble_solver", "critical_reviewer"))
         env.step(say("final_answer", thought=said))
+        assert env.episode.answer == rf"\boxed{{{expected}}}"
+
+
+def test_a_conclusion_has_as_many_boxes_as_answers_are_wanted(sums: QuestionSource, make_env: Make, say: Say) -> None:
+    world, task = sums.world(sums.task("sums/3")), sums.task("sums/3")
+    both = msgspec.structs.replace(task, communicate=(("6",), ("12",)))
+    for asked, expected in ((task, "12"), (both, "6, 12")):
+        env = make_env(source=QuestionSource("One", world, [asked]))
+        env.reset(seed=0)
+        env.step(say("final_answer", thought=r"First \boxed{5}? No: \boxed{6}, then \boxed{12}."))
         assert env.episode.answer == rf"\boxed{{{expected}}}"
 
 
