@@ -127,7 +127,7 @@ class MASBenchShow(_One):
         from toolorchestra.envs.sources.questions import parts_of
 
         instance = self._instance()
-        task = make_task(instance, f"masbench/{instance.axes}/{self.split}-{self.number:05d}")
+        task = make_task(instance, f"masbench-{self.seed}/{instance.axes}/{self.split}-{self.number:05d}")
         if self.json:
             print(msgspec.json.format(msgspec.json.encode(task), indent=2).decode())
             return 0

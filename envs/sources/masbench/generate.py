@@ -121,7 +121,7 @@ def make_instance(axes: Axes, split: str, seed: int | str, settings: Settings | 
     graph = _joined(rng, drawn)
     values = values_of(graph.nodes)
     if axes.robustness is not None and settings.notes:
-        graph = _noted(rng, graph, values, axes.robustness)
+        graph = _noted(random.Random(f"masbench-notes:{seed}"), graph, values, axes.robustness)
     wording = _wording(axes)
     text, problems = write(graph, wording, rng, settings.haystack)
     templates = tuple(component.template for component in drawn if component.template)
@@ -237,7 +237,7 @@ def _named(rng: random.Random, draft: Draft, hierarchy: Hierarchy, distractors: 
         for _ in range(distractors):
             try:
                 most = min(3, breadth or 3)
-                new = draw_distractor(rng, namer, nodes, seen, most, closing=len(roots) == 1).nodes
+                new = draw_distractor(rng, namer, nodes, seen, most, closing=len(roots) == 1)
             except LookupError:  # every name is taken
                 break
             nodes += new
@@ -325,6 +325,7 @@ def _noted(rng: random.Random, graph: Graph, values: Sequence[int], count: int) 
     """Return the graph with notes about so many of its answers."""
     asked = list(graph.asked)
     for number in rng.sample(range(len(asked)), count):
-        wrong = mistakes(graph.nodes[asked[number].node], values, asked[number].node)
+        found = mistakes(graph.nodes[asked[number].node], values, asked[number].node)
+        wrong = [claim for claim in found if not claim.startswith("-")]  # nobody would believe less than none
         asked[number] = msgspec.structs.replace(asked[number], note=rng.choice(wrong))
     return Graph(graph.nodes, tuple(asked))

@@ -10,10 +10,9 @@ import itertools
 import math
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from toolorchestra.envs.sources.masbench.drafts import Draft, Sub
-from toolorchestra.envs.sources.masbench.graph import Change, Kind, Node
+from toolorchestra.envs.sources.masbench.graph import MODULUS, Change, Kind, Node
 from toolorchestra.envs.sources.masbench.vocabulary import Hierarchy
 
 Name = tuple[str, str]
@@ -119,21 +118,10 @@ class Namer:
             found[member] = (owner, name)
 
 
-@dataclass(frozen=True)
-class Distractor:
-    """A statement that leads to no answer, and the sub-tasks that it is the first to mention.
-
-    Attributes:
-        nodes: Those sub-tasks; the statement's own is the last.
-    """
-
-    nodes: tuple[Node, ...]
-
-
 def draw_distractor(
     rng: random.Random, namer: Namer, nodes: Sequence[Node], seen: Sequence[int], most: int, *, closing: bool
-) -> Distractor:
-    """Return a distractor.
+) -> tuple[Node, ...]:
+    """Return the sub-tasks that a distractor is the first to mention; that of the statement itself is the last.
 
     Args:
         rng: Draws it.
@@ -160,12 +148,11 @@ def draw_distractor(
             needs.append(other)
     name = namer.fresh()
     if not needs:
-        return Distractor((*new, _node("given", name, constant=rng.randrange(23))))
-    sub = Sub(needs=needs)
-    sub.kind = "same" if len(needs) == 1 else "difference" if len(needs) == 2 and rng.random() < 0.5 else "sum"
-    sub.change = rng.choice(("more", "times") if len(needs) == 1 else ("", "more", "times"))
-    constant = rng.randrange(2, 23) if sub.change else 0
-    return Distractor((*new, _node(sub.kind, name, tuple(needs), sub.change, constant)))
+        return (*new, _node("given", name, constant=rng.randrange(MODULUS)))
+    kind: Kind = "same" if len(needs) == 1 else "difference" if len(needs) == 2 and rng.random() < 0.5 else "sum"
+    change: Change = rng.choice(("more", "times") if len(needs) == 1 else ("", "more", "times"))
+    constant = rng.randrange(2, MODULUS) if change else 0
+    return (*new, _node(kind, name, tuple(needs), change, constant))
 
 
 def _total(rng: random.Random, namer: Namer, nodes: Sequence[Node], seen: Sequence[int], most: int) -> Node | None:

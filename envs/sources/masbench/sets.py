@@ -46,16 +46,16 @@ COUNTS: dict[str, Counts] = {
 """The published counts, by axis; of the training sets, only the totals are known."""
 
 DIGESTS = {
-    "depth/train": "dbf58667f87f1fda7f7d72d114d4deff",
-    "depth/test": "571ec534bb118e143f4dd6b6df6deb11",
-    "horizon/train": "f3f904fc79ace12916018864d1c47070",
-    "horizon/test": "064ccf5f6c3d98152ba14bc4e66203b9",
-    "breadth/train": "e501d14b41909cb1b6024ace696b60b3",
-    "breadth/test": "bc3b77bc72b5e859ba8361ece4a04f82",
-    "parallel/train": "a8fc1107c56a1f39ba7fd736683f0949",
-    "parallel/test": "a8c7f978cca4ff9b5ab5a56a9db6bb15",
-    "robustness/train": "a315f2d3c47ae0bda4027e97e88ba5e3",
-    "robustness/test": "264f1817b969d588217f03958ddeadca",
+    "depth/train": "e6dc4777bb0ad13b98486da65915ab8b",
+    "depth/test": "108e6b20f5329250e3788d067e024cd3",
+    "horizon/train": "098031090cd617568b9c843ce6b16f82",
+    "horizon/test": "0fdc5983d58f6570a2f0d0bf56427072",
+    "breadth/train": "f4f5e1e033f827e0e10a6f5795cd6483",
+    "breadth/test": "ff4f768c3f0c7317528db68ec7821d11",
+    "parallel/train": "b4fd75063f3b28c9d84525a855e11172",
+    "parallel/test": "a19cb47fed5d2b700bddb29b20723f40",
+    "robustness/train": "13915c1cc9265d86c1fd54d9ea1c66ae",
+    "robustness/test": "da9356106ef5ae8dcedb48b4d391dff1",
 }
 """The `digest` of each split of ``masbench-v1``."""
 
@@ -84,16 +84,15 @@ def named_set(axis: str, split: str, name: str = V1) -> Iterator[Task]:
     if split not in COUNTS[axis]:
         raise UnknownNameError("split", split, COUNTS[axis])
     for value, count in COUNTS[axis][split].items():
-        yield from tasks(Axes(**{axis: value}), split, count, seed=name)
+        yield from tasks(Axes(**{axis: value}), split, count, seed=name.removeprefix("masbench-"))
 
 
 def tasks(
     axes: Axes, split: str, count: int, *, seed: int | str = 0, settings: Settings | None = None
 ) -> Iterator[Task]:
-    """Yield so many instances as tasks."""
-    head = seed if seed == V1 else "masbench"
+    """Yield so many instances as tasks, whose ids name the seed."""
     for number, instance in enumerate(itertools.islice(instances(axes, split, seed=seed, settings=settings), count)):
-        yield make_task(instance, f"{head}/{axes}/{split}-{number:05d}")
+        yield make_task(instance, f"masbench-{seed}/{axes}/{split}-{number:05d}")
 
 
 def digest(made: Iterable[Task]) -> str:

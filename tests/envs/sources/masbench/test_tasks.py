@@ -244,7 +244,7 @@ def test_the_published_set_is_a_source():
 def test_settings_reach_the_tasks():
     plain = MASBenchSource("robustness", train=3, test=0, settings=Settings(notes=False, haystack=0))
     assert all("Note:" not in task.instruction for task in plain.tasks("train"))
-    assert next(tasks(Axes(depth=2), "train", 1)).id == "masbench/depth2/train-00000"
+    assert next(tasks(Axes(depth=2), "train", 1)).id == "masbench-0/depth2/train-00000"
 
 
 @pytest.mark.parametrize("axis", AXES)
