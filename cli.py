@@ -339,6 +339,7 @@ class Rollout:
                 api_key_env=self.api_key_env,
                 price=Price(*self.price),
                 max_concurrency=self.parallel,
+                stream=True,  # a long answer must not look like a hanging server
             )
         except ImportError as error:
             raise OptionError(f"{error}.") from None

@@ -1,0 +1,248 @@
+"""Train one start under several preferences, and compare what each policy costs and gets right.
+
+    python benchmarks/controllability.py --env ParaManager-Math-v0
+
+writes benchmarks/results/controllability_ParaManager-Math-v0.json.
+
+From one warm start GRPO learns under a cost-averse, a balanced and an accuracy-first preference vector (ToolOrchestra
+§6.1 and Table 20), and under the balanced one with each of the three filters left out. All policies, and the baselines
+always-strongest, always-cheapest and kNN router, play the same held-out tasks; a policy's score under a preference is
+the mean of Eq. 2 over all rollouts of a task by all of them, so that scores are comparable.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tyro
+from numpy.typing import NDArray
+
+from toolorchestra.agents.baselines import Cheapest, Strongest
+from toolorchestra.agents.policies import Policy, play_episode
+from toolorchestra.agents.routing import KNNRouter
+from toolorchestra.agents.tiny import TokenPolicy
+from toolorchestra.algos import grpo
+from toolorchestra.algos.report import RunLog
+from toolorchestra.algos.rollout import Start, make_env, starts
+from toolorchestra.algos.stats import paired_bootstrap
+from toolorchestra.envs.rewards import Preference, preference_rewards
+
+PREFERENCES: dict[str, dict[str, float]] = {
+    "cost-averse": {"outcome": 0.5, "compute": 1.0},
+    "balanced": {"outcome": 1.0, "compute": 0.3},
+    "accuracy-first": {"outcome": 1.0},
+}
+WORDS = {
+    "cost-averse": "Keep it as cheap as you can.",
+    "balanced": "Get it right, but mind the cost.",
+    "accuracy-first": "Get it right, whatever it costs.",
+}
+FILTERS: tuple[grpo.Filter, ...] = ("homogeneity", "format", "invalid")
+Played = list[list[tuple[float, NDArray[np.float64]]]]
+"""By task and sample: success, and M."""
+
+
+@dataclass
+class Benchmark:
+    """Train one start under several preferences, and compare what each policy costs and gets right."""
+
+    env: str = "ParaManager-Math-v0"
+    """Environment."""
+    env_options: dict[str, str] = field(default_factory=dict)
+    """Further arguments of `gymnasium.make`."""
+    difficulty: tuple[int, ...] = ()
+    """Levels of the tasks; empty for all."""
+    sft_steps: int = 200
+    """Steps of the warm start."""
+    steps: int = 30
+    """Batches of rollouts of each training."""
+    samples: int = 2
+    """Episodes per held-out task and policy."""
+    tasks: int = 300
+    """Most held-out tasks."""
+    ablations: bool = True
+    """Also train without each of the filters."""
+    seed: int = 0
+    """Seed of everything."""
+    runs: Path = Path("runs/controllability")
+    """Folder for the runs."""
+    output: Path | None = None
+    """Where the numbers go; by default a file of benchmarks/results named after the environment."""
+    further: dict[str, int] = field(default_factory=dict)
+    """Further settings of `TrainGRPO`, e.g. ``groups 8``."""
+
+
+def main(benchmark: Benchmark) -> None:
+    """Run the benchmark."""
+    began = time.perf_counter()
+    base = grpo.TrainGRPO(
+        env=benchmark.env,
+        env_options=benchmark.env_options,
+        difficulty=benchmark.difficulty,
+        seed=benchmark.seed,
+        sft_steps=benchmark.sft_steps,
+        steps=benchmark.steps,
+        eval_samples=1,
+        save_every=0,
+        open_at=0,
+        **benchmark.further,
+    )
+    folder = benchmark.runs / benchmark.env
+    seconds: dict[str, float] = {}
+    with RunLog(folder / "start") as log:
+        start = grpo.warm_up(base, log)
+        start.save(folder / "start")
+    seconds["warm start"] = round(time.perf_counter() - began, 1)
+    for name, filters in runs(benchmark.ablations):
+        at = time.perf_counter()
+        train(prefer(replace(base, filters=filters, output=folder / slug(name)), name), folder / "start")
+        seconds[name] = round(time.perf_counter() - at, 1)
+    env = make_env(benchmark.env, benchmark.env_options)
+    tasks = [play for level in starts(env, "test", benchmark.difficulty).values() for play in level]
+    tasks = tasks[:: max(1, -(-len(tasks) // benchmark.tasks))]
+    played: dict[str, Played] = {"start": sampled(prefer(base, "balanced"), folder / "start", tasks, benchmark.samples)}
+    for name, _ in runs(benchmark.ablations):
+        played[name] = sampled(prefer(base, name), folder / slug(name) / "final", tasks, benchmark.samples)
+    baselines: dict[str, Policy] = {
+        "always strongest": Strongest(),
+        "always cheapest": Cheapest(),
+        "kNN router": KNNRouter.fit(env, questions=100),
+    }
+    for name, policy in baselines.items():
+        played[name] = scripted(env, policy, tasks, benchmark.samples)
+    names = tuple(env.unwrapped.episode.tools)  # type: ignore[attr-defined]  # every environment of ours has it
+    record = {
+        "command": f"python benchmarks/controllability.py --env {benchmark.env}",
+        "settings": {"seed": benchmark.seed, "sft_steps": benchmark.sft_steps, "steps": benchmark.steps},
+        "tasks": len(tasks),
+        "samples": benchmark.samples,
+        "cores": os.cpu_count(),
+        "seconds": seconds,
+        "seconds_in_all": round(time.perf_counter() - began, 1),
+        **compared(played, names),
+    }
+    output = benchmark.output or Path(__file__).parent / "results" / f"controllability_{benchmark.env}.json"
+    output.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    print(table(record))
+
+
+def runs(ablations: bool) -> Iterable[tuple[str, tuple[grpo.Filter, ...]]]:
+    """Yield each training by name, with its filters."""
+    for name in PREFERENCES:
+        yield name, FILTERS
+    for left_out in FILTERS if ablations else ():
+        yield f"balanced, no {left_out} filter", tuple(kept for kept in FILTERS if kept != left_out)
+
+
+def slug(name: str) -> str:
+    """Return a run's name as that of a folder."""
+    return name.replace(",", "").replace(" ", "-")
+
+
+def prefer(config: grpo.TrainGRPO, name: str) -> grpo.TrainGRPO:
+    """Return the settings with the preference that a run is named after."""
+    preference = name.split(",")[0]
+    return replace(config, preference=PREFERENCES[preference], preference_text=WORDS[preference])
+
+
+def train(config: grpo.TrainGRPO, start: Path) -> None:
+    """Train a start with GRPO, and save what comes of it."""
+    policy = TokenPolicy.load(start)
+    env = make_env(config.env, config.env_options)
+    engine = grpo.make_engine(config, policy.codec)
+    curriculum = grpo.Curriculum(starts(env, "train", config.difficulty), open_at=config.open_at)
+    with RunLog(config.output) as log, log.progress("grpo", config.steps):
+        rollouts = grpo.Rollouts(engine, curriculum, config)
+        grpo.fit(policy, rollouts, config, lambda step, metrics: log.log("grpo", step, **metrics))
+    policy.save(config.output / "final")
+    engine.close()
+    env.close()
+
+
+def sampled(config: grpo.TrainGRPO, policy: Path, tasks: Sequence[Start], samples: int) -> Played:
+    """Return what a trained policy does, told the preference that it was trained for."""
+    loaded = TokenPolicy.load(policy)
+    engine = grpo.make_engine(config, loaded.codec)
+    rows = grpo.evaluate(engine, loaded, tasks, samples=samples)
+    engine.close()
+    width = next(len(row.M) for row in rows if row.M is not None)
+    found = [(float(row.outcome == "solved"), np.zeros(width) if row.M is None else row.M) for row in rows]
+    return [found[n : n + samples] for n in range(0, len(found), samples)]
+
+
+def scripted(env: Any, policy: Policy, tasks: Sequence[Start], samples: int) -> Played:
+    """Return what a scripted policy does."""
+    played: Played = []
+    for task in tasks:
+        episodes = [
+            play_episode(env, policy, seed=1000 + number, options=task.reset_options()) for number in range(samples)
+        ]
+        played.append([(float(info["outcome"] == "solved"), info["M"]) for info in episodes])
+    return played
+
+
+def compared(played: dict[str, Played], tools: tuple[str, ...]) -> dict[str, Any]:
+    """Return success, cost, latency and scores by policy, and by how much each exceeds the others on its preference."""
+    policies: dict[str, Any] = {}
+    scores: dict[str, dict[str, list[float]]] = {}
+    for preference, weights in PREFERENCES.items():
+        p = Preference.of(weights, tools)
+        scores[preference] = {name: [] for name in played}
+        for task in zip(*played.values(), strict=True):
+            batch = np.stack([vector for rollouts in task for _, vector in rollouts])
+            rewards = iter(preference_rewards(batch, p).tolist())
+            for name, rollouts in zip(played, task, strict=True):
+                scores[preference][name].append(float(np.mean([next(rewards) for _ in rollouts])))
+    means: dict[str, dict[str, list[float]]] = {}
+    for name, tasks in played.items():
+        success = [float(np.mean([solved for solved, _ in task])) for task in tasks]
+        cost = [float(np.mean([-vector[-2] for _, vector in task])) for task in tasks]
+        latency = [float(np.mean([-vector[-1] for _, vector in task])) for task in tasks]
+        means[name] = {"success": success, "cost": cost}
+        policies[name] = {
+            "success": float(np.mean(success)),
+            "cost": float(np.mean(cost)),
+            "seconds": float(np.mean(latency)),
+            "scores": {preference: float(np.mean(scores[preference][name])) for preference in PREFERENCES},
+        }
+    gains = {
+        preference: {
+            other: paired_bootstrap(scores[preference][preference], scores[preference][other])._asdict()
+            for other in played
+            if other != preference
+        }
+        for preference in PREFERENCES
+    }
+    pairs = (("balanced", "cost-averse"), ("accuracy-first", "balanced"), ("accuracy-first", "cost-averse"))
+    apart = {
+        f"{one} over {other}": {
+            what: paired_bootstrap(means[one][what], means[other][what])._asdict() for what in ("success", "cost")
+        }
+        for one, other in pairs
+    }
+    return {"policies": policies, "own_preference_over": gains, "apart": apart}
+
+
+def table(record: dict[str, Any]) -> str:
+    """Return the policies of a record as a Markdown table."""
+    names = list(PREFERENCES)
+    lines = [
+        "| policy | success, % | cost, $ | seconds | " + " | ".join(f"score {name}" for name in names) + " |",
+        "|---|--:|--:|--:|" + "--:|" * len(names),
+    ]
+    for name, found in record["policies"].items():
+        scores = " | ".join(f"{found['scores'][preference]:.3f}" for preference in names)
+        share = f"{100 * found['success']:.1f}"
+        lines.append(f"| {name} | {share} | {found['cost']:.5f} | {found['seconds']:.1f} | {scores} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Benchmark))
