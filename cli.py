@@ -698,8 +698,8 @@ def _env_facts(env_id: str) -> dict[str, str | int]:
     worlds = {world.name: world for world in map(source.world, tasks)}
     return {
         "id": env_id,
-        "protocol": env_id.split("-")[0],
-        "source": env_id.split("-")[1],
+        "protocol": env_id.rsplit("-", 2)[0],
+        "source": env_id.rsplit("-", 2)[1],
         "tools": sum(len(world.tools) for world in worlds.values()),
         "entries": sum(entries(world) for world in worlds.values() if isinstance(world, Domain)),
         "tasks": len(tasks),
