@@ -149,7 +149,7 @@ class OraclePolicy(Policy):
         """Return the next stage, or the answer."""
         assert self._task is not None, "reset() comes first"
         if self._script:
-            return write_calls(self._script.pop(0))
+            return write_calls(self._script.pop(0), self._env.preface)
         return self._env.final(self._task.answer)
 
 
@@ -209,7 +209,7 @@ class NoisyOraclePolicy(OraclePolicy):
         position = self.rng.randrange(len(stage))
         call = stage[position]
         stage[position] = self._other_tool(call) if kind == "tool" else self._other_argument(call)
-        return write_calls(stage)
+        return write_calls(stage, self._env.preface)
 
     def _wrong_answer(self, task: Task) -> str:
         others = [

@@ -66,6 +66,8 @@ class OrchestrationEnv(gymnasium.Env[str, Action]):
     """As it stands in environment ids."""
     most_reward: ClassVar[float] = 1.0
     """The largest reward of an episode; the least is 0."""
+    preface: ClassVar[str] = ""
+    """What scripted policies write before their calls, where the protocol wants words there."""
 
     def __init__(
         self,

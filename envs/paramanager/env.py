@@ -111,6 +111,7 @@ class ParaManagerEnv(OrchestrationEnv):
 
     protocol = "ParaManager"
     most_reward = 4.0
+    preface = "<reasoning>The next calls do not wait for each other.</reasoning>\n"
 
     def __init__(
         self,

@@ -171,6 +171,7 @@ def test_golden_paths_solve_a_domain_s_tasks_whatever_the_calls_of_a_round(mini:
         for task in mini.tasks():
             assert play_episode(env, policy, options={"task_id": task.id})["outcome"] == "solved"
             assert all(len(turn.calls) <= env.most_calls for turn in env.episode.turns)
+            assert env.episode.rewards["format"] == 1.0
         env.close()
 
 
