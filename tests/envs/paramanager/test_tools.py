@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -155,3 +157,33 @@ def test_programs_of_real_models_run_in_the_sandbox(
     *_, info = env.step(say("code_reasoner", ("python", {"code": "print(12)"})))
     assert sorted(ran) == ["print(12)", "print(6 + 6)"]
     assert "<execution_result>\n12\n" in info["calls"][0].value
+
+
+def test_a_real_model_that_hangs_is_a_timeout_while_the_others_answer(
+    make_env: Make, say: Say, scripted: Scripted
+) -> None:
+    going = threading.Event()
+
+    def hang(request: ChatRequest) -> str:
+        going.wait(10)
+        return ""
+
+    env = make_env(experts={"ada": scripted("ada"), "slow": scripted("slow", hang)}, patience=0.05)
+    env.reset(seed=0)
+    *_, info = env.step(say(("standard_reasoner", {"model_id": "slow"}), "standard_reasoner"))
+    going.set()
+    assert [str(call.status) for call in info["calls"]] == ["TIMEOUT", "OK"]
+    assert "has not answered within 0.05 s" in info["calls"][0].error
+    assert info["budget"]["cost"] == 14.0
+
+
+def test_search_finds_what_there_is_to_read_or_a_corpus(make_env: Make, say: Say, tmp_path: Path) -> None:
+    corpus = tmp_path / "birds.jsonl"
+    corpus.write_text('{"id": "1", "title": "Tern", "text": "A bird of whole coasts."}\n')
+    for options, title in (({}, "Rules"), ({"corpus": corpus}, "Tern")):
+        env = make_env(**options)
+        env.reset(seed=0)
+        *_, info = env.step(say(("search", {"query_list": ["whole"]})))
+        (group,) = info["calls"][0].value
+        assert [passage["title"] for passage in group["passages"]] == [title]
+        assert info["cost"] == 0.0
