@@ -39,7 +39,6 @@ class Namer:
         self.categories = hierarchy.categories
         self._all = [rng.sample(names, len(names)) for names in hierarchy.names]
         self._owners = [names.copy() for names in self._all[:3]]
-        self._used = set[Name]()
         subs = draft.subs
         found: dict[int, Name] = {}
         inner: dict[int, int] = {}  # totals within nested ones, and the levels of their owners
@@ -52,8 +51,8 @@ class Namer:
         count = max(_FEWEST, math.isqrt((len(subs) + more) // 2) + 1)
         self._open = [owners[-count:] for owners in self._owners]
         self._items = [*self._open[1:], self._all[3][:count]]
+        self._used = set(found.values())
         self.names = [found.get(at) or self.fresh() for at in range(len(subs))]
-        self._used.update(found.values())
 
     def fresh(self) -> Name:
         """Return the name of a sub-task that nothing is known of yet, among the shared ones.
