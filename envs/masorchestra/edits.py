@@ -68,8 +68,8 @@ def mutated(design: Design, space: Space, rng: random.Random) -> tuple[Design, s
     while True:
         name = rng.choice(sorted(EDITS))
         nodes = EDITS[name](_read(design), space, rng)
-        if nodes is not None and len(nodes) <= space.most:
-            return _built(nodes), name
+        if nodes is not None and len(nodes) <= space.most and (edited := _built(nodes)) != design:
+            return edited, name
 
 
 def crossed(first: Design, second: Design, space: Space, rng: random.Random) -> Design | None:

@@ -1,0 +1,98 @@
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from toolorchestra.cli import main
+from toolorchestra.envs.episode import read_episodes
+from toolorchestra.envs.masorchestra.design import Agent, Design, to_text
+from toolorchestra.envs.masorchestra.parser import parse_design
+
+PAIR = Design(
+    dom="high",
+    thinking="Check it.",
+    agents=(Agent("A", "CoTAgent"), Agent("B", "SCAgent", "Check ${A}.")),
+    edges=(("A", "B"),),
+)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    file = tmp_path / "design.txt"
+    file.write_text(to_text(PAIR))
+    return file
+
+
+def test_a_valid_design_is_called_valid(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["mas", "check", str(file)]) == 0
+    assert capsys.readouterr().out == "valid: 2 agents, 2 after another, 1 side by side\n"
+    assert main(["mas", "check", str(file), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"valid": True, "agents": 2, "length": 2, "width": 1}
+
+
+def test_an_invalid_design_is_told_its_rule(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text(to_text(PAIR).replace("${A}", "A"))
+    assert main(["mas", "check", str(file)]) == 1
+    assert capsys.readouterr().out.startswith("Rule `edge_data`: ")
+    assert main(["mas", "check", str(file), "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["rule"] == "edge_data"
+    assert main(["mas", "check", str(file), "--dom", "low"]) == 1
+    assert capsys.readouterr().out.startswith("Rule `fields`: ")
+    assert main(["mas", "draw", str(file)]) == 2
+    assert "edge_data" in capsys.readouterr().err
+    assert main(["mas", "check", str(file.parent / "none.txt")]) == 2
+    assert "cannot be read" in capsys.readouterr().err
+
+
+def test_a_design_is_drawn(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["mas", "draw", str(file)]) == 0
+    assert "B  SCAgent  answers  reads A: Check ${A}." in capsys.readouterr().out
+    picture = file.with_suffix(".svg")
+    assert main(["mas", "draw", str(file), "--svg", str(picture)]) == 0
+    ET.parse(picture)
+
+
+def test_a_design_is_run_on_a_question(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    picture, record = file.with_suffix(".svg"), file.with_suffix(".jsonl")
+    command = ["mas", "run", "--design", str(file), "--svg", str(picture), "--record", str(record)]
+    assert main(command) == 0
+    out = capsys.readouterr().out
+    assert "2 agents, 2 after another" in out
+    assert "answer: " in out
+    (episode,) = read_episodes(record)
+    assert f"{episode.outcome}: {episode.why}" in out
+    assert [call.id for call in episode.calls] == ["A", "B"]
+    assert "answer:" in picture.read_text()
+
+
+def test_an_orchestrator_is_run_on_many_questions(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["mas", "run", "--orchestrator", "oracle", "--episodes", "6", "--json"]) == 0
+    summary = json.loads(capsys.readouterr().out)
+    assert summary["episodes"] == 6 == sum(summary["outcomes"].values())
+    assert main(["mas", "run", "--episodes", "3", "--dom", "low"]) == 0
+    assert capsys.readouterr().out.startswith("3 questions: ")
+    assert main(["mas", "run", "--episodes", "0"]) == 2
+    assert "at least 1" in capsys.readouterr().err
+
+
+def test_a_design_that_breaks_a_rule_is_reported(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text("I would ask two agents.")
+    assert main(["mas", "run", "--design", str(file)]) == 1
+    assert "Rule `thinking`" in capsys.readouterr().out
+
+
+def test_a_search_is_recorded_and_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found, record = tmp_path / "best.txt", tmp_path / "search.jsonl"
+    command = ["mas", "search", "--method", "tree", "--questions", "4", "--model", "qwen2.5-7b"]
+    command += ["--out", str(record), "--best", str(found)]
+    assert main([*command, "--candidates", "3", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["measured"] == 3
+    assert main([*command, "--candidates", "5"]) == 0
+    assert "best of 5 workflows" in capsys.readouterr().out
+    assert isinstance(parse_design(found.read_text()), Design)
+    assert len(record.read_text().splitlines()) == 6
+    assert main([*command, "--candidates", "5", "--seed", "1"]) == 2
+    assert "another search" in capsys.readouterr().err
