@@ -219,7 +219,8 @@ def run(questions: int = 500, samples: int = 2, *, tick: Callable[[], object] = 
     """Play everything; `tick` is called after each episode (`episodes` tells how many there are)."""
     found = {condition.name: play(condition, questions, samples, tick=tick) for condition in CONDITIONS}
     names = [name for family in FAMILIES for name in family]
-    return Study(questions, samples, found, {one.name: one for one in alone(names, questions)})
+    there = len(next(iter(found.values())).right)  # the split may have fewer than were asked for
+    return Study(there, samples, found, {one.name: one for one in alone(names, questions)})
 
 
 def episodes(questions: int, samples: int) -> int:
