@@ -90,7 +90,7 @@ class TrainMSARL:
     sft_steps: int = 600
     """Steps of the warm start (embedded models only); 0 for none."""
     sft_error: float = 0.4
-    """Probability that the warm start's teacher slips in a message: a wrong number in a program or interpretation."""
+    """Probability that the warm start's teacher slips where it can: a wrong number in a program or interpretation."""
     noise: int = 8
     """Lines of noise in the output of the simulated Python (embedded models only)."""
     steps: int = 20
@@ -345,7 +345,7 @@ class Updater:
             for first in range(0, len(telling), size):
                 loss, cut = self.loss(telling[first : first + size], len(rows))
                 loss.backward()  # type: ignore[no-untyped-call]  # torch's
-                total, clipped, parts = total + float(loss), clipped + float(cut), parts + 1
+                total, clipped, parts = total + float(loss.detach()), clipped + float(cut), parts + 1
         norm = 0.0
         if parts:
             norm = float(torch.nn.utils.clip_grad_norm_(self.policy.model.parameters(), 1.0))
@@ -429,16 +429,15 @@ def known_tasks(config: TrainMSARL, env: MSARLEnv, split: str) -> list[Start]:
     return [Start(0, (("task_id", task.id),)) for task in tasks]
 
 
-def slip(said: str, play: MSARLPlay, rng: random.Random) -> str:
-    """Return what a teacher says by mistake: a number of the output that means nothing, or two numbers exchanged."""
+def slip(said: str, play: MSARLPlay) -> str:
+    """Return what a teacher says by mistake: the last number of the output, or a program with two numbers exchanged.
+
+    A mistake is always of the same kind, so that a small model learns two ways of deciding, and not to spell badly.
+    """
     if play.mover != REASONER:
-        output = str(play.news(play.mover)[-1]["content"]).split("\nOutput:\n", 1)[1]
-        return rng.choice(output.splitlines() or [said]).split(" ")[-1]
-    numbers = sorted(set(_NUMBER.findall(said)))
-    if len(numbers) < 2:
-        return said
-    one, other = rng.sample(numbers, 2)
-    exchange = {one: other, other: one}
+        return str(play.news(play.mover)[-1]["content"]).split()[-1]
+    numbers = list(dict.fromkeys(_NUMBER.findall(said)))
+    exchange = dict(zip(numbers[:2], reversed(numbers[:2]), strict=True))
     return _NUMBER.sub(lambda found: exchange.get(found[0], found[0]), said)
 
 
@@ -451,7 +450,7 @@ def demonstrate(env: MSARLEnv, starts: Sequence[Start], error: float, rng: rando
         assert isinstance(play, MSARLPlay)
         while not play.over:
             said = teach(play)
-            play.act(slip(said, play, rng) if rng.random() < error else said)
+            play.act(slip(said, play) if rng.random() < error else said)
         solved = play.episode.outcome == "solved"
         for history in play.histories.values():
             messages = history[: 1 + max((n for n, m in enumerate(history) if m["role"] == "assistant"), default=-1)]
@@ -489,7 +488,7 @@ def lesson(
     made: list[tuple[list[int], list[int]]] = []
     for stage in range(_STAGES):
         env = config.make_env(noise=round(config.noise * min(1.0, stage / (_STAGES - 2))))
-        error = config.sft_error if stage == _STAGES - 1 else 0.0
+        error = config.sft_error if stage >= _STAGES - 2 else 0.0  # a model that cannot spell learns from good ones
         count = rows * (stage + 1) // _STAGES - len(made)
         plays = [rng.choice(starts) for _ in range(count // 3 + 1)]  # an episode has three messages: two rows or three
         demonstrations = demonstrate(env, plays, error, rng)

@@ -1,0 +1,488 @@
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.testing import assert_close
+from transformers import GPT2Config, GPT2LMHeadModel
+
+from toolorchestra.agents.tiny import TokenPolicy, build_model
+from toolorchestra.algos import msarl
+from toolorchestra.algos.joint import JointEngine, Seat, Stream, TrainRow, row_logps
+from toolorchestra.algos.msarl import Branches, TrainMSARL, Updater, judge, play_nested
+from toolorchestra.algos.rollout import Sample, Start
+from toolorchestra.envs.msarl import MSARLEnv
+from toolorchestra.toolscale.errors import OptionError, UnknownNameError
+
+CODE = "```python\nprint(pow(17, 53, 10))\n```"
+
+
+@pytest.fixture(scope="module")
+def env() -> MSARLEnv:
+    return TrainMSARL().make_env()
+
+
+@pytest.fixture(scope="module")
+def policy(env: MSARLEnv) -> TokenPolicy:
+    """An untrained embedded model that knows the words."""
+    config = TrainMSARL()
+    rng = random.Random(0)
+    known = msarl.demonstrate(env, msarl.known_tasks(config, env, "all"), 0.0, rng)
+    return msarl.embedded_text_policy([one.messages for one in known])
+
+
+class Actor:
+    """A policy that says what a function of the last thing it was told says."""
+
+    def __init__(self, policy: TokenPolicy, say: Callable[[str, int], str]) -> None:
+        self.policy, self.say, self.asked = policy, say, 0
+
+    def __call__(self, prompts: Sequence[Sequence[int]], limits: Sequence[int]) -> list[Sample]:
+        samples = []
+        for prompt in prompts:
+            told = self.policy.tokenizer.decode(list(prompt)).rsplit("<user>", 1)[1]
+            ids = self.policy.codec.encode_action({"role": "assistant", "content": self.say(told, self.asked)})
+            self.asked += 1
+            samples.append(Sample(ids, [-0.5] * len(ids)))
+        return samples
+
+
+def engine_of(env: MSARLEnv, policy: TokenPolicy, **options: Any) -> JointEngine:
+    return JointEngine(
+        env,
+        {"reasoner": "reasoner", "helper": "helper"},
+        {"reasoner": policy.codec, "helper": policy.codec},
+        max_turn_ids=64,
+        max_ids=512,
+        **options,
+    )
+
+
+def coder(told: str, asked: int) -> str:
+    """Codes, and boxes the interpretation."""
+    if "<interpretation>" not in told:
+        return CODE
+    return rf"\boxed{{{told.split('<interpretation>')[1].split('</interpretation>')[0].strip()}}}"
+
+
+def own(stream: Stream, since: int = 0) -> int:
+    return sum(stream.mask[since:])
+
+
+def start_of(env: MSARLEnv) -> Start:
+    """A problem whose answer is 7."""
+    task = next(t for t in env.source.tasks("train") if t.intent == "power_remainder" and t.answer == r"\boxed{7}")
+    return Start(0, (("task_id", task.id),))
+
+
+def nested(
+    env: MSARLEnv, policy: TokenPolicy, reasoner: Actor, helper: Actor, *, paths: int = 3, interpretations: int = 4
+) -> tuple[list[Branches], JointEngine]:
+    engine = engine_of(env, policy)
+    writers = {"reasoner": reasoner, "helper": helper}
+    (found,) = play_nested(
+        engine, writers, [start_of(env)], paths=paths, interpretations=interpretations, rng=random.Random(0)
+    )
+    return found, engine
+
+
+# ------------------------------------------------------------------------------------------------ nested rollouts
+
+
+def test_what_branches_share_is_generated_once(env: MSARLEnv, policy: TokenPolicy) -> None:
+    reasoner = Actor(policy, coder)
+    helper = Actor(policy, lambda told, asked: "7" if asked % 2 else "It is 7 8 9")
+    paths, engine = nested(env, policy, reasoner, helper)
+    assert (reasoner.asked, helper.asked) == (3 + 3 * 4, 3 * 4)
+    least = {"reasoner": 0, "helper": 0}
+    apart = {"reasoner": 0, "helper": 0}
+    for path in paths:
+        trunk = path.trunk.streams
+        for agent in least:
+            least[agent] += own(trunk[agent])
+            for leaf in path.leaves:
+                stream = leaf.streams[agent]
+                assert stream.ids[: len(trunk[agent].ids)] == trunk[agent].ids
+                least[agent] += own(stream, len(trunk[agent].ids))
+                apart[agent] += own(stream)
+    assert engine.generated == least
+    assert apart["reasoner"] > least["reasoner"]  # what independent episodes would cost
+
+
+def test_branches_differ_in_the_interpretation_and_what_follows(env: MSARLEnv, policy: TokenPolicy) -> None:
+    helper = Actor(policy, lambda told, asked: str(asked % 4))
+    paths, _ = nested(env, policy, Actor(policy, coder), helper)
+    for path in paths:
+        assert [leaf.play.episode.answer for leaf in path.leaves] == [rf"\boxed{{ {n} }}" for n in range(4)]
+        assert len(path.trunk.play.episode.turns) == 1  # the branches went on apart from it
+        assert len({id(leaf.play.episode) for leaf in path.leaves}) == 4
+
+
+def test_a_path_without_a_call_has_one_ending_that_stands_for_all(env: MSARLEnv, policy: TokenPolicy) -> None:
+    reasoner = Actor(policy, lambda told, asked: r"\boxed{7}" if asked == 1 else r"\boxed{8}")
+    paths, engine = nested(env, policy, reasoner, Actor(policy, coder))
+    assert [len(path.leaves) for path in paths] == [1, 1, 1]
+    batch = judge([paths], interpretations=4, rule="subgroup_mean")
+    assert batch.rewards.tolist() == [[[0.0] * 4, [1.0] * 4, [0.0] * 4]]
+    assert batch.rows["helper"] == []
+    assert [row.advantage > 0 for row in batch.rows["reasoner"]] == [False, True, False]
+    assert reasoner.asked == 3
+    assert engine.generated["helper"] == 0
+
+
+def test_with_several_calls_the_last_one_made_branches(policy: TokenPolicy) -> None:
+    env = TrainMSARL(max_calls=3).make_env()
+
+    def twice(told: str, asked: int) -> str:
+        return r"\boxed{7}" if "second" in told else CODE
+
+    helper = Actor(policy, lambda told, asked: "7")
+    reasoner = Actor(policy, coder)  # one call of three, and the answer
+    paths, engine = nested(env, policy, reasoner, helper)
+    assert [len(path.leaves) for path in paths] == [4, 4, 4]
+    assert [path.branched for path in paths] == [True] * 3
+    assert (reasoner.asked, helper.asked) == (3 + 12, 12)  # the path's own ending is its first branch
+    assert engine.generated["helper"] == 12 * 2
+
+
+def test_a_seat_that_runs_out_of_ids_has_failed(env: MSARLEnv, policy: TokenPolicy) -> None:
+    engine = engine_of(env, policy)
+    engine.max_ids = 10
+    seat = engine.sit(start_of(env))
+    engine.play({"reasoner": Actor(policy, coder), "helper": Actor(policy, coder)}, [seat])
+    assert seat.over
+    assert seat.reward == 0.0
+
+
+# ----------------------------------------------------------------------------------------------------- what to train
+
+
+def test_each_agent_is_trained_on_its_own_tokens_with_its_own_advantage(env: MSARLEnv, policy: TokenPolicy) -> None:
+    helper = Actor(policy, lambda told, asked: "7" if asked in (0, 1, 4) else "8")  # right: 2 of 4, 1 of 4, 0 of 4
+    paths, _ = nested(env, policy, Actor(policy, coder), helper)
+    batch = judge([paths], interpretations=4, rule="pooled")
+    assert batch.rewards[0].sum(-1).tolist() == [2.0, 1.0, 0.0]
+    written = policy.codec.encode_action({"role": "assistant", "content": CODE})
+    assert [row.completion_ids for row in batch.rows["reasoner"]] == [written] * 3
+    said = [policy.codec.decode_action(row.completion_ids, ()).action for row in batch.rows["helper"]]
+    assert said == ["7", "7", "8", "8", "7", "8", "8", "8", "8", "8", "8", "8"]
+    for row in (*batch.rows["reasoner"], *batch.rows["helper"]):
+        assert row.mask == [1] * len(row.completion_ids)
+        assert row.logprobs == [-0.5] * len(row.completion_ids)
+    # subgroup 2: mean 1/4, deviation 1/2
+    assert [row.advantage for row in batch.rows["helper"][4:8]] == pytest.approx([1.5, -0.5, -0.5, -0.5], rel=1e-3)
+    assert [row.advantage for row in batch.rows["helper"][8:]] == [0.0] * 4
+    # pooled: mean 1/4, variance (3·(3/4)² + 9·(1/4)²)/11 = 2.25/11
+    expected = torch.tensor([1 / 4, 0, -1 / 4]) / (2.25 / 11) ** 0.5
+    assert [row.advantage for row in batch.rows["reasoner"]] == pytest.approx(expected.tolist(), abs=1e-3)
+
+
+def test_the_papers_rule_leaves_the_reasoner_as_it_is(env: MSARLEnv, policy: TokenPolicy) -> None:
+    helper = Actor(policy, lambda told, asked: "7" if asked in (0, 1, 4) else "8")
+    paths, _ = nested(env, policy, Actor(policy, coder), helper)
+    batch = judge([paths], interpretations=4, rule="paper")
+    assert [row.advantage for row in batch.rows["reasoner"]] == pytest.approx([0.0] * 3, abs=1e-12)
+    assert any(row.advantage for row in batch.rows["helper"])
+
+
+def test_finishing_segments_are_trained_if_asked_for(env: MSARLEnv, policy: TokenPolicy) -> None:
+    helper = Actor(policy, lambda told, asked: "7" if asked == 0 else "8")
+    paths, _ = nested(env, policy, Actor(policy, coder), helper)
+    batch = judge([paths], interpretations=4, rule="subgroup_mean", train_finish=True)
+    rows = batch.rows["reasoner"]
+    assert len(rows) == 3 + 12
+    said = [policy.codec.decode_action(row.completion_ids, ()).action for row in rows]
+    assert said.count(r"\boxed{ 8 }") == 11
+    for row, helped in zip(rows[1:5], batch.rows["helper"][:4], strict=True):
+        assert row.advantage == helped.advantage
+
+
+def random_rows(policy: TokenPolicy, count: int = 3) -> list[TrainRow]:
+    """Rows with ids of others in between, of different lengths."""
+    generator = torch.Generator().manual_seed(0)
+    rows = []
+    for n in range(count):
+        ids = torch.randint(20, len(policy.tokenizer), (8 + n,), generator=generator).tolist()
+        mask = [1, 1, 0, 0, 1, *([1] * n)]
+        logprobs = [-6.3 * m for m in mask]  # about those of an untrained model
+        rows.append(TrainRow(ids[:3], ids[3:], mask, logprobs, (-1.0) ** n * (n + 1)))
+    return rows
+
+
+def test_the_loss_is_that_of_trl(policy: TokenPolicy, tmp_path: Path) -> None:
+    from datasets import Dataset
+    from trl import GRPOConfig, GRPOTrainer
+
+    rows = random_rows(policy)
+    with torch.no_grad():
+        logps, _, _ = row_logps(policy.model, rows, 0)
+    rows = [
+        msarl.replace(row, logprobs=[float(p) + 0.2 * (-1) ** t for t, p in enumerate(own[: len(row.mask)])])
+        for row, own in zip(rows, logps, strict=True)
+    ]
+    ours, _ = Updater(policy, TrainMSARL()).loss(rows, len(rows))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the trainer's set-up, which is not what is tested
+        trainer = GRPOTrainer(
+            model=policy.model,
+            reward_funcs=lambda completions, **_: [0.0] * len(completions),
+            args=GRPOConfig(
+                output_dir=str(tmp_path),
+                per_device_train_batch_size=2,
+                num_generations=2,
+                loss_type="grpo",
+                epsilon=0.2,
+                epsilon_high=0.28,
+                beta=0.0,
+                use_cpu=True,
+                bf16=False,
+                gradient_checkpointing=False,
+                report_to=[],
+            ),
+            train_dataset=Dataset.from_dict({"prompt": ["a"]}),
+            processing_class=policy.tokenizer,
+        )
+    trainer.current_gradient_accumulation_steps = 1
+    policy.model.train()
+    longest = max(len(row.completion_ids) for row in rows)
+
+    def padded(values: Callable[[TrainRow], Sequence[float]]) -> torch.Tensor:
+        return torch.tensor([[*values(row), *[0] * (longest - len(row.mask))] for row in rows])
+
+    theirs = trainer._compute_loss(
+        policy.model,
+        {
+            "prompt_ids": torch.tensor([row.prompt_ids for row in rows]),
+            "prompt_mask": torch.ones(3, 3, dtype=torch.long),
+            "completion_ids": padded(lambda row: row.completion_ids),
+            "completion_mask": padded(lambda row: [1] * len(row.mask)),
+            "tool_mask": padded(lambda row: row.mask),
+            "old_per_token_logps": padded(lambda row: row.logprobs),
+            "advantages": torch.tensor([row.advantage for row in rows]),
+            "num_items_in_batch": torch.tensor(9.0),
+        },
+    )
+    policy.model.__dict__.pop("forward", None)
+    assert_close(ours, theirs, atol=1e-5, rtol=1e-5)
+
+
+def test_gradients_are_those_of_finite_differences(policy: TokenPolicy) -> None:
+    # GPT-2, for its norms keep to double precision
+    settings = {"n_embd": 8, "n_layer": 1, "n_head": 2, "n_positions": 32, "initializer_range": 0.5}
+    dropout = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = GPT2LMHeadModel(GPT2Config(vocab_size=len(policy.tokenizer), **settings, **dropout)).double()
+    small = TokenPolicy(model, policy.tokenizer, policy.codec)
+    updater = Updater(small, TrainMSARL(epsilon=0.9, epsilon_high=9e9))
+    rows = random_rows(policy)
+    loss, _ = updater.loss(rows, len(rows))
+    loss.backward()  # type: ignore[no-untyped-call]  # torch's
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            direction = torch.randn(parameter.shape, generator=generator, dtype=torch.double)
+            values = []
+            for sign in (1, -1):
+                parameter += sign * 1e-6 * direction
+                values.append(float(updater.loss(rows, len(rows))[0]))
+                parameter -= sign * 1e-6 * direction
+            assert parameter.grad is not None
+            slope = float((parameter.grad * direction).sum())
+            assert (values[0] - values[1]) / 2e-6 == pytest.approx(slope, rel=1e-4, abs=1e-6)
+
+
+def test_gradients_touch_the_trained_tokens_alone(policy: TokenPolicy) -> None:
+    rows = random_rows(policy)
+    seen: list[torch.Tensor] = []
+
+    def watch(module: Any, arguments: Any, logits: torch.Tensor) -> None:
+        logits.retain_grad()
+        seen.append(logits)
+
+    hook = policy.model.lm_head.register_forward_hook(watch)
+    loss, _ = Updater(policy, TrainMSARL(epsilon=0.9, epsilon_high=9.0)).loss(rows, len(rows))  # nothing is clipped
+    loss.backward()  # type: ignore[no-untyped-call]  # torch's
+    hook.remove()
+    policy.model.zero_grad()
+    (logits,) = seen
+    assert logits.grad is not None
+    touched = logits.grad.abs().sum(-1) > 0
+    for n, row in enumerate(rows):
+        predicting = [len(row.prompt_ids) - 1 + t for t, own in enumerate(row.mask) if own]
+        assert touched[n].nonzero().flatten().tolist() == predicting
+
+
+def copies(policy: TokenPolicy, config: TrainMSARL) -> dict[str, TokenPolicy]:
+    found = {}
+    for name in config.policies:
+        model = build_model(len(policy.tokenizer))
+        model.load_state_dict(policy.model.state_dict())
+        found[name] = TokenPolicy(model, policy.tokenizer, policy.codec)
+    return found
+
+
+def moved(policy: TokenPolicy, start: TokenPolicy) -> bool:
+    return any(not torch.equal(a, b) for a, b in zip(policy.model.parameters(), start.model.parameters(), strict=True))
+
+
+@pytest.mark.parametrize("trained", ["reasoner", "helper"])
+def test_a_policy_learns_from_the_rows_of_its_agent_only(policy: TokenPolicy, trained: str) -> None:
+    config = TrainMSARL()
+    policies = copies(policy, config)
+    updaters = {name: Updater(one, config) for name, one in policies.items()}
+    rows = {name: random_rows(policy) if name == trained else [] for name in policies}
+    for name, updater in updaters.items():
+        updater.step([rows[name]])
+    assert {name: moved(one, policy) for name, one in policies.items()} == {name: name == trained for name in policies}
+
+
+def test_rows_at_once_do_not_change_the_step(policy: TokenPolicy) -> None:
+    rows = [*random_rows(policy), TrainRow([1], [2, 3], [1, 1], [-1.0, -1.0], 0.0)]
+    norms = [Updater(copies(policy, c)["reasoner"], c).step([rows])["grad_norm"] for c in map(sized, (None, 1, 2))]
+    assert norms[1:] == pytest.approx(norms[:1] * 2, rel=1e-4)
+
+
+def sized(rows_at_once: int | None) -> TrainMSARL:
+    return TrainMSARL(rows_at_once=rows_at_once)
+
+
+def test_shared_weights_learn_from_both_agents(env: MSARLEnv, policy: TokenPolicy) -> None:
+    config = TrainMSARL(share=True)
+    assert config.policies == ("shared",)
+    assert {config.policy_of(agent) for agent in env.possible_agents} == {"shared"}
+    one, both = (Updater(copies(policy, config)["shared"], config) for _ in range(2))
+    rows = random_rows(policy)
+    assert both.step([rows, rows[:1]])["loss"] == pytest.approx(
+        one.step([rows])["loss"] + one.loss(rows[:1], 1)[0].item(), abs=0.2
+    )
+
+
+# --------------------------------------------------------------------------------------------------- options, start
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"env": "ToolOrchestra-Math-v0"}, "algos/grpo.py --env ToolOrchestra-Math-v0"),
+        ({"paths": 1}, "`paths` 1"),
+        ({"interpretations": 1}, "`interpretations` 1"),
+        ({"steps": 0}, "`steps`"),
+        ({"temperature": 0.0}, "`temperature`"),
+        ({"helper": "x"}, "`helper`"),
+        ({"start": Path("x"), "reasoner": "y"}, "`start`"),
+        ({"resume": True, "save_every": 0}, "`resume`"),
+    ],
+)
+def test_options_that_cannot_be_are_refused_with_the_way_out(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        TrainMSARL(**options)
+    assert words in str(caught.value)
+
+
+def test_an_unknown_rule_is_met_with_those_that_there_are() -> None:
+    with pytest.raises(UnknownNameError, match="subgroup_mean"):
+        TrainMSARL(reasoner_advantage="mean")  # type: ignore[arg-type]  # that is the point
+
+
+def test_the_warm_start_teaches_both_roles_to_copy_any_number(env: MSARLEnv, policy: TokenPolicy) -> None:
+    config = TrainMSARL(sft_error=0.0)
+    rows = msarl.lesson(config, msarl.known_tasks(config, env, "train"), policy, random.Random(0), 60)
+    assert len(rows) == 60
+    texts = [policy.tokenizer.decode([i for i, label in zip(*row, strict=True) if label != -100]) for row in rows]
+    assert any("print" in text for text in texts)
+    assert any("boxed" in text for text in texts)
+    assert any("print" not in text and "boxed" not in text for text in texts)
+
+
+def test_a_teacher_who_slips_fails(env: MSARLEnv) -> None:
+    config = TrainMSARL()
+    starts = msarl.known_tasks(config, env, "test")
+    good = msarl.demonstrate(env, starts, 0.0, random.Random(0))
+    bad = msarl.demonstrate(env, starts, 1.0, random.Random(0))
+    assert all(one.solved for one in good)
+    assert sum(one.solved for one in bad) < 0.3 * len(bad)
+
+
+def test_the_majority_is_of_equal_answers(env: MSARLEnv, policy: TokenPolicy) -> None:
+    engine = engine_of(env, policy)
+    seats = []
+    for answer in ("7", "7.0", "8", "8.5", "hm"):
+        seat: Seat = engine.sit(start_of(env))
+        seat.play.act(rf"\boxed{{{answer}}}" if answer != "hm" else "hm")
+        seats.append(seat)
+    assert msarl._majority(seats) == 1.0
+    assert msarl._majority(seats[2:]) == 0.0
+    assert msarl._majority(seats[-1:]) == 0.0
+
+
+# -------------------------------------------------------------------------------------------------------- training
+
+PATCH = """
+import sys
+from pathlib import Path
+import toolorchestra.algos
+from toolorchestra.algos import joint, msarl
+joint.Seat.reward = property(lambda seat: float(sum(sum(s.ids) for s in seat.streams.values()) % 2))
+msarl.main(msarl.TrainMSARL(start=Path(sys.argv[1]), output=Path(sys.argv[2]), **eval(sys.argv[3])))
+"""
+"""Trains with rewards by the parity of ids, so that an untrained policy's groups differ."""
+
+SMALL = {
+    "steps": 6,
+    "questions": 2,
+    "paths": 2,
+    "interpretations": 2,
+    "eval_samples": 1,
+    "save_every": 2,
+    "threads": 1,
+    "max_turn_ids": 40,
+    "updates": 2,
+}
+
+
+@pytest.mark.slow
+def test_a_run_that_is_killed_goes_on_exactly(env: MSARLEnv, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    start = tmp_path / "begin"
+    taught = msarl.warm_up(TrainMSARL(output=tmp_path / "sft", sft_steps=40, threads=1), env, lambda *_: None)
+    msarl.save_policies(taught, start)
+    killed, whole = tmp_path / "killed", tmp_path / "whole"
+    command = [sys.executable, "-c", PATCH, str(start), str(killed), repr(SMALL | {"steps": 1_000})]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    until = time.monotonic() + 300
+    while not (killed / "checkpoints" / "checkpoint-2").exists():
+        assert process.poll() is None, process.communicate()[1].decode()[-3_000:]
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    last = max(int(path.name.split("-")[1]) for path in (killed / "checkpoints").glob("checkpoint-*"))
+    settings = {**SMALL, "steps": last + 3}
+    parity = property(lambda seat: float(sum(sum(s.ids) for s in seat.streams.values()) % 2))
+    monkeypatch.setattr(Seat, "reward", parity)
+    msarl.train(TrainMSARL(start=start, output=killed, resume=True, **settings))  # type: ignore[arg-type]
+    msarl.train(TrainMSARL(start=start, output=whole, **settings))  # type: ignore[arg-type]
+    lines = [list(map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())) for folder in (killed, whole)]
+    assert lines[0] == lines[1]
+    for name in ("reasoner", "helper"):
+        assert any(line.get(f"{name}_grad_norm") for line in lines[0])
+    for name in ("reasoner", "helper"):
+        ours, theirs = (TokenPolicy.load(folder / "final" / name).model for folder in (killed, whole))
+        for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):
+            assert torch.equal(a, b)
+        assert moved(TokenPolicy.load(whole / "final" / name), taught[name])
+
+
+def test_there_is_no_going_on_without_a_checkpoint(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match="No checkpoint"):
+        msarl.train(TrainMSARL(output=tmp_path, resume=True))
