@@ -63,9 +63,9 @@ class ExplorerPolicy(Policy):
         """Return random calls, or the end."""
         if self._left:
             self._left -= 1
-            return write_calls(self._calls())
+            return write_calls(self._calls(), self._env.preface)
         if self._summarised:
-            return write_calls([Call(_SUMMARISER, {})])
+            return write_calls([Call(_SUMMARISER, {})], self._env.preface)
         said = [msgspec.json.decode(m["content"]).get("result") for m in info["messages"] if m["role"] == "tool"]
         answers = [found for value in said if isinstance(found := proposal(value), str)]
         return self._env.final(self.rng.choice(answers) if answers else "I do not know.")
@@ -110,7 +110,7 @@ class AskingOraclePolicy(NoisyOraclePolicy):
                 return followed
         elif self._minds and self.rng.random() < self.ask:
             self._asked = True
-            return write_calls([self.rng.choice(self._minds).asked()])
+            return write_calls([self.rng.choice(self._minds).asked()], self._env.preface)
         return super().act(observation, info)
 
     def _follow(self, info: Info) -> Any:
@@ -118,7 +118,7 @@ class AskingOraclePolicy(NoisyOraclePolicy):
         proposed = proposal(info["calls"][0].value)
         if isinstance(proposed, Call):
             self._script = [rest for stage in self._script if (rest := [c for c in stage if not _same(c, proposed)])]
-            return write_calls([proposed])
+            return write_calls([proposed], self._env.preface)
         return None if proposed is None else self._env.final(proposed)
 
 

@@ -120,7 +120,8 @@ def math_verify_installed() -> bool:
 
 def _verified(said: str, right: str) -> bool:
     """Return whether Math-Verify finds two answers equal; without it, they are not, and nor is prose."""
-    return not _PROSE.search(said) and math_verify_installed() and _VERIFIER.equal(said, right)
+    prose = _PROSE.search(said) or _PROSE.search(right)
+    return not prose and math_verify_installed() and _VERIFIER.equal(said, right)
 
 
 _WORKER = r"""
