@@ -71,10 +71,10 @@ class SelectSFT:
         _print_shares(found)
         lines = [f"{found.recovering:,} of those kept recover from a failed call."]
         if found.dominating:
-            names = ", ".join(found.dominating)
             lines.append(
-                f"No choice was found in which no tool makes more than {self.max_tool_share:.0%} of the calls: {names} "
-                "makes more. Give episodes that use other tools, or a larger --max-tool-share."
+                f"No choice was found in which no tool makes more than {self.max_tool_share:.0%} of the calls; "
+                f"more has: {', '.join(found.dominating)}. Give episodes that use other tools, or a larger "
+                "--max-tool-share."
             )
         command = f"toolorchestra train sft --env {min(env_ids)} --episodes {self.out}"
         _print("\n".join([*lines, f"{self.out}   learn from it:  {command}"]))
