@@ -118,7 +118,7 @@ def nested_advantages(
         return NestedAdvantages(helper, group_advantages(means, scale=scale, delta=delta))
     if rule == "pooled":
         pooled = group_advantages(rewards.flatten(-2), scale=scale, delta=delta)  # (..., G·M)
-        outputs = pooled.unflatten(-1, rewards.shape[-2:])
+        outputs = pooled.reshape(rewards.shape)
     elif rule == "paper":
         outputs = helper
     else:

@@ -14,9 +14,11 @@ from pettingzoo.utils.conversions import turn_based_aec_to_parallel
 from pettingzoo.utils.wrappers import OrderEnforcingWrapper
 
 from toolorchestra.envs.msarl.environment import MSARLEnv
+from toolorchestra.envs.msarl.game import REASONER
+from toolorchestra.envs.multiagent.single import SingleAgentEnv
 from toolorchestra.envs.sources import TaskSource
 
-__all__ = ["MSARLEnv", "env", "parallel_env", "raw_env"]
+__all__ = ["MSARLEnv", "env", "parallel_env", "raw_env", "single_env"]
 
 
 def raw_env(source: str | TaskSource | None = "Math", **options: Any) -> MSARLEnv:
@@ -32,3 +34,16 @@ def env(source: str | TaskSource | None = "Math", **options: Any) -> AECEnv[str,
 def parallel_env(source: str | TaskSource | None = "Math", **options: Any) -> ParallelEnv[str, str, str]:
     """Return the environment with PettingZoo's parallel interface."""
     return turn_based_aec_to_parallel(env(source, **options))
+
+
+def single_env(source: str | TaskSource | None = "Math", **options: Any) -> SingleAgentEnv:
+    """Return the reasoner's view with helpers that hand on raw output: one agent that reasons with code.
+
+    With ``max_calls=0`` it is one agent that reasons in text alone. These are what the paper compares two agents with.
+    """
+    game = raw_env(source, **options)
+    return SingleAgentEnv(game, REASONER, dict.fromkeys(game.possible_agents[1:], _hand_on))
+
+
+def _hand_on(observation: str, info: dict[str, Any]) -> str:
+    return observation.split("\nOutput:\n", 1)[-1]

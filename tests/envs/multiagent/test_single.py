@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from toolorchestra.envs.msarl import raw_env
+from toolorchestra.envs.msarl import raw_env, single_env
 from toolorchestra.envs.multiagent.single import SingleAgentEnv
 from toolorchestra.toolscale.errors import OptionError
 
@@ -27,6 +27,15 @@ def test_the_reasoner_with_a_helper_that_repeats_is_one_agent_with_code() -> Non
     assert (reward, terminated, truncated) == (0.0, False, False)
     observation, reward, terminated, truncated, info = env.step(env.task.answer)
     assert (reward, terminated, truncated, info["outcome"]) == (1.0, True, False, "solved")
+
+
+def test_one_agent_with_code_reads_raw_output_and_one_without_runs_nothing() -> None:
+    env = single_env("Math", python="simulated", noise=2)
+    env.reset(seed=0)
+    assert len(env.step(CODE)[0].splitlines()) == 2 + 3
+    env = single_env("Math", python="simulated", max_calls=0)
+    env.reset(seed=0)
+    assert "not run" in env.step(CODE)[0]
 
 
 def test_the_helper_is_asked_after_the_reasoner_moved() -> None:
