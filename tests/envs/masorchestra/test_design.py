@@ -5,6 +5,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -313,6 +314,11 @@ def test_every_design_of_the_corpus_is_classified_by_the_first_rule_that_it_brea
 def test_every_rule_is_broken_by_a_design_written_by_hand() -> None:
     assert {rule for _, rule, _ in HAND_WRITTEN} == {VALID, *map(str, Rule)}
     assert set(RULES) == set(Rule)
+
+
+def test_the_document_lists_the_rules_in_the_order_in_which_they_are_checked() -> None:
+    document = (Path(__file__).parents[3] / "docs" / "masorchestra.md").read_text(encoding="utf-8")
+    assert "\n".join(f"| `{rule}` | {text} |" for rule, text in RULES.items()) in document
 
 
 def test_a_message_names_the_rule_and_the_element() -> None:
