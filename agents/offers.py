@@ -35,7 +35,6 @@ PREFIXES: dict[str, Task] = {"ask": "answer", "math": "math", "code": "code", "q
 Proposal = Call | str
 """What a mind would do next: make a call, or give an answer."""
 
-_CALL = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
 _PRICE = re.compile(r"\$(\d[\d.e-]*) per million")
 _ODD = re.compile(r"[^a-z0-9]")
 
@@ -135,12 +134,13 @@ def proposal(value: Any) -> Proposal | None:
     if not isinstance(value, str):
         return None
     text = answer_in(value) or spoken(value)
-    if written := _CALL.search(text):
-        try:
-            return _call(msgspec.json.decode(written[1]))
-        except (msgspec.DecodeError, UnicodeError, RecursionError):
-            return None
-    return text or None
+    _, opened, written = text.partition("<tool_call>")
+    if not opened:
+        return text or None
+    try:
+        return _call(msgspec.json.decode(written.partition("</tool_call>")[0]))
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
 
 
 def _call(written: Any) -> Call | None:

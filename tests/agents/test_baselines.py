@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import gymnasium as gym
 import pytest
@@ -352,9 +352,12 @@ def test_a_router_learns_by_playing_or_from_the_same_episodes_recorded(math: gym
 
 
 @pytest.mark.parametrize("name", sorted(set(BASELINES) - {"knn-router"}))
-@pytest.mark.parametrize("env_id", ["ParaManager-Math-v0", "ParaManager-Restaurant-v0"])
-def test_every_baseline_plays_questions_and_domains_by_the_rules(env_id: str, name: str):
-    env = gym.make(env_id)
+@pytest.mark.parametrize("source", ["Math", "Restaurant"])
+@pytest.mark.parametrize(("protocol", "options"), [("ParaManager", {}), ("ToolOrchestra", {"tools": "full"})])
+def test_every_baseline_plays_questions_and_domains_by_the_rules(
+    protocol: str, options: dict[str, Any], source: str, name: str
+):
+    env = gym.make(f"{protocol}-{source}-v0", **options)
     outcomes = []
     for seed in range(4):
         policy = make_policy(name)
@@ -366,6 +369,17 @@ def test_every_baseline_plays_questions_and_domains_by_the_rules(env_id: str, na
     env.close()
 
 
+def test_the_strongest_expert_costs_more_and_solves_more_than_the_cheapest():
+    env = gym.make("ToolOrchestra-Math-v0", tools="full")
+    found = []
+    for policy in (Cheapest(), Strongest()):
+        infos = [play_episode(env, policy, seed=seed, options={"split": "test"}) for seed in range(60)]
+        found.append((sum(info["outcome"] == "solved" for info in infos), sum(info["cost"] for info in infos)))
+    (cheap, little), (strong, much) = found
+    assert strong > cheap + 10
+    assert much > 5 * little
+
+
 def test_voting_over_samples_beats_one_sample(math: gym.Env[Any, Any]):
     def share(policy: Baseline) -> float:
         outcomes = [play_episode(math, policy, seed=seed, options={"split": "test"})["outcome"] for seed in range(150)]
@@ -374,6 +388,10 @@ def test_voting_over_samples_beats_one_sample(math: gym.Env[Any, Any]):
     direct = share(Direct())
     assert share(MajorityVote(n=7)) > direct + 0.03
     assert share(FixedWorkflow()) > direct + 0.03
+
+
+def test_every_baseline_can_be_named_on_the_command_line():
+    assert set(BASELINES) < set(get_args(cli.RolloutPolicy))
 
 
 def test_baselines_play_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
