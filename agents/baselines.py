@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import gymnasium
 
-from toolorchestra.agents.offers import Mind, Proposal, Task, choose, minds, plurality, proposal, same
+from toolorchestra.agents.offers import Job, Mind, Proposal, choose, minds, plurality, proposal, same
 from toolorchestra.agents.policies import Info, Policy
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.task import Call
@@ -37,7 +37,7 @@ class Baseline(Policy):
         expert: Whom to ask, by name; see each baseline for whom else.
     """
 
-    needs: ClassVar[tuple[Task, ...]] = ("answer",)
+    needs: ClassVar[tuple[Job, ...]] = ("answer",)
 
     def __init__(self, seed: int = 0, expert: str | None = None) -> None:
         super().__init__(seed)
@@ -51,17 +51,17 @@ class Baseline(Policy):
     def propose(self) -> Script:
         """Ask, turn by turn, and return the next call to make, or the answer."""
 
-    def mind(self, task: Task, expert: str | None = None) -> Mind:
-        """Return who is there for a task: the expert of this name, or of the policy's, or the first.
+    def mind(self, job: Job, expert: str | None = None) -> Mind:
+        """Return who is there for a job: the expert of this name, or of the policy's, or the first.
 
         Raises:
             OptionError: Nobody is.
         """
         expert = expert or self.expert
-        found = choose(self.offer, task, expert)
+        found = choose(self.offer, job, expert)
         if found is None:
             raise OptionError(
-                f"The policy needs a tool by which {expert or 'an expert'} can be asked for {_WORDS[task]}, and there "
+                f"The policy needs a tool by which {expert or 'an expert'} can be asked for {_WORDS[job]}, and there "
                 "is none. Play a ParaManager environment, or make this one with tools='full'."
             )
         return found
@@ -73,8 +73,8 @@ class Baseline(Policy):
         self.offer = minds(info["tools"])
         self.request = str(info["messages"][-1]["content"])
         self._script = None
-        for task in self.needs:
-            self.mind(task)
+        for job in self.needs:
+            self.mind(job)
 
     def act(self, observation: str, info: Info) -> Any:
         """Return the calls of the script's next turn, or what it proposes."""
@@ -117,16 +117,16 @@ class Strongest(Direct):
     """Always asks the dearest expert, which is taken to be the best."""
 
     def chosen(self) -> Mind:
-        """Return the dearest."""
-        return max(_able(self.offer), key=Mind.costs)
+        """Return the dearest, or who was named."""
+        return self.mind("answer") if self.expert else max(_able(self.offer), key=Mind.costs)
 
 
 class Cheapest(Direct):
     """Always asks the cheapest expert."""
 
     def chosen(self) -> Mind:
-        """Return the cheapest."""
-        return min(_able(self.offer), key=Mind.costs)
+        """Return the cheapest, or who was named."""
+        return self.mind("answer") if self.expert else min(_able(self.offer), key=Mind.costs)
 
 
 class DirectWithTools(Baseline):
@@ -139,7 +139,7 @@ class DirectWithTools(Baseline):
 
     def propose(self) -> Script:
         """Ask in the roles that use tools, and for a conclusion."""
-        able = [choose(self.offer, task, self.expert) for task in ("search", "code")]
+        able = [choose(self.offer, job, self.expert) for job in ("search", "code")]
         using = [mind for mind in able if mind is not None] or [self.mind("code")]
         replies = yield from self.ask([mind.asked() for mind in using])
         reviewing = choose(self.offer, "review", self.expert)
@@ -208,16 +208,16 @@ class FixedWorkflow(Baseline):
     def propose(self) -> Script:
         """Solve by thought, program and search, review, and count; the review decides where nothing has a majority."""
         solving: list[Mind] = []
-        for task in ("answer", "code", "search"):
-            able = [mind for mind in self.offer if mind.task == task]
+        for job in ("answer", "code", "search"):
+            able = [mind for mind in self.offer if mind.job == job]
             solving += (_others(able, solving) or able)[:1]
         proposals = _proposals((yield from self.ask([mind.asked() for mind in solving])))
-        reviewing = [mind for mind in self.offer if mind.task == "review"]
+        reviewing = [mind for mind in self.offer if mind.job == "review"]
         if reviewing:
             (review,) = yield [(_others(reviewing, solving[:1]) or reviewing)[0].asked()]
         else:
             words = REVIEW.format(request=self.request, answer=" or ".join(map(_told, proposals)))
-            answering = [mind for mind in self.offer if mind.task == "answer"]
+            answering = [mind for mind in self.offer if mind.job == "answer"]
             (review,) = yield [(_others(answering, solving[:1]) or answering)[0].asked(words)]
         return plurality([*_proposals([review]), *proposals])
 
@@ -233,7 +233,7 @@ REFINE = """\
 
 A reviewer came to {objection} instead. Work it out anew."""
 
-_WORDS: dict[Task, str] = {
+_WORDS: dict[Job, str] = {
     "answer": "an answer",
     "review": "a review",
     "code": "a program",
@@ -243,7 +243,7 @@ _WORDS: dict[Task, str] = {
 
 
 def _able(offer: Iterable[Mind]) -> list[Mind]:
-    return [mind for mind in offer if mind.task == "answer"]
+    return [mind for mind in offer if mind.job == "answer"]
 
 
 def _others(able: Iterable[Mind], known: Iterable[Mind]) -> list[Mind]:

@@ -19,17 +19,17 @@ from toolorchestra.toolscale.answers import equal
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.task import Call
 
-Task = Literal["answer", "review", "code", "search", "math"]
+Job = Literal["answer", "review", "code", "search", "math"]
 """What a mind is there for."""
 
-ROLES: dict[str, Task] = {
+ROLES: dict[str, Job] = {
     "standard_reasoner": "answer",
     "critical_reviewer": "review",
     "code_reasoner": "code",
     "knowledge_searcher": "search",
 }
 """ParaManager's tools, which take a ``model_id`` and a ``subtask``."""
-PREFIXES: dict[str, Task] = {"ask": "answer", "math": "math", "code": "code", "query": "search"}
+PREFIXES: dict[str, Job] = {"ask": "answer", "math": "math", "code": "code", "query": "search"}
 """How the names of ToolOrchestra's expert tools begin, which take a ``question``."""
 
 Proposal = Call | str
@@ -44,7 +44,7 @@ class Mind(msgspec.Struct, frozen=True):
 
     Attributes:
         expert: Its name; where a tool is named after it, as it stands there.
-        task: What it is there for.
+        job: What it is there for.
         tool: The tool by which it is asked.
         words: Parameter that says what is asked; the user's request by default.
         fixed: Arguments that every call of it has.
@@ -52,7 +52,7 @@ class Mind(msgspec.Struct, frozen=True):
     """
 
     expert: str
-    task: Task
+    job: Job
     tool: str
     words: str
     fixed: Mapping[str, Any] = {}
@@ -105,13 +105,13 @@ def minds(tools: Iterable[Mapping[str, Any]]) -> list[Mind]:
     return found
 
 
-def choose(found: Sequence[Mind], task: Task, expert: str | None = None) -> Mind | None:
-    """Return who is there for a task (the expert of this name, or the first), or None.
+def choose(found: Sequence[Mind], job: Job, expert: str | None = None) -> Mind | None:
+    """Return who is there for a job (the expert of this name, or the first), or None.
 
     Raises:
         UnknownNameError: An expert is named who is not on offer at all.
     """
-    able = [mind for mind in found if mind.task == task]
+    able = [mind for mind in found if mind.job == job]
     if expert is None:
         return able[0] if able else None
     if plain(expert) not in {plain(mind.expert) for mind in found}:

@@ -156,7 +156,7 @@ class KNNRouter(Direct):
         trials = []
         for number in range(seed, seed + questions):
             _, info = env.reset(seed=number, **reset)
-            for expert in [mind.expert for mind in minds(info["tools"]) if mind.task == "answer"]:
+            for expert in [mind.expert for mind in minds(info["tools"]) if mind.job == "answer"]:
                 outcome = play_episode(env, Direct(expert=expert), seed=number, **reset)["outcome"]
                 if outcome in ("solved", "failed"):
                     episode = env.unwrapped.episode  # type: ignore[attr-defined]  # every environment of ours has it
@@ -166,7 +166,7 @@ class KNNRouter(Direct):
     def reset(self, env: gymnasium.Env[Any, Any], observation: str, info: Info) -> None:
         """Begin an episode: choose whom to ask, once for all its steps."""
         super().reset(env, observation, info)
-        able = {plain(mind.expert): mind for mind in self.offer if mind.task == "answer"}
+        able = {plain(mind.expert): mind for mind in self.offer if mind.job == "answer"}
         best = self.bank.best(self.request, list(able), self.k)
         self._chosen = able[best] if best is not None else choose(self.offer, "answer")
 

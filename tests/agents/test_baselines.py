@@ -102,13 +102,13 @@ def boxed(answer: str) -> str:
 
 def test_experts_are_found_in_the_tools_of_either_protocol():
     found = minds([*EXPERTS, *PARA, schema("ask_manager", day={"type": "string"}), schema("query_log")])
-    assert [(mind.tool, mind.expert, mind.task) for mind in found[:4]] == [
+    assert [(mind.tool, mind.expert, mind.job) for mind in found[:4]] == [
         ("ask_ada", "ada", "answer"),
         ("ask_bob_2_5", "bob_2_5", "answer"),
         ("math_eve", "eve", "math"),
         ("code_ada", "ada", "code"),
     ]
-    assert [(mind.tool, mind.expert, mind.task) for mind in found[4:7]] == [
+    assert [(mind.tool, mind.expert, mind.job) for mind in found[4:7]] == [
         ("standard_reasoner", "ada", "answer"),
         ("standard_reasoner", "bob", "answer"),
         ("critical_reviewer", "ada", "review"),
