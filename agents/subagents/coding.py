@@ -28,6 +28,7 @@ def code_reasoner(
         temperature: Of all requests.
     """
     work = Work(question, temperature)
+    work.show(question.evidence)
     ask = Ask(CODE, asked(question), "code")
     for attempt in range(repairs + 1):
         (text,) = work.ask(model, ask)

@@ -25,6 +25,7 @@ def knowledge_searcher(model: ChatModel, question: Question, *, search: Tool, te
         temperature: Of all requests.
     """
     work = Work(question, temperature)
+    work.show(question.evidence)
     (planned,) = work.ask(model, Ask(QUERY, asked(question), "query"))
     queries = queries_in(planned, MOST_QUERIES)
     if not queries and (answer := answer_in(planned)):
@@ -53,6 +54,7 @@ def search_agent(
         temperature: Of all requests.
     """
     work = Work(question, temperature)
+    work.show(question.evidence)
     found: list[str] = []
     tried: set[str] = set()
     for _ in range(turns):
