@@ -6,6 +6,8 @@ One dataclass per command, as in `toolorchestra.cli`; the work itself is done in
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -92,15 +94,25 @@ class _WithEnvironment:
     seed: int = 0
     """Seed of what is drawn, and of the luck of simulated agents."""
 
-    def _env(self, dom: Degree) -> MASOrchestraEnv:
+    @contextmanager
+    def _env(self, dom: Degree) -> Iterator[MASOrchestraEnv]:
         from toolorchestra.agents.catalog import Catalog
+        from toolorchestra.agents.chat import ChatModel
         from toolorchestra.agents.simulated import SimulatedChat
         from toolorchestra.envs.masorchestra.env import MASOrchestraEnv
 
         catalog = Catalog.load(*self.catalog)
-        model = catalog.chat(self.model) if self.endpoint else SimulatedChat(catalog.simulated(self.model))
+        model: ChatModel = (
+            SimulatedChat(catalog.simulated(self.model)) if not self.endpoint else catalog.chat(self.model)
+        )
         source = None if self.tasks else self.source
-        return MASOrchestraEnv(source, tasks=self.tasks, split=self.split, dom=dom, model=model, timeout=self.timeout)
+        try:
+            yield MASOrchestraEnv(
+                source, tasks=self.tasks, split=self.split, dom=dom, model=model, timeout=self.timeout
+            )
+        finally:
+            if close := getattr(model, "close", None):
+                close()
 
 
 @dataclass(kw_only=True)
@@ -130,6 +142,10 @@ class Run(_WithEnvironment):
 
     def run(self) -> int:
         """Ask the questions and sum up; exit code 1 if a design broke a rule or a model could not be reached."""
+        with self._env(self.dom) as env:
+            return self._run(env)
+
+    def _run(self, env: MASOrchestraEnv) -> int:
         from toolorchestra.envs import display
         from toolorchestra.envs.episode import write_episodes
         from toolorchestra.envs.masorchestra import figure
@@ -137,7 +153,6 @@ class Run(_WithEnvironment):
         from toolorchestra.envs.masorchestra.env import DesignPlay
         from toolorchestra.envs.masorchestra.orchestrators import make_orchestrator
 
-        env = self._env(self.dom)
         written = _read(self.design) if self.design is not None else None
         policy = make_orchestrator(self.orchestrator, seed=self.seed)
         outcomes: dict[str, int] = {}
@@ -198,13 +213,17 @@ class Search(_WithEnvironment):
 
     def run(self) -> int:
         """Search, and report the best."""
+        with self._env("high") as env:
+            return self._run(env)
+
+    def _run(self, env: MASOrchestraEnv) -> int:
         from toolorchestra.envs import display
         from toolorchestra.envs.masorchestra import figure
         from toolorchestra.envs.masorchestra.design import to_text
         from toolorchestra.envs.masorchestra.search import Budget, Validation, best, search
 
         budget = Budget(self.candidates, self.budget)
-        validation = Validation.drawn(self._env("high"), self.questions, self.seed, self.split)
+        validation = Validation.drawn(env, self.questions, self.seed, self.split)
         with display.progress_bars() as progress:
             bar = progress.add_task(self.method, total=self.candidates, note="")
             highest = 0.0

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import xml.etree.ElementTree as ET
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -96,3 +97,28 @@ def test_a_search_is_recorded_and_goes_on(tmp_path: Path, capsys: pytest.Capture
     assert len(record.read_text().splitlines()) == 6
     assert main([*command, "--candidates", "5", "--seed", "1"]) == 2
     assert "another search" in capsys.readouterr().err
+
+
+def test_a_design_is_run_with_a_real_model(file: Path, fake_server: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    def respond(body: dict[str, Any]) -> tuple[int, Any]:
+        message = {"role": "assistant", "content": "<answer>\\boxed{7}</answer>"}
+        usage = {"prompt_tokens": 100, "completion_tokens": 10}
+        return 200, {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}], "usage": usage}
+
+    fake_server.respond = respond
+    catalog = file.with_suffix(".yaml")
+    catalog.write_text(
+        "experts:\n  local:\n    provider: me\n    roles: [generalist]\n    price: {input: 1, output: 10}\n"
+        "    latency: {mean: 1}\n    context: 1000\n    skills: {other: 0.5}\n"
+        f"    endpoint: {{base_url: '{fake_server.url}'}}\n"
+    )
+    command = ["mas", "run", "--design", str(file), "--endpoint", "--model", "local", "--catalog", str(catalog)]
+    assert main(command) == 0
+    out = capsys.readouterr().out
+    assert "answer: 7" in out
+    assert "660 tokens" in out
+    assert len(fake_server.bodies) == 6  # a chain of thought, and five samples of the one that checks it
+    assert "Check 7." in str(fake_server.bodies[-1])
+    fake_server.respond = lambda body: (400, {"error": {"message": "no such model"}})
+    assert main(command) == 1
+    assert "infra_error" in capsys.readouterr().out
