@@ -1,6 +1,6 @@
 """Let every baseline play the test split of two environments, and print success, cost and time.
 
-    python benchmarks/baselines.py                  every test task once, a minute or two on a laptop
+    python benchmarks/baselines.py                  every test task once, about a minute on a laptop
     python benchmarks/baselines.py --tasks 50       a quick look
 
 The router is fitted first, on training questions that every expert on offer is given.
