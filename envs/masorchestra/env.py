@@ -189,11 +189,10 @@ class MASOrchestraEnv(OrchestrationEnv):
         self._rules = DesignRules(dom, RunLimits(concurrency, timeout, retries, agent_cost, max_cost), credit)
         self._kinds = AGENTS if agents is None else tuple(agents)
         self.model = SimulatedChat(Catalog.load().simulated(model)) if isinstance(model, str) else model
-        self._agents: dict[str, dict[str, SubAgent]] = {}
+        self._worlds: dict[str, tuple[dict[str, SubAgent], str]] = {}
 
     def _begin(self, task: Task, world: World, chosen: Mapping[str, Any], seed: int | None) -> Play:
-        agents = self._offered(world)
-        prompt = orchestrator_prompt(self._rules.dom, agents, self.model.name, world.rules)
+        agents, prompt = self._offered(world)
         episode = self._new_episode(
             task, seed, prompt, task.instruction, agents, luck=self._draw_luck(), preference=chosen["preference"]
         )
@@ -216,11 +215,13 @@ class MASOrchestraEnv(OrchestrationEnv):
         """Return the design that answers `text` directly."""
         return f"<thinking>\nThis needs no agent.\n</thinking>\n<answer>{text}</answer>"
 
-    def _offered(self, world: World) -> dict[str, SubAgent]:
-        """Return the kinds of agent on offer in a world; they are made once."""
-        if world.name not in self._agents:
-            self._agents[world.name] = sub_agents(self.model, world.tools, self._kinds)
-        return self._agents[world.name]
+    def _offered(self, world: World) -> tuple[dict[str, SubAgent], str]:
+        """Return the kinds of agent on offer in a world, and the prompt that tells of them; both are made once."""
+        if world.name not in self._worlds:
+            agents = sub_agents(self.model, world.tools, self._kinds)
+            prompt = orchestrator_prompt(self._rules.dom, agents, self.model.name, world.rules)
+            self._worlds[world.name] = agents, prompt
+        return self._worlds[world.name]
 
     def _info(self, play: Play) -> dict[str, Any]:
         info = super()._info(play)
