@@ -233,7 +233,8 @@ def test_roles_work_with_the_tools_on_offer() -> None:
     env.close()
 
 
-def test_searching_first_makes_an_expert_right() -> None:
+@pytest.mark.parametrize("name", ["ask_gpt_5", "code_gpt_5"])
+def test_searching_first_makes_an_expert_right(name: str) -> None:
     """Facts of a made-up world are known from its passages alone."""
     env = gym.make("ToolOrchestra-MultiHopQA-v0", tools="full")
     right = {False: 0, True: 0}
@@ -243,8 +244,9 @@ def test_searching_first_makes_an_expert_right() -> None:
             task = env.unwrapped.task
             if searched:
                 env.step([{"name": call.name, "arguments": call.arguments} for call in task.golden])
-            *_, info = env.step(asked("ask_gpt_5"))
-            _, reward, *_ = env.step(info["calls"][0].value["answer"])
+            *_, info = env.step(asked(name))
+            value = info["calls"][0].value or {"answer": ""}
+            _, reward, *_ = env.step(value["answer"])
             right[searched] += reward == 1.0
     assert right[True] > 24
     assert right[False] < 8
