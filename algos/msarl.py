@@ -488,7 +488,7 @@ def lesson(
     made: list[tuple[list[int], list[int]]] = []
     for stage in range(_STAGES):
         env = config.make_env(noise=round(config.noise * min(1.0, stage / (_STAGES - 2))))
-        error = config.sft_error if stage >= _STAGES - 2 else 0.0  # a model that cannot spell learns from good ones
+        error = config.sft_error if stage == _STAGES - 1 else 0.0  # a model that cannot spell learns from good ones
         count = rows * (stage + 1) // _STAGES - len(made)
         plays = [rng.choice(starts) for _ in range(count // 3 + 1)]  # an episode has three messages: two rows or three
         demonstrations = demonstrate(env, plays, error, rng)

@@ -7,6 +7,7 @@ is ignored.
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 from pettingzoo import AECEnv, ParallelEnv
@@ -15,10 +16,11 @@ from pettingzoo.utils.wrappers import OrderEnforcingWrapper
 
 from toolorchestra.envs.msarl.environment import MSARLEnv
 from toolorchestra.envs.msarl.game import REASONER
+from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.multiagent.single import SingleAgentEnv
 from toolorchestra.envs.sources import TaskSource
 
-__all__ = ["MSARLEnv", "env", "parallel_env", "raw_env", "single_env"]
+__all__ = ["MSARLEnv", "env", "parallel_env", "random_message", "raw_env", "single_env"]
 
 
 def raw_env(source: str | TaskSource | None = "Math", **options: Any) -> MSARLEnv:
@@ -43,6 +45,13 @@ def single_env(source: str | TaskSource | None = "Math", **options: Any) -> Sing
     """
     game = raw_env(source, **options)
     return SingleAgentEnv(game, REASONER, dict.fromkeys(game.possible_agents[1:], _hand_on))
+
+
+def random_message(env: MultiAgentEnv, rng: random.Random) -> str:
+    """Return a message of no sense but of the right form, by which every rule of the game comes into play."""
+    number = rng.randint(0, 99)
+    block = f"```{rng.choice(list(env.play.tools))}\n{number} + {rng.randint(0, 99)}\n```"
+    return rng.choice((block, block, rf"\boxed{{{number}}}", f"It may be {number}."))
 
 
 def _hand_on(observation: str, info: dict[str, Any]) -> str:

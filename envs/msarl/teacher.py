@@ -15,10 +15,6 @@ from toolorchestra.toolscale.task import Task
 PROGRAMS = {
     "power_remainder": "print(pow({a}, {n}, {m}))",
     "other_number": "print({g} * {lcm} // {a})",
-    "arithmetic_sum": (
-        "d = ({terms[1]} - {terms[0]}) // ({j} - {i})\n"
-        "print({n} * (2 * ({terms[0]} - ({i} - 1) * d) + ({n} - 1) * d) // 2)"
-    ),
 }
 """Programs of families of problems, over what is given in them; they print the answer."""
 
