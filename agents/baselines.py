@@ -51,18 +51,17 @@ class Baseline(Policy):
     def propose(self) -> Script:
         """Ask, turn by turn, and return the next call to make, or the answer."""
 
-    def mind(self, job: Job, expert: str | None = None) -> Mind:
-        """Return who is there for a job: the expert of this name, or of the policy's, or the first.
+    def mind(self, job: Job) -> Mind:
+        """Return who is there for a job: the policy's expert, or the first.
 
         Raises:
             OptionError: Nobody is.
         """
-        expert = expert or self.expert
-        found = choose(self.offer, job, expert)
+        found = choose(self.offer, job, self.expert)
         if found is None:
             raise OptionError(
-                f"The policy needs a tool by which {expert or 'an expert'} can be asked for {_WORDS[job]}, and there "
-                "is none. Play a ParaManager environment, or make this one with tools='full'."
+                f"The policy needs a tool by which {self.expert or 'an expert'} can be asked for {_WORDS[job]}, and "
+                "there is none. Play a ParaManager environment, or make this one with tools='full'."
             )
         return found
 
