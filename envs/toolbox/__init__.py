@@ -1,1 +1,1 @@
-"""What every protocol can hand out to an orchestrator: at present, sandboxes for Python written by a model."""
+"""What every protocol can hand out to an orchestrator: experts, search, Python, and the sandboxes that it runs in."""
