@@ -1,7 +1,8 @@
 """MASBench: problems whose depth, horizon, breadth, parallelism and robustness are set one by one.
 
 A problem is a dependency graph of sub-tasks (`graph`); everything else follows from it. It is drawn in steps: which
-sub-task needs which (`drafts`), what they are called (`naming`), numbers and notes (`generate`, `mistakes`), sentences
-(`text`). The `solver` shares none of this and reads only the text. `sets` has the named sets, `source` the task
-sources, `rows` reads the public data set, and `figure` draws a graph.
+sub-task needs which (`drafts`), what they are called (`naming`), with which numbers (`components`), the whole with its
+notes (`generate`, `mistakes`), and the sentences (`text`). The `solver` shares none of this and reads only the text;
+`survey` has it check many. `tasks` makes tasks, whose verdict is in `world`; `sets` has the named sets, `source` the
+task sources, `rows` reads the public data set, and `figure` draws a graph.
 """
