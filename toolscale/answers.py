@@ -26,6 +26,8 @@ import msgspec
 from toolorchestra.toolscale.exact import Group, UnreadableError, Value, read
 from toolorchestra.toolscale.facts import tokens
 
+_BOX = r"\boxed{"
+_BRACE = re.compile(r"[{}]")
 _TAGGED = re.compile(r"<answer>(.*?)</answer>", re.DOTALL | re.IGNORECASE)
 _TOLD = re.compile(r"(?:\banswer(?:\s+is|\s*:)|\banswer\s*=)\s*\**:?\s*(.+)", re.IGNORECASE)
 _MATHEMATICAL = re.compile(r"[\\^_=+*/<>|{}]")
@@ -45,8 +47,8 @@ def final_answer(text: str) -> str:
     >>> final_answer("It stands in Brenholm.\nAnswer: Brenholm")
     'Brenholm'
     """
-    if (boxed := _last_box(text)) is not None:
-        return boxed.strip()
+    if (answer := boxed(text)) is not None:
+        return answer.strip()
     if tagged := _TAGGED.findall(text):
         return str(tagged[-1]).strip()
     if told := _TOLD.findall(text):
@@ -54,16 +56,27 @@ def final_answer(text: str) -> str:
     return text.strip()
 
 
-def _last_box(text: str) -> str | None:
-    """Return what stands in the last box whose braces match."""
-    start = text.rfind(r"\boxed{")
+def boxed(text: str) -> str | None:
+    r"""Return what stands in the last ``\boxed{…}`` whose braces match, or None if there is none.
+
+    >>> boxed(r"First \boxed{1}, then \boxed{\frac{1}{2}}, and \boxed{ unfinished")
+    '\\frac{1}{2}'
+    """
+    start = text.rfind(_BOX)
+    if start < 0:
+        return None
+    opened: list[int] = []
+    closed: dict[int, int] = {}
+    for brace in _BRACE.finditer(text):
+        if brace[0] == "{":
+            opened.append(brace.start())
+        elif opened:
+            closed[opened.pop()] = brace.start()
     while start >= 0:
-        depth, first = 0, start + len(r"\boxed")
-        for at in range(first, len(text)):
-            depth += {"{": 1, "}": -1}.get(text[at], 0)
-            if not depth:
-                return text[first + 1 : at]
-        start = text.rfind(r"\boxed{", 0, start)
+        first = start + len(_BOX)
+        if first - 1 in closed:
+            return text[first : closed[first - 1]]
+        start = text.rfind(_BOX, 0, start)
     return None
 
 

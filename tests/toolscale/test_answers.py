@@ -77,3 +77,8 @@ def test_what_only_math_verify_reads_is_left_to_it():
 def test_an_expression_that_keeps_math_verify_too_long_is_wrong():
     assert not is_right(r"\boxed{\log 9^{9^{9^{9^9}}}}", ["3"])
     assert is_right(r"\log_2 8", ["3"])  # and it goes on
+
+
+def test_boxes_by_the_thousand_are_read_in_no_time() -> None:
+    assert final_answer("\\boxed{" * 100_000 + "7}") == "7"
+    assert final_answer("\\boxed{" * 100_000).startswith("\\boxed{")
