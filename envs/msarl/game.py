@@ -22,7 +22,7 @@ from toolorchestra.envs.episode import CallRecord
 from toolorchestra.envs.multiagent.play import JointPlay
 from toolorchestra.envs.multiagent.record import JointEpisode
 from toolorchestra.envs.play import World, WorldSession
-from toolorchestra.toolscale.answers import final_answer
+from toolorchestra.toolscale.answers import boxed
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import Status, Tool
 
@@ -78,8 +78,7 @@ def is_well_formed(said: str) -> bool:
     >>> is_well_formed(r"So it is \boxed{\frac{1}{2}}."), is_well_formed("The answer is 2."), is_well_formed(r"\boxed{")
     (True, False, False)
     """
-    answer = final_answer(said)
-    return bool(answer) and re.search(r"\\boxed\{\s*" + re.escape(answer) + r"\s*\}", said) is not None
+    return bool((boxed(said) or "").strip())
 
 
 class MSARLPlay(JointPlay):
