@@ -3,6 +3,9 @@
 `env`, `raw_env` and `parallel_env` are as in PettingZoo's own modules; `toolorchestra.envs.make_multiagent` makes
 environments by id. In the parallel form every step is one message, of the agent whose turn it is; what the others send
 is ignored.
+
+Importing this package registers `single_env` with Gymnasium, so that learners for one agent can be compared:
+``gymnasium.make("toolorchestra.envs.msarl:MSARLSingle-Math-v0")``.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import gymnasium
 from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils.conversions import turn_based_aec_to_parallel
 from pettingzoo.utils.wrappers import OrderEnforcingWrapper
@@ -18,7 +22,7 @@ from toolorchestra.envs.msarl.environment import MSARLEnv
 from toolorchestra.envs.msarl.game import REASONER
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.multiagent.single import SingleAgentEnv
-from toolorchestra.envs.sources import TaskSource
+from toolorchestra.envs.sources import QUESTIONS, TaskSource
 
 __all__ = ["MSARLEnv", "env", "parallel_env", "random_message", "raw_env", "single_env"]
 
@@ -56,3 +60,13 @@ def random_message(env: MultiAgentEnv, rng: random.Random) -> str:
 
 def _hand_on(observation: str, info: dict[str, Any]) -> str:
     return observation.split("\nOutput:\n", 1)[-1]
+
+
+for _name in (*QUESTIONS, "Custom"):
+    gymnasium.register(
+        f"MSARLSingle-{_name}-v0",
+        entry_point=single_env,
+        kwargs={"source": None if _name == "Custom" else _name},
+        disable_env_checker=True,
+        order_enforce=False,
+    )

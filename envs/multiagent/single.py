@@ -18,7 +18,6 @@ from toolorchestra.envs.play import LONGEST_OBSERVATION
 from toolorchestra.envs.sources import TaskSource
 from toolorchestra.envs.spaces import UnicodeText
 from toolorchestra.toolscale.errors import OptionError, unknown_name
-from toolorchestra.toolscale.task import Task
 
 Partner = Callable[[str, dict[str, Any]], str]
 """A fixed policy: given an agent's observation and info, what it says."""
@@ -82,11 +81,6 @@ class SingleAgentEnv(gymnasium.Env[str, str]):
     def source(self) -> TaskSource:
         """Where the tasks come from."""
         return self.env.source
-
-    @property
-    def task(self) -> Task:
-        """The task being played: hidden from the agents."""
-        return self.env.task
 
     @property
     def episode(self) -> JointEpisode:

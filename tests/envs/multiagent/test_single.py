@@ -2,9 +2,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import gymnasium as gym
 import pytest
 from gymnasium.utils.env_checker import check_env
 
+from toolorchestra import environment_ids
 from toolorchestra.envs.msarl import raw_env, single_env
 from toolorchestra.envs.multiagent.single import SingleAgentEnv
 from toolorchestra.toolscale.errors import OptionError
@@ -20,12 +22,12 @@ def repeat(observation: str, info: dict[str, Any]) -> str:
 def test_the_reasoner_with_a_helper_that_repeats_is_one_agent_with_code() -> None:
     env = SingleAgentEnv(raw_env("Math", python="simulated"), "reasoner", {"helper": repeat})
     observation, info = env.reset(seed=0)
-    assert env.task.instruction in observation
+    assert env.env.task.instruction in observation
     assert info["tools"] == []
     observation, reward, terminated, truncated, info = env.step(CODE)
     assert observation == "<interpretation>\n42\n</interpretation>"
     assert (reward, terminated, truncated) == (0.0, False, False)
-    observation, reward, terminated, truncated, info = env.step(env.task.answer)
+    observation, reward, terminated, truncated, info = env.step(env.env.task.answer)
     assert (reward, terminated, truncated, info["outcome"]) == (1.0, True, False, "solved")
 
 
@@ -75,3 +77,9 @@ def test_the_view_passes_gymnasiums_checker() -> None:
     check_env(
         SingleAgentEnv(raw_env("Math", python="simulated"), "reasoner", {"helper": repeat}), skip_render_check=True
     )
+
+
+def test_one_agent_with_code_has_a_gymnasium_id_of_its_own() -> None:
+    env = gym.make("toolorchestra.envs.msarl:MSARLSingle-Math-v0", python="simulated", disable_env_checker=True)
+    assert "```python" in env.reset(seed=0)[0]
+    assert not [env_id for env_id in environment_ids() if "Single" in env_id]  # it is no environment of its own
