@@ -92,7 +92,7 @@ class TrainMSARL:
     sft_error: float = 0.4
     """Probability that the warm start's teacher slips where it can: a wrong number in a program or interpretation."""
     noise: int = 8
-    """Lines of noise in the output of the simulated Python (embedded models only)."""
+    """Lines of noise in the output of the simulated Python."""
     steps: int = 20
     """Batches of rollouts."""
     questions: int = 8
@@ -182,13 +182,18 @@ class TrainMSARL:
         """Return the name of the policy of an agent; all helpers have the same."""
         return "shared" if self.share else "reasoner" if agent == REASONER else "helper"
 
-    def make_env(self, **more: Any) -> MSARLEnv:
-        """Return the environment; an episode has the messages that its calls need, and no more."""
+    def make_env(self, noise: int | None = None) -> MSARLEnv:
+        """Return the environment, with `noise` lines of noise or as many as configured.
+
+        An episode has the messages that its calls need, and no more.
+        """
         options: dict[str, Any] = {"max_calls": self.max_calls, "max_cycles": 2 * self.max_calls + 1}
         if self.small:
-            options |= {"python": "simulated", "noise": self.noise}
+            options["python"] = "simulated"
         options |= {name: _meant(value) for name, value in self.env_options.items()}
-        env = make_multiagent(self.env, **{**options, **more})
+        if options.get("python") == "simulated":
+            options["noise"] = options.get("noise", self.noise) if noise is None else noise
+        env = make_multiagent(self.env, **options)
         assert isinstance(env, MSARLEnv)
         return env
 
@@ -474,8 +479,9 @@ def exchange_numbers(ids: Sequence[int], mask: Sequence[int], numbers: Sequence[
     written = {i for i, own in zip(ids, mask, strict=True) if own}
     known = set(numbers)
     copied = [i for i, own in first.items() if not own and i in written and i in known]
-    others = rng.sample([i for i in numbers if i not in first], len(copied))
-    exchange = dict(zip(copied, others, strict=True))
+    others = [i for i in numbers if i not in first]
+    copied = copied[: len(others)]  # where noise has used up the numbers, the rest stay
+    exchange = dict(zip(copied, rng.sample(others, len(copied)), strict=True))
     return [exchange.get(i, i) for i in ids]
 
 

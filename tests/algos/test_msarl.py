@@ -395,6 +395,15 @@ def test_an_unknown_rule_is_met_with_those_that_there_are() -> None:
         TrainMSARL(reasoner_advantage="mean")  # type: ignore[arg-type]  # that is the point
 
 
+def test_the_environment_has_what_an_episode_needs() -> None:
+    env = TrainMSARL(max_calls=2, noise=5).make_env()
+    assert (env.max_calls, env.max_cycles) == (2, 5)
+    env.reset(seed=0)
+    env.step(CODE)
+    assert len(env.observe("helper").split("Output:\n")[1].splitlines()) == 1 + 5
+    assert TrainMSARL(env_options={"python": "none", "max_cycles": "9"}).make_env().max_cycles == 9
+
+
 def test_the_warm_start_teaches_both_roles_to_copy_any_number(env: MSARLEnv, policy: TokenPolicy) -> None:
     config = TrainMSARL(sft_error=0.0)
     rows = msarl.lesson(config, msarl.known_tasks(config, env, "train"), policy, random.Random(0), 60)
