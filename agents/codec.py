@@ -101,7 +101,8 @@ class CompactCodec:
     prompt     ``<user>`` words of the instruction ``<assistant>``
     action     ``<call>`` tool, then for each argument ``parameter=`` and its value … ``<end>``
     action     ``<answer>`` words ``<end>``
-    results    ``<result>`` keys and scalars of each call's result … ``<assistant>``; of what a mind wrote, its answer
+    results    ``<result>`` keys and scalars of each call's result … ``<assistant>``; of what a mind wrote, its answer,
+               or the call that it proposes as the policy itself would write it
     =========  =================================================================================
 
     Of the system prompt and the tools it says nothing: the tiny model is trained on the domain and knows them.
@@ -261,16 +262,19 @@ class CompactCodec:
         """Return the ids of an assistant message: its calls, or else its text as the answer."""
         ids: list[int] = []
         for call in message.get("tool_calls") or ():
-            function = call.get("function", call)
-            arguments = function["arguments"]
-            if isinstance(arguments, str):
-                arguments = json.loads(arguments)
-            ids += [self.index["<call>"], self._name(function["name"])]
-            for name, value in arguments.items():
-                ids += [self._name(f"{name}="), *self._value(value)]
+            ids += self._call(call.get("function", call))
         if not ids:
             ids = [self.index["<answer>"], *self.words(message.get("content") or "")]
         return [*ids, self.end_id]
+
+    def _call(self, call: Mapping[str, Any]) -> list[int]:
+        arguments = call["arguments"]
+        if isinstance(arguments, str):
+            arguments = json.loads(arguments)
+        ids = [self.index["<call>"], self._name(call["name"])]
+        for name, value in arguments.items():
+            ids += [self._name(f"{name}="), *self._value(value)]
+        return ids
 
     def _name(self, name: str) -> int:
         return self.index.get(name, self.index["<unk>"])
@@ -295,7 +299,10 @@ class CompactCodec:
             ids.append(self.index["<result>"])
             status = record.get("status", "OK")
             if status == "OK":
-                flat = self._value(conclusion(record.get("result"))) or [self.index["<none>"]]
+                result = record.get("result")
+                proposed = proposed_call(result)
+                flat = self._call(proposed) if proposed else self._value(conclusion(result))
+                flat = flat or [self.index["<none>"]]
             else:
                 flat = [
                     self.index.get(status, self.index["<unk>"]),
@@ -361,7 +368,15 @@ _RESPONSE = re.compile(r"<tool_response>\s*(.*?)\s*</tool_response>", re.DOTALL)
 
 def conclusion(result: Any) -> Any:
     """Return the answer of what a mind wrote, any other result as it is: a tiny model is spared the reasoning."""
+    if isinstance(result, dict) and list(result) == ["answer"]:
+        result = result["answer"]
     return (answer_in(result) or result) if isinstance(result, str) else result
+
+
+def proposed_call(result: Any) -> Mapping[str, Any] | None:
+    """Return the call that a mind proposes as the next step, if it does."""
+    call = result.get("call") if isinstance(result, dict) and len(result) == 1 else None
+    return call if isinstance(call, dict) and {"name", "arguments"} <= set(call) else None
 
 
 def read_result(message: Message) -> dict[str, Any]:

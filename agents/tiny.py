@@ -20,7 +20,16 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, Lfm2Config, Lfm2ForCausalLM, PreTrainedTokenizerFast
 from transformers.utils.logging import disable_progress_bar
 
-from toolorchestra.agents.codec import SPECIAL, Codec, CompactCodec, Message, TemplateCodec, read_result
+from toolorchestra.agents.codec import (
+    SPECIAL,
+    Codec,
+    CompactCodec,
+    Message,
+    TemplateCodec,
+    conclusion,
+    proposed_call,
+    read_result,
+)
 from toolorchestra.toolscale.errors import OptionError
 
 LAYERS = ("conv", "full_attention")
@@ -146,7 +155,7 @@ def build_codec(
         if message["role"] == "tool":
             record = read_result(message)
             texts.append(str(record.get("error", "")))
-            if isinstance(record.get("result"), str):
+            if isinstance(conclusion(record.get("result")), str) or proposed_call(record.get("result")):
                 continue
             for key, value in _leaves(record.get("result"), "result"):
                 texts.append(key.replace("_", " "))
