@@ -31,7 +31,7 @@ class ExplorerPolicy(Policy):
         OptionError: `turns` or `calls` is below 1.
     """
 
-    def __init__(self, seed: int = 0, turns: int = 3, calls: int = 3) -> None:
+    def __init__(self, seed: int = 0, turns: int = 2, calls: int = 2) -> None:
         super().__init__(seed)
         if min(turns, calls) < 1:
             raise OptionError(f"Expected at least one turn of one call, got {turns} of {calls}.")

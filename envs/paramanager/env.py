@@ -12,9 +12,9 @@ from toolorchestra.agents.catalog import Catalog
 from toolorchestra.agents.chat import ChatModel
 from toolorchestra.agents.simulated import SimulatedChat
 from toolorchestra.envs.base import OrchestrationEnv
-from toolorchestra.envs.paramanager.play import MOST_CALLS, MOST_ROUNDS, ParaManagerPlay, Rules
+from toolorchestra.envs.paramanager.play import MOST_ROUNDS, ParaManagerPlay, Rules
 from toolorchestra.envs.paramanager.prompts import orchestrator_prompt
-from toolorchestra.envs.paramanager.rewards import FINAL, CountTokens, Targets, estimate_tokens
+from toolorchestra.envs.paramanager.rewards import FINAL, MOST_CALLS, CountTokens, Targets, estimate_tokens
 from toolorchestra.envs.paramanager.tools import RoleTool
 from toolorchestra.envs.parsing import Action
 from toolorchestra.envs.play import Play, PlaySnapshot, World

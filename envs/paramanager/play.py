@@ -18,6 +18,7 @@ from toolorchestra.envs.episode import CallRecord, Episode, Outcome, Turn
 from toolorchestra.envs.paramanager.prompts import AFTER_FINAL, NO_CALL, TOO_MANY
 from toolorchestra.envs.paramanager.rewards import (
     FINAL,
+    MOST_CALLS,
     Budget,
     CountTokens,
     Targets,
@@ -34,8 +35,6 @@ from toolorchestra.toolscale.errors import ExpertError, OptionError
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import Status, Tool
 
-MOST_CALLS = 4
-"""Calls of one round, n_max (§4.3)."""
 MOST_ROUNDS = 12
 """Rounds of an episode, H (§4.3)."""
 MOST_TOKENS = 4_096
@@ -184,6 +183,7 @@ class ParaManagerPlay(Play):
             solved=outcome == "solved",
             units=self.units,
             targets=rules.targets,
+            most_calls=rules.calls,
             count_tokens=rules.count_tokens,
         )
         episode.reward = total(episode.rewards, diversity=rules.diversity)

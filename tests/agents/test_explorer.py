@@ -32,7 +32,7 @@ def test_an_explorer_keeps_to_its_turns_and_calls_and_then_ends(env: ParaManager
 def test_it_asks_every_role_and_every_model_sooner_or_later(env: ParaManagerEnv) -> None:
     names, models = set(), set()
     for seed in range(60):
-        play_episode(env, ExplorerPolicy(), seed=seed)
+        play_episode(env, ExplorerPolicy(turns=3, calls=3), seed=seed)
         for call in env.episode.calls:
             names.add(call.name)
             models.add((call.arguments or {}).get("model_id"))

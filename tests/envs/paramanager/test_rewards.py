@@ -12,6 +12,7 @@ from toolorchestra.envs.paramanager.rewards import (
     Budget,
     Targets,
     cost_units,
+    is_action,
     length,
     reward_parts,
     soft_budget,
@@ -162,3 +163,13 @@ def test_targets_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
 
 def test_a_budget_reads_as_one_line() -> None:
     assert str(Budget(11, 13.5, 24_412)) == "Budget left: 11 rounds, 13.5 cost units, 24400 tokens."
+
+
+def test_more_calls_than_allowed_and_calls_after_the_last_are_no_action() -> None:
+    assert is_action(turn("python", "python", "python", "python"))
+    assert not is_action(turn("python", "python", "python", "python", "python"))
+    assert not is_action(turn("python", "python"), most_calls=1)
+    assert is_action(turn("python", "final_answer"))
+    assert not is_action(turn("final_answer", "python"))
+    turns = [turn("python"), turn("final_answer", "python")]
+    assert reward_parts(turns, solved=True, units=UNITS)["format"] == 0.5
