@@ -3,7 +3,8 @@
 Agents are asked through one function, `Ask`, so that the executor knows nothing of models. On the virtual clock
 simulated agents answer at once and say how long they took; the schedule is then computed, the same each time. On the
 wall clock agents are asked in threads and time is measured. On either, an agent that fails is recorded as failed, those
-that need its answer as not run, and all others finish.
+that need its answer as not run, and all others finish. A run that is cancelled (by Ctrl-C, or by whoever watches it and
+raises) starts no further agent, tells those at work to stop, and waits for them.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ class Work(msgspec.Struct, frozen=True):
         text: The whole text: the question, and then its input.
         given: The answers that it reads, by the ids of the agents that gave them.
         attempt: 0 at first, then counting retries.
+        stop: Set when nobody waits for the answer any more: whoever is asked should ask nobody else.
     """
 
     agent: Agent
@@ -44,6 +46,7 @@ class Work(msgspec.Struct, frozen=True):
     text: str
     given: Mapping[str, str]
     attempt: int = 0
+    stop: threading.Event = msgspec.field(default_factory=threading.Event)
 
 
 Ask = Callable[[Work], ToolResult]
@@ -161,11 +164,15 @@ class _Running:
         self._broken = ""
 
     def run(self) -> Run:
-        while len(self._records) < len(self._agents):
-            while self._ready and len(self._working) < self._limits.concurrency:
-                self._start(self._ready.pop(0))
-            if self._working:
-                self._end(*self._clock.wait())
+        try:
+            while len(self._records) < len(self._agents):
+                while self._ready and len(self._working) < self._limits.concurrency:
+                    self._start(self._ready.pop(0))
+                if self._working:
+                    self._end(*self._clock.wait())
+        except BaseException:
+            self._clock.cancel()
+            raise
         calls = tuple(self._records[agent.id] for agent in self._design.agents)
         answer = self._records[str(self._design.sink)].value
         return Run(calls, answer, max(call.end for call in calls), self._broken)
@@ -180,7 +187,7 @@ class _Running:
         text = f"{self._question}\n\nYour part of this:\n{filled}" if filled else self._question
         work = Work(agent, filled, text, given)
         self._working[agent_id] = (filled, self._clock.now)
-        self._clock.start(agent_id, lambda: _asked(self._ask, work, self._limits), self._limits.timeout)
+        self._clock.start(work, lambda: _asked(self._ask, work, self._limits), self._limits.timeout)
 
     def _end(self, agent_id: str, result: ToolResult, broken: str) -> None:
         filled, start = self._working.pop(agent_id)
@@ -241,7 +248,7 @@ def _asked(ask: Ask, work: Work, limits: RunLimits) -> tuple[ToolResult, str]:
             why = f"cost ${total.cost:.4g}, more than the ${limits.agent_cost:g} that an agent may"
             return msgspec.structs.replace(total, status=Status.EXEC_ERR, value=None, error=why), broken
         late = limits.timeout is not None and total.seconds >= limits.timeout
-        if result.status is not Status.EXEC_ERR or work.attempt == limits.retries or late:
+        if result.status is not Status.EXEC_ERR or work.attempt == limits.retries or late or work.stop.is_set():
             return total, broken
         work = msgspec.structs.replace(work, attempt=work.attempt + 1)
 
@@ -287,12 +294,16 @@ class _Clock(ABC):
     now: float
 
     @abstractmethod
-    def start(self, agent_id: str, job: _Job, timeout: float | None) -> None:
+    def start(self, work: Work, job: _Job, timeout: float | None) -> None:
         """Let an agent begin."""
 
     @abstractmethod
     def wait(self) -> tuple[str, ToolResult, str]:
         """Return who ends next, and with what; the time is then that of its end."""
+
+    @abstractmethod
+    def cancel(self) -> None:
+        """Tell all agents at work to stop, and return when they have."""
 
 
 class _Virtual(_Clock):
@@ -303,17 +314,20 @@ class _Virtual(_Clock):
         self._ends: list[tuple[float, int, str, ToolResult, str]] = []
         self._started = 0
 
-    def start(self, agent_id: str, job: _Job, timeout: float | None) -> None:
+    def start(self, work: Work, job: _Job, timeout: float | None) -> None:
         result, broken = job()
         seconds = result.seconds
         if timeout is not None and seconds > timeout:
             seconds, result = timeout, _timed_out(timeout, result)
         self._started += 1
-        heapq.heappush(self._ends, (self.now + seconds, self._started, agent_id, result, broken))
+        heapq.heappush(self._ends, (self.now + seconds, self._started, work.agent.id, result, broken))
 
     def wait(self) -> tuple[str, ToolResult, str]:
         self.now, _, agent_id, result, broken = heapq.heappop(self._ends)
         return agent_id, result, broken
+
+    def cancel(self) -> None:
+        """Do nothing: agents have answered as soon as they are asked."""
 
 
 class _Wall(_Clock):
@@ -323,15 +337,19 @@ class _Wall(_Clock):
         self._origin = time.monotonic()
         self._done: queue.SimpleQueue[tuple[str, ToolResult, str]] = queue.SimpleQueue()
         self._deadlines: dict[str, tuple[float, float]] = {}  # of those at work: when, and after how long
+        self._at_work: dict[str, tuple[threading.Thread, threading.Event]] = {}
 
     @property
     def now(self) -> float:  # type: ignore[override]  # it passes by itself
         return time.monotonic() - self._origin
 
-    def start(self, agent_id: str, job: _Job, timeout: float | None) -> None:
+    def start(self, work: Work, job: _Job, timeout: float | None) -> None:
+        agent_id = work.agent.id
         self._deadlines[agent_id] = (self.now + timeout, timeout) if timeout else (threading.TIMEOUT_MAX, 0.0)
         # a daemon: what hangs for good must not keep the process from ending
-        threading.Thread(target=lambda: self._done.put((agent_id, *job())), name=agent_id, daemon=True).start()
+        thread = threading.Thread(target=lambda: self._done.put((agent_id, *job())), name=agent_id, daemon=True)
+        self._at_work[agent_id] = thread, work.stop
+        thread.start()
 
     def wait(self) -> tuple[str, ToolResult, str]:
         while True:
@@ -341,5 +359,13 @@ class _Wall(_Clock):
                 agent_id, result, broken = self._done.get(timeout=max(0.0, deadline - self.now))
             except queue.Empty:
                 agent_id, result, broken = latest, _timed_out(timeout), ""
+                self._at_work[agent_id][1].set()
             if self._deadlines.pop(agent_id, None) is not None:  # else it was left behind before
+                del self._at_work[agent_id]
                 return agent_id, result, broken
+
+    def cancel(self) -> None:
+        for _, stop in self._at_work.values():
+            stop.set()
+        for thread, _ in self._at_work.values():
+            thread.join()

@@ -6,16 +6,19 @@ arguments, which is all that an orchestrator is shown of it.
 
 from __future__ import annotations
 
+import copy
+import threading
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from toolorchestra.agents.chat import ChatModel
+from toolorchestra.agents.chat import ChatModel, ChatRequest, Completion, Meter
 from toolorchestra.agents.simulated import SimulatedChat
 from toolorchestra.agents.subagents import SUBAGENTS, Question, Reply
 from toolorchestra.envs.masorchestra.design import DEBATE, Design
 from toolorchestra.envs.masorchestra.executor import Ask, Work
 from toolorchestra.envs.masorchestra.meant import Reading, Truth
+from toolorchestra.toolscale.errors import ExpertError
 from toolorchestra.toolscale.format import ParameterSpec
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import Status, Tool, ToolResult
@@ -69,6 +72,35 @@ class SubAgent(Tool):
             reply.status, answer, reply.error, (), reply.cost, reply.seconds, reply.tokens, reply.children
         )
 
+    def heeding(self, stop: threading.Event) -> SubAgent:
+        """Return the same agent, which asks its model nothing more once `stop` is set."""
+        other = copy.copy(self)
+        other.model = _Stoppable(self.model, stop)
+        return other
+
+
+class _Stoppable:
+    """A model that is asked nothing more once nobody waits for the answer."""
+
+    def __init__(self, model: ChatModel, stop: threading.Event) -> None:
+        self._model, self._stop = model, stop
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return self._model.name
+
+    @property
+    def meter(self) -> Meter:
+        """The model's meter."""
+        return self._model.meter
+
+    def complete(self, requests: Sequence[ChatRequest]) -> list[Completion]:
+        """Answer all requests, unless nobody waits."""
+        if self._stop.is_set():
+            raise ExpertError(f"{self.name} was not asked: nobody waits for the answer any more.")
+        return self._model.complete(requests)
+
 
 def sub_agents(model: ChatModel, tools: Mapping[str, Tool], kinds: Sequence[str]) -> dict[str, SubAgent]:
     """Return those of the `kinds` of agent that can be had with a model and tools, by name."""
@@ -93,12 +125,14 @@ def asking(agents: Mapping[str, SubAgent], task: Task, design: Design, luck: int
     truth = Truth(task, design)
 
     def ask(work: Work) -> ToolResult:
-        agent = work.agent
+        agent, kind = work.agent, agents[work.agent.kind]
         own = zlib.crc32(f"{luck}/{agent.id}/{work.attempt}".encode())
         question = Question(work.text, luck=own)
-        if not agents[agent.kind].blocking:
+        if kind.blocking:
+            kind = kind.heeding(work.stop)
+        else:
             posed = truth.posed(agent, work.given)
             question = Question(work.text, posed.problem, posed.queries, candidates=posed.candidates, luck=own)
-        return agents[agent.kind].run({"agent_input": work.input, "debate_roles": list(agent.roles)}, question)
+        return kind.run({"agent_input": work.input, "debate_roles": list(agent.roles)}, question)
 
     return ask

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import random
 import threading
 import time
+import zlib
 
 import msgspec
 import pytest
 
+from toolorchestra.envs.episode import CallRecord
 from toolorchestra.envs.masorchestra.design import Agent, Design
 from toolorchestra.envs.masorchestra.executor import Ask, RunLimits, Work, run_design, was_run
+from toolorchestra.envs.masorchestra.orchestrators import random_design
 from toolorchestra.toolscale.errors import ExpertError, OptionError
 from toolorchestra.toolscale.tool import InnerCall, Status, ToolResult
 
@@ -49,6 +53,123 @@ def test_a_wide_diamond_takes_little_more_than_its_critical_path_in_real_time() 
     assert (DIAMOND.shape.agents, DIAMOND.shape.width) == (16, 8)
     assert {run.answer for run in runs} == {"done"}
     assert min(run.seconds for run in runs) <= 1.25 * 0.1 * DIAMOND.shape.length
+
+
+# ---------------------------------------------------------------------------------------- random graphs in real time
+
+
+def naps(agent_id: str, seed: int) -> float:
+    """Seconds that an agent of a random graph sleeps: 20 to 80 ms."""
+    return 0.02 + zlib.crc32(f"{seed}/{agent_id}".encode()) % 61 / 1000
+
+
+def critical_path(design: Design, seed: int) -> float:
+    ends: dict[str, float] = {}
+    for agent_id in design.order:
+        start = max((ends[parent] for parent in design.parents(agent_id)), default=0.0)
+        ends[agent_id] = start + naps(agent_id, seed)
+    return max(ends.values())
+
+
+def digesting(seed: int = 0, *, asleep: bool = False) -> Ask:
+    """Agents whose answer depends on all that they read; some fail the first time, and some always."""
+
+    def ask(work: Work) -> ToolResult:
+        digest = zlib.crc32(f"{seed}/{work.text}/{sorted(work.given.items())}".encode())
+        if asleep:
+            time.sleep(naps(work.agent.id, seed))
+        elif digest % 11 == 0 or (digest % 5 == 0 and not work.attempt):
+            return ToolResult(Status.EXEC_ERR, error=f"no luck {digest}", cost=0.25, tokens=(1, 0), seconds=1.0)
+        return ToolResult(Status.OK, str(digest), cost=0.5, tokens=(3, 1), seconds=1 + digest % 7)
+
+    return ask
+
+
+def drawn(seed: int, most: int) -> Design:
+    return random_design(random.Random(seed), ("CoTAgent",), most)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_graphs_of_sleeping_agents_take_hardly_more_than_their_critical_path(seed: int) -> None:
+    design = drawn(seed, 24)
+    limits = RunLimits(concurrency=64)
+    took = []
+    for _ in range(3):  # the machine may be busy once
+        began = time.monotonic()
+        run = run_design(design, "?", digesting(seed, asleep=True), limits=limits, clock="wall")
+        took.append(time.monotonic() - began)
+        assert run.answer is not None
+    assert min(took) <= 1.1 * critical_path(design, seed) + 0.05
+
+
+def results(calls: tuple[CallRecord, ...]) -> list[tuple[object, ...]]:
+    """What does not depend on when an agent was at work; which of several failures kept one from it does."""
+    return [
+        (call.id, call.arguments, call.status, call.value, call.error if was_run(call) else "", call.cost, call.tokens)
+        for call in calls
+    ]
+
+
+def test_results_are_those_of_running_one_agent_after_the_other() -> None:
+    failures = 0
+    for seed in range(25):
+        design = drawn(seed, 40)
+        one_by_one = run_design(design, "?", digesting(seed), limits=RunLimits(concurrency=1))
+        for clock, concurrency in (("virtual", 64), ("wall", 64), ("wall", 3), ("wall", 1)):
+            run = run_design(design, "?", digesting(seed), limits=RunLimits(concurrency), clock=clock)  # type: ignore[arg-type]
+            assert results(run.calls) == results(one_by_one.calls)
+            assert run.answer == one_by_one.answer
+        failures += one_by_one.answer is None
+    assert 2 < failures < 23
+
+
+# -------------------------------------------------------------------------------------------------------- cancelling
+
+
+class CancelledError(Exception):
+    """Raised by whoever watches, to end a run."""
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_cancelling_leaves_no_thread_behind_and_starts_no_further_agent(seed: int) -> None:
+    before = set(threading.enumerate())
+    design = drawn(seed, 40)
+    asked: list[str] = []
+    at_work = []
+
+    def ask(work: Work) -> ToolResult:
+        asked.append(work.agent.id)
+        work.stop.wait(naps(work.agent.id, seed))
+        return ToolResult.failed("again") if work.stop.is_set() else ToolResult.ok("done")
+
+    def watch(record: CallRecord) -> None:
+        if len(asked) >= min(3, design.shape.agents):
+            at_work.extend(set(threading.enumerate()) - before)
+            raise CancelledError
+
+    with pytest.raises(CancelledError):
+        run_design(design, "?", ask, clock="wall", limits=RunLimits(concurrency=8, retries=9), watch=watch)
+    assert not set(threading.enumerate()) - before
+    assert not any(thread.is_alive() for thread in at_work)
+    count = len(asked)
+    time.sleep(0.1)
+    assert len(asked) == count  # nobody was asked again
+
+
+def test_an_agent_that_is_left_behind_is_not_asked_again() -> None:
+    asked = []
+
+    def ask(work: Work) -> ToolResult:
+        asked.append(work.attempt)
+        assert work.stop.wait(10)
+        return ToolResult.failed("too late")
+
+    run = run_design(graph(reader("a")), "?", ask, clock="wall", limits=RunLimits(timeout=0.05, retries=5))
+    (left,) = [thread for thread in threading.enumerate() if thread.name == "a"] or [threading.Thread()]
+    if left.ident is not None:
+        left.join(10)
+    assert run.calls[0].status is Status.TIMEOUT
+    assert asked == [0]
 
 
 def test_a_hanging_agent_is_cut_at_its_timeout_and_its_dependants_are_marked() -> None:
