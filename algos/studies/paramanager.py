@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -22,6 +23,10 @@ from toolorchestra.envs.episode import Episode
 
 ENVIRONMENT = "ParaManager-Math-v0"
 BUDGETS = (4, 8, 12, 16)
+QUESTIONS = 500
+"""Most questions, unless told otherwise."""
+SAMPLES = 2
+"""Episodes of each question under each condition, unless told otherwise."""
 
 
 @dataclass(frozen=True)
@@ -261,3 +266,8 @@ def markdown(study: Study) -> str:
         estimate, low, high = (f"{factor * number:+.1f}" for number in difference)
         lines.append(f"| {name} | {estimate} | [{low}, {high}] |")
     return "\n".join(lines) + "\n"
+
+
+def write(study: Study, file: Path) -> None:
+    """Write everything, question by question, to a JSON file."""
+    file.write_bytes(msgspec.json.encode(study) + b"\n")

@@ -1,0 +1,158 @@
+"""The observations of MAS-Orchestra §4.4 hold with simulated sub-agents, each with a 95 % interval."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from toolorchestra.agents.chat import ScriptedChat
+from toolorchestra.algos.studies import masbench
+from toolorchestra.algos.studies.masbench import (
+    HALF,
+    MODELS,
+    PLAYED,
+    STRUCTURES,
+    WARNED,
+    BranchesPolicy,
+    Cell,
+    Study,
+    markdown,
+    play,
+    problems,
+    write,
+)
+from toolorchestra.envs.masorchestra.design import Design
+from toolorchestra.envs.masorchestra.env import MASOrchestraEnv
+from toolorchestra.envs.sources.masbench.sets import COUNTS
+from toolorchestra.envs.sources.masbench.tasks import truth_of
+
+COUNT = 120
+
+
+@pytest.fixture(scope="module")
+def study() -> Study:
+    """Single agents and branches on the axes of structure."""
+    cells = []
+    for axis in STRUCTURES:
+        for value in COUNTS[axis]["test"]:
+            source = problems(axis, value, COUNT)
+            cells += [play(axis, value, model, system, source) for model in MODELS for system in ("single", "branches")]
+    return Study(COUNT, 1, cells)
+
+
+@pytest.fixture(scope="module")
+def robust() -> Study:
+    cells = []
+    for value in COUNTS["robustness"]["test"]:
+        source = problems("robustness", value, 40)
+        cells += [play("robustness", value, "strong", system, source) for system in PLAYED["robustness"]]
+    return Study(40, 1, cells)
+
+
+def test_observation_1_with_a_weak_model_several_agents_are_better_except_on_depth(study: Study) -> None:
+    gains = {axis: study.gain(axis, "weak") for axis in STRUCTURES}
+    assert all(gains[axis].low > 0 for axis in ("horizon", "breadth", "parallel")), gains
+    assert gains["depth"].low <= 0 <= gains["depth"].high
+
+
+def test_observation_2_with_a_strong_model_the_gains_diminish(study: Study) -> None:
+    lost = {axis: study.diminished(axis) for axis in STRUCTURES}
+    assert all(lost[axis].low > 0 for axis in ("horizon", "breadth", "parallel")), lost
+    assert all(study.gain(axis, "strong").high < 0.1 for axis in STRUCTURES)
+
+
+def test_observation_3_accuracy_falls_with_the_value_and_beyond_the_values_of_training(study: Study) -> None:
+    for model in MODELS:
+        for system in ("single", "branches"):
+            estimate = study.fall(model, system).estimate
+            assert estimate > 0
+    for system in ("single", "branches"):
+        assert study.fall("weak", system).low > 0
+        assert study.fall("weak", system, beyond=True).low > 0
+    assert all(study.fall("weak", "single", [axis]).low > 0 for axis in STRUCTURES)
+
+
+def test_figure_3_notes_deceive_a_single_agent_and_agents_that_are_warned_withstand_them(robust: Study) -> None:
+    alone = [cell.mean("right") for cell in robust.of("robustness", "strong", "single")]
+    assert all(share.high < 0.15 for share in alone)
+    assert robust.gain("robustness", "strong", WARNED).low > 0.5
+    assert robust.gain("robustness", "strong", WARNED, "branches").low > 0.5  # several agents alone are not enough
+    assert robust.gain("robustness", "strong", "branches").high < 0.1
+    assert robust.gain("robustness", "strong", HALF).low > 0  # a warning that often fails is worth something too
+
+
+def test_agents_mirror_the_structure_of_the_problem(study: Study) -> None:
+    for axis, what in (("horizon", "length"), ("breadth", "width"), ("parallel", "width")):
+        cells = study.of(axis, "weak", "branches")
+        sizes = [cell.mean(what).estimate for cell in cells]
+        assert sizes == sorted(sizes)
+        assert all(size >= cell.value for size, cell in zip(sizes, cells, strict=True))
+    assert {cell.mean("agents").estimate for cell in study.of("depth", "weak", "branches")} == {1.0}
+
+
+@pytest.mark.parametrize("axis", [*STRUCTURES, "robustness"])
+def test_every_axis_is_varied_alone_and_every_step_is_as_hard(axis: str) -> None:
+    tasks = problems(axis, 4, 5).tasks("test")
+    assert {part["difficulty"] for task in tasks for part in task.bindings["parts"]} == {masbench.STEP_DIFFICULTY}
+    for task in tasks:
+        measured = truth_of(task).measured
+        assert measured[axis] == 4
+        assert measured["breadth"] == (4 if axis == "breadth" else 1)
+
+
+def test_a_branch_ends_where_its_result_is_asked_for_or_meets_others() -> None:
+    source = problems("parallel", 2, 1)
+    env = MASOrchestraEnv(source, agents=("CoTAgent",))
+    policy = BranchesPolicy(warned=True)
+    observation, info = env.reset(seed=0, options={"split": "test"})
+    policy.reset(env, observation, info)
+    design = policy.design()
+    assert isinstance(design, Design)
+    assert (design.shape.agents, design.shape.length, design.shape.width) == (3, 2, 2)
+    assert [masbench.WARNING in agent.input for agent in design.agents] == [True, True, False]
+
+
+def test_real_models_are_asked_in_their_place() -> None:
+    chat = ScriptedChat([r"\boxed{1}"] * 40)
+    cell = play("depth", 2, "weak", "single", problems("depth", 2, 3), behind=chat)
+    assert len(cell.right) == 3
+    assert set(cell.right) <= {0.0, 1.0}
+
+
+def made_up() -> Study:
+    cells = [
+        Cell(axis, value, model, system, [1.0, 0.0], [2.0, 4.0], [1.0, 1.0], [2.0, 2.0], [0.1, 0.1], [3.0, 3.0])
+        for axis, systems in PLAYED.items()
+        for value in COUNTS[axis]["test"]
+        for model in MODELS
+        for system in systems
+    ]
+    return Study(2, 1, cells)
+
+
+def test_the_tables_show_what_was_found() -> None:
+    text = markdown(made_up())
+    assert "| weak, single | 50 ± 41 | 50 ± 41 |" in text
+    assert "| depth | weak | +0.0 [+0.0, +0.0] |" in text
+    assert "| 1: weak, gain on horizon | +0.0 | [+0.0, +0.0] |" in text
+    assert "| parallel | 8 | 3.0 | 1.0 | 2.0 |" in text
+
+
+def test_a_table_figures_and_a_page_are_written_the_same_each_time(tmp_path: Path) -> None:
+    for folder in ("one", "two"):
+        write(made_up(), tmp_path / folder)
+    files = {file.name: file.read_bytes() for file in (tmp_path / "one").iterdir()}
+    assert set(files) == {"study.csv", "study.md", "accuracy.svg", "robustness.svg", "agents.svg"}
+    assert files == {file.name: file.read_bytes() for file in (tmp_path / "two").iterdir()}
+    rows = list(csv.DictReader(files["study.csv"].decode().splitlines()))
+    assert len(rows) == len(made_up().cells)
+    assert rows[0]["right"] == "0.5"
+    assert b"strong, branches" in files["accuracy.svg"]
+
+
+def test_a_study_plays_as_many_episodes_as_it_says() -> None:
+    ticks: list[None] = []
+    found = masbench.run(1, 1, tick=lambda: ticks.append(None))
+    assert len(ticks) == masbench.episodes(1, 1) == len(found.cells)
