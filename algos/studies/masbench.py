@@ -36,6 +36,7 @@ from toolorchestra.envs.sources.masbench.graph import Axes
 from toolorchestra.envs.sources.masbench.sets import COUNTS
 from toolorchestra.envs.sources.masbench.source import MASBenchSource
 from toolorchestra.envs.sources.questions import Part, parts_of
+from toolorchestra.toolscale.errors import ExpertError
 from toolorchestra.toolscale.task import Task
 
 QUESTIONS = 200
@@ -223,6 +224,9 @@ def play(
         samples: Episodes of each.
         behind: The model behind all agents; by default that of `MODELS`, simulated.
         tick: Called after each episode.
+
+    Raises:
+        ExpertError: The model cannot be reached: what was not asked is not counted as wrong.
     """
     if behind is None:
         expert = Catalog.load().simulated(MODELS[model])
@@ -238,6 +242,8 @@ def play(
         for sample in range(samples):
             play_episode(env, policy, seed=sample, options={"task_id": task.id, "split": "test"})
             episode = env.episode
+            if episode.outcome == "infra_error":
+                raise ExpertError(f"{task.id}: {episode.why}")
             design = getattr(env.play, "design", None)
             assert isinstance(design, Design), "designs of ours are valid"
             shape = design.shape

@@ -27,6 +27,7 @@ from toolorchestra.envs.masorchestra.design import Design
 from toolorchestra.envs.masorchestra.env import MASOrchestraEnv
 from toolorchestra.envs.sources.masbench.sets import COUNTS
 from toolorchestra.envs.sources.masbench.tasks import truth_of
+from toolorchestra.toolscale.errors import ExpertError
 
 COUNT = 120
 
@@ -119,6 +120,11 @@ def test_real_models_are_asked_in_their_place() -> None:
     cell = play("depth", 2, "weak", "single", problems("depth", 2, 3), behind=chat)
     assert len(cell.right) == 3
     assert set(cell.right) <= {0.0, 1.0}
+
+
+def test_a_model_that_cannot_be_reached_is_not_counted_as_wrong() -> None:
+    with pytest.raises(ExpertError, match="depth"):
+        play("depth", 2, "weak", "single", problems("depth", 2, 3), behind=ScriptedChat([]))
 
 
 def made_up() -> Study:

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from toolorchestra.cli import main
+
+
+def test_a_study_prints_its_tables_and_writes_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["study", "masbench", "--questions", "1", "--out", str(tmp_path / "study")]) == 0
+    printed = capsys.readouterr().out
+    assert "| 1: weak, gain on horizon |" in printed
+    assert (tmp_path / "study" / "study.md").read_text(encoding="utf-8").startswith(printed)
+    assert (tmp_path / "study" / "study.csv").exists()
+
+
+def test_a_study_of_simulated_models_alone_writes_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "found.json"
+    assert main(["study", "paramanager", "--questions", "1", "--samples", "1", "--out", str(file)]) == 0
+    assert "| parallel, paramanager |" in capsys.readouterr().out
+    assert file.read_bytes().startswith(b'{"questions":1')
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["masbench", "--questions", "0"], "at least one question"),
+        (["paramanager", "--catalog", "mine.yaml"], "simulated models alone"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["study", *arguments]) != 0
+    assert said in capsys.readouterr().err
+
+
+def test_real_models_need_an_endpoint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    catalog = tmp_path / "mine.yaml"
+    catalog.write_text('experts: {qwen2.5-7b: {endpoint: {base_url: "http://127.0.0.1:9/v1"}}}', encoding="utf-8")
+    assert main(["study", "masbench", "--questions", "1", "--catalog", str(catalog)]) != 0
+    assert "gpt-oss-120b: expected an endpoint" in capsys.readouterr().err
