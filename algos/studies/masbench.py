@@ -488,7 +488,7 @@ def _draw_robustness(study: Study) -> Any:
             panel.set_xticks(range(len(cells)), [f"{cell.value} notes" for cell in cells])
         panel.set(title=model, ylim=(0, 1.02))
     panels[0].set_ylabel("right answers")
-    panels[0].legend(fontsize="small")
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize="small")
     return figure
 
 
@@ -500,5 +500,6 @@ def _draw_agents(study: Study) -> Any:
         for what in ("agents", "length", "width"):
             panel.plot([cell.value for cell in cells], [cell.mean(what).estimate for cell in cells], "o-", label=what)
         panel.set(title=axis, xlabel="value")
+        panel.set_ylim(bottom=0)
     panels[0].legend(fontsize="small")
     return figure
