@@ -7,7 +7,8 @@ writes benchmarks/results/controllability_ParaManager-Math-v0.json.
 From one warm start GRPO learns under a cost-averse, a balanced and an accuracy-first preference vector (ToolOrchestra
 §6.1 and Table 20), and under the balanced one with each of the three filters left out. All policies, and the baselines
 always-strongest, always-cheapest and kNN router, play the same held-out tasks; a policy's score under a preference is
-the mean of Eq. 2 over all rollouts of a task by all of them, so that scores are comparable.
+the mean of Eq. 2 over all rollouts of a task by all of them, so that scores are comparable. Each policy learns one
+preference, so none is told it in words.
 """
 
 from __future__ import annotations
@@ -38,11 +39,6 @@ PREFERENCES: dict[str, dict[str, float]] = {
     "cost-averse": {"outcome": 0.5, "compute": 1.0},
     "balanced": {"outcome": 1.0, "compute": 0.3},
     "accuracy-first": {"outcome": 1.0},
-}
-WORDS = {
-    "cost-averse": "Keep it as cheap as you can.",
-    "balanced": "Get it right, but mind the cost.",
-    "accuracy-first": "Get it right, whatever it costs.",
 }
 FILTERS: tuple[grpo.Filter, ...] = ("homogeneity", "format", "invalid")
 Played = list[list[tuple[float, NDArray[np.float64]]]]
@@ -148,8 +144,7 @@ def slug(name: str) -> str:
 
 def prefer(config: grpo.TrainGRPO, name: str) -> grpo.TrainGRPO:
     """Return the settings with the preference that a run is named after."""
-    preference = name.split(",")[0]
-    return replace(config, preference=PREFERENCES[preference], preference_text=WORDS[preference])
+    return replace(config, preference=PREFERENCES[name.split(",")[0]])
 
 
 def train(config: grpo.TrainGRPO, start: Path) -> None:
@@ -167,7 +162,7 @@ def train(config: grpo.TrainGRPO, start: Path) -> None:
 
 
 def sampled(config: grpo.TrainGRPO, policy: Path, tasks: Sequence[Start], samples: int) -> Played:
-    """Return what a trained policy does, told the preference that it was trained for."""
+    """Return what a trained policy does."""
     loaded = TokenPolicy.load(policy)
     engine = grpo.make_engine(config, loaded.codec)
     rows = grpo.evaluate(engine, loaded, tasks, samples=samples)

@@ -22,7 +22,7 @@ import tyro
 
 SETTINGS = (
     *("--env", "ParaManager-Math-v0", "--difficulty", "--open-at", "0", "--sft-steps", "100", "--steps", "40"),
-    *("--groups", "8", "--eval-samples", "2", "--save-every", "0"),
+    *("--filters", "homogeneity", "invalid", "--eval-samples", "2", "--save-every", "0"),
 )
 VARIANTS = {
     "default": (),

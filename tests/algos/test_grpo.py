@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -344,3 +345,35 @@ def test_the_whole_command_runs_resumes_and_reports(tmp_path: Path, capsys: pyte
     before = (tmp_path / "metrics.jsonl").read_bytes().count(b"\n")
     grpo.train(replace(config, steps=3, resume=True))
     assert (tmp_path / "metrics.jsonl").read_bytes().count(b"\n") > before - 1
+
+
+# ------------------------------------------------------------------------------------------ where tools are minds
+
+
+def test_training_where_tools_are_minds_reports_the_parts_of_the_reward(tmp_path: Path) -> None:
+    config = TrainGRPO(
+        env="ParaManager-Math-v0",
+        output=tmp_path / "run",
+        difficulty=(1,),
+        sft_steps=2,
+        steps=1,
+        groups=2,
+        group_size=2,
+        eval_samples=1,
+        eval_split="test_intents",
+        open_at=0,
+        save_every=0,
+        threads=1,
+    )
+    grpo.train(config)
+    found = json.loads((tmp_path / "run" / "heldout.json").read_text(encoding="utf-8"))
+    assert {"reward", "cost", "seconds", "reward_task", "reward_format", "reward_efficiency"} <= set(
+        found["means"]["SFT"]
+    )
+    again = replace(config, start=tmp_path / "run" / "start", output=tmp_path / "again")
+    assert set(grpo.train(again)["greedy"]) == {"start", "GRPO"}
+
+
+def test_a_start_and_a_model_exclude_each_other() -> None:
+    with pytest.raises(OptionError, match="not both"):
+        TrainGRPO(start=Path("a"), model="b")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -246,3 +247,22 @@ def test_an_environment_without_tasks_is_started_by_seeds_that_differ_by_split()
 def test_levels_that_do_not_exist_are_refused() -> None:
     with pytest.raises(OptionError, match=r"no task .* with difficulty \[9\]"):
         starts(make_env("ToolOrchestra-Restaurant-v0", {}), "train", (9,))
+
+
+def test_options_from_a_command_line_mean_what_they_say() -> None:
+    env = make_env(
+        "ParaManager-Math-v0", {"serial": "true", "cost_target": "4", "pool": "paramanager-unseen"}
+    ).unwrapped
+    env.reset(seed=0)
+    assert env.play.rules.calls == 1
+    assert env.play.rules.targets.cost == 4
+    assert "gpt-oss-120b" in env.play.tools["standard_reasoner"].parameters["model_id"].enum
+
+
+def test_another_start_of_a_task_has_a_seed_of_its_own() -> None:
+    start = Start(0, (("task_id", "math/x"),))
+    rng = random.Random(0)
+    others = {start.another(rng).seed for _ in range(8)}
+    assert len(others) == 8
+    assert start.another(rng).options == start.options
+    assert Start(7).another(rng) == Start(7)
