@@ -326,12 +326,17 @@ class Rollouts:
             "levels_open": self.curriculum.open,
             "tokens_per_second": self.engine.speed(),
         }
-        for part in rows[0].parts:
-            self.metrics[f"reward_{part}"] = float(np.mean([row.parts[part] for row in rows if part in row.parts]))
+        self.metrics |= mean_parts(rows)
         answered = [row for row in rows if row.answered]  # of bounded length, unlike one that was broken off
         if self.start is not None and answered:
             spread = answered[:: math.ceil(len(answered) / 32)]
             self.metrics["kl"] = divergence(model, self.start, spread, self.engine.codec.pad_id)
+
+
+def mean_parts(rows: Sequence[Row]) -> dict[str, float]:
+    """Return the mean of each part of the reward, where there are parts; an episode broken off earned none."""
+    names = next((row.parts for row in rows if row.parts), {})
+    return {f"reward_{name}": float(np.mean([row.parts.get(name, 0.0) for row in rows])) for name in names}
 
 
 @torch.no_grad()
@@ -567,9 +572,7 @@ def _means(rows: Sequence[Row]) -> dict[str, float]:
     """Return the means of what episodes earned, cost and took, and of the parts of their reward."""
     valid = [row for row in rows if row.valid]
     found = {name: float(np.mean([getattr(row, name) for row in valid])) for name in ("reward", "cost", "seconds")}
-    for part in valid[0].parts if valid else ():
-        found[f"reward_{part}"] = float(np.mean([row.parts.get(part, 0.0) for row in valid]))
-    return found
+    return found | mean_parts(valid)
 
 
 def _log(log: RunLog, step: int, metrics: dict[str, float]) -> None:

@@ -355,7 +355,7 @@ def test_training_where_tools_are_minds_reports_the_parts_of_the_reward(tmp_path
         env="ParaManager-Math-v0",
         output=tmp_path / "run",
         difficulty=(1,),
-        sft_steps=2,
+        sft_steps=25,
         steps=1,
         groups=2,
         group_size=2,
@@ -372,6 +372,12 @@ def test_training_where_tools_are_minds_reports_the_parts_of_the_reward(tmp_path
     )
     again = replace(config, start=tmp_path / "run" / "start", output=tmp_path / "again")
     assert set(grpo.train(again)["greedy"]) == {"start", "GRPO"}
+
+
+def test_an_episode_broken_off_earned_no_part_of_the_reward() -> None:
+    rows = [row(0.0), row(1.0, parts={"task": 1.0, "format": 0.5}), row(1.0, parts={"task": 1.0, "format": 1.0})]
+    assert grpo.mean_parts(rows) == pytest.approx({"reward_task": 2 / 3, "reward_format": 0.5})
+    assert grpo.mean_parts([row(1.0)]) == {}
 
 
 def test_a_start_and_a_model_exclude_each_other() -> None:
