@@ -155,7 +155,9 @@ def build_codec(
         if message["role"] == "tool":
             record = read_result(message)
             texts.append(str(record.get("error", "")))
-            if isinstance(conclusion(record.get("result")), str) or proposed_call(record.get("result")):
+            result = record.get("result")
+            of_a_mind = conclusion(result) is not result or (isinstance(result, str) and not values)
+            if of_a_mind or proposed_call(result):
                 continue
             for key, value in _leaves(record.get("result"), "result"):
                 texts.append(key.replace("_", " "))

@@ -501,7 +501,7 @@ def demonstrate(env: gym.Env[Any, Any], config: TrainSFT) -> tuple[list[Demonstr
         good = [d for d in play_policy(env, AskingOraclePolicy(config.seed, 0.0, config.ask), several) if d.solved]
         return good, list(play_policy(env, AskingOraclePolicy(config.seed, config.error, config.ask), several))
     good = [d for d in play_policy(env, OraclePolicy(), plays) if d.solved]
-    return good, list(play_policy(env, NoisyOraclePolicy(config.seed, config.error), several))
+    return good, list(play_policy(env, NoisyOraclePolicy(config.seed, config.error), plays * config.replays))
 
 
 def suitable_teacher(info: Mapping[str, Any]) -> Teacher:
