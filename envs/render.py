@@ -19,29 +19,30 @@ from rich.text import Text
 from toolorchestra.envs.episode import CallRecord, Episode, Turn
 from toolorchestra.toolscale.tool import InnerCall, Status
 
-_WIDTH = 100
-_OUTCOME_STYLE = {"solved": "bold green", "failed": "bold red"}
+WIDTH = 100
+OUTCOME_STYLE = {"solved": "bold green", "failed": "bold red"}
 _LONGEST_VALUE = 400
 
 
-def episode_text(episode: Episode, *, width: int = _WIDTH, color: bool | None = None) -> str:
+def episode_text(episode: Episode, *, width: int = WIDTH, color: bool | None = None) -> str:
     """Return the transcript of an episode, in progress or over."""
     parts: list[RenderableType] = [_request(episode)]
     parts += [_turn(turn, number) for number, turn in enumerate(episode.turns, 1)]
     if episode.outcome is not None:
         parts.append(_ending(episode))
-    return _drawn(Group(*parts), width, color)
+    return drawn(Group(*parts), width, color)
 
 
-def turn_text(turn: Turn, episode: Episode, *, width: int = _WIDTH, color: bool | None = None) -> str:
+def turn_text(turn: Turn, episode: Episode, *, width: int = WIDTH, color: bool | None = None) -> str:
     """Return one turn, and the ending if the episode is over."""
     parts: list[RenderableType] = [_turn(turn, len(episode.turns))]
     if episode.outcome is not None:
         parts.append(_ending(episode))
-    return _drawn(Group(*parts), width, color)
+    return drawn(Group(*parts), width, color)
 
 
-def _drawn(content: RenderableType, width: int, color: bool | None) -> str:
+def drawn(content: RenderableType, width: int, color: bool | None) -> str:
+    """Return what a terminal of a width would show, in colour if asked for or if ``FORCE_COLOR`` is set."""
     wanted = bool(os.environ.get("FORCE_COLOR")) if color is None else color
     console = Console(
         file=io.StringIO(),
@@ -127,7 +128,7 @@ def _ending(episode: Episode) -> RenderableType:
     outcome = str(episode.outcome)
     calls = sum(len(turn.calls) for turn in episode.turns)
     line = Text()
-    line.append(outcome, style=_OUTCOME_STYLE.get(outcome, "bold magenta"))
+    line.append(outcome, style=OUTCOME_STYLE.get(outcome, "bold magenta"))
     reward = "none" if episode.reward is None else f"{episode.reward:g}"
     line.append(f" · reward {reward} · {len(episode.turns)} turns · {calls} calls")
     line.append(f" · ${episode.cost:.4f} · {episode.clock:.1f} s")

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import io
-import os
-
 import msgspec
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.panel import Panel
 from rich.text import Text
 
 from toolorchestra.envs.episode import CallRecord
 from toolorchestra.envs.multiagent.record import JointEpisode, Move
+from toolorchestra.envs.render import OUTCOME_STYLE, WIDTH, drawn
 from toolorchestra.toolscale.tool import Status
 
-_WIDTH = 100
 _LONGEST = 1_200
 _COLOURS = ("blue", "magenta", "yellow", "green")
-_OUTCOME_STYLE = {"solved": "bold green", "failed": "bold red"}
 
 
-def joint_text(episode: JointEpisode, *, width: int = _WIDTH, color: bool | None = None) -> str:
+def joint_text(episode: JointEpisode, *, width: int = WIDTH, color: bool | None = None) -> str:
     """Return the transcript of an episode, in progress or over."""
     title = Text(f"{episode.task_id} · {episode.split} · difficulty {episode.difficulty}")
     parts: list[RenderableType] = [
@@ -30,15 +26,15 @@ def joint_text(episode: JointEpisode, *, width: int = _WIDTH, color: bool | None
         parts += _move(move, episode)
     if episode.outcome is not None:
         parts.append(_ending(episode))
-    return _drawn(Group(*parts), width, color)
+    return drawn(Group(*parts), width, color)
 
 
-def move_text(move: Move, episode: JointEpisode, *, width: int = _WIDTH, color: bool | None = None) -> str:
+def move_text(move: Move, episode: JointEpisode, *, width: int = WIDTH, color: bool | None = None) -> str:
     """Return one move, and the ending if the episode is over."""
     parts = _move(move, episode)
     if episode.outcome is not None:
         parts.append(_ending(episode))
-    return _drawn(Group(*parts), width, color)
+    return drawn(Group(*parts), width, color)
 
 
 def _move(move: Move, episode: JointEpisode) -> list[RenderableType]:
@@ -63,7 +59,7 @@ def _call(call: CallRecord) -> Text:
 def _ending(episode: JointEpisode) -> Text:
     outcome = str(episode.outcome)
     paid = ", ".join(f"{agent} {reward:g}" for agent, reward in episode.paid.items()) or "nobody paid"
-    line = Text(outcome, style=_OUTCOME_STYLE.get(outcome, "bold magenta"))
+    line = Text(outcome, style=OUTCOME_STYLE.get(outcome, "bold magenta"))
     line.append(f" · {paid} · {len(episode.turns)} messages · {sum(1 for _ in episode.calls)} calls", "default")
     line.append(f" · ${episode.cost:.4f} · {episode.clock:.1f} s", "default")
     if episode.why and episode.why != outcome:
@@ -73,18 +69,3 @@ def _ending(episode: JointEpisode) -> Text:
 
 def _short(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
-
-
-def _drawn(content: RenderableType, width: int, color: bool | None) -> str:
-    wanted = bool(os.environ.get("FORCE_COLOR")) if color is None else color
-    console = Console(
-        file=io.StringIO(),
-        width=width,
-        force_terminal=wanted,
-        color_system="standard" if wanted else None,
-        highlight=False,
-        legacy_windows=False,
-    )
-    console.print(content)
-    assert isinstance(console.file, io.StringIO)
-    return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines())
