@@ -29,15 +29,19 @@ _DOMAINS = Path(__file__).parent.parent / "toolscale" / "domains"
 
 def register_all() -> None:
     """Register every environment of the library (again is harmless)."""
-    domains = [path.parent.name.title().replace("_", "") for path in sorted(_DOMAINS.glob("*/domain.yaml"))]
     for protocol, entry_point in PROTOCOLS.items():
-        for source in (*domains, *BEYOND_DOMAINS):
+        for source in (*domain_sources(), *BEYOND_DOMAINS):
             _register(f"{protocol}-{source}-v0", entry_point, {"source": source})
         _register(f"{protocol}-Custom-v0", entry_point, {})
     for protocol, (entry_point, arguments) in QUESTION_PROTOCOLS.items():
         for source in BEYOND_DOMAINS[1:]:
             _register(f"{protocol}-{source}-v0", entry_point, {"source": source, **arguments})
         _register(f"{protocol}-Custom-v0", entry_point, arguments)
+
+
+def domain_sources() -> list[str]:
+    """Return the sources that are a shipped domain, by name."""
+    return [path.parent.name.title().replace("_", "") for path in sorted(_DOMAINS.glob("*/domain.yaml"))]
 
 
 def _register(env_id: str, entry_point: str, kwargs: dict[str, str]) -> None:

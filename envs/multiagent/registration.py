@@ -10,13 +10,16 @@ import re
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from toolorchestra.envs.registration import domain_sources
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 
 if TYPE_CHECKING:
     from toolorchestra.envs.multiagent.base import MultiAgentEnv
 
 PROTOCOLS = {"MSARL": "toolorchestra.envs.msarl"}
-"""Package of each protocol; it has `raw_env`, `env` and `parallel_env`."""
+"""Package of each protocol; it has `raw_env`, `env` and `parallel_env`, and `random_message`."""
+DOMAIN_PROTOCOLS: frozenset[str] = frozenset()
+"""Protocols that are played in domains; the others are about questions."""
 _ID = re.compile(r"(\w+)-(\w+)-v0")
 
 
@@ -24,7 +27,11 @@ def multiagent_ids() -> list[str]:
     """Return the ids of all environments with several agents that come with tasks."""
     from toolorchestra.envs.sources import QUESTIONS
 
-    return [f"{protocol}-{source}-v0" for protocol in PROTOCOLS for source in QUESTIONS]
+    return [
+        f"{protocol}-{source}-v0"
+        for protocol in PROTOCOLS
+        for source in (domain_sources() if protocol in DOMAIN_PROTOCOLS else QUESTIONS)
+    ]
 
 
 def is_multiagent(env_id: str) -> bool:
