@@ -24,6 +24,7 @@ from toolorchestra.cli_exchange import Export, Import
 from toolorchestra.cli_experts import Experts
 from toolorchestra.cli_mas import Mas
 from toolorchestra.cli_masbench import MASBench
+from toolorchestra.cli_multiagent import mover_env, mover_policy
 from toolorchestra.cli_select import Select
 from toolorchestra.cli_study import Study
 from toolorchestra.cli_synth import Synth, with_subcommand
@@ -36,7 +37,9 @@ if TYPE_CHECKING:
     from toolorchestra.agents.policies import Policy
     from toolorchestra.envs.base import OrchestrationEnv
     from toolorchestra.envs.episode import Episode
+    from toolorchestra.envs.multiagent.mover import MoverEnv
     from toolorchestra.envs.recording import Reset
+    from toolorchestra.envs.sources import TaskSource
     from toolorchestra.toolscale.domain import Domain
     from toolorchestra.toolscale.task import Task
 
@@ -65,22 +68,32 @@ Split = Literal["train", "test", "test_intents", "all"]
 
 @dataclass
 class Envs:
-    """List the environments: their tools, database entries and tasks."""
+    """List the environments: their agents, tools, database entries and tasks."""
 
     json: bool = False
-    """Print a JSON list of {id, protocol, source, tools, entries, tasks}."""
+    """Print a JSON list of {id, protocol, source, agents, tools, entries, tasks}."""
 
     def run(self) -> int:
         """Print the list."""
         from toolorchestra.envs import display
+        from toolorchestra.envs.multiagent.registration import multiagent_ids
         from toolorchestra.envs.registration import environment_ids
 
-        rows = [_env_facts(env_id) for env_id in environment_ids()]
+        rows = []
+        with display.progress_bars(transient=True) as progress:  # sources of questions are made, which takes seconds
+            ids = sorted([*environment_ids(), *multiagent_ids()])
+            bar = progress.add_task("reading", total=len(ids), note="")
+            for env_id in ids:
+                progress.update(bar, note=env_id)
+                rows.append(_env_facts(env_id))
+                progress.advance(bar)
         if self.json:
             return _print_json(rows)
         console = display.stdout_console()
         console.print(display.environment_table(rows))
-        console.print("\nPlay one:  toolorchestra play ID  (or the folder of a domain of your own).", style="dim")
+        console.print(
+            "\nPlay one:  toolorchestra play ID  (or the folder of a domain of your own; one agent only).", style="dim"
+        )
         return 0
 
 
@@ -107,7 +120,7 @@ class Tasks:
         """Print the tasks."""
         from toolorchestra.envs import display
 
-        source = environment(self.env).source
+        source = task_source(self.env)
         console = display.stdout_console()
         if self.id is not None:
             task = source.task(self.id)
@@ -203,7 +216,7 @@ class Rollout:
     """Id of an environment, folder of a domain, or JSONL file of tasks."""
     policy: RolloutPolicy = "oracle"
     """Who plays. `oracle` and `noisy-oracle` know the golden path; `llm` is any chat model (--model); the others after
-    `null` are baselines that ask experts."""
+    `null` are baselines that ask experts. In a game of several agents `random`, `null` or `llm` speaks for all."""
     policy_options: Annotated[dict[str, str], arg(metavar="NAME VALUE …")] = field(default_factory=dict)
     """Arguments of the policy, e.g. `expert gpt-5` or `n 8`."""
     env_options: EnvOptions = field(default_factory=dict)
@@ -258,8 +271,8 @@ class Rollout:
         from toolorchestra.envs.recording import Recording, Tally, play_many
 
         env_options = option_values(self.env_options)
-        env = environment(self.env, **env_options)
-        resets = self._resets(env)
+        env = _playable(self.env, **env_options)
+        resets = self._resets(env.source)
         env.close()
         make_policy = self._policy()
         make_policy()  # before a file is made, to say what is wrong with its options
@@ -274,7 +287,7 @@ class Rollout:
             waiting = [reset for reset in resets if reset.seed not in recording.done]
             bar = progress.add_task(self.policy, total=len(resets), completed=len(resets) - len(waiting), note="")
             began = time.perf_counter()
-            playing = play_many(lambda: environment(self.env, **env_options), make_policy, waiting, parallel=parallel)
+            playing = play_many(lambda: _playable(self.env, **env_options), make_policy, waiting, parallel=parallel)
             try:
                 for number, played in enumerate(playing, 1):
                     if isinstance(played, Episode):
@@ -302,23 +315,26 @@ class Rollout:
             print(f"{len(unplayed)} episodes were not played ({unplayed[0]}); --resume tries again.", file=sys.stderr)
         return 1 if unplayed else 0
 
-    def _resets(self, env: OrchestrationEnv) -> list[Reset]:
+    def _resets(self, source: TaskSource) -> list[Reset]:
         from toolorchestra.envs.recording import Reset
 
         levels = self.difficulty or None
         if self.episodes != "all":
             options = {"split": self.split, "difficulty": levels}
             return [Reset(self.seed + number, options) for number in range(self.episodes)]
-        tasks = [task for task in env.source.tasks(self.split) if levels is None or task.difficulty in levels]
+        tasks = [task for task in source.tasks(self.split) if levels is None or task.difficulty in levels]
         return [Reset(self.seed + number, {"task_id": task.id}) for number, task in enumerate(tasks)]
 
     def _policy(self) -> Callable[[], Policy]:
         """Return what makes the policy; a chat model is loaded once."""
         from toolorchestra.agents.policies import ChatPolicy, make_policy
+        from toolorchestra.envs.multiagent.registration import is_multiagent
 
         if self.policy == "llm":
             model = self._chat_model(str(self.model))
             return lambda: ChatPolicy(model, self.seed, self.temperature, self.max_tokens)
+        if is_multiagent(self.env):
+            return lambda: mover_policy(self.env, self.policy, self.seed)
         options: dict[str, Any] = {"error": self.error} if self.policy == "noisy-oracle" else {}
         options |= {"seed": self.seed} | option_values(self.policy_options)
         return lambda: make_policy(self.policy, **options)
@@ -383,16 +399,16 @@ class Show:
 
 @dataclass
 class Validate:
-    """Check an environment: determinism, golden paths, floors, hostile actions, verifier."""
+    """Check an environment: determinism, golden paths, floors, hostile actions, verifier; privacy between agents."""
 
     env: Env
     """Id of an environment, folder of a domain, or JSONL file of tasks."""
     only: tuple[str, ...] = ()
     """Run only these checks."""
     random_episodes: int = 1000
-    """Episodes of the random policy."""
+    """Episodes of the random policy (environments of one agent)."""
     hostile: int = 3000
-    """Hostile actions sent."""
+    """Hostile actions sent (environments of one agent)."""
     seed: int = 0
     """Seed of all that is random about the checks."""
     env_options: EnvOptions = field(default_factory=dict)
@@ -542,24 +558,30 @@ class Schema:
 class Train:
     """Train a policy (`toolorchestra train grpo --help` lists the options)."""
 
-    algorithm: Positional[Literal["sft", "grpo"]]
-    """`sft`: imitate recorded or golden episodes. `grpo`: learn from reward (warm-started by SFT)."""
+    algorithm: Positional[Literal["sft", "grpo", "msarl"]]
+    """One agent: `sft` imitates recorded or golden episodes, `grpo` learns from reward (warm-started by SFT). Several
+    agents: `msarl` trains a reasoner and a helper by nested GRPO."""
     arguments: Annotated[Positional[tuple[str, ...]], arg(metavar="…")] = ()
     """Options of the algorithm; `python algos/grpo.py …` is the same as `toolorchestra train grpo …`."""
 
     def run(self) -> int:
         """Hand over to the algorithm."""
+        name, options = _LEARNERS[self.algorithm]
         try:
-            module = importlib.import_module(f"toolorchestra.algos.{self.algorithm}")
+            module = importlib.import_module(f"toolorchestra.algos.{name}")
         except ModuleNotFoundError as error:
             if str(error.name).startswith("toolorchestra"):
                 raise
             raise OptionError(
                 f"Training needs {error.name}, which is not installed: pip install 'toolorchestra[train]'."
             ) from None
-        options = getattr(module, f"Train{self.algorithm.upper()}")
-        module.main(tyro.cli(options, prog=f"toolorchestra train {self.algorithm}", args=list(self.arguments)))
+        prog = f"toolorchestra train {self.algorithm}"
+        module.main(tyro.cli(getattr(module, options), prog=prog, args=list(self.arguments)))
         return 0
+
+
+_LEARNERS = {"sft": ("sft", "TrainSFT"), "grpo": ("grpo", "TrainGRPO"), "msarl": ("msarl", "TrainMSARL")}
+"""Module and options of each algorithm."""
 
 
 Command = (
@@ -632,24 +654,31 @@ def _resolve(name: str) -> tuple[str, dict[str, Any]]:
     """Return the environment id and its arguments that a person means by `name`."""
     import gymnasium
 
+    from toolorchestra.envs.multiagent.registration import is_multiagent, multiagent_ids
     from toolorchestra.envs.registration import environment_ids
 
-    if name in gymnasium.registry or ":" in name:
+    if name in gymnasium.registry or ":" in name or is_multiagent(name):
         return name, {}
     if Path(name).is_dir():
         return "ToolOrchestra-Custom-v0", {"domain": name}
     if Path(name).suffix == ".jsonl":
         return "ToolOrchestra-Custom-v0", {"tasks": name}
-    raise UnknownNameError("environment", name, environment_ids())
+    raise UnknownNameError("environment", name, [*environment_ids(), *multiagent_ids()])
 
 
 def environment(name: str, **options: Any) -> OrchestrationEnv:
-    """Make an environment with these arguments, without wrappers."""
+    """Make an environment of one agent with these arguments, without wrappers."""
     import gymnasium
 
     from toolorchestra.envs.base import OrchestrationEnv
+    from toolorchestra.envs.multiagent.registration import is_multiagent
 
     env_id, kwargs = _resolve(name)
+    if is_multiagent(env_id):
+        raise OptionError(
+            f"{name} is a game of several agents, and this command is for environments of one. For such games there "
+            "are `tasks`, `rollout --policy llm|random|null`, `show`, `validate` and `train`."
+        )
     try:
         env = gymnasium.make(env_id, disable_env_checker=True, **kwargs, **options).unwrapped
     except (gymnasium.error.Error, ModuleNotFoundError, TypeError) as error:
@@ -659,6 +688,18 @@ def environment(name: str, **options: Any) -> OrchestrationEnv:
     if not isinstance(env, OrchestrationEnv):
         raise OptionError(f"{name} is no environment of this library but {type(env).__name__}.")
     return env
+
+
+def task_source(name: str) -> TaskSource:
+    """Return where the tasks of an environment come from, of one agent or of several."""
+    return _playable(name).source
+
+
+def _playable(name: str, **options: Any) -> OrchestrationEnv | MoverEnv:
+    """Make what one policy can play: an environment of one agent, or a game of several as seen by whoever moves."""
+    from toolorchestra.envs.multiagent.registration import is_multiagent
+
+    return mover_env(name, **options) if is_multiagent(name) else environment(name, **options)
 
 
 def option_values(options: Mapping[str, str]) -> dict[str, Any]:
@@ -677,7 +718,7 @@ def _domains(name: str) -> list[tuple[Domain, list[Task]]]:
     """Return the domains in which an environment's tasks take place, each with those tasks."""
     from toolorchestra.toolscale.domain import Domain
 
-    source = environment(name).source
+    source = task_source(name)
     found: dict[str, tuple[Domain, list[Task]]] = {}
     for task in source.tasks("all"):
         world = source.world(task)
@@ -691,15 +732,18 @@ def _domains(name: str) -> list[tuple[Domain, list[Task]]]:
 def _env_facts(env_id: str) -> dict[str, str | int]:
     """Return what the list of environments says of one."""
     from toolorchestra.envs.display import entries
+    from toolorchestra.envs.multiagent.mover import MoverEnv
     from toolorchestra.toolscale.domain import Domain
 
-    source = environment(env_id).source
+    env = _playable(env_id)
+    source = env.source
     tasks = source.tasks("all")
     worlds = {world.name: world for world in map(source.world, tasks)}
     return {
         "id": env_id,
         "protocol": env_id.rsplit("-", 2)[0],
         "source": env_id.rsplit("-", 2)[1],
+        "agents": len(env.game.possible_agents) if isinstance(env, MoverEnv) else 1,
         "tools": sum(len(world.tools) for world in worlds.values()),
         "entries": sum(entries(world) for world in worlds.values() if isinstance(world, Domain)),
         "tasks": len(tasks),
@@ -717,9 +761,10 @@ def _print_json(value: Any) -> int:
 def _read(file: Path) -> list[Episode]:
     """Return the episodes of a file."""
     from toolorchestra.envs.episode import read_episodes
+    from toolorchestra.envs.multiagent.record import holds_joint_episodes, read_joint_episodes
 
     try:
-        episodes = list(read_episodes(file))
+        episodes: list[Episode] = list((read_joint_episodes if holds_joint_episodes(file) else read_episodes)(file))
     except OSError as error:
         raise OptionError(f"{file} cannot be read: {error.strerror}.") from None
     except ValueError as error:

@@ -41,6 +41,7 @@ from toolorchestra.agents.policies import OraclePolicy, Policy, RandomPolicy, pl
 from toolorchestra.agents.tiny import TokenPolicy, prepare_torch
 from toolorchestra.algos import sft
 from toolorchestra.algos.advantages import filtered_advantages, group_advantages
+from toolorchestra.algos.kinds import require_one_agent
 from toolorchestra.algos.report import RunLog, set_aside
 from toolorchestra.algos.rollout import (
     INVALID_OUTCOMES,
@@ -141,6 +142,7 @@ class TrainGRPO:
     """Continue from the last checkpoint in `output`, exactly as if it had not stopped."""
 
     def __post_init__(self) -> None:
+        require_one_agent(self.env)
         for name in ("steps", "groups", "updates", "seats", "eval_samples"):
             if getattr(self, name) < 1:
                 raise OptionError(f"`{name}` must be at least 1, got {getattr(self, name)!r}.")
@@ -393,10 +395,12 @@ def fit(
     config: TrainGRPO,
     report: sft.Report = lambda step, metrics: None,
 ) -> None:
-    """Train a policy's model in place with TRL's GRPO on the engine's rollouts."""
+    """Train a policy's model in place with TRL's GRPO on the engine's rollouts, rows of like length together."""
     os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"  # rollout_func is announced as experimental; TRL's version is pinned
     from datasets import Dataset
-    from trl import GRPOConfig, GRPOTrainer
+    from trl import GRPOConfig
+
+    from toolorchestra.algos.bundles import BundlingGRPOTrainer
 
     folder = config.output / "checkpoints"
     checkpoint = sft.last_checkpoint(folder) if config.resume else None
@@ -434,7 +438,7 @@ def fit(
         save_steps=config.save_every * config.updates or 500,
         seed=config.seed,
     )
-    trainer = GRPOTrainer(
+    trainer = BundlingGRPOTrainer(
         model=policy.model,
         reward_funcs=advantages_as_rewards,
         args=arguments,

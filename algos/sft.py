@@ -33,16 +33,19 @@ import tyro
 from transformers import PrinterCallback, TrainerCallback
 
 from toolorchestra.agents.codec import Codec, CompactCodec, Message, read_result
+from toolorchestra.agents.design_codec import DesignCodec
 from toolorchestra.agents.explorer import AskingOraclePolicy, ExplorerPolicy
 from toolorchestra.agents.policies import NoisyOraclePolicy, OraclePolicy, Policy
 from toolorchestra.agents.tiny import TokenPolicy, build_codec, prepare_torch
+from toolorchestra.algos.kinds import require_one_agent
 from toolorchestra.algos.report import RunLog, set_aside
 from toolorchestra.algos.rollout import Start, make_env, starts
 from toolorchestra.envs.episode import read_episodes
+from toolorchestra.envs.masorchestra.teachers import DesignTeacher
 from toolorchestra.envs.parsing import parse
 from toolorchestra.toolscale.errors import OptionError
 
-Teacher = Literal["oracle", "asking", "explorer"]
+Teacher = Literal["oracle", "asking", "explorer", "designer"]
 _RESPONSES = re.compile(r"<tool_response>\n(.*?)\n</tool_response>", re.DOTALL)
 
 
@@ -76,6 +79,15 @@ def play_policy(env: gym.Env[Any, Any], policy: Policy, plays: Iterable[Start]) 
         if terminated:
             solved = info["outcome"] == "solved" if "outcome" in info else total > 0
             yield Demonstration(_own(map(structured, info["messages"])), tools, difficulty, solved)
+
+
+def designs(env: gym.Env[Any, Any], policy: Policy, plays: Iterable[Start]) -> Iterator[Demonstration]:
+    """Yield what a policy writes first from these starts, without running it: what comes of it is for others to learn."""
+    for start in plays:
+        observation, info = env.reset(seed=start.seed, options=start.reset_options())
+        policy.reset(env, observation, info)
+        said = {"role": "assistant", "content": policy.act(observation, info)}
+        yield Demonstration((*info["messages"], said), tuple(info["tools"]), int(info.get("difficulty") or 0))
 
 
 def recorded(file: Path, env: gym.Env[Any, Any]) -> Iterator[Demonstration]:
@@ -143,7 +155,7 @@ def encode(codec: Codec, demonstration: Demonstration) -> tuple[list[int], list[
     mask = [0] * len(ids)
     at = first
     while at < len(messages):
-        written = codec.encode_action(messages[at])
+        written = codec.encode_action(messages[at], messages[:at])
         ids, mask = ids + written, mask + [1] * len(written)
         answers = []
         at += 1
@@ -394,8 +406,9 @@ class TrainSFT:
     difficulty: tuple[int, ...] = (1, 2)
     """Levels of the tasks that the oracles play; empty for all."""
     teacher: Teacher | None = None
-    """Who plays: ``oracle`` (and a noisy one), ``asking`` (the same, but it asks experts now and then) or ``explorer``
-    (asks minds at random; solved episodes count). None: what suits the tools on offer."""
+    """Who plays: ``oracle`` (and a noisy one), ``asking`` (the same, but it asks experts now and then), ``explorer``
+    (asks minds at random; solved episodes count) or ``designer`` (writes designs of several kinds, and a noisy one that
+    slips). None: what suits the tools on offer."""
     error: float = 0.4
     """Probability that the noisy oracle errs in a turn."""
     ask: float = 0.4
@@ -422,6 +435,7 @@ class TrainSFT:
     """Continue from the last checkpoint in `output`, exactly as if it had not stopped."""
 
     def __post_init__(self) -> None:
+        require_one_agent(self.env)
         for name in ("error", "ask", "noisy_share", "noisy_from"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise OptionError(f"`{name}` must lie in [0, 1], got {getattr(self, name)!r}.")
@@ -447,7 +461,11 @@ def teach(config: TrainSFT, report: Report = lambda step, metrics: None) -> Toke
         source = getattr(env.unwrapped, "source", None)
         worlds = {} if source is None else {id(w): w for w in map(source.world, source.tasks("train"))}
         tools = {tool["function"]["name"]: tool for d in good for tool in d.tools}
-        codec = build_codec(tools.values(), [d.messages for d in (*good, *noisy)], worlds.values())
+        codec = (
+            DesignCodec.build(tools.values())
+            if DesignCodec.speaks(tools.values())
+            else build_codec(tools.values(), [d.messages for d in (*good, *noisy)], worlds.values())
+        )
         policy = TokenPolicy.embedded(codec, seed=config.seed)
     else:
         policy = TokenPolicy.load(config.model)
@@ -500,6 +518,9 @@ def demonstrate(env: gym.Env[Any, Any], config: TrainSFT) -> tuple[list[Demonstr
     if teacher == "asking":
         good = [d for d in play_policy(env, AskingOraclePolicy(config.seed, 0.0, config.ask), several) if d.solved]
         return good, list(play_policy(env, AskingOraclePolicy(config.seed, config.error, config.ask), several))
+    if teacher == "designer":
+        clean, slipping = DesignTeacher(config.seed), DesignTeacher(config.seed, config.error)
+        return list(designs(env, clean, several)), list(designs(env, slipping, several))
     good = [d for d in play_policy(env, OraclePolicy(), plays) if d.solved]
     return good, list(play_policy(env, NoisyOraclePolicy(config.seed, config.error), plays * config.replays))
 
@@ -509,6 +530,8 @@ def suitable_teacher(info: Mapping[str, Any]) -> Teacher:
     names = {tool["function"]["name"] for tool in info["tools"]}
     if "final_answer" in names:
         return "explorer"
+    if DesignCodec.speaks(info["tools"]):
+        return "designer"
     return "asking" if any(name.startswith(("ask_", "math_", "code_", "query_")) for name in names) else "oracle"
 
 

@@ -2,7 +2,8 @@
 
 `check_environment` runs them all on any environment of the library, built-in, mixed or made from your own
 domain folder; ``toolorchestra validate`` is the same from a terminal. Each check stands alone: one that fails,
-or breaks, does not hide the others. Speed is not checked here; ``benchmarks/`` measures it.
+or breaks, does not hide the others. Games of several agents have checks of their own, in
+`toolorchestra.envs.multiagent.checks`. Speed is not checked here; ``benchmarks/`` measures it.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from gymnasium.utils.env_checker import check_env
 from toolorchestra.agents.policies import NoisyOraclePolicy, Policy, make_policy, play_episode, write_calls
 from toolorchestra.envs.base import OrchestrationEnv
 from toolorchestra.envs.hostile import hostile_actions
+from toolorchestra.envs.multiagent.registration import is_multiagent
 from toolorchestra.envs.play import World, WorldSession
 from toolorchestra.envs.sources.questions import try_answers
 from toolorchestra.toolscale.build import quote
@@ -122,8 +124,11 @@ def check_environment(
     that a policy sends raises, or changes what a valid call would not), ``verifier`` (mutants judged failed,
     legitimate variants judged solved) and ``coverage`` (tools and splits in use; reported only).
 
+    A game of several agents is checked by `toolorchestra.envs.multiagent.checks.check_multiagent` instead, whose checks
+    are others and play a fixed number of episodes.
+
     Args:
-        env_id: Id of an environment of the library, registered with Gymnasium.
+        env_id: Id of an environment of the library: one registered with Gymnasium, or a game of several agents.
         checks: Names of the checks to run; None for all.
         random_episodes: Episodes of the random policy.
         hostile: Hostile actions sent.
@@ -135,6 +140,10 @@ def check_environment(
         UnknownNameError: There is no such check.
         OptionError: The environment is not one of the library.
     """
+    if is_multiagent(env_id):
+        from toolorchestra.envs.multiagent.checks import check_multiagent  # which itself imports this module
+
+        return check_multiagent(env_id, checks=checks, seed=seed, progress=progress, **make_kwargs)
     wanted = list(CHECKS) if checks is None else list(checks)
     for name in wanted:
         if name not in CHECKS:

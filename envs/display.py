@@ -24,6 +24,8 @@ from rich.text import Text
 
 from toolorchestra.envs.checks import CheckReport
 from toolorchestra.envs.episode import Episode
+from toolorchestra.envs.multiagent.record import JointEpisode
+from toolorchestra.envs.multiagent.render import joint_text
 from toolorchestra.envs.render import episode_text, turn_text
 from toolorchestra.envs.robustness import Robustness
 from toolorchestra.toolscale.adversarial import PAPER_SHARES, PAPER_SIZE
@@ -55,8 +57,12 @@ def _colored(console: Console) -> bool:
     return console.is_terminal and not console.no_color
 
 
-def progress_bars() -> Progress:
-    """Return a progress display on standard error; nothing is shown when that is no terminal."""
+def progress_bars(*, transient: bool = False) -> Progress:
+    """Return a progress display on standard error; nothing is shown when that is no terminal.
+
+    Args:
+        transient: Whether it vanishes at the end.
+    """
     console = Console(stderr=True)
     return Progress(
         TextColumn("{task.description:12}"),
@@ -66,12 +72,14 @@ def progress_bars() -> Progress:
         TextColumn("{task.fields[note]}"),
         console=console,
         disable=not console.is_terminal,
+        transient=transient,
     )
 
 
 def print_episode(console: Console, episode: Episode) -> None:
     """Print the transcript of an episode."""
-    text = episode_text(episode, width=min(console.width, PLAIN_WIDTH), color=_colored(console))
+    how: dict[str, Any] = {"width": min(console.width, PLAIN_WIDTH), "color": _colored(console)}
+    text = joint_text(episode, **how) if isinstance(episode, JointEpisode) else episode_text(episode, **how)
     console.file.write(text + "\n")
 
 
@@ -122,12 +130,12 @@ def place_card(rules: str) -> Panel:
 
 
 def environment_table(rows: Iterable[Mapping[str, str | int]]) -> Table:
-    """Return the list of environments; each row has the id, protocol, source, tools, entries, tasks."""
+    """Return the list of environments; each row has the id, protocol, source, agents, tools, entries, tasks."""
     table = _table()
     table.add_column("environment", style="cyan", no_wrap=True)
     for name in ("protocol", "source"):
         table.add_column(name)
-    for name in ("tools", "entries", "tasks"):
+    for name in ("agents", "tools", "entries", "tasks"):
         table.add_column(name, justify="right")
     for row in rows:
         table.add_row(*(f"{value:,}" if isinstance(value, int) else value for value in row.values()))

@@ -16,6 +16,7 @@ import pytest
 from toolorchestra import __version__, cli, environment_ids
 from toolorchestra.agents.chat import ScriptedChat
 from toolorchestra.agents.policies import POLICIES
+from toolorchestra.envs import multiagent_ids
 from toolorchestra.envs.checks import CheckReport, CheckResult
 from toolorchestra.envs.episode import read_episodes
 from toolorchestra.envs.sources import DomainSource
@@ -163,8 +164,9 @@ def test_help_needs_neither_torch_nor_the_environments():
 
 def test_envs_lists_all_environments_with_their_sizes(run: Callable[..., Output]):
     rows = run("envs", "--json").json
-    assert [row["id"] for row in rows] == environment_ids()
-    assert all(list(row) == ["id", "protocol", "source", "tools", "entries", "tasks"] for row in rows)
+    assert [row["id"] for row in rows] == sorted([*environment_ids(), *multiagent_ids()])
+    assert all(list(row) == ["id", "protocol", "source", "agents", "tools", "entries", "tasks"] for row in rows)
+    assert {row["id"] for row in rows if row["agents"] > 1} == set(multiagent_ids())
     text = run("envs").out
     assert all(row["id"] in text for row in rows)
 
@@ -176,6 +178,7 @@ def test_envs_counts_what_is_there(mini: Domain, monkeypatch: pytest.MonkeyPatch
         "id": "ToolOrchestra-Mini-v0",
         "protocol": "ToolOrchestra",
         "source": "Mini",
+        "agents": 1,
         "tools": len(mini.tools),
         "entries": entries,
         "tasks": len(mini.tasks()),
@@ -453,6 +456,14 @@ def test_train_hands_its_options_to_the_algorithm(run: Callable[..., Output], mo
     assert run("train", "grpo", "--env", "ToolOrchestra-All-v0", "--seed", 5).code == 0
     assert (given[0].env, given[0].seed) == ("ToolOrchestra-All-v0", 5)
     assert "toolorchestra train grpo" in run("train", "grpo", "--help").out
+
+
+def test_every_learner_of_the_command_line_is_there(run: Callable[..., Output]):
+    pytest.importorskip("toolorchestra.algos.grpo", reason="needs the extra `train`", exc_type=ImportError)
+    for name in cli._LEARNERS:
+        output = run("train", name, "--help")
+        assert output.code == 0
+        assert f"toolorchestra train {name}" in output.out
 
 
 def test_train_says_how_to_install_what_it_needs(run: Callable[..., Output], monkeypatch: pytest.MonkeyPatch):

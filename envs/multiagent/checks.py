@@ -11,13 +11,14 @@ import io
 import random
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from typing import Any
 
-from toolorchestra.envs.checks import CheckReport, CheckResult
+from toolorchestra.envs.checks import CheckReport, CheckResult, Progress
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.multiagent.registration import PROTOCOLS, make_multiagent
+from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 
 Make = Callable[[], MultiAgentEnv]
 Say = Callable[[MultiAgentEnv, random.Random], str]
@@ -26,7 +27,15 @@ JUNK: tuple[Any, ...] = (None, 3, b"bytes", ["a", "list"], {"role": "assistant"}
 """What no agent should say, and some will."""
 
 
-def check_multiagent(env_id: str, *, episodes: int = 50, seed: int = 0, **options: Any) -> CheckReport:
+def check_multiagent(
+    env_id: str,
+    *,
+    checks: Sequence[str] | None = None,
+    episodes: int = 50,
+    seed: int = 0,
+    progress: Progress | None = None,
+    **options: Any,
+) -> CheckReport:
     """Check a game of several agents and return what was found; true in a condition if no check failed.
 
     The checks are ``pettingzoo`` (its own tests), ``determinism`` (same seed and messages, same bytes), ``privacy``
@@ -36,20 +45,34 @@ def check_multiagent(env_id: str, *, episodes: int = 50, seed: int = 0, **option
 
     Args:
         env_id: Id of the game (`toolorchestra.envs.make_multiagent`).
+        checks: Names of the checks to run; None for all.
         episodes: Episodes that each check plays, with messages of the game's own `random_message`.
         seed: All that is random about the checks follows from it.
+        progress: Called with the name of a check, 0 or 1 (over), and 1.
         options: Arguments of the environment.
 
     Raises:
-        UnknownNameError: There is no such game.
+        UnknownNameError: There is no such game, or no such check.
     """
+    wanted = list(CHECKS) if checks is None else list(checks)
+    if unknown := [name for name in wanted if name not in CHECKS]:
+        raise UnknownNameError("check of games of several agents", unknown[0], CHECKS)
+    if episodes < 1:
+        raise OptionError(f"`episodes` must be at least 1, got {episodes}.")
 
     def make() -> MultiAgentEnv:
         return make_multiagent(env_id, **options)
 
     make().close()  # what is wrong with the id or its arguments is the caller's to mend: raise it here
     say: Say = import_module(PROTOCOLS[env_id.split("-")[0]]).random_message
-    return CheckReport(env_id, tuple(_run(name, make, say, episodes, seed) for name in CHECKS))
+    results = []
+    for name in wanted:
+        if progress is not None:
+            progress(name, 0, 1)
+        results.append(_run(name, make, say, episodes, seed))
+        if progress is not None:
+            progress(name, 1, 1)
+    return CheckReport(env_id, tuple(results))
 
 
 def _run(name: str, make: Make, say: Say, episodes: int, seed: int) -> CheckResult:

@@ -62,6 +62,19 @@ class JointEpisode(Episode, omit_defaults=True, kw_only=True):
         return copy
 
 
+class _Kind(msgspec.Struct):
+    agents: tuple[str, ...] = ()
+
+
+def holds_joint_episodes(file: Path) -> bool:
+    """Return whether the first line of a file is the episode of several agents."""
+    with file.open("rb") as stream:
+        try:
+            return bool(msgspec.json.decode(stream.readline(), type=_Kind).agents)
+        except msgspec.DecodeError:
+            return False
+
+
 def read_joint_episodes(file: Path) -> Iterator[JointEpisode]:
     """Yield the episodes of a JSONL file that `toolorchestra.envs.episode.write_episodes` wrote.
 

@@ -54,6 +54,18 @@ def test_it_is_public():
     assert toolorchestra.check_environment is check_environment
 
 
+def test_games_of_several_agents_are_checked_too():
+    told = []
+    report = check_environment(
+        "MSARL-Math-v0", checks=["privacy", "snapshot"], python="simulated", progress=lambda *step: told.append(step)
+    )
+    assert report.passed, report
+    assert [result.name for result in report.results] == ["privacy", "snapshot"]
+    assert told == [("privacy", 0, 1), ("privacy", 1, 1), ("snapshot", 0, 1), ("snapshot", 1, 1)]
+    with pytest.raises(UnknownNameError, match="Did you mean 'privacy'"):
+        check_environment("MSARL-Math-v0", checks=["privaci"])
+
+
 def test_counts_stand_behind_the_findings(check: Callable[..., CheckResult], mini: Domain):
     tasks = len(mini.tasks())
     assert check("oracle").counts == {"tasks": tasks, "solved": tasks}
