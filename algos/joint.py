@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from toolorchestra.agents.codec import Codec
 from toolorchestra.algos.losses import token_logps
-from toolorchestra.algos.rollout import Sample, Start, Writer
+from toolorchestra.algos.rollout import INVALID_OUTCOMES, Sample, Start, Writer
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.multiagent.play import JointPlay
 
@@ -117,6 +117,18 @@ class Seat:
         if self.broken:
             return 0.0
         return float("nan") if reward is None else reward
+
+    @property
+    def success(self) -> float:
+        """1 if solved, else 0, once over; NaN after an error of ours."""
+        if not self.broken and self.play.episode.outcome in INVALID_OUTCOMES:
+            return float("nan")
+        return float(not self.broken and self.play.episode.outcome == "solved")
+
+    @property
+    def calls(self) -> int:
+        """Tool calls so far."""
+        return sum(1 for _ in self.play.episode.calls)
 
     def fork(self) -> Seat:
         """Return a seat in the same state, which goes on apart from this one."""

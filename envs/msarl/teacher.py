@@ -7,6 +7,9 @@ say.
 
 from __future__ import annotations
 
+import random
+import re
+
 from toolorchestra.envs.msarl.game import REASONER, MSARLPlay
 from toolorchestra.envs.msarl.simulated import result_lines
 from toolorchestra.toolscale.errors import OptionError
@@ -17,6 +20,13 @@ PROGRAMS = {
     "other_number": "print({g} * {lcm} // {a})",
 }
 """Programs of families of problems, over what is given in them; they print the answer."""
+
+_NUMBER = re.compile(r"\d+")
+
+
+def knows(task: Task) -> bool:
+    """Return whether the teacher can teach a task."""
+    return program(task) is not None
 
 
 def program(task: Task) -> str | None:
@@ -42,3 +52,16 @@ def teach(play: MSARLPlay) -> str:
         return f"```python\n{written}\n```"
     heard = str(play.histories[REASONER][-1]["content"])
     return rf"\boxed{{{heard.removeprefix('<interpretation>').removesuffix('</interpretation>').strip()}}}"
+
+
+def slip(play: MSARLPlay, rng: random.Random) -> str:
+    """Return what a teacher says by mistake: the last number of the output, or a program with two numbers exchanged.
+
+    A mistake is always of the same kind, so that a small model learns two ways of deciding, and not to spell badly.
+    """
+    if play.mover != REASONER:
+        return str(play.news(play.mover)[-1]["content"]).split()[-1]
+    said = teach(play)
+    numbers = list(dict.fromkeys(_NUMBER.findall(said)))
+    exchange = dict(zip(numbers[:2], reversed(numbers[:2]), strict=True))
+    return _NUMBER.sub(lambda found: exchange.get(found[0], found[0]), said)

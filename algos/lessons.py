@@ -1,0 +1,143 @@
+"""The warm start of a team: from what a game's teacher says, one embedded model learns every agent's role.
+
+A game that can be taught has a module ``teacher`` beside its rules (`Teacher`). The teacher plays all agents; each side
+of an episode is a demonstration, and in the last part of the lesson it slips now and then, so that what is left to
+training is deciding, not spelling. Not here: training itself (`toolorchestra.algos.team`).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any, Protocol
+
+from toolorchestra.agents.tiny import TokenPolicy
+from toolorchestra.algos import sft
+from toolorchestra.algos.rollout import Start
+from toolorchestra.envs.multiagent.base import MultiAgentEnv
+from toolorchestra.envs.multiagent.registration import PROTOCOLS
+from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.task import Task
+
+STAGES = 5
+"""Parts of a lesson: ever harder ones, the last of which is the game itself, with slips."""
+_MESSAGES = 3  # of an episode at least: so many episodes as a third of the rows give enough to draw from
+
+Row = tuple[list[int], list[int]]
+"""Ids, and their labels: -100 on what is not to be learnt."""
+
+
+class Teacher(Protocol):
+    """What the module ``teacher`` of a game has."""
+
+    def knows(self, task: Task, /) -> bool:
+        """Return whether it can teach a task."""
+
+    def teach(self, play: Any, /) -> str:
+        """Return what the agent to move should say."""
+
+    def slip(self, play: Any, rng: random.Random, /) -> str:
+        """Return what the agent to move might say by mistake: the same kind of mistake whenever it can be made.
+
+        A small model then learns two ways of deciding, and not to spell badly.
+        """
+
+
+def teacher_of(env: MultiAgentEnv) -> Teacher:
+    """Return the teacher of a game.
+
+    Raises:
+        OptionError: It has none.
+    """
+    name = f"{PROTOCOLS[env.protocol]}.teacher"
+    try:
+        module: Any = import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
+        raise OptionError(
+            f"{env.protocol} has no teacher, so embedded models cannot learn it: give models that can play it already."
+        ) from None
+    teacher: Teacher = module
+    return teacher
+
+
+def demonstrate(
+    env: MultiAgentEnv, teacher: Teacher, starts: Sequence[Start], error: float, rng: random.Random
+) -> list[sft.Demonstration]:
+    """Return what the teacher says in these episodes, each agent's side as a demonstration of its own.
+
+    Args:
+        env: The game.
+        teacher: Plays all agents.
+        starts: Where the episodes begin.
+        error: Chance that a message is a slip.
+        rng: Source of chance.
+    """
+    found = []
+    for start in starts:
+        env.reset(seed=rng.getrandbits(31), options=start.reset_options())
+        play = env.play
+        while not play.over:
+            play.act(teacher.slip(play, rng) if rng.random() < error else teacher.teach(play))
+        solved = play.episode.outcome == "solved"
+        for history in play.histories.values():
+            messages = history[: 1 + max((n for n, m in enumerate(history) if m["role"] == "assistant"), default=-1)]
+            if messages:
+                found.append(sft.Demonstration(tuple(messages), (), play.task.difficulty, solved))
+    return found
+
+
+def exchange_numbers(ids: Sequence[int], mask: Sequence[int], numbers: Sequence[int], rng: random.Random) -> list[int]:
+    """Return a row with the numbers that the policy copies exchanged for others, so that any number is copied as well.
+
+    Args:
+        ids: Ids of the row.
+        mask: 1 on those that the policy writes.
+        numbers: Ids that are numbers.
+        rng: Source of chance.
+    """
+    first: dict[int, bool] = {}
+    for i, own in zip(ids, mask, strict=True):
+        first.setdefault(i, bool(own))
+    written = {i for i, own in zip(ids, mask, strict=True) if own}
+    known = set(numbers)
+    copied = [i for i, own in first.items() if not own and i in written and i in known]
+    others = [i for i in numbers if i not in first]
+    copied = copied[: len(others)]  # where noise has used up the numbers, the rest stay
+    exchange = dict(zip(copied, rng.sample(others, len(copied)), strict=True))
+    return [exchange.get(i, i) for i in ids]
+
+
+def lesson(
+    make_env: Callable[[float], MultiAgentEnv],
+    starts: Sequence[Start],
+    policy: TokenPolicy,
+    *,
+    rows: int,
+    error: float,
+    rng: random.Random,
+) -> list[Row]:
+    """Return rows of (ids, labels) in the order in which they are to be learnt: harder ones later, slips last.
+
+    Args:
+        make_env: Makes the game as hard as a number between 0 and 1 says.
+        starts: Where episodes begin.
+        policy: Who is taught.
+        rows: How many.
+        error: Chance of a slip in the last stage: a model that cannot spell learns from good ones.
+        rng: Source of chance.
+    """
+    numbers = sorted(i for token, i in policy.tokenizer.get_vocab().items() if token.isdigit())
+    made: list[Row] = []
+    for stage in range(STAGES):
+        env = make_env(min(1.0, stage / (STAGES - 2)))
+        count = rows * (stage + 1) // STAGES - len(made)
+        plays = [rng.choice(starts) for _ in range(count // _MESSAGES + 1)]
+        demonstrations = demonstrate(env, teacher_of(env), plays, error if stage == STAGES - 1 else 0.0, rng)
+        for _ in range(count):
+            ids, mask = sft.encode(policy.codec, rng.choice(demonstrations))
+            ids = exchange_numbers(ids, mask, numbers, rng)
+            made.append((ids, [i if own else -100 for i, own in zip(ids, mask, strict=True)]))
+    return made
