@@ -16,7 +16,7 @@ from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 if TYPE_CHECKING:
     from toolorchestra.envs.multiagent.base import MultiAgentEnv
 
-PROTOCOLS = {"MSARL": "toolorchestra.envs.msarl"}
+PROTOCOLS = {"MSARL": "toolorchestra.envs.msarl", "TMATR": "toolorchestra.envs.tmatr"}
 """Package of each protocol; it has `raw_env`, `env` and `parallel_env`, and `random_message`."""
 DOMAIN_PROTOCOLS: frozenset[str] = frozenset()
 """Protocols that are played in domains; the others are about questions."""

@@ -17,7 +17,7 @@ from pettingzoo.utils.conversions import parallel_to_aec
 from toolorchestra.envs import make_multiagent, multiagent_ids
 from toolorchestra.envs.multiagent.registration import PROTOCOLS
 
-OPTIONS = {"MSARL": {"python": "simulated"}}
+OPTIONS = {"MSARL": {"python": "simulated"}, "TMATR": {"python": "simulated"}}
 
 
 @pytest.fixture(autouse=True)
@@ -65,4 +65,4 @@ def test_an_episode_lasts_as_many_cycles_as_it_may(game: SimpleNamespace) -> Non
 def test_every_mode_renders(game: SimpleNamespace, capsys: pytest.CaptureFixture[str]) -> None:
     render: Callable[..., Any] = game.env
     render_test(render)
-    assert "reasoner" in capsys.readouterr().out
+    assert game.raw_env().possible_agents[0] in capsys.readouterr().out

@@ -1,0 +1,80 @@
+"""TMATR: a tree of atomic actions that a planner and an inferencer share out, as PettingZoo environments.
+
+`env`, `raw_env` and `parallel_env` are as in PettingZoo's own modules; `toolorchestra.envs.make_multiagent` makes
+environments by id. In the parallel form every step is one message, of the agent whose turn it is; what the others send
+is ignored.
+
+Importing this package registers `single_env` with Gymnasium, so that learners for one agent can be compared:
+``gymnasium.make("toolorchestra.envs.tmatr:TMATRSingle-Math-v0")``.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import gymnasium
+from pettingzoo import AECEnv, ParallelEnv
+from pettingzoo.utils.conversions import turn_based_aec_to_parallel
+from pettingzoo.utils.wrappers import OrderEnforcingWrapper
+
+from toolorchestra.envs.multiagent.base import MultiAgentEnv
+from toolorchestra.envs.multiagent.single import SingleAgentEnv
+from toolorchestra.envs.sources import QUESTIONS, TaskSource
+from toolorchestra.envs.tmatr.environment import TMATREnv
+from toolorchestra.envs.tmatr.game import TMATRPlay
+from toolorchestra.envs.tmatr.language import BRANCHES, Atom
+
+__all__ = ["TMATREnv", "env", "parallel_env", "random_message", "raw_env", "single_env"]
+
+
+def raw_env(source: str | TaskSource | None = "Math", **options: Any) -> TMATREnv:
+    """Return the environment itself; see `TMATREnv` for its options."""
+    return TMATREnv(source, **options)
+
+
+def env(source: str | TaskSource | None = "Math", **options: Any) -> AECEnv[str, str, str]:
+    """Return the environment in PettingZoo's wrapper that enforces the order of calls."""
+    return OrderEnforcingWrapper(raw_env(source, **options))
+
+
+def parallel_env(source: str | TaskSource | None = "Math", **options: Any) -> ParallelEnv[str, str, str]:
+    """Return the environment with PettingZoo's parallel interface."""
+    return turn_based_aec_to_parallel(env(source, **options))
+
+
+def single_env(source: str | TaskSource | None = "Math", **options: Any) -> SingleAgentEnv:
+    """Return the game with one agent for all actions, as a Gymnasium environment."""
+    game = raw_env(source, **({"roles": "single"} | options))
+    return SingleAgentEnv(game, game.possible_agents[0], {})
+
+
+def random_message(env: MultiAgentEnv, rng: random.Random) -> str:
+    """Return a message of no sense, most often of the right form, by which every rule of the game comes into play."""
+    play = env.play
+    assert isinstance(play, TMATRPlay)
+    number = rng.randint(0, 99)
+    if rng.random() < 0.1:
+        return f"It may be {number}."
+    match play.atom:
+        case Atom.DECIDE:
+            return f"<ACTION>{rng.choice(BRANCHES)}</ACTION>\n<GOAL>Find {number}.</GOAL>"
+        case Atom.SELECT:
+            return f"<REASON>Why not?</REASON>\n<SELECTED_TOOL>{rng.choice(list(play.tools))}</SELECTED_TOOL>"
+        case Atom.PLAN:
+            return f"<REASONING_STEPS>\nStep 1: Think of {number}.\n</REASONING_STEPS>"
+        case Atom.EXECUTE:
+            return f"<TOOL_INPUT>\n{number} + {rng.randint(0, 99)}\n</TOOL_INPUT>"
+        case _:
+            answer = rf"<ANSWER>\boxed{{{number}}}</ANSWER>" if rng.random() < 0.5 else ""
+            return f"<THINK>\nStep 1: {number}.\n</THINK>{answer}"
+
+
+for _name in (*QUESTIONS, "Custom"):
+    gymnasium.register(
+        f"TMATRSingle-{_name}-v0",
+        entry_point=single_env,
+        kwargs={"source": None if _name == "Custom" else _name},
+        disable_env_checker=True,
+        order_enforce=False,
+    )

@@ -1,0 +1,118 @@
+"""TMATR's reward as a pure function of the record of an episode (§3.2).
+
+``R = (1 − ε) R_corr + ε R̃_aux``, where ``R_aux = α (2 R_tool − 1) − β R_rep + γ R_len`` is scaled to [0, 1] by the
+least and the most that it can be, and ``ε = ε_max (1 − R_corr) + ε_min R_corr``. The paper says what the parts reflect
+and leaves their formulas open; the choices made here stand with the functions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from toolorchestra.envs.episode import CallRecord
+from toolorchestra.envs.multiagent.record import JointEpisode
+from toolorchestra.envs.paramanager.rewards import estimate_tokens
+from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.tool import Status
+
+_TAG = re.compile(r"</?[A-Z_]+>")
+_WORD = re.compile(r"\w+|[^\w\s]")
+
+
+@dataclass(frozen=True)
+class RewardRule:
+    """What the reward is made of (App. D).
+
+    Attributes:
+        alpha: Weight of R_tool.
+        beta: Weight of R_rep.
+        gamma: Weight of R_len.
+        epsilon_min: Share of the auxiliary part in the reward of a right answer.
+        epsilon_max: Share of it otherwise.
+        calls_needed: Calls that an episode may need; R_tool falls with those beyond.
+        length_cap: Tokens, of all agents together, at which R_len has fallen to 0.
+        ngram: Words and marks of which a repetition consists.
+    """
+
+    alpha: float = 0.22
+    beta: float = 0.1
+    gamma: float = 0.1
+    epsilon_min: float = 0.1
+    epsilon_max: float = 0.3
+    calls_needed: int = 2
+    length_cap: int = 12_288
+    ngram: int = 4
+
+    def __post_init__(self) -> None:
+        for name in ("alpha", "beta", "gamma"):
+            if not 0 <= getattr(self, name) < float("inf"):
+                raise OptionError(f"The weight `{name}` must be a finite number of at least 0.")
+        if not 0 <= self.epsilon_min <= self.epsilon_max <= 1:
+            raise OptionError("Expected 0 <= `epsilon_min` <= `epsilon_max` <= 1.")
+        for name in ("calls_needed", "length_cap", "ngram"):
+            if getattr(self, name) < 1:
+                raise OptionError(f"`{name}` must be at least 1, got {getattr(self, name)!r}.")
+
+
+def tool_success(calls: Iterable[CallRecord], needed: int) -> float:
+    """Return R_tool: the share of calls that ended OK, times ``needed / calls`` where there are more than needed.
+
+    Without any call it is ½, which weighs nothing.
+    """
+    ended = [call.status is Status.OK for call in calls]
+    return sum(ended) / len(ended) * min(1.0, needed / len(ended)) if ended else 0.5
+
+
+def repetition(texts: Iterable[str], n: int) -> float:
+    """Return R_rep: the share of n-grams that stand in the messages before, tags aside.
+
+    >>> repetition(["so it is so it is"], 2)
+    0.4
+    """
+    seen: set[tuple[str, ...]] = set()
+    total = 0
+    for text in texts:
+        words = _WORD.findall(_TAG.sub(" ", text))
+        grams = [tuple(words[place : place + n]) for place in range(len(words) - n + 1)]
+        seen.update(grams)
+        total += len(grams)
+    return 1 - len(seen) / total if total else 0.0
+
+
+def brevity(tokens: int, cap: int) -> float:
+    """Return R_len: 1 up to half of the cap, from there to the cap falling to 0, ever faster.
+
+    >>> [brevity(tokens, 100) for tokens in (0, 50, 75, 100, 200)]
+    [1.0, 1.0, 0.75, 0.0, 0.0]
+    """
+    beyond = max(0.0, 2 * tokens / cap - 1)
+    return max(0.0, 1 - beyond**2)
+
+
+def reward_parts(episode: JointEpisode, rule: RewardRule = RewardRule()) -> dict[str, float]:
+    """Return the reward of an episode that is over and judged, and its parts.
+
+    Returns:
+        ``correct`` (R_corr), ``tool``, ``repetition``, ``length``, ``auxiliary`` (R̃_aux), ``epsilon``, ``reward`` (R):
+        each in [0, 1].
+    """
+    said = [str(move.message["content"]) for move in episode.turns]
+    correct = float(episode.outcome == "solved")
+    tool = tool_success(episode.calls, rule.calls_needed)
+    repeated = repetition(said, rule.ngram)
+    length = brevity(sum(map(estimate_tokens, said)), rule.length_cap)
+    least, most = -rule.alpha - rule.beta, rule.alpha + rule.gamma
+    raw = rule.alpha * (2 * tool - 1) - rule.beta * repeated + rule.gamma * length
+    auxiliary = (raw - least) / (most - least) if most > least else 0.0
+    epsilon = rule.epsilon_max * (1 - correct) + rule.epsilon_min * correct
+    return {
+        "correct": correct,
+        "tool": tool,
+        "repetition": repeated,
+        "length": length,
+        "auxiliary": auxiliary,
+        "epsilon": epsilon,
+        "reward": (1 - epsilon) * correct + epsilon * auxiliary,
+    }

@@ -1,0 +1,185 @@
+r"""A teacher of TMATR: decides, selects and computes as it should, and answers what was returned; and how it may slip.
+
+It has lessons for some families of the source `Math` (`LESSONS`): a tool and what to put into it, one formula over
+what the problem gives. Some it knows by heart, and then needs no tool. For any other task it has none, and cannot teach
+it. Its messages are short and in one form: what a small model can learn to say. What an agent should say follows from
+what it was told, so the teacher finds its way back when others have gone wrong.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+
+import msgspec
+
+from toolorchestra.envs.episode import CallRecord
+from toolorchestra.envs.msarl.simulated import result_lines
+from toolorchestra.envs.msarl.teacher import PROGRAMS
+from toolorchestra.envs.tmatr.game import TMATRPlay
+from toolorchestra.envs.tmatr.language import CALL, REASON, Atom
+from toolorchestra.toolscale.answers import boxed
+from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.tool import Status
+
+COMPUTE, RECALL, GIVE = "Compute what is asked.", "Recall what is asked.", "The answer is"
+"""Goals: of a call; of an answer known by heart; and, with the answer, of giving what a call returned."""
+_TELL, _WONDER = "Step 1: Tell the answer.", "Step 1: Think it over."
+_NUMBER = re.compile(r"\d+")
+
+
+class Lesson(msgspec.Struct, frozen=True):
+    """How the problems of a family are solved.
+
+    Attributes:
+        tool: Name of the tool that computes the answer.
+        input: What to put into it, over what is given in the problem.
+        levels: Levels of the problems for which that is right.
+        by_heart: The answer is known without the tool.
+    """
+
+    tool: str
+    input: str
+    levels: tuple[int, ...] = (1, 2, 3)
+    by_heart: bool = False
+
+
+LESSONS = {
+    **{family: Lesson("python", program) for family, program in PROGRAMS.items()},
+    "box_diagonal": Lesson("calculator", "sqrt({edges[0]}^2 + {edges[1]}^2 + {edges[2]}^2)", levels=(1, 2)),
+    "chord_length": Lesson("calculator", "2 * sqrt({r}^2 - {d}^2)", levels=(1,)),
+    "shared_work": Lesson("calculator", "1 / (1/{hours[0]} + 1/{hours[1]})", levels=(1,)),
+    "committee": Lesson("calculator", "binomial({women}, {k})", levels=(1,), by_heart=True),
+}
+"""Lessons by family of problems."""
+
+
+def lesson(task: Task) -> Lesson | None:
+    """Return the lesson of a task, its formula filled in, or None if there is none."""
+    known = LESSONS.get(task.intent) if task.domain == "math" else None
+    if known is None or task.difficulty not in known.levels:
+        return None
+    return msgspec.structs.replace(known, input=known.input.format(**task.bindings["given"]))
+
+
+def teach(play: TMATRPlay) -> str:
+    """Return what the agent to move should say.
+
+    Raises:
+        OptionError: There is no lesson for the task.
+    """
+    known = _known(play)
+    match play.atom:
+        case Atom.DECIDE:
+            if known.by_heart:
+                return _decision(REASON, RECALL)
+            value = next((_value(call) for call in play.episode.calls if _is_right(call, known)), None)
+            return _decision(CALL, COMPUTE) if value is None else _decision(REASON, f"{GIVE} {value}")
+        case Atom.SELECT:
+            return _selection(known.tool)
+        case Atom.EXECUTE:
+            return _input(known.input)
+        case Atom.PLAN:
+            return _plan(_TELL)
+        case _:
+            return _inference(_answer(play))
+
+
+def slip(play: TMATRPlay, rng: random.Random) -> str:
+    """Return a wrong decision of the agent to move, in the form in which `teach` writes the right one.
+
+    DECIDE takes the other branch, or gives a number that was not returned; SELECT takes another tool; EXECUTE exchanges
+    two numbers; PLAN leads to no answer; INFER gives another answer than it should, or one where it should give none.
+
+    Raises:
+        OptionError: There is no lesson for the task.
+    """
+    known = _known(play)
+    match play.atom:
+        case Atom.DECIDE:
+            right = teach(play)
+            if CALL in right:
+                return _decision(REASON, RECALL)
+            if RECALL in right or rng.random() < 0.5:
+                return _decision(CALL, COMPUTE)
+            return _decision(REASON, f"{GIVE} {_other_number(play, right, rng)}")
+        case Atom.SELECT:
+            return _selection(rng.choice([name for name in play.tools if name != known.tool]))
+        case Atom.EXECUTE:
+            return _input(_exchanged(known.input, rng))
+        case Atom.PLAN:
+            return _plan(_WONDER)
+        case _:
+            answer = _answer(play)
+            if answer is not None and rng.random() < 0.5:
+                return _inference(None)
+            return _inference(_other_number(play, answer or "", rng))
+
+
+def _known(play: TMATRPlay) -> Lesson:
+    known = lesson(play.task)
+    if known is None:
+        families = ", ".join(LESSONS)
+        raise OptionError(f"There is no lesson for {play.task.id}; there are for the families {families}.")
+    return known
+
+
+def _answer(play: TMATRPlay) -> str | None:
+    """Return the answer that follows from goal and plan, or None if none does."""
+    if play.plan == _WONDER:
+        return None
+    if play.goal.startswith(GIVE):
+        return play.goal[len(GIVE) :].strip()
+    return boxed(play.task.answer) if play.goal == RECALL and _known(play).by_heart else None
+
+
+def _is_right(call: CallRecord, known: Lesson) -> bool:
+    given = known.input in (call.arguments or {}).values()
+    return call.name == known.tool and given and call.status is Status.OK
+
+
+def _value(call: CallRecord) -> str:
+    """Return what a call computed."""
+    if isinstance(call.value, dict):
+        return str(call.value["exact"])
+    lines = str(call.value).strip().splitlines()
+    return (result_lines(str(call.value)) or lines or [""])[-1]
+
+
+def _exchanged(text: str, rng: random.Random) -> str:
+    """Return a formula with two of its numbers exchanged."""
+    numbers = list(dict.fromkeys(_NUMBER.findall(text)))
+    if len(numbers) < 2:
+        return text
+    one, other = rng.sample(numbers, 2)
+    exchange = {one: other, other: one}
+    return _NUMBER.sub(lambda found: exchange.get(found[0], found[0]), text)
+
+
+def _other_number(play: TMATRPlay, right: str, rng: random.Random) -> str:
+    """Return a number of the problem that is not in the right message, or any if there is none."""
+    numbers: set[str] = set(_NUMBER.findall(play.task.instruction)) - set(_NUMBER.findall(right))
+    return rng.choice(sorted(numbers) or ["0"])
+
+
+def _decision(branch: str, goal: str) -> str:
+    return f"<ACTION>{branch}</ACTION><GOAL>{goal}</GOAL>"
+
+
+def _selection(tool: str) -> str:
+    return f"<REASON>It computes.</REASON><SELECTED_TOOL>{tool}</SELECTED_TOOL>"
+
+
+def _input(text: str) -> str:
+    return f"<TOOL_INPUT>{text}</TOOL_INPUT>"
+
+
+def _plan(steps: str) -> str:
+    return f"<REASONING_STEPS>{steps}</REASONING_STEPS>"
+
+
+def _inference(answer: str | None) -> str:
+    if answer is None:
+        return "<THINK>Step 1: I do not know it.</THINK>"
+    return rf"<THINK>Step 1: It is {answer}.</THINK><ANSWER>\boxed{{{answer}}}</ANSWER>"
