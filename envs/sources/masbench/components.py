@@ -6,12 +6,10 @@ component is drawn again until its template belongs to the split.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import msgspec
-
+from toolorchestra.envs.sources.masbench.dice import Dice
 from toolorchestra.envs.sources.masbench.drafts import Draft, depth_for, draw_draft
 from toolorchestra.envs.sources.masbench.graph import MODULUS, Axes, Node, calculate, needed, split_of, template
 from toolorchestra.envs.sources.masbench.naming import Namer, draw_distractor
@@ -20,6 +18,8 @@ from toolorchestra.toolscale.errors import OptionError
 
 _MOST_SUBS = 160
 _ATTEMPTS = 2_000
+_STATED = frozenset({"given", "same", "sum", "difference"})
+"""How the value of a sub-task comes about when a statement says it."""
 
 
 @dataclass
@@ -41,13 +41,13 @@ class Component:
     template: str = ""
 
 
-def draw_needle(rng: random.Random, key: str) -> Component:
+def draw_needle(rng: Dice, key: str) -> Component:
     """Return the component of a magic number."""
-    needle = Node("needle", name=key, constant=rng.randrange(10**6, 10**7))
+    needle = Node("needle", name=key, constant=rng.between(10**6, 10**7 - 1))
     return Component([needle], [0], [[0]], [[]])
 
 
-def needle_keys(rng: random.Random, count: int) -> list[str]:
+def needle_keys(rng: Dice, count: int) -> list[str]:
     """Return what so many magic numbers are for."""
     words = vocabulary().needles
     first, second = rng.sample(words.first, count), rng.sample(words.second, count)
@@ -55,7 +55,7 @@ def needle_keys(rng: random.Random, count: int) -> list[str]:
 
 
 def draw_component(
-    rng: random.Random, axes: Axes, split: str, hierarchy: Hierarchy, distractors: int, usual: int | None = None
+    rng: Dice, axes: Axes, split: str, hierarchy: Hierarchy, distractors: int, usual: int | None = None
 ) -> Component:
     """Return a component whose template belongs to a split.
 
@@ -76,14 +76,15 @@ def draw_component(
         draft = draw_draft(rng, depth, axes.breadth, horizon)
         if len(draft.subs) > _MOST_SUBS:
             continue
-        nodes = [sub.node() for sub in draft.subs]
-        if depth > 1 and split_of(template(nodes, draft.roots[-1])) != split:
+        # without a way to the answer, the distractors are part of the template
+        drafted = template(draft.subs, draft.roots[-1]) if depth > 1 else None
+        if drafted is not None and split_of(drafted) != split:
             continue
         try:
             component = _named(rng, draft, hierarchy, distractors, axes.breadth)
         except LookupError:  # too many sub-tasks for the names that there are
             continue
-        component.template = template(component.nodes, component.roots[-1])
+        component.template = drafted or template(component.nodes, component.roots[-1])
         if split_of(component.template) == split and _numbered(rng, component):
             return component
     raise OptionError(
@@ -92,23 +93,24 @@ def draw_component(
     )
 
 
-def _named(rng: random.Random, draft: Draft, hierarchy: Hierarchy, distractors: int, breadth: int | None) -> Component:
+def _named(rng: Dice, draft: Draft, hierarchy: Hierarchy, distractors: int, breadth: int | None) -> Component:
     """Return a component with names and distractors; its numbers are still missing."""
     subs, roots = draft.subs, draft.roots
     namer = Namer(rng, hierarchy, draft, more=2 * distractors * len(roots))
     nodes = [Node(sub.kind, *name, tuple(sub.needs), sub.change) for sub, name in zip(subs, namer.names, strict=True)]
     component = Component(nodes, roots, [], [])
-    for number, root in enumerate(roots):
-        known = roots[:number]
+    known, later = set[int](), set(roots)
+    most, closing = min(3, breadth or 3), len(roots) == 1
+    for root in roots:
         way = needed(nodes, [root], known)
-        members = {need for at in way if at not in known and subs[at].category for need in nodes[at].needs}
+        fresh = [at for at in way if at not in known]
+        members = {need for at in fresh if subs[at].category for need in subs[at].needs}
         carried = [at for at in way if at in known and at in members]
-        states = carried + [at for at in way if at not in known and _is_stated(nodes[at])]
-        seen = [at for at in way if at != root and at not in roots[number:]]
+        states = carried + [at for at in fresh if subs[at].kind in _STATED]
+        seen = [at for at in way if at not in later]
         for _ in range(distractors):
             try:
-                most = min(3, breadth or 3)
-                new = draw_distractor(rng, namer, nodes, seen, most, closing=len(roots) == 1)
+                new = draw_distractor(rng, namer, nodes, seen, most, closing=closing)
             except LookupError:  # every name is taken
                 break
             nodes += new
@@ -117,15 +119,12 @@ def _named(rng: random.Random, draft: Draft, hierarchy: Hierarchy, distractors: 
         rng.shuffle(states)
         component.states.append(states)
         component.carried.append(carried)
+        known.add(root)
+        later.remove(root)
     return component
 
 
-def _is_stated(node: Node) -> bool:
-    """Return whether a statement says how a sub-task's value comes about."""
-    return node.kind in ("given", "same", "sum", "difference")
-
-
-def _numbered(rng: random.Random, component: Component) -> bool:
+def _numbered(rng: Dice, component: Component) -> bool:
     """Put numbers in, so that each answer is uniform; False if an answer can not take every value."""
     nodes = component.nodes
     values = [0] * len(nodes)
@@ -133,24 +132,33 @@ def _numbered(rng: random.Random, component: Component) -> bool:
     for root in component.roots:
         way = [at for at in needed(nodes, [root], done) if at not in done]
         done.update(way)
+        free = []
         for at in way:
-            if nodes[at].kind == "given" or nodes[at].change == "more":
-                nodes[at] = msgspec.structs.replace(nodes[at], constant=rng.randrange(MODULUS))
-            elif nodes[at].change == "times":
-                nodes[at] = msgspec.structs.replace(nodes[at], constant=rng.randrange(2, MODULUS))
-        free = [at for at in way if nodes[at].kind == "given" or nodes[at].change == "more"]
+            node = nodes[at]
+            if node.kind == "given" or node.change == "more":
+                nodes[at] = _with(node, rng.below(MODULUS))
+                free.append(at)
+            elif node.change == "times":
+                nodes[at] = _with(node, rng.between(2, MODULUS - 1))
         if not _aim(rng, nodes, values, way, free):
             return False
     return True
 
 
-def _aim(rng: random.Random, nodes: list[Node], values: list[int], way: Sequence[int], free: list[int]) -> bool:
+def _with(node: Node, constant: int) -> Node:
+    """Return a sub-task with another number."""
+    return Node(node.kind, node.owner, node.name, node.needs, node.change, constant)
+
+
+def _aim(rng: Dice, nodes: list[Node], values: list[int], way: Sequence[int], free: list[int]) -> bool:
     """Set one of the free numbers on the way to an answer so that the answer is a value drawn for it."""
-    target, root = rng.randrange(MODULUS), way[-1]
+    target, root = rng.below(MODULUS), way[-1]
+    for place in way:
+        values[place] = calculate(nodes[place], values)
 
     def answer(at: int, constant: int) -> int:
-        nodes[at] = msgspec.structs.replace(nodes[at], constant=constant)
-        for place in way:
+        nodes[at] = _with(nodes[at], constant)
+        for place in way[way.index(at) :]:  # nothing before it changes
             values[place] = calculate(nodes[place], values)
         return values[root]
 
@@ -161,5 +169,5 @@ def _aim(rng: random.Random, nodes: list[Node], values: list[int], way: Sequence
         # an answer is linear in nearly every number; what is not is seen when the answer misses
         if slope % MODULUS and answer(at, (target - offset) * pow(slope, -1, MODULUS) % MODULUS) == target:
             return True
-        nodes[at] = msgspec.structs.replace(nodes[at], constant=before)
+        answer(at, before)
     return False

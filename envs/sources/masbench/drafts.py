@@ -7,33 +7,34 @@ it follows from its operands. Everything leads to the last answer; distractors c
 
 from __future__ import annotations
 
-import random
+import functools
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from toolorchestra.envs.sources.masbench.graph import Change, Kind, Node, needed
+from toolorchestra.envs.sources.masbench.dice import Dice
+from toolorchestra.envs.sources.masbench.graph import Change, Kind, needed
 from toolorchestra.toolscale.errors import OptionError
 
 USUAL_BREADTH = 4
 """Most operands of a sub-task when the axis breadth is left to chance."""
 _MOST_TOTALS = 8
 _LARGEST_TOTAL = 12
-_WEIGHTS = (9, 7, 3, 1)  # of 1, 2, 3 and 4 operands
+# weights, each the sum of those up to it
+_OPERANDS = (9, 16, 19, 20)  # of 1, 2, 3 and 4 operands
+_CHANGES: tuple[Change, ...] = ("", "more", "times")
+_OF_ONE = (3, 12, 20)  # of the changes to one operand
+_OF_SEVERAL = (2, 3, 4)  # of those to several
 
 
-@dataclass
+@dataclass(slots=True)
 class Sub:
     """A sub-task of a draft; the fields are those of a `Node`."""
 
-    kind: Kind = "given"
-    needs: list[int] = field(default_factory=list)
+    kind: Kind
+    needs: list[int]
     change: Change = ""
     category: bool = False
     """Whether what is counted is a category: a total, or one with no members."""
-
-    def node(self) -> Node:
-        """Return the sub-task as a node without name or number."""
-        return Node(self.kind, needs=tuple(self.needs), change=self.change)
 
 
 @dataclass
@@ -49,6 +50,7 @@ class Draft:
     roots: list[int]
 
 
+@functools.cache
 def capacity(depth: int, breadth: int) -> int:
     """Return how many computed sub-tasks can lead to one answer (it included) within a depth and breadth.
 
@@ -58,13 +60,13 @@ def capacity(depth: int, breadth: int) -> int:
     return sum(breadth**level for level in range(depth - 1))
 
 
-def depth_for(rng: random.Random, breadth: int | None, horizon: int) -> int:
+def depth_for(rng: Dice, breadth: int | None, horizon: int) -> int:
     """Return a depth that suits a breadth and a horizon when the axis is left to chance."""
     most = USUAL_BREADTH if breadth is None else breadth
     least = 2
     while capacity(least, most) < 1.5 * horizon and least <= horizon:
         least += 1
-    return rng.randint(least, max(least, min(least + 3, 4 if horizon == 1 else horizon + 2)))
+    return rng.between(least, max(least, min(least + 3, 4 if horizon == 1 else horizon + 2)))
 
 
 def check_shape(depth: int | None, breadth: int | None, horizon: int | None) -> None:
@@ -86,19 +88,22 @@ def check_shape(depth: int | None, breadth: int | None, horizon: int | None) -> 
         )
 
 
-def draw_draft(rng: random.Random, depth: int, breadth: int | None, horizon: int) -> Draft:
+def draw_draft(rng: Dice, depth: int, breadth: int | None, horizon: int) -> Draft:
     """Return a draft of a shape that passes `check_shape`."""
     shape = _Shape(rng, USUAL_BREADTH if breadth is None else breadth)
     top = shape.chain(depth)
     if breadth is not None:
-        shape.widen(rng.randint(1, top), breadth, missing=horizon - (depth - 1))
-    if depth > 1:
+        shape.widen(rng.between(1, top), breadth, missing=horizon - (depth - 1))
+    if horizon > depth - 1 > 0:
         shape.add_chains(horizon)
     shape.add_operands()
-    order = sorted(range(len(shape.levels)), key=shape.levels.__getitem__)
-    place = {old: new for new, old in enumerate(order)}
-    subs = [Sub(needs=[place[need] for need in shape.needs[old]]) for old in order]
-    inner = [place[at] for at in range(len(order)) if shape.levels[at] > 1 and at != top]
+    levels, needs = shape.levels, shape.needs
+    order = sorted(range(len(levels)), key=levels.__getitem__)
+    place = [0] * len(order)
+    for new, old in enumerate(order):
+        place[old] = new
+    subs = [Sub("given", [place[need] for need in needs[old]]) for old in order]
+    inner = [place[at] for at, level in enumerate(levels) if level > 1 and at != top]
     roots = [*sorted(rng.sample(inner, horizon - 1)), place[top]]
     _choose_kinds(rng, subs, roots)
     return Draft(subs, roots)
@@ -107,7 +112,7 @@ def draw_draft(rng: random.Random, depth: int, breadth: int | None, horizon: int
 class _Shape:
     """Which sub-task needs which, with the length of the longest chain that ends in each."""
 
-    def __init__(self, rng: random.Random, most: int) -> None:
+    def __init__(self, rng: Dice, most: int) -> None:
         self.rng = rng
         self.most = most
         self.levels: list[int] = []
@@ -134,21 +139,21 @@ class _Shape:
     def add_chains(self, computed: int) -> None:
         """Add chains until there are so many computed sub-tasks."""
         levels, rng = self.levels, self.rng
-        missing = computed - sum(level > 1 for level in levels)
+        missing = computed - len(levels) + levels.count(1)
         while missing > 0:
             places = [at for at, level in enumerate(levels) if level > 2 and len(self.needs[at]) < self.most]
             room = sum(self.most - len(self.needs[at]) for at in places)  # for chains with one computed sub-task each
             at = rng.choice(places)
             longest = min(levels[at] - 1, missing + 1)
-            length = rng.randint(2, longest) if room >= missing else longest
+            length = rng.between(2, longest) if room >= missing else longest
             self.needs[at].append(self.chain(length))
             missing -= length - 1
 
     def add_operands(self) -> None:
         """Give each computed sub-task up to four operands."""
-        for at in range(len(self.levels)):
-            if self.levels[at] > 1:
-                width = min(self.most, self.rng.choices((1, 2, 3, 4), _WEIGHTS)[0])
+        for at, level in enumerate(self.levels.copy()):
+            if level > 1:
+                width = min(self.most, 1 + self.rng.weighted(_OPERANDS))
                 while len(self.needs[at]) < width:
                     self._operand(at)
 
@@ -156,7 +161,7 @@ class _Shape:
         """Add an operand: one that is there, or a new one, mostly a number that is given."""
         rng, below, needs = self.rng, self.levels[at] - 1, self.needs[at]
         if rng.random() < 0.5:
-            other = rng.randrange(len(self.levels))
+            other = rng.below(len(self.levels))
             if self.levels[other] <= below and other not in needs:
                 needs.append(other)
                 return
@@ -166,7 +171,7 @@ class _Shape:
 # ------------------------------------------------------------------------------------------------------- kinds
 
 
-def _choose_kinds(rng: random.Random, subs: list[Sub], roots: Sequence[int]) -> None:
+def _choose_kinds(rng: Dice, subs: list[Sub], roots: Sequence[int]) -> None:
     """Say of each sub-task how it follows from its operands.
 
     A member belongs to one total only, and what is counted by category belongs to none, so that names can be found.
@@ -175,13 +180,13 @@ def _choose_kinds(rng: random.Random, subs: list[Sub], roots: Sequence[int]) -> 
     taken = set[int]()
     totals = 0
     for at, sub in enumerate(subs):
-        rng.shuffle(sub.needs)
         if not sub.needs:
             if rng.random() < 0.06 and at not in roots:
                 sub.kind = "undefined"
                 sub.category = rng.random() < 0.3 and totals < _MOST_TOTALS
                 totals += sub.category
             continue
+        rng.shuffle(sub.needs)
         luck = rng.random()
         pairs = _pairs(subs, sub.needs, taken) if luck > 0.75 and totals < _MOST_TOTALS else None
         if pairs is not None:
@@ -198,10 +203,9 @@ def _choose_kinds(rng: random.Random, subs: list[Sub], roots: Sequence[int]) -> 
             continue
         totals += 1
         taken.update(sub.needs)
-    nodes = [sub.node() for sub in subs]
     seen = set[int]()
     for root in roots:
-        fresh = [at for at in needed(nodes, [root], seen) if at not in seen]
+        fresh = [at for at in needed(subs, [root], seen) if at not in seen]
         if not any(subs[at].kind == "given" or subs[at].change == "more" for at in fresh):
             _combine(rng, subs[root])
             subs[root].change, subs[root].category = "more", False
@@ -224,11 +228,11 @@ def _pairs(subs: Sequence[Sub], needs: Sequence[int], taken: set[int]) -> list[i
     return [at for pair in zip(members, inner, strict=True) for at in pair]
 
 
-def _combine(rng: random.Random, sub: Sub) -> None:
+def _combine(rng: Dice, sub: Sub) -> None:
     """Have a statement say how a sub-task follows from its operands."""
     if len(sub.needs) == 1:
         sub.kind = "same"
-        sub.change = rng.choices(("", "more", "times"), (3, 9, 8))[0]
+        sub.change = _CHANGES[rng.weighted(_OF_ONE)]
     else:
         sub.kind = "difference" if len(sub.needs) == 2 and rng.random() < 0.4 else "sum"
-        sub.change = rng.choices(("", "more", "times"), (2, 1, 1))[0]
+        sub.change = _CHANGES[rng.weighted(_OF_SEVERAL)]

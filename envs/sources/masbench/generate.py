@@ -5,13 +5,13 @@ All is drawn from one seed.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
 
 from toolorchestra.envs.sources.masbench.components import Component, draw_component, draw_needle, needle_keys
+from toolorchestra.envs.sources.masbench.dice import Dice
 from toolorchestra.envs.sources.masbench.drafts import check_shape
 from toolorchestra.envs.sources.masbench.graph import Asked, Axes, Graph, Node, values_of
 from toolorchestra.envs.sources.masbench.mistakes import mistakes
@@ -45,7 +45,7 @@ class Settings:
             raise OptionError(f"Expected 0 to 2,000 filler sentences of a haystack, got {self.haystack}.")
 
 
-class Instance(msgspec.Struct, frozen=True):
+class Instance(msgspec.Struct, frozen=True, gc=False):
     """A problem: its graph, and what follows from it.
 
     Attributes:
@@ -96,7 +96,7 @@ def make_instance(axes: Axes, split: str, seed: int | str, settings: Settings | 
         raise UnknownNameError("split of MASBench", split, ("train", "test"))
     settings = settings or Settings()
     check_axes(axes)
-    rng = random.Random(f"masbench:{seed}")
+    rng = Dice(f"masbench:{seed}")
     count, needles = _components(axes)
     hierarchies = iter(rng.sample(vocabulary().hierarchies, count))
     keys = iter(needle_keys(rng, needles))
@@ -110,7 +110,7 @@ def make_instance(axes: Axes, split: str, seed: int | str, settings: Settings | 
     graph = _joined(rng, drawn)
     values = values_of(graph.nodes)
     if axes.robustness is not None and settings.notes:
-        graph = _noted(random.Random(f"masbench-notes:{seed}"), graph, values, axes.robustness)
+        graph = _noted(Dice(f"masbench-notes:{seed}"), graph, values, axes.robustness)
     wording = _wording(axes)
     text, problems = write(graph, wording, rng, settings.haystack)
     templates = tuple(component.template for component in drawn if component.template)
@@ -160,14 +160,14 @@ def _alternated(count: int, needles: int, needle_first: bool) -> list[bool]:
     return [first is (number % 2 == 0) for number in range(count + needles)]
 
 
-def _joined(rng: random.Random, components: Sequence[Component]) -> Graph:
+def _joined(rng: Dice, components: Sequence[Component]) -> Graph:
     """Return one graph of all components; problems of a component are in their order, but not in a row."""
     nodes: list[Node] = []
     asked: list[list[Asked]] = []
     for number, component in enumerate(components):
         first = len(nodes)
         nodes += [
-            msgspec.structs.replace(node, needs=tuple([need + first for need in node.needs]))
+            Node(node.kind, node.owner, node.name, tuple([n + first for n in node.needs]), node.change, node.constant)
             for node in component.nodes
         ]
         problems = zip(component.roots, component.states, component.carried, strict=True)
@@ -184,7 +184,7 @@ def _joined(rng: random.Random, components: Sequence[Component]) -> Graph:
     return Graph(tuple(nodes), tuple([next(waiting[number]) for number in turns]))
 
 
-def _noted(rng: random.Random, graph: Graph, values: Sequence[int], count: int) -> Graph:
+def _noted(rng: Dice, graph: Graph, values: Sequence[int], count: int) -> Graph:
     """Return the graph with notes about so many of its answers."""
     asked = list(graph.asked)
     for number in rng.sample(range(len(asked)), count):

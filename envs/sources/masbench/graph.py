@@ -7,9 +7,10 @@ the magic numbers of needles aside.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -32,7 +33,23 @@ Change = Literal["", "more", "times"]
 """What a statement does to the value before it is the sub-task's: nothing, add a constant, multiply by one."""
 
 
-class Node(msgspec.Struct, frozen=True, omit_defaults=True):
+class Shaped(Protocol):
+    """A sub-task of which nothing need be known but how it follows from others: no name, no number."""
+
+    @property
+    def kind(self) -> Kind:
+        """How its value comes about."""
+
+    @property
+    def needs(self) -> Sequence[int]:
+        """Positions of the sub-tasks that it depends on."""
+
+    @property
+    def change(self) -> Change:
+        """What is done to the value of those."""
+
+
+class Node(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A sub-task: "the number of each `owner`'s `name`".
 
     Attributes:
@@ -52,7 +69,7 @@ class Node(msgspec.Struct, frozen=True, omit_defaults=True):
     constant: int = 0
 
 
-class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
+class Asked(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A sub-task whose value must be reported.
 
     Attributes:
@@ -70,7 +87,7 @@ class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
     note: str | None = None
 
 
-class Graph(msgspec.Struct, frozen=True):
+class Graph(msgspec.Struct, frozen=True, gc=False):
     """A problem.
 
     Attributes:
@@ -159,7 +176,7 @@ def levels_of(nodes: Iterable[Node]) -> list[int]:
     return levels
 
 
-def needed(nodes: Sequence[Node], roots: Iterable[int], known: Iterable[int] = ()) -> list[int]:
+def needed(nodes: Sequence[Shaped], roots: Iterable[int], known: Iterable[int] = ()) -> list[int]:
     """Return the sub-tasks that some lead back to, themselves included, in order; those `known` need nothing."""
     found, known = set[int](), set(known)
     waiting = [*roots]
@@ -209,7 +226,7 @@ def measure(graph: Graph) -> dict[str, int]:
 # --------------------------------------------------------------------------------------------------- templates
 
 
-def template(nodes: Sequence[Node], root: int) -> str:
+def template(nodes: Sequence[Shaped], root: int) -> str:
     """Return what all problems share that differ from this one in names, numbers and order only: a hash.
 
     It is that of the way to the last answer, in which the order of summands does not count. Where that answer is
@@ -217,16 +234,24 @@ def template(nodes: Sequence[Node], root: int) -> str:
     """
     hashes: list[bytes] = []
     for node in nodes:
-        below = [hashes[need] for need in node.needs]
-        if node.kind == "nested":
+        kind, needs = node.kind, node.needs
+        if not needs:
+            hashes.append(_hash_of(kind, node.change))
+            continue
+        below = [hashes[need] for need in needs]
+        if kind == "nested":
             below = sorted(a + b for a, b in zip(below[::2], below[1::2], strict=True))
-        elif node.kind != "difference":
+        elif kind != "difference":
             below.sort()
-        content = f"{node.kind}{node.change}(".encode() + b"".join(below)
-        hashes.append(hashlib.blake2b(content, digest_size=8).digest())
+        hashes.append(_hash_of(kind, node.change, *below))
     if nodes[root].needs:
         return hashes[root].hex()
     return hashlib.blake2b(b"".join(sorted(hashes)), digest_size=8).hexdigest()
+
+
+@functools.lru_cache(maxsize=65_536)  # small parts are the same in many graphs
+def _hash_of(kind: Kind, change: Change, *below: bytes) -> bytes:
+    return hashlib.blake2b(f"{kind}{change}(".encode() + b"".join(below), digest_size=8).digest()
 
 
 def split_of(template_hash: str) -> str:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import itertools
 import math
-import random
 from collections.abc import Sequence
 
+from toolorchestra.envs.sources.masbench.dice import Dice
 from toolorchestra.envs.sources.masbench.drafts import Draft, Sub
 from toolorchestra.envs.sources.masbench.graph import MODULUS, Change, Kind, Node
 from toolorchestra.envs.sources.masbench.vocabulary import Hierarchy
@@ -19,6 +19,7 @@ Name = tuple[str, str]
 """Owner and what is counted."""
 _FEWEST = 3  # names of a category that statements share
 _TRIES = 20
+_OPERANDS = (3, 8, 11, 12)  # sums of the weights of 0, 1, 2 and 3 operands of a distractor
 
 
 class Namer:
@@ -34,7 +35,7 @@ class Namer:
         names: The name of each sub-task of the draft.
     """
 
-    def __init__(self, rng: random.Random, hierarchy: Hierarchy, draft: Draft, more: int = 0) -> None:
+    def __init__(self, rng: Dice, hierarchy: Hierarchy, draft: Draft, more: int = 0) -> None:
         self.rng = rng
         self.categories = hierarchy.categories
         self._all = [rng.sample(names, len(names)) for names in hierarchy.names]
@@ -62,7 +63,7 @@ class Namer:
         """
         rng = self.rng
         for _ in range(_TRIES):
-            level = rng.randrange(3)
+            level = rng.below(3)
             name = (rng.choice(self._open[level]), rng.choice(self._items[level]))
             if name not in self._used:
                 break
@@ -118,7 +119,7 @@ class Namer:
 
 
 def draw_distractor(
-    rng: random.Random, namer: Namer, nodes: Sequence[Node], seen: Sequence[int], most: int, *, closing: bool
+    rng: Dice, namer: Namer, nodes: Sequence[Node], seen: Sequence[int], most: int, *, closing: bool
 ) -> tuple[Node, ...]:
     """Return the sub-tasks that a distractor is the first to mention; that of the statement itself is the last.
 
@@ -135,7 +136,7 @@ def draw_distractor(
     """
     new: list[Node] = []
     needs: list[int] = []
-    for _ in range(min(most, rng.choices((0, 1, 2, 3), (3, 5, 3, 1))[0])):
+    for _ in range(min(most, rng.weighted(_OPERANDS))):
         luck = rng.random()
         if luck < 0.1:
             needs.append(len(nodes) + len(new))
@@ -147,14 +148,14 @@ def draw_distractor(
             needs.append(other)
     name = namer.fresh()
     if not needs:
-        return (*new, _node("given", name, constant=rng.randrange(MODULUS)))
+        return (*new, _node("given", name, constant=rng.below(MODULUS)))
     kind: Kind = "same" if len(needs) == 1 else "difference" if len(needs) == 2 and rng.random() < 0.5 else "sum"
     change: Change = rng.choice(("more", "times") if len(needs) == 1 else ("", "more", "times"))
-    constant = rng.randrange(2, MODULUS) if change else 0
+    constant = rng.between(2, MODULUS - 1) if change else 0
     return (*new, _node(kind, name, tuple(needs), change, constant))
 
 
-def _total(rng: random.Random, namer: Namer, nodes: Sequence[Node], seen: Sequence[int], most: int) -> Node | None:
+def _total(rng: Dice, namer: Namer, nodes: Sequence[Node], seen: Sequence[int], most: int) -> Node | None:
     """Return the total of an owner all of whose members may be talked about, which closes it; None if there is none."""
     known = set(seen)
     owners = {

@@ -14,10 +14,10 @@ ending with ``What is the value of {owner}'s {name}?``; or they are passages, af
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
+from toolorchestra.envs.sources.masbench.dice import Dice
 from toolorchestra.envs.sources.masbench.graph import Asked, Graph, Node, components_of
 from toolorchestra.envs.sources.masbench.vocabulary import vocabulary
 
@@ -25,7 +25,7 @@ Wording = Literal["single", "problems", "passages"]
 NOTE = "Note: verify the information before you take it - {what} is {claim}."
 
 
-def write(graph: Graph, wording: Wording, rng: random.Random, haystack: int) -> tuple[str, tuple[str, ...]]:
+def write(graph: Graph, wording: Wording, rng: Dice, haystack: int) -> tuple[str, tuple[str, ...]]:
     """Return the text of a problem, and that of each of the problems in it.
 
     Args:
@@ -145,9 +145,9 @@ def _note(graph: Graph, number: int, wording: Wording) -> str:
     return NOTE.format(what=what, claim=asked.note)
 
 
-def _passage(needle: Node, rng: random.Random, haystack: int) -> str:
+def _passage(needle: Node, rng: Dice, haystack: int) -> str:
     rounds = rng.choice(vocabulary().needles.filler)
     sentences = [rounds[number % len(rounds)] for number in range(haystack)]
     hidden = f"One of the special magic numbers for {needle.name} is: {needle.constant}."
-    sentences.insert(rng.randint(0, haystack), hidden)
+    sentences.insert(rng.between(0, haystack), hidden)
     return " ".join(sentences)

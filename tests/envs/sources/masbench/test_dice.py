@@ -1,0 +1,30 @@
+"""Dice draw as `random.Random` does, so that instances do not depend on which of them is used."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolorchestra.envs.sources.masbench.dice import Dice
+
+
+@given(st.text(max_size=8), st.lists(st.integers(1, 60), min_size=1, max_size=12))
+def test_the_same_seed_gives_the_same_draws_as_the_standard_library(seed: str, sizes: list[int]):
+    dice, plain = Dice(seed), random.Random(seed)
+    for size in sizes:
+        things, mixed = list(range(size)), list(range(size))
+        assert dice.below(size) == plain.randrange(size)
+        assert dice.between(2, size + 2) == plain.randint(2, size + 2)
+        assert dice.choice(things) == plain.choice(things)
+        assert dice.random() == plain.random()
+        dice.shuffle(mixed)
+        plain.shuffle(things)
+        assert mixed == things
+        for count in {0, size // 2, size}:
+            assert dice.sample(things, count) == plain.sample(things, count)
+        weights = range(1, size + 1)
+        assert dice.weighted([*itertools.accumulate(weights)]) == plain.choices(range(size), weights)[0]
+    assert dice.random() == plain.random()
