@@ -63,6 +63,11 @@ def lesson(task: Task) -> Lesson | None:
     return msgspec.structs.replace(known, input=known.input.format(**task.bindings["given"]))
 
 
+def knows(task: Task) -> bool:
+    """Return whether the teacher can teach a task."""
+    return lesson(task) is not None
+
+
 def teach(play: TMATRPlay) -> str:
     """Return what the agent to move should say.
 
