@@ -5,10 +5,12 @@
 writes benchmarks/results/controllability_ParaManager-Math-v0.json.
 
 From one warm start GRPO learns under a cost-averse, a balanced and an accuracy-first preference vector (ToolOrchestra
-§6.1 and Table 20), and under the balanced one with each of the three filters left out. All policies, and the baselines
-always-strongest, always-cheapest and kNN router, play the same held-out tasks; a policy's score under a preference is
-the mean of Eq. 2 over all rollouts of a task by all of them, so that scores are comparable. Each policy learns one
-preference, so none is told it in words.
+§6.1 and Table 20), and under the balanced one with each of the three filters left out. All policies, greedily (at
+temperature 0, as in the paper), and the baselines always-strongest, always-cheapest and kNN router, play the same
+held-out tasks; a policy's score under a preference is the mean of Eq. 2 over all rollouts of a task by all of them, so
+that scores are comparable. Each policy learns one preference, so none is told it in words.
+
+Trainings are processes of their own, `--jobs` at a time. What a folder of runs holds already is not trained again.
 """
 
 from __future__ import annotations
@@ -17,7 +19,10 @@ import json
 import os
 import time
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +33,7 @@ from numpy.typing import NDArray
 from toolorchestra.agents.baselines import Cheapest, Strongest
 from toolorchestra.agents.policies import Policy, play_episode
 from toolorchestra.agents.routing import KNNRouter
-from toolorchestra.agents.tiny import TokenPolicy
+from toolorchestra.agents.tiny import TokenPolicy, prepare_torch
 from toolorchestra.algos import grpo
 from toolorchestra.algos.report import RunLog
 from toolorchestra.algos.rollout import Start, make_env, starts
@@ -38,7 +43,7 @@ from toolorchestra.envs.rewards import Preference, preference_rewards
 PREFERENCES: dict[str, dict[str, float]] = {
     "cost-averse": {"outcome": 0.5, "compute": 1.0},
     "balanced": {"outcome": 1.0, "compute": 0.3},
-    "accuracy-first": {"outcome": 1.0},
+    "accuracy-first": {"outcome": 1.0, "compute": 0.1},
 }
 FILTERS: tuple[grpo.Filter, ...] = ("homogeneity", "format", "invalid")
 Played = list[list[tuple[float, NDArray[np.float64]]]]
@@ -67,6 +72,8 @@ class Benchmark:
     """Also train without each of the filters."""
     seed: int = 0
     """Seed of everything."""
+    jobs: int = 2
+    """Trainings at a time."""
     runs: Path = Path("runs/controllability")
     """Folder for the runs."""
     output: Path | None = None
@@ -88,31 +95,36 @@ def main(benchmark: Benchmark) -> None:
         eval_samples=1,
         save_every=0,
         open_at=0,
+        track_kl=False,
         **benchmark.further,
     )
     folder = benchmark.runs / benchmark.env
-    seconds: dict[str, float] = {}
-    with RunLog(folder / "start") as log:
-        start = grpo.warm_up(base, log)
-        start.save(folder / "start")
-    seconds["warm start"] = round(time.perf_counter() - began, 1)
-    for name, filters in runs(benchmark.ablations):
-        at = time.perf_counter()
-        train(prefer(replace(base, filters=filters, output=folder / slug(name)), name), folder / "start")
-        seconds[name] = round(time.perf_counter() - at, 1)
-    env = make_env(benchmark.env, benchmark.env_options)
-    tasks = [play for level in starts(env, "test", benchmark.difficulty).values() for play in level]
-    tasks = tasks[:: max(1, -(-len(tasks) // benchmark.tasks))]
-    played: dict[str, Played] = {"start": sampled(prefer(base, "balanced"), folder / "start", tasks, benchmark.samples)}
-    for name, _ in runs(benchmark.ablations):
-        played[name] = sampled(prefer(base, name), folder / slug(name) / "final", tasks, benchmark.samples)
-    baselines: dict[str, Policy] = {
-        "always strongest": Strongest(),
-        "always cheapest": Cheapest(),
-        "kNN router": KNNRouter.fit(env, questions=100),
-    }
-    for name, policy in baselines.items():
-        played[name] = scripted(env, policy, tasks, benchmark.samples)
+    threads = max(1, (os.cpu_count() or 1) // benchmark.jobs)
+    if not (folder / "start" / "config.json").exists():
+        with RunLog(folder / "start") as log:
+            grpo.warm_up(base, log).save(folder / "start")
+    seconds = {"warm start": round(time.perf_counter() - began, 1)}
+    with ProcessPoolExecutor(benchmark.jobs, get_context("spawn"), partial(prepare_torch, threads)) as pool:
+        configs = {
+            name: prefer(replace(base, filters=filters, output=folder / slug(name)), name)
+            for name, filters in runs(benchmark.ablations)
+        }
+        trained = {name: pool.submit(train, config, folder / "start") for name, config in configs.items()}
+        seconds |= {name: training.result() for name, training in trained.items()}
+        env = make_env(benchmark.env, benchmark.env_options)
+        tasks = [play for level in starts(env, "test", benchmark.difficulty).values() for play in level]
+        tasks = tasks[:: max(1, -(-len(tasks) // benchmark.tasks))]
+        policies = {"start": folder / "start", **{name: folder / slug(name) / "final" for name in configs}}
+        playing = {
+            name: pool.submit(greedily, base, policy, tasks, benchmark.samples) for name, policy in policies.items()
+        }
+        baselines: dict[str, Policy] = {
+            "always strongest": Strongest(),
+            "always cheapest": Cheapest(),
+            "kNN router": KNNRouter.fit(env, questions=100),
+        }
+        scripts = {name: scripted(env, policy, tasks, benchmark.samples) for name, policy in baselines.items()}
+        played = {name: rollouts.result() for name, rollouts in playing.items()} | scripts
     names = tuple(env.unwrapped.episode.tools)  # type: ignore[attr-defined]  # every environment of ours has it
     record = {
         "command": f"python benchmarks/controllability.py --env {benchmark.env}",
@@ -147,8 +159,11 @@ def prefer(config: grpo.TrainGRPO, name: str) -> grpo.TrainGRPO:
     return replace(config, preference=PREFERENCES[name.split(",")[0]])
 
 
-def train(config: grpo.TrainGRPO, start: Path) -> None:
-    """Train a start with GRPO, and save what comes of it."""
+def train(config: grpo.TrainGRPO, start: Path) -> float:
+    """Train a start with GRPO, save what comes of it, and return the seconds that it took; 0 if it was there."""
+    if (config.output / "final").exists():
+        return 0.0
+    began = time.perf_counter()
     policy = TokenPolicy.load(start)
     env = make_env(config.env, config.env_options)
     engine = grpo.make_engine(config, policy.codec)
@@ -159,13 +174,14 @@ def train(config: grpo.TrainGRPO, start: Path) -> None:
     policy.save(config.output / "final")
     engine.close()
     env.close()
+    return round(time.perf_counter() - began, 1)
 
 
-def sampled(config: grpo.TrainGRPO, policy: Path, tasks: Sequence[Start], samples: int) -> Played:
-    """Return what a trained policy does."""
+def greedily(config: grpo.TrainGRPO, policy: Path, tasks: Sequence[Start], samples: int) -> Played:
+    """Return what a policy does at temperature 0; a task's episodes differ in the luck of those who are asked."""
     loaded = TokenPolicy.load(policy)
     engine = grpo.make_engine(config, loaded.codec)
-    rows = grpo.evaluate(engine, loaded, tasks, samples=samples)
+    rows = grpo.evaluate(engine, loaded, tasks, samples=samples, greedy=True)
     engine.close()
     width = next(len(row.M) for row in rows if row.M is not None)
     found = [(float(row.outcome == "solved"), np.zeros(width) if row.M is None else row.M) for row in rows]
