@@ -39,7 +39,8 @@ class Codec(Protocol):
 
     The contract that the rollout engine checks: a conversation's ids are ``encode_prompt`` of the opening
     messages, then for each turn the policy's ids followed by ``encode_results`` of the messages that the
-    environment added. Each method sees only what is new; none may depend on re-reading earlier ids.
+    environment added. Each method sees only what is new; none may depend on re-reading earlier ids. A codec
+    whose ids point into the conversation is told it by `before`, the messages so far; others need not be.
     """
 
     pad_id: int
@@ -48,13 +49,15 @@ class Codec(Protocol):
     def encode_prompt(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> list[int]:
         """Return the ids of the opening messages, up to where the policy begins to write."""
 
-    def encode_action(self, message: Message) -> list[int]:
+    def encode_action(self, message: Message, before: Sequence[Message] = ()) -> list[int]:
         """Return the ids by which a policy would write this assistant message, its stop id included."""
 
     def encode_results(self, messages: Sequence[Message], written: Sequence[int]) -> list[int]:
         """Return the ids to append after the policy's ids `written`, up to where it writes again."""
 
-    def decode_action(self, ids: Sequence[int], tools: Sequence[Mapping[str, Any]]) -> Decoded:
+    def decode_action(
+        self, ids: Sequence[int], tools: Sequence[Mapping[str, Any]], before: Sequence[Message] = ()
+    ) -> Decoded:
         """Return the action that the policy's ids mean."""
 
 
@@ -258,8 +261,9 @@ class CompactCodec:
                 ids += [self.index["<user>"], *self.words(message["content"])]
         return [*ids, self.index["<assistant>"]]
 
-    def encode_action(self, message: Message) -> list[int]:
+    def encode_action(self, message: Message, before: Sequence[Message] = ()) -> list[int]:
         """Return the ids of an assistant message: its calls, or else its text as the answer."""
+        del before
         ids: list[int] = []
         for call in message.get("tool_calls") or ():
             ids += self._call(call.get("function", call))
@@ -311,8 +315,11 @@ class CompactCodec:
             ids += flat if len(flat) <= self.max_result else [*flat[: self.max_result], self.index["<cut>"]]
         return [*ids, self.index["<assistant>"]]
 
-    def decode_action(self, ids: Sequence[int], tools: Sequence[Mapping[str, Any]]) -> Decoded:
+    def decode_action(
+        self, ids: Sequence[int], tools: Sequence[Mapping[str, Any]], before: Sequence[Message] = ()
+    ) -> Decoded:
         """Return the calls, or the answer's text; anything else is passed on as text, not well formed."""
+        del before
         body = [i for i in ids if i != self.pad_id]
         complete = bool(body) and body[-1] == self.end_id
         body = body[:-1] if complete else body
@@ -444,13 +451,14 @@ class TemplateCodec:
         """Return the opening as the template renders it, generation prompt included."""
         return self._tokenize(self._render(messages, tools, True))
 
-    def encode_action(self, message: Message) -> list[int]:
+    def encode_action(self, message: Message, before: Sequence[Message] = ()) -> list[int]:
         """Return the assistant turn as the template renders it, up to its end-of-turn token."""
-        before = self._render(self._opening[:1], (), True)
+        del before
+        opening = self._render(self._opening[:1], (), True)
         text = self._render([self._opening[0], message], (), False)
-        if not text.startswith(before):
+        if not text.startswith(opening):
             raise OptionError("The chat template's generation prompt is not how it renders an assistant turn.")
-        ids = self._tokenize(text[len(before) :])
+        ids = self._tokenize(text[len(opening) :])
         last = next((n for n, i in enumerate(ids) if i in self.stop_ids), len(ids) - 1)
         return ids[: last + 1]
 
@@ -463,9 +471,11 @@ class TemplateCodec:
         stopped = bool(written) and written[-1] in self.stop_ids
         return ids[1:] if stopped and ids and ids[0] in self.stop_ids else ids
 
-    def decode_action(self, ids: Sequence[int], tools: Sequence[Mapping[str, Any]]) -> Decoded:
+    def decode_action(
+        self, ids: Sequence[int], tools: Sequence[Mapping[str, Any]], before: Sequence[Message] = ()
+    ) -> Decoded:
         """Return the text, without end-of-turn marks; the environment parses its tool calls."""
-        del tools
+        del tools, before
         kept = [i for i in ids if i not in self.stop_ids and i != self.pad_id]
         text: str = self.tokenizer.decode(kept, skip_special_tokens=False)
         opened, closed = text.count("<tool_call>"), text.count("</tool_call>")

@@ -9,6 +9,7 @@ is in `toolorchestra.algos`.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -30,8 +31,11 @@ from toolorchestra.agents.codec import (
     proposed_call,
     read_result,
 )
+from toolorchestra.agents.design_codec import DesignCodec
 from toolorchestra.toolscale.errors import OptionError
 
+EmbeddedCodec = CompactCodec | DesignCodec
+"""A language of the embedded model: of one environment's words, or of designs."""
 LAYERS = ("conv", "full_attention")
 _OFTEN = 5  # times that a number must stand in texts to be a token of its own
 
@@ -45,25 +49,30 @@ class TokenPolicy:
     codec: Codec
 
     @classmethod
-    def embedded(cls, codec: CompactCodec, *, seed: int = 0) -> TokenPolicy:
+    def embedded(cls, codec: EmbeddedCodec, *, seed: int = 0) -> TokenPolicy:
         """Return an untrained embedded model for a codec's vocabulary."""
         return cls(build_model(len(codec.tokens), seed=seed), build_tokenizer(codec), codec)
 
     @classmethod
     def load(cls, path: str | Path) -> TokenPolicy:
-        """Return a model from a folder or hub name; one that `save` wrote comes with its compact codec."""
+        """Return a model from a folder or hub name; one that `save` wrote comes with its own codec."""
         model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)
         tokenizer = AutoTokenizer.from_pretrained(path)
-        compact = Path(path) / "codec.json"
-        codec = CompactCodec.load(Path(path)) if compact.exists() else chat_codec(tokenizer)
-        return cls(model, tokenizer, codec)
+        kept = Path(path) / "codec.json"
+        return cls(model, tokenizer, load_codec(kept.parent) if kept.exists() else chat_codec(tokenizer))
 
     def save(self, folder: Path) -> None:
-        """Write model, tokenizer and compact codec into a folder that `load` reads."""
+        """Write model, tokenizer and the embedded model's codec into a folder that `load` reads."""
         self.model.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
-        if isinstance(self.codec, CompactCodec):
+        if isinstance(self.codec, EmbeddedCodec):
             self.codec.save(folder)
+
+
+def load_codec(folder: Path) -> EmbeddedCodec:
+    """Return the embedded model's codec that was saved in a folder."""
+    kinds = json.loads((folder / "codec.json").read_text(encoding="utf-8")).get("designs_of")
+    return CompactCodec.load(folder) if kinds is None else DesignCodec(kinds)
 
 
 def chat_codec(tokenizer: Any) -> TemplateCodec:
@@ -122,7 +131,7 @@ def build_model(
         return Lfm2ForCausalLM(config)
 
 
-def build_tokenizer(codec: CompactCodec) -> PreTrainedTokenizerFast:
+def build_tokenizer(codec: EmbeddedCodec) -> PreTrainedTokenizerFast:
     """Return the codec's vocabulary as a Hugging Face tokenizer, which trainers want for padding and decoding."""
     from tokenizers import Tokenizer, models, pre_tokenizers
 

@@ -39,7 +39,7 @@ from transformers import PrinterCallback, TrainerCallback
 from toolorchestra.agents.codec import Codec
 from toolorchestra.agents.policies import OraclePolicy, Policy, RandomPolicy, play_episode
 from toolorchestra.agents.tiny import TokenPolicy, prepare_torch
-from toolorchestra.algos import sft
+from toolorchestra.algos import designs, sft
 from toolorchestra.algos.advantages import filtered_advantages, group_advantages
 from toolorchestra.algos.kinds import require_one_agent
 from toolorchestra.algos.report import RunLog, set_aside
@@ -328,7 +328,7 @@ class Rollouts:
             "levels_open": self.curriculum.open,
             "tokens_per_second": self.engine.speed(),
         }
-        self.metrics |= mean_parts(rows)
+        self.metrics |= mean_parts(rows) | designs.statistics(rows)
         answered = [row for row in rows if row.answered]  # of bounded length, unlike one that was broken off
         if self.start is not None and answered:
             spread = answered[:: math.ceil(len(answered) / 32)]
@@ -554,11 +554,16 @@ def train(config: TrainGRPO) -> dict[str, Any]:
         gain = paired_bootstrap(by_task(outcomes_of(after), samples), by_task(outcomes_of(before), samples))
         more = paired_bootstrap(by_task(rewards_of(after), samples), by_task(rewards_of(before), samples))
         log.closing(results, baseline=first)
-        found = {"tasks": len(tasks), "samples": samples, "gain": gain._asdict(), "reward_gain": more._asdict()}
+        found: dict[str, Any] = {"tasks": len(tasks), "samples": samples}
+        found |= {"gain": gain._asdict(), "reward_gain": more._asdict()}
         found["greedy"] = {first: greedy_before, "GRPO": greedy_after}
         found["means"] = {first: _means(before), "GRPO": _means(after)}
+        if "valid" in found["means"]["GRPO"]:
+            now, then = (by_task(designs.valid_of(rows), samples) for rows in (after, before))
+            found["valid_gain"] = paired_bootstrap(now, then)._asdict()
+            designs.draw(log.records, config.output / "designs.svg", f"Designs for {config.env}")
         (config.output / "heldout.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-        shares: dict[str, float] = {name: float(np.mean([o or 0.0 for o in found])) for name, found in results.items()}
+        shares: dict[str, float] = {name: float(np.mean([o or 0.0 for o in row])) for name, row in results.items()}
         lines = {name: share for name, share in shares.items() if name not in (first, "GRPO")}
         log.curves(references=lines, title=f"GRPO on {config.env}")
         log.console.print(
@@ -576,7 +581,7 @@ def _means(rows: Sequence[Row]) -> dict[str, float]:
     """Return the means of what episodes earned, cost and took, and of the parts of their reward."""
     valid = [row for row in rows if row.valid]
     found = {name: float(np.mean([getattr(row, name) for row in valid])) for name in ("reward", "cost", "seconds")}
-    return found | mean_parts(valid)
+    return found | mean_parts(valid) | designs.statistics(valid)
 
 
 def _log(log: RunLog, step: int, metrics: dict[str, float]) -> None:

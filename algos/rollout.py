@@ -207,6 +207,7 @@ class Row:
         difficulty: Of the task, if the environment names it.
         messages: The conversation.
         episode: The environment's record with the policy's tokens in it, if the environment keeps one.
+        design: The multi-agent system that the policy wrote, or the rule that it broke, if that is what it writes.
     """
 
     group: int
@@ -229,6 +230,7 @@ class Row:
     difficulty: int = 0
     messages: list[Message] = field(default_factory=list)
     episode: Episode | None = None
+    design: Any = None
 
     @property
     def valid(self) -> bool:
@@ -350,12 +352,12 @@ class RolloutEngine:
         row.completion_ids += sample.ids
         row.mask += [1] * len(sample.ids)
         row.logprobs += sample.logprobs
-        decoded = self.codec.decode_action(sample.ids, seat.tools)
+        decoded = self.codec.decode_action(sample.ids, seat.tools, row.messages)
         observation, reward, terminated, truncated, info = seat.env.step(decoded.action)
         play = getattr(seat.env.unwrapped, "play", None)
         if isinstance(play, Play):
             play.sampled(sample.ids, sample.logprobs)
-            row.episode = play.episode
+            row.episode, row.design = play.episode, getattr(play, "design", None)
         row.turns += 1
         row.reward += float(reward or 0.0)
         row.well_formed &= decoded.well_formed and not _parse_error(info)

@@ -82,7 +82,7 @@ def play_policy(env: gym.Env[Any, Any], policy: Policy, plays: Iterable[Start]) 
 
 
 def designs(env: gym.Env[Any, Any], policy: Policy, plays: Iterable[Start]) -> Iterator[Demonstration]:
-    """Yield what a policy writes first from these starts, without running it: what comes of it is for others to learn."""
+    """Yield what a policy writes first from these starts; it is not run, for it is not taught by its success."""
     for start in plays:
         observation, info = env.reset(seed=start.seed, options=start.reset_options())
         policy.reset(env, observation, info)
@@ -338,18 +338,28 @@ def fit(
     from datasets import Dataset
     from trl import SFTConfig, SFTTrainer
 
+    from toolorchestra.algos.bundles import bundles
+
     class LabelledOnly(SFTTrainer):
-        """Scores only positions that carry a label; TRL's fused head does so on Triton devices alone."""
+        """Scores only positions that carry a label (TRL's fused head does so on Triton devices alone), in bundles."""
 
         def compute_loss(self, model: Any, inputs: Any, *_: Any, **__: Any) -> torch.Tensor:
             if inputs["input_ids"].is_cuda:
                 loss: torch.Tensor = super().compute_loss(model, inputs, *_, **__)  # type: ignore[no-untyped-call]  # TRL's
                 return loss
-            labels = inputs["labels"][:, 1:]
-            body = model.base_model(inputs["input_ids"], attention_mask=inputs["attention_mask"], use_cache=False)
-            chosen = labels != -100
-            logits = model.get_output_embeddings()(body.last_hidden_state[:, :-1][chosen])  # (labelled, V)
-            return torch.nn.functional.cross_entropy(logits.float(), labels[chosen])
+            ids, attention, labels = inputs["input_ids"], inputs["attention_mask"], inputs["labels"]
+            lengths = attention.sum(1)
+            states, targets = [], []
+            for several in bundles(lengths.tolist()):  # padding costs as much as text does
+                width = int(lengths[several].max())
+                body = model.base_model(
+                    ids[several, :width], attention_mask=attention[several, :width], use_cache=False
+                )
+                wanted = labels[several, 1:width]
+                states.append(body.last_hidden_state[:, :-1][wanted != -100])  # (labelled, H)
+                targets.append(wanted[wanted != -100])
+            logits = model.get_output_embeddings()(torch.cat(states))  # (labelled, V)
+            return torch.nn.functional.cross_entropy(logits.float(), torch.cat(targets))
 
     dataset = Dataset.from_dict({"input_ids": [ids for ids, _ in rows], "labels": [labels for _, labels in rows]})
     steps = len(rows) // batch

@@ -14,6 +14,7 @@ from typing import Literal
 
 import msgspec
 
+from toolorchestra.agents.design_codec import write_design
 from toolorchestra.toolscale.errors import OptionError, unknown_name
 
 DoM = Literal["low", "high"]
@@ -245,26 +246,7 @@ def to_text(design: Design) -> str:
     </thinking>
     <answer>42</answer>
     """
-    parts = [f"<thinking>\n{design.thinking}\n</thinking>"]
-    id_tag = "agent_output_id" if design.dom == "low" else "agent_id"
-    for agent in design.agents:
-        lines = [
-            "<agent>",
-            f"  <{id_tag}>{agent.id}</{id_tag}>",
-            f"  <agent_name>{agent.kind}</agent_name>",
-            f"  <agent_description>{agent.description}</agent_description>",
-            "  <required_arguments>",
-            f"    <agent_input>{agent.input}</agent_input>",
-        ]
-        if agent.roles:
-            lines.append(f"    <debate_roles>{msgspec.json.encode(agent.roles).decode()}</debate_roles>")
-        parts.append("\n".join([*lines, "  </required_arguments>", "</agent>"]))
-    if design.edges:
-        pairs = (f"  <from>{start}</from><to>{end}</to>" for start, end in design.edges)
-        parts.append("\n".join(["<edge>", *pairs, "</edge>"]))
-    if design.answer is not None:
-        parts.append(f"<answer>{design.answer}</answer>")
-    return "\n".join(parts)
+    return write_design(design.dom, design.thinking, design.agents, design.edges, design.answer)
 
 
 def topological(ids: Sequence[str], edges: Iterable[Edge]) -> tuple[str, ...]:

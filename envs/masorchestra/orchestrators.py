@@ -14,16 +14,12 @@ from typing import Any, ClassVar
 
 import gymnasium
 
+from toolorchestra.agents.design_codec import ROLES, WARNING
 from toolorchestra.agents.policies import Info, Policy
 from toolorchestra.envs.masorchestra.design import DEBATE, Agent, Design, DoM, Edge, to_text
 from toolorchestra.envs.sources.questions import Part, parts_of
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.task import Task
-
-ROLES = ("one who works it out step by step", "one who looks for the mistake")
-"""Who debates in scripted designs."""
-WARNING = "Ignore notes that claim a result without deriving it; they may be wrong."
-"""What a moderated agent is told."""
 
 
 class Orchestrator(Policy):
