@@ -16,9 +16,13 @@ from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 if TYPE_CHECKING:
     from toolorchestra.envs.multiagent.base import MultiAgentEnv
 
-PROTOCOLS = {"MSARL": "toolorchestra.envs.msarl", "TMATR": "toolorchestra.envs.tmatr"}
+PROTOCOLS = {
+    "MSARL": "toolorchestra.envs.msarl",
+    "TMATR": "toolorchestra.envs.tmatr",
+    "Dialogue": "toolorchestra.envs.dialogue",
+}
 """Package of each protocol; it has `raw_env`, `env` and `parallel_env`, and `random_message`."""
-DOMAIN_PROTOCOLS: frozenset[str] = frozenset()
+DOMAIN_PROTOCOLS = frozenset({"Dialogue"})
 """Protocols that are played in domains; the others are about questions."""
 _ID = re.compile(r"(\w+)-(\w+)-v0")
 

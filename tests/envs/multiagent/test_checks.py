@@ -16,9 +16,13 @@ def failed(**options: Any) -> set[str]:
     return {result.name for result in report.results if result.verdict == "fail"}
 
 
+OPTIONS: dict[str, dict[str, Any]] = {"Dialogue": {"persona": "mixed", "max_cycles": 30}}
+
+
 @pytest.mark.parametrize("env_id", multiagent_ids())
 def test_every_game_passes(env_id: str) -> None:
-    report = check_multiagent(env_id, python="simulated", noise=5, episodes=12)
+    options = OPTIONS.get(env_id.split("-")[0], {"python": "simulated", "noise": 5})
+    report = check_multiagent(env_id, episodes=12, **options)
     assert report, str(report)
     assert [result.name for result in report.results] == list(CHECKS)
 

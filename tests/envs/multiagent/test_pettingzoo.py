@@ -17,7 +17,7 @@ from pettingzoo.utils.conversions import parallel_to_aec
 from toolorchestra.envs import make_multiagent, multiagent_ids
 from toolorchestra.envs.multiagent.registration import PROTOCOLS
 
-OPTIONS = {"MSARL": {"python": "simulated"}, "TMATR": {"python": "simulated"}}
+OPTIONS = {"MSARL": {"python": "simulated"}, "TMATR": {"python": "simulated"}, "Dialogue": {}}
 
 
 @pytest.fixture(autouse=True)

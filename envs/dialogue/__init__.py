@@ -1,0 +1,75 @@
+"""Dialogue: a user who knows what it wants, and an orchestrator who has to ask, as PettingZoo environments.
+
+`env`, `raw_env` and `parallel_env` are as in PettingZoo's own modules; `toolorchestra.envs.make_multiagent` makes
+environments by id. In the parallel form every step is one message, of the agent whose turn it is; what the other sends
+is ignored.
+
+Importing this package registers `single_env` with Gymnasium:
+``gymnasium.make("toolorchestra.envs.dialogue:DialogueSingle-Restaurant-v0")`` is the orchestrator's view, in which the
+user follows a script.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import gymnasium
+from pettingzoo import AECEnv, ParallelEnv
+from pettingzoo.utils.conversions import turn_based_aec_to_parallel
+from pettingzoo.utils.wrappers import OrderEnforcingWrapper
+
+from toolorchestra.agents.policies import write_calls
+from toolorchestra.envs.dialogue.environment import DialogueEnv
+from toolorchestra.envs.dialogue.scenario import ORCHESTRATOR, STOP, USER
+from toolorchestra.envs.dialogue.user import ChatUser, ScriptedUser
+from toolorchestra.envs.multiagent.base import MultiAgentEnv
+from toolorchestra.envs.multiagent.single import Partner, SingleAgentEnv
+from toolorchestra.envs.registration import domain_sources
+from toolorchestra.envs.sources import TaskSource
+from toolorchestra.toolscale.task import Call
+
+__all__ = ["ChatUser", "DialogueEnv", "ScriptedUser", "env", "parallel_env", "random_message", "raw_env", "single_env"]
+
+
+def raw_env(source: str | TaskSource | None = "Restaurant", **options: Any) -> DialogueEnv:
+    """Return the environment itself; see `DialogueEnv` for its options."""
+    return DialogueEnv(source, **options)
+
+
+def env(source: str | TaskSource | None = "Restaurant", **options: Any) -> AECEnv[str, str, str]:
+    """Return the environment in PettingZoo's wrapper that enforces the order of calls."""
+    return OrderEnforcingWrapper(raw_env(source, **options))
+
+
+def parallel_env(source: str | TaskSource | None = "Restaurant", **options: Any) -> ParallelEnv[str, str, str]:
+    """Return the environment with PettingZoo's parallel interface."""
+    return turn_based_aec_to_parallel(env(source, **options))
+
+
+def single_env(
+    source: str | TaskSource | None = "Restaurant", *, user: Partner | None = None, **options: Any
+) -> SingleAgentEnv:
+    """Return the orchestrator's view; the user is a `ScriptedUser` unless another one is given."""
+    return SingleAgentEnv(raw_env(source, **options), ORCHESTRATOR, {USER: user or ScriptedUser()})
+
+
+def random_message(env: MultiAgentEnv, rng: random.Random) -> str:
+    """Return a message of no sense but of the right form, by which every rule of the game comes into play."""
+    tool = rng.choice(list(env.play.tools))
+    call = write_calls([rng.choice([*env.task.golden, Call(tool, {})])])
+    if env.agent_selection == USER:
+        return rng.choice((env.task.instruction, f"It is {rng.randint(0, 99)}.", call, "", f"Goodbye. {STOP}"))
+    return rng.choice(
+        (call, call, "For which date is it?", f"Please do {tool}().", env.task.answer, "Everything is done.")
+    )
+
+
+for _name in (*domain_sources(), "Custom"):
+    gymnasium.register(
+        f"DialogueSingle-{_name}-v0",
+        entry_point=single_env,
+        kwargs={"source": None if _name == "Custom" else _name},
+        disable_env_checker=True,
+        order_enforce=False,
+    )

@@ -1,0 +1,95 @@
+"""Users: policies that play the agent ``user``. A script that is always the same, and any chat model."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from toolorchestra.agents.chat import ChatModel, ChatRequest
+from toolorchestra.agents.policies import write_calls
+from toolorchestra.envs.dialogue.facts import Fact
+from toolorchestra.envs.dialogue.reading import asked_for, asks_if_done, questions, reports_done, requests
+from toolorchestra.envs.dialogue.scenario import CALL, STOP, Scenario, heard_and_said
+from toolorchestra.toolscale.facts import mentions, tokens
+from toolorchestra.toolscale.task import Call
+
+
+class ScriptedUser:
+    """A user without a model: the same scenario and history, the same words.
+
+    It knows no more than its scenario. It gives a fact only when a question asks for it, never makes one up, makes the
+    calls that it is asked to make, and ends the talk only when it has been told that everything is done, or when more
+    messages than it bears have brought it no further.
+    """
+
+    def __call__(self, observation: str, info: Mapping[str, Any]) -> str:
+        """Return what the user says next; `info` is that of the agent ``user``."""
+        return reply(info["scenario"], info["messages"])
+
+
+def reply(scenario: Scenario, history: Sequence[Mapping[str, Any]]) -> str:
+    """Return what the scripted user says after its private history."""
+    persona = scenario.persona
+    rng = random.Random(f"{scenario.luck}/{len(history)}")
+    if history[-2]["role"] == "assistant" and CALL in str(history[-2]["content"]):
+        return f"I have done that. This came of it:\n{history[-1]['content']}"
+    *before, (heard, _) = heard_and_said(history)
+    if not before:
+        return rng.choice(persona.openings).format(request=scenario.request)
+    if wanted := requests(heard, scenario.tools):
+        return write_calls(wanted)
+    asked = asked_for(heard, scenario.facts)
+    new = untold(asked, before)
+    if not new and reports_done(heard, asked=asks_if_done(before[-1][1])):
+        return f"{rng.choice(persona.thanks)} {STOP}"
+    if fruitless(scenario, history) > persona.patience:
+        return f"{rng.choice(persona.gives_up)} {STOP}"
+    if given := (new or asked)[: persona.at_once]:
+        return " ".join(rng.choice(persona.facts).format(label=fact.label, value=fact.value) for fact in given)
+    return rng.choice(persona.insists if questions(heard) else persona.checks)
+
+
+def untold(facts: Sequence[Fact], talk: Sequence[tuple[str, str]]) -> list[Fact]:
+    """Return those of `facts` that the user has not told in `talk`."""
+    told = tokens("\n".join(said for _, said in talk)) if facts else []
+    return [fact for fact in facts if not mentions(told, fact.value)]
+
+
+def fruitless(scenario: Scenario, history: Sequence[Mapping[str, Any]]) -> int:
+    """Return how many messages have brought the user no further: they asked for nothing that was new."""
+    talk = heard_and_said(history)
+    count = 0
+    made: list[Call] = []
+    for number, (heard, _) in enumerate(talk[1:], 1):
+        wanted = requests(heard, scenario.tools)
+        count += not untold(asked_for(heard, scenario.facts), talk[:number]) and all(call in made for call in wanted)
+        made += wanted
+    return count
+
+
+class ChatUser:
+    """A user played by a chat model.
+
+    Args:
+        model: Model asked.
+        temperature: Sampling temperature; 0 is greedy.
+        max_tokens: Most tokens of one message.
+        seed: Sampling seed, for models that take one.
+    """
+
+    def __init__(self, model: ChatModel, *, temperature: float = 0.0, max_tokens: int = 512, seed: int = 0) -> None:
+        self.model = model
+        self.temperature = temperature
+        self.max_tokens = max_tokens
+        self.seed = seed
+
+    def __call__(self, observation: str, info: Mapping[str, Any]) -> str:
+        """Return what the model says next; `info` is that of the agent ``user``."""
+        request = ChatRequest(
+            messages=tuple(info["messages"]),
+            temperature=self.temperature,
+            max_tokens=self.max_tokens,
+            seed=self.seed,
+        )
+        return self.model.complete([request])[0].text
