@@ -15,6 +15,7 @@ from toolorchestra.envs.tmatr.buffer import listing
 from toolorchestra.envs.tmatr.game import Roles, TMATRPlay, request
 from toolorchestra.envs.tmatr.language import ASKED, Atom
 from toolorchestra.envs.tmatr.rewards import RewardRule
+from toolorchestra.envs.tmatr.tree import Tree, decision_tree
 from toolorchestra.envs.toolbox.manual import manual
 from toolorchestra.envs.toolbox.search import BM25Index, LocalSearch
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
@@ -79,7 +80,7 @@ class TMATREnv(MultiAgentEnv):
         python: What runs Python: a sandbox (``auto``, or a name of `make_sandbox`), ``simulated`` (arithmetic only, no
             sandbox needed), ``none``, or a `Tool` of the name ``python`` that takes ``code``.
         noise: Lines of noise in the output of the simulated Python.
-        tools: Further tools on offer, e.g. `toolorchestra.envs.toolbox.search_web.WebSearch`.
+        tools: Further tools on offer, such as `toolorchestra.envs.toolbox.search_web.WebSearch`.
         rule: What the reward is made of: a `RewardRule`, or its options by name.
         shown_characters: Longest result, goal or plan that an agent is shown.
         render_mode: ``ansi`` (`render` returns the transcript) or ``human`` (messages are printed as they come).
@@ -143,6 +144,11 @@ class TMATREnv(MultiAgentEnv):
         self._offers: dict[str, dict[str, Tool]] = {}
         self._seat(list(dict.fromkeys(self.roles.values())))
 
+    @property
+    def tree(self) -> Tree:
+        """The decision tree of the current or last episode."""
+        return decision_tree(self.episode)
+
     def _begin(self, task: Task, world: World, seed: int | None) -> TMATRPlay:
         tools = self._offer(world)
         openings = {
@@ -198,7 +204,7 @@ def _cast(roles: str | Mapping[str, str]) -> Roles:
             raise UnknownNameError("cast of roles", roles, CASTS)
         return CASTS[roles]
     if unknown := [name for name in roles if name not in ASKED]:
-        raise UnknownNameError("action", str(unknown[0]), ASKED)
+        raise UnknownNameError("action", str(unknown[0]), map(str, ASKED))
     if missing := [atom for atom in ASKED if not roles.get(atom)]:
         raise OptionError(f"Expected an agent for each of {', '.join(ASKED)}; `roles` has none for {missing[0]}.")
     return {atom: roles[atom] for atom in ASKED}

@@ -17,6 +17,7 @@ from toolorchestra.envs.paramanager.rewards import estimate_tokens
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.tool import Status
 
+_LONGEST = 20_000  # characters of a message in which repetitions are looked for
 _TAG = re.compile(r"</?[A-Z_]+>")
 _WORD = re.compile(r"\w+|[^\w\s]")
 
@@ -66,7 +67,7 @@ def tool_success(calls: Iterable[CallRecord], needed: int) -> float:
 
 
 def repetition(texts: Iterable[str], n: int) -> float:
-    """Return R_rep: the share of n-grams that stand in the messages before, tags aside.
+    """Return R_rep: the share of n-grams that have stood in the messages before, tags aside.
 
     >>> repetition(["so it is so it is"], 2)
     0.4
@@ -74,7 +75,7 @@ def repetition(texts: Iterable[str], n: int) -> float:
     seen: set[tuple[str, ...]] = set()
     total = 0
     for text in texts:
-        words = _WORD.findall(_TAG.sub(" ", text))
+        words = _WORD.findall(_TAG.sub(" ", text[:_LONGEST]))
         grams = [tuple(words[place : place + n]) for place in range(len(words) - n + 1)]
         seen.update(grams)
         total += len(grams)

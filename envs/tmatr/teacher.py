@@ -35,32 +35,43 @@ class Lesson(msgspec.Struct, frozen=True):
     Attributes:
         tool: Name of the tool that computes the answer.
         input: What to put into it, over what is given in the problem.
+        mistake: What is likely to be put into it instead.
         levels: Levels of the problems for which that is right.
         by_heart: The answer is known without the tool.
     """
 
     tool: str
     input: str
+    mistake: str
     levels: tuple[int, ...] = (1, 2, 3)
     by_heart: bool = False
 
 
 LESSONS = {
-    **{family: Lesson("python", program) for family, program in PROGRAMS.items()},
-    "box_diagonal": Lesson("calculator", "sqrt({edges[0]}^2 + {edges[1]}^2 + {edges[2]}^2)", levels=(1, 2)),
-    "chord_length": Lesson("calculator", "2 * sqrt({r}^2 - {d}^2)", levels=(1,)),
-    "shared_work": Lesson("calculator", "1 / (1/{hours[0]} + 1/{hours[1]})", levels=(1,)),
-    "committee": Lesson("calculator", "binomial({women}, {k})", levels=(1,), by_heart=True),
+    "power_remainder": Lesson("python", PROGRAMS["power_remainder"], "print(pow({n}, {a}, {m}))"),
+    "other_number": Lesson("python", PROGRAMS["other_number"], "print({lcm} // {a})"),
+    "box_diagonal": Lesson(
+        "calculator",
+        "sqrt({edges[0]}^2 + {edges[1]}^2 + {edges[2]}^2)",
+        "sqrt({edges[0]}^2 + {edges[1]}^2)",
+        levels=(1, 2),
+    ),
+    "chord_length": Lesson("calculator", "2 * sqrt({r}^2 - {d}^2)", "sqrt({r}^2 - {d}^2)", levels=(1,)),
+    "shared_work": Lesson(
+        "calculator", "1 / (1/{hours[0]} + 1/{hours[1]})", "1/{hours[0]} + 1/{hours[1]}", levels=(1,)
+    ),
+    "committee": Lesson("calculator", "binomial({women}, {k})", "{women} * {k}", levels=(1,), by_heart=True),
 }
 """Lessons by family of problems."""
 
 
 def lesson(task: Task) -> Lesson | None:
-    """Return the lesson of a task, its formula filled in, or None if there is none."""
+    """Return the lesson of a task, its formulas filled in, or None if there is none."""
     known = LESSONS.get(task.intent) if task.domain == "math" else None
     if known is None or task.difficulty not in known.levels:
         return None
-    return msgspec.structs.replace(known, input=known.input.format(**task.bindings["given"]))
+    given = task.bindings["given"]
+    return msgspec.structs.replace(known, input=known.input.format(**given), mistake=known.mistake.format(**given))
 
 
 def knows(task: Task) -> bool:
@@ -79,8 +90,10 @@ def teach(play: TMATRPlay) -> str:
         case Atom.DECIDE:
             if known.by_heart:
                 return _decision(REASON, RECALL)
-            value = next((_value(call) for call in play.episode.calls if _is_right(call, known)), None)
-            return _decision(CALL, COMPUTE) if value is None else _decision(REASON, f"{GIVE} {value}")
+            values = [
+                _value(call) for call in play.episode.calls if (call.name, call.status) == (known.tool, Status.OK)
+            ]
+            return _decision(REASON, f"{GIVE} {values[-1]}") if values else _decision(CALL, COMPUTE)
         case Atom.SELECT:
             return _selection(known.tool)
         case Atom.EXECUTE:
@@ -94,8 +107,9 @@ def teach(play: TMATRPlay) -> str:
 def slip(play: TMATRPlay, rng: random.Random) -> str:
     """Return a wrong decision of the agent to move, in the form in which `teach` writes the right one.
 
-    DECIDE takes the other branch, or gives a number that was not returned; SELECT takes another tool; EXECUTE exchanges
-    two numbers; PLAN leads to no answer; INFER gives another answer than it should, or one where it should give none.
+    DECIDE takes the other branch, or gives a number that is not the result; SELECT takes another tool; EXECUTE makes
+    the mistake of the lesson; PLAN leads to no answer; INFER gives none or another one, or one where it should give
+    none. Mistakes are made in few ways, so that a small model learns two ways of deciding and not to spell badly.
 
     Raises:
         OptionError: There is no lesson for the task.
@@ -108,18 +122,18 @@ def slip(play: TMATRPlay, rng: random.Random) -> str:
                 return _decision(REASON, RECALL)
             if RECALL in right or rng.random() < 0.5:
                 return _decision(CALL, COMPUTE)
-            return _decision(REASON, f"{GIVE} {_other_number(play, right, rng)}")
+            return _decision(REASON, f"{GIVE} {_other_number(play, right)}")
         case Atom.SELECT:
             return _selection(rng.choice([name for name in play.tools if name != known.tool]))
         case Atom.EXECUTE:
-            return _input(_exchanged(known.input, rng))
+            return _input(known.mistake)
         case Atom.PLAN:
             return _plan(_WONDER)
         case _:
             answer = _answer(play)
             if answer is not None and rng.random() < 0.5:
                 return _inference(None)
-            return _inference(_other_number(play, answer or "", rng))
+            return _inference(_other_number(play, answer or ""))
 
 
 def _known(play: TMATRPlay) -> Lesson:
@@ -139,11 +153,6 @@ def _answer(play: TMATRPlay) -> str | None:
     return boxed(play.task.answer) if play.goal == RECALL and _known(play).by_heart else None
 
 
-def _is_right(call: CallRecord, known: Lesson) -> bool:
-    given = known.input in (call.arguments or {}).values()
-    return call.name == known.tool and given and call.status is Status.OK
-
-
 def _value(call: CallRecord) -> str:
     """Return what a call computed."""
     if isinstance(call.value, dict):
@@ -152,20 +161,12 @@ def _value(call: CallRecord) -> str:
     return (result_lines(str(call.value)) or lines or [""])[-1]
 
 
-def _exchanged(text: str, rng: random.Random) -> str:
-    """Return a formula with two of its numbers exchanged."""
-    numbers = list(dict.fromkeys(_NUMBER.findall(text)))
-    if len(numbers) < 2:
-        return text
-    one, other = rng.sample(numbers, 2)
-    exchange = {one: other, other: one}
-    return _NUMBER.sub(lambda found: exchange.get(found[0], found[0]), text)
-
-
-def _other_number(play: TMATRPlay, right: str, rng: random.Random) -> str:
-    """Return a number of the problem that is not in the right message, or any if there is none."""
-    numbers: set[str] = set(_NUMBER.findall(play.task.instruction)) - set(_NUMBER.findall(right))
-    return rng.choice(sorted(numbers) or ["0"])
+def _other_number(play: TMATRPlay, right: str) -> str:
+    """Return a number that is not in the right message: the last one that was returned, or else in the problem."""
+    texts = (str(play.news(play.mover)[-1]["content"]).split("\n\n")[0], play.task.instruction)
+    numbers: list[str] = [number for text in texts for number in reversed(_NUMBER.findall(text))]
+    known = set(_NUMBER.findall(right))
+    return next((number for number in numbers if number not in known), "0")
 
 
 def _decision(branch: str, goal: str) -> str:

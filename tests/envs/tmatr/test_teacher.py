@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from toolorchestra.envs.tmatr import TMATREnv, raw_env
+from toolorchestra.envs.tmatr.environment import CASTS
+from toolorchestra.envs.tmatr.language import Atom, Said, read
+from toolorchestra.envs.tmatr.teacher import LESSONS, lesson, slip, teach
+from toolorchestra.envs.toolbox.python import PythonTool
+from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.task import Task
+
+
+def new(**options: Any) -> TMATREnv:
+    return raw_env("Math", **({"python": "simulated", "max_turns": 3} | options))
+
+
+def taught(env: TMATREnv, family: str | None = None, split: str = "all") -> list[Task]:
+    return [task for task in env.source.tasks(split) if lesson(task) and family in (None, task.intent)]
+
+
+def play(env: TMATREnv, task: Task, slips: tuple[int, ...] = (), seed: int = 0) -> list[str]:
+    rng = random.Random(seed)
+    actions = []
+    env.reset(seed=1, options={"task_id": task.id})
+    while not env.play.over:
+        actions.append(str(env.play.atom))
+        wrong = len(actions) - 1 in slips
+        env.step(slip(env.play, rng) if wrong else teach(env.play))
+    return actions
+
+
+@pytest.mark.parametrize("family", LESSONS)
+def test_the_teacher_solves_every_problem_that_it_has_a_lesson_for(family: str) -> None:
+    env = new(noise=7)
+    tasks = taught(env, family)
+    assert len(tasks) >= 9
+    for task in tasks:
+        actions = play(env, task)
+        assert env.episode.outcome == "solved", task.id
+        short = ["DECIDE", "PLAN", "INFER"]
+        assert actions == (short if LESSONS[family].by_heart else ["DECIDE", "SELECT", "EXECUTE", *short])
+
+
+@pytest.mark.parametrize("cast", CASTS)
+def test_the_teacher_teaches_any_cast(cast: str) -> None:
+    env = new(roles=cast)
+    play(env, taught(env)[0])
+    assert env.episode.outcome == "solved"
+
+
+def test_the_teacher_says_what_it_cannot_teach() -> None:
+    env = new()
+    task = next(task for task in env.source.tasks("train") if lesson(task) is None)
+    env.reset(options={"task_id": task.id})
+    for say in (teach, lambda play: slip(play, random.Random(0))):
+        with pytest.raises(OptionError, match="power_remainder"):
+            say(env.play)
+
+
+def test_a_slip_is_of_the_right_form_and_not_what_the_teacher_says() -> None:
+    env = new()
+    rng = random.Random(0)
+    seen = set()
+    for task in taught(env, split="train")[:60]:
+        env.reset(seed=1, options={"task_id": task.id})
+        while not env.play.over:
+            said = slip(env.play, rng)
+            assert isinstance(read(env.play.atom, said, env.play.tools), Said)
+            assert said != teach(env.play)
+            seen.add(env.play.atom)
+            env.step(said if rng.random() < 0.3 else teach(env.play))
+    assert seen == {Atom.DECIDE, Atom.SELECT, Atom.EXECUTE, Atom.PLAN, Atom.INFER}
+
+
+@pytest.mark.parametrize(
+    ("slipped", "outcome", "turns"),
+    [
+        (0, "solved", 3),  # it thinks where it should compute, and computes after all
+        (1, "solved", 3),  # the wrong tool gives an error, or nothing, and the right one is called
+        (2, "failed", 2),  # nobody sees what was computed
+        (4, "solved", 3),  # a plan that leads to no answer is made again
+    ],
+)
+def test_decisions_matter(slipped: int, outcome: str, turns: int) -> None:
+    env = new()
+    task = taught(env, "power_remainder", "train")[0]
+    play(env, task, (slipped,))
+    assert (env.episode.outcome, env.play.turn) == (outcome, turns)
+
+
+def test_every_slip_costs_reward() -> None:
+    env = new()
+    for family in LESSONS:
+        task = taught(env, family, "train")[0]
+        play(env, task)
+        best = env.episode.reward
+        assert best is not None
+        if LESSONS[family].by_heart:
+            continue  # a call that was not needed, and that succeeds, pays better than none: the paper's R_tool
+        for slipped in range(6):
+            for seed in range(3):
+                play(env, task, (slipped,), seed)
+                assert env.episode.reward is not None
+                assert env.episode.reward < best, (family, slipped)
+
+
+@pytest.mark.filterwarnings("ignore:ProcessSandbox does not isolate")  # it runs the teacher's programs only
+def test_the_lessons_hold_in_a_sandbox_too() -> None:
+    env = new(python=PythonTool("process"))
+    for family in ("power_remainder", "other_number"):
+        play(env, taught(env, family, "test")[0])
+        assert env.episode.outcome == "solved"
