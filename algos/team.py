@@ -21,6 +21,7 @@ import msgspec
 import numpy as np
 import torch
 
+from toolorchestra.agents.adapters import holds_adapters, load_adapters, make_adapters
 from toolorchestra.agents.tiny import TokenPolicy, prepare_torch
 from toolorchestra.agents.tiny_text import embedded_text_policy
 from toolorchestra.algos import sft
@@ -53,6 +54,8 @@ class TrainTeam(ABC):
     """Further arguments of the environment; values that are JSON are read as such."""
     share: bool = False
     """One set of weights for all agents."""
+    lora_rank: int = 0
+    """Rank of a LoRA adapter for each policy, over one frozen model that all share; 0: a whole model each."""
     seed: int = 0
     """Seed of everything random."""
     difficulty: tuple[int, ...] = (1,)
@@ -64,7 +67,7 @@ class TrainTeam(ABC):
     sft_error: float = 0.4
     """Probability that the warm start's teacher slips in a message, at the end of the lesson."""
     learning_rate: float | None = None
-    """Constant learning rate; None: 3e-4 for embedded models, 1e-6 for others."""
+    """Constant learning rate; None: 3e-4 for embedded models, 1e-6 for others, and ten times that for adapters."""
     temperature: float = 1.0
     """Sampling temperature of rollouts."""
     max_turn_ids: int | None = None
@@ -91,6 +94,8 @@ class TrainTeam(ABC):
         for name in ("seats", "eval_samples"):
             if getattr(self, name) < 1:
                 raise OptionError(f"`{name}` must be at least 1, got {getattr(self, name)!r}.")
+        if self.lora_rank < 0:
+            raise OptionError(f"`lora_rank` must be at least 0, got {self.lora_rank}.")
         if not 0 <= self.sft_error <= 1 or self.temperature <= 0:
             raise OptionError("`sft_error` must lie in [0, 1], and `temperature` above 0.")
         if self.start and not self.small:
@@ -115,7 +120,7 @@ class TrainTeam(ABC):
     @property
     def rate(self) -> float:
         """The learning rate, its default resolved."""
-        return self.learning_rate or (3e-4 if self.small else 1e-6)
+        return self.learning_rate or (3e-4 if self.small else 1e-6) * (10 if self.lora_rank else 1)
 
     def policy_of(self, agent: str) -> str:
         """Return the name of the policy of an agent."""
@@ -162,9 +167,20 @@ def warm_up(config: TrainTeam, env: MultiAgentEnv, report: sft.Report) -> dict[s
     """Return the policies that training starts from: models as they are, or embedded ones, taught together."""
     names = config.policies(env)
     if config.start:
-        return load_policies(names, config.start)
+        policies = load_policies(names, config.start)
+        if holds_adapters(config.start, names) is not bool(config.lora_rank):
+            raise OptionError(
+                f"Expected {'adapters' if config.lora_rank else 'whole models'} in {config.start}, found the opposite: "
+                f"{'leave `lora_rank` at 0' if config.lora_rank else 'give `lora_rank`'}, or start from elsewhere."
+            )
+        return policies
     if not config.small:
-        return {name: TokenPolicy.load(config.model_of(name)) for name in names}
+        models = {name: config.model_of(name) for name in names}
+        if not config.lora_rank:
+            return {name: TokenPolicy.load(model) for name, model in models.items()}
+        if len(set(models.values())) > 1:
+            raise OptionError(f"Adapters share one base, got several: {', '.join(models.values())}. Give one model.")
+        return {**make_adapters(names, models[names[0]], rank=config.lora_rank, seed=config.seed)}
     rng = random.Random(config.seed)
     starts = known_tasks(config, env, "train")
     words = demonstrate(env, teacher_of(env), known_tasks(config, env, "all"), 0.0, rng)
@@ -177,18 +193,24 @@ def warm_up(config: TrainTeam, env: MultiAgentEnv, report: sft.Report) -> dict[s
         sft.fit(policy, rows, output=folder, batch=_SFT_BATCH, learning_rate=2e-3, seed=config.seed, report=report)
     taught = config.output / "sft" / "taught"  # all agents begin with what one model has learnt of their roles
     policy.save(taught)
+    if config.lora_rank:
+        return {**make_adapters(names, taught, rank=config.lora_rank, seed=config.seed, carried=True)}
     return {name: TokenPolicy.load(taught) for name in names}
 
 
 def load_policies(names: Iterable[str], folder: Path, device: torch.device | None = None) -> dict[str, TokenPolicy]:
     """Return the policies that `save_policies` wrote."""
-    policies = {}
-    for name in names:
-        if not (folder / name).is_dir():
-            raise OptionError(f"{folder} holds no policy of the name {name!r}: give the `start` or `final` of a run.")
-        policies[name] = TokenPolicy.load(folder / name)
-        if device is not None:
-            policies[name].model.to(device)
+    names = list(names)
+    if missing := [name for name in names if not (folder / name).is_dir()]:
+        raise OptionError(f"{folder} holds no policy of the name {missing[0]!r}: give the `start` or `final` of a run.")
+    policies: dict[str, TokenPolicy] = (
+        {**load_adapters(names, folder)}
+        if holds_adapters(folder, names)
+        else {name: TokenPolicy.load(folder / name) for name in names}
+    )
+    if device is not None:
+        for policy in policies.values():
+            policy.model.to(device)
     return policies
 
 
