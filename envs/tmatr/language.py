@@ -88,7 +88,7 @@ def read(atom: Atom, said: str, tools: Mapping[str, Any]) -> Said | Fault:
     >>> read(Atom.DECIDE, "<ACTION>call_tool</ACTION> <GOAL>Compute 2^10.</GOAL>", {})
     Said(sections={'ACTION': 'call_tool', 'GOAL': 'Compute 2^10.'})
     >>> print(read(Atom.SELECT, "<REASON>Exact.</REASON><SELECTED_TOOL>pyhton</SELECTED_TOOL>", {"python": ...}).reason)
-    Unknown tool 'pyhton'. Did you mean 'python'? Write a name of the list into <SELECTED_TOOL>.
+    Unknown tool 'pyhton'. Did you mean 'python'? Known: python. Write a name of the list into <SELECTED_TOOL>.
     """
     found = _sections(said)
     if isinstance(found, Fault):
