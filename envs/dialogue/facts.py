@@ -35,6 +35,12 @@ _WORD = re.compile(r"\S+")
 _EDGES = re.compile(r"""[(\["'“‘–—-]*(.*?)(?:['’]s)?[)\]"'”’.,;:!?…\s–—-]*$""")
 _KINDS = {"@": "date", "~": "time", "#": "number"}
 _MONEY = re.compile(r"[$€£]")
+_SMALL_WORDS = frozenset({
+    "about", "after", "also", "another", "before", "could", "does", "each", "every", "exactly", "from", "give", "gives",
+    "have", "into", "least", "less", "more", "most", "much", "need", "only", "other", "over", "please", "take", "tell",
+    "than", "that", "their", "them", "then", "there", "these", "they", "this", "until", "want", "wants", "were", "what",
+    "when", "where", "which", "will", "with", "would", "your",
+})  # fmt: skip
 _OTHER_WORDS = {
     "date": ("date", "day", "when"),
     "time": ("time", "when"),
@@ -208,9 +214,10 @@ def _kind(value: str) -> str | None:
 
 
 def _beside(text: str, span: Span) -> list[str]:
-    before = re.findall(r"[^\W\d_]{3,}(?=\W*$)", text[: span.start])
-    after = re.match(r"\W{0,2}([^\W\d_]{3,})", text[span.end :])
-    return [word.lower() for word in (*before, *(after.groups() if after else ()))]
+    before = re.findall(r"[^\W\d_]{4,}(?=\W*$)", text[: span.start])
+    after = re.match(r"\W{0,2}([^\W\d_]{4,})", text[span.end :])
+    words = (word.lower() for word in (*before, *(after.groups() if after else ())))
+    return [word for word in words if word not in _SMALL_WORDS]
 
 
 def _phrases(noun: str, beside: Sequence[str]) -> tuple[str, ...]:

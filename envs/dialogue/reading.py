@@ -18,14 +18,15 @@ from toolorchestra.toolscale.task import Call
 
 _SENTENCE = re.compile(r"[^.!?\n]+(?:[.!?](?!\s|$)[^.!?\n]*)*[.!?]*", re.DOTALL)
 _ASKING = re.compile(
-    r"\b(?:(?:tell|give|send|let) (?:me|us)|provide|share|specify|state|i (?:also |still )?need (?:the|your|to know)"
-    r"|i(?:'d| would) need)\b",
+    r"\b(?:(?:tell|give|send) (?:me|us)|let (?:me|us) know|provide|share|specify|state"
+    r"|i (?:also |still )?need (?:the|your|to know)|i(?:'d| would) need)\b",
     re.IGNORECASE,
 )
 _WHOLE = r"(?:everything|all(?: of (?:it|this|that))?|your (?:request|task)|the (?:request|task))"
 _DONE = re.compile(
     rf"\b(?:that(?:'s| is) (?:all|everything)|{_WHOLE} (?:is|was|has been|has now been) (?:now )?"
     r"(?:done|set|settled|completed?|finished|met|taken care of|arranged)|all (?:done|set)"
+    r"|(?:completed|finished|done|fulfilled|settled) (?:everything|all of it|it all|(?:your|the) (?:request|task))"
     r"|nothing (?:else|more|further) (?:is |remains )?(?:to (?:be )?do(?:ne)?|can be done))\b",
     re.IGNORECASE,
 )

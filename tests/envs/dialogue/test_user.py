@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from toolorchestra.agents.chat import ChatRequest, ScriptedChat
+from toolorchestra.envs.dialogue import ChatUser, DialogueEnv, ScriptedUser, random_message, raw_env
+from toolorchestra.envs.dialogue.facts import vocabulary_of
+from toolorchestra.envs.dialogue.personas import PERSONAS
+from toolorchestra.envs.dialogue.reading import asked_for, reports_done
+from toolorchestra.envs.dialogue.scenario import STOP
+from toolorchestra.envs.dialogue.user import untold
+from toolorchestra.envs.registration import domain_sources
+from toolorchestra.toolscale.domain import load_domain
+from toolorchestra.toolscale.facts import tokens
+
+TASK = "restaurant/pay_with_coupon/005"
+"""Take the coupon DILL off the bill of Hugo for 2025-08-06, then settle it with app. How much was it?"""
+
+
+def new(**options: Any) -> DialogueEnv:
+    env = raw_env("Restaurant", **options)
+    env.reset(seed=0, options={"task_id": TASK})
+    return env
+
+
+def talk(env: DialogueEnv, *told: str) -> list[str]:
+    """Return what the scripted user says at first, and in reply to each text."""
+    user, said = ScriptedUser(), []
+    for text in (None, *told):
+        if text is not None:
+            env.step(text)
+        said.append(user(env.observe("user"), env.infos["user"]))
+        env.step(said[-1])
+    return said
+
+
+def test_the_user_begins_with_its_request_and_leaves_facts_open() -> None:
+    (said,) = talk(new())
+    assert "Take the coupon [coupon] off the bill of [customer] for [date], then settle it with app." in said
+
+
+def test_or_it_tells_all_at_once() -> None:
+    (said,) = talk(new(reveal="all"))
+    assert "Take the coupon DILL off the bill of Hugo for 2025-08-06" in said
+
+
+def test_it_tells_what_it_is_asked_for_and_no_more() -> None:
+    _, first, second = talk(new(), "Whose bill is it? Please tell me the customer.", "For which date, and what coupon?")
+    assert first == "The customer is Hugo."
+    assert second == "The coupon is DILL. The date is 2025-08-06."
+
+
+def test_it_tells_again_what_was_forgotten() -> None:
+    assert talk(new(), "Which date?", "Which date?")[2] == "The date is 2025-08-06."
+
+
+def test_it_makes_nothing_up() -> None:
+    _, said, guessed = talk(new(), "What is your phone number?", "Is it for Wanda?")
+    insisted = "I cannot tell you more about that than I have said. Please do as I have asked."
+    assert said == guessed == insisted
+
+
+def test_a_terse_user_tells_one_fact_at_a_time() -> None:
+    said = talk(new(persona="terse"), *["Which coupon, customer and date?"] * 3)
+    assert said[1:] == ["coupon: DILL", "customer: Hugo", "date: 2025-08-06"]
+
+
+@pytest.mark.parametrize(
+    "text", ["Let me look.", "The total was 44.1.", "I cannot do that.", "Is everything done?", "No.", "DONE"]
+)
+def test_it_does_not_stop_before_it_is_told_that_everything_is_done(text: str) -> None:
+    said = talk(new(), text)
+    assert STOP not in said[-1]
+
+
+def test_it_asks_whether_everything_is_done_and_takes_yes_for_an_answer() -> None:
+    _, asked, bye = talk(new(), "The total was 44.1.", "Yes, it is.")
+    assert "everything done" in asked
+    assert bye.endswith(STOP)
+
+
+def test_it_stops_when_it_is_told_that_everything_is_done() -> None:
+    assert talk(new(), "The total was 44.1. Everything is done. Anything else?")[-1].endswith(STOP)
+
+
+def test_a_question_beside_the_report_is_answered_first() -> None:
+    assert talk(new(), "Everything is done, but for which date was it?")[-1] == "The date is 2025-08-06."
+
+
+@pytest.mark.parametrize("persona", PERSONAS)
+def test_nobody_talks_for_ever(persona: str) -> None:
+    env = new(persona=persona)
+    said = talk(env, *["Let me look."] * (PERSONAS[persona].patience + 1))
+    assert [STOP in one for one in said] == [False] * (PERSONAS[persona].patience + 1) + [True]
+    assert env.episode.outcome == "failed"
+
+
+def test_asking_for_what_is_new_is_never_too_much() -> None:
+    env = new(persona="impatient")
+    talk(env, "Hm.", "Hm.", "Hm.", "Which coupon?", "Which customer?", "Which date?")
+    assert not env.play.over
+
+
+def test_same_history_same_words_and_luck_chooses_phrases() -> None:
+    assert talk(new(), "Which date?") == talk(new(), "Which date?")
+    openings = set()
+    for seed in range(12):
+        env = raw_env("Restaurant", persona="mixed")
+        env.reset(seed=seed, options={"task_id": TASK})
+        openings.add(talk(env)[0])
+    assert len(openings) >= 4
+
+
+@pytest.mark.parametrize("source", domain_sources())
+def test_whatever_it_is_told_it_never_leaks_never_invents_and_never_stops_early(source: str) -> None:
+    env = raw_env(source, persona="mixed")
+    rng = random.Random(source)
+    for seed in range(6):
+        env.reset(seed=seed)
+        scenario, user = env.play.scenario, ScriptedUser()
+        asked: set[str] = set()
+        fruitless = 0
+        heard: list[str] = []
+        while not env.play.over:
+            if env.agent_selection == "orchestrator":
+                wanted = rng.choice([*scenario.facts]).label if scenario.facts else "date"
+                text = rng.choice((f"What is the {wanted}?", random_message(env, rng), "Let me see.", "Fine."))
+                env.step(text)
+                continue
+            news = env.play.news("user")[-1]["content"] if heard or env.episode.turns else ""
+            said = user(env.observe("user"), env.infos["user"])
+            if news:
+                new_facts = {fact.label for fact in asked_for(news, scenario.facts)} - asked
+                asked |= new_facts
+                fruitless += not new_facts
+            untold_yet = {fact.label for fact in untold(scenario.facts, [("", one) for one in (*heard, said)])}
+            assert {fact.label for fact in scenario.facts} - untold_yet <= asked, "a fact that nobody asked for"
+            for span in env.play.vocabulary.spans(said):
+                assert tokens(span.value)[0] in tokens(scenario.goal), "a value that it does not know"
+            if STOP in said:
+                assert reports_done(news, asked="done" in heard[-1]) or fruitless > scenario.persona.patience
+            heard.append(said)
+            env.step(said)
+
+
+@pytest.mark.parametrize("source", domain_sources())
+def test_no_phrase_of_a_persona_is_a_value_of_a_domain(source: str) -> None:
+    vocabulary = vocabulary_of(load_domain(source.lower()))
+    for persona in PERSONAS.values():
+        for phrase in (
+            *persona.openings,
+            *persona.facts,
+            *persona.insists,
+            *persona.checks,
+            *persona.thanks,
+            *persona.gives_up,
+        ):
+            text = phrase.replace("{request}", "").replace("{label}", "").replace("{value}", "")
+            assert vocabulary.spans(text) == []
+            assert not [token for token in tokens(text) if token[0] in "#@~"]
+
+
+def test_a_chat_model_can_be_the_user() -> None:
+    def answer(request: ChatRequest) -> str:
+        assert request.messages[0]["role"] == "system"
+        told = str(request.messages[-1]["content"])
+        if told == "Hello! How can I help you?":
+            return "Take a coupon off my bill, please."
+        return f"Thanks. {STOP}" if "done" in told else "It is Hugo's."
+
+    chat = ScriptedChat(answer)
+    env, user = new(), ChatUser(chat)
+    env.step(user(env.observe("user"), env.infos["user"]))
+    env.step("Whose bill is it?")
+    env.step(user(env.observe("user"), env.infos["user"]))
+    assert env.observe("orchestrator") == "It is Hugo's."
+    env.step("Everything is done.")
+    env.step(user(env.observe("user"), env.infos["user"]))
+    assert env.play.over
+    prompt = str(chat.requests[0].messages[0]["content"])
+    for words in (env.task.instruction, "- coupon: DILL", "[coupon]", STOP, "friendly"):
+        assert words in prompt
