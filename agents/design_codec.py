@@ -319,7 +319,10 @@ class DesignCodec:
     def decode_action(
         self, ids: Sequence[int], tools: Sequence[Mapping[str, Any]], before: Sequence[Message] = ()
     ) -> Decoded:
-        """Return the design's text; what stands out of place is left out, and the whole is not well formed."""
+        """Return the design's text; ids out of place leave it unfinished, so that the environment refuses it.
+
+        It is always well formed: what is a design is for the environment to say, and a policy learns from its verdict.
+        """
         del tools
         body = [i for i in ids if i != self.pad_id]
         sound = bool(body) and body[-1] == self.end_id
@@ -342,9 +345,8 @@ class DesignCodec:
                 sketches[-1].edges.append(self._edges[i])
             else:
                 sound = False
-        return Decoded(
-            _in_full(sketches, [asked.question for asked in _asked(before)], _degree(before)), sound and bool(sketches)
-        )
+        text = _in_full(sketches, [asked.question for asked in _asked(before)], _degree(before))
+        return Decoded(text if sound else f"{text}\n<agent>", True)
 
 
 def _asked(messages: Sequence[Message]) -> tuple[Asked, ...]:

@@ -14,52 +14,64 @@ from typing import Any, ClassVar
 import gymnasium
 import msgspec
 
-from toolorchestra.agents.design_codec import write_design
+from toolorchestra.agents.design_codec import ROLES, write_design
 from toolorchestra.agents.policies import Info, Policy
-from toolorchestra.envs.masorchestra.design import Agent, Edge
+from toolorchestra.envs.masorchestra.design import DEBATE, Agent, Edge
 from toolorchestra.envs.masorchestra.orchestrators import Orchestrator, make_orchestrator
 from toolorchestra.toolscale.errors import OptionError
 
-MIXTURE: Mapping[str, float] = {"random": 0.4, "single": 0.25, "components": 0.2, "moderator": 0.15}
+MIXTURE: Mapping[str, float] = {"components": 0.35, "random": 0.3, "single": 0.2, "moderator": 0.15}
 """How often it designs as each of the scripted orchestrators."""
 Parts = tuple[list[Agent], list[Edge]]
 """Agents and edges, which need be no design."""
 
 
 class DesignTeacher(Policy):
-    """Designs as one of several scripted orchestrators, drawn for each question, and slips.
+    """Designs as one of several scripted orchestrators, drawn for each question, with agents of any kind, and slips.
 
     Args:
         seed: See `Policy`.
         error: Chance of a slip for each agent of a design.
         mixture: How often it designs as each.
+        change: Chance of each agent to be of a kind drawn at random.
     """
 
     privileged: ClassVar[bool] = True
 
-    def __init__(self, seed: int = 0, error: float = 0.0, mixture: Mapping[str, float] = MIXTURE) -> None:
+    def __init__(
+        self, seed: int = 0, error: float = 0.0, mixture: Mapping[str, float] = MIXTURE, change: float = 0.3
+    ) -> None:
         super().__init__(seed)
-        if not 0.0 <= error <= 1.0:
-            raise OptionError(f"`error` must lie in [0, 1], got {error!r}.")
-        self.error = error
+        for name, chance in (("error", error), ("change", change)):
+            if not 0.0 <= chance <= 1.0:
+                raise OptionError(f"`{name}` must lie in [0, 1], got {chance!r}.")
+        self.error, self.change = error, change
         self._weights = list(mixture.values())
         self._all = [make_orchestrator(name, seed=seed) for name in mixture]
         self._now: Orchestrator = self._all[0]
+        self._kinds: tuple[str, ...] = ()
 
     def reset(self, env: gymnasium.Env[Any, Any], observation: str, info: Info) -> None:
         """Choose as whom to design."""
         super().reset(env, observation, info)
         (self._now,) = self.rng.choices(self._all, self._weights)
         self._now.reset(env, observation, info)
+        self._kinds = tuple(info["tool_names"])
 
     def act(self, observation: str, info: Info) -> str:
         """Return a design, as text, with its slips."""
         design = self._now.design()
-        parts = list(design.agents), list(design.edges)
+        parts = list(map(self._cast, design.agents)), list(design.edges)
         for _ in design.agents:
             if self.rng.random() < self.error:
                 parts = slip(*parts, self.rng)
         return write_design(design.dom, design.thinking, *parts, design.answer)
+
+    def _cast(self, agent: Agent) -> Agent:
+        if self.rng.random() >= self.change:
+            return agent
+        kind = self.rng.choice(self._kinds)
+        return msgspec.structs.replace(agent, kind=kind, roles=ROLES if kind == DEBATE else ())
 
 
 def slip(agents: list[Agent], edges: list[Edge], rng: random.Random) -> Parts:
