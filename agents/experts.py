@@ -6,7 +6,8 @@ reasoning that lead to the answer) and errs about it as its specification says:
 - each step goes wrong with a chance that grows with the gap between the step's difficulty and the expert's skill in
   its subject, and with the number of steps asked for at once, so that decomposing helps;
 - a step is wrong if one that it needs is wrong; errors travel to the answer;
-- what does not fit into its context it has not read, and an adversarial note deceives it with a set chance;
+- what does not fit into its context it has not read, and an adversarial note deceives it with a set chance, unless it
+  was warned of notes and heeds that, which is a step of reasoning like any other;
 - luck is shared: some steps are hard for everybody, some are one model's blind spot, the rest differs from sample to
   sample. Voting over samples of one model therefore helps only so far, and different models help more. Whether a note
   deceives is such luck too.
@@ -177,6 +178,8 @@ class Step(msgspec.Struct, frozen=True):
         difficulty: In logits; 0 is a step that an expert of skill s gets right with probability s.
         subject: Subject of the skill that it takes; that of the problem if None.
         note: What an adversarial note claims the answer to be, if there is one.
+        trust: Chance that the note is believed; that of the expert if None.
+        warned: Whether whoever takes the step was told that notes may be wrong.
     """
 
     answer: str
@@ -185,6 +188,8 @@ class Step(msgspec.Struct, frozen=True):
     difficulty: float = 0.0
     subject: str | None = None
     note: str | None = None
+    trust: float | None = None
+    warned: bool = False
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -275,7 +280,20 @@ class SimulatedExpert:
     def chance(self, problem: Problem, position: int) -> float:
         """Return the probability that a step goes right when what it needs is right and no note is about it."""
         step = problem.steps[position]
-        return self.spec.chance(step.subject or problem.subject, step.difficulty, len(problem.steps), problem.reading)
+        return self._share(problem, step.subject or problem.subject, step.difficulty)
+
+    def weight(self, problem: Problem) -> int:
+        """Return what makes each step of a problem harder: how many steps are asked for at once."""
+        return len(problem.steps)
+
+    def _share(self, problem: Problem, subject: str, difficulty: float) -> float:
+        """Return the probability that something goes right under the load of a problem."""
+        return self.spec.chance(subject, difficulty, self.weight(problem), problem.reading)
+
+    def _withstands(self, problem: Problem, step: Step) -> float:
+        """Return the probability that a note about a step is not believed."""
+        trust = self.spec.deceived if step.trust is None else step.trust
+        return 1 - (trust * (1 - self._share(problem, "reasoning", 0.0)) if step.warned else trust)
 
     def solve(
         self,
@@ -302,7 +320,7 @@ class SimulatedExpert:
         right: list[bool] = []
         for position, step in enumerate(problem.steps):
             if step.note is not None and not self._holds(
-                (problem.key, position, "note"), 1 - self.spec.deceived, seed, heat
+                (problem.key, position, "note"), self._withstands(problem, step), seed, heat
             ):
                 said.append(step.note)
                 right.append(step.note == step.answer)

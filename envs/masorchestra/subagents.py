@@ -62,10 +62,8 @@ class SubAgent(Tool):
         more: dict[str, Any] = {"search": self._search} if self._search else {}
         if roles := arguments.get("debate_roles"):
             more["roles"] = roles
-        model = self.model
-        if session.candidates:
-            review = self._search is not None or not any(session.queries)
-            model = Reading(model, session.candidates, review=review)
+        review = self._search is not None or not any(session.queries)
+        model = self.model if self.blocking else Reading(self.model, session.candidates, review=review)
         reply = self._function(model, session, **more)
         answer = (reply.answer or reply.text) if reply.status is Status.OK else None
         return ToolResult(

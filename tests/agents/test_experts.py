@@ -96,6 +96,21 @@ def test_a_note_deceives_with_its_chance():
     assert said["99"] + said["12"] == MANY
 
 
+def test_who_was_warned_of_notes_believes_them_as_far_as_the_warning_is_not_heeded():
+    expert = SimulatedExpert("ada", spec(deceived=0.5, skills={"reasoning": 0.8, "other": 0.6}, load=0.5))
+
+    def believed(count: int, **changes: object) -> float:
+        steps = (Step("12", ("13",), difficulty=-50, note="99", **changes),) * count  # type: ignore[arg-type]
+        problems = (Problem(f"p{i}", "math", steps) for i in range(MANY))
+        return mean(expert.solve(problem, seed=i).answers == ("99",) for i, problem in enumerate(problems))
+
+    assert believed(1) == near(0.5)
+    assert believed(1, warned=True) == near(0.5 * (1 - 0.8))
+    loaded = 1 / (1 + math.exp(0.5 * 3 - math.log(0.8 / 0.2)))  # among eight steps it is heeded less
+    assert believed(8, warned=True) == near(0.5 * (1 - loaded))
+    assert believed(1, trust=0.2) == near(0.2)
+
+
 def test_who_is_deceived_by_a_note_differs_between_models_more_than_between_samples_of_one():
     noted = [Problem(f"p{i}", "math", (Step("12", ("13",), difficulty=-50, note="99"),)) for i in range(MANY)]
     ada, bob = (SimulatedExpert(name, spec(deceived=0.5, own_luck=0.6)) for name in ("ada", "bob"))

@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
+from toolorchestra.agents.catalog import Catalog
 from toolorchestra.agents.chat import ChatRequest, ScriptedChat
-from toolorchestra.agents.experts import Problem
-from toolorchestra.agents.simulated import Meant
+from toolorchestra.agents.experts import Problem, Step
+from toolorchestra.agents.simulated import RECALLED, Meant
 from toolorchestra.envs.masorchestra.design import Agent, Design
-from toolorchestra.envs.masorchestra.meant import CERTAIN, Posed, Reading, Truth
+from toolorchestra.envs.masorchestra.meant import BELIEVED, CERTAIN, READ, Posed, Reading, Truth
 from toolorchestra.envs.sources.questions import Part, make_question
 from toolorchestra.toolscale.task import Task
 
@@ -48,12 +49,24 @@ def test_an_input_that_is_a_sub_question_asks_that_alone() -> None:
     assert [step.answer for step in found.problem.steps] == ["Hanne Sentov"]
 
 
-def test_what_is_read_costs_no_step_and_what_is_wrong_stays_wrong() -> None:
+def test_what_is_read_is_taken_over_more_easily_than_found_out_and_what_is_wrong_stays_wrong() -> None:
     task = asked()
     right = posed(task, {"AUTHOR": "Hanne Sentov"}, AUTHOR, BORN, about="BORN").problem
-    assert [(step.answer, step.needs, step.difficulty) for step in right.steps] == [("Helduk", (), 0.5)]
+    told = ("Hanne Sentov", (), 0.5 - RECALLED, READ)
+    assert [(one.answer, one.needs, one.difficulty, one.subject) for one in right.steps] == [
+        told,
+        ("Helduk", (0,), 0.5, None),
+    ]
     wrong = posed(task, {"AUTHOR": "Oda Gorne"}, AUTHOR, BORN, about="BORN").problem
-    assert [(step.answer, step.difficulty) for step in wrong.steps] == [("Helduk", CERTAIN)]
+    assert wrong.steps[0] == Step("Hanne Sentov", ("Oda Gorne",), difficulty=CERTAIN, subject=READ)
+    assert wrong.steps[1] == right.steps[1]
+
+
+def test_what_an_agent_hands_on_can_be_misread() -> None:
+    (told, _) = posed(asked(), {"AUTHOR": "Hanne Sentov"}, AUTHOR, BORN, about="BORN").problem.steps
+    expert = Catalog.load().simulated("qwen2.5-7b")
+    right = sum(expert.solve(Problem(f"told{number}", "search", (told,))).solved for number in range(400))
+    assert 380 < right < 400
 
 
 def test_what_is_needed_and_not_told_has_to_be_found_out_first() -> None:
@@ -67,8 +80,8 @@ def test_what_is_needed_and_not_told_has_to_be_found_out_first() -> None:
 def test_the_whole_question_is_easier_when_its_parts_are_told() -> None:
     final = Agent("Z", "CoTAgent", "The town is ${BORN}. Answer.")
     found = posed(asked(), {"BORN": "Helduk"}, AUTHOR, BORN, final).problem
-    assert [step.answer for step in found.steps] == ["1200"]
-    assert (found.key, found.targets) == ("q/1", (0,))
+    assert [step.answer for step in found.steps] == ["Helduk", "1200"]
+    assert (found.key, found.targets) == ("q/1", (1,))
 
 
 def test_answers_to_the_same_are_candidates() -> None:
@@ -81,7 +94,7 @@ def test_answers_to_the_same_are_candidates() -> None:
 def test_a_sub_question_beside_its_answer_is_told_not_asked() -> None:
     town = Agent("Z", "CoTAgent", f"{PARTS[1].question} Known: {PARTS[0].question} ${{AUTHOR}}")
     found = posed(asked(), {"AUTHOR": "Hanne Sentov"}, AUTHOR, town).problem
-    assert [step.answer for step in found.steps] == ["Helduk"]
+    assert [found.steps[target].answer for target in found.targets] == ["Helduk"]
     review = Agent("Z", "CoTAgent", f"Check the answer to: {PARTS[0].question} ${{AUTHOR}}")
     assert posed(asked(), {"AUTHOR": "Oda Gorne"}, AUTHOR, review).candidates == ("Oda Gorne",)
 
@@ -94,7 +107,7 @@ def test_several_things_asked_are_collected_as_they_are_told() -> None:
     assert found.candidates == ()
     assert [(step.answer, step.wrong, step.difficulty) for step in found.problem.steps] == [
         ("Hanne Sentov", ("Oda Gorne",), CERTAIN),
-        ("1200", ("1200",), -CERTAIN),
+        ("1200", ("900",), 0.5 - RECALLED),
     ]
     assert found.problem.targets == (0, 1)
 
@@ -109,9 +122,10 @@ def test_several_things_asked_are_collected_as_they_are_told() -> None:
         ("Answer.", False),
     ],
 )
-def test_a_warning_of_notes_protects_from_them(text: str, warned: bool) -> None:
+def test_a_warning_of_notes_has_an_agent_doubt_them(text: str, warned: bool) -> None:
     found = posed(asked(), {}, Agent("Z", "CoTAgent", text)).problem
-    assert (found.steps[2].note is None) == warned
+    assert [step.warned for step in found.steps] == [False, False, warned]
+    assert found.steps[2].note == "7"
 
 
 def test_a_question_of_unknown_steps_is_always_the_whole() -> None:
@@ -140,3 +154,19 @@ def test_who_has_read_answers_reviews_one_and_chooses_among_several() -> None:
     assert told(reading, None) is None
     query = Meant(meant.problem, "query")
     assert told(reading, query) == query
+
+
+def test_an_answer_that_is_reviewed_is_a_claim_about_the_step() -> None:
+    def claims(answer: str, *steps: Step) -> list[tuple[str | None, float | None]]:
+        problem = Problem("q", "math", steps, tuple(range(len(steps))))
+        chat = ScriptedChat(lambda request: "4")
+        request = ChatRequest([{"role": "user", "content": "Right?"}], meant=Meant(problem, "review", (answer,)))
+        Reading(chat).complete([request])
+        found = chat.requests[-1].meant
+        assert found is not None
+        return [(step.note, step.trust) for step in found.problem.steps]
+
+    assert claims("5", Step("4")) == [("5", BELIEVED)]
+    assert claims("5", Step("4", note="9")) == [("9", None)]  # a note says otherwise already
+    assert claims("5, 6", Step("4"), Step("6")) == [("5", BELIEVED), ("6", BELIEVED)]
+    assert claims("I do not know", Step("4"), Step("6")) == [(None, None)] * 2
