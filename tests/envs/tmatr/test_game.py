@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -285,6 +286,27 @@ def test_a_tool_of_several_parameters_takes_a_json_object() -> None:
     assert "Expected a JSON object as the input of check_table_availability" in env.observe("inferencer")
     play(env, '<TOOL_INPUT>{"dya": 1}</TOOL_INPUT>')
     assert env.observe("planner").startswith("RETURN of check_table_availability, PARSE_ERR:")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"table": 1e999}',
+        '{"table": "\\ud800"}',
+        '{"table": NaN}',
+        "[]",
+        "null",
+        '{"a":' * 5000,
+        f'{{"n": {"9" * 99}}}',
+    ],
+)
+def test_hostile_json_is_answered(text: str) -> None:
+    env = raw_env(None, domain="restaurant", python="none")
+    env.reset(seed=0)
+    play(env, CALL, PYTHON.replace("python", "check_table_availability"), f"<TOOL_INPUT>{text}</TOOL_INPUT>")
+    assert env.episode.outcome is None
+    assert re.match("Expected a JSON object|RETURN of .*, PARSE_ERR", env.observe(env.agent_selection))
+    env.episode.to_json()
 
 
 def test_tasks_of_a_file_are_played(tmp_path: Path) -> None:
