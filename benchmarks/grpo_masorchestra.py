@@ -1,0 +1,154 @@
+"""Train the embedded model to design systems of agents for MASBench, from three seeds.
+
+    python benchmarks/grpo_masorchestra.py          writes benchmarks/results/grpo_masorchestra.json
+
+First one policy for each axis, parallel and robustness, by the command that a user would give. Then, if asked for by
+``--mixed``, what MAS-Orchestra asks of combined training (§4.4, Figures E.2 and E.3): one warm start on both axes, from
+which policies are trained on one axis, on both (with twice the steps, as in the paper), and on both without notes; each
+is held to the held-out problems of either axis, notes included. Each training is a process of its own with one thread,
+so its time, of the clock and of the processor, includes everything a user waits for.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tyro
+
+AXES = ("parallel", "robustness")
+STEPS = 40
+SETTINGS = ("--sft-steps", "300", "--open-at", "0", "--save-every", "0", "--threads", "1")
+MIXED = {"combined": 2, "parallel": 1, "robustness": 1, "without notes": 2}
+"""What the policies of the comparison are trained on, and how many times the steps."""
+SEATS = 32
+"""Environments at a time where each reads the problems from a file."""
+HeldOut = dict[str, tuple[list[float], dict[str, float]]]
+"""By axis: success by task, and statistics of designs."""
+
+
+@dataclass
+class Benchmark:
+    """Train on MASOrchestra-High-MASBench{Parallel,Robustness}-v0 from several seeds."""
+
+    seeds: tuple[int, ...] = (0, 1, 2)
+    """Seeds, one run of each axis each."""
+    mixed: tuple[int, ...] = ()
+    """Seeds of the comparison of separate and combined training."""
+    output: Path = Path(__file__).parent / "results" / "grpo_masorchestra.json"
+    """Where the numbers go; what other runs have left there is kept. The figures of seed 0 lie beside it."""
+    runs: Path | None = None
+    """Folder to keep the runs in; None: a temporary one."""
+
+
+def main(benchmark: Benchmark) -> None:
+    """Run the benchmark."""
+    folder = benchmark.runs or Path(tempfile.mkdtemp())
+    folder.mkdir(parents=True, exist_ok=True)
+    options = f"{' '.join(SETTINGS)} --steps {STEPS} --seed SEED"
+    record: dict[str, Any] = {"axes": {}, "mixed": {}}
+    if benchmark.output.exists():
+        record = json.loads(benchmark.output.read_text(encoding="utf-8"))
+    record |= {"command": f"toolorchestra train grpo --env MASOrchestra-High-MASBench…-v0 {options}"}
+    record |= {"cores": os.cpu_count()}
+
+    def keep(part: str, name: str, seed: int, found: dict[str, Any]) -> None:
+        record[part].setdefault(name, {})[str(seed)] = found
+        benchmark.output.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+
+    for seed in benchmark.seeds:
+        for axis in AXES:
+            run = folder / f"{axis}-{seed}"
+            env_id = f"MASOrchestra-High-MASBench{axis.title()}-v0"
+            spent = train(run, "--env", env_id, "--steps", str(STEPS), "--eval-samples", "2", "--seed", str(seed))
+            keep("axes", axis, seed, spent | json.loads((run / "heldout.json").read_text(encoding="utf-8")))
+            if seed == 0:
+                figure = benchmark.output.with_name(f"{benchmark.output.stem}_{axis}.svg")
+                figure.write_bytes((run / "designs.svg").read_bytes())
+    for seed in benchmark.mixed:
+        start: tuple[str, ...] = ()
+        before: HeldOut = {}
+        for name, times in MIXED.items():
+            run = folder / f"mixed-{name.replace(' ', '-')}-{seed}"
+            file = write_mixed(folder / f"{name.replace(' ', '_')}.jsonl", name)
+            env = ("--env", "MASOrchestra-High-Custom-v0", "--env-options", "tasks", str(file))
+            more = ("--steps", str(STEPS * times), "--seats", str(SEATS), "--eval-samples", "1", "--seed", str(seed))
+            spent = train(run, *env, *more, *start)
+            if not start:
+                start = ("--start", str(run / "start"))
+                before = held_out(run / "start", file)
+                keep("mixed", "start", seed, compared(before))
+            keep("mixed", name, seed, spent | compared(held_out(run / "final", file), before))
+
+
+def train(run: Path, *options: str) -> dict[str, Any]:
+    """Train in a process of its own and return how long it took."""
+    script = Path(__file__).parent.parent / "algos" / "grpo.py"
+    load, start = os.getloadavg()[0], time.perf_counter()
+    process = subprocess.Popen([sys.executable, str(script), *SETTINGS, *options, "--output", str(run)])
+    _, status, used = os.wait4(process.pid, 0)
+    if status:
+        raise SystemExit(f"{' '.join(options)} ended with status {os.waitstatus_to_exitcode(status)}.")
+    seconds, cpu = time.perf_counter() - start, used.ru_utime + used.ru_stime
+    return {"seconds": round(seconds, 1), "cpu_seconds": round(cpu, 1), "load_before": round(load, 2)}
+
+
+def write_mixed(file: Path, name: str) -> Path:
+    """Write problems to train on, as `MIXED` names them, and the held-out ones of both axes, into a file."""
+    from toolorchestra.envs.sources.masbench.generate import Settings
+    from toolorchestra.envs.sources.masbench.source import MASBenchSource
+    from toolorchestra.toolscale.task import write_tasks
+
+    plain = Settings(notes=name != "without notes")
+    tasks = [task for axis in AXES for task in MASBenchSource(axis).tasks("test")]
+    for axis in AXES if name in ("combined", "without notes") else (name,):
+        tasks += MASBenchSource(axis, settings=plain).tasks("train")
+    write_tasks(file, tasks)
+    return file
+
+
+def held_out(folder: Path, file: Path, samples: int = 2) -> HeldOut:
+    """Return a policy's success on each task of each axis, and what its designs are like."""
+    from toolorchestra.agents.tiny import TokenPolicy, prepare_torch
+    from toolorchestra.algos import designs, grpo
+    from toolorchestra.algos.rollout import make_env, starts
+
+    prepare_torch(1)
+    config = grpo.TrainGRPO(env="MASOrchestra-High-Custom-v0", env_options={"tasks": str(file)}, seats=SEATS)
+    policy = TokenPolicy.load(folder)
+    env = make_env(config.env, config.env_options)
+    plays = [play for level in starts(env, "test", config.difficulty).values() for play in level]
+    engine = grpo.make_engine(config, policy.codec)
+    rows = grpo.evaluate(engine, policy, plays, samples=samples)
+    engine.close()
+    env.close()
+
+    found = {}
+    for axis in AXES:
+        part = [row for row in rows if f"/{axis}" in row.task_id]
+        found[axis] = grpo.by_task(grpo.outcomes_of(part), samples), designs.statistics(part)
+    return found
+
+
+def compared(now: HeldOut, before: HeldOut | None = None) -> dict[str, Any]:
+    """Return success by axis, and the gain over an earlier policy, with 95 % intervals (bootstrap over tasks)."""
+    from toolorchestra.algos.stats import paired_bootstrap
+
+    record: dict[str, Any] = {}
+    for axis, (success, statistics) in now.items():
+        found = {"tasks": len(success), "success": paired_bootstrap(success, [0.0] * len(success))._asdict()}
+        if before is not None:
+            found["gain"] = paired_bootstrap(success, before[axis][0])._asdict()
+        record[axis] = found | statistics
+    return record
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Benchmark))
