@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -41,7 +42,7 @@ from toolorchestra.algos.stats import paired_bootstrap
 from toolorchestra.envs.rewards import Preference, preference_rewards
 
 PREFERENCES: dict[str, dict[str, float]] = {
-    "cost-averse": {"outcome": 0.5, "compute": 1.0},
+    "cost-averse": {"outcome": 0.3, "compute": 1.0},
     "balanced": {"outcome": 1.0, "compute": 0.3},
     "accuracy-first": {"outcome": 1.0, "compute": 0.1},
 }
@@ -64,6 +65,8 @@ class Benchmark:
     """Steps of the warm start."""
     steps: int = 30
     """Batches of rollouts of each training."""
+    learning_rate: float | None = None
+    """Learning rate of GRPO; None: its default."""
     samples: int = 2
     """Episodes per held-out task and policy."""
     tasks: int = 300
@@ -92,6 +95,7 @@ def main(benchmark: Benchmark) -> None:
         seed=benchmark.seed,
         sft_steps=benchmark.sft_steps,
         steps=benchmark.steps,
+        learning_rate=benchmark.learning_rate,
         eval_samples=1,
         save_every=0,
         open_at=0,
@@ -127,8 +131,8 @@ def main(benchmark: Benchmark) -> None:
         played = {name: rollouts.result() for name, rollouts in playing.items()} | scripts
     names = tuple(env.unwrapped.episode.tools)  # type: ignore[attr-defined]  # every environment of ours has it
     record = {
-        "command": f"python benchmarks/controllability.py --env {benchmark.env}",
-        "settings": {"seed": benchmark.seed, "sft_steps": benchmark.sft_steps, "steps": benchmark.steps},
+        "command": f"python benchmarks/controllability.py {' '.join(sys.argv[1:])}",
+        "preferences": PREFERENCES,
         "tasks": len(tasks),
         "samples": benchmark.samples,
         "cores": os.cpu_count(),
