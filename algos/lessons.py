@@ -10,18 +10,20 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from types import ModuleType
 from typing import Any, Protocol
 
 from toolorchestra.agents.tiny import TokenPolicy
 from toolorchestra.algos import sft
 from toolorchestra.algos.rollout import Start
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
-from toolorchestra.envs.multiagent.registration import PROTOCOLS
+from toolorchestra.envs.multiagent.registration import game_module
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.task import Task
 
 STAGES = 5
 """Parts of a lesson: ever harder ones, the last of which is the game itself, with slips."""
+_DIGITS = 4  # of a number that is exchanged for others: longer ones are rarely values
 _MESSAGES = 3  # of an episode at least: so many episodes as a third of the rows give enough to draw from
 
 Row = tuple[list[int], list[int]]
@@ -29,7 +31,10 @@ Row = tuple[list[int], list[int]]
 
 
 class Teacher(Protocol):
-    """What the module ``teacher`` of a game has."""
+    """What the module ``teacher`` of a game has, or the game's own module.
+
+    It may also have `options`, which is given how hard the game is to be, from 0 to 1, and returns options of it.
+    """
 
     def knows(self, task: Task, /) -> bool:
         """Return whether it can teach a task."""
@@ -45,20 +50,42 @@ class Teacher(Protocol):
 
 
 def teacher_of(env: MultiAgentEnv) -> Teacher:
-    """Return the teacher of a game.
+    """Return the teacher of a game that was made by its id.
 
     Raises:
         OptionError: It has none.
     """
-    name = f"{PROTOCOLS[env.protocol]}.teacher"
-    try:
-        module: Any = import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name != name:
-            raise
+    teacher = _teacher(import_module(env.home))
+    if teacher is None:
         raise OptionError(
-            f"{env.protocol} has no teacher, so embedded models cannot learn it: give models that can play it already."
-        ) from None
+            f"{env.protocol} has no teacher, so embedded models cannot learn it: give models that can play it already "
+            f"(`--model PATH`), or a module {env.home}.teacher."
+        )
+    return teacher
+
+
+def taught_options(env_id: str, hardness: float = 1.0) -> dict[str, Any]:
+    """Return the options with which the teacher of a game teaches it: what its module says in `options`, or none.
+
+    Args:
+        env_id: The game.
+        hardness: From 0 to 1: the first lessons are easier.
+    """
+    options: Callable[[float], dict[str, Any]] | None = getattr(_teacher(game_module(env_id)), "options", None)
+    return options(hardness) if options else {}
+
+
+def _teacher(game: ModuleType) -> Teacher | None:
+    """Return the module ``teacher`` of a game's package, or a game's own module that can teach."""
+    module: Any = game
+    if not hasattr(game, "teach"):
+        name = f"{game.__name__}.teacher"
+        try:
+            module = import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name != name:
+                raise
+            return None
     teacher: Teacher = module
     return teacher
 
@@ -129,15 +156,19 @@ def lesson(
         error: Chance of a slip in the last stage: a model that cannot spell learns from good ones.
         rng: Source of chance.
     """
-    numbers = sorted(i for token, i in policy.tokenizer.get_vocab().items() if token.isdigit())
+    vocabulary = policy.tokenizer.get_vocab().items()
+    numbers = sorted(i for token, i in vocabulary if token.isdigit() and len(token) <= _DIGITS)
     made: list[Row] = []
     for stage in range(STAGES):
         env = make_env(min(1.0, stage / (STAGES - 2)))
         count = rows * (stage + 1) // STAGES - len(made)
         plays = [rng.choice(starts) for _ in range(count // _MESSAGES + 1)]
         demonstrations = demonstrate(env, teacher_of(env), plays, error if stage == STAGES - 1 else 0.0, rng)
+        sides = [sft.encode(policy.codec, demonstration) for demonstration in demonstrations]
+        forms = set.intersection(*(set(ids) for ids, _ in sides))  # what is told every time is no value
+        values = [number for number in numbers if number not in forms]
         for _ in range(count):
-            ids, mask = sft.encode(policy.codec, rng.choice(demonstrations))
-            ids = exchange_numbers(ids, mask, numbers, rng)
+            ids, mask = rng.choice(sides)
+            ids = exchange_numbers(ids, mask, values, rng)
             made.append((ids, [i if own else -100 for i, own in zip(ids, mask, strict=True)]))
     return made

@@ -163,6 +163,27 @@ def clipped_policy_loss(
     )
 
 
+def dpo_loss(
+    chosen: Tensor, rejected: Tensor, ref_chosen: Tensor, ref_rejected: Tensor, *, beta: float = 0.1
+) -> tuple[Tensor, Tensor]:
+    """Return the loss of direct preference optimisation, and its margins.
+
+    The margin of a pair is β (log π(τ⁺)/π_ref(τ⁺) − log π(τ⁻)/π_ref(τ⁻)), the loss −log σ(margin) (TMATR-HRL Eq. 6).
+
+    Args:
+        chosen: Log-probabilities of the preferred sequences under the policy, each a sum over its own tokens, ``(B,)``.
+        rejected: Those of the others, shape ``(B,)``.
+        ref_chosen: The same under the reference, shape ``(B,)``.
+        ref_rejected: The same, shape ``(B,)``.
+        beta: How dear it is to leave the reference.
+
+    Returns:
+        Loss and margin of each pair, shape ``(B,)``.
+    """
+    margins = beta * ((chosen - ref_chosen) - (rejected - ref_rejected))
+    return -F.logsigmoid(margins), margins
+
+
 def sft_loss(logits: Tensor, labels: Tensor, ignore: int = -100) -> Tensor:
     """Return the mean cross-entropy of the next token over the labels that are not ``ignore``.
 

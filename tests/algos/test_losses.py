@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from toolorchestra.algos.losses import aggregate, clipped_policy_loss, k3, log_ratio, sft_loss, token_logps
+from toolorchestra.algos.losses import aggregate, clipped_policy_loss, dpo_loss, k3, log_ratio, sft_loss, token_logps
 from toolorchestra.toolscale.errors import OptionError
 
 OLD = torch.zeros(2, 3)
@@ -128,6 +128,23 @@ def test_options_that_cannot_be_are_refused():
         log_ratio(NEW, OLD, MASK, "word")
     with pytest.raises(OptionError, match="aggregation must be"):
         aggregate(NEW, MASK, "sum")
+
+
+def test_preference_loss_by_hand():
+    # margins: 0.5·((-1 + 3) - (-4 + 2)) = 2, 0.5·((-2 + 1) - (-1 + 2)) = -1
+    chosen, ref_chosen = torch.tensor([-1.0, -2.0]), torch.tensor([-3.0, -1.0])
+    rejected, ref_rejected = torch.tensor([-4.0, -1.0]), torch.tensor([-2.0, -2.0])
+    losses, margins = dpo_loss(chosen, rejected, ref_chosen, ref_rejected, beta=0.5)
+    assert_close(margins, torch.tensor([2.0, -1.0]))
+    assert_close(losses, torch.tensor([math.log(1 + math.exp(-2)), math.log(1 + math.exp(1))]))
+
+
+def test_where_policy_and_reference_agree_the_preference_loss_is_log_2_and_pulls_them_apart():
+    chosen, rejected = torch.tensor([-3.0], requires_grad=True), torch.tensor([-5.0], requires_grad=True)
+    losses, _ = dpo_loss(chosen, rejected, chosen.detach(), rejected.detach(), beta=0.1)
+    losses.sum().backward()
+    assert_close(losses.detach(), torch.tensor([math.log(2)]))
+    assert_close((chosen.grad, rejected.grad), (torch.tensor([-0.05]), torch.tensor([0.05])))
 
 
 def test_sft_loss_by_hand():

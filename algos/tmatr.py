@@ -1,0 +1,410 @@
+r"""Alternating online DPO: agents of a team learn in turns from pairs of the team's own rollouts (TMATR-HRL §3.2, 3.3).
+
+    python algos/tmatr.py                                       two embedded models, within minutes
+    python algos/tmatr.py --env ID --models planner PATH inferencer PATH    any causal language models
+
+A question is played several times by the team as it is now. The episode with the highest reward, τ⁺, and the one with
+the lowest, τ⁻, are a pair if R(τ⁺) > η and R(τ⁺) ≠ R(τ⁻). A stage of the schedule says who learns; on the tokens that
+these agents wrote themselves, and on no others, the loss is
+
+    L = −log σ(β (log π(τ⁺)/π_ref(τ⁺) − log π(τ⁻)/π_ref(τ⁻))) + w · NLL(τ⁺)
+
+with π_ref the agent's policy when the stage began. The others stay as they are, and play on in the next batch.
+
+TRL's `DPOTrainer` is not the loop here but the oracle: tests hold the loss against its own. A stage is a few batches of
+ever new pairs, and TRL would want a trainer and a data set made for each, which takes longer than the training.
+
+Departures from the paper, each an option:
+
+- A batch with too few pairs is not learnt from (``--min-pairs 1``): with two of them a policy gets worse.
+- Episodes have three turns, as in the paper's training, in the evaluation too (``--env-options max_turns 5``).
+- Without models the policies are tiny ones, made and warm-started on the spot on problems that the teacher of the game
+  can teach, and so learn at a higher rate.
+"""
+
+from __future__ import annotations
+
+import toolorchestra.algos  # noqa: F401 - first, also when run as a script: it makes settings that torch reads once
+
+# isort: split
+import copy
+import json
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+import tyro
+from rich.console import Console
+from rich.table import Table
+from torch import Tensor, nn
+
+from toolorchestra.agents.adapters import AdaptedModel
+from toolorchestra.agents.tiny import TokenPolicy
+from toolorchestra.algos import team
+from toolorchestra.algos.joint import JointEngine, Seat, TrainRow, row_logps
+from toolorchestra.algos.losses import dpo_loss
+from toolorchestra.algos.rollout import Start
+from toolorchestra.algos.stats import paired_bootstrap
+from toolorchestra.algos.team import Trained, TrainTeam, make_writers
+from toolorchestra.envs.multiagent.base import MultiAgentEnv
+from toolorchestra.envs.multiagent.registration import make_multiagent
+from toolorchestra.toolscale.errors import OptionError, UnknownNameError
+
+SYSTEM, BOTH = "system", "both"
+"""Stages of all agents: in turns, a batch each, from the one that moves last to the first; or all on each batch."""
+
+
+@dataclass
+class TrainTMATR(TrainTeam):
+    """Train the agents of a team in turns by online DPO; without models, make, warm-start and train embedded ones."""
+
+    env: str = "TMATR-Math-v0"
+    """Id of the environment (`toolorchestra.envs.make_multiagent`)."""
+    output: Path = Path("runs/tmatr")
+    """Folder for models, checkpoints and metrics."""
+    models: dict[str, str] = field(default_factory=dict)
+    """Folder or hub name of a causal language model with a chat template for each agent (``shared`` with `share`);
+    none makes embedded models."""
+    schedule: tuple[str, ...] = ("inferencer", "planner", "system")
+    """Who learns in each stage: the name of an agent; ``system``, all in turns, a batch each; ``both``, all at once."""
+    rounds: int = 1
+    """Times that the schedule is gone through."""
+    stage_steps: int = 6
+    """Batches of rollouts of a stage."""
+    questions: int = 16
+    """Questions per batch."""
+    rollouts: int = 6
+    """Episodes per question (n)."""
+    threshold: float = 0.5
+    """Reward that the better episode of a pair must exceed (η)."""
+    beta: float = 0.1
+    """How dear it is to leave the reference (β)."""
+    sft_weight: float = 1.0
+    """Weight of the likelihood of the better episode (w)."""
+    minibatch: int = 16
+    """Pairs of an optimiser step."""
+    epochs: int = 1
+    """Times that the pairs of a batch are gone through."""
+    min_pairs: int = 4
+    """Pairs that a batch must have to be learnt from."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("rounds", "stage_steps", "questions", "minibatch", "epochs", "min_pairs"):
+            if getattr(self, name) < 1:
+                raise OptionError(f"`{name}` must be at least 1, got {getattr(self, name)!r}.")
+        if self.rollouts < 2:
+            raise OptionError(f"A pair is of two episodes: `rollouts` {self.rollouts} is below 2.")
+        if not self.schedule:
+            raise OptionError("`schedule` has no stage: name an agent for each, or `system`, or `both`.")
+        if self.beta <= 0 or self.sft_weight < 0:
+            raise OptionError("`beta` must be above 0, and `sft_weight` at least 0.")
+
+    @property
+    def small(self) -> bool:
+        """Whether the policies are embedded ones."""
+        return not self.models
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """Who learns, stage by stage."""
+        return self.schedule * self.rounds
+
+    @property
+    def total(self) -> int:
+        """Batches of rollouts of the whole training."""
+        return len(self.stages) * self.stage_steps
+
+    def model_of(self, name: str) -> str:
+        """Return the folder or hub name of a policy's model, where they are no embedded ones."""
+        if name not in self.models:
+            raise OptionError(f"`models` has none for {name!r}, only for {', '.join(self.models)}. Give one for each.")
+        return self.models[name]
+
+    def make_env(self, hardness: float = 1.0) -> MultiAgentEnv:
+        """Return the environment: of TMATR three turns, and for embedded models a simulated Python, if it has one."""
+        protocol, options = self.env.split("-")[0], {}
+        if protocol == "TMATR":
+            options["max_turns"] = 3
+        if self.small and protocol in ("TMATR", "MSARL"):
+            options["python"] = "simulated"
+        return make_multiagent(self.env, **options | self.given_options())
+
+    def learners(self, step: int, agents: Sequence[str]) -> tuple[str, ...]:
+        """Return the agents that learn from a batch of rollouts.
+
+        Args:
+            step: Number of the batch, from 1.
+            agents: All agents, in the order of the game.
+        """
+        stage, within = divmod(step - 1, self.stage_steps)
+        name = self.stages[stage]
+        if name == BOTH:
+            return tuple(agents)
+        return (agents[-1 - within % len(agents)] if name == SYSTEM else name,)
+
+
+# ------------------------------------------------------------------------------------------------------- pairs
+
+
+class Pair(NamedTuple):
+    """The better and the worse of the episodes of a question."""
+
+    better: Seat
+    worse: Seat
+
+
+def select(episodes: Sequence[Seat], threshold: float) -> Pair | None:
+    """Return the episodes with the highest and the lowest reward if they make a pair (Φ, Eq. 20–22), else None.
+
+    Episodes that an error of ours ended are not looked at.
+    """
+    valid = [seat for seat in episodes if seat.reward == seat.reward]
+    if not valid:
+        return None
+    better, worse = max(valid, key=lambda seat: seat.reward), min(valid, key=lambda seat: seat.reward)
+    return Pair(better, worse) if better.reward > threshold and better.reward != worse.reward else None
+
+
+class PairRow(NamedTuple):
+    """What one agent wrote in a pair of episodes, as rows to train on."""
+
+    chosen: TrainRow
+    rejected: TrainRow
+
+
+def side(pair: Pair, agent: str) -> PairRow | None:
+    """Return an agent's side of a pair, or None if it said nothing in one of the two: then it has nothing to prefer."""
+    chosen, rejected = pair.better.streams[agent].row(), pair.worse.streams[agent].row()
+    return None if chosen is None or rejected is None else PairRow(chosen, rejected)
+
+
+# ---------------------------------------------------------------------------------------------------- updating
+
+
+class Updater:
+    """Trains one policy on its agents' sides of pairs.
+
+    Args:
+        policy: What is trained.
+        config: Rate, weights and sizes.
+
+    Attributes:
+        optimizer: Its optimiser; its state lasts over the stages.
+        reference: The model as it was when the stage began; None before the policy's first stage.
+    """
+
+    def __init__(self, policy: TokenPolicy, config: TrainTMATR) -> None:
+        self.policy, self.config = policy, config
+        self.optimizer = torch.optim.AdamW(
+            policy.model.parameters(), lr=config.rate, betas=(0.9, 0.95), weight_decay=0.0
+        )
+        self.reference: nn.Module | None = None
+
+    def refresh(self) -> None:
+        """Make the reference what the policy is now."""
+        model = self.policy.model
+        frozen = model.frozen_copy() if isinstance(model, AdaptedModel) else copy.deepcopy(model).requires_grad_(False)
+        self.reference = frozen.eval()
+
+    def loss(self, rows: Sequence[PairRow], pairs: int, tokens: int) -> tuple[Tensor, dict[str, float]]:
+        """Return the loss of some of the pairs of an optimiser step, and what to tell of it.
+
+        Args:
+            rows: B pairs.
+            pairs: How many the step has; the preference loss is the mean over them.
+            tokens: How many tokens the better sides of all of them have; the likelihood is the mean over them.
+        """
+        assert self.reference is not None, "a stage begins with refresh()"
+        both = [row.chosen for row in rows] + [row.rejected for row in rows]
+        logps, _, mask = row_logps(self.policy.model, both, self.policy.codec.pad_id)  # (2B, T)
+        with torch.no_grad():
+            ref_logps, _, _ = row_logps(self.reference, both, self.policy.codec.pad_id)
+        chosen, rejected = (logps * mask).sum(-1).chunk(2)  # (B,) each
+        losses, margins = dpo_loss(chosen, rejected, *(ref_logps * mask).sum(-1).chunk(2), beta=self.config.beta)
+        dpo, sft = losses.sum() / pairs, -chosen.sum() / tokens
+        told = {"dpo": dpo, "sft": sft, "margin": margins.sum() / pairs, "accuracy": (margins > 0).sum() / pairs}
+        return dpo + self.config.sft_weight * sft, {name: float(value.detach()) for name, value in told.items()}
+
+    def step(self, agents: Sequence[Sequence[PairRow]]) -> dict[str, float]:
+        """Make one optimiser step on the pairs of each agent that has this policy; each agent's mean counts alike."""
+        self.policy.model.train()
+        metrics = dict.fromkeys(("dpo", "sft", "margin", "accuracy"), 0.0)
+        learning = [rows for rows in agents if rows]
+        for rows in learning:
+            tokens = sum(sum(row.chosen.mask) for row in rows)
+            size = self.config.rows_at_once or (2 * len(rows) if self.config.small else 4)
+            for part in _parts(sorted(rows, key=_length), max(1, size // 2)):
+                loss, told = self.loss(part, len(rows), tokens)
+                loss.backward()  # type: ignore[no-untyped-call]  # torch's
+                metrics = {name: value + told[name] / len(learning) for name, value in metrics.items()}
+        norm = torch.nn.utils.clip_grad_norm_(self.policy.model.parameters(), 1.0)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        return {**metrics, "grad_norm": float(norm)}
+
+
+def _length(row: PairRow) -> int:
+    return max(len(one.prompt_ids) + len(one.completion_ids) for one in row)
+
+
+def _parts(rows: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
+    for first in range(0, len(rows), size):
+        yield rows[first : first + size]
+
+
+class OnlineDPO:
+    """The learner: rollouts of the team as it is, pairs, and an update of the agents whose turn it is."""
+
+    def __init__(
+        self, config: TrainTMATR, engine: JointEngine, policies: Mapping[str, TokenPolicy], tasks: Sequence[Start]
+    ) -> None:
+        self.config, self.engine, self.policies, self.tasks = config, engine, policies, tasks
+        self.agents = tuple(engine.policies)
+        if unknown := [name for name in config.schedule if name not in (*self.agents, SYSTEM, BOTH)]:
+            raise UnknownNameError("stage of the schedule", unknown[0], (*self.agents, SYSTEM, BOTH))
+        self.updaters = {name: Updater(policy, config) for name, policy in policies.items()}
+
+    def learn(self, step: int) -> dict[str, float]:
+        """Play one batch of rollouts, update who learns in this stage, and return the metrics."""
+        config, engine = self.config, self.engine
+        stage, within = divmod(step - 1, config.stage_steps)
+        if within == 0:
+            self._begin_stage(step)
+        rng = random.Random(f"{config.seed}/{step}")
+        starts = [rng.choice(self.tasks) for _ in range(config.questions)]
+        seats = [engine.sit(start.another(rng)) for start in starts for _ in range(config.rollouts)]
+        engine.generated.clear()
+        engine.play(make_writers(self.policies, config.temperature, rng), seats)
+        found = [select(episodes, config.threshold) for episodes in _parts(seats, config.rollouts)]
+        pairs = [pair for pair in found if pair is not None]
+        metrics = {"stage": stage + 1.0, **measure(seats, pairs, engine)}
+        return metrics | self._update(pairs, config.learners(step, self.agents), rng)
+
+    def _begin_stage(self, step: int) -> None:
+        """Make the policies as they are now the references of those that will learn, and forget the others'."""
+        steps = range(step, step + self.config.stage_steps)
+        learning = {self.config.policy_of(a) for n in steps for a in self.config.learners(n, self.agents)}
+        for name, updater in self.updaters.items():
+            updater.reference = None
+            if name in learning:
+                updater.refresh()
+
+    def _update(self, pairs: Sequence[Pair], learners: Sequence[str], rng: random.Random) -> dict[str, float]:
+        """Let agents learn from pairs, and return the metrics: means over the optimiser steps."""
+        config = self.config
+        told: dict[str, list[dict[str, float]]] = {}
+        if len(pairs) >= config.min_pairs:
+            for _ in range(config.epochs):
+                for part in _parts(rng.sample(pairs, len(pairs)), config.minibatch):
+                    sides = {agent: [row for pair in part if (row := side(pair, agent))] for agent in learners}
+                    for name, updater in self.updaters.items():
+                        own = [rows for agent, rows in sides.items() if config.policy_of(agent) == name]
+                        if any(own):
+                            told.setdefault(name, []).append(updater.step(own))
+        means = {
+            f"{name}_{what}": float(np.mean([one[what] for one in steps]))
+            for name, steps in told.items()
+            for what in steps[0]
+        }
+        return {"updates": float(sum(map(len, told.values()))), **means}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of the optimisers, and the references of the stage."""
+        return {
+            name: {
+                "optimizer": updater.optimizer.state_dict(),
+                "reference": updater.reference.state_dict() if updater.reference else None,
+            }
+            for name, updater in self.updaters.items()
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take up the state of the optimisers, and the references."""
+        for name, updater in self.updaters.items():
+            updater.optimizer.load_state_dict(state[name]["optimizer"])
+            if state[name]["reference"] is not None:
+                updater.refresh()
+                assert updater.reference is not None
+                updater.reference.load_state_dict(state[name]["reference"])
+
+
+def measure(seats: Sequence[Seat], pairs: Sequence[Pair], engine: JointEngine) -> dict[str, float]:
+    """Return what a batch of rollouts looks like."""
+    rewards, successes = (np.array([getattr(seat, name) for seat in seats]) for name in ("reward", "success"))
+    valid = ~np.isnan(rewards)
+    gaps = [pair.better.reward - pair.worse.reward for pair in pairs]
+    return {
+        "reward": float(rewards[valid].mean()) if valid.any() else float("nan"),
+        "success": float(successes[valid].mean()) if valid.any() else float("nan"),
+        "calls": float(np.mean([seat.calls for seat in seats])),
+        "messages": float(np.mean([len(seat.play.episode.turns) for seat in seats])),
+        "pairs": float(len(pairs)),
+        "gap": float(np.mean(gaps)) if gaps else float("nan"),
+        **{f"{name}_tokens": float(engine.generated[name]) for name in engine.codecs},
+    }
+
+
+# ----------------------------------------------------------------------------------------------------- reports
+
+
+def report(config: TrainTMATR, trained: Trained) -> list[dict[str, Any]]:
+    """Return what the team came to after each stage, beside what it was untrained.
+
+    Each entry has ``stage`` (0 is the start), ``learner``, ``step``, and of the held-out episodes ``success`` (pass@1),
+    ``gain`` (over the start, with ``low`` and ``high`` of its 95 % interval over tasks), ``reward``, ``calls`` (tool
+    calls of an episode), ``more_calls`` (than at the start), and the scores of the greedy episodes and of several
+    samples.
+    """
+    start, found = trained.scores[0], []
+    for stage, learner in enumerate(("", *config.stages)):
+        scores = trained.scores[stage * config.stage_steps]
+        gain = paired_bootstrap(scores.by_task, start.by_task)
+        found.append(
+            {
+                "stage": stage,
+                "learner": learner,
+                "step": stage * config.stage_steps,
+                "success": scores.success,
+                **dict(zip(("gain", "low", "high"), gain, strict=True)),
+                **scores.shares(),
+                "more_calls": scores.calls - start.calls,
+            }
+        )
+    return found
+
+
+def stage_table(stages: Sequence[Mapping[str, Any]]) -> Table:
+    """Return the report of the stages as a table."""
+    table = Table(title="Held-out tasks, stage by stage", title_style="bold")
+    for name in ("stage", "who learns", "pass@1", "over the start, points", "greedy", "reward", "tool calls", "change"):
+        table.add_column(name, justify="left" if name == "who learns" else "right")
+    for row in stages:
+        gain = f"{100 * row['gain']:+.1f} \\[{100 * row['low']:+.1f}, {100 * row['high']:+.1f}]"
+        numbers = (f"{row['greedy']:.1%}", f"{row['reward']:.3f}", f"{row['calls']:.2f}", f"{row['more_calls']:+.2f}")
+        table.add_row(str(row["stage"]), row["learner"] or "start", f"{row['success']:.1%}", gain, *numbers)
+    return table
+
+
+def train(config: TrainTMATR) -> Trained:
+    """Warm-start if need be, train stage by stage, and evaluate before and after each (also in ``stages.json``)."""
+    ends = range(config.stage_steps, config.total, config.stage_steps)
+    trained = team.train(config, partial(OnlineDPO, config), phase="tmatr", evaluate_at=ends)
+    stages = report(config, trained)
+    (config.output / "stages.json").write_text(json.dumps(stages, indent=2) + "\n", encoding="utf-8")
+    Console().print(stage_table(stages))
+    return trained
+
+
+def main(config: TrainTMATR | None = None) -> None:
+    """Run the command."""
+    train(config or tyro.cli(TrainTMATR))
+
+
+if __name__ == "__main__":
+    main()
