@@ -35,7 +35,7 @@ from toolorchestra.envs.episode import write_episodes
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.multiagent.registration import make_multiagent
 from toolorchestra.toolscale.answers import equal, final_answer
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 
 SHARED = "shared"
 """Name of the one policy of a team that shares its weights."""
@@ -60,6 +60,8 @@ class TrainTeam(ABC):
     """Seed of everything random."""
     difficulty: tuple[int, ...] = (1,)
     """Levels of the tasks to train and evaluate on; empty for all."""
+    kinds: tuple[str, ...] = ()
+    """Kinds of these tasks (what a task calls its `intent`); empty for all."""
     start: Path | None = None
     """Folder of policies to start from (the ``start`` or ``final`` of another run) instead of making them."""
     sft_steps: int = 600
@@ -152,13 +154,19 @@ def _meant(text: str) -> Any:
 def known_tasks(config: TrainTeam, env: MultiAgentEnv, split: str) -> list[Start]:
     """Return where episodes of a split can begin: for embedded models, with tasks that the teacher can teach."""
     tasks = [task for task in env.source.tasks(split) if not config.difficulty or task.difficulty in config.difficulty]
+    if config.kinds:
+        there = {task.intent for task in env.source.tasks("all")}
+        if unknown := [kind for kind in config.kinds if kind not in there]:
+            raise UnknownNameError("kind of task", unknown[0], sorted(there))
+        tasks = [task for task in tasks if task.intent in config.kinds]
     if config.small:
         tasks = list(filter(teacher_of(env).knows, tasks))
     if not tasks:
-        there = sorted({task.difficulty for task in env.source.tasks(split)})
+        levels = sorted({task.difficulty for task in env.source.tasks(split)})
         raise OptionError(
             f"{env.source.name} has no task of split {split!r} with difficulty {list(config.difficulty)}"
-            f"{' that an embedded model can be taught' if config.small else ''}; it has difficulties {there}."
+            f"{f' of the kinds {list(config.kinds)}' if config.kinds else ''}"
+            f"{' that an embedded model can be taught' if config.small else ''}; it has difficulties {levels}."
         )
     return [Start(0, (("task_id", task.id),)) for task in tasks]
 

@@ -10,7 +10,7 @@ from toolorchestra.algos.joint import JointEngine
 from toolorchestra.algos.msarl import TrainMSARL
 from toolorchestra.algos.rollout import Start
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +58,13 @@ def test_options_of_the_environment_are_read_as_json() -> None:
 def test_tasks_that_nobody_can_teach_are_refused_with_those_that_there_are(env: MultiAgentEnv) -> None:
     with pytest.raises(OptionError, match=r"difficulty \[9\] that an embedded model can be taught; it has"):
         team.known_tasks(TrainMSARL(difficulty=(9,)), env, "train")
+
+
+def test_tasks_can_be_of_some_kinds_only(env: MultiAgentEnv) -> None:
+    found = team.known_tasks(TrainMSARL(kinds=("other_number",)), env, "train")
+    assert {env.source.task(dict(start.options)["task_id"]).intent for start in found} == {"other_number"}
+    with pytest.raises(UnknownNameError, match="other_number"):
+        team.known_tasks(TrainMSARL(kinds=("other_numbr",)), env, "train")
 
 
 def test_a_folder_without_the_policies_is_refused(tmp_path: Path) -> None:
