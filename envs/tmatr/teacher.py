@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 import re
+from typing import Any
 
 import msgspec
 
@@ -72,6 +73,11 @@ def lesson(task: Task) -> Lesson | None:
         return None
     given = task.bindings["given"]
     return msgspec.structs.replace(known, input=known.input.format(**given), mistake=known.mistake.format(**given))
+
+
+def options(hardness: float) -> dict[str, Any]:
+    """Return the options with which it teaches, however hard the game is to be: a simulated Python."""
+    return {"python": "simulated"}
 
 
 def knows(task: Task) -> bool:
