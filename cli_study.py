@@ -1,4 +1,4 @@
-"""The command ``toolorchestra study``: experiments of the papers with simulated experts, beside their figures."""
+"""The command ``toolorchestra study``: experiments of the papers with simulated experts and embedded models."""
 
 from __future__ import annotations
 
@@ -15,18 +15,24 @@ from toolorchestra.toolscale.errors import OptionError
 
 @dataclass
 class Study:
-    """Play an experiment of a paper with simulated experts, and print its tables as Markdown."""
+    """Play an experiment of a paper with simulated experts or embedded models, and print its tables as Markdown."""
 
-    name: Positional[Literal["paramanager", "masbench"]]
+    name: Positional[Literal["paramanager", "masbench", "tmatr"]]
     """`paramanager`: parallel and serial orchestration, one model and several, budgets of 4 to 16 cost units.
-    `masbench`: one agent and several, axis by axis, with a weak and a strong model and with notes that deceive."""
+    `masbench`: one agent and several, axis by axis, with a weak and a strong model and with notes that deceive.
+    `tmatr`: a team trained by online DPO, its agents in turns, one of them alone, or both at once, stage by stage."""
     questions: int | None = None
-    """Most questions of the test split (`paramanager`: 500), or problems of each value (`masbench`: 200)."""
+    """Most questions of the test split (`paramanager`: 500), problems of each value (`masbench`: 200), or questions of
+    a batch of rollouts (`tmatr`: 16)."""
     samples: int | None = None
-    """Episodes of each question under each condition (`paramanager`: 2, `masbench`: 1)."""
+    """Episodes of each question under each condition (`paramanager`: 2, `masbench`: 1, `tmatr`: 4)."""
     out: Annotated[Path | None, arg(metavar="PATH")] = None
     """Also write everything to this JSON file (`paramanager`), or a CSV, figures and a page to this folder
-    (`masbench`)."""
+    (`masbench`, `tmatr`)."""
+    runs: Annotated[Path | None, arg(metavar="PATH")] = None
+    """Folder where the trainings stay; those that are there already are only read (`tmatr`)."""
+    seeds: tuple[int, ...] = (0,)
+    """Seeds of the trainings (`tmatr`)."""
     catalog: tuple[Path, ...] = ()
     """Ask the real models, at the endpoints that these catalogue files give them (`masbench`)."""
 
@@ -41,21 +47,26 @@ class Study:
         if min(questions, samples) < 1:
             raise OptionError(f"Expected at least one question and sample, got {questions} and {samples}.")
         with ExitStack() as stack:
-            more = self._real(study, stack)
+            options = self._options(study, stack)
             progress = stack.enter_context(Progress(console=Console(stderr=True)))
-            bar = progress.add_task("episodes", total=study.episodes(questions, samples))
-            found = study.run(questions, samples, tick=lambda: progress.advance(bar), **more)
+            bar = progress.add_task(self.name, total=study.episodes(questions, samples) * len(self.seeds))
+            found = study.run(questions, samples, tick=lambda: progress.advance(bar), **options)
         print(study.markdown(found), end="")
         if self.out is not None:
             study.write(found, self.out)
         return 0
 
-    def _real(self, study: Any, stack: ExitStack) -> dict[str, Any]:
-        """Return the real models as an argument of the study, if they are asked for; they are closed with `stack`."""
+    def _options(self, study: Any, stack: ExitStack) -> dict[str, Any]:
+        """Return what only some studies take: trainings, or real models, which are closed with `stack`."""
+        trains = self.name == "tmatr"
+        if not trains and (self.runs or self.seeds != (0,)):
+            raise OptionError(f"The study {self.name!r} trains nothing. Leave out --runs and --seeds.")
+        if self.catalog and self.name != "masbench":
+            raise OptionError(f"The study {self.name!r} is of simulated models alone. Leave out --catalog.")
+        if trains:
+            return {"seeds": self.seeds, "runs": self.runs}
         if not self.catalog:
             return {}
-        if self.name != "masbench":
-            raise OptionError(f"The study {self.name!r} is of simulated models alone. Leave out --catalog.")
         from toolorchestra.agents.catalog import Catalog
 
         catalog = Catalog.load(*self.catalog)

@@ -47,6 +47,7 @@ from toolorchestra.agents.adapters import AdaptedModel
 from toolorchestra.agents.tiny import TokenPolicy
 from toolorchestra.algos import team
 from toolorchestra.algos.joint import JointEngine, Seat, TrainRow, row_logps
+from toolorchestra.algos.lessons import taught_options
 from toolorchestra.algos.losses import dpo_loss
 from toolorchestra.algos.rollout import Start
 from toolorchestra.algos.stats import paired_bootstrap
@@ -127,13 +128,10 @@ class TrainTMATR(TrainTeam):
         return self.models[name]
 
     def make_env(self, hardness: float = 1.0) -> MultiAgentEnv:
-        """Return the environment: of TMATR three turns, and for embedded models a simulated Python, if it has one."""
-        protocol, options = self.env.split("-")[0], {}
-        if protocol == "TMATR":
-            options["max_turns"] = 3
-        if self.small and protocol in ("TMATR", "MSARL"):
-            options["python"] = "simulated"
-        return make_multiagent(self.env, **options | self.given_options())
+        """Return the environment: of TMATR three turns; for embedded models, as its teacher teaches it."""
+        options = {"max_turns": 3} if self.env.startswith("TMATR-") else {}
+        taught = taught_options(self.env, hardness) if self.small else {}
+        return make_multiagent(self.env, **{**options, **taught, **self.given_options()})
 
     def learners(self, step: int, agents: Sequence[str]) -> tuple[str, ...]:
         """Return the agents that learn from a batch of rollouts.

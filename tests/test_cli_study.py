@@ -27,6 +27,8 @@ def test_a_study_of_simulated_models_alone_writes_a_file(tmp_path: Path, capsys:
     [
         (["masbench", "--questions", "0"], "at least one question"),
         (["paramanager", "--catalog", "mine.yaml"], "simulated models alone"),
+        (["tmatr", "--catalog", "mine.yaml"], "simulated models alone"),
+        (["masbench", "--seeds", "1"], "trains nothing"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(

@@ -1,0 +1,310 @@
+"""Which schedule of updates trains a team best: TMATR-HRL §4.3–4.5 with embedded models of planner and inferencer.
+
+From one warm start for each seed, a team is trained under several schedules, with as many updates of single agents in
+each. Every training is a process of its own (`toolorchestra.algos.tmatr`) in a folder of its own; one that is there
+already is read, not trained again. See ``docs/tmatr_learning.md``.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from toolorchestra.algos import tmatr
+from toolorchestra.algos.stats import Interval, paired_bootstrap
+from toolorchestra.algos.team import Scores
+
+QUESTIONS = 16
+"""Questions of a batch of rollouts, unless told otherwise."""
+SAMPLES = 4
+"""Sampled episodes of each held-out task after each stage, unless told otherwise."""
+ALTERNATING = "alternating"
+SCHEDULES: Mapping[str, tuple[str, ...]] = {
+    ALTERNATING: ("inferencer", "planner", "inferencer", "planner"),
+    "planner only": ("planner",) * 4,
+    "inferencer only": ("inferencer",) * 4,
+    "joint": (tmatr.BOTH,) * 2,
+    "joint, twice the updates": (tmatr.BOTH,) * 4,
+}
+"""Who learns, stage by stage. A joint stage makes two updates where another makes one: the fourth schedule has as many
+updates as the first three, from half of their rollouts; the last one has as many rollouts, and twice the updates."""
+COMPARED = tuple(SCHEDULES)[:4]
+"""The schedules with equal updates."""
+
+
+# ---------------------------------------------------------------------------------------------------- training
+
+
+def train(
+    schedule: str,
+    seed: int,
+    folder: Path,
+    *,
+    questions: int = QUESTIONS,
+    samples: int = SAMPLES,
+    more: Sequence[str] = (),
+) -> Path:
+    """Train a team under a schedule unless that has been done, and return the folder of the run.
+
+    Args:
+        schedule: One of `SCHEDULES`.
+        seed: Of everything random; schedules of one seed begin with the same team.
+        folder: Where the runs are.
+        questions: Questions of a batch of rollouts.
+        samples: Sampled episodes of each held-out task.
+        more: Further options of the learner, as on its command line.
+    """
+    output = folder / f"{schedule.replace(',', '').replace(' ', '-')}-{seed}"
+    if (output / "stages.json").exists():
+        return output
+    options = ["--schedule", *SCHEDULES[schedule], "--seed", str(seed), "--output", str(output), "--save-every", "0"]
+    options += ["--questions", str(questions), "--eval-samples", str(samples), *more]
+    first = next((run for run in sorted(folder.glob(f"*-{seed}")) if (run / "stages.json").exists()), None)
+    if first is not None:
+        options += ["--start", str(first / "start")]
+    folder.mkdir(parents=True, exist_ok=True)
+    with output.with_suffix(".log").open("w") as log:
+        command = [sys.executable, "-m", "toolorchestra.algos.tmatr", *options]
+        subprocess.run(command, check=True, stdout=log, stderr=subprocess.STDOUT)
+    return output
+
+
+# ----------------------------------------------------------------------------------------------------- reading
+
+
+class Run(msgspec.Struct, frozen=True):
+    """What a training left behind.
+
+    Attributes:
+        schedule: Name of its schedule.
+        seed: Its seed.
+        stages: What the team came to after each stage; see `toolorchestra.algos.tmatr.report`.
+        by_task: Success on each held-out task after each stage.
+        updates: Updates of single agents made up to the end of each stage.
+        rewards: Mean reward of each batch of rollouts.
+    """
+
+    schedule: str
+    seed: int
+    stages: list[dict[str, Any]]
+    by_task: list[list[float]]
+    updates: list[int]
+    rewards: list[float]
+
+
+def read_run(schedule: str, seed: int, folder: Path) -> Run:
+    """Return the run in a folder."""
+    stages = json.loads((folder / "stages.json").read_text(encoding="utf-8"))
+    lines = map(json.loads, (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
+    batches = [line for line in lines if (line["phase"], line["kind"]) == ("tmatr", "train")]
+    files = [folder / "heldout" / f"{stage['step']}.json" for stage in stages]
+    scores = [msgspec.json.decode(file.read_bytes(), type=Scores) for file in files]
+    return Run(
+        schedule,
+        seed,
+        stages,
+        [one.by_task for one in scores],
+        [round(sum(batch["updates"] for batch in batches if batch["step"] <= stage["step"])) for stage in stages],
+        [batch["reward"] for batch in batches],
+    )
+
+
+class Study(msgspec.Struct, frozen=True):
+    """What the study found: its runs, all seeds of all schedules."""
+
+    runs: list[Run]
+
+    @property
+    def schedules(self) -> list[str]:
+        """The schedules that were run, in the order of `SCHEDULES`."""
+        there = {run.schedule for run in self.runs}
+        return [name for name in SCHEDULES if name in there]
+
+    def of(self, schedule: str) -> list[Run]:
+        """Return the runs of a schedule, by seed."""
+        return sorted((run for run in self.runs if run.schedule == schedule), key=lambda run: run.seed)
+
+    def by_task(self, schedule: str, stage: int) -> list[float]:
+        """Return the success on each held-out task after a stage, as mean over seeds."""
+        return [float(value) for value in np.mean([run.by_task[stage] for run in self.of(schedule)], axis=0)]
+
+    def mean(self, schedule: str, stage: int, what: str) -> float:
+        """Return the mean over seeds of what the report of a stage says."""
+        return float(np.mean([run.stages[stage][what] for run in self.of(schedule)]))
+
+    def gain(self, schedule: str, stage: int = -1) -> Interval:
+        """Return by how much success exceeds that of the start, with its 95 % interval over tasks."""
+        return paired_bootstrap(self.by_task(schedule, stage), self.by_task(schedule, 0))
+
+    def over(self, other: str) -> Interval:
+        """Return by how much the alternating schedule ends above another, with its 95 % interval over tasks."""
+        return paired_bootstrap(self.by_task(ALTERNATING, -1), self.by_task(other, -1))
+
+
+def run(
+    questions: int = QUESTIONS,
+    samples: int = SAMPLES,
+    *,
+    tick: Callable[[], object] = lambda: None,
+    seeds: Sequence[int] = (0,),
+    schedules: Sequence[str] = COMPARED,
+    runs: Path | None = None,
+    more: Sequence[str] = (),
+) -> Study:
+    """Train under each schedule from each seed, as far as that has not been done, and return what was found.
+
+    Args:
+        questions: Questions of a batch of rollouts.
+        samples: Sampled episodes of each held-out task.
+        tick: Called after each training.
+        seeds: The seeds.
+        schedules: Some of `SCHEDULES`.
+        runs: Folder of the runs, which stay there; None: they are forgotten.
+        more: Further options of the learner, as on its command line.
+    """
+    found = []
+    with TemporaryDirectory() as scratch:
+        for seed in seeds:
+            for name in schedules:
+                folder = train(name, seed, runs or Path(scratch), questions=questions, samples=samples, more=more)
+                found.append(read_run(name, seed, folder))
+                tick()
+    return Study(found)
+
+
+def episodes(questions: int, samples: int) -> int:
+    """Return the number of steps of the progress bar for a seed: trainings, whatever their size."""
+    return len(COMPARED)
+
+
+# ------------------------------------------------------------------------------------------------------ showing
+
+
+def markdown(study: Study) -> str:
+    """Return the study as a page: a table of all stages, and how the schedules compare."""
+    seeds = sorted({run.seed for run in study.runs})
+    lines = [
+        f"{len(study.runs[0].by_task[0])} held-out tasks; means over {len(seeds)} seed{'s' * (len(seeds) > 1)}, "
+        "95 % intervals over tasks.",
+        "",
+        "| schedule | stage | who learns | updates | pass@1 | over the start, points | reward | tool calls | change |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for name in study.schedules:
+        for stage, row in enumerate(study.of(name)[0].stages):
+            success, reward, calls, more = (
+                study.mean(name, stage, what) for what in ("success", "reward", "calls", "more_calls")
+            )
+            updates = np.mean([run.updates[stage] for run in study.of(name)])
+            lines.append(
+                f"| {name} | {stage} | {row['learner'] or 'start'} | {updates:.0f} | {success:.1%} | "
+                f"{_points(study.gain(name, stage))} | {reward:.3f} | {calls:.2f} | {more:+.2f} |"
+            )
+    lines += ["", "| after the last stage | points | of the seeds |", "|---|---|---|"]
+    for name in study.schedules:
+        gains = ", ".join(f"{100 * run.stages[-1]['gain']:+.1f}" for run in study.of(name))
+        lines.append(f"| {name}, over the start | {_points(study.gain(name))} | {gains} |")
+    for name in study.schedules:
+        if name != ALTERNATING and ALTERNATING in study.schedules:
+            lines.append(f"| {ALTERNATING}, over {name} | {_points(study.over(name))} | |")
+    return "\n".join(lines) + "\n"
+
+
+def _points(difference: Interval) -> str:
+    estimate, low, high = (f"{100 * number:+.1f}" for number in difference)
+    return f"{estimate} [{low}, {high}]"
+
+
+def write(study: Study, folder: Path) -> None:
+    """Write ``study.csv`` (a row for each stage of each run), ``study.md`` and three figures to a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "study.csv").open("w", newline="", encoding="utf-8") as file:
+        rows = [
+            {"schedule": run.schedule, "seed": run.seed, "updates": updates, **stage}
+            for run in study.runs
+            for stage, updates in zip(run.stages, run.updates, strict=True)
+        ]
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    figures = {"success": _draw_success, "tools": _draw_tools, "reward": _draw_reward}
+    links = "\n".join(f"![{name}]({name}.svg)" for name in figures)
+    (folder / "study.md").write_text(f"{markdown(study)}\n{links}\n", encoding="utf-8")
+    import matplotlib
+
+    with matplotlib.rc_context({"svg.hashsalt": "tmatr", "svg.fonttype": "none"}):  # the same bytes each time
+        for name, draw in figures.items():
+            draw(study).savefig(folder / f"{name}.svg", metadata={"Date": None}, bbox_inches="tight")
+
+
+_COLOURS = dict(zip(SCHEDULES, ("#4c72b0", "#dd8452", "#55a868", "#8172b3", "#937860"), strict=True))
+
+
+def _panels(count: int) -> tuple[Any, list[Any]]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(4.2 * count, 3.2), layout="constrained")
+    return figure, list(figure.subplots(1, count, squeeze=False)[0])
+
+
+def _draw_success(study: Study) -> Any:
+    """Draw Figure 2: pass@1 after each stage, against the updates made."""
+    figure, (panel,) = _panels(1)
+    for name in study.schedules:
+        runs = study.of(name)
+        updates = np.mean([run.updates for run in runs], axis=0)
+        for one in runs:
+            panel.plot(one.updates, [row["success"] for row in one.stages], color=_COLOURS[name], alpha=0.25, lw=1)
+        values = [study.mean(name, stage, "success") for stage in range(len(updates))]
+        panel.plot(updates, values, "o-", color=_COLOURS[name], label=name)
+        if name == ALTERNATING:
+            for x, y, row in zip(updates[1:], values[1:], runs[0].stages[1:], strict=True):
+                panel.annotate(row["learner"], (x, y), (0, 6), textcoords="offset points", ha="center", fontsize=7)
+    panel.set(xlabel="updates of single agents", ylabel="pass@1 on held-out tasks", ylim=(-0.02, 1.02))
+    panel.legend(fontsize="small")
+    return figure
+
+
+def _draw_tools(study: Study) -> Any:
+    """Draw Figure 3: tool calls after each stage, and their change beside the gain."""
+    figure, (calls, change) = _panels(2)
+    for name in study.schedules:
+        runs = study.of(name)
+        stages = range(len(runs[0].stages))
+        calls.plot(stages, [study.mean(name, n, "calls") for n in stages], "o-", color=_COLOURS[name], label=name)
+        more, gain = ([run.stages[-1][what] for run in runs] for what in ("more_calls", "gain"))
+        change.scatter(more, [100 * points for points in gain], color=_COLOURS[name], label=name)
+    calls.set(xlabel="stage", ylabel="tool calls of an episode")
+    calls.set_xticks(range(max(len(run.stages) for run in study.runs)))
+    change.set(xlabel="change of tool calls", ylabel="gain of pass@1, points")
+    change.axhline(0, color="#999999", lw=0.8)
+    change.axvline(0, color="#999999", lw=0.8)
+    calls.legend(fontsize="small")
+    return figure
+
+
+def _draw_reward(study: Study) -> Any:
+    """Draw Figure 4: the reward of each batch of rollouts, under each schedule."""
+    figure, panels = _panels(len(study.schedules))
+    for panel, name in zip(panels, study.schedules, strict=True):
+        runs = study.of(name)
+        for one in runs:
+            panel.plot(range(1, len(one.rewards) + 1), one.rewards, color=_COLOURS[name], alpha=0.3, lw=1)
+        panel.plot(
+            range(1, len(runs[0].rewards) + 1), np.mean([one.rewards for one in runs], axis=0), color=_COLOURS[name]
+        )
+        for before, row in zip(runs[0].stages, runs[0].stages[1:], strict=False):
+            panel.axvline(before["step"] + 0.5, color="#cccccc", lw=0.8)
+            panel.text(before["step"] + 0.7, 0.98, row["learner"], fontsize=7, va="top")
+        panel.set(title=name, xlabel="batch of rollouts", ylim=(0, 1))
+    panels[0].set_ylabel("reward of training rollouts")
+    return figure
