@@ -29,6 +29,7 @@ def mover_policy(env_id: str, name: str, seed: int) -> Policy:
         OptionError: The policy knows environments of one agent only.
     """
     from toolorchestra.agents.policies import NullPolicy
+    from toolorchestra.envs.multiagent.checks import random_messages
     from toolorchestra.envs.multiagent.mover import RandomMessages
 
     if name not in ("null", "random"):
@@ -36,4 +37,4 @@ def mover_policy(env_id: str, name: str, seed: int) -> Policy:
             f"The policy {name!r} plays environments of one agent; {env_id} has several. "
             "One policy can speak for all of them: --policy llm, random or null."
         )
-    return RandomMessages(seed) if name == "random" else NullPolicy(seed)
+    return RandomMessages(random_messages(env_id), seed) if name == "random" else NullPolicy(seed)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 import re
+from typing import Any
 
 from toolorchestra.envs.msarl.game import REASONER, MSARLPlay
 from toolorchestra.envs.msarl.simulated import result_lines
@@ -27,6 +28,11 @@ _NUMBER = re.compile(r"\d+")
 def knows(task: Task) -> bool:
     """Return whether the teacher can teach a task."""
     return program(task) is not None
+
+
+def options(hardness: float) -> dict[str, Any]:
+    """Return the options with which it teaches: a simulated Python, and more noise in its output the harder it is."""
+    return {"python": "simulated", "noise": round(8 * hardness)}
 
 
 def program(task: Task) -> str | None:

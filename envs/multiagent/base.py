@@ -81,6 +81,8 @@ class MultiAgentEnv(AECEnv[str, str, str]):  # type: ignore[misc]  # PettingZoo 
     }
     protocol: ClassVar[str]
     """As it stands in environment ids."""
+    home: str = ""
+    """Module of the game, which may have `random_message` and ``teacher``; empty if it was not made by its id."""
 
     def __init__(
         self,

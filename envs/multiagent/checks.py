@@ -12,12 +12,11 @@ import random
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from importlib import import_module
 from typing import Any
 
 from toolorchestra.envs.checks import CheckReport, CheckResult, Progress
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
-from toolorchestra.envs.multiagent.registration import PROTOCOLS, make_multiagent
+from toolorchestra.envs.multiagent.registration import game_module, make_multiagent
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 
 Make = Callable[[], MultiAgentEnv]
@@ -64,7 +63,7 @@ def check_multiagent(
         return make_multiagent(env_id, **options)
 
     make().close()  # what is wrong with the id or its arguments is the caller's to mend: raise it here
-    say: Say = import_module(PROTOCOLS[env_id.split("-")[0]]).random_message
+    say = random_messages(env_id)
     results = []
     for name in wanted:
         if progress is not None:
@@ -73,6 +72,21 @@ def check_multiagent(
         if progress is not None:
             progress(name, 1, 1)
     return CheckReport(env_id, tuple(results))
+
+
+def random_messages(env_id: str) -> Say:
+    """Return what says messages of no sense in a game.
+
+    Raises:
+        OptionError: The game has nothing of the kind.
+    """
+    say: Say | None = getattr(game_module(env_id), "random_message", None)
+    if say is None:
+        raise OptionError(
+            f"{env_id} cannot be played at random: its module needs a function `random_message(env, rng)` that returns "
+            "a message of the right form and of no sense."
+        )
+    return say
 
 
 def _run(name: str, make: Make, say: Say, episodes: int, seed: int) -> CheckResult:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from typing import Any
 
 import gymnasium
@@ -17,7 +16,6 @@ import gymnasium
 from toolorchestra.agents.policies import Policy
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.multiagent.record import JointEpisode
-from toolorchestra.envs.multiagent.registration import PROTOCOLS
 from toolorchestra.envs.parsing import LONGEST_MESSAGE
 from toolorchestra.envs.play import LONGEST_OBSERVATION
 from toolorchestra.envs.sources import TaskSource
@@ -87,18 +85,24 @@ class MoverEnv(gymnasium.Env[str, str]):
 
 
 class RandomMessages(Policy):
-    """Says what the game's own `random_message` does: of the right form, and of no sense."""
+    """Says what the game's own `random_message` does: of the right form, and of no sense.
+
+    Args:
+        say: `random_message`.
+        seed: See `Policy`.
+    """
 
     privileged = True  # it looks up what can be said
+
+    def __init__(self, say: Callable[[MultiAgentEnv, random.Random], str], seed: int = 0) -> None:
+        super().__init__(seed)
+        self._say = say
 
     def reset(self, env: gymnasium.Env[Any, Any], observation: str, info: Mapping[str, Any]) -> None:
         """Begin an episode."""
         super().reset(env, observation, info)
         assert isinstance(env.unwrapped, MoverEnv), "it plays games of several agents"
         self._game = env.unwrapped.game
-        self._say: Callable[[MultiAgentEnv, random.Random], str] = import_module(
-            PROTOCOLS[self._game.protocol]
-        ).random_message
 
     def act(self, observation: str, info: Mapping[str, Any]) -> str:
         """Return a random message."""

@@ -53,6 +53,6 @@ def test_numbers_that_are_copied_are_exchanged_alike_and_others_stay() -> None:
 
 
 def test_a_game_without_a_teacher_cannot_be_taught(env: MultiAgentEnv, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("toolorchestra.algos.lessons.PROTOCOLS", {"MSARL": "toolorchestra.envs.multiagent"})
+    monkeypatch.setattr(env, "home", "toolorchestra.envs.multiagent")
     with pytest.raises(OptionError, match="no teacher"):
         teacher_of(env)
