@@ -558,9 +558,9 @@ class Schema:
 class Train:
     """Train a policy (`toolorchestra train grpo --help` lists the options)."""
 
-    algorithm: Positional[Literal["sft", "grpo", "msarl"]]
+    algorithm: Positional[Literal["sft", "grpo", "msarl", "multi-grpo"]]
     """One agent: `sft` imitates recorded or golden episodes, `grpo` learns from reward (warm-started by SFT). Several
-    agents: `msarl` trains a reasoner and a helper by nested GRPO."""
+    agents: `multi-grpo` trains each by its own rewards in any game, `msarl` a reasoner and a helper by nested GRPO."""
     arguments: Annotated[Positional[tuple[str, ...]], arg(metavar="…")] = ()
     """Options of the algorithm; `python algos/grpo.py …` is the same as `toolorchestra train grpo …`."""
 
@@ -580,7 +580,12 @@ class Train:
         return 0
 
 
-_LEARNERS = {"sft": ("sft", "TrainSFT"), "grpo": ("grpo", "TrainGRPO"), "msarl": ("msarl", "TrainMSARL")}
+_LEARNERS = {
+    "sft": ("sft", "TrainSFT"),
+    "grpo": ("grpo", "TrainGRPO"),
+    "msarl": ("msarl", "TrainMSARL"),
+    "multi-grpo": ("multi_grpo", "TrainMultiGRPO"),
+}
 """Module and options of each algorithm."""
 
 

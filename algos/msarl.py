@@ -43,10 +43,10 @@ from torch import Tensor
 from toolorchestra.agents.tiny import TokenPolicy
 from toolorchestra.algos import team
 from toolorchestra.algos.advantages import NESTED_RULES, NestedRule, nested_advantages
-from toolorchestra.algos.joint import JointEngine, Seat, TrainRow, row_logps
-from toolorchestra.algos.losses import clipped_policy_loss
+from toolorchestra.algos.clipped import ClippedLearner, TrainClipped
+from toolorchestra.algos.joint import JointEngine, Seat, TrainRow
 from toolorchestra.algos.rollout import Start, Writer
-from toolorchestra.algos.team import Trained, TrainTeam, make_writers
+from toolorchestra.algos.team import Trained, make_writers
 from toolorchestra.envs.msarl.game import HELPER, REASONER, MSARLPlay
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.multiagent.registration import make_multiagent
@@ -54,7 +54,7 @@ from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 
 
 @dataclass
-class TrainMSARL(TrainTeam):
+class TrainMSARL(TrainClipped):
     """Train a reasoner and a helper with nested GRPO; without models, make, warm-start and train embedded ones."""
 
     env: str = "MSARL-Math-v0"
@@ -67,10 +67,6 @@ class TrainMSARL(TrainTeam):
     """The same for the helper; None: `reasoner`'s model, with weights of its own."""
     noise: int = 8
     """Lines of noise in the output of the simulated Python."""
-    steps: int = 20
-    """Batches of rollouts."""
-    questions: int = 8
-    """Questions per batch."""
     paths: int = 3
     """Reasoning paths per question (G)."""
     interpretations: int = 3
@@ -81,12 +77,6 @@ class TrainMSARL(TrainTeam):
     """Train what the reasoner writes after an interpretation too, with the advantage of its branch."""
     max_calls: int = 1
     """Code blocks that are run (C)."""
-    updates: int = 1
-    """Optimiser steps per batch of rollouts, each on all its rows."""
-    epsilon: float = 0.2
-    """Clip of the probability ratio below 1."""
-    epsilon_high: float = 0.28
-    """Clip of the probability ratio above 1."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -95,9 +85,8 @@ class TrainMSARL(TrainTeam):
                 f"{self.env!r} is not played by a reasoner and a helper, whom this learner trains. "
                 f"Train its agents by online DPO: `python algos/tmatr.py --env {self.env}`."
             )
-        for name in ("steps", "questions", "updates", "max_calls"):
-            if getattr(self, name) < 1:
-                raise OptionError(f"`{name}` must be at least 1, got {getattr(self, name)!r}.")
+        if self.max_calls < 1:
+            raise OptionError(f"`max_calls` must be at least 1, got {self.max_calls}.")
         for name in ("paths", "interpretations"):
             if getattr(self, name) < 2:
                 raise OptionError(
@@ -105,8 +94,6 @@ class TrainMSARL(TrainTeam):
                 )
         if self.reasoner_advantage not in NESTED_RULES:
             raise UnknownNameError("rule for the reasoner's advantage", self.reasoner_advantage, NESTED_RULES)
-        if not 0 < self.epsilon < 1 or self.epsilon_high <= 0:
-            raise OptionError("`epsilon` must lie in (0, 1), and `epsilon_high` above 0.")
         if self.helper and (self.share or not self.reasoner):
             raise OptionError("`helper` stands beside a `reasoner`, and has weights of its own: not with `share`.")
 
@@ -114,11 +101,6 @@ class TrainMSARL(TrainTeam):
     def small(self) -> bool:
         """Whether the policies are embedded ones."""
         return self.reasoner is None
-
-    @property
-    def total(self) -> int:
-        """Batches of rollouts of the whole training."""
-        return self.steps
 
     def model_of(self, name: str) -> str:
         """Return the folder or hub name of a policy's model, where they are no embedded ones."""
@@ -245,66 +227,17 @@ def judge(
     return Batch(rewards, rows)
 
 
-# ------------------------------------------------------------------------------------------------------- updating
+# ------------------------------------------------------------------------------------------------------- learning
 
 
-class Updater:
-    """Trains one policy on its own rows.
-
-    Args:
-        policy: What is trained.
-        config: Rate, clip and sizes.
-
-    Attributes:
-        optimizer: Its optimiser.
-    """
-
-    def __init__(self, policy: TokenPolicy, config: TrainMSARL) -> None:
-        self.policy, self.config = policy, config
-        self.optimizer = torch.optim.AdamW(
-            policy.model.parameters(), lr=config.rate, betas=(0.9, 0.95), weight_decay=0.0
-        )
-
-    def loss(self, rows: Sequence[TrainRow], count: int) -> tuple[Tensor, Tensor]:
-        """Return the clipped loss of some of an agent's `count` rows, and the share of ratios clipped."""
-        config = self.config
-        logps, old, mask = row_logps(self.policy.model, rows, self.policy.codec.pad_id, config.temperature)
-        advantages = torch.tensor([row.advantage for row in rows], device=logps.device, dtype=logps.dtype)
-        found = clipped_policy_loss(logps, old, advantages, mask, eps_low=config.epsilon, eps_high=config.epsilon_high)
-        return found.loss * len(rows) / count, found.clipped
-
-    def step(self, agents: Sequence[Sequence[TrainRow]]) -> dict[str, float]:
-        """Make one optimiser step on the rows of each agent that has this policy; each agent's mean counts alike.
-
-        Rows without an advantage have no gradient, and are only counted. Without any other there is no step.
-        """
-        config = self.config
-        self.policy.model.train()
-        total, clipped, parts = 0.0, 0.0, 0
-        for rows in agents:
-            telling = [row for row in rows if row.advantage]
-            telling.sort(key=lambda row: len(row.prompt_ids) + len(row.completion_ids))  # alike ones together
-            size = config.rows_at_once or (len(telling) or 1 if config.small else 4)
-            for first in range(0, len(telling), size):
-                loss, cut = self.loss(telling[first : first + size], len(rows))
-                loss.backward()  # type: ignore[no-untyped-call]  # torch's
-                total, clipped, parts = total + float(loss.detach()), clipped + float(cut), parts + 1
-        norm = 0.0
-        if parts:
-            norm = float(torch.nn.utils.clip_grad_norm_(self.policy.model.parameters(), 1.0))
-            self.optimizer.step()
-            self.optimizer.zero_grad()
-        return {"loss": total, "grad_norm": norm, "clipped": clipped / max(1, parts)}
-
-
-class NestedGRPO:
+class NestedGRPO(ClippedLearner):
     """The learner: nested rollouts, and an update of every policy on its rows."""
 
     def __init__(
         self, config: TrainMSARL, engine: JointEngine, policies: Mapping[str, TokenPolicy], tasks: Sequence[Start]
     ) -> None:
-        self.config, self.engine, self.policies, self.tasks = config, engine, policies, tasks
-        self.updaters = {name: Updater(policy, config) for name, policy in policies.items()}
+        super().__init__(config, engine, policies, tasks)
+        self.config = config
 
     def learn(self, step: int) -> dict[str, float]:
         """Play one batch of rollouts, update every policy on it, and return the metrics."""
@@ -322,21 +255,7 @@ class NestedGRPO:
             rule=config.reasoner_advantage,
             train_finish=config.train_finish,
         )
-        metrics = measure(nests, batch, engine)
-        for _ in range(config.updates):
-            for name, updater in self.updaters.items():
-                found = updater.step([rows for role, rows in batch.rows.items() if config.policy_of(role) == name])
-                metrics |= {f"{name}_{what}": value for what, value in found.items()}
-        return metrics
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state of the optimisers."""
-        return {name: updater.optimizer.state_dict() for name, updater in self.updaters.items()}
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take up the state of the optimisers."""
-        for name, updater in self.updaters.items():
-            updater.optimizer.load_state_dict(state[name])
+        return measure(nests, batch, engine) | self.update(batch.rows)
 
 
 def measure(nests: Sequence[Sequence[Branches]], batch: Batch, engine: JointEngine) -> dict[str, float]:

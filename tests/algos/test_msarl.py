@@ -20,9 +20,10 @@ from transformers import GPT2Config, GPT2LMHeadModel
 from toolorchestra.agents.tiny import TokenPolicy, build_model
 from toolorchestra.agents.tiny_text import embedded_text_policy
 from toolorchestra.algos import msarl, team
+from toolorchestra.algos.clipped import Updater
 from toolorchestra.algos.joint import JointEngine, Seat, Stream, TrainRow, row_logps
 from toolorchestra.algos.lessons import demonstrate
-from toolorchestra.algos.msarl import Branches, TrainMSARL, Updater, judge, play_nested
+from toolorchestra.algos.msarl import Branches, TrainMSARL, judge, play_nested
 from toolorchestra.algos.rollout import Sample, Start
 from toolorchestra.envs.msarl import MSARLEnv, teacher
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError

@@ -1,0 +1,219 @@
+"""Independent GRPO: every agent of any game learns from its own rewards, on its own tokens.
+
+    python algos/multi_grpo.py                                          two embedded models, within minutes
+    python algos/multi_grpo.py --env ID --model PATH                    a causal language model for each agent
+    python algos/multi_grpo.py --env ID --model PATH --lora-rank 16     one model, and an adapter for each agent
+    python algos/multi_grpo.py --env my_games:chess --model PATH        a game of your own (``docs/multi_grpo.md``)
+
+A task is played G times from the same start. In each episode an agent is paid r; its advantage is r normalised within
+the group, and stands on the tokens that the agent wrote in that episode, and on nobody else's:
+
+    A_a,g = (r_a,g − mean_g r_a) / (std_g r_a + δ)
+
+Each agent has a policy of its own, with its own tokenizer, adapter, optimiser, rows and history. Agents may share one
+(``--share``, or some of them by ``--sharing``): its update is then the sum over its agents, each agent's mean counting
+alike. Where all are paid the same, this is a team's GRPO without credit for who did what; a game's own learner may know
+better (`toolorchestra.algos.msarl` branches where the second agent speaks). Independent learners are each other's
+moving target: nothing here keeps a game of opponents from going round in circles.
+"""
+
+from __future__ import annotations
+
+import toolorchestra.algos  # noqa: F401 - first, also when run as a script: it makes settings that torch reads once
+
+# isort: split
+import math
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+import tyro
+from torch import Tensor
+
+from toolorchestra.agents.tiny import TokenPolicy
+from toolorchestra.algos import team
+from toolorchestra.algos.advantages import group_advantages
+from toolorchestra.algos.clipped import ClippedLearner, TrainClipped
+from toolorchestra.algos.joint import JointEngine, Seat, TrainRow
+from toolorchestra.algos.lessons import taught_options
+from toolorchestra.algos.rollout import INVALID_OUTCOMES, Start, Writer
+from toolorchestra.algos.team import Trained, make_writers
+from toolorchestra.envs.multiagent.base import MultiAgentEnv
+from toolorchestra.envs.multiagent.registration import make_multiagent
+from toolorchestra.toolscale.errors import OptionError, UnknownNameError
+
+
+@dataclass
+class TrainMultiGRPO(TrainClipped):
+    """Train all agents of a game by independent GRPO; without models, make, warm-start and train embedded ones."""
+
+    env: str = "MSARL-Math-v0"
+    """Id of the environment (`toolorchestra.envs.make_multiagent`), or ``module:function`` for a game of your own."""
+    output: Path = Path("runs/multi_grpo")
+    """Folder for models, checkpoints and metrics."""
+    model: str | None = None
+    """Folder or hub name of a causal language model with a chat template, of which every policy gets a copy; None makes
+    embedded models, where the game has a teacher."""
+    models: dict[str, str] = field(default_factory=dict)
+    """Models of single policies, by name, which need not be `model`."""
+    sharing: dict[str, str] = field(default_factory=dict)
+    """For agents that share a policy, its name; any other agent has a policy of its own name."""
+    group_size: int = 8
+    """Rollouts per question (G)."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.group_size < 2:
+            raise OptionError(f"A group judges its rollouts by one another: `group_size` {self.group_size} is below 2.")
+        if self.share and self.sharing:
+            raise OptionError("`share` gives all agents one policy: give it, or `sharing` for some of them.")
+
+    @property
+    def small(self) -> bool:
+        """Whether the policies are embedded ones."""
+        return not self.model and not self.models
+
+    def model_of(self, name: str) -> str:
+        """Return the folder or hub name of a policy's model, where they are no embedded ones."""
+        found = self.models.get(name, self.model)
+        if found is None:
+            raise OptionError(f"There is no model for the policy {name!r}: give one in `models`, or a `model` for all.")
+        return found
+
+    def policy_of(self, agent: str) -> str:
+        """Return the name of the policy of an agent."""
+        return self.sharing.get(agent, super().policy_of(agent))
+
+    def make_env(self, hardness: float = 1.0) -> MultiAgentEnv:
+        """Return the environment; for embedded models, with the options with which its teacher teaches.
+
+        Raises:
+            UnknownNameError: `sharing` names an agent, or `models` a policy, that the game does not have.
+        """
+        options = taught_options(self.env, hardness) if self.small else {}
+        env = make_multiagent(self.env, **{**options, **self.given_options()})
+        for agent in self.sharing:
+            if agent not in env.possible_agents:
+                raise UnknownNameError("agent", agent, env.possible_agents)
+        for name in self.models:
+            if name not in self.policies(env):
+                raise UnknownNameError("policy", name, self.policies(env))
+        return env
+
+
+# ---------------------------------------------------------------------------------------------------- rollouts
+
+
+def play_groups(
+    engine: JointEngine, writers: Mapping[str, Writer], starts: Sequence[Start], size: int
+) -> list[list[Seat]]:
+    """Play each task `size` times from the same start, luck included, and return the seats of each."""
+    roots = [engine.sit(start) for start in starts]
+    groups = [[root, *(root.fork() for _ in range(size - 1))] for root in roots]
+    engine.play(writers, [seat for group in groups for seat in group])
+    return groups
+
+
+def paid(seat: Seat, agent: str) -> float:
+    """Return what an agent was paid in an episode that is over; NaN after an error of ours."""
+    episode = seat.play.episode
+    if seat.broken:
+        return 0.0
+    return math.nan if episode.outcome in INVALID_OUTCOMES else episode.paid.get(agent, 0.0)
+
+
+class Batch(NamedTuple):
+    """What a batch of rollouts gives to learn from.
+
+    Attributes:
+        rewards: Of each agent, shape ``(tasks, G)``; NaN after an error of ours.
+        rows: Training rows of each agent, with its advantages.
+    """
+
+    rewards: dict[str, Tensor]
+    rows: dict[str, list[TrainRow]]
+
+
+def judge(groups: Sequence[Sequence[Seat]], agents: Sequence[str]) -> Batch:
+    """Return the training rows of groups of rollouts, with the advantage of each agent from its own rewards."""
+    rewards = {
+        agent: torch.tensor([[paid(seat, agent) for seat in group] for group in groups], dtype=torch.float64)
+        for agent in agents
+    }
+    rows: dict[str, list[TrainRow]] = {agent: [] for agent in agents}
+    for agent, own in rewards.items():
+        advantages = group_advantages(own)
+        for q, group in enumerate(groups):
+            for g, seat in enumerate(group):
+                row = seat.streams[agent].row()
+                if row is not None:
+                    rows[agent].append(replace(row, advantage=float(advantages[q, g])))
+    return Batch(rewards, rows)
+
+
+# ---------------------------------------------------------------------------------------------------- learning
+
+
+class IndependentGRPO(ClippedLearner):
+    """The learner: groups of rollouts, and an update of every policy on the rows of its agents."""
+
+    def __init__(
+        self, config: TrainMultiGRPO, engine: JointEngine, policies: Mapping[str, TokenPolicy], tasks: Sequence[Start]
+    ) -> None:
+        super().__init__(config, engine, policies, tasks)
+        self.config = config
+
+    def learn(self, step: int) -> dict[str, float]:
+        """Play one batch of rollouts, update every policy on it, and return the metrics."""
+        config, engine = self.config, self.engine
+        rng = random.Random(f"{config.seed}/{step}")
+        starts = [rng.choice(self.tasks).another(rng) for _ in range(config.questions)]
+        writers = make_writers(self.policies, config.temperature, rng)
+        engine.generated.clear()
+        groups = play_groups(engine, writers, starts, config.group_size)
+        batch = judge(groups, list(engine.policies))
+        return measure(groups, batch, engine) | self.update(batch.rows)
+
+
+def measure(groups: Sequence[Sequence[Seat]], batch: Batch, engine: JointEngine) -> dict[str, float]:
+    """Return what a batch of rollouts looks like, of the team and of each agent."""
+    seats = [seat for group in groups for seat in group]
+    metrics = {
+        "success": _mean([seat.success for seat in seats]),
+        "reward": _mean([seat.reward for seat in seats]),
+        "turns": float(np.mean([len(seat.play.episode.turns) for seat in seats])),
+        "cost": float(np.mean([seat.play.episode.cost for seat in seats])),
+    }
+    for agent, rewards in batch.rewards.items():
+        differing = group_advantages(rewards).ne(0).any(-1)  # (tasks,): only these teach the agent anything
+        metrics |= {
+            f"{agent}_reward": _mean(rewards.flatten().tolist()),
+            f"{agent}_signal": float(differing.double().mean()),
+            f"{agent}_rows": float(len(batch.rows[agent])),
+        }
+    return metrics | {f"{name}_tokens": float(engine.generated[name]) for name in engine.codecs}
+
+
+def _mean(values: Sequence[float]) -> float:
+    """Return the mean of what is known; NaN if nothing is."""
+    known = [value for value in values if not math.isnan(value)]
+    return float(np.mean(known)) if known else math.nan
+
+
+def train(config: TrainMultiGRPO) -> Trained:
+    """Warm-start if need be, train, and evaluate on held-out tasks before and after."""
+    return team.train(config, partial(IndependentGRPO, config), phase="multi-grpo")
+
+
+def main(config: TrainMultiGRPO | None = None) -> None:
+    """Run the command."""
+    train(config or tyro.cli(TrainMultiGRPO))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+"""A game of your own for several agents: a courier must deliver what only the other one can see.
+
+The lookout sees a number among others and says something; the courier hears only that, and must say the number.
+Both are paid 1 if it is right. This file is all that a learner needs::
+
+    cd examples
+    python ../algos/multi_grpo.py --env courier:game                    # two embedded models, taught by `teach`
+    python ../algos/multi_grpo.py --env courier:game --model PATH       # your own
+    toolorchestra validate courier:game
+
+As a script it plays one episode.
+"""
+
+from __future__ import annotations
+
+import random
+
+from toolorchestra.envs.multiagent.base import MultiAgentEnv
+from toolorchestra.envs.multiagent.play import JointPlay
+from toolorchestra.envs.play import World
+from toolorchestra.envs.sources.questions import QuestionSource, QuestionWorld, make_question
+from toolorchestra.toolscale.task import Task
+
+LOOKOUT, COURIER = "lookout", "courier"
+WORLD = QuestionWorld("courier", "Deliver the number of the wanted parcel.")
+COLOURS = ("red", "blue", "green")
+
+
+class CourierPlay(JointPlay):
+    """The rules: the lookout speaks once, then the courier, and that is the answer."""
+
+    def _take(self, agent: str, said: str) -> None:
+        if agent == LOOKOUT:
+            self.tell(COURIER, f"The lookout says : {said}")
+            self.pass_to(COURIER)
+        else:
+            self.judge(said)
+
+
+class CourierEnv(MultiAgentEnv):
+    """The environment: who plays, and what each is told at the beginning."""
+
+    protocol = "Courier"
+
+    def __init__(self) -> None:
+        super().__init__(
+            QuestionSource("Parcels", WORLD, parcels()),
+            domain=None,
+            tasks=None,
+            split="train",
+            difficulty=None,
+            max_cycles=4,
+            render_mode=None,
+        )
+        self._seat([LOOKOUT, COURIER])
+
+    def _begin(self, task: Task, world: World, seed: int | None) -> CourierPlay:
+        openings = {
+            LOOKOUT: [
+                {"role": "system", "content": "Tell the courier the number of the parcel that is wanted."},
+                {"role": "user", "content": task.instruction},
+            ],
+            COURIER: [{"role": "system", "content": "Say the number of the parcel to deliver."}],
+        }
+        episode = self._new_episode(task, seed, openings, ())
+        return CourierPlay(world, self._session(world), task, episode, tools={}, max_moves=self.max_cycles)
+
+
+def parcels() -> list[Task]:
+    """Return the tasks: which of three parcels is wanted, and the number on each."""
+    rng = random.Random(0)
+    tasks = []
+    for split, count in (("train", 200), ("test", 30)):
+        for number in range(count):
+            numbers = dict(zip(COLOURS, rng.sample(range(10, 40), 3), strict=True))
+            wanted = rng.choice(COLOURS)
+            seen = " , ".join(f"{colour} {value}" for colour, value in numbers.items())
+            tasks.append(
+                make_question(
+                    id=f"courier/parcel/{split}-{number:03}",
+                    domain="courier",
+                    intent="parcel",
+                    split=split,
+                    difficulty=1,
+                    question=f"{seen} . Wanted : {wanted}",
+                    answers=[str(numbers[wanted])],
+                    numbers=list(numbers.values()),
+                )
+            )
+    return tasks
+
+
+def game() -> CourierEnv:
+    """Return the game: what ``--env courier:game`` calls."""
+    return CourierEnv()
+
+
+# What follows is needed only by embedded models, which learn to speak from a teacher, and by `toolorchestra validate`.
+
+
+def knows(task: Task) -> bool:
+    """Return whether the teacher can teach a task: any of this game."""
+    return task.domain == "courier"
+
+
+def teach(play: CourierPlay) -> str:
+    """Return what the agent to move should say."""
+    if play.mover == LOOKOUT:
+        return play.task.communicate[0][0]
+    return str(play.news(COURIER)[-1]["content"]).split()[-1]
+
+
+def slip(play: CourierPlay, rng: random.Random) -> str:
+    """Return what it may say by mistake: the number of another parcel, or one more than it heard."""
+    if play.mover == LOOKOUT:
+        return str(rng.choice([n for n in play.task.bindings["numbers"] if str(n) != teach(play)]))
+    return str((int(teach(play)) + 1) % 100) if teach(play).isdigit() else "0"
+
+
+def random_message(env: MultiAgentEnv, rng: random.Random) -> str:
+    """Return a message of no sense but of the right form."""
+    return str(rng.randint(10, 39))
+
+
+if __name__ == "__main__":
+    env = game()
+    env.reset(seed=0)
+    while not env.play.over:
+        agent = env.agent_selection
+        said = teach(env.play)
+        print(f"{agent} reads {env.observe(agent)!r} and says {said!r}")
+        env.step(said)
+    print(env.episode.outcome, env.episode.paid)

@@ -1,0 +1,363 @@
+from __future__ import annotations
+
+import json
+import math
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from toolorchestra.agents.tiny import TokenPolicy
+from toolorchestra.algos import multi_grpo, team
+from toolorchestra.algos.advantages import group_advantages
+from toolorchestra.algos.clipped import Updater
+from toolorchestra.algos.joint import JointEngine, Seat
+from toolorchestra.algos.multi_grpo import IndependentGRPO, TrainMultiGRPO, judge, play_groups
+from toolorchestra.algos.rollout import Sample, Start
+from toolorchestra.envs.multiagent.base import MultiAgentEnv
+from toolorchestra.toolscale.errors import OptionError, UnknownNameError
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+GAME = "courier:game"
+AGENTS = ["lookout", "courier"]
+
+
+@pytest.fixture(autouse=True)
+def _in_the_examples(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+
+
+@pytest.fixture(scope="module")
+def taught(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with policies that have learnt a little, for both agents and to be shared."""
+    folder = tmp_path_factory.mktemp("taught")
+    sys.path.insert(0, str(EXAMPLES))
+    for share in (False, True):
+        config = TrainMultiGRPO(env=GAME, output=folder / "run", share=share, sft_steps=60, threads=1)
+        team.save_policies(team.warm_up(config, config.make_env(), lambda *_: None), folder / "start")
+    sys.path.remove(str(EXAMPLES))
+    return folder / "start"
+
+
+def small(start: Path, output: Path, **options: Any) -> TrainMultiGRPO:
+    settings: dict[str, Any] = {
+        "env": GAME,
+        "start": start,
+        "output": output,
+        "questions": 2,
+        "group_size": 4,
+        "steps": 3,
+        "eval_samples": 2,
+        "save_every": 1,
+        "threads": 1,
+    }
+    return TrainMultiGRPO(**settings | options)
+
+
+class Actor:
+    """A policy that says what a function of what it was last told, and how often it was asked, says."""
+
+    def __init__(self, policy: TokenPolicy, say: Callable[[str, int], str]) -> None:
+        self.policy, self.say, self.asked = policy, say, 0
+
+    def __call__(self, prompts: Sequence[Sequence[int]], limits: Sequence[int]) -> list[Sample]:
+        samples = []
+        for prompt in prompts:
+            told = self.policy.tokenizer.decode(list(prompt)).rsplit("<user>", 1)[1]
+            ids = self.policy.codec.encode_action({"role": "assistant", "content": self.say(told, self.asked)})
+            self.asked += 1
+            samples.append(Sample(ids, [-0.5] * len(ids)))
+        return samples
+
+
+def played(taught: Path, say: dict[str, Callable[[str, int], str]], size: int = 4) -> tuple[list[Seat], TokenPolicy]:
+    """A group of rollouts of one task, by agents that say what functions say."""
+    config = small(taught, taught)
+    env = config.make_env()
+    policies = team.load_policies(AGENTS, taught)
+    engine = team.make_engine(config, env, policies)
+    task = env.source.tasks("train")[0]
+    writers = {agent: Actor(policies[agent], say[agent]) for agent in AGENTS}
+    (group,) = play_groups(engine, writers, [Start(1, (("task_id", task.id),))], size)
+    return group, policies["lookout"]
+
+
+def says(text: str) -> Callable[[str, int], str]:
+    return lambda told, asked: text
+
+
+# ------------------------------------------------------------------------------------------- rollouts and rows
+
+
+def test_all_rollouts_of_a_group_begin_alike(taught: Path) -> None:
+    group, _ = played(taught, {"lookout": says("11"), "courier": lambda told, asked: str(10 + asked)})
+    episodes = [seat.play.episode for seat in group]
+    assert len({id(episode) for episode in episodes}) == 4
+    assert len({(episode.task_id, episode.seed, episode.luck) for episode in episodes}) == 1
+    assert len({tuple(seat.streams["lookout"].ids) for seat in group}) == 1
+    assert [episode.answer for episode in episodes] == ["10", "11", "12", "13"]
+
+
+def test_an_agent_is_trained_on_its_own_tokens_and_on_no_others(taught: Path) -> None:
+    group, policy = played(taught, {"lookout": says("11 12"), "courier": lambda told, asked: str(10 + asked)})
+    for seat, reward in zip(group, (1.0, 0.0, 0.0, 1.0), strict=True):
+        seat.play.episode.paid = dict.fromkeys(AGENTS, reward)
+    batch = judge([group], AGENTS)
+    assert [len(batch.rows[agent]) for agent in AGENTS] == [4, 4]
+    for agent, texts in (("lookout", ["11 12"] * 4), ("courier", ["10", "11", "12", "13"])):
+        for row, text in zip(batch.rows[agent], texts, strict=True):
+            own = [i for i, mask in zip(row.completion_ids, row.mask, strict=True) if mask]
+            assert own == policy.codec.encode_action({"role": "assistant", "content": text})
+            told = policy.tokenizer.decode(row.prompt_ids)
+            assert ("Wanted" in told) is (agent == "lookout")  # its history is its own too
+
+
+def test_each_agents_advantage_is_from_its_own_rewards(taught: Path) -> None:
+    group, _ = played(taught, {"lookout": says("11"), "courier": says("12")})
+    pay = {"lookout": [1.0, 0.0, 0.5, 0.5], "courier": [0.0, 0.0, 0.0, 3.0]}
+    for g, seat in enumerate(group):
+        seat.play.episode.paid = {agent: pay[agent][g] for agent in AGENTS}
+    batch = judge([group], AGENTS)
+    for agent in AGENTS:
+        expected = group_advantages(torch.tensor(pay[agent], dtype=torch.float64))
+        assert [row.advantage for row in batch.rows[agent]] == pytest.approx(expected.tolist())
+        assert batch.rewards[agent].tolist() == [pay[agent]]
+    # lookout: mean 1/2, variance (1/4 + 1/4)/3; courier: mean 3/4, variance (3·9/16 + 81/16)/3
+    assert batch.rows["lookout"][0].advantage == pytest.approx(0.5 / (1 / 6) ** 0.5, rel=1e-3)
+    assert batch.rows["courier"][3].advantage == pytest.approx(2.25 / 1.5, rel=1e-3)
+
+
+def test_the_order_of_agents_changes_nobodys_rows(taught: Path) -> None:
+    group, _ = played(taught, {"lookout": says("11"), "courier": lambda told, asked: str(10 + asked)})
+    for g, seat in enumerate(group):
+        seat.play.episode.paid = {"lookout": float(g), "courier": float(g == 1)}
+    one, other = judge([group], AGENTS), judge([group], AGENTS[::-1])
+    assert one.rows == other.rows
+    assert list(one.rows) != list(other.rows)
+
+
+def test_episodes_that_an_error_of_ours_ended_enter_no_group(taught: Path) -> None:
+    group, _ = played(taught, {"lookout": says("11"), "courier": says("12")})
+    for g, seat in enumerate(group):
+        seat.play.episode.paid = dict.fromkeys(AGENTS, float(g))
+    group[0].play.episode.outcome, group[0].play.episode.paid = "infra_error", {}
+    group[1].broken = True  # ran out of ids: nobody is paid
+    batch = judge([group], AGENTS)
+    assert math.isnan(batch.rewards["courier"][0, 0])
+    assert batch.rewards["courier"][0, 1:].tolist() == [0.0, 2.0, 3.0]
+    assert batch.rows["courier"][0].advantage == 0.0
+    assert batch.rows["courier"][1].advantage < 0.0
+
+
+# ------------------------------------------------------------------------------------------------------ updates
+
+
+def learner_of(config: TrainMultiGRPO, start: Path) -> tuple[IndependentGRPO, dict[str, TokenPolicy]]:
+    env = config.make_env()
+    policies = team.load_policies(config.policies(env), start)
+    engine = team.make_engine(config, env, policies)
+    return IndependentGRPO(config, engine, policies, team.known_tasks(config, env, "train")), policies
+
+
+def weights(policy: TokenPolicy) -> list[torch.Tensor]:
+    return [part.detach().clone() for part in policy.model.parameters()]
+
+
+def same(one: Sequence[torch.Tensor], other: Sequence[torch.Tensor]) -> bool:
+    return all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+def rows_of(taught: Path, pay: dict[str, list[float]]) -> dict[str, Any]:
+    group, _ = played(taught, {"lookout": lambda told, asked: str(10 + asked), "courier": says("12")})
+    for g, seat in enumerate(group):
+        seat.play.episode.paid = {agent: pay[agent][g] for agent in AGENTS}
+    return judge([group], AGENTS).rows
+
+
+def test_an_agent_whose_rewards_agree_learns_nothing_from_the_others(taught: Path, tmp_path: Path) -> None:
+    learner, policies = learner_of(small(taught, tmp_path), taught)
+    before = {name: weights(policy) for name, policy in policies.items()}
+    learner.update(rows_of(taught, {"lookout": [1, 0, 0, 1], "courier": [1, 1, 1, 1]}))
+    assert not same(weights(policies["lookout"]), before["lookout"])
+    assert same(weights(policies["courier"]), before["courier"])
+
+
+def test_shared_weights_get_the_gradients_of_all_their_agents(taught: Path, tmp_path: Path) -> None:
+    config = small(taught, tmp_path, share=True)
+    rows = rows_of(taught, {"lookout": [1, 0, 0, 1], "courier": [0, 1, 0, 1]})
+    parts = []
+    for agents in (["lookout"], ["courier"], AGENTS, AGENTS[::-1]):
+        policy = team.load_policies(["shared"], taught)["shared"]
+        updater = Updater(policy, config)
+        for agent in agents:
+            loss, _ = updater.loss([row for row in rows[agent] if row.advantage], len(rows[agent]))
+            loss.backward()
+        parts.append([part.grad for part in policy.model.parameters()])
+    for one, other, both, swapped in zip(*parts, strict=True):
+        torch.testing.assert_close(one + other, both, rtol=1e-4, atol=1e-6)
+        torch.testing.assert_close(swapped, both, rtol=1e-4, atol=1e-6)
+    learner, policies = learner_of(config, taught)
+    before = weights(policies["shared"])
+    assert list(learner.updaters) == ["shared"]
+    metrics = learner.update(rows)
+    assert metrics["shared_grad_norm"] > 0
+    assert not same(weights(policies["shared"]), before)
+
+
+def test_some_agents_may_share_a_policy(tmp_path: Path) -> None:
+    config = TrainMultiGRPO(
+        env="MSARL-Math-v0",
+        env_options={"helpers": "per_tool"},
+        sharing={"python_helper": "helper", "calculator_helper": "helper"},
+    )
+    assert config.policies(config.make_env()) == ("reasoner", "helper")
+
+
+@pytest.mark.parametrize("lora_rank", [0, 4])
+def test_a_step_is_the_same_whenever_it_is_made(taught: Path, tmp_path: Path, lora_rank: int) -> None:
+    from toolorchestra.agents.adapters import make_adapters
+
+    start = taught
+    if lora_rank:
+        start = tmp_path / "adapters"
+        team.save_policies(make_adapters(AGENTS, taught / "lookout", rank=lora_rank), start)
+    config = small(start, tmp_path, lora_rank=lora_rank, learning_rate=3e-3)
+    found = []
+    for _ in range(2):
+        learner, policies = learner_of(config, start)
+        found.append(([learner.learn(step) for step in (1, 2)], [weights(policy) for policy in policies.values()]))
+    assert found[0][0] == found[1][0]
+    assert all(same(one, other) for one, other in zip(found[0][1], found[1][1], strict=True))
+
+
+# --------------------------------------------------------------------------------------------------- whole runs
+
+
+def test_a_team_learns_a_game_of_ones_own(tmp_path: Path) -> None:
+    """From a warm start that errs as its teacher does, both agents learn to decide."""
+    config = TrainMultiGRPO(
+        env=GAME, output=tmp_path, sft_steps=250, sft_error=0.5, steps=12, group_size=8, eval_samples=4, threads=1
+    )
+    trained = multi_grpo.train(config)
+    assert trained.gain.low > 0.1
+    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    steps = [line for line in lines if line["phase"] == "multi-grpo" and line["kind"] == "train"]
+    assert [line["step"] for line in steps] == list(range(1, 13))
+    for agent in AGENTS:
+        assert any(line[f"{agent}_grad_norm"] > 0 for line in steps)
+        assert (tmp_path / "final" / agent / "model.safetensors").is_file()
+    told = json.loads((tmp_path / "heldout.json").read_text())
+    assert told["MULTI-GRPO"]["success"] > told["start"]["success"]
+    assert set(told["gain"]) == {"estimate", "low", "high"}
+
+
+KILLED = """\
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from toolorchestra.algos import multi_grpo
+multi_grpo.train(multi_grpo.TrainMultiGRPO(start=Path(sys.argv[2]), output=Path(sys.argv[3]), **eval(sys.argv[4])))
+"""
+
+
+@pytest.mark.parametrize("lora_rank", [0, 4])
+def test_a_run_that_is_killed_goes_on_exactly(taught: Path, tmp_path: Path, lora_rank: int) -> None:
+    from toolorchestra.agents.adapters import make_adapters
+
+    start = taught
+    if lora_rank:
+        start = tmp_path / "adapters"
+        team.save_policies(make_adapters(AGENTS, taught / "lookout", rank=lora_rank), start)
+    settings: dict[str, Any] = {
+        "env": GAME,
+        "lora_rank": lora_rank,
+        "questions": 2,
+        "group_size": 4,
+        "eval_samples": 1,
+        "learning_rate": 1e-3,
+        "save_every": 1,
+        "threads": 1,
+        "temperature": 1.5,
+    }
+    killed, whole = tmp_path / "killed", tmp_path / "whole"
+    command = [sys.executable, "-c", KILLED, str(EXAMPLES), str(start), str(killed), repr(settings | {"steps": 1_000})]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    until = time.monotonic() + 300
+    while not (killed / "checkpoints" / "checkpoint-2").exists():
+        assert process.poll() is None, process.communicate()[1].decode()[-3_000:]
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    last = max(int(path.name.split("-")[1]) for path in (killed / "checkpoints").glob("checkpoint-*"))
+    settings["steps"] = last + 2
+    multi_grpo.train(TrainMultiGRPO(start=start, output=killed, resume=True, **settings))
+    multi_grpo.train(TrainMultiGRPO(start=start, output=whole, **settings))
+    lines = [list(map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())) for folder in (killed, whole)]
+    assert lines[0] == lines[1]
+    assert any(line.get("lookout_grad_norm") for line in lines[0])
+    finals = [team.load_policies(AGENTS, folder / "final") for folder in (killed, whole)]
+    for agent in AGENTS:
+        assert same(weights(finals[0][agent]), weights(finals[1][agent]))
+    assert not same(weights(finals[1]["lookout"]), weights(team.load_policies(AGENTS, start)["lookout"]))
+
+
+# ---------------------------------------------------------------------------------------------------- refusals
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"env": "ToolOrchestra-Math-v0"}, r"algos/grpo\.py --env ToolOrchestra-Math-v0"),
+        ({"group_size": 1}, "`group_size`"),
+        ({"steps": 0}, "`steps`"),
+        ({"epsilon": 1.0}, "`epsilon`"),
+        ({"lora_rank": -1}, "`lora_rank`"),
+        ({"share": True, "sharing": {"helper": "one"}}, "`sharing`"),
+        ({"start": Path("x"), "model": "y"}, "`start`"),
+    ],
+)
+def test_options_that_cannot_be_are_refused(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(OptionError, match=words):
+        TrainMultiGRPO(**options)
+
+
+def test_names_that_the_game_does_not_have_are_refused() -> None:
+    with pytest.raises(UnknownNameError, match="Did you mean 'courier'"):
+        TrainMultiGRPO(env=GAME, sharing={"couriers": "one"}).make_env()
+    with pytest.raises(UnknownNameError, match="Did you mean 'lookout'"):
+        TrainMultiGRPO(env=GAME, models={"lockout": "x"}).make_env()
+    with pytest.raises(OptionError, match="no model for the policy 'courier'"):
+        TrainMultiGRPO(env=GAME, models={"lookout": "x"}).model_of("courier")
+
+
+def test_adapters_and_whole_models_are_not_mistaken_for_each_other(taught: Path, tmp_path: Path) -> None:
+    config = small(taught, tmp_path, lora_rank=4)
+    with pytest.raises(OptionError, match="Expected adapters"):
+        team.warm_up(config, config.make_env(), lambda *_: None)
+
+
+def test_a_game_without_a_teacher_wants_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mute.py").write_text("from courier import CourierEnv\n\ndef game():\n    return CourierEnv()\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    config = TrainMultiGRPO(env="mute:game", output=tmp_path / "run", threads=1)
+    with pytest.raises(OptionError, match=r"no teacher.*--model PATH"):
+        multi_grpo.train(config)
+
+
+@pytest.fixture
+def env() -> MultiAgentEnv:
+    return TrainMultiGRPO(env=GAME).make_env()
+
+
+def test_an_engine_knows_which_policy_is_whose(env: MultiAgentEnv) -> None:
+    config = TrainMultiGRPO(env=GAME, share=True)
+    assert config.policies(env) == ("shared",)
+    engine = JointEngine(env, {agent: config.policy_of(agent) for agent in env.possible_agents}, {})
+    assert engine.policies == {"lookout": "shared", "courier": "shared"}
