@@ -558,9 +558,10 @@ class Schema:
 class Train:
     """Train a policy (`toolorchestra train grpo --help` lists the options)."""
 
-    algorithm: Positional[Literal["sft", "grpo", "msarl", "multi-grpo"]]
+    algorithm: Positional[Literal["sft", "grpo", "msarl", "tmatr", "multi-grpo"]]
     """One agent: `sft` imitates recorded or golden episodes, `grpo` learns from reward (warm-started by SFT). Several
-    agents: `multi-grpo` trains each by its own rewards in any game, `msarl` a reasoner and a helper by nested GRPO."""
+    agents: `multi-grpo` trains each by its own rewards in any game, `msarl` a reasoner and a helper by nested GRPO,
+    `tmatr` a team in turns by online DPO."""
     arguments: Annotated[Positional[tuple[str, ...]], arg(metavar="…")] = ()
     """Options of the algorithm; `python algos/grpo.py …` is the same as `toolorchestra train grpo …`."""
 
@@ -584,6 +585,7 @@ _LEARNERS = {
     "sft": ("sft", "TrainSFT"),
     "grpo": ("grpo", "TrainGRPO"),
     "msarl": ("msarl", "TrainMSARL"),
+    "tmatr": ("tmatr", "TrainTMATR"),
     "multi-grpo": ("multi_grpo", "TrainMultiGRPO"),
 }
 """Module and options of each algorithm."""
