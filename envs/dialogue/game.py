@@ -124,7 +124,8 @@ class DialoguePlay(JointPlay):
                 self._break_off("judge_error", error)
                 return
             faults = attributed(self, verdict)
-            why = f"{faults[0].agent}: {faults[0].message} ({why})"
+            first = faults[0]
+            why = f"{first.agent}: {why}" if first.message in why else f"{first.agent}: {first.message}; {why}"
         super().close(solved=solved, why=why)
         self.episode.faults = faults
 
