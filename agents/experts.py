@@ -180,6 +180,7 @@ class Step(msgspec.Struct, frozen=True):
         note: What an adversarial note claims the answer to be, if there is one.
         trust: Chance that the note is believed; that of the expert if None.
         warned: Whether whoever takes the step was told that notes may be wrong.
+        read: Whether its answer is merely read, so that nothing is written about it.
     """
 
     answer: str
@@ -190,6 +191,7 @@ class Step(msgspec.Struct, frozen=True):
     note: str | None = None
     trust: float | None = None
     warned: bool = False
+    read: bool = False
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -362,7 +364,7 @@ class SimulatedExpert:
 
     def _amount(self, problem: Problem, drawn: int | str) -> int:
         tokens = self.spec.tokens
-        mean = tokens.mean(len(problem.steps))
+        mean = tokens.mean(sum(not step.read for step in problem.steps))
         return max(1, round(mean * self._spread(tokens.spread, problem.key, self.name, "tokens", drawn)))
 
     def _seconds(self, written: int, problem: Problem, role: Role | None, seed: int) -> float:

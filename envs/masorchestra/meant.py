@@ -230,8 +230,8 @@ def _claimed(meant: Meant, answer: str) -> Meant:
 def _told(step: Step, answer: str) -> Step:
     """Return the step of taking over an answer to a step."""
     if same(answer, step.answer):
-        return Step(step.answer, step.wrong, difficulty=TAKEN_OVER, subject=READ)
-    return Step(step.answer, (answer,), difficulty=CERTAIN, subject=READ)
+        return Step(step.answer, step.wrong, difficulty=TAKEN_OVER, subject=READ, read=True)
+    return Step(step.answer, (answer,), difficulty=CERTAIN, subject=READ, read=True)
 
 
 def split_answer(answer: str, right: Sequence[str]) -> list[str]:

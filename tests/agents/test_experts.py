@@ -111,6 +111,13 @@ def test_who_was_warned_of_notes_believes_them_as_far_as_the_warning_is_not_heed
     assert believed(1, trust=0.2) == near(0.2)
 
 
+def test_nothing_is_written_about_what_is_merely_read():
+    expert = SimulatedExpert("ada", spec())
+    steps = (Step("1"), Step("2", read=True), Step("3", needs=(0, 1)))
+    written = [expert.solve(Problem("p", "math", steps[:count])).tokens for count in (1, 2)]
+    assert written[0] == written[1] < expert.solve(Problem("p", "math", steps)).tokens
+
+
 def test_who_is_deceived_by_a_note_differs_between_models_more_than_between_samples_of_one():
     noted = [Problem(f"p{i}", "math", (Step("12", ("13",), difficulty=-50, note="99"),)) for i in range(MANY)]
     ada, bob = (SimulatedExpert(name, spec(deceived=0.5, own_luck=0.6)) for name in ("ada", "bob"))

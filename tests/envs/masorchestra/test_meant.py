@@ -59,7 +59,7 @@ def test_what_is_read_is_taken_over_more_easily_than_found_out_and_what_is_wrong
         ("Helduk", (0,), 0.5, None),
     ]
     wrong = posed(task, {"AUTHOR": "Oda Gorne"}, AUTHOR, BORN, about="BORN").problem
-    assert wrong.steps[0] == Step("Hanne Sentov", ("Oda Gorne",), difficulty=CERTAIN, subject=READ)
+    assert wrong.steps[0] == Step("Hanne Sentov", ("Oda Gorne",), difficulty=CERTAIN, subject=READ, read=True)
     assert wrong.steps[1] == right.steps[1]
 
 
