@@ -12,6 +12,16 @@ OWN_LEARNERS = {"MSARL": "msarl", "TMATR": "tmatr"}
 """The learner of a protocol of several agents that has one of its own; `multi_grpo` trains any."""
 
 
+def learners_of(env_id: str) -> str:
+    """Return the commands that train the agents of a game together, as a message names them.
+
+    >>> learners_of("Dialogue-Restaurant-v0")
+    '`python algos/multi_grpo.py --env Dialogue-Restaurant-v0`'
+    """
+    names = [name for name in (OWN_LEARNERS.get(env_id.split("-")[0]), "multi_grpo") if name]
+    return " or ".join(f"`python algos/{name}.py --env {env_id}`" for name in names)
+
+
 def require_one_agent(env_id: str) -> None:
     """Refuse a game of several agents in the name of a learner of one.
 
@@ -21,11 +31,9 @@ def require_one_agent(env_id: str) -> None:
     >>> require_one_agent("ToolOrchestra-Restaurant-v0")
     """
     if is_multiagent(env_id):
-        own = OWN_LEARNERS.get(env_id.split("-")[0])
-        ways = [f"`python algos/{name}.py --env {env_id}`" for name in (own, "multi_grpo") if name]
         raise OptionError(
             f"{env_id!r} is a game of several agents, and this learner trains the policy of one. "
-            f"Train its agents together: {' or '.join(ways)}."
+            f"Train its agents together: {learners_of(env_id)}."
         )
 
 

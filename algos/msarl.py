@@ -45,6 +45,7 @@ from toolorchestra.algos import team
 from toolorchestra.algos.advantages import NESTED_RULES, NestedRule, nested_advantages
 from toolorchestra.algos.clipped import ClippedLearner, TrainClipped
 from toolorchestra.algos.joint import JointEngine, Seat, TrainRow
+from toolorchestra.algos.kinds import learners_of
 from toolorchestra.algos.rollout import Start, Writer
 from toolorchestra.algos.team import Trained, make_writers
 from toolorchestra.envs.msarl.game import HELPER, REASONER, MSARLPlay
@@ -83,7 +84,7 @@ class TrainMSARL(TrainClipped):
         if not self.env.startswith("MSARL-"):
             raise OptionError(
                 f"{self.env!r} is not played by a reasoner and a helper, whom this learner trains. "
-                f"Train its agents by online DPO: `python algos/tmatr.py --env {self.env}`."
+                f"Train its agents together: {learners_of(self.env)}."
             )
         if self.max_calls < 1:
             raise OptionError(f"`max_calls` must be at least 1, got {self.max_calls}.")
