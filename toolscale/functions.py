@@ -11,6 +11,7 @@ import datetime
 import math
 import operator
 import re
+import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +48,9 @@ def calculator(expression: str, today: datetime.date) -> float:
     if len(expression) > _LONGEST_EXPRESSION:
         raise ValueError(f"The expression has {len(expression)} characters; at most {_LONGEST_EXPRESSION}.")
     try:
-        tree = ast.parse(expression.strip(), mode="eval")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SyntaxWarning)  # about the expression, not about us
+            tree = ast.parse(expression.strip(), mode="eval")
         value = _value(tree.body)
     except (SyntaxError, RecursionError, MemoryError, ValueError, OverflowError) as error:
         raise ValueError(

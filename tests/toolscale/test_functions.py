@@ -44,6 +44,12 @@ def test_the_calculator_refuses_what_is_not_finite_arithmetic(expression: str) -
         calculator(expression, TODAY)
 
 
+def test_the_calculator_keeps_what_python_thinks_of_an_expression_to_itself(recwarn: pytest.WarningsRecorder) -> None:
+    with pytest.raises(ValueError, match="is not arithmetic"):
+        calculator("3or 4", TODAY)
+    assert not recwarn.list
+
+
 @given(st.text(max_size=600))
 def test_functions_raise_nothing_but_value_errors(text: str) -> None:
     for function in (calculator, look_calendar):
