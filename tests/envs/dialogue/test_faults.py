@@ -169,7 +169,7 @@ def test_a_tool_that_does_not_answer_in_time(monkeypatch: pytest.MonkeyPatch) ->
     assert faults(lambda _, said: said, "user")[0] == ("tool", "timeout")
 
 
-def test_a_verifier_that_breaks_is_nobodys_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_verifier_that_breaks_is_neither_agents_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: Any) -> Any:
         raise RuntimeError("the judge is gone")
 
