@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import tyro
 
 from toolorchestra.algos.studies import tmatr
 from toolorchestra.algos.studies.tmatr import COMPARED, SCHEDULES, Study, markdown, read_run, write
@@ -91,9 +92,10 @@ def test_schedules_of_a_seed_begin_with_the_same_team_and_no_training_is_made_tw
 
     def training(command: list[str], **_: Any) -> None:
         commands.append(command)
-        output = Path(command[command.index("--output") + 1])
-        schedule = next(name for name in COMPARED if output.name == f"{name.replace(' ', '-')}-7")
-        leave(output, schedule, 7)
+        config = tyro.cli(TrainTMATR, args=command[3:])
+        assert (config.questions, config.eval_samples, config.stage_steps, config.seed) == (5, 2, STEPS, 7)
+        schedule = next(name for name in COMPARED if SCHEDULES[name] == config.schedule)
+        leave(config.output, schedule, 7)
 
     monkeypatch.setattr(tmatr.subprocess, "run", training)
     for _ in range(2):
@@ -103,6 +105,3 @@ def test_schedules_of_a_seed_begin_with_the_same_team_and_no_training_is_made_tw
     assert "--start" not in commands[0]
     for command in commands[1:]:
         assert command[command.index("--start") + 1] == str(tmp_path / "alternating-7" / "start")
-    for command in commands:
-        assert command[command.index("--questions") + 1] == "5"
-        assert command[command.index("--stage-steps") + 1] == "3"
