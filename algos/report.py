@@ -294,8 +294,8 @@ def _draw_success(
     held = [record for record in _of(records, phase, "heldout") if "success" in record]
     if held:
         share = [record["success"] for record in held]
-        below = [record["success"] - record["low"] for record in held]
-        above = [record["high"] - record["success"] for record in held]
+        below = [max(0.0, record["success"] - record["low"]) for record in held]  # at 0 and 1 rounding may put
+        above = [max(0.0, record["high"] - record["success"]) for record in held]  # the bound on the wrong side
         at = [record["step"] for record in held]
         style: dict[str, Any] = {"fmt": "o", "color": "#222222", "markersize": 5, "capsize": 3, "zorder": 4}
         ax.errorbar(at, share, yerr=[below, above], label="held-out tasks, 95 % interval", **style)

@@ -188,6 +188,13 @@ def test_curves_of_an_empty_run_are_an_empty_figure(tmp_path):
         assert run.curves().exists()
 
 
+def test_a_run_that_solved_everything_has_curves(tmp_path):
+    with RunLog(tmp_path, tensorboard=False) as run:
+        run.heldout("grpo", 1, [1.0] * 184)  # Wilson's upper bound is a hair below 1 here
+        assert run.records[0]["high"] < 1.0
+        draw_curves(run.records, {})
+
+
 def test_a_metric_cannot_take_the_name_of_a_column(tmp_path):
     with RunLog(tmp_path, tensorboard=False) as run, pytest.raises(OptionError, match="'kind'"):
         run.log("sft", 1, kind=1.0)
