@@ -41,7 +41,7 @@ from toolorchestra.toolscale.errors import ExpertError
 from toolorchestra.toolscale.task import Task
 
 QUESTIONS = 400
-"""Problems of each value of each axis, unless told otherwise."""
+"""Problems of each value of each axis, unless told otherwise; a quarter of them with notes."""
 SAMPLES = 1
 """Episodes of each problem and system, unless told otherwise."""
 MODELS = {"weak": "qwen2.5-7b", "strong": "gpt-oss-120b"}
@@ -331,7 +331,7 @@ class Study(msgspec.Struct, frozen=True):
     """What the study found.
 
     Attributes:
-        problems: Problems of each value.
+        problems: Problems of each value, a quarter of them with notes.
         samples: Episodes of each.
         cells: By axis, value, model and system.
     """
@@ -427,7 +427,7 @@ def run(
     """Play everything; `tick` is called after each episode (`episodes` tells how many there are).
 
     Args:
-        questions: Problems of each value of each axis.
+        questions: Problems of each value of each axis; with notes a quarter of them.
         samples: Episodes of each problem and system.
         tick: Called after each episode.
         models: Real models to ask, as ``weak`` and ``strong``; by default those of `MODELS`, simulated.
@@ -439,7 +439,7 @@ def run(
     cells = []
     for axis, systems in played.items():
         for value in COUNTS[axis]["test"]:
-            source = problems(axis, value, questions, difficulty, alone=alone)
+            source = problems(axis, value, _count(axis, questions), difficulty, alone=alone)
             for model in MODELS:
                 for system in systems:
                     if models is None or system != HALF:  # a real model's trust is its own
@@ -452,7 +452,13 @@ def run(
 
 def episodes(questions: int, samples: int) -> int:
     """Return how many episodes `run` plays."""
-    return sum(len(COUNTS[axis]["test"]) * len(systems) for axis, systems in PLAYED.items()) * 2 * questions * samples
+    cells = ((axis, len(COUNTS[axis]["test"]) * len(MODELS) * len(systems)) for axis, systems in PLAYED.items())
+    return sum(_count(axis, questions) * count for axis, count in cells) * samples
+
+
+def _count(axis: str, questions: int) -> int:
+    """Return how many problems of each value are played: with notes, whose effects are large, a quarter."""
+    return -(-questions // 4) if axis == "robustness" else questions
 
 
 # ------------------------------------------------------------------------------------------------- what it leaves
@@ -461,8 +467,8 @@ def episodes(questions: int, samples: int) -> int:
 def markdown(study: Study) -> str:
     """Return the tables of a study."""
     lines = [
-        f"{study.problems} problems of each value, {study.samples} episode(s) each; % of right answers, "
-        "± is half the 95 % interval.",
+        f"{study.problems} problems of each value ({_count('robustness', study.problems)} with notes), "
+        f"{study.samples} episode(s) each; % of right answers, ± is half the 95 % interval.",
     ]
     for axis in STRUCTURES:
         lines += _accuracies(study, axis, PLAYED[axis][:2])
