@@ -22,7 +22,7 @@ class Study:
     `masbench`: one agent and several, axis by axis, with a weak and a strong model and with notes that deceive.
     `tmatr`: a team trained by online DPO, its agents in turns, one of them alone, or both at once, stage by stage."""
     questions: int | None = None
-    """Most questions of the test split (`paramanager`: 500), problems of each value (`masbench`: 200), or questions of
+    """Most questions of the test split (`paramanager`: 500), problems of each value (`masbench`: 400), or questions of
     a batch of rollouts (`tmatr`: 16)."""
     samples: int | None = None
     """Episodes of each question under each condition (`paramanager`: 2, `masbench`: 1, `tmatr`: 4)."""
