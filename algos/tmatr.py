@@ -68,6 +68,8 @@ class TrainTMATR(TrainTeam):
     """Id of the environment (`toolorchestra.envs.make_multiagent`)."""
     output: Path = Path("runs/tmatr")
     """Folder for models, checkpoints and metrics."""
+    sft_error: float = 0.2
+    """Probability that the warm start's teacher slips in a message, at the end of the lesson: an episode has six."""
     models: dict[str, str] = field(default_factory=dict)
     """Folder or hub name of a causal language model with a chat template for each agent (``shared`` with `share`);
     none makes embedded models."""
@@ -89,7 +91,7 @@ class TrainTMATR(TrainTeam):
     """Weight of the likelihood of the better episode (w)."""
     minibatch: int = 16
     """Pairs of an optimiser step."""
-    epochs: int = 1
+    epochs: int = 2
     """Times that the pairs of a batch are gone through."""
     min_pairs: int = 4
     """Pairs that a batch must have to be learnt from."""

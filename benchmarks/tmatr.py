@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import tempfile
 import time
 from dataclasses import dataclass
@@ -33,8 +34,8 @@ class Benchmark:
     """Questions of a batch of rollouts."""
     samples: int = tmatr.SAMPLES
     """Sampled episodes of each held-out task after each stage."""
-    more: tuple[str, ...] = ()
-    """Further options of the learner, e.g. ``--more=--stage-steps --more=3``."""
+    more: str = ""
+    """Further options of the learner, in one text: ``--more="--stage-steps 3"``."""
     output: Path = Path(__file__).parent / "results" / "tmatr.json"
     """Where the numbers go."""
     runs: Path | None = None
@@ -51,8 +52,8 @@ def main(benchmark: Benchmark) -> None:
     for seed in benchmark.seeds:
         for name in benchmark.schedules:
             load, start = os.getloadavg()[0], time.perf_counter()
-            options = {"questions": benchmark.questions, "samples": benchmark.samples, "more": benchmark.more}
-            path = tmatr.train(name, seed, folder, **options)
+            sizes = {"questions": benchmark.questions, "samples": benchmark.samples}
+            path = tmatr.train(name, seed, folder, more=shlex.split(benchmark.more), **sizes)
             seconds = time.perf_counter() - start
             run = tmatr.read_run(name, seed, path)
             found.append(run)

@@ -277,7 +277,8 @@ def test_a_stage_of_nobody_is_refused_with_those_that_there_are(env: MultiAgentE
 
 
 def learner_of(env: MultiAgentEnv, policy: TokenPolicy, **options: Any) -> OnlineDPO:
-    settings = {"stage_steps": 2, "questions": 3, "rollouts": 3, "threshold": 0.2, "min_pairs": 1, "max_turn_ids": 12}
+    sizes = {"stage_steps": 2, "questions": 3, "rollouts": 3, "epochs": 1, "max_turn_ids": 12}
+    settings: dict[str, Any] = {**sizes, "threshold": 0.2, "min_pairs": 1}
     config = TrainTMATR(**{**settings, **options})
     policies = {name: clone(policy) for name in config.policies(env)}
     engine = team.make_engine(config, env, policies)
