@@ -21,18 +21,14 @@ import numpy as np
 
 from toolorchestra.agents.catalog import Catalog
 from toolorchestra.agents.chat import ChatModel
+from toolorchestra.agents.design_codec import WARNING
 from toolorchestra.agents.experts import Problem, SimulatedExpert
 from toolorchestra.agents.policies import play_episode
 from toolorchestra.agents.simulated import SimulatedChat
 from toolorchestra.algos.stats import Interval, mean_interval, paired_bootstrap, success_share
 from toolorchestra.envs.masorchestra.design import Agent, Design
 from toolorchestra.envs.masorchestra.env import MASOrchestraEnv
-from toolorchestra.envs.masorchestra.orchestrators import (
-    WARNING,
-    ChainPolicy,
-    Orchestrator,
-    SinglePolicy,
-)
+from toolorchestra.envs.masorchestra.orchestrators import ChainPolicy, Orchestrator, SinglePolicy
 from toolorchestra.envs.sources.masbench.graph import Axes
 from toolorchestra.envs.sources.masbench.sets import COUNTS
 from toolorchestra.envs.sources.masbench.source import MASBenchSource
