@@ -357,6 +357,12 @@ def test_adapters_and_whole_models_are_not_mistaken_for_each_other(untaught: Pat
         team.warm_up(config, config.make_env(), lambda *_: None)
 
 
+def test_adapters_want_one_base(tmp_path: Path) -> None:
+    config = TrainMultiGRPO(env=GAME, output=tmp_path, models={"lookout": "one", "courier": "other"}, lora_rank=4)
+    with pytest.raises(OptionError, match="share one base, got several: one, other"):
+        team.warm_up(config, config.make_env(), lambda *_: None)
+
+
 def test_a_game_without_a_teacher_wants_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "mute.py").write_text("from courier import CourierEnv\n\ndef game():\n    return CourierEnv()\n")
     monkeypatch.syspath_prepend(str(tmp_path))
