@@ -284,6 +284,7 @@ def _draw_tools(study: Study) -> Any:
         more, gain = ([run.stages[-1][what] for run in runs] for what in ("more_calls", "gain"))
         change.scatter(more, [100 * points for points in gain], color=_COLOURS[name], label=name)
     calls.set(xlabel="stage", ylabel="tool calls of an episode")
+    calls.set_ylim(bottom=0)
     calls.set_xticks(range(max(len(run.stages) for run in study.runs)))
     change.set(xlabel="change of tool calls", ylabel="gain of pass@1, points")
     change.axhline(0, color="#999999", lw=0.8)
