@@ -67,6 +67,8 @@ SPECIAL = (
     "<pad>", "<unk>", "<end>", "<user>", "<assistant>", "<result>", "<call>", "<answer>", "<spell>", "</spell>",
     "<item>", "<none>", "<cut>", "true", "false", "null", "PARSE_ERR", "EXEC_ERR", "TIMEOUT",
 )  # fmt: skip
+FOLLOW = "<follow>"
+"""The token of a policy that can ask minds for the next step: whoever follows need not copy."""
 SIGNS = tuple(".,:;!?'\"$€%()[]{}+-*/=<>@#&_")
 LETTERS = tuple(f"#{c}" for c in "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ" + "".join(SIGNS))
 """Tokens by which a word outside the vocabulary is spelt: apart from words, so that "7" the price is a word."""
@@ -104,6 +106,7 @@ class CompactCodec:
     prompt     ``<user>`` words of the instruction ``<assistant>``
     action     ``<call>`` tool, then for each argument ``parameter=`` and its value … ``<end>``
     action     ``<answer>`` words ``<end>``
+    action     ``<follow>`` ``<end>``: the call, or the answer, that a mind has just proposed
     results    ``<result>`` keys and scalars of each call's result … ``<assistant>``; of what a mind wrote, its answer,
                or the call that it proposes as the policy itself would write it
     =========  =================================================================================
@@ -139,12 +142,13 @@ class CompactCodec:
         max_words: int = 4,
         min_kind: int = 5,
         min_number: int = 1,
+        follow: bool = False,
     ) -> CompactCodec:
         """Make a vocabulary from tool schemas, texts (their words) and values by kind.
 
         Values longer than `max_words` words are descriptions, not names: their words count as text. Kinds with
         fewer than `min_kind` values (a status, a course) carry meaning: they are tokens, but not of a kind. Numbers
-        that stand in the texts fewer than `min_number` times are spelt.
+        that stand in the texts fewer than `min_number` times are spelt. With `follow`, minds propose next steps.
         """
         names: dict[str, None] = {}
         for tool in tools:
@@ -171,7 +175,8 @@ class CompactCodec:
                 words[piece if piece in probe.index else piece.lower()] = None
         fixed = [*SPECIAL, *LETTERS, *SIGNS]
         rest = sorted({*names, *words} - set(fixed))
-        return cls([*fixed, *rest], {text: kind for text, kind in kinds.items() if text not in fixed})
+        own = [FOLLOW] if follow else []
+        return cls([*fixed, *own, *rest], {text: kind for text, kind in kinds.items() if text not in fixed})
 
     def save(self, folder: Path) -> None:
         """Write the codec into a checkpoint folder as ``codec.json``."""
@@ -262,8 +267,9 @@ class CompactCodec:
         return [*ids, self.index["<assistant>"]]
 
     def encode_action(self, message: Message, before: Sequence[Message] = ()) -> list[int]:
-        """Return the ids of an assistant message: its calls, or else its text as the answer."""
-        del before
+        """Return the ids of an assistant message: what was proposed, its calls, or else its text as the answer."""
+        if FOLLOW in self.index and (step := proposed_step(before)) is not None and step == _step(message):
+            return [self.index[FOLLOW], self.end_id]
         ids: list[int] = []
         for call in message.get("tool_calls") or ():
             ids += self._call(call.get("function", call))
@@ -319,10 +325,11 @@ class CompactCodec:
         self, ids: Sequence[int], tools: Sequence[Mapping[str, Any]], before: Sequence[Message] = ()
     ) -> Decoded:
         """Return the calls, or the answer's text; anything else is passed on as text, not well formed."""
-        del before
         body = [i for i in ids if i != self.pad_id]
         complete = bool(body) and body[-1] == self.end_id
         body = body[:-1] if complete else body
+        if body == [self.index.get(FOLLOW)] and (step := proposed_step(before)) is not None:
+            return Decoded(step if isinstance(step, str) else [step], complete)
         if not body or self.tokens[body[0]] not in ("<call>", "<answer>"):
             return Decoded(self.text(body), False)
         if self.tokens[body[0]] == "<answer>":
@@ -384,6 +391,34 @@ def proposed_call(result: Any) -> Mapping[str, Any] | None:
     """Return the call that a mind proposes as the next step, if it does."""
     call = result.get("call") if isinstance(result, dict) and len(result) == 1 else None
     return call if isinstance(call, dict) and {"name", "arguments"} <= set(call) else None
+
+
+def proposed_step(messages: Sequence[Message]) -> dict[str, Any] | str | None:
+    """Return the call or the answer that a mind proposed last since the policy last wrote; None if none did."""
+    for message in reversed(messages):
+        if message["role"] == "assistant":
+            break
+        if message["role"] == "tool" and (record := read_result(message)).get("status", "OK") == "OK":
+            result = record.get("result")
+            if call := proposed_call(result):
+                return {"name": call["name"], "arguments": call["arguments"]}
+            if conclusion(result) is not result:
+                return str(conclusion(result))
+    return None
+
+
+def _step(message: Message) -> dict[str, Any] | str | None:
+    """Return what an assistant message does: its one call, or its answer; None if it makes several calls."""
+    calls = [call.get("function", call) for call in message.get("tool_calls") or ()]
+    if not calls:
+        return str(message.get("content") or "")
+    if len(calls) > 1:
+        return None
+    arguments = calls[0]["arguments"]
+    return {
+        "name": calls[0]["name"],
+        "arguments": json.loads(arguments) if isinstance(arguments, str) else arguments,
+    }
 
 
 def read_result(message: Message) -> dict[str, Any]:

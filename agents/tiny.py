@@ -160,12 +160,14 @@ def build_codec(
             values.setdefault(kind, set()).update(members)
     texts: list[str] = []
     shown: dict[str, set[Any]] = {}
+    proposing = False
     for message in (message for conversation in conversations for message in conversation):
         if message["role"] == "tool":
             record = read_result(message)
             texts.append(str(record.get("error", "")))
             result = record.get("result")
             of_a_mind = conclusion(result) is not result or (isinstance(result, str) and not values)
+            proposing |= proposed_call(result) is not None
             if of_a_mind or proposed_call(result):
                 continue
             for key, value in _leaves(record.get("result"), "result"):
@@ -174,7 +176,7 @@ def build_codec(
         elif message["role"] != "system":
             texts.append(message.get("content") or "")
     kinds = {**values, **{kind: shown[kind] for kind in sorted(shown)}}
-    return CompactCodec.build(tools, texts, kinds, min_number=1 if values else _OFTEN)
+    return CompactCodec.build(tools, texts, kinds, min_number=1 if values else _OFTEN, follow=proposing)
 
 
 def database_values(world: Any) -> Iterator[tuple[str, list[Any]]]:

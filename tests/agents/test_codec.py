@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import json
 from importlib.resources import files
+from typing import Any
 
 import pytest
 
-from toolorchestra.agents.codec import CompactCodec, TemplateCodec, check_prefix, read_result
+from toolorchestra.agents.codec import FOLLOW, CompactCodec, Decoded, TemplateCodec, check_prefix, read_result
 from toolorchestra.agents.tiny import chat_codec
 from toolorchestra.toolscale.errors import OptionError
 
@@ -117,6 +118,52 @@ def test_long_results_are_cut(codec: CompactCodec) -> None:
     short = CompactCodec(codec.tokens, codec.kinds, max_result=3)
     content = json.dumps({"status": "OK", "result": ["D07"] * 9})
     assert "<cut>" in [short.tokens[i] for i in short.encode_results([{"role": "tool", "content": content}], [])]
+
+
+STEP = {"call": {"name": "get_dish", "arguments": {"dish": "Smoked Duck"}}}
+ASKED: list[dict[str, Any]] = [
+    {"role": "user", "content": "What is the Smoked Duck?"},
+    {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "ask_one", "arguments": "{}"}}]},
+]
+
+
+def told(*results: object) -> list[dict[str, Any]]:
+    """Return a conversation in which minds were asked, and what they said."""
+    return [*ASKED, *({"role": "tool", "content": json.dumps({"status": "OK", "result": said})} for said in results)]
+
+
+@pytest.mark.parametrize(
+    ("results", "action"),
+    [
+        ([STEP], [STEP["call"]]),
+        ([{"answer": "<answer>18.5 dollars</answer>"}], "18.5 dollars"),
+        ([{"answer": "<answer>no</answer>"}, STEP], [STEP["call"]]),  # of several, the last
+    ],
+)
+def test_who_follows_a_mind_says_so_in_one_token(results: list[object], action: Any) -> None:
+    codec = CompactCodec.build([], [], {}, follow=True)
+    calls = None if isinstance(action, str) else [{"function": call} for call in action]
+    message = {"role": "assistant", "content": None if calls else action, "tool_calls": calls}
+    ids = codec.encode_action(message, told(*results))
+    assert [codec.tokens[i] for i in ids] == [FOLLOW, "<end>"]
+    assert codec.decode_action(ids, (), told(*results)) == Decoded(action, True)
+
+
+def test_who_does_something_else_than_proposed_writes_it() -> None:
+    codec = CompactCodec.build([], [], {}, follow=True)
+    for other in ({"name": "get_dish", "arguments": {"dish": "Bread"}}, {"name": "pay", "arguments": {}}):
+        ids = codec.encode_action({"role": "assistant", "tool_calls": [{"function": other}]}, told(STEP))
+        assert codec.index[FOLLOW] not in ids
+
+
+def test_there_is_nothing_to_follow_unless_it_was_just_proposed() -> None:
+    codec = CompactCodec.build([], [], {}, follow=True)
+    ids = [codec.index[FOLLOW], codec.end_id]
+    acted = {"role": "assistant", "content": "", "tool_calls": [{"function": STEP["call"]}]}
+    result = {"role": "tool", "content": json.dumps({"status": "OK", "result": {"price": 7}})}
+    failed = {"role": "tool", "content": json.dumps({"status": "TIMEOUT", "error": "…"})}
+    for before in (ASKED, [*told(STEP), acted, result], [*ASKED, failed]):
+        assert not codec.decode_action(ids, (), before).well_formed
 
 
 def test_a_saved_codec_is_the_same(codec: CompactCodec, tmp_path) -> None:  # type: ignore[no-untyped-def]
