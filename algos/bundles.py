@@ -36,7 +36,7 @@ def bundles(lengths: Sequence[int]) -> list[list[int]]:
     return found
 
 
-class BundlingGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL's types are not strict
+class BundlingGRPOTrainer(GRPOTrainer):
     """`GRPOTrainer` that computes log-probabilities in bundles of rows of like length."""
 
     def _get_per_token_logps_and_entropies(
