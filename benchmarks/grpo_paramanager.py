@@ -26,8 +26,8 @@ import tyro
 
 SETTINGS = (
     *("--env", "ParaManager-Math-v0", "--difficulty", "3", "4", "5", "--open-at", "0", "--sft-steps", "100"),
-    *("--steps", "80", "--learning-rate", "1e-3", "--filters", "homogeneity", "invalid"),
-    *("--eval-samples", "4", "--save-every", "0", "--threads", "1"),
+    *("--steps", "80", "--updates", "2", "--learning-rate", "5e-4"),
+    *("--filters", "homogeneity", "invalid", "--eval-samples", "4", "--save-every", "0", "--threads", "1"),
 )
 VARIANTS = {
     "default": (),
