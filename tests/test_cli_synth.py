@@ -9,6 +9,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -383,11 +384,19 @@ def test_kill_9_at_twenty_random_moments_loses_no_finished_answer(server: Record
 
 
 def test_an_interruption_keeps_the_answers_under_way(server: Recorded, tmp_path: Path, runs: Runs):
-    server.delay = 0.05
+    interrupted = threading.Event()
+
+    def hold(number: int) -> int:
+        """Answer no ninth question before the interruption, however late that comes."""
+        assert number < 9 or interrupted.wait(60)
+        return 200
+
+    server.trouble = hold
     child = runs.start(options(server, tmp_path))
     while len(server.asked) < 9:
         time.sleep(0.01)
     os.kill(child, signal.SIGINT)
+    interrupted.set()
     assert runs.end() == 130
     assert len(stored(tmp_path)) == len(server.asked) == len(set(server.asked))
     runs.start(options(server, tmp_path))
