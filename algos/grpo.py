@@ -400,7 +400,7 @@ def fit(
     from datasets import Dataset
     from trl import GRPOConfig
 
-    from toolorchestra.algos.bundles import BundlingGRPOTrainer
+    from toolorchestra.algos.bundled_grpo import BundlingGRPOTrainer
 
     folder = config.output / "checkpoints"
     checkpoint = sft.last_checkpoint(folder) if config.resume else None

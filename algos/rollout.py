@@ -23,10 +23,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from toolorchestra.agents.codec import Codec, Message, check_prefix
+from toolorchestra.algos.bundles import bundles
 from toolorchestra.envs.episode import Episode
 from toolorchestra.envs.play import Play
 from toolorchestra.toolscale.errors import OptionError
 
+_LEAST_ROWS = 16  # of a bundle that is sampled: each has its own forward pass for every id
 INVALID_OUTCOMES = ("infra_error", "judge_error")
 """Outcomes that say nothing about the policy: retried, and never part of a group."""
 
@@ -46,7 +48,7 @@ class Writer(Protocol):
 
 
 class ModelWriter:
-    """Samples from a causal language model, one batched forward pass per token, with a key-value cache.
+    """Samples from a causal language model, one forward pass per token and bundle, with a key-value cache.
 
     Args:
         model: A Hugging Face causal language model.
@@ -63,9 +65,26 @@ class ModelWriter:
 
     @torch.no_grad()
     def __call__(self, prompts: Sequence[Sequence[int]], limits: Sequence[int]) -> list[Sample]:
-        """Continue each prompt until a stop id or its limit."""
+        """Continue each prompt until a stop id or its limit; a row's luck does not depend on its bundle."""
         training = self.model.training
         self.model.eval()
+        samples: dict[int, Sample] = {}
+        luck: list[Tensor] = []
+        for rows in bundles(list(map(len, prompts)), _LEAST_ROWS):
+
+            def chances(step: int, rows: list[int] = rows) -> Tensor:
+                if step == len(luck):
+                    luck.append(torch.rand((len(prompts), 1), generator=self.generator, device=self.device))
+                return luck[step][rows]
+
+            several = self._continue([prompts[row] for row in rows], [limits[row] for row in rows], chances)
+            samples.update(zip(rows, several, strict=True))
+        self.model.train(training)
+        return [samples[row] for row in range(len(prompts))]
+
+    def _continue(
+        self, prompts: Sequence[Sequence[int]], limits: Sequence[int], chances: Callable[[int], Tensor]
+    ) -> list[Sample]:
         width = max(map(len, prompts))
         ids = torch.full((len(prompts), width), self.codec.pad_id, device=self.device)
         attention = torch.zeros((len(prompts), width), dtype=torch.long, device=self.device)
@@ -82,7 +101,7 @@ class ModelWriter:
         drawn_logprobs: list[Tensor] = []
         alive = limit > 0
         while bool(alive.any()):
-            token, logprob = self._draw(output.logits[:, -1])
+            token, logprob = self._draw(output.logits[:, -1], chances, len(drawn_ids))
             drawn_ids.append(token)
             drawn_logprobs.append(logprob)
             alive &= ~torch.isin(token[:, 0], self.stops) & (limit > len(drawn_ids))
@@ -96,18 +115,16 @@ class ModelWriter:
                 past_key_values=output.past_key_values,
                 use_cache=True,
             )
-        self.model.train(training)
         rows = zip(torch.cat(drawn_ids, 1).tolist(), torch.cat(drawn_logprobs, 1).tolist(), limits, strict=True)
         return [self._cut(row, logprobs, most) for row, logprobs, most in rows]
 
-    def _draw(self, logits: Tensor) -> tuple[Tensor, Tensor]:
+    def _draw(self, logits: Tensor, chances: Callable[[int], Tensor], step: int) -> tuple[Tensor, Tensor]:
         logprobs = torch.log_softmax(logits.float() / (self.temperature or 1.0), -1)  # (B, V)
         if self.temperature == 0:
             token = logprobs.argmax(-1, keepdim=True)
         else:
             cumulated = logprobs.exp().cumsum(-1)  # inverting it is several times faster than torch.multinomial
-            chance = torch.rand((len(logits), 1), generator=self.generator, device=self.device)
-            token = torch.searchsorted(cumulated, chance * cumulated[:, -1:])  # (B, 1)
+            token = torch.searchsorted(cumulated, chances(step) * cumulated[:, -1:])  # (B, 1)
         return token, logprobs.gather(1, token)
 
     def _cut(self, ids: list[int], logprobs: list[float], limit: int) -> Sample:

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from toolorchestra.algos.bundles import LEAST_ROWS, MOST_PADDING, BundlingGRPOTrainer, bundles
+from toolorchestra.algos.bundled_grpo import BundlingGRPOTrainer
+from toolorchestra.algos.bundles import LEAST_ROWS, MOST_PADDING, bundles
 
 
 @given(st.lists(st.integers(1, 1000), min_size=1, max_size=200))

@@ -12,6 +12,7 @@ import torch
 
 from toolorchestra.agents.codec import CompactCodec
 from toolorchestra.agents.tiny import build_model
+from toolorchestra.algos.bundles import bundles
 from toolorchestra.algos.rollout import ModelWriter, Request, RolloutEngine, Sample, Start, make_env, starts
 from toolorchestra.toolscale.errors import OptionError
 
@@ -200,6 +201,18 @@ def test_cached_and_padded_sampling_reports_the_models_own_log_probabilities(mod
             logits = model(torch.tensor([prompt + sample.ids])).logits[0]
         expected = torch.log_softmax(logits, -1)[len(prompt) - 1 : -1].gather(1, torch.tensor(sample.ids)[:, None])
         assert torch.allclose(expected[:, 0], torch.tensor(sample.logprobs), atol=1e-5)
+
+
+def test_what_is_sampled_does_not_depend_on_who_is_sampled_beside(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(0)
+    prompts = [[rng.randrange(5, 20) for _ in range(rng.choice((2, 5, 20, 60)))] for _ in range(100)]
+    limits = [rng.randrange(1, 12) for _ in prompts]
+    assert len(bundles(list(map(len, prompts)), 16)) > 2
+    writer = ModelWriter(model, CODEC, seed=3)
+    bundled = [sample.ids for _ in range(2) for sample in writer(prompts, limits)]
+    monkeypatch.setattr("toolorchestra.algos.rollout.bundles", lambda lengths, least: [list(range(len(lengths)))])
+    writer = ModelWriter(model, CODEC, seed=3)
+    assert bundled == [sample.ids for _ in range(2) for sample in writer(prompts, limits)]
 
 
 def test_limits_and_stop_ids_end_a_turn(model: Any) -> None:
