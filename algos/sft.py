@@ -37,6 +37,7 @@ from toolorchestra.agents.design_codec import DesignCodec
 from toolorchestra.agents.explorer import AskingOraclePolicy, ExplorerPolicy
 from toolorchestra.agents.policies import NoisyOraclePolicy, OraclePolicy, Policy
 from toolorchestra.agents.tiny import TokenPolicy, build_codec, prepare_torch
+from toolorchestra.algos.bundles import bundles
 from toolorchestra.algos.kinds import require_one_agent
 from toolorchestra.algos.report import RunLog, set_aside
 from toolorchestra.algos.rollout import Start, make_env, starts
@@ -337,8 +338,6 @@ def fit(
     """
     from datasets import Dataset
     from trl import SFTConfig, SFTTrainer
-
-    from toolorchestra.algos.bundles import bundles
 
     class LabelledOnly(SFTTrainer):
         """Scores only positions that carry a label (TRL's fused head does so on Triton devices alone), in bundles."""

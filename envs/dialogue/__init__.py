@@ -14,7 +14,6 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import gymnasium
 from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils.conversions import turn_based_aec_to_parallel
 from pettingzoo.utils.wrappers import OrderEnforcingWrapper
@@ -24,7 +23,7 @@ from toolorchestra.envs.dialogue.environment import DialogueEnv
 from toolorchestra.envs.dialogue.scenario import ORCHESTRATOR, STOP, USER
 from toolorchestra.envs.dialogue.user import ChatUser, ScriptedUser
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
-from toolorchestra.envs.multiagent.single import Partner, SingleAgentEnv
+from toolorchestra.envs.multiagent.single import Partner, SingleAgentEnv, register_single
 from toolorchestra.envs.registration import domain_sources
 from toolorchestra.envs.sources import TaskSource
 from toolorchestra.toolscale.task import Call
@@ -65,11 +64,4 @@ def random_message(env: MultiAgentEnv, rng: random.Random) -> str:
     )
 
 
-for _name in (*domain_sources(), "Custom"):
-    gymnasium.register(
-        f"DialogueSingle-{_name}-v0",
-        entry_point=single_env,
-        kwargs={"source": None if _name == "Custom" else _name},
-        disable_env_checker=True,
-        order_enforce=False,
-    )
+register_single("Dialogue", single_env, domain_sources())

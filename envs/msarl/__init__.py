@@ -13,7 +13,6 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import gymnasium
 from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils.conversions import turn_based_aec_to_parallel
 from pettingzoo.utils.wrappers import OrderEnforcingWrapper
@@ -21,7 +20,7 @@ from pettingzoo.utils.wrappers import OrderEnforcingWrapper
 from toolorchestra.envs.msarl.environment import MSARLEnv
 from toolorchestra.envs.msarl.game import REASONER
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
-from toolorchestra.envs.multiagent.single import SingleAgentEnv
+from toolorchestra.envs.multiagent.single import SingleAgentEnv, register_single
 from toolorchestra.envs.sources import QUESTIONS, TaskSource
 
 __all__ = ["MSARLEnv", "env", "parallel_env", "random_message", "raw_env", "single_env"]
@@ -62,11 +61,4 @@ def _hand_on(observation: str, info: dict[str, Any]) -> str:
     return observation.split("\nOutput:\n", 1)[-1]
 
 
-for _name in (*QUESTIONS, "Custom"):
-    gymnasium.register(
-        f"MSARLSingle-{_name}-v0",
-        entry_point=single_env,
-        kwargs={"source": None if _name == "Custom" else _name},
-        disable_env_checker=True,
-        order_enforce=False,
-    )
+register_single("MSARL", single_env, QUESTIONS)

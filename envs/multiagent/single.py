@@ -6,7 +6,7 @@ agent makes of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import gymnasium
@@ -103,3 +103,15 @@ class SingleAgentEnv(gymnasium.Env[str, str]):
 
     def _info(self) -> dict[str, Any]:
         return {**self.env.infos[self.agent], "tools": []}
+
+
+def register_single(protocol: str, single_env: Callable[..., SingleAgentEnv], sources: Iterable[str]) -> None:
+    """Register one agent's view of a game with Gymnasium, for each source and for tasks of the user's own."""
+    for source in (*sources, "Custom"):
+        gymnasium.register(
+            f"{protocol}Single-{source}-v0",
+            entry_point=single_env,
+            kwargs={"source": None if source == "Custom" else source},
+            disable_env_checker=True,
+            order_enforce=False,
+        )

@@ -13,13 +13,12 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import gymnasium
 from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils.conversions import turn_based_aec_to_parallel
 from pettingzoo.utils.wrappers import OrderEnforcingWrapper
 
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
-from toolorchestra.envs.multiagent.single import SingleAgentEnv
+from toolorchestra.envs.multiagent.single import SingleAgentEnv, register_single
 from toolorchestra.envs.sources import QUESTIONS, TaskSource
 from toolorchestra.envs.tmatr.environment import TMATREnv
 from toolorchestra.envs.tmatr.game import TMATRPlay
@@ -70,11 +69,4 @@ def random_message(env: MultiAgentEnv, rng: random.Random) -> str:
             return f"<THINK>\nStep 1: {number}.\n</THINK>{answer}"
 
 
-for _name in (*QUESTIONS, "Custom"):
-    gymnasium.register(
-        f"TMATRSingle-{_name}-v0",
-        entry_point=single_env,
-        kwargs={"source": None if _name == "Custom" else _name},
-        disable_env_checker=True,
-        order_enforce=False,
-    )
+register_single("TMATR", single_env, QUESTIONS)
