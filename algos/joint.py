@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from toolorchestra.agents.codec import Codec
+from toolorchestra.algos.bundles import bundles
 from toolorchestra.algos.losses import token_logps
 from toolorchestra.algos.rollout import INVALID_OUTCOMES, Sample, Start, Writer
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
@@ -236,21 +237,33 @@ def row_logps(
         Log-probabilities with gradient, those when drawn, and the mask, each of shape ``(B, T)``.
     """
     device = next(model.parameters()).device
+    longest = max(len(row.completion_ids) for row in rows)
+    mask = torch.zeros((len(rows), longest), device=device)
+    old = torch.zeros((len(rows), longest), device=device)
+    for n, row in enumerate(rows):
+        length = len(row.completion_ids)
+        mask[n, :length] = torch.tensor(row.mask, dtype=torch.float, device=device)
+        old[n, :length] = torch.tensor(row.logprobs, device=device)
+    found = [torch.empty(0)] * len(rows)
+    for bundle in map(sorted, bundles([len(row.prompt_ids) + len(row.completion_ids) for row in rows])):
+        for n, logps in zip(bundle, _bundle_logps(model, [rows[n] for n in bundle], pad_id, temperature), strict=True):
+            found[n] = logps
+    return nn.utils.rnn.pad_sequence(found, batch_first=True), old, mask
+
+
+def _bundle_logps(model: nn.Module, rows: Sequence[TrainRow], pad_id: int, temperature: float) -> Tensor:
+    """Return log-probabilities of the completions of rows of like length, of shape ``(B, T)``."""
+    device = next(model.parameters()).device
     width = max(len(row.prompt_ids) + len(row.completion_ids) for row in rows)
     longest = max(len(row.completion_ids) for row in rows)
     ids = torch.full((len(rows), width), pad_id, device=device)
     attention = torch.zeros_like(ids)
     places = torch.zeros((len(rows), longest), dtype=torch.long, device=device)  # of what predicts each id
-    mask = torch.zeros((len(rows), longest), device=device)
-    old = torch.zeros((len(rows), longest), device=device)
     for n, row in enumerate(rows):
         sequence, length = row.prompt_ids + row.completion_ids, len(row.completion_ids)
         ids[n, : len(sequence)], attention[n, : len(sequence)] = torch.tensor(sequence, device=device), 1
         places[n, :length] = torch.arange(len(row.prompt_ids) - 1, len(sequence) - 1, device=device)
-        mask[n, :length] = torch.tensor(row.mask, dtype=torch.float, device=device)
-        old[n, :length] = torch.tensor(row.logprobs, device=device)
     logits: Any = model(input_ids=ids, attention_mask=attention, use_cache=False).logits  # (B, W, V)
     chosen = logits.gather(1, places.unsqueeze(-1).expand(-1, -1, logits.size(-1)))  # (B, T, V)
-    targets = ids.gather(1, places + 1)
     exact = chosen.to(torch.promote_types(chosen.dtype, torch.float32))
-    return token_logps(exact / temperature, targets), old, mask
+    return token_logps(exact / temperature, ids.gather(1, places + 1))

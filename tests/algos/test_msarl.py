@@ -227,6 +227,17 @@ def random_rows(policy: TokenPolicy, count: int = 3) -> list[TrainRow]:
     return rows
 
 
+def test_rows_of_any_lengths_are_what_they_are_alone(policy: TokenPolicy) -> None:
+    rows = random_rows(policy, 30)[::-1] + random_rows(policy, 9)  # more than one bundle, none in order
+    logps, old, mask = row_logps(policy.model, rows, 0, 0.7)
+    assert logps.shape == old.shape == mask.shape == (39, max(len(row.completion_ids) for row in rows))
+    for n, row in enumerate(rows):
+        (alone,), _, (own,) = row_logps(policy.model, [row], 0, 0.7)
+        length = len(row.completion_ids)
+        assert mask[n].sum() == own.sum() == sum(row.mask)
+        assert torch.allclose(logps[n, :length] * own, alone * own, atol=1e-4)
+
+
 def test_the_loss_is_that_of_trl(policy: TokenPolicy, tmp_path: Path) -> None:
     from datasets import Dataset
     from trl import GRPOConfig, GRPOTrainer
