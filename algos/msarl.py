@@ -123,7 +123,13 @@ class TrainMSARL(TrainClipped):
         options |= self.given_options()
         if options.get("python") == "simulated":
             options["noise"] = round(hardness * options.get("noise", self.noise))
-        return make_multiagent(self.env, **options)
+        env = make_multiagent(self.env, **options)
+        if len(env.possible_agents) == 1:
+            raise OptionError(
+                "A reasoner alone has no interpretations to branch at: leave `helpers` at 'one' or 'per_tool', "
+                "or train it by algos/multi_grpo.py."
+            )
+        return env
 
 
 # ------------------------------------------------------------------------------------------------ nested rollouts

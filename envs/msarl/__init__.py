@@ -42,12 +42,11 @@ def parallel_env(source: str | TaskSource | None = "Math", **options: Any) -> Pa
 
 
 def single_env(source: str | TaskSource | None = "Math", **options: Any) -> SingleAgentEnv:
-    """Return the reasoner's view with helpers that hand on raw output: one agent that reasons with code.
+    """Return the reasoner's view without helpers: one agent that reasons with code, and reads raw output.
 
     With ``max_calls=0`` it is one agent that reasons in text alone. These are what the paper compares two agents with.
     """
-    game = raw_env(source, **options)
-    return SingleAgentEnv(game, REASONER, dict.fromkeys(game.possible_agents[1:], _hand_on))
+    return SingleAgentEnv(raw_env(source, **{**options, "helpers": "none"}), REASONER, {})
 
 
 def random_message(env: MultiAgentEnv, rng: random.Random) -> str:
@@ -55,10 +54,6 @@ def random_message(env: MultiAgentEnv, rng: random.Random) -> str:
     number = rng.randint(0, 99)
     block = f"```{rng.choice(list(env.play.tools))}\n{number} + {rng.randint(0, 99)}\n```"
     return rng.choice((block, block, rf"\boxed{{{number}}}", f"It may be {number}."))
-
-
-def _hand_on(observation: str, info: dict[str, Any]) -> str:
-    return observation.split("\nOutput:\n", 1)[-1]
 
 
 register_single("MSARL", single_env, QUESTIONS)

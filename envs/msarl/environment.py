@@ -17,9 +17,12 @@ from toolorchestra.toolscale.tool import Tool
 
 REASONER_PROMPT = """\
 You solve a problem by thinking and by computing. To compute, end your message with a code block: {fences}. It is run, \
-and you are told what came of it in <interpretation> … </interpretation>; you do not see the raw output. {calls} \
-Then give your answer in text with \\boxed{{…}}.
+and you are {told}. {calls} Then give your answer in text with \\boxed{{…}}.
 {rules}"""
+_TOLD = {
+    True: "told what came of it in <interpretation> … </interpretation>; you do not see the raw output",
+    False: "shown its raw output in <output> … </output>",
+}
 HELPER_PROMPT = """\
 You read a piece of code and its raw output, which may be long and noisy. Say in a few words what the output says: the \
 values that the code was written for, exactly as they stand, or what went wrong. Somebody who sees neither the code's \
@@ -31,8 +34,10 @@ class MSARLEnv(MultiAgentEnv):
     r"""Reasoning with code by two policies: one plans and writes code, the other reads its output (MSARL §3.2).
 
     **Agents**: ``reasoner`` and ``helper``; with `helpers="per_tool"` one helper for each tool, ``python_helper``,
-    ``search_helper`` and so on. **Tools**: Python, and those of the world that one text can fill (``calculator``, the
-    ``search`` of the encyclopaedia, a query a line); a block's language names its tool.
+    ``search_helper`` and so on; with `helpers="none"` the reasoner alone, who reads raw output.
+
+    **Tools**: Python, and those of the world that one text can fill (``calculator``, the ``search`` of the
+    encyclopaedia, a query a line); a block's language names its tool.
 
     **Reward**: 1 for every agent if the reasoner's final ``\boxed{}`` is right, else 0.
 
@@ -47,8 +52,8 @@ class MSARLEnv(MultiAgentEnv):
         python: What runs Python: a sandbox (``auto``, or a name of `make_sandbox`), ``simulated`` (arithmetic only, no
             sandbox needed), ``none``, or a `Tool` of the name ``python`` that takes ``code``.
         noise: Lines of noise in the output of the simulated Python.
-        helpers: ``one`` for all tools, or one ``per_tool``.
-        output_characters: Longest output that a helper is shown.
+        helpers: ``one`` for all tools, one ``per_tool``, or ``none``.
+        output_characters: Longest output that is shown.
         interpretation_characters: Longest interpretation that the reasoner is shown.
         render_mode: ``ansi`` (`render` returns the transcript) or ``human`` (messages are printed as they come).
 
@@ -79,7 +84,7 @@ class MSARLEnv(MultiAgentEnv):
         max_cycles: int = 8,
         python: str | Tool = "auto",
         noise: int = 0,
-        helpers: Literal["one", "per_tool"] = "one",
+        helpers: Literal["one", "per_tool", "none"] = "one",
         output_characters: int = 16_384,
         interpretation_characters: int = 2_048,
         render_mode: str | None = None,
@@ -95,8 +100,8 @@ class MSARLEnv(MultiAgentEnv):
         )
         if max_calls < 0 or min(output_characters, interpretation_characters) < 1:
             raise OptionError("`max_calls` must be at least 0, and the numbers of characters shown above 0.")
-        if helpers not in ("one", "per_tool"):
-            raise OptionError(f"`helpers` must be 'one' or 'per_tool', got {helpers!r}.")
+        if helpers not in ("one", "per_tool", "none"):
+            raise OptionError(f"`helpers` must be 'one', 'per_tool' or 'none', got {helpers!r}.")
         if noise and python != "simulated":
             raise OptionError("`noise` is of the simulated Python: give python='simulated' as well.")
         self.max_calls = max_calls
@@ -109,14 +114,15 @@ class MSARLEnv(MultiAgentEnv):
         names = {name: None for task in self.source.tasks("all") for name in self._tools(self.source.world(task))}
         if not names:
             raise OptionError(f"{self.source.name} has no tool that a code block can call: leave `python` on.")
-        self.readers = {name: HELPER if helpers == "one" else f"{name}_helper" for name in names}
+        readers = {name: HELPER if helpers == "one" else f"{name}_helper" for name in names}
+        self.readers = {} if helpers == "none" else readers
         self._seat([REASONER, *dict.fromkeys(self.readers.values())])
 
     def _begin(self, task: Task, world: World, seed: int | None) -> MSARLPlay:
         tools = self._tools(world)
         calls = f"At most {self.max_calls} of your blocks {'is' if self.max_calls == 1 else 'are'} run."
         fences = "; ".join(_FENCES.get(name, f"```{name} … ``` ({tool.description})") for name, tool in tools.items())
-        system = REASONER_PROMPT.format(fences=fences, calls=calls, rules=world.rules)
+        system = REASONER_PROMPT.format(fences=fences, told=_TOLD[bool(self.readers)], calls=calls, rules=world.rules)
         openings = {agent: [{"role": "system", "content": HELPER_PROMPT}] for agent in self.possible_agents}
         openings[REASONER] = [
             {"role": "system", "content": system},

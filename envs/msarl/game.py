@@ -6,7 +6,7 @@ context. After a number of calls further code is ignored, and the reasoner must 
 
     reasoner ──```python … ```──▶ tool ──code, output──▶ helper ──interpretation──▶ reasoner ──\boxed{…}──▶ verdict
 
-The helper sees neither the question nor the reasoner's thoughts.
+The helper sees neither the question nor the reasoner's thoughts. Without helpers the reasoner is told the raw output.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class MSARLPlay(JointPlay):
         task: The question.
         episode: The record to be filled.
         tools: What blocks can run, by language.
-        readers: The agent that reads what came of a tool, by tool.
+        readers: The agent that reads what came of a tool, by tool; the reasoner itself reads that of the others.
         max_calls: Blocks that are run (C in the paper).
         max_moves: Messages after which the episode is truncated.
         output_characters: Longest output that a helper is shown.
@@ -134,10 +134,13 @@ class MSARLPlay(JointPlay):
         block = read_block(said, self.tools)
         if block is not None and self.calls_left > 0:
             record = self.call(block.tool, arguments_of(self.tools[block.tool], block.text))
-            reader = self.readers[block.tool]
             output = _cut(_shown(record), self.output_characters)
-            self.tell(reader, f"Code:\n```{block.tool}\n{block.text}\n```\nOutput:\n{output}")
-            self.pass_to(reader)
+            reader = self.readers.get(block.tool)
+            if reader is None:
+                self.tell(REASONER, f"<output>\n{output}\n</output>")
+            else:
+                self.tell(reader, f"Code:\n```{block.tool}\n{block.text}\n```\nOutput:\n{output}")
+                self.pass_to(reader)
         elif is_well_formed(said):
             self.judge(said)
         elif block is not None:

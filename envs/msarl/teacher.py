@@ -48,26 +48,40 @@ def teach(play: MSARLPlay) -> str:
         OptionError: There is no program for the task.
     """
     if play.mover != REASONER:
-        output = str(play.news(play.mover)[-1]["content"]).split("\nOutput:\n", 1)[1]
-        return (result_lines(output) or output.splitlines() or [""])[-1]
+        return _result(str(play.news(play.mover)[-1]["content"]).split("\nOutput:\n", 1)[1])
     if play.calls_left and not any(play.episode.calls):
         written = program(play.task)
         if written is None:
             known = ", ".join(PROGRAMS)
             raise OptionError(f"There is no program for {play.task.id}; there are for the families {known}.")
         return f"```python\n{written}\n```"
-    heard = str(play.histories[REASONER][-1]["content"])
-    return rf"\boxed{{{heard.removeprefix('<interpretation>').removesuffix('</interpretation>').strip()}}}"
+    told = _told(play)
+    return rf"\boxed{{{told if play.readers else _result(told)}}}"
 
 
 def slip(play: MSARLPlay, rng: random.Random) -> str:
-    """Return what a teacher says by mistake: the last number of the output, or a program with two numbers exchanged.
+    """Return what a teacher says by mistake: the last number of the output, or a program with its last two exchanged.
 
     A mistake is always of the same kind, so that a small model learns two ways of deciding, and not to spell badly.
     """
     if play.mover != REASONER:
         return str(play.news(play.mover)[-1]["content"]).split()[-1]
+    if not play.readers and any(play.episode.calls):
+        return rf"\boxed{{{(_told(play).split() or [''])[-1]}}}"
     said = teach(play)
     numbers = list(dict.fromkeys(_NUMBER.findall(said)))
-    exchange = dict(zip(numbers[:2], reversed(numbers[:2]), strict=True))
+    exchange = dict(zip(numbers[-2:], reversed(numbers[-2:]), strict=True))
     return _NUMBER.sub(lambda found: exchange.get(found[0], found[0]), said)
+
+
+def _told(play: MSARLPlay) -> str:
+    """Return what the reasoner was told of its call."""
+    told = str(play.histories[REASONER][-1]["content"])
+    for tag in ("interpretation", "output"):
+        told = told.removeprefix(f"<{tag}>").removesuffix(f"</{tag}>")
+    return told.strip()
+
+
+def _result(output: str) -> str:
+    """Return the line of an output that tells the result; the last one if none says that it does."""
+    return (result_lines(output) or output.splitlines() or [""])[-1]

@@ -407,6 +407,11 @@ def test_options_that_cannot_be_are_refused_with_the_way_out(options: dict[str, 
     assert words in str(caught.value)
 
 
+def test_a_reasoner_without_helpers_is_refused_with_its_learner() -> None:
+    with pytest.raises(OptionError, match=r"algos/multi_grpo\.py"):
+        TrainMSARL(env_options={"helpers": "none"}).make_env()
+
+
 def test_an_unknown_rule_is_met_with_those_that_there_are() -> None:
     with pytest.raises(UnknownNameError, match="subgroup_mean"):
         TrainMSARL(reasoner_advantage="mean")  # type: ignore[arg-type]  # that is the point

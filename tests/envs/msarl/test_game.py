@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from toolorchestra.envs.msarl import MSARLEnv, raw_env
 from toolorchestra.envs.msarl.game import Block, is_well_formed, read_block
-from toolorchestra.envs.msarl.teacher import PROGRAMS, program, teach
+from toolorchestra.envs.msarl.teacher import PROGRAMS, program, slip, teach
 from toolorchestra.envs.sources.questions import QuestionSource, QuestionWorld
 from toolorchestra.envs.toolbox.python import PythonTool
 from toolorchestra.toolscale.errors import OptionError
@@ -144,6 +145,21 @@ def test_each_tool_can_have_a_helper_of_its_own() -> None:
     assert env.agent_selection == "reasoner"
 
 
+def test_without_helpers_the_reasoner_reads_raw_output() -> None:
+    env = new(helpers="none", noise=3, output_characters=40)
+    assert env.possible_agents == ["reasoner"]
+    prompt = env.play.histories["reasoner"][0]["content"]
+    assert "raw output in <output>" in prompt
+    assert "interpretation" not in prompt
+    env.step("```python\nprint(2 ** 10)\n```")
+    assert env.agent_selection == "reasoner"
+    told = env.observe("reasoner")
+    assert (told[:9], told[-10:]) == ("<output>\n", "\n</output>")
+    assert "1024" in told or "(cut)" in told
+    env.step(env.task.answer)
+    assert (env.episode.outcome, len(env.episode.turns)) == ("solved", 2)
+
+
 def test_a_game_without_any_tool_is_refused() -> None:
     source = raw_env("Math", python="simulated").source
     bare = QuestionSource("Bare", QuestionWorld("bare", ""), source.tasks("test"))
@@ -157,14 +173,31 @@ def test_the_prompt_names_the_fences_and_the_calls() -> None:
         assert words in prompt
 
 
+@pytest.mark.parametrize(("helpers", "messages"), [("one", 3), ("none", 2)])
 @pytest.mark.parametrize("family", PROGRAMS)
-def test_the_teacher_solves_every_problem_that_it_has_a_program_for(family: str) -> None:
-    env = new(noise=30)
+def test_the_teacher_solves_every_problem_that_it_has_a_program_for(family: str, helpers: str, messages: int) -> None:
+    env = new(noise=30, helpers=helpers)
     for task in (task for task in env.source.tasks("all") if task.intent == family):
         env.reset(seed=1, options={"task_id": task.id})
         while not env.play.over:
             env.step(teach(env.play))
-        assert (env.episode.outcome, len(env.episode.turns)) == ("solved", 3)
+        assert (env.episode.outcome, len(env.episode.turns)) == ("solved", messages)
+
+
+@pytest.mark.parametrize("helpers", ["one", "none"])
+@pytest.mark.parametrize("family", PROGRAMS)
+def test_a_slip_of_the_teacher_is_a_mistake(family: str, helpers: str) -> None:
+    env = new(noise=30, helpers=helpers)
+    tasks = [task for task in env.source.tasks("train") if task.intent == family]
+    for slipped in range(2):  # the program, or how its output is read
+        solved = 0
+        for task in tasks:
+            env.reset(seed=1, options={"task_id": task.id})
+            while not env.play.over:
+                now = len(env.episode.turns) == slipped
+                env.step(slip(env.play, random.Random(0)) if now else teach(env.play))
+            solved += env.episode.outcome == "solved"
+        assert solved < 0.2 * len(tasks)
 
 
 def test_the_teacher_says_what_it_cannot_teach() -> None:
