@@ -271,6 +271,8 @@ def measure(nests: Sequence[Sequence[Branches]], batch: Batch, engine: JointEngi
     rewards = batch.rewards
     valid = ~rewards.isnan()
     means = rewards.nanmean(-1)
+    shared = [len(path.trunk.play.episode.turns) for path in paths]
+    after = [len(leaf.play.episode.turns) - n for path, n in zip(paths, shared, strict=True) for leaf in path.leaves]
 
     def telling(values: Tensor) -> float:
         """Share of groups in which rewards differ: only those teach anything."""
@@ -283,6 +285,7 @@ def measure(nests: Sequence[Sequence[Branches]], batch: Batch, engine: JointEngi
         "reasoner_signal": telling(means),
         "helper_signal": telling(rewards),
         "rows": float(sum(map(len, batch.rows.values()))),
+        "moves": float(sum(shared) + sum(after)),
         **{f"{name}_tokens": float(engine.generated[name]) for name in engine.codecs},
     }
 

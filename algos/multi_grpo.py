@@ -187,6 +187,7 @@ def measure(groups: Sequence[Sequence[Seat]], batch: Batch, engine: JointEngine)
         "success": _mean([seat.success for seat in seats]),
         "reward": _mean([seat.reward for seat in seats]),
         "turns": float(np.mean([len(seat.play.episode.turns) for seat in seats])),
+        "moves": float(sum(len(seat.play.episode.turns) for seat in seats)),
         "cost": float(np.mean([seat.play.episode.cost for seat in seats])),
     }
     for agent, rewards in batch.rewards.items():

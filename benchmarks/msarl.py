@@ -1,0 +1,180 @@
+"""Train reasoner and helper together, by several rules, beside one agent that reads raw output itself.
+
+    python benchmarks/msarl.py            writes benchmarks/results/msarl.json
+
+All agents of a seed are warm-started by the same teacher, with as many steps, in the same simulated Python with its
+noise. The teams of a seed begin with the same policies. The one agent (``helpers="none"``) is given at least as many
+moves and tokens as the team: it needs two messages an episode where a team shares its first one among branches. Each
+run is a process of its own with one thread, so its time includes everything a user waits for. What a folder of runs
+holds already is not trained again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from toolorchestra.algos.stats import paired_bootstrap
+
+TEAM, ONE = "nested", "one agent"
+VARIANTS: dict[str, tuple[str, ...]] = {
+    TEAM: ("msarl",),
+    "nested, pooled rule": ("msarl", "--reasoner-advantage", "pooled"),
+    "nested, the paper's rule": ("msarl", "--reasoner-advantage", "paper"),
+    "independent": ("multi_grpo", "--group-size", "7", "--env-options", "max_cycles", "3"),
+    ONE: ("multi_grpo", "--group-size", "11", "--env-options", "helpers", "none", "max_cycles", "2"),
+}
+"""Script and options. A nested question is 3 (1 + 3 + 3) = 21 moves, an independent one 7 · 3, one agent's 11 · 2."""
+
+
+@dataclass
+class Benchmark:
+    """Train two agents together by several rules, and one agent alone, from several seeds."""
+
+    seeds: tuple[int, ...] = (0, 1, 2)
+    """Seeds, one run each."""
+    variants: tuple[str, ...] = tuple(VARIANTS)
+    """Which of the variants; the first one and the last one are compared."""
+    steps: int = 20
+    """Batches of rollouts."""
+    samples: int = 8
+    """Sampled episodes of each held-out task."""
+    jobs: int = 2
+    """Seeds at a time."""
+    more: tuple[str, ...] = ()
+    """Further options of all learners, e.g. ``--more=--learning-rate=1e-4``."""
+    output: Path = Path(__file__).parent / "results" / "msarl.json"
+    """Where the numbers go."""
+    runs: Path | None = None
+    """Folder to keep the runs in; None: a temporary one."""
+
+
+def main(benchmark: Benchmark) -> None:
+    """Run the benchmark."""
+    folder = benchmark.runs or Path(tempfile.mkdtemp())
+    with ThreadPoolExecutor(benchmark.jobs) as pool:
+        found = dict(zip(benchmark.seeds, pool.map(partial(train, benchmark, folder), benchmark.seeds), strict=True))
+    by_task = {name: {seed: runs[name].pop("by_task") for seed, runs in found.items()} for name in benchmark.variants}
+    record = {
+        "command": f"python benchmarks/msarl.py {' '.join(sys.argv[1:])}".strip(),
+        "cores": os.cpu_count(),
+        "variants": {name: " ".join(VARIANTS[name]) for name in benchmark.variants},
+        "runs": {name: {str(seed): runs[name] for seed, runs in found.items()} for name in benchmark.variants},
+        "over_the_start": {name: gain(by_task[name], 1, 0) for name in benchmark.variants},
+        "team_over": {name: over(by_task[TEAM], by_task[name]) for name in benchmark.variants if name != TEAM},
+    }
+    benchmark.output.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    show(record)
+
+
+def train(benchmark: Benchmark, folder: Path, seed: int) -> dict[str, dict[str, Any]]:
+    """Train all variants of a seed unless that has been done, and return what each came to."""
+    found = {}
+    for name in benchmark.variants:
+        script, *options = VARIANTS[name]
+        run = folder / f"{name.replace(',', '').replace(' ', '-')}-{seed}"
+        if not (run / "benchmark.json").exists():
+            options += ["--steps", str(benchmark.steps), "--eval-samples", str(benchmark.samples), *benchmark.more]
+            options += ["--seed", str(seed), "--threads", "1", "--save-every", "0", "--output", str(run)]
+            if name not in (TEAM, ONE):
+                options += ["--start", str(folder / f"{TEAM}-{seed}" / "start")]
+            seconds, cpu = timed(Path(__file__).parent.parent / "algos" / f"{script}.py", options)
+            (run / "benchmark.json").write_text(json.dumps({"seconds": seconds, "cpu_seconds": cpu}), encoding="utf-8")
+        found[name] = read(run, benchmark.steps)
+    return found
+
+
+def timed(script: Path, options: Sequence[str]) -> tuple[float, float]:
+    """Run a learner to its end, and return the seconds of the clock and of the processor that it took."""
+    start = time.perf_counter()
+    process = subprocess.Popen([sys.executable, str(script), *options], stdout=subprocess.DEVNULL)
+    _, status, used = os.wait4(process.pid, 0)
+    if status:
+        raise SystemExit(f"{script} {' '.join(options)} ended with status {os.waitstatus_to_exitcode(status)}.")
+    return round(time.perf_counter() - start, 1), round(used.ru_utime + used.ru_stime, 1)
+
+
+def read(run: Path, steps: int) -> dict[str, Any]:
+    """Return what a run came to: held-out success and its gain, and the moves and tokens that training took."""
+    lines = map(json.loads, (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
+    batches = [line for line in lines if line["kind"] == "train" and line["phase"] != "sft"]
+    scores = [json.loads((run / "heldout" / f"{step}.json").read_text(encoding="utf-8")) for step in (0, steps)]
+    return {
+        **json.loads((run / "benchmark.json").read_text(encoding="utf-8")),
+        "moves": sum(batch["moves"] for batch in batches),
+        "tokens": sum(value for batch in batches for name, value in batch.items() if name.endswith("_tokens")),
+        "success": [round(float(np.mean(score["by_task"])), 4) for score in scores],
+        "greedy": [round(score["greedy"], 4) for score in scores],
+        "gain": paired_bootstrap(scores[1]["by_task"], scores[0]["by_task"])._asdict(),
+        "by_task": [score["by_task"] for score in scores],
+    }
+
+
+def gain(seeds: dict[int, list[list[float]]], after: int, before: int) -> dict[str, float]:
+    """Return by how much success grew, over all seeds: tasks are what is drawn again."""
+    return paired_bootstrap(mean(seeds, after), mean(seeds, before))._asdict()
+
+
+def over(ones: dict[int, list[list[float]]], others: dict[int, list[list[float]]]) -> dict[str, Any]:
+    """Return by how much one variant's final success exceeds another's: for each seed, and over all."""
+    each = {str(seed): paired_bootstrap(ones[seed][1], others[seed][1])._asdict() for seed in ones}
+    return {**each, "all": paired_bootstrap(mean(ones, 1), mean(others, 1))._asdict()}
+
+
+def mean(seeds: dict[int, list[list[float]]], when: int) -> list[float]:
+    """Return the mean success of each task over the seeds, at the start (0) or the end (1)."""
+    return [float(value) for value in np.mean([scores[when] for scores in seeds.values()], axis=0)]
+
+
+def show(record: dict[str, Any]) -> None:
+    """Print the runs as a table."""
+    table = Table(title="Held-out success of sampled episodes, before and after")
+    for column in (
+        "variant",
+        "seed",
+        "start",
+        "end",
+        "gain, points",
+        "greedy",
+        "moves",
+        "tokens",
+        "CPU s",
+        "team over it",
+    ):
+        table.add_column(column, justify="left" if column == "variant" else "right")
+    for name, runs in record["runs"].items():
+        for seed, run in runs.items():
+            lead = record["team_over"].get(name, {}).get(seed)
+            table.add_row(
+                *(name, seed, f"{run['success'][0]:.1%}", f"{run['success'][1]:.1%}", points(run["gain"])),
+                *(f"{run['greedy'][0]:.0%} → {run['greedy'][1]:.0%}", f"{run['moves']:,.0f}", f"{run['tokens']:,.0f}"),
+                *(f"{run['cpu_seconds']:.0f}", points(lead) if lead else ""),
+            )
+    console = Console(width=160)
+    console.print(table)
+    for name, lead in record["team_over"].items():
+        console.print(f"The team over {name}, all seeds: {points(lead['all'])} points.")
+
+
+def points(found: dict[str, float]) -> str:
+    """Return an interval in percentage points."""
+    return f"{100 * found['estimate']:+.1f} [{100 * found['low']:+.1f}, {100 * found['high']:+.1f}]".replace("[", r"\[")
+
+
+if __name__ == "__main__":
+    main(tyro.cli(Benchmark))
