@@ -7,8 +7,9 @@ writes benchmarks/results/controllability_ParaManager-Math-v0.json.
 From one warm start GRPO learns under a cost-averse, a balanced and an accuracy-first preference vector (ToolOrchestra
 §6.1 and Table 20), and under the balanced one with each of the three filters left out. All policies, greedily (at
 temperature 0, as in the paper), and the baselines always-strongest, always-cheapest and kNN router, play the same
-held-out tasks; a policy's score under a preference is the mean of Eq. 2 over all rollouts of a task by all of them, so
-that scores are comparable. Each policy learns one preference, so none is told it in words.
+held-out tasks. A policy's score under a preference is the mean of Eq. 2 over all rollouts of a task by all of them. As
+that is relative to the dearest and the cheapest of all, policies are also compared by twos: Eq. 2 over the rollouts of
+a task by these two. Each policy learns one preference, so none is told it in words.
 
 Trainings are processes of their own, `--jobs` at a time. What a folder of runs holds already is not trained again.
 """
@@ -67,6 +68,8 @@ class Benchmark:
     """Batches of rollouts of each training."""
     learning_rate: float | None = None
     """Learning rate of GRPO; None: its default."""
+    filters: tuple[grpo.Filter, ...] = FILTERS
+    """Filters of rollouts, but for the trainings that compare them."""
     samples: int = 2
     """Episodes per held-out task and policy."""
     tasks: int = 300
@@ -81,8 +84,8 @@ class Benchmark:
     """Folder for the runs."""
     output: Path | None = None
     """Where the numbers go; by default a file of benchmarks/results named after the environment."""
-    further: dict[str, int] = field(default_factory=dict)
-    """Further settings of `TrainGRPO`, e.g. ``groups 8``."""
+    more: dict[str, str] = field(default_factory=dict)
+    """Further settings of `TrainGRPO`, their values as JSON, e.g. ``temperature 0.8``."""
 
 
 def main(benchmark: Benchmark) -> None:
@@ -100,7 +103,7 @@ def main(benchmark: Benchmark) -> None:
         save_every=0,
         open_at=0,
         track_kl=False,
-        **benchmark.further,
+        **{name: json.loads(value) for name, value in benchmark.more.items()},
     )
     folder = benchmark.runs / benchmark.env
     threads = max(1, (os.cpu_count() or 1) // benchmark.jobs)
@@ -111,7 +114,7 @@ def main(benchmark: Benchmark) -> None:
     with ProcessPoolExecutor(benchmark.jobs, get_context("spawn"), partial(prepare_torch, threads)) as pool:
         configs = {
             name: prefer(replace(base, filters=filters, output=folder / slug(name)), name)
-            for name, filters in runs(benchmark.ablations)
+            for name, filters in runs(benchmark.filters, benchmark.ablations)
         }
         trained = {name: pool.submit(train, config, folder / "start") for name, config in configs.items()}
         seconds |= {name: training.result() for name, training in trained.items()}
@@ -145,10 +148,12 @@ def main(benchmark: Benchmark) -> None:
     print(table(record))
 
 
-def runs(ablations: bool) -> Iterable[tuple[str, tuple[grpo.Filter, ...]]]:
+def runs(filters: tuple[grpo.Filter, ...], ablations: bool) -> Iterable[tuple[str, tuple[grpo.Filter, ...]]]:
     """Yield each training by name, with its filters."""
     for name in PREFERENCES:
-        yield name, FILTERS
+        yield name, filters
+    if ablations and set(filters) != set(FILTERS):
+        yield "balanced, all three filters", FILTERS
     for left_out in FILTERS if ablations else ():
         yield f"balanced, no {left_out} filter", tuple(kept for kept in FILTERS if kept != left_out)
 
@@ -205,17 +210,10 @@ def scripted(env: Any, policy: Policy, tasks: Sequence[Start], samples: int) -> 
 
 def compared(played: dict[str, Played], tools: tuple[str, ...]) -> dict[str, Any]:
     """Return success, cost, latency and scores by policy, and by how much each exceeds the others on its preference."""
-    policies: dict[str, Any] = {}
-    scores: dict[str, dict[str, list[float]]] = {}
-    for preference, weights in PREFERENCES.items():
-        p = Preference.of(weights, tools)
-        scores[preference] = {name: [] for name in played}
-        for task in zip(*played.values(), strict=True):
-            batch = np.stack([vector for rollouts in task for _, vector in rollouts])
-            rewards = iter(preference_rewards(batch, p).tolist())
-            for name, rollouts in zip(played, task, strict=True):
-                scores[preference][name].append(float(np.mean([next(rewards) for _ in rollouts])))
+    wanted = {name: Preference.of(weights, tools) for name, weights in PREFERENCES.items()}
+    scores = {name: scored(played, preference) for name, preference in wanted.items()}
     means: dict[str, dict[str, list[float]]] = {}
+    policies: dict[str, Any] = {}
     for name, tasks in played.items():
         success = [float(np.mean([solved for solved, _ in task])) for task in tasks]
         cost = [float(np.mean([-vector[-2] for _, vector in task])) for task in tasks]
@@ -227,14 +225,12 @@ def compared(played: dict[str, Played], tools: tuple[str, ...]) -> dict[str, Any
             "seconds": float(np.mean(latency)),
             "scores": {preference: float(np.mean(scores[preference][name])) for preference in PREFERENCES},
         }
-    gains = {
-        preference: {
-            other: paired_bootstrap(scores[preference][preference], scores[preference][other])._asdict()
-            for other in played
-            if other != preference
-        }
-        for preference in PREFERENCES
-    }
+    gains: dict[str, Any] = {name: {"among all": {}, "by twos": {}} for name in PREFERENCES}
+    for name, preference in wanted.items():
+        for other in (other for other in played if other != name):
+            two = scored({name: played[name], other: played[other]}, preference)
+            for how, found in (("among all", scores[name]), ("by twos", two)):
+                gains[name][how][other] = paired_bootstrap(found[name], found[other])._asdict()
     pairs = (("balanced", "cost-averse"), ("accuracy-first", "balanced"), ("accuracy-first", "cost-averse"))
     apart = {
         f"{one} over {other}": {
@@ -243,6 +239,16 @@ def compared(played: dict[str, Played], tools: tuple[str, ...]) -> dict[str, Any
         for one, other in pairs
     }
     return {"policies": policies, "own_preference_over": gains, "apart": apart}
+
+
+def scored(played: dict[str, Played], preference: Preference) -> dict[str, list[float]]:
+    """Return the score of each policy on each task: the mean of Eq. 2 over the rollouts of all these policies."""
+    scores: dict[str, list[float]] = {name: [] for name in played}
+    for task in zip(*played.values(), strict=True):
+        rewards = iter(preference_rewards(np.stack([m for rollouts in task for _, m in rollouts]), preference).tolist())
+        for name, rollouts in zip(played, task, strict=True):
+            scores[name].append(float(np.mean([next(rewards) for _ in rollouts])))
+    return scores
 
 
 def table(record: dict[str, Any]) -> str:
