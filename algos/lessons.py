@@ -8,7 +8,7 @@ training is deciding, not spelling. Not here: training itself (`toolorchestra.al
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from types import ModuleType
 from typing import Any, Protocol
@@ -73,6 +73,20 @@ def taught_options(env_id: str, hardness: float = 1.0) -> dict[str, Any]:
     """
     options: Callable[[float], dict[str, Any]] | None = getattr(_teacher(game_module(env_id)), "options", None)
     return options(hardness) if options else {}
+
+
+def lesson_options(env_id: str, given: Mapping[str, Any], hardness: float = 1.0) -> dict[str, Any]:
+    """Return the options of a lesson: those with which the teacher teaches the game, and what is given.
+
+    A number given for an option that grows with the lesson (the noise of MSARL) is that of the last lesson.
+    """
+    taught, last = taught_options(env_id, hardness), taught_options(env_id)
+    grown = {
+        name: round(hardness * value)
+        for name, value in given.items()
+        if isinstance(value, int) and taught.get(name) != last.get(name)
+    }
+    return {**taught, **given, **grown}
 
 
 def _teacher(game: ModuleType) -> Teacher | None:

@@ -40,7 +40,7 @@ from toolorchestra.algos import team
 from toolorchestra.algos.advantages import group_advantages
 from toolorchestra.algos.clipped import ClippedLearner, TrainClipped
 from toolorchestra.algos.joint import JointEngine, Seat, TrainRow
-from toolorchestra.algos.lessons import taught_options
+from toolorchestra.algos.lessons import lesson_options
 from toolorchestra.algos.rollout import INVALID_OUTCOMES, Start, Writer
 from toolorchestra.algos.team import Trained, make_writers
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
@@ -95,8 +95,8 @@ class TrainMultiGRPO(TrainClipped):
         Raises:
             UnknownNameError: `sharing` names an agent, or `models` a policy, that the game does not have.
         """
-        options = taught_options(self.env, hardness) if self.small else {}
-        env = make_multiagent(self.env, **{**options, **self.given_options()})
+        given = self.given_options()
+        env = make_multiagent(self.env, **(lesson_options(self.env, given, hardness) if self.small else given))
         for agent in self.sharing:
             if agent not in env.possible_agents:
                 raise UnknownNameError("agent", agent, env.possible_agents)

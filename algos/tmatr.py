@@ -47,7 +47,7 @@ from toolorchestra.agents.adapters import AdaptedModel
 from toolorchestra.agents.tiny import TokenPolicy
 from toolorchestra.algos import team
 from toolorchestra.algos.joint import JointEngine, Seat, TrainRow, row_logps
-from toolorchestra.algos.lessons import taught_options
+from toolorchestra.algos.lessons import lesson_options
 from toolorchestra.algos.losses import dpo_loss
 from toolorchestra.algos.rollout import Start
 from toolorchestra.algos.stats import paired_bootstrap
@@ -132,8 +132,8 @@ class TrainTMATR(TrainTeam):
     def make_env(self, hardness: float = 1.0) -> MultiAgentEnv:
         """Return the environment: of TMATR three turns; for embedded models, as its teacher teaches it."""
         options = {"max_turns": 3} if self.env.startswith("TMATR-") else {}
-        taught = taught_options(self.env, hardness) if self.small else {}
-        return make_multiagent(self.env, **{**options, **taught, **self.given_options()})
+        given = options | self.given_options()
+        return make_multiagent(self.env, **(lesson_options(self.env, given, hardness) if self.small else given))
 
     def learners(self, step: int, agents: Sequence[str]) -> tuple[str, ...]:
         """Return the agents that learn from a batch of rollouts.

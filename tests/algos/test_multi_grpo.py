@@ -381,3 +381,12 @@ def test_an_engine_knows_which_policy_is_whose(env: MultiAgentEnv) -> None:
     assert config.policies(env) == ("shared",)
     engine = JointEngine(env, {agent: config.policy_of(agent) for agent in env.possible_agents}, {})
     assert engine.policies == {"lookout": "shared", "courier": "shared"}
+
+
+@pytest.mark.parametrize(("hardness", "lines"), [(0.0, 1), (0.5, 11), (1.0, 21)])
+def test_a_number_given_for_what_grows_with_the_lesson_is_that_of_the_last_one(hardness: float, lines: int) -> None:
+    env = TrainMultiGRPO(env_options={"helpers": "none", "noise": "20", "max_cycles": "3"}).make_env(hardness)
+    assert env.max_cycles == 3
+    env.reset(seed=0)
+    env.step("```python\nprint(6 * 7)\n```")
+    assert len(env.observe("reasoner").splitlines()) == 2 + lines
