@@ -112,6 +112,9 @@ class TrainGRPO:
     """Filters before the loss: groups of nearly equal reward, rollouts out of format, rollouts without answer."""
     min_std: float = 0.1
     """Least standard deviation of a group's rewards that the homogeneity filter lets pass."""
+    scale: bool = True
+    """Divide advantages by the deviation of their group's rewards (Eq. 3). It makes all groups count alike: where all
+    are solved, the smallest difference in cost then weighs as much as success does elsewhere."""
     resample: int = 1
     """How often dropped groups are replaced by playing further tasks."""
     open_at: float = 0.7
@@ -236,7 +239,9 @@ class Group:
     kept: list[bool]
 
     @classmethod
-    def judge(cls, level: int, rows: list[Row], filters: Sequence[Filter], min_std: float) -> Group:
+    def judge(
+        cls, level: int, rows: list[Row], filters: Sequence[Filter], min_std: float, *, scale: bool = True
+    ) -> Group:
         """Compare a task's rollouts with one another, and filter them."""
         rewards = torch.tensor(group_rewards(rows))
         _, kept = filtered_advantages(
@@ -245,7 +250,7 @@ class Group:
             torch.tensor([row.answered for row in rows]) if "invalid" in filters else None,
             threshold=min_std if "homogeneity" in filters else 0.0,
         )
-        return cls(level, rows, group_advantages(rewards).tolist(), kept.tolist())
+        return cls(level, rows, group_advantages(rewards, scale=scale).tolist(), kept.tolist())
 
 
 def group_rewards(rows: Sequence[Row]) -> NDArray[np.float64]:
@@ -312,7 +317,8 @@ class Rollouts:
             group = rows[n * size : (n + 1) * size]
             if all(row.valid for row in group):
                 self.curriculum.record(level, float(np.mean([row.outcome == "solved" for row in group])))
-                yield Group.judge(level, group, self.config.filters, self.config.min_std)
+                config = self.config
+                yield Group.judge(level, group, config.filters, config.min_std, scale=config.scale)
 
     def _measure(self, useful: Sequence[Group], spare: Sequence[Group], model: Any) -> None:
         rows = [row for group in (*useful, *spare) for row in group.rows]

@@ -90,6 +90,13 @@ def test_rollouts_out_of_format_or_without_answer_are_dropped_one_by_one() -> No
     assert Group.judge(1, rows, ("homogeneity",), 0.1).kept == [True] * 4
 
 
+def test_unscaled_advantages_weigh_a_group_by_how_much_its_rewards_differ() -> None:
+    for difference in (1.0, 0.01):
+        rows = [row(1.0), row(1.0 - difference)]
+        assert Group.judge(1, rows, (), 0.1).advantages == pytest.approx([0.707, -0.707], rel=0.02)
+        assert Group.judge(1, rows, (), 0.1, scale=False).advantages == pytest.approx([difference / 2, -difference / 2])
+
+
 def test_a_preference_pays_the_cheaper_of_two_solutions_more() -> None:
     preference = np.array([0.0, 1.0, 0.5, 0.0])  # one tool, outcome, compute, latency
     cheap = row(1.0, preference=preference, M=np.array([1.0, 1.0, -0.1, -1.0]))
