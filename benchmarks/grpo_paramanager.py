@@ -31,7 +31,7 @@ SETTINGS = (
 )
 VARIANTS = {
     "default": (),
-    "without SFT": ("--sft-steps", "0", "--steps", "4", "--eval-samples", "1"),  # slow: it rambles, and is paid nothing
+    "without SFT": ("--sft-steps", "0", "--steps", "8", "--eval-samples", "1"),  # slow: it rambles, and is paid nothing
     "without diversity": ("--env-options", "no_diversity", "true"),
 }
 
