@@ -309,15 +309,15 @@ class Rollouts:
 
     def play(self, writer: ModelWriter, count: int, rng: random.Random) -> Iterator[Group]:
         """Play and judge `count` tasks of the curriculum; a group with an infrastructure error is left out."""
+        config = self.config
         tasks = self.curriculum.draw(count, rng)
-        size = self.config.group_size
+        size = config.group_size
         lots = [Request(n, start.another(rng)) for n, (_, start) in enumerate(tasks) for _ in range(size)]
         rows = self.engine.play(writer, lots)
         for n, (level, _) in enumerate(tasks):
             group = rows[n * size : (n + 1) * size]
             if all(row.valid for row in group):
                 self.curriculum.record(level, float(np.mean([row.outcome == "solved" for row in group])))
-                config = self.config
                 yield Group.judge(level, group, config.filters, config.min_std, scale=config.scale)
 
     def _measure(self, useful: Sequence[Group], spare: Sequence[Group], model: Any) -> None:

@@ -13,15 +13,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import tempfile
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import tyro
+from learners import run_learner
 
 AXES = ("parallel", "robustness")
 STEPS = 40
@@ -90,14 +88,9 @@ def main(benchmark: Benchmark) -> None:
 
 def train(run: Path, *options: str) -> dict[str, Any]:
     """Train in a process of its own and return how long it took."""
-    script = Path(__file__).parent.parent / "algos" / "grpo.py"
-    load, start = os.getloadavg()[0], time.perf_counter()
-    process = subprocess.Popen([sys.executable, str(script), *SETTINGS, *options, "--output", str(run)])
-    _, status, used = os.wait4(process.pid, 0)
-    if status:
-        raise SystemExit(f"{' '.join(options)} ended with status {os.waitstatus_to_exitcode(status)}.")
-    seconds, cpu = time.perf_counter() - start, used.ru_utime + used.ru_stime
-    return {"seconds": round(seconds, 1), "cpu_seconds": round(cpu, 1), "load_before": round(load, 2)}
+    load = os.getloadavg()[0]
+    spent = run_learner("grpo", (*SETTINGS, *options, "--output", str(run)))
+    return {**spent, "load_before": round(load, 2)}
 
 
 def write_mixed(file: Path, name: str) -> Path:

@@ -12,10 +12,7 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -23,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import tyro
+from learners import run_learner
 
 SETTINGS = (
     *("--env", "ParaManager-Math-v0", "--difficulty", "3", "4", "5", "--open-at", "0", "--sft-steps", "100"),
@@ -55,7 +53,6 @@ class Benchmark:
 def main(benchmark: Benchmark) -> None:
     """Run the benchmark."""
     folder = benchmark.runs or Path(tempfile.mkdtemp())
-    script = Path(__file__).parent.parent / "algos" / "grpo.py"
     record = {
         "command": f"toolorchestra train grpo {' '.join(SETTINGS)} --seed SEED",
         "cores": os.cpu_count(),
@@ -69,22 +66,16 @@ def main(benchmark: Benchmark) -> None:
         for variant, seed in runs:
             run = folder / f"{variant.replace(' ', '-')}-{seed}"
             options = (*SETTINGS, *VARIANTS[variant], "--seed", str(seed), "--output", str(run))
-            trainings.append(pool.submit(train, script, options, run))
+            trainings.append(pool.submit(train, options, run))
         for (variant, seed), training in zip(runs, trainings, strict=True):
             record["runs"].setdefault(variant, {})[str(seed)] = {"options": VARIANTS[variant], **training.result()}
             benchmark.output.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
 
 
-def train(script: Path, options: Sequence[str], run: Path) -> dict[str, Any]:
+def train(options: Sequence[str], run: Path) -> dict[str, Any]:
     """Train in a process of its own; return how long it took, and what it found out on held-out tasks."""
-    start = time.perf_counter()
-    process = subprocess.Popen([sys.executable, str(script), *options])
-    _, status, used = os.wait4(process.pid, 0)
-    if status:
-        raise SystemExit(f"{' '.join(options)} ended with status {os.waitstatus_to_exitcode(status)}.")
-    held_out = json.loads((run / "heldout.json").read_text(encoding="utf-8"))
-    seconds, cpu = time.perf_counter() - start, used.ru_utime + used.ru_stime
-    return {"seconds": round(seconds, 1), "cpu_seconds": round(cpu, 1), **held_out}
+    spent = run_learner("grpo", options)
+    return spent | json.loads((run / "heldout.json").read_text(encoding="utf-8"))
 
 
 if __name__ == "__main__":

@@ -13,11 +13,8 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -26,6 +23,7 @@ from typing import Any
 
 import numpy as np
 import tyro
+from learners import run_learner
 from rich.console import Console
 from rich.table import Table
 
@@ -49,7 +47,7 @@ class Benchmark:
     seeds: tuple[int, ...] = (0, 1, 2)
     """Seeds, one run each."""
     variants: tuple[str, ...] = tuple(VARIANTS)
-    """Which of the variants; the first one and the last one are compared."""
+    """Which of the variants; all others are compared with ``nested``, which must be among them."""
     steps: int = 20
     """Batches of rollouts."""
     samples: int = 8
@@ -66,6 +64,8 @@ class Benchmark:
 
 def main(benchmark: Benchmark) -> None:
     """Run the benchmark."""
+    if TEAM not in benchmark.variants:
+        raise SystemExit(f"All variants are compared with {TEAM!r}: give it too, got {', '.join(benchmark.variants)}.")
     folder = benchmark.runs or Path(tempfile.mkdtemp())
     with ThreadPoolExecutor(benchmark.jobs) as pool:
         found = dict(zip(benchmark.seeds, pool.map(partial(train, benchmark, folder), benchmark.seeds), strict=True))
@@ -75,7 +75,7 @@ def main(benchmark: Benchmark) -> None:
         "cores": os.cpu_count(),
         "variants": {name: " ".join(VARIANTS[name]) for name in benchmark.variants},
         "runs": {name: {str(seed): runs[name] for seed, runs in found.items()} for name in benchmark.variants},
-        "over_the_start": {name: gain(by_task[name], 1, 0) for name in benchmark.variants},
+        "over_the_start": {name: gain(by_task[name]) for name in benchmark.variants},
         "team_over": {name: over(by_task[TEAM], by_task[name]) for name in benchmark.variants if name != TEAM},
     }
     benchmark.output.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
@@ -93,20 +93,10 @@ def train(benchmark: Benchmark, folder: Path, seed: int) -> dict[str, dict[str, 
             options += ["--seed", str(seed), "--threads", "1", "--save-every", "0", "--output", str(run)]
             if name not in (TEAM, ONE):
                 options += ["--start", str(folder / f"{TEAM}-{seed}" / "start")]
-            seconds, cpu = timed(Path(__file__).parent.parent / "algos" / f"{script}.py", options)
-            (run / "benchmark.json").write_text(json.dumps({"seconds": seconds, "cpu_seconds": cpu}), encoding="utf-8")
+            spent = run_learner(script, options, quiet=True)
+            (run / "benchmark.json").write_text(json.dumps(spent), encoding="utf-8")
         found[name] = read(run, benchmark.steps)
     return found
-
-
-def timed(script: Path, options: Sequence[str]) -> tuple[float, float]:
-    """Run a learner to its end, and return the seconds of the clock and of the processor that it took."""
-    start = time.perf_counter()
-    process = subprocess.Popen([sys.executable, str(script), *options], stdout=subprocess.DEVNULL)
-    _, status, used = os.wait4(process.pid, 0)
-    if status:
-        raise SystemExit(f"{script} {' '.join(options)} ended with status {os.waitstatus_to_exitcode(status)}.")
-    return round(time.perf_counter() - start, 1), round(used.ru_utime + used.ru_stime, 1)
 
 
 def read(run: Path, steps: int) -> dict[str, Any]:
@@ -125,9 +115,9 @@ def read(run: Path, steps: int) -> dict[str, Any]:
     }
 
 
-def gain(seeds: dict[int, list[list[float]]], after: int, before: int) -> dict[str, float]:
+def gain(seeds: dict[int, list[list[float]]]) -> dict[str, float]:
     """Return by how much success grew, over all seeds: tasks are what is drawn again."""
-    return paired_bootstrap(mean(seeds, after), mean(seeds, before))._asdict()
+    return paired_bootstrap(mean(seeds, 1), mean(seeds, 0))._asdict()
 
 
 def over(ones: dict[int, list[list[float]]], others: dict[int, list[list[float]]]) -> dict[str, Any]:
@@ -144,18 +134,8 @@ def mean(seeds: dict[int, list[list[float]]], when: int) -> list[float]:
 def show(record: dict[str, Any]) -> None:
     """Print the runs as a table."""
     table = Table(title="Held-out success of sampled episodes, before and after")
-    for column in (
-        "variant",
-        "seed",
-        "start",
-        "end",
-        "gain, points",
-        "greedy",
-        "moves",
-        "tokens",
-        "CPU s",
-        "team over it",
-    ):
+    columns = ("variant", "seed", "start", "end", "gain, points", "greedy", "moves", "tokens", "CPU s", "team over it")
+    for column in columns:
         table.add_column(column, justify="left" if column == "variant" else "right")
     for name, runs in record["runs"].items():
         for seed, run in runs.items():
