@@ -14,7 +14,7 @@ from transformers import PreTrainedTokenizerFast
 from toolorchestra.agents.codec import SPECIAL, Message, TemplateCodec
 from toolorchestra.agents.tiny import TokenPolicy, build_model
 
-_PIECE = r"```\w+|```|\\boxed\{|</?\w+>|//|\*\*|\w+|\n|[^\w\s]"
+_PIECE = r"```\w+|```|\\boxed\{|\\[a-zA-Z]+|</?\w+>|//|\*\*|\w+|\n|[^\w\s]"
 _TEMPLATE = (
     "{% for message in messages %}{% if message.role == 'user' %}<user>{{ message.content }}"
     "{% elif message.role == 'assistant' %}<assistant>{{ message.content }}<end>{% endif %}{% endfor %}"
@@ -31,6 +31,8 @@ def build_text_tokenizer(texts: Iterable[str]) -> PreTrainedTokenizerFast:
     >>> tokenizer = build_text_tokenizer(["```python\nprint(3 // 2)\n```", r"It is \boxed{1}."])
     >>> tokenizer.decode(tokenizer("```python\nprint(17 // 2)\n```")["input_ids"])
     '```python \n print ( 17 // 2 ) \n ```'
+
+    A command of LaTeX is one piece: torn apart (``\ frac``) it would be no answer that a checker can read.
     """
     from tokenizers import Regex, Tokenizer, models, pre_tokenizers
 

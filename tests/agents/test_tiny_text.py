@@ -53,6 +53,13 @@ def test_code_and_boxes_survive_writing_and_reading(policy: TokenPolicy) -> None
     assert is_right(boxed, ["-7"]), final_answer(boxed)
 
 
+@pytest.mark.parametrize("answer", [r"\frac{33}{8}", r"4\sqrt{6}"])
+def test_answers_in_latex_are_right_when_written_back(answer: str) -> None:
+    said = [{"role": "assistant", "content": rf"\boxed{{{answer}}}"}]
+    codec = embedded_text_policy([said]).codec
+    assert is_right(codec.decode_action(codec.encode_action(said[0]), ()).action, [answer])
+
+
 def test_a_turn_is_appended_and_nothing_is_encoded_again(policy: TokenPolicy) -> None:
     codec = policy.codec
     written = codec.encode_action(CONVERSATION[2])
