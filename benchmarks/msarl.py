@@ -1,6 +1,7 @@
 """Train reasoner and helper together, by several rules, beside one agent that reads raw output itself.
 
     python benchmarks/msarl.py            writes benchmarks/results/msarl.json
+    python benchmarks/msarl.py --noise 24 --output benchmarks/results/msarl_long.json     longer output
 
 All agents of a seed are warm-started by the same teacher, with as many steps, in the same simulated Python with its
 noise. The teams of a seed begin with the same policies. The one agent (``helpers="none"``) is given at least as many
@@ -19,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tyro
@@ -30,14 +31,31 @@ from rich.table import Table
 from toolorchestra.algos.stats import paired_bootstrap
 
 TEAM, ONE = "nested", "one agent"
-VARIANTS: dict[str, tuple[str, ...]] = {
-    TEAM: ("msarl",),
-    "nested, pooled rule": ("msarl", "--reasoner-advantage", "pooled"),
-    "nested, the paper's rule": ("msarl", "--reasoner-advantage", "paper"),
-    "independent": ("multi_grpo", "--group-size", "7", "--env-options", "max_cycles", "3"),
-    ONE: ("multi_grpo", "--group-size", "11", "--env-options", "helpers", "none", "max_cycles", "2"),
+
+
+class Variant(NamedTuple):
+    """One of the ways to train.
+
+    Attributes:
+        script: A script of `algos/`.
+        options: Its options.
+        game: Options of the environment.
+    """
+
+    script: str
+    options: tuple[str, ...] = ()
+    game: tuple[str, ...] = ()
+
+
+VARIANTS: dict[str, Variant] = {
+    TEAM: Variant("msarl"),
+    "nested, pooled rule": Variant("msarl", ("--reasoner-advantage", "pooled")),
+    "nested, the paper's rule": Variant("msarl", ("--reasoner-advantage", "paper")),
+    "nested, finish trained": Variant("msarl", ("--train-finish",)),
+    "independent": Variant("multi_grpo", ("--group-size", "7"), ("max_cycles", "3")),
+    ONE: Variant("multi_grpo", ("--group-size", "11"), ("helpers", "none", "max_cycles", "2")),
 }
-"""Script and options. A nested question is 3 (1 + 3 + 3) = 21 moves, an independent one 7 · 3, one agent's 11 · 2."""
+"""A nested question is 3 (1 + 3 + 3) = 21 moves, an independent one 7 · 3, one agent's 11 · 2."""
 
 
 @dataclass
@@ -47,7 +65,9 @@ class Benchmark:
     seeds: tuple[int, ...] = (0, 1, 2)
     """Seeds, one run each."""
     variants: tuple[str, ...] = tuple(VARIANTS)
-    """Which of the variants; all others are compared with ``nested``, which must be among them."""
+    """Which of the variants. ``nested`` must be among them, from whose policies other teams start."""
+    noise: int = 8
+    """Lines of noise in the output of the simulated Python."""
     steps: int = 20
     """Batches of rollouts."""
     samples: int = 8
@@ -65,7 +85,7 @@ class Benchmark:
 def main(benchmark: Benchmark) -> None:
     """Run the benchmark."""
     if TEAM not in benchmark.variants:
-        raise SystemExit(f"All variants are compared with {TEAM!r}: give it too, got {', '.join(benchmark.variants)}.")
+        raise SystemExit(f"Other teams start as {TEAM!r} does: give it too, got {', '.join(benchmark.variants)}.")
     folder = benchmark.runs or Path(tempfile.mkdtemp())
     with ThreadPoolExecutor(benchmark.jobs) as pool:
         found = dict(zip(benchmark.seeds, pool.map(partial(train, benchmark, folder), benchmark.seeds), strict=True))
@@ -73,11 +93,12 @@ def main(benchmark: Benchmark) -> None:
     record = {
         "command": f"python benchmarks/msarl.py {' '.join(sys.argv[1:])}".strip(),
         "cores": os.cpu_count(),
-        "variants": {name: " ".join(VARIANTS[name]) for name in benchmark.variants},
+        "variants": {name: " ".join(command(benchmark, VARIANTS[name])) for name in benchmark.variants},
         "runs": {name: {str(seed): runs[name] for seed, runs in found.items()} for name in benchmark.variants},
         "over_the_start": {name: gain(by_task[name]) for name in benchmark.variants},
-        "team_over": {name: over(by_task[TEAM], by_task[name]) for name in benchmark.variants if name != TEAM},
     }
+    if ONE in by_task:
+        record["over_one_agent"] = {name: over(by_task[name], by_task[ONE]) for name in by_task if name != ONE}
     benchmark.output.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
     show(record)
 
@@ -86,10 +107,9 @@ def train(benchmark: Benchmark, folder: Path, seed: int) -> dict[str, dict[str, 
     """Train all variants of a seed unless that has been done, and return what each came to."""
     found = {}
     for name in benchmark.variants:
-        script, *options = VARIANTS[name]
         run = folder / f"{name.replace(',', '').replace(' ', '-')}-{seed}"
         if not (run / "benchmark.json").exists():
-            options += ["--steps", str(benchmark.steps), "--eval-samples", str(benchmark.samples), *benchmark.more]
+            script, *options = command(benchmark, VARIANTS[name])
             options += ["--seed", str(seed), "--threads", "1", "--save-every", "0", "--output", str(run)]
             if name not in (TEAM, ONE):
                 options += ["--start", str(folder / f"{TEAM}-{seed}" / "start")]
@@ -97,6 +117,13 @@ def train(benchmark: Benchmark, folder: Path, seed: int) -> dict[str, dict[str, 
             (run / "benchmark.json").write_text(json.dumps(spent), encoding="utf-8")
         found[name] = read(run, benchmark.steps)
     return found
+
+
+def command(benchmark: Benchmark, variant: Variant) -> list[str]:
+    """Return the script of a variant, and the options that its runs have in common."""
+    sizes = ["--steps", str(benchmark.steps), "--eval-samples", str(benchmark.samples)]
+    game = ["--env-options", *variant.game, "noise", str(benchmark.noise)]
+    return [variant.script, *variant.options, *game, *sizes, *benchmark.more]
 
 
 def read(run: Path, steps: int) -> dict[str, Any]:
@@ -134,12 +161,13 @@ def mean(seeds: dict[int, list[list[float]]], when: int) -> list[float]:
 def show(record: dict[str, Any]) -> None:
     """Print the runs as a table."""
     table = Table(title="Held-out success of sampled episodes, before and after")
-    columns = ("variant", "seed", "start", "end", "gain, points", "greedy", "moves", "tokens", "CPU s", "team over it")
+    columns = ("variant", "seed", "start", "end", "gain, points", "greedy", "moves", "tokens", "CPU s", "over one")
     for column in columns:
         table.add_column(column, justify="left" if column == "variant" else "right")
+    leads = record.get("over_one_agent", {})
     for name, runs in record["runs"].items():
         for seed, run in runs.items():
-            lead = record["team_over"].get(name, {}).get(seed)
+            lead = leads.get(name, {}).get(seed)
             table.add_row(
                 *(name, seed, f"{run['success'][0]:.1%}", f"{run['success'][1]:.1%}", points(run["gain"])),
                 *(f"{run['greedy'][0]:.0%} → {run['greedy'][1]:.0%}", f"{run['moves']:,.0f}", f"{run['tokens']:,.0f}"),
@@ -147,8 +175,10 @@ def show(record: dict[str, Any]) -> None:
             )
     console = Console(width=160)
     console.print(table)
-    for name, lead in record["team_over"].items():
-        console.print(f"The team over {name}, all seeds: {points(lead['all'])} points.")
+    for name, gained in record["over_the_start"].items():
+        console.print(f"{name} over its start, all seeds: {points(gained)} points.")
+    for name, lead in leads.items():
+        console.print(f"{name} over {ONE}, all seeds: {points(lead['all'])} points.")
 
 
 def points(found: dict[str, float]) -> str:
