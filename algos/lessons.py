@@ -8,6 +8,7 @@ training is deciding, not spelling. Not here: training itself (`toolorchestra.al
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from types import ModuleType
@@ -24,6 +25,7 @@ from toolorchestra.toolscale.task import Task
 STAGES = 5
 """Parts of a lesson: ever harder ones, the last of which is the game itself, with slips."""
 _DIGITS = 4  # of a number that is exchanged for others: longer ones are rarely values
+_FORM = 0.9  # share of episodes in which a number stands that is part of their form ("turn 2 of 3"), and no value
 _MESSAGES = 3  # of an episode at least: so many episodes as a third of the rows give enough to draw from
 
 Row = tuple[list[int], list[int]]
@@ -179,8 +181,8 @@ def lesson(
         plays = [rng.choice(starts) for _ in range(count // _MESSAGES + 1)]
         demonstrations = demonstrate(env, teacher_of(env), plays, error if stage == STAGES - 1 else 0.0, rng)
         sides = [sft.encode(policy.codec, demonstration) for demonstration in demonstrations]
-        forms = set.intersection(*(set(ids) for ids, _ in sides))  # what is told every time is no value
-        values = [number for number in numbers if number not in forms]
+        told = Counter(i for ids, _ in sides for i in set(ids))
+        values = [number for number in numbers if told[number] < _FORM * len(sides)]
         for _ in range(count):
             ids, mask = rng.choice(sides)
             ids = exchange_numbers(ids, mask, values, rng)
