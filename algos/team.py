@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import msgspec
 import numpy as np
@@ -44,7 +44,13 @@ _SFT_BATCH = 32
 
 @dataclass
 class TrainTeam(ABC):
-    """Options that all learners of several agents have. Subclasses say whose models they are, and for how long."""
+    """Options that all learners of several agents have. Subclasses say whose models they are, and for how long.
+
+    Attributes:
+        embedded_rate: The learning rate of embedded models unless told otherwise.
+    """
+
+    embedded_rate: ClassVar[float] = 3e-4
 
     env: str
     """Id of the environment (`toolorchestra.envs.make_multiagent`)."""
@@ -69,7 +75,7 @@ class TrainTeam(ABC):
     sft_error: float = 0.4
     """Probability that the warm start's teacher slips in a message, at the end of the lesson."""
     learning_rate: float | None = None
-    """Constant learning rate; None: 3e-4 for embedded models, 1e-6 for others, and ten times that for adapters."""
+    """Constant learning rate; None: the learner's own for embedded models, 1e-6 for others; tenfold for adapters."""
     temperature: float = 1.0
     """Sampling temperature of rollouts."""
     max_turn_ids: int | None = None
@@ -122,7 +128,7 @@ class TrainTeam(ABC):
     @property
     def rate(self) -> float:
         """The learning rate, its default resolved."""
-        return self.learning_rate or (3e-4 if self.small else 1e-6) * (10 if self.lora_rank else 1)
+        return self.learning_rate or (self.embedded_rate if self.small else 1e-6) * (10 if self.lora_rank else 1)
 
     def policy_of(self, agent: str) -> str:
         """Return the name of the policy of an agent."""

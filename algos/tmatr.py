@@ -64,6 +64,8 @@ SYSTEM, BOTH = "system", "both"
 class TrainTMATR(TrainTeam):
     """Train the agents of a team in turns by online DPO; without models, make, warm-start and train embedded ones."""
 
+    embedded_rate = 1e-4  # at 3e-4 the preference loss runs away in the second stage
+
     env: str = "TMATR-Math-v0"
     """Id of the environment (`toolorchestra.envs.make_multiagent`)."""
     output: Path = Path("runs/tmatr")
@@ -77,7 +79,7 @@ class TrainTMATR(TrainTeam):
     """Who learns in each stage: the name of an agent; ``system``, all in turns, a batch each; ``both``, all at once."""
     rounds: int = 1
     """Times that the schedule is gone through."""
-    stage_steps: int = 6
+    stage_steps: int = 8
     """Batches of rollouts of a stage."""
     questions: int = 16
     """Questions per batch."""
