@@ -104,6 +104,9 @@ class TrainGRPO:
     """Clip of the probability ratio above 1."""
     beta: float = 0.0
     """Weight of the KL divergence from the starting policy in the loss."""
+    aggregation: Literal["grpo", "dapo"] = "grpo"
+    """Mean over rollouts of the mean over their tokens (grpo), or mean over all tokens of the batch (dapo). With the
+    first a token of a long rollout weighs less: going on and on until it fails is hardly punished."""
     ratio: Literal["token", "sequence"] = "token"
     """Importance ratio per token, or per sequence (length-normalised, over policy tokens only)."""
     temperature: float = 1.0
@@ -424,7 +427,7 @@ def fit(
         lr_scheduler_type="constant",
         adam_beta2=0.95,
         max_grad_norm=1.0,
-        loss_type="grpo",
+        loss_type=config.aggregation,
         scale_rewards="none",
         beta=config.beta,
         epsilon=config.epsilon,

@@ -204,6 +204,22 @@ def test_the_objectives_options_train(start: Path, tmp_path: Path, options: dict
     assert all(np.isfinite(metrics["loss"]) for metrics in seen)
 
 
+@pytest.mark.parametrize("aggregation", ["grpo", "dapo"])
+def test_a_token_of_a_long_rollout_weighs_less_or_as_much_as_any(
+    start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, aggregation: Any
+) -> None:
+    played: list[dict[str, Any]] = []
+    play = grpo.Rollouts.__call__
+    monkeypatch.setattr(grpo.Rollouts, "__call__", lambda *given: played.append(play(*given)) or played[-1])
+    seen: list[dict[str, float]] = []
+    run(start, small(tmp_path, steps=1, save_every=0, aggregation=aggregation), seen)
+    advantages, lengths = np.array(played[0]["advantage"]), np.array([sum(mask) for mask in played[0]["env_mask"]])
+    assert len(set(lengths)) > 1
+    weights = lengths if aggregation == "dapo" else np.ones(len(lengths))  # all ratios are 1 in a first step
+    assert seen[0]["loss"] == pytest.approx(-np.average(advantages, weights=weights), abs=1e-5)
+    assert (seen[0]["loss"] > 0.01) is (aggregation == "dapo")  # what was long was paid least
+
+
 def test_dropped_rollouts_leave_the_weights_alone(start: Path, tmp_path: Path) -> None:
     config = small(tmp_path, steps=1, save_every=0, filters=("homogeneity",), min_std=9.0)
     assert equal(run(start, config), TokenPolicy.load(start))
