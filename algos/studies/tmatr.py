@@ -267,8 +267,10 @@ def _draw_success(study: Study) -> Any:
         values = [study.mean(name, stage, "success") for stage in range(len(updates))]
         panel.plot(updates, values, "o-", color=_COLOURS[name], label=name)
         if name == ALTERNATING:
-            for x, y, row in zip(updates[1:], values[1:], runs[0].stages[1:], strict=True):
-                panel.annotate(row["learner"], (x, y), (0, 6), textcoords="offset points", ha="center", fontsize=7)
+            for n, (x, y) in enumerate(zip(updates, values, strict=True)):
+                above = 6 if n % 2 else -12  # neighbours must not write over each other
+                told = {"textcoords": "offset points", "ha": "center", "fontsize": 7}
+                panel.annotate(runs[0].stages[n]["learner"], (x, y), (0, above), **told)
     panel.set(xlabel="updates of single agents", ylabel="pass@1 on held-out tasks", ylim=(-0.02, 1.02))
     panel.legend(fontsize="small")
     return figure
@@ -284,7 +286,7 @@ def _draw_tools(study: Study) -> Any:
         more, gain = ([run.stages[-1][what] for run in runs] for what in ("more_calls", "gain"))
         change.scatter(more, [100 * points for points in gain], color=_COLOURS[name], label=name)
     calls.set(xlabel="stage", ylabel="tool calls of an episode")
-    calls.set_ylim(bottom=0)
+    calls.set_ylim(0, 1.15 * calls.get_ylim()[1])
     calls.set_xticks(range(max(len(run.stages) for run in study.runs)))
     change.set(xlabel="change of tool calls", ylabel="gain of pass@1, points")
     change.axhline(0, color="#999999", lw=0.8)
@@ -305,7 +307,7 @@ def _draw_reward(study: Study) -> Any:
         )
         for before, row in zip(runs[0].stages, runs[0].stages[1:], strict=False):
             panel.axvline(before["step"] + 0.5, color="#cccccc", lw=0.8)
-            panel.text(before["step"] + 0.7, 0.98, row["learner"], fontsize=7, va="top")
-        panel.set(title=name, xlabel="batch of rollouts", ylim=(0, 1))
+            panel.text(before["step"] + 0.7, 1.08, row["learner"], fontsize=7, va="top")
+        panel.set(title=name, xlabel="batch of rollouts", ylim=(0, 1.1))
     panels[0].set_ylabel("reward of training rollouts")
     return figure
