@@ -350,7 +350,7 @@ def test_both_learn_at_once_and_system_lets_them_take_turns(env: MultiAgentEnv, 
 
 @pytest.mark.usefixtures("by_parity")
 def test_shared_weights_learn_in_every_stage(env: MultiAgentEnv, policy: TokenPolicy) -> None:
-    learner = learner_of(env, policy, schedule=("inferencer", "both"), stage_steps=1, share=True)
+    learner = learner_of(env, policy, schedule=("inferencer", "both"), stage_steps=1, questions=8, share=True)
     assert list(learner.policies) == ["shared"]
     for step in (1, 2):
         assert learner.learn(step)["updates"] == 1
