@@ -42,7 +42,7 @@ from toolorchestra.agents.tiny import TokenPolicy, prepare_torch
 from toolorchestra.algos import designs, sft
 from toolorchestra.algos.advantages import filtered_advantages, group_advantages
 from toolorchestra.algos.kinds import require_one_agent
-from toolorchestra.algos.report import RunLog, set_aside
+from toolorchestra.algos.report import RunLog, run_script, set_aside
 from toolorchestra.algos.rollout import (
     INVALID_OUTCOMES,
     ModelWriter,
@@ -367,7 +367,7 @@ def divergence(model: Any, start: Any, rows: Sequence[Row], pad_id: int) -> floa
         logits: torch.Tensor = of(input_ids=ids, attention_mask=attention).logits
         return torch.log_softmax(logits[:, :-1][mask[:, 1:]].float(), -1)  # (policy tokens, V)
 
-    ours, theirs = logprobs(model), logprobs(start)
+    ours, theirs = logprobs(model), logprobs(start.to(device))
     return float((ours.exp() * (ours - theirs)).sum(-1).mean())
 
 
@@ -527,7 +527,7 @@ def train(config: TrainGRPO) -> dict[str, Any]:
         policy = TokenPolicy.load(begin)
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         policy.model.to(device)
-        start = TokenPolicy.load(begin).model.to(device) if config.track_kl else None
+        start = TokenPolicy.load(begin).model if config.track_kl else None
         env = make_env(config.env, config.env_options)
         engine = make_engine(config, policy.codec)
         tasks = [play for level in starts(env, config.eval_split, config.difficulty).values() for play in level]
@@ -640,4 +640,4 @@ def main(config: TrainGRPO | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

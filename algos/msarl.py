@@ -46,6 +46,7 @@ from toolorchestra.algos.advantages import NESTED_RULES, NestedRule, nested_adva
 from toolorchestra.algos.clipped import ClippedLearner, TrainClipped
 from toolorchestra.algos.joint import JointEngine, Seat, TrainRow
 from toolorchestra.algos.kinds import learners_of
+from toolorchestra.algos.report import run_script
 from toolorchestra.algos.rollout import Start, Writer
 from toolorchestra.algos.team import Trained, make_writers
 from toolorchestra.envs.msarl.game import HELPER, REASONER, MSARLPlay
@@ -301,4 +302,4 @@ def main(config: TrainMSARL | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

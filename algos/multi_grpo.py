@@ -41,6 +41,7 @@ from toolorchestra.algos.advantages import group_advantages
 from toolorchestra.algos.clipped import ClippedLearner, TrainClipped
 from toolorchestra.algos.joint import JointEngine, Seat, TrainRow
 from toolorchestra.algos.lessons import lesson_options
+from toolorchestra.algos.report import run_script
 from toolorchestra.algos.rollout import INVALID_OUTCOMES, Start, Writer
 from toolorchestra.algos.team import Trained, make_writers
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
@@ -217,4 +218,4 @@ def main(config: TrainMultiGRPO | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -23,7 +24,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Column, Table
 
 from toolorchestra.algos.stats import Interval, paired_difference, success_share
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.errors import OptionError, ToolOrchestraError
 
 Record = dict[str, Any]
 
@@ -48,6 +49,18 @@ PANELS = {
 """Metrics with a panel of their own among the curves, and its title."""
 
 COLOURS = ("#4c72b0", "#dd8452", "#55a868", "#8172b3")
+
+
+def run_script(main: Callable[[], None]) -> None:
+    """Run a learner as a script: a mistake in its options ends it with 2, an interruption with 130, told in a line."""
+    try:
+        main()
+    except ToolOrchestraError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("\nInterrupted. What it saved last is taken up again by --resume.", file=sys.stderr)
+        sys.exit(130)
 
 
 def set_aside(directory: Path) -> Path | None:

@@ -39,7 +39,7 @@ from toolorchestra.agents.policies import NoisyOraclePolicy, OraclePolicy, Polic
 from toolorchestra.agents.tiny import TokenPolicy, build_codec, prepare_torch
 from toolorchestra.algos.bundles import bundles
 from toolorchestra.algos.kinds import require_one_agent
-from toolorchestra.algos.report import RunLog, set_aside
+from toolorchestra.algos.report import RunLog, run_script, set_aside
 from toolorchestra.algos.rollout import Start, make_env, starts
 from toolorchestra.envs.episode import read_episodes
 from toolorchestra.envs.masorchestra.teachers import DesignTeacher
@@ -573,4 +573,4 @@ def main(config: TrainSFT | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

@@ -49,6 +49,7 @@ from toolorchestra.algos import team
 from toolorchestra.algos.joint import JointEngine, Seat, TrainRow, row_logps
 from toolorchestra.algos.lessons import lesson_options
 from toolorchestra.algos.losses import dpo_loss
+from toolorchestra.algos.report import run_script
 from toolorchestra.algos.rollout import Start
 from toolorchestra.algos.stats import paired_bootstrap
 from toolorchestra.algos.team import Trained, TrainTeam, make_writers
@@ -409,4 +410,4 @@ def main(config: TrainTMATR | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_script(main)

@@ -333,7 +333,7 @@ def test_any_environment_and_any_model_can_be_trained(tmp_path: Path) -> None:
             env="Ascii-v0",
             model=str(byte_model(tmp_path / "model")),
             output=tmp_path / "run",
-            steps=8,
+            steps=16,
             groups=2,
             group_size=8,
             learning_rate=1e-2,
