@@ -161,7 +161,8 @@ def run(start: Path, config: TrainGRPO, seen: list[dict[str, float]] | None = No
 
 
 def equal(a: TokenPolicy, b: TokenPolicy) -> bool:
-    return all(torch.equal(x, y) for x, y in zip(a.model.parameters(), b.model.parameters(), strict=True))
+    pairs = zip(a.model.parameters(), b.model.parameters(), strict=True)
+    return all(torch.equal(x.cpu(), y.cpu()) for x, y in pairs)
 
 
 @pytest.mark.parametrize("updates", [1, 2])
