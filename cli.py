@@ -373,9 +373,15 @@ class Show:
     """Show the first episode of this task instead."""
     list: bool = False
     """List the episodes of the file."""
+    tree: bool = False
+    """Show the decision tree of an episode of TMATR instead."""
+    svg: Annotated[Path | None, arg(metavar="FILE")] = None
+    """Also write the picture of that tree."""
+    json: bool = False
+    """Print that tree as JSON."""
 
     def run(self) -> int:
-        """Print the episode, or the list."""
+        """Print the episode, its tree, or the list."""
         from toolorchestra.envs import display
 
         episodes = _read(self.file)
@@ -392,8 +398,24 @@ class Show:
             raise OptionError(f"{self.file} has {len(episodes)} episodes; got number {self.number}.")
         else:
             position = self.number - 1 if self.number > 0 else len(episodes) + self.number
+        if self.tree or self.svg or self.json:
+            return self._decisions(episodes[position], color=console.is_terminal)
         display.print_episode(console, episodes[position])
         console.print(f"Episode {position + 1} of {len(episodes)} in {self.file}; --list lists them.", style="dim")
+        return 0
+
+    def _decisions(self, episode: Episode, *, color: bool) -> int:
+        """Print the decision tree of an episode, and draw it."""
+        from toolorchestra.envs.multiagent.record import JointEpisode
+        from toolorchestra.envs.tmatr.figure import svg, tree_text
+        from toolorchestra.envs.tmatr.tree import decision_tree
+
+        if not isinstance(episode, JointEpisode):
+            raise OptionError(f"Expected an episode of TMATR, which has a decision tree; found {episode.env_id}.")
+        tree = decision_tree(episode)
+        if self.svg:
+            self.svg.write_text(svg(tree), encoding="utf-8")
+        print(tree.to_json().decode() if self.json else tree_text(tree, color=color))
         return 0
 
 

@@ -10,6 +10,8 @@ import pytest
 from toolorchestra import cli
 from toolorchestra.agents.chat import ScriptedChat
 from toolorchestra.envs.multiagent.record import read_joint_episodes
+from toolorchestra.envs.tmatr.figure import svg
+from toolorchestra.envs.tmatr.tree import decision_tree
 
 GAME = "MSARL-Math-v0"
 QUIET = ("--env-options", "python", "simulated")
@@ -54,6 +56,28 @@ def test_a_random_policy_speaks_for_all_and_is_shown(run: Callable[..., Output],
     shown = run("show", file).out
     assert "─ reasoner ─" in shown
     assert episodes[0].task_id in run("show", file, "--list").out
+
+
+def test_the_decisions_of_a_hierarchy_are_shown_drawn_and_printed(run: Callable[..., Output], tmp_path: Path) -> None:
+    file, picture = tmp_path / "random.jsonl", tmp_path / "tree.svg"
+    run("rollout", "TMATR-Math-v0", "--policy", "random", "--episodes", 2, *QUIET, "--out", file)
+    first, second = read_joint_episodes(file)
+    shown = run("show", file, 2, "--tree", "--svg", picture)
+    assert shown.code == 0
+    assert shown.out.startswith(second.task_id)
+    assert "planner DECIDE" in shown.out
+    assert picture.read_text(encoding="utf-8") == svg(decision_tree(second))
+    assert json.loads(run("show", file, "--json").out) == json.loads(decision_tree(first).to_json())
+
+
+def test_what_has_no_decisions_has_no_tree(run: Callable[..., Output], tmp_path: Path) -> None:
+    for env in (GAME, "ToolOrchestra-Math-v0"):
+        file = tmp_path / f"{env}.jsonl"
+        options = QUIET if env == GAME else ()
+        run("rollout", env, "--policy", "random", "--episodes", 1, *options, "--out", file)
+        refused = run("show", file, "--tree")
+        assert refused.code == 2
+        assert f"Expected an episode of TMATR, which has a decision tree; found {env}" in refused.err
 
 
 def test_the_same_seed_plays_the_same_episodes(run: Callable[..., Output], tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ def _asked(episode: JointEpisode) -> Iterator[tuple[Move, Atom, int]]:
     for move in episode.turns:
         found = _REQUEST.match(told[move.agent].rsplit("\n", 1)[-1])
         if found is None:
-            raise OptionError(f"Expected an episode of TMATR, whose actions are asked for; found {episode.env_id}.")
+            raise OptionError(f"Expected an episode of TMATR, which has a decision tree; found {episode.env_id}.")
         yield move, Atom(found[1]), int(found[2])
         told |= move.told
 
