@@ -62,8 +62,10 @@ class Benchmark:
     """Further arguments of `gymnasium.make`."""
     difficulty: tuple[int, ...] = ()
     """Levels of the tasks; empty for all."""
+    start: Path | None = None
+    """Folder of a policy to start from; None: a warm start of its own."""
     sft_steps: int = 200
-    """Steps of the warm start."""
+    """Steps of that warm start."""
     steps: int = 30
     """Batches of rollouts of each training."""
     learning_rate: float | None = None
@@ -106,22 +108,23 @@ def main(benchmark: Benchmark) -> None:
         **{name: json.loads(value) for name, value in benchmark.more.items()},
     )
     folder = benchmark.runs / benchmark.env
+    start = benchmark.start or folder / "start"
     threads = max(1, (os.cpu_count() or 1) // benchmark.jobs)
-    if not (folder / "start" / "config.json").exists():
-        with RunLog(folder / "start") as log:
-            grpo.warm_up(base, log).save(folder / "start")
+    if benchmark.start is None and not (start / "config.json").exists():
+        with RunLog(start) as log:
+            grpo.warm_up(base, log).save(start)
     seconds = {"warm start": round(time.perf_counter() - began, 1)}
     with ProcessPoolExecutor(benchmark.jobs, get_context("spawn"), partial(prepare_torch, threads)) as pool:
         configs = {
             name: prefer(replace(base, filters=filters, output=folder / slug(name)), name)
             for name, filters in runs(benchmark.filters, benchmark.ablations)
         }
-        trained = {name: pool.submit(train, config, folder / "start") for name, config in configs.items()}
+        trained = {name: pool.submit(train, config, start) for name, config in configs.items()}
         seconds |= {name: training.result() for name, training in trained.items()}
         env = make_env(benchmark.env, benchmark.env_options)
         tasks = [play for level in starts(env, "test", benchmark.difficulty).values() for play in level]
         tasks = tasks[:: max(1, -(-len(tasks) // benchmark.tasks))]
-        policies = {"start": folder / "start", **{name: folder / slug(name) / "final" for name in configs}}
+        policies = {"start": start, **{name: folder / slug(name) / "final" for name in configs}}
         playing = {
             name: pool.submit(greedily, base, policy, tasks, benchmark.samples) for name, policy in policies.items()
         }
