@@ -41,8 +41,11 @@ from toolorchestra.algos.report import RunLog
 from toolorchestra.algos.rollout import Start, make_env, starts
 from toolorchestra.algos.stats import paired_bootstrap
 from toolorchestra.envs.rewards import Preference, preference_rewards
+from toolorchestra.toolscale.errors import UnknownNameError
 
-PREFERENCES: dict[str, dict[str, float]] = {
+Weights = dict[str, dict[str, float]]
+"""Weights by preference."""
+PREFERENCES: Weights = {
     "cost-averse": {"outcome": 0.3, "compute": 1.0},
     "balanced": {"outcome": 1.0, "compute": 0.3},
     "accuracy-first": {"outcome": 1.0, "compute": 0.1},
@@ -70,6 +73,8 @@ class Benchmark:
     """Batches of rollouts of each training."""
     learning_rate: float | None = None
     """Learning rate of GRPO; None: its default."""
+    compute: dict[str, float] = field(default_factory=dict)
+    """Weights of compute, by preference, where they are not the usual ones, e.g. ``accuracy-first 0.02``."""
     filters: tuple[grpo.Filter, ...] = FILTERS
     """Filters of rollouts, but for the trainings that compare them."""
     samples: int = 2
@@ -93,6 +98,11 @@ class Benchmark:
 def main(benchmark: Benchmark) -> None:
     """Run the benchmark."""
     began = time.perf_counter()
+    preferences = {name: {**usual} for name, usual in PREFERENCES.items()}
+    for name, weight in benchmark.compute.items():
+        if name not in preferences:
+            raise UnknownNameError("preference", name, preferences)
+        preferences[name]["compute"] = weight
     base = grpo.TrainGRPO(
         env=benchmark.env,
         env_options=benchmark.env_options,
@@ -116,7 +126,7 @@ def main(benchmark: Benchmark) -> None:
     seconds = {"warm start": round(time.perf_counter() - began, 1)}
     with ProcessPoolExecutor(benchmark.jobs, get_context("spawn"), partial(prepare_torch, threads)) as pool:
         configs = {
-            name: prefer(replace(base, filters=filters, output=folder / slug(name)), name)
+            name: replace(base, filters=filters, output=folder / slug(name), preference=preferences[name.split(",")[0]])
             for name, filters in runs(benchmark.filters, benchmark.ablations)
         }
         trained = {name: pool.submit(train, config, start) for name, config in configs.items()}
@@ -138,13 +148,13 @@ def main(benchmark: Benchmark) -> None:
     names = tuple(env.unwrapped.episode.tools)  # type: ignore[attr-defined]  # every environment of ours has it
     record = {
         "command": f"python benchmarks/controllability.py {' '.join(sys.argv[1:])}",
-        "preferences": PREFERENCES,
+        "preferences": preferences,
         "tasks": len(tasks),
         "samples": benchmark.samples,
         "cores": os.cpu_count(),
         "seconds": seconds,
         "seconds_in_all": round(time.perf_counter() - began, 1),
-        **compared(played, names),
+        **compared(played, names, preferences),
     }
     output = benchmark.output or Path(__file__).parent / "results" / f"controllability_{benchmark.env}.json"
     output.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
@@ -164,11 +174,6 @@ def runs(filters: tuple[grpo.Filter, ...], ablations: bool) -> Iterable[tuple[st
 def slug(name: str) -> str:
     """Return a run's name as that of a folder."""
     return name.replace(",", "").replace(" ", "-")
-
-
-def prefer(config: grpo.TrainGRPO, name: str) -> grpo.TrainGRPO:
-    """Return the settings with the preference that a run is named after."""
-    return replace(config, preference=PREFERENCES[name.split(",")[0]])
 
 
 def train(config: grpo.TrainGRPO, start: Path) -> float:
@@ -211,9 +216,9 @@ def scripted(env: Any, policy: Policy, tasks: Sequence[Start], samples: int) -> 
     return played
 
 
-def compared(played: dict[str, Played], tools: tuple[str, ...]) -> dict[str, Any]:
+def compared(played: dict[str, Played], tools: tuple[str, ...], preferences: Weights) -> dict[str, Any]:
     """Return success, cost, latency and scores by policy, and by how much each exceeds the others on its preference."""
-    wanted = {name: Preference.of(weights, tools) for name, weights in PREFERENCES.items()}
+    wanted = {name: Preference.of(weights, tools) for name, weights in preferences.items()}
     scores = {name: scored(played, preference) for name, preference in wanted.items()}
     means: dict[str, dict[str, list[float]]] = {}
     policies: dict[str, Any] = {}
@@ -226,9 +231,9 @@ def compared(played: dict[str, Played], tools: tuple[str, ...]) -> dict[str, Any
             "success": float(np.mean(success)),
             "cost": float(np.mean(cost)),
             "seconds": float(np.mean(latency)),
-            "scores": {preference: float(np.mean(scores[preference][name])) for preference in PREFERENCES},
+            "scores": {preference: float(np.mean(scores[preference][name])) for preference in preferences},
         }
-    gains: dict[str, Any] = {name: {"among all": {}, "by twos": {}} for name in PREFERENCES}
+    gains: dict[str, Any] = {name: {"among all": {}, "by twos": {}} for name in preferences}
     for name, preference in wanted.items():
         for other in (other for other in played if other != name):
             two = scored({name: played[name], other: played[other]}, preference)
@@ -256,7 +261,7 @@ def scored(played: dict[str, Played], preference: Preference) -> dict[str, list[
 
 def table(record: dict[str, Any]) -> str:
     """Return the policies of a record as a Markdown table."""
-    names = list(PREFERENCES)
+    names = list(record["preferences"])
     lines = [
         "| policy | success, % | cost, $ | seconds | " + " | ".join(f"score {name}" for name in names) + " |",
         "|---|--:|--:|--:|" + "--:|" * len(names),
