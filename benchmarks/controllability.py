@@ -135,8 +135,9 @@ def main(benchmark: Benchmark) -> None:
         tasks = [play for level in starts(env, "test", benchmark.difficulty).values() for play in level]
         tasks = tasks[:: max(1, -(-len(tasks) // benchmark.tasks))]
         policies = {"start": start, **{name: folder / slug(name) / "final" for name in configs}}
+        judged = replace(base, max_turns=50)  # as many as the environment gives the baselines
         playing = {
-            name: pool.submit(greedily, base, policy, tasks, benchmark.samples) for name, policy in policies.items()
+            name: pool.submit(greedily, judged, policy, tasks, benchmark.samples) for name, policy in policies.items()
         }
         baselines: dict[str, Policy] = {
             "always strongest": Strongest(),
