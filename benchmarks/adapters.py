@@ -4,8 +4,8 @@
     python benchmarks/adapters.py --layers 2 --length 128    small enough for a laptop
 
 Every agent learns for some steps, as in the learners: forward and backward over its rows, then AdamW, one agent after
-the other. What is *held* then is weights, gradients and the optimisers' state; the *peak* has activations too, which
-only one agent has at a time. On CUDA both are what torch's allocator counts; elsewhere only what is held is known.
+the other. What is *held* then is weights, gradients and the optimisers' state, their bytes added up; the *peak* has
+activations too, which only one agent has at a time: what torch's allocator counts on CUDA, and elsewhere unknown.
 Each case runs in a process of its own. Weights are random, which takes the same memory.
 """
 
@@ -76,7 +76,7 @@ def main(benchmark: Benchmark) -> None:
         "two_adapters_over_one": more,
     }
     benchmark.output.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-    print(f"The second agent takes {more}; {benchmark.output}")
+    print(f"Two agents over one, as a share of it: {more}. Written to {benchmark.output}.")
 
 
 def build(benchmark: Benchmark, folder: Path) -> int:
