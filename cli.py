@@ -22,7 +22,7 @@ from tyro.conf import Positional, arg, subcommand
 
 from toolorchestra.cli_exchange import Export, Import
 from toolorchestra.cli_experts import Experts
-from toolorchestra.cli_mas import Mas
+from toolorchestra.cli_mas import Mas, write_text
 from toolorchestra.cli_masbench import MASBench
 from toolorchestra.cli_multiagent import mover_env, mover_policy
 from toolorchestra.cli_select import Select
@@ -399,7 +399,7 @@ class Show:
         else:
             position = self.number - 1 if self.number > 0 else len(episodes) + self.number
         if self.tree or self.svg or self.json:
-            return self._decisions(episodes[position], color=console.is_terminal)
+            return self._decisions(episodes[position], color=display.colored(console))
         display.print_episode(console, episodes[position])
         console.print(f"Episode {position + 1} of {len(episodes)} in {self.file}; --list lists them.", style="dim")
         return 0
@@ -414,7 +414,7 @@ class Show:
             raise OptionError(f"Expected an episode of TMATR, which has a decision tree; found {episode.env_id}.")
         tree = decision_tree(episode)
         if self.svg:
-            self.svg.write_text(svg(tree), encoding="utf-8")
+            write_text(self.svg, svg(tree))
         print(tree.to_json().decode() if self.json else tree_text(tree, color=color))
         return 0
 

@@ -71,7 +71,7 @@ class Draw:
         if self.svg is None:
             print(figure.text(design))
         else:
-            _write(self.svg, figure.svg(design))
+            write_text(self.svg, figure.svg(design))
         return 0
 
 
@@ -172,7 +172,7 @@ class Run(_WithEnvironment):
         play = env.play
         assert isinstance(play, DesignPlay)
         if self.svg is not None and isinstance(play.design, Design):
-            _write(self.svg, figure.svg(play.design, play.run))
+            write_text(self.svg, figure.svg(play.design, play.run))
         count = self.episodes
         if self.json:
             means = {"usd": usd / count, "seconds": seconds / count}
@@ -238,7 +238,7 @@ class Search(_WithEnvironment):
             )
         found = best(history)
         if self.best is not None:
-            _write(self.best, to_text(found.design) + "\n")
+            write_text(self.best, to_text(found.design) + "\n")
         if self.json:
             facts = msgspec.to_builtins(found) | {"measured": len(history), "single": history[0].score}
             return _print_json(facts)
@@ -295,7 +295,8 @@ def _read(file: str) -> str:
     return content.decode("utf-8", "replace")
 
 
-def _write(file: Path, content: str) -> None:
+def write_text(file: Path, content: str) -> None:
+    """Write a file, and its folder if need be; what keeps it from that is a mistake in a line."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(content, encoding="utf-8")

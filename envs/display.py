@@ -53,7 +53,8 @@ def stdout_console() -> Console:
     return console if console.is_terminal else Console(highlight=False, width=PLAIN_WIDTH)
 
 
-def _colored(console: Console) -> bool:
+def colored(console: Console) -> bool:
+    """Return whether what is written to a console may have colours."""
     return console.is_terminal and not console.no_color
 
 
@@ -78,7 +79,7 @@ def progress_bars(*, transient: bool = False) -> Progress:
 
 def print_episode(console: Console, episode: Episode) -> None:
     """Print the transcript of an episode."""
-    how: dict[str, Any] = {"width": min(console.width, PLAIN_WIDTH), "color": _colored(console)}
+    how: dict[str, Any] = {"width": min(console.width, PLAIN_WIDTH), "color": colored(console)}
     text = joint_text(episode, **how) if isinstance(episode, JointEpisode) else episode_text(episode, **how)
     console.file.write(text + "\n")
 
@@ -94,7 +95,7 @@ def print_turn(console: Console, episode: Episode) -> None:
             console.print(Padding(_value(record.value), (0, 2)))
     if episode.outcome is not None:
         width = min(console.width, PLAIN_WIDTH)
-        console.file.write(turn_text(turn, episode, width=width, color=_colored(console)) + "\n")
+        console.file.write(turn_text(turn, episode, width=width, color=colored(console)) + "\n")
 
 
 def _value(value: Any) -> RenderableType:
