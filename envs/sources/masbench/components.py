@@ -7,11 +7,12 @@ component is drawn again until its template belongs to the split.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from toolorchestra.envs.sources.masbench.dice import Dice
-from toolorchestra.envs.sources.masbench.drafts import Draft, depth_for, draw_draft
-from toolorchestra.envs.sources.masbench.graph import MODULUS, Axes, Node, calculate, needed, split_of, template
+from toolorchestra.envs.sources.masbench.drafts import Draft, Sub, depth_for, draw_draft
+from toolorchestra.envs.sources.masbench.graph import MODULUS, Axes, calculate, needed, split_of, template
 from toolorchestra.envs.sources.masbench.naming import Namer, draw_distractor
 from toolorchestra.envs.sources.masbench.vocabulary import Hierarchy, vocabulary
 from toolorchestra.toolscale.errors import OptionError
@@ -22,19 +23,18 @@ _STATED = frozenset({"given", "same", "sum", "difference"})
 """How the value of a sub-task comes about when a statement says it."""
 
 
-@dataclass
-class Component:
+class Component(msgspec.Struct):
     """An independent part of a problem.
 
     Attributes:
-        nodes: Its sub-tasks.
+        subs: Its sub-tasks.
         roots: Positions of those whose answers are reported, in order.
         states: Positions of what the problem of each states.
         carried: Of those, the ones stated as earlier answers.
         template: Its template; a needle has none.
     """
 
-    nodes: list[Node]
+    subs: list[Sub]
     roots: list[int]
     states: list[list[int]]
     carried: list[list[int]]
@@ -43,12 +43,14 @@ class Component:
 
 def draw_needle(rng: Dice, key: str) -> Component:
     """Return the component of a magic number."""
-    needle = Node("needle", name=key, constant=rng.between(10**6, 10**7 - 1))
+    needle = Sub("needle", [], name=key, constant=rng.between(10**6, 10**7 - 1))
     return Component([needle], [0], [[0]], [[]])
 
 
 def needle_keys(rng: Dice, count: int) -> list[str]:
     """Return what so many magic numbers are for."""
+    if not count:
+        return []
     words = vocabulary().needles
     first, second = rng.sample(words.first, count), rng.sample(words.second, count)
     return [f"{a}-{b}" for a, b in zip(first, second, strict=True)]
@@ -84,8 +86,10 @@ def draw_component(
             component = _named(rng, draft, hierarchy, distractors, axes.breadth)
         except LookupError:  # too many sub-tasks for the names that there are
             continue
-        component.template = drafted or template(component.nodes, component.roots[-1])
-        if split_of(component.template) == split and _numbered(rng, component):
+        component.template = drafted or template(component.subs, component.roots[-1])
+        if drafted is None and split_of(component.template) != split:
+            continue
+        if _numbered(rng, component.subs, draft.ways):
             return component
     raise OptionError(
         f"No instance of {axes} was found in the split {split}, in which too few templates are of that shape: leave "
@@ -96,26 +100,28 @@ def draw_component(
 def _named(rng: Dice, draft: Draft, hierarchy: Hierarchy, distractors: int, breadth: int | None) -> Component:
     """Return a component with names and distractors; its numbers are still missing."""
     subs, roots = draft.subs, draft.roots
-    namer = Namer(rng, hierarchy, draft, more=2 * distractors * len(roots))
-    nodes = [Node(sub.kind, *name, tuple(sub.needs), sub.change) for sub, name in zip(subs, namer.names, strict=True)]
-    component = Component(nodes, roots, [], [])
-    known, later = set[int](), set(roots)
+    namer = Namer(rng, hierarchy, subs, more=2 * distractors * len(roots))
+    component = Component(subs, roots, [], [])
+    known: set[int] = set()
+    later = set(roots)
     most, closing = min(3, breadth or 3), len(roots) == 1
     for root in roots:
-        way = needed(nodes, [root], known)
-        fresh = [at for at in way if at not in known]
-        members = {need for at in fresh if subs[at].category for need in subs[at].needs}
-        carried = [at for at in way if at in known and at in members]
-        states = carried + [at for at in fresh if subs[at].kind in _STATED]
+        way = needed(subs, [root], known) if known else draft.ways[0]
+        states = [at for at in way if at not in known and subs[at].kind in _STATED]
+        carried = []
+        if known:
+            members = {need for at in way if at not in known and subs[at].category for need in subs[at].needs}
+            carried = [at for at in way if at in known and at in members]
+            states = carried + states
         seen = [at for at in way if at not in later]
         for _ in range(distractors):
             try:
-                new = draw_distractor(rng, namer, nodes, seen, most, closing=closing)
+                new = draw_distractor(rng, namer, subs, seen, most, closing=closing)
             except LookupError:  # every name is taken
                 break
-            nodes += new
-            seen += range(len(nodes) - len(new), len(nodes))
-            states.append(len(nodes) - 1)
+            subs += new
+            seen += range(len(subs) - len(new), len(subs))
+            states.append(len(subs) - 1)
         rng.shuffle(states)
         component.states.append(states)
         component.carried.append(carried)
@@ -124,50 +130,40 @@ def _named(rng: Dice, draft: Draft, hierarchy: Hierarchy, distractors: int, brea
     return component
 
 
-def _numbered(rng: Dice, component: Component) -> bool:
+def _numbered(rng: Dice, subs: Sequence[Sub], ways: Sequence[Sequence[int]]) -> bool:
     """Put numbers in, so that each answer is uniform; False if an answer can not take every value."""
-    nodes = component.nodes
-    values = [0] * len(nodes)
-    done = set[int]()
-    for root in component.roots:
-        way = [at for at in needed(nodes, [root], done) if at not in done]
-        done.update(way)
+    values = [0] * len(subs)
+    for way in ways:
         free = []
         for at in way:
-            node = nodes[at]
-            if node.kind == "given" or node.change == "more":
-                nodes[at] = _with(node, rng.below(MODULUS))
+            sub = subs[at]
+            if sub.kind == "given" or sub.change == "more":
+                sub.constant = rng.below(MODULUS)
                 free.append(at)
-            elif node.change == "times":
-                nodes[at] = _with(node, rng.between(2, MODULUS - 1))
-        if not _aim(rng, nodes, values, way, free):
+            elif sub.change == "times":
+                sub.constant = rng.between(2, MODULUS - 1)
+        if not _aim(rng, subs, values, way, free):
             return False
     return True
 
 
-def _with(node: Node, constant: int) -> Node:
-    """Return a sub-task with another number."""
-    return Node(node.kind, node.owner, node.name, node.needs, node.change, constant)
-
-
-def _aim(rng: Dice, nodes: list[Node], values: list[int], way: Sequence[int], free: list[int]) -> bool:
+def _aim(rng: Dice, subs: Sequence[Sub], values: list[int], way: Sequence[int], free: Sequence[int]) -> bool:
     """Set one of the free numbers on the way to an answer so that the answer is a value drawn for it."""
-    target, root = rng.below(MODULUS), way[-1]
-    for place in way:
-        values[place] = calculate(nodes[place], values)
+    target = rng.below(MODULUS)
 
-    def answer(at: int, constant: int) -> int:
-        nodes[at] = _with(nodes[at], constant)
-        for place in way[way.index(at) :]:  # nothing before it changes
-            values[place] = calculate(nodes[place], values)
-        return values[root]
+    def answer(sub: Sub, constant: int, places: Sequence[int]) -> int:
+        sub.constant = constant
+        for place in places:
+            values[place] = calculate(subs[place], values)
+        return values[way[-1]]
 
     for at in rng.sample(free, len(free)):
-        before = nodes[at].constant
-        offset = answer(at, 0)
-        slope = answer(at, 1) - offset
+        sub, rest = subs[at], way[way.index(at) :]  # what depends on it is in the rest
+        before = sub.constant
+        offset = answer(sub, 0, way)
+        slope = answer(sub, 1, rest) - offset
         # an answer is linear in nearly every number; what is not is seen when the answer misses
-        if slope % MODULUS and answer(at, (target - offset) * pow(slope, -1, MODULUS) % MODULUS) == target:
+        if slope % MODULUS and answer(sub, (target - offset) * pow(slope, -1, MODULUS) % MODULUS, rest) == target:
             return True
-        answer(at, before)
+        sub.constant = before
     return False

@@ -6,13 +6,28 @@ A problem takes some hundred draws, which would else be a third of its cost. The
 
 from __future__ import annotations
 
+import functools
 import random
-from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 T = TypeVar("T")
 _SMALL = 21  # things up to which `random.Random.sample` always draws from a shrinking pool
+
+
+@functools.cache
+def _pools(size: int, count: int) -> tuple[tuple[int, int], ...]:
+    """Return how large a pool is in each of so many draws from it, and the bits that such a number has."""
+    return tuple((left, left.bit_length()) for left in range(size, size - count, -1))
+
+
+def lots(weights: Mapping[T, int]) -> tuple[T, ...]:
+    """Return things to draw from, each as often as its weight says.
+
+    >>> lots({"head": 1, "tail": 2})
+    ('head', 'tail', 'tail')
+    """
+    return tuple(thing for thing, weight in weights.items() for _ in range(weight))
 
 
 class Dice:
@@ -57,16 +72,39 @@ class Dice:
             drawn = bits(size)
         return things[drawn]
 
-    def weighted(self, sums: Sequence[int]) -> int:
-        """Return a position among weights, of which the sums up to each are given."""
-        return bisect_right(sums, self.random() * sums[-1], 0, len(sums) - 1)
+    def cell(self, grids: Sequence[tuple[Sequence[T], Sequence[T]]]) -> tuple[T, T]:
+        """Return a row and a column of one of some grids: three choices, in that order."""
+        bits, end = self._bits, len(grids)
+        size = end.bit_length()
+        drawn = bits(size)
+        while drawn >= end:
+            drawn = bits(size)
+        rows, columns = grids[drawn]
+        end = len(rows)
+        size = end.bit_length()
+        row = bits(size)
+        while row >= end:
+            row = bits(size)
+        end = len(columns)
+        size = end.bit_length()
+        column = bits(size)
+        while column >= end:
+            column = bits(size)
+        return rows[row], columns[column]
+
+    def lot(self, lots: Sequence[T]) -> T:
+        """Return one of some `lots`, as `random.Random.choices` draws one with their weights."""
+        return lots[int(self.random() * len(lots))]
 
     def shuffle(self, things: list[T]) -> None:
         """Put a list in another order."""
-        below = self.below
-        for at in range(len(things) - 1, 0, -1):
-            other = below(at + 1)
-            things[at], things[other] = things[other], things[at]
+        bits = self._bits
+        for end, size in _pools(len(things), len(things) - 1):
+            drawn = bits(size)
+            while drawn >= end:
+                drawn = bits(size)
+            last = end - 1
+            things[last], things[drawn] = things[drawn], things[last]
 
     def sample(self, things: Sequence[T], count: int) -> list[T]:
         """Return so many of some things, each once, in an order that is drawn."""
@@ -74,8 +112,7 @@ class Dice:
         if not count <= left <= max(count, _SMALL):
             return self._plain.sample(things, count)
         bits, pool, found = self._bits, list(things), []
-        for end in range(left, left - count, -1):
-            size = end.bit_length()
+        for end, size in _pools(left, count):
             drawn = bits(size)
             while drawn >= end:
                 drawn = bits(size)

@@ -1,4 +1,4 @@
-"""Drafts of a component: sub-tasks without names and numbers, of exact depth, breadth and horizon.
+"""Drafts of a component: sub-tasks of exact depth, breadth and horizon, whose names and numbers are still missing.
 
 A draft begins as one chain as long as the depth. Sub-tasks on it are given more operands (a wide one, as many as the
 breadth says), chains are added beside it until there are enough answers to report, and then each sub-task is told how
@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from toolorchestra.envs.sources.masbench.dice import Dice
+import msgspec
+
+from toolorchestra.envs.sources.masbench.dice import Dice, lots
 from toolorchestra.envs.sources.masbench.graph import Change, Kind, needed
 from toolorchestra.toolscale.errors import OptionError
 
@@ -19,35 +20,45 @@ USUAL_BREADTH = 4
 """Most operands of a sub-task when the axis breadth is left to chance."""
 _MOST_TOTALS = 8
 _LARGEST_TOTAL = 12
-# weights, each the sum of those up to it
-_OPERANDS = (9, 16, 19, 20)  # of 1, 2, 3 and 4 operands
-_CHANGES: tuple[Change, ...] = ("", "more", "times")
-_OF_ONE = (3, 12, 20)  # of the changes to one operand
-_OF_SEVERAL = (2, 3, 4)  # of those to several
+_OPERANDS = lots({1: 9, 2: 7, 3: 3, 4: 1})
+_OF_ONE: tuple[Change, ...] = lots({"": 3, "more": 9, "times": 8})  # changes to one operand
+_OF_SEVERAL: tuple[Change, ...] = lots({"": 2, "more": 1, "times": 1})  # those to several
 
 
-@dataclass(slots=True)
-class Sub:
-    """A sub-task of a draft; the fields are those of a `Node`."""
+class Sub(msgspec.Struct, gc=False):
+    """A sub-task in the making: a `Node` without a name and a number at first.
+
+    Attributes:
+        kind: How its value comes about.
+        needs: Positions of the sub-tasks that it depends on.
+        change: What is done to the value of those.
+        category: Whether what is counted is a category: a total, or one with no members.
+        owner: Who owns; empty at first.
+        name: What is counted; empty at first.
+        constant: The number given, added or multiplied by; 0 at first.
+    """
 
     kind: Kind
     needs: list[int]
     change: Change = ""
     category: bool = False
-    """Whether what is counted is a category: a total, or one with no members."""
+    owner: str = ""
+    name: str = ""
+    constant: int = 0
 
 
-@dataclass
-class Draft:
-    """A component without names and numbers.
+class Draft(msgspec.Struct):
+    """A component in the making.
 
     Attributes:
         subs: Its sub-tasks, each after those that it needs.
         roots: Positions of those whose answers are reported, in order; the last one needs all others.
+        ways: Positions of those that each root needs and none before it does, itself the last.
     """
 
     subs: list[Sub]
     roots: list[int]
+    ways: list[list[int]]
 
 
 @functools.cache
@@ -62,11 +73,16 @@ def capacity(depth: int, breadth: int) -> int:
 
 def depth_for(rng: Dice, breadth: int | None, horizon: int) -> int:
     """Return a depth that suits a breadth and a horizon when the axis is left to chance."""
-    most = USUAL_BREADTH if breadth is None else breadth
+    return rng.between(*_usual_depths(USUAL_BREADTH if breadth is None else breadth, horizon))
+
+
+@functools.cache
+def _usual_depths(breadth: int, horizon: int) -> tuple[int, int]:
+    """Return the least and the largest depth that suit."""
     least = 2
-    while capacity(least, most) < 1.5 * horizon and least <= horizon:
+    while capacity(least, breadth) < 1.5 * horizon and least <= horizon:
         least += 1
-    return rng.between(least, max(least, min(least + 3, 4 if horizon == 1 else horizon + 2)))
+    return least, max(least, min(least + 3, 4 if horizon == 1 else horizon + 2))
 
 
 def check_shape(depth: int | None, breadth: int | None, horizon: int | None) -> None:
@@ -103,10 +119,11 @@ def draw_draft(rng: Dice, depth: int, breadth: int | None, horizon: int) -> Draf
     for new, old in enumerate(order):
         place[old] = new
     subs = [Sub("given", [place[need] for need in needs[old]]) for old in order]
-    inner = [place[at] for at, level in enumerate(levels) if level > 1 and at != top]
-    roots = [*sorted(rng.sample(inner, horizon - 1)), place[top]]
-    _choose_kinds(rng, subs, roots)
-    return Draft(subs, roots)
+    roots = [place[top]]
+    if horizon > 1:
+        inner = [place[at] for at, level in enumerate(levels) if level > 1 and at != top]
+        roots = [*sorted(rng.sample(inner, horizon - 1)), *roots]
+    return Draft(subs, roots, _choose_kinds(rng, subs, roots))
 
 
 class _Shape:
@@ -120,10 +137,12 @@ class _Shape:
 
     def chain(self, length: int) -> int:
         """Add a chain and return its end."""
-        for level in range(1, length + 1):
-            self.needs.append([len(self.needs) - 1] if level > 1 else [])
-            self.levels.append(level)
-        return len(self.levels) - 1
+        end = len(self.levels) + length - 1
+        self.needs.append([])
+        if length > 1:
+            self.needs += [[at] for at in range(end - length + 1, end)]
+        self.levels += range(1, length + 1)
+        return end
 
     def widen(self, at: int, width: int, missing: int) -> None:
         """Give a sub-task more operands, with chains of computed ones while some are `missing`."""
@@ -153,7 +172,7 @@ class _Shape:
         """Give each computed sub-task up to four operands."""
         for at, level in enumerate(self.levels.copy()):
             if level > 1:
-                width = min(self.most, 1 + self.rng.weighted(_OPERANDS))
+                width = min(self.most, self.rng.lot(_OPERANDS))
                 while len(self.needs[at]) < width:
                     self._operand(at)
 
@@ -171,13 +190,13 @@ class _Shape:
 # ------------------------------------------------------------------------------------------------------- kinds
 
 
-def _choose_kinds(rng: Dice, subs: list[Sub], roots: Sequence[int]) -> None:
-    """Say of each sub-task how it follows from its operands.
+def _choose_kinds(rng: Dice, subs: list[Sub], roots: Sequence[int]) -> list[list[int]]:
+    """Say of each sub-task how it follows from its operands, and return the ways to the roots.
 
     A member belongs to one total only, and what is counted by category belongs to none, so that names can be found.
     Every answer has a number of its own that it depends on, so that it can take any value.
     """
-    taken = set[int]()
+    taken: set[int] = set()
     totals = 0
     for at, sub in enumerate(subs):
         if not sub.needs:
@@ -186,7 +205,8 @@ def _choose_kinds(rng: Dice, subs: list[Sub], roots: Sequence[int]) -> None:
                 sub.category = rng.random() < 0.3 and totals < _MOST_TOTALS
                 totals += sub.category
             continue
-        rng.shuffle(sub.needs)
+        if len(sub.needs) > 1:
+            rng.shuffle(sub.needs)
         luck = rng.random()
         pairs = _pairs(subs, sub.needs, taken) if luck > 0.75 and totals < _MOST_TOTALS else None
         if pairs is not None:
@@ -203,13 +223,20 @@ def _choose_kinds(rng: Dice, subs: list[Sub], roots: Sequence[int]) -> None:
             continue
         totals += 1
         taken.update(sub.needs)
-    seen = set[int]()
+    seen: set[int] = set()
+    ways = []
     for root in roots:
-        fresh = [at for at in needed(subs, [root], seen) if at not in seen]
-        if not any(subs[at].kind == "given" or subs[at].change == "more" for at in fresh):
+        whole = needed(subs, [root], seen) if root != roots[-1] else range(len(subs))
+        way = [at for at in whole if at not in seen]
+        for at in way:
+            if subs[at].kind == "given" or subs[at].change == "more":
+                break
+        else:
             _combine(rng, subs[root])
             subs[root].change, subs[root].category = "more", False
-        seen.update(fresh)
+        seen.update(way)
+        ways.append(way)
+    return ways
 
 
 def _can_be_member(subs: Sequence[Sub], at: int, taken: set[int]) -> bool:
@@ -232,7 +259,7 @@ def _combine(rng: Dice, sub: Sub) -> None:
     """Have a statement say how a sub-task follows from its operands."""
     if len(sub.needs) == 1:
         sub.kind = "same"
-        sub.change = _CHANGES[rng.weighted(_OF_ONE)]
+        sub.change = rng.lot(_OF_ONE)
     else:
         sub.kind = "difference" if len(sub.needs) == 2 and rng.random() < 0.4 else "sum"
-        sub.change = _CHANGES[rng.weighted(_OF_SEVERAL)]
+        sub.change = rng.lot(_OF_SEVERAL)

@@ -167,8 +167,15 @@ def _joined(rng: Dice, components: Sequence[Component]) -> Graph:
     for number, component in enumerate(components):
         first = len(nodes)
         nodes += [
-            Node(node.kind, node.owner, node.name, tuple([n + first for n in node.needs]), node.change, node.constant)
-            for node in component.nodes
+            Node(
+                sub.kind,
+                sub.owner,
+                sub.name,
+                tuple([need + first for need in sub.needs]) if sub.needs else (),
+                sub.change,
+                sub.constant,
+            )
+            for sub in component.subs
         ]
         problems = zip(component.roots, component.states, component.carried, strict=True)
         asked.append(

@@ -49,6 +49,14 @@ class Shaped(Protocol):
         """What is done to the value of those."""
 
 
+class Numbered(Shaped, Protocol):
+    """A sub-task whose number is known as well, so that it can be calculated."""
+
+    @property
+    def constant(self) -> int:
+        """The number given, added or multiplied by."""
+
+
 class Node(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A sub-task: "the number of each `owner`'s `name`".
 
@@ -131,28 +139,24 @@ class Axes(msgspec.Struct, frozen=True, omit_defaults=True):
         return "-".join(f"{axis}{value}" for axis, value in self.given().items())
 
 
-def calculate(node: Node, values: Sequence[int]) -> int:
+def calculate(node: Numbered, values: Sequence[int]) -> int:
     """Return the value of a sub-task from those of the sub-tasks that it needs.
 
     >>> calculate(Node("difference", needs=(0, 1), change="times", constant=2), [3, 5])
     19
     """
-    needs = node.needs
-    match node.kind:
-        case "given" | "needle":
-            return node.constant
-        case "undefined":
-            return 0
-        case "difference":
-            value = values[needs[0]] - values[needs[1]]
-        case "nested":
-            value = 0
-            for at in range(0, len(needs), 2):
-                value += values[needs[at]] * values[needs[at + 1]]
-        case _:
-            value = 0
-            for need in needs:
-                value += values[need]
+    needs, kind = node.needs, node.kind
+    if not needs:
+        return node.constant  # 0 of what is undefined
+    value = 0
+    if kind == "difference":
+        value = values[needs[0]] - values[needs[1]]
+    elif kind == "nested":
+        for at in range(0, len(needs), 2):
+            value += values[needs[at]] * values[needs[at + 1]]
+    else:
+        for need in needs:
+            value += values[need]
     if node.change == "more":
         value += node.constant
     elif node.change == "times":
@@ -178,8 +182,8 @@ def levels_of(nodes: Iterable[Node]) -> list[int]:
 
 def needed(nodes: Sequence[Shaped], roots: Iterable[int], known: Iterable[int] = ()) -> list[int]:
     """Return the sub-tasks that some lead back to, themselves included, in order; those `known` need nothing."""
-    found, known = set[int](), set(known)
-    waiting = [*roots]
+    found: set[int] = set()
+    known, waiting = set(known), [*roots]
     while waiting:
         at = waiting.pop()
         if at not in found:

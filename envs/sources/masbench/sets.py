@@ -68,8 +68,9 @@ def instances(
     >>> [instance.answers for instance in itertools.islice(instances(Axes(depth=2), "test", seed=3), 3)]
     [('8',), ('11',), ('16',)]
     """
+    series = f"{seed}:{axes}:{split}"
     for number in itertools.count(first):
-        yield make_instance(axes, split, f"{seed}:{axes}:{split}:{number}", settings)
+        yield make_instance(axes, split, f"{series}:{number}", settings)
 
 
 def named_set(axis: str, split: str, name: str = V1) -> Iterator[Task]:

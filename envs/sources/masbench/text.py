@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from toolorchestra.envs.sources.masbench.dice import Dice
-from toolorchestra.envs.sources.masbench.graph import Asked, Graph, Node, components_of
+from toolorchestra.envs.sources.masbench.graph import Asked, Graph, Node
 from toolorchestra.envs.sources.masbench.vocabulary import vocabulary
 
 Wording = Literal["single", "problems", "passages"]
@@ -34,12 +34,14 @@ def write(graph: Graph, wording: Wording, rng: Dice, haystack: int) -> tuple[str
         rng: Draws fillers and the places of needles.
         haystack: Filler sentences about a needle.
     """
-    bodies = [
-        _passage(graph.nodes[asked.node], rng, haystack)
-        if graph.nodes[asked.node].kind == "needle"
-        else " ".join(_statements(graph, number))
-        for number, asked in enumerate(graph.asked)
-    ]
+    bodies = []
+    operands = [f"each {node.owner}'s {node.name}" for node in graph.nodes]  # what each is called
+    for number, asked in enumerate(graph.asked, 1):
+        if graph.nodes[asked.node].kind == "needle":
+            bodies.append(_passage(graph.nodes[asked.node], rng, haystack))
+        else:
+            bodies.append(" ".join(_statements(graph.nodes, asked, operands)))
+        operands[asked.node] = f"each [answer{number}]"
     for number, asked in enumerate(graph.asked):
         if asked.note is not None and number + 1 < len(bodies):  # a note is about the problem before
             bodies[number + 1] += f" {_note(graph, number, wording)}"
@@ -65,14 +67,16 @@ _SOLVE = "Solve all problems step by step and provide the answers for all proble
 
 
 def _remarks(graph: Graph) -> str:
-    components = components_of(graph)
+    components: dict[int, list[str]] = {}
+    for number, asked in enumerate(graph.asked, 1):
+        components.setdefault(asked.component, []).append(str(number))
     lines = ["Note: In this problem set:"]
     if len(components) < len(graph.asked):
         lines.append("- [answerk] represents the answer to problem k.")
     if len(components) == len(graph.asked):
         lines.append("- Each problem is INDEPENDENT and can be solved in parallel.")
     elif len(components) > 1:
-        groups = "; ".join(_listed([str(number + 1) for number in numbers]) for numbers in components)
+        groups = "; ".join(_listed(numbers) for numbers in components.values())
         lines.append(f"- These groups of problems are INDEPENDENT and can be solved in parallel: {groups}.")
     return "\n".join(lines)
 
@@ -86,21 +90,14 @@ def statement(node: Node, operands: Sequence[str]) -> str:
     return f"The number of each {node.owner}'s {node.name} equals {_value(node, operands)}."
 
 
-def _statements(graph: Graph, number: int) -> Iterator[str]:
+def _statements(nodes: Sequence[Node], asked: Asked, operands: Sequence[str]) -> Iterator[str]:
     """Yield the statements of a problem."""
-    asked = graph.asked[number]
-    nodes = graph.nodes
-    answers = {earlier.node: f"each [answer{at}]" for at, earlier in enumerate(graph.asked[:number], 1)}
     for at in asked.states:
         node = nodes[at]
         if at in asked.carried:
-            yield f"The number of {_each(node)} equals {answers[at]}."
+            yield f"The number of each {node.owner}'s {node.name} equals {operands[at]}."
         else:
-            yield statement(node, [answers.get(need) or _each(nodes[need]) for need in node.needs])
-
-
-def _each(node: Node) -> str:
-    return f"each {node.owner}'s {node.name}"
+            yield statement(node, [operands[need] for need in node.needs])
 
 
 def _value(node: Node, operands: Sequence[str]) -> str:
@@ -119,7 +116,7 @@ def _value(node: Node, operands: Sequence[str]) -> str:
 
 
 def _listed(things: Sequence[str]) -> str:
-    return things[0] if len(things) == 1 else f"{', '.join(things[:-1])} and {things[-1]}"
+    return " and ".join(things) if len(things) < 3 else f"{', '.join(things[:-1])} and {things[-1]}"
 
 
 def _named(node: Node) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 
 from hypothesis import given
@@ -25,6 +24,9 @@ def test_the_same_seed_gives_the_same_draws_as_the_standard_library(seed: str, s
         assert mixed == things
         for count in {0, size // 2, size}:
             assert dice.sample(things, count) == plain.sample(things, count)
-        weights = range(1, size + 1)
-        assert dice.weighted([*itertools.accumulate(weights)]) == plain.choices(range(size), weights)[0]
+        lots = [thing for thing in range(size) for _ in range(thing + 1)]
+        assert dice.lot(lots) == plain.choices(range(size), range(1, size + 1))[0]
+        assert dice.cell([(lots, things), (mixed, lots)]) == tuple(
+            plain.choice(one) for one in plain.choice([(lots, things), (mixed, lots)])
+        )
     assert dice.random() == plain.random()
