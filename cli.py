@@ -22,9 +22,10 @@ from tyro.conf import Positional, arg, subcommand
 
 from toolorchestra.cli_exchange import Export, Import
 from toolorchestra.cli_experts import Experts
-from toolorchestra.cli_mas import Mas, write_text
+from toolorchestra.cli_mas import Mas
 from toolorchestra.cli_masbench import MASBench
 from toolorchestra.cli_multiagent import mover_env, mover_policy
+from toolorchestra.cli_output import print_json, write_text
 from toolorchestra.cli_select import Select
 from toolorchestra.cli_study import Study
 from toolorchestra.cli_synth import Synth, with_subcommand
@@ -88,7 +89,7 @@ class Envs:
                 rows.append(_env_facts(env_id))
                 progress.advance(bar)
         if self.json:
-            return _print_json(rows)
+            return print_json(rows)
         console = display.stdout_console()
         console.print(display.environment_table(rows))
         console.print(
@@ -125,7 +126,7 @@ class Tasks:
         if self.id is not None:
             task = source.task(self.id)
             if self.json:
-                return _print_json(task)
+                return print_json(task)
             console.print(display.task_card(task))
             return 0
         tasks = list(source.tasks(self.split))
@@ -137,7 +138,7 @@ class Tasks:
         if self.difficulty:
             tasks = [task for task in tasks if task.difficulty in self.difficulty]
         if self.json:
-            return _print_json(tasks)
+            return print_json(tasks)
         shown = tasks[: self.limit] if self.limit else tasks
         console.print(display.task_table(shown))
         console.print(display.task_summary(tasks), style="dim")
@@ -308,7 +309,7 @@ class Rollout:
         if self.policy == "llm":
             summary["model"] = make_policy().model.meter.usage  # type: ignore[attr-defined]  # a ChatPolicy
         if self.json:
-            _print_json({"file": str(file), **summary})
+            print_json({"file": str(file), **summary})
         else:
             display.stdout_console().print(display.tally_text(summary, file))
         if unplayed:
@@ -462,7 +463,7 @@ class Validate:
             )
             progress.remove_task(bar)
         if self.json:
-            _print_json({"env_id": report.env_id, "passed": report.passed, "results": report.results})
+            print_json({"env_id": report.env_id, "passed": report.passed, "results": report.results})
         else:
             display.print_report(display.stdout_console(), report)
         return 0 if report.passed else 1
@@ -524,7 +525,7 @@ class Stats:
 
         facts = [statistics(domain, tasks) for domain, tasks in _domains(self.env)]
         if self.json:
-            return _print_json(facts)
+            return print_json(facts)
         if self.markdown:
             print(statistics_page(facts), end="")
         else:
@@ -555,7 +556,7 @@ class Robustness:
         source = environment(str(self.tasks)).source
         results = {file.stem: robustness(source, _read(file)) for file in self.episodes}
         if self.json:
-            return _print_json(
+            return print_json(
                 {
                     name: {**msgspec.structs.asdict(found), "share": found.share, "interval": found.interval}
                     for name, found in results.items()
@@ -573,7 +574,7 @@ class Schema:
         """Print it."""
         from toolorchestra.toolscale.format import json_schema
 
-        return _print_json(json_schema())
+        return print_json(json_schema())
 
 
 @dataclass
@@ -674,6 +675,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # whoever read our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+    except OSError as error:
+        if error.filename is None:
+            raise
+        print(f"error: {error.filename}: {error.strerror}.", file=sys.stderr)
+        return 2
 
 
 # ------------------------------------------------------------------------------------------- environments by name
@@ -780,11 +786,6 @@ def _env_facts(env_id: str) -> dict[str, str | int]:
 
 
 # ----------------------------------------------------------------------------------------------- reading, writing
-
-
-def _print_json(value: Any) -> int:
-    print(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
-    return 0
 
 
 def _read(file: Path) -> list[Episode]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from tyro.conf import Positional, arg, subcommand
 
+from toolorchestra.cli_output import print_json, with_folder, write_text
 from toolorchestra.toolscale.errors import OptionError
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class ListExperts(_WithCatalog):
         catalog = self._catalog()
         specs = catalog.offer(self.configuration).specs if self.configuration else catalog.experts
         if self.json:
-            return _print_json(specs)
+            return print_json(specs)
         _print(_spec_table(specs))
         _print(
             f"\n{len(specs)} experts; $: US dollars per million tokens read and written; s: seconds of a typical call; "
@@ -76,7 +77,7 @@ class ShowExpert(_WithCatalog):
         catalog = self._catalog()
         spec = catalog.spec(self.name)
         if self.json:
-            return _print_json(spec)
+            return print_json(spec)
         _print(f"{self.name}  {spec.model}\n")
         if spec.description:
             _print(f"{spec.description}\n")
@@ -110,7 +111,7 @@ class ShowOffer(_WithCatalog):
         else:
             offer = catalog.draw(self.seed, self.configuration, instance=self.instance, tools=self.tools)
         if self.json:
-            return _print_json(offer)
+            return print_json(offer)
         table = _table("role", "expert", "$ in", "$ out", "s", right=3)
         for role, names in offer.experts.items():
             for name in names:
@@ -270,13 +271,13 @@ class FitExpert(_WithCatalog):
         base = catalog.spec(self.like) if self.like else known
         fit = fit_expert(rows, self.name, base, shared_luck=self.shared_luck)
         if self.plot:
-            plot_fit(fit).savefig(self.plot, dpi=120, metadata=_PLAIN.get(self.plot.suffix))
-        if self.json:
-            return _print_json(fit)
+            plot_fit(fit).savefig(with_folder(self.plot), dpi=120, metadata=_PLAIN.get(self.plot.suffix))
         entry = dump_yaml({"experts": {self.name: fit.entry(base, new=base is not known)}})
         if self.out:
-            self.out.write_text(entry, encoding="utf-8")
-        else:
+            write_text(self.out, entry)
+        if self.json:
+            return print_json(fit)
+        if not self.out:
             print(entry, end="")
         _explain(fit)
         return 0
@@ -354,11 +355,6 @@ class Experts:
 
 _PLAIN: dict[str, dict[str, None]] = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}
 """The same fit is the same file."""
-
-
-def _print_json(value: Any) -> int:
-    print(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
-    return 0
 
 
 def _print(what: str | Table) -> None:

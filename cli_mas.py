@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 from tyro.conf import Positional, arg, subcommand
 
+from toolorchestra.cli_output import print_json, write_text
 from toolorchestra.toolscale.errors import OptionError
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class Check:
         if self.json:
             facts: dict[str, Any] = {"valid": not isinstance(found, Fault)}
             facts |= msgspec.structs.asdict(found if isinstance(found, Fault) else found.shape)
-            _print_json(facts)
+            print_json(facts)
         else:
             print(found if isinstance(found, Fault) else f"valid: {text(found).splitlines()[-1]}")
         return int(isinstance(found, Fault))
@@ -176,7 +177,7 @@ class Run(_WithEnvironment):
         count = self.episodes
         if self.json:
             means = {"usd": usd / count, "seconds": seconds / count}
-            _print_json({"episodes": count, "outcomes": outcomes, **means, "last": env.episode.why})
+            print_json({"episodes": count, "outcomes": outcomes, **means, "last": env.episode.why})
         else:
             if count == 1:
                 print(f"{env.task.id}: {env.task.instruction}\n")
@@ -241,7 +242,7 @@ class Search(_WithEnvironment):
             write_text(self.best, to_text(found.design) + "\n")
         if self.json:
             facts = msgspec.to_builtins(found) | {"measured": len(history), "single": history[0].score}
-            return _print_json(facts)
+            return print_json(facts)
         low, high = found.interval
         print(figure.text(found.design))
         print(
@@ -293,17 +294,3 @@ def _read(file: str) -> str:
     except OSError as error:
         raise OptionError(f"{file} cannot be read: {error.strerror}.") from None
     return content.decode("utf-8", "replace")
-
-
-def write_text(file: Path, content: str) -> None:
-    """Write a file, and its folder if need be; what keeps it from that is a mistake in a line."""
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(content, encoding="utf-8")
-    except OSError as error:
-        raise OptionError(f"{file} cannot be written: {error.strerror}.") from None
-
-
-def _print_json(value: Any) -> int:
-    print(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
-    return 0

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 from tyro.conf import arg, subcommand
 
+from toolorchestra.cli_output import write_text
 from toolorchestra.toolscale.errors import OptionError
 
 if TYPE_CHECKING:
@@ -161,10 +162,7 @@ class MASBenchFigure(_One):
             drawn = figure(instance.graph, f"{instance.axes}, {self.split} {self.number}")
         except ImportError as error:
             raise OptionError(f"{error}.") from None
-        try:
-            self.out.write_text(drawn, encoding="utf-8")
-        except OSError as error:
-            raise OptionError(f"{self.out} cannot be written: {error.strerror}.") from None
+        write_text(self.out, drawn)
         print(self.out)
         return 0
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 from tyro.conf import Positional, arg, subcommand
 
+from toolorchestra.cli_output import print_json
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.jsonl import read_jsonl, write_jsonl
 
@@ -54,7 +55,7 @@ class SelectSFT:
             raise OptionError(f"No episode is left to learn from: {_in_words(found.dropped)}.")
         write_jsonl(self.out, _lines(self.episodes, {places[n] for n in found.kept}))
         if self.json:
-            return _print_json(
+            return print_json(
                 {
                     "file": str(self.out),
                     "read": len(candidates),
@@ -116,7 +117,7 @@ class SelectRL:
         held_out = [task for task in known.values() if self.split not in ("all", task.split)]
         write_tasks(self.out, [*(known[task] for task in ids), *held_out])
         if self.json:
-            return _print_json(
+            return print_json(
                 {
                     "file": str(self.out),
                     "read": len(candidates),
@@ -248,11 +249,6 @@ def _print_shares(found: Selection) -> None:
     _print("")
     _print(table)
     _print("")
-
-
-def _print_json(value: Any) -> int:
-    print(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
-    return 0
 
 
 def _print(what: Any) -> None:

@@ -81,7 +81,7 @@ def test_offer_shows_a_fixed_configuration_or_a_seeded_draw(run: Run):
 
 
 def test_what_a_simulated_expert_answers_is_fitted_and_printed_as_a_catalogue_file(run: Run, tmp_path: Path):
-    answers, entry, plot = (tmp_path / name for name in ("answers.jsonl", "entry.yaml", "fit.png"))
+    answers, entry, plot = (tmp_path / name for name in ("asked/answers.jsonl", "fitted/entry.yaml", "drawn/fit.png"))
     code, out, _ = run("ask", "qwen3-8b", "--count", 140, "--out", answers)
     assert code == 0
     assert f"toolorchestra experts fit {answers} --name qwen3-8b" in out
@@ -96,7 +96,8 @@ def test_what_a_simulated_expert_answers_is_fitted_and_printed_as_a_catalogue_fi
     assert entry.read_text() == out
     assert Catalog.load(entry).spec("qwen3-8b").load == found["load"]
     pytest.importorskip("matplotlib", reason="comes with the extra `train`")
-    assert run("fit", answers, "--name", "qwen3-8b", "--plot", plot, "--json")[0] == 0
+    assert run("fit", answers, "--name", "qwen3-8b", "--plot", plot, "--json", "--out", tmp_path / "same.yaml")[0] == 0
+    assert (tmp_path / "same.yaml").read_text() == out
     assert plot.read_bytes().startswith(b"\x89PNG")
 
 

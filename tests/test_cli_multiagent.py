@@ -68,7 +68,7 @@ def test_the_decisions_of_a_hierarchy_are_shown_drawn_and_printed(run: Callable[
     assert "planner DECIDE" in shown.out
     assert picture.read_text(encoding="utf-8") == svg(decision_tree(second))
     assert json.loads(run("show", file, "--json").out) == json.loads(decision_tree(first).to_json())
-    assert "tree.svg cannot be written" in run("show", file, "--svg", file / "tree.svg").err
+    assert f"error: {file}: File exists." in run("show", file, "--svg", file / "tree.svg").err
 
 
 def test_what_has_no_decisions_has_no_tree(run: Callable[..., Output], tmp_path: Path) -> None:

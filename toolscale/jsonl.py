@@ -34,7 +34,8 @@ def read_jsonl(file: Path, kind: type[T], what: str) -> Iterator[tuple[int, T]]:
 
 
 def write_jsonl(file: Path, values: Iterable[msgspec.Struct | msgspec.Raw]) -> None:
-    """Write a line for each value (a `msgspec.Raw` as it is); the file appears whole or not at all."""
+    """Write a line for each value (a `msgspec.Raw` as it is); the file, in a new folder if need be, appears whole."""
+    file.parent.mkdir(parents=True, exist_ok=True)
     draft = file.with_name(f".{file.name}.part")
     try:
         with draft.open("wb") as stream:
