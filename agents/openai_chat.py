@@ -224,7 +224,10 @@ class OpenAIChat(ThreadedChat):
                 "Start it or correct base_url=; of one that was running, see the log."
             )
         elif isinstance(error, openai.APIStatusError):
-            text = self._status(error.status_code, str(error.message))
+            said = error.message
+            if error.body and said == f"Error code: {error.status_code}":  # the server has a form of its own
+                said = error.body if isinstance(error.body, str) else msgspec.json.encode(error.body).decode()
+            text = self._status(error.status_code, said)
         else:
             text = f"expected an answer from {self._url}, got {type(error).__name__}: {error}."
         explained = ExpertError(f"{self.name}: {text}")

@@ -95,7 +95,8 @@ class ReplayChat:
         if name is None and len(names) > 1:
             raise OptionError(f"{file} holds answers of {', '.join(names)}: say whose are replayed with name=.")
         if (name or names[:1]) and name not in (None, *names):
-            raise OptionError(f"{file} holds no answer of {name}, only of {', '.join(names) or 'nobody'}.")
+            others = f", only of {', '.join(names)}" if names else ", nor of anybody else"
+            raise OptionError(f"{file} holds no answer of {name}{others}.")
         self.name = name or (names[0] if names else "replay")
         self.meter = Meter()
         self.file = file

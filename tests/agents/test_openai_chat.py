@@ -195,6 +195,18 @@ def test_a_refused_key_is_final_and_names_the_option(server: Server, connect: Co
     assert len(server.bodies) == 1
 
 
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [({"detail": "pinned to 'a'"}, "pinned to 'a'"), ({"error": "no 'b' here"}, "no 'b' here"), (["c"], r'\["c"\]')],
+)
+def test_what_a_server_says_in_a_form_of_its_own_is_told(
+    server: Server, connect: Connect, body: object, told: str
+) -> None:
+    server.respond = lambda request: (400, body)
+    with pytest.raises(ExpertError, match=rf"got status 400: .*{told}.*\. Correct the request"):
+        connect().complete([ask("Hi")])
+
+
 def test_a_silent_server_times_out(server: Server, connect: Connect) -> None:
     release = threading.Event()
     server.respond = lambda body: (release.wait(5), (200, reply()))[1]
@@ -438,7 +450,8 @@ def test_a_real_server_answers_a_batch(served: str, caller_model: Path) -> None:
             assert completion.finish_reason == "length"
             assert completion.cost == (completion.prompt_tokens + 2 * completion.completion_tokens) / 1e6
         assert chat.meter.usage.calls == 8
-    with OpenAIChat(served, "no-such-model", max_retries=0) as chat, pytest.raises(ExpertError, match="got status"):
+    other = OpenAIChat(served, "no-such-model", max_retries=0)
+    with other as chat, pytest.raises(ExpertError, match=r"got status 4.*: .*no-such-model"):
         chat.complete([ask("Hi")])
 
 

@@ -187,6 +187,9 @@ def test_a_record_of_several_models_replays_the_one_that_is_named(file: Path) ->
         ReplayChat(file)
     with pytest.raises(OptionError, match=r"holds no answer of ghost, only of m, poet"):
         ReplayChat(file, "ghost")
+    file.write_bytes(b"")
+    with pytest.raises(OptionError, match=r"holds no answer of m, nor of anybody else\."):
+        ReplayChat(file, "m")
 
 
 def test_a_file_that_is_no_record_or_is_in_use_is_refused(file: Path) -> None:
