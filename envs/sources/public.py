@@ -274,7 +274,7 @@ def load_public(
 
     Raises:
         UnknownNameError: The set is not known.
-        OptionError: A file cannot be read, lacks a column, or has no question.
+        OptionError: The hub does not give the set, or a file cannot be read, lacks a column, or has no question.
     """
     if name not in DATASETS:
         raise UnknownNameError("public data set", name, DATASETS)
@@ -346,7 +346,13 @@ def _hub_rows(known: PublicSet, split: str) -> Iterable[Row]:
             "Data sets of the hub need the package datasets, which is not installed: pip install "
             "'toolorchestra[train]', or give local `files`."
         ) from error
-    rows: Iterable[Row] = datasets.load_dataset(known.hub, known.config, split=known.splits[split], streaming=True)
+    try:
+        rows: Iterable[Row] = datasets.load_dataset(known.hub, known.config, split=known.splits[split], streaming=True)
+    except (OSError, ValueError) as error:  # no connection, no such set, no right to it, other splits than we know
+        raise OptionError(
+            f"{known.hub} cannot be read from the hub: {str(error).rstrip('.')}. Give local `files` with its columns, "
+            "or log in with `hf auth login` if the set asks for it."
+        ) from error
     return rows
 
 

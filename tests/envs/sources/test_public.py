@@ -307,6 +307,13 @@ def test_the_hub_is_asked_for_the_right_split(monkeypatch: pytest.MonkeyPatch):
         ("hotpotqa/hotpot_qa", "distractor", "validation", True),
     ]
     assert [task.split for task in source.tasks("all")] == ["train", "test"]
+
+    def refuse(*_: object, **__: object) -> None:
+        raise ConnectionError("Couldn't reach the hub.")
+
+    monkeypatch.setattr(Hub, "load_dataset", refuse)
+    with pytest.raises(OptionError, match=r"cais/hle cannot be read from the hub: Couldn't reach the hub\. Give local"):
+        load_public("hle")
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(ImportError, match=r"pip install 'toolorchestra\[train\]', or give local `files`"):
         load_public("hle")
