@@ -135,8 +135,9 @@ class ToolOrchestraEnv(OrchestrationEnv):
         )
         self._offers: dict[Any, _Offered] = {}
         self._offered: _Offered | None = None
-        if tools not in ("domain", None):
-            self._kit.offer(offer, 0, "")  # what is wrong with these options is better said now than at a reset
+        if tools not in ("domain", None):  # what is wrong with these options is better said now than at a reset
+            _check_level(tools)
+            self._kit.offer(offer, 0, "")
 
     @functools.cached_property
     def _kit(self) -> Toolkit:
@@ -168,11 +169,11 @@ class ToolOrchestraEnv(OrchestrationEnv):
     def _offer(self, task: Task, world: World, chosen: Mapping[str, Any]) -> _Offered:
         """Return what is on offer for a task beyond the world's own tools."""
         level, name, kit = chosen["tools"], chosen["offer"], self._kit
-        if isinstance(level, str):
-            if level not in get_args(Level):
-                raise UnknownNameError("level of tools", level, get_args(Level))
-        elif wrong := [str(one) for one in level if one not in (*world.tools, *kit.pool(name))]:
-            raise OptionError(unknown_name("tool", wrong[0], (*world.tools, *kit.pool(name))))
+        _check_level(level)
+        if not isinstance(level, str):
+            known = (*world.tools, *kit.pool(name))
+            if wrong := [str(one) for one in level if one not in known]:
+                raise OptionError(unknown_name("tool", wrong[0], known))
         if name == RANDOM:
             return _Offered.of(kit.tools(world, level, kit.offer(name, chosen["offer_seed"], task.id)))
         key = (world.name, name, level if isinstance(level, str) else tuple(level))
@@ -189,6 +190,11 @@ class ToolOrchestraEnv(OrchestrationEnv):
         self._offers.clear()
         if "_kit" in self.__dict__:
             self._kit.close()
+
+
+def _check_level(level: Level | Sequence[str]) -> None:
+    if isinstance(level, str) and level not in get_args(Level):
+        raise UnknownNameError("level of tools", level, get_args(Level))
 
 
 class _Offered(NamedTuple):

@@ -123,6 +123,14 @@ def test_wrong_options_are_refused_with_a_remedy(
         make_env(**({"tools": "full"} | options)).reset()
 
 
+def test_a_wrong_level_of_tools_is_refused_before_anything_is_played(make_env: Make) -> None:
+    with pytest.raises(UnknownNameError, match="Did you mean 'full'"):
+        make_env(tools="fulll")
+    env = make_env()
+    with pytest.raises(UnknownNameError, match="Did you mean 'basic'"):
+        env.reset(options={"tools": "basics"})
+
+
 def test_an_orchestrator_is_told_what_an_expert_is_and_costs(make_env: Make) -> None:
     observation, info = make_env(tools="full").reset(seed=0)
     told = {schema["function"]["name"]: schema["function"]["description"] for schema in info["tools"]}
