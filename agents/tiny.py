@@ -15,11 +15,9 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, Lfm2Config, Lfm2ForCausalLM, PreTrainedTokenizerFast
-from transformers.utils.logging import disable_progress_bar
 
 from toolorchestra.agents.codec import (
     SPECIAL,
@@ -33,6 +31,9 @@ from toolorchestra.agents.codec import (
 )
 from toolorchestra.agents.design_codec import DesignCodec
 from toolorchestra.toolscale.errors import OptionError
+
+if TYPE_CHECKING:  # transformers takes seconds to import, and a learner's --help needs none of it
+    from transformers import Lfm2ForCausalLM, PreTrainedTokenizerFast
 
 EmbeddedCodec = CompactCodec | DesignCodec
 """A language of the embedded model: of one environment's words, or of designs."""
@@ -56,6 +57,8 @@ class TokenPolicy:
     @classmethod
     def load(cls, path: str | Path) -> TokenPolicy:
         """Return a model from a folder or hub name; one that `save` wrote comes with its own codec."""
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+
         model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)
         tokenizer = AutoTokenizer.from_pretrained(path)
         kept = Path(path) / "codec.json"
@@ -110,6 +113,8 @@ def build_model(
         layers: Kind of each layer: ``conv`` or ``full_attention``.
         heads: Attention heads.
     """
+    from transformers import Lfm2Config, Lfm2ForCausalLM
+
     config = Lfm2Config(
         vocab_size=vocabulary,
         hidden_size=hidden,
@@ -134,6 +139,7 @@ def build_model(
 def build_tokenizer(codec: EmbeddedCodec) -> PreTrainedTokenizerFast:
     """Return the codec's vocabulary as a Hugging Face tokenizer, which trainers want for padding and decoding."""
     from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
 
     core = Tokenizer(models.WordLevel(codec.index, unk_token="<unk>"))
     core.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
@@ -207,6 +213,8 @@ def prepare_torch(threads: int | None = None) -> None:
     Args:
         threads: Threads of torch; None: the cores at hand, at most 4 (more do not help a tiny model).
     """
+    from transformers.utils.logging import disable_progress_bar
+
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     torch.set_num_threads(threads or min(4, cores))
     disable_progress_bar()

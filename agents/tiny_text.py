@@ -8,11 +8,13 @@ one token wherever it stands, which a small model needs to learn to copy; spaces
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-
-from transformers import PreTrainedTokenizerFast
+from typing import TYPE_CHECKING
 
 from toolorchestra.agents.codec import SPECIAL, Message, TemplateCodec
 from toolorchestra.agents.tiny import TokenPolicy, build_model
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
 
 _PIECE = r"```\w+|```|\\boxed\{|\\[a-zA-Z]+|</?\w+>|//|\*\*|\w+|\n|[^\w\s]"
 _TEMPLATE = (
@@ -35,6 +37,7 @@ def build_text_tokenizer(texts: Iterable[str]) -> PreTrainedTokenizerFast:
     A command of LaTeX is one piece: torn apart (``\ frac``) it would be no answer that a checker can read.
     """
     from tokenizers import Regex, Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
 
     cutter = pre_tokenizers.Sequence(
         [pre_tokenizers.Split(Regex("[ \t]+"), "removed"), pre_tokenizers.Split(Regex(_PIECE), "isolated")]

@@ -34,7 +34,6 @@ import numpy as np
 import torch
 import tyro
 from numpy.typing import NDArray
-from transformers import PrinterCallback, TrainerCallback
 
 from toolorchestra.agents.codec import Codec
 from toolorchestra.agents.policies import OraclePolicy, Policy, RandomPolicy, play_episode
@@ -379,25 +378,6 @@ def advantages_as_rewards(advantage: list[float | None], **_: Any) -> list[float
 # ------------------------------------------------------------------------------------------------------ training
 
 
-class Bookkeeper(TrainerCallback):
-    """Reports each batch of rollouts, and keeps the curriculum beside each checkpoint."""
-
-    def __init__(self, rollouts: Rollouts, report: sft.Report) -> None:
-        self.rollouts, self.report = rollouts, report
-
-    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
-        """Join the trainer's numbers with those of the rollouts."""
-        wanted = {"loss": "loss", "grad_norm": "grad_norm", "entropy": "entropy", "clip_ratio/region_mean": "clipped"}
-        extra = {ours: float(logs[theirs]) for theirs, ours in wanted.items() if logs and theirs in logs}
-        if "loss" in extra:
-            self.report(state.global_step // self.rollouts.config.updates, {**self.rollouts.metrics, **extra})
-
-    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Write the curriculum into the checkpoint."""
-        folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
-        (folder / "curriculum.json").write_text(json.dumps(self.rollouts.curriculum.state()), encoding="utf-8")
-
-
 def fit(
     policy: TokenPolicy,
     rollouts: Rollouts,
@@ -407,9 +387,11 @@ def fit(
     """Train a policy's model in place with TRL's GRPO on the engine's rollouts, rows of like length together."""
     os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"  # rollout_func is announced as experimental; TRL's version is pinned
     from datasets import Dataset
+    from transformers import PrinterCallback
     from trl import GRPOConfig
 
     from toolorchestra.algos.bundled_grpo import BundlingGRPOTrainer
+    from toolorchestra.algos.callbacks import Bookkeeper
 
     folder = config.output / "checkpoints"
     checkpoint = sft.last_checkpoint(folder) if config.resume else None

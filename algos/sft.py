@@ -30,7 +30,6 @@ from typing import Any, Literal
 import gymnasium as gym
 import torch
 import tyro
-from transformers import PrinterCallback, TrainerCallback
 
 from toolorchestra.agents.codec import Codec, CompactCodec, Message, read_result
 from toolorchestra.agents.design_codec import DesignCodec
@@ -302,15 +301,6 @@ Report = Callable[[int, dict[str, float]], None]
 """Called with a step and its metrics."""
 
 
-class _Reporter(TrainerCallback):
-    def __init__(self, report: Report) -> None:
-        self.report = report
-
-    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
-        if logs and "loss" in logs:
-            self.report(state.global_step, {"loss": float(logs["loss"]), "learning_rate": float(logs["learning_rate"])})
-
-
 def fit(
     policy: TokenPolicy,
     rows: Sequence[tuple[list[int], list[int]]],
@@ -337,7 +327,10 @@ def fit(
         resume: A checkpoint to go on from.
     """
     from datasets import Dataset
+    from transformers import PrinterCallback
     from trl import SFTConfig, SFTTrainer
+
+    from toolorchestra.algos.callbacks import Reporter
 
     class LabelledOnly(SFTTrainer):
         """Scores only positions that carry a label (TRL's fused head does so on Triton devices alone), in bundles."""
@@ -390,7 +383,7 @@ def fit(
         args=arguments,
         train_dataset=dataset,
         processing_class=policy.tokenizer,
-        callbacks=[_Reporter(report)],
+        callbacks=[Reporter(report)],
     )
     trainer.remove_callback(PrinterCallback)
     trainer.train(resume_from_checkpoint=resume)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 HEAVY = ("torch", "transformers", "trl", "datasets", "openai", "matplotlib", "sqlite_utils", "faker", "pettingzoo")
 
 
@@ -26,3 +28,15 @@ def test_playing_a_built_domain_loads_nothing_heavy() -> None:
         "env.step('I cannot help you.')"
     )
     assert loaded_after(program) == set()
+
+
+@pytest.mark.parametrize("learner", ["sft", "grpo", "msarl", "tmatr", "multi-grpo"])
+def test_the_help_of_a_learner_waits_for_no_trainer(learner: str) -> None:
+    pytest.importorskip("trl", reason="comes with the extra `train`")
+    program = (
+        "import contextlib, io, toolorchestra.cli\n"
+        "with contextlib.redirect_stdout(io.StringIO()) as told:\n"
+        f"    assert toolorchestra.cli.main(['train', '{learner}', '--help']) == 0\n"
+        "assert '--env' in told.getvalue()"
+    )
+    assert not {"transformers", "trl", "datasets"} & loaded_after(program)
