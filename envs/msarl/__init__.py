@@ -46,7 +46,7 @@ def single_env(source: str | TaskSource | None = "Math", **options: Any) -> Sing
 
     With ``max_calls=0`` it is one agent that reasons in text alone. These are what the paper compares two agents with.
     """
-    return SingleAgentEnv(raw_env(source, **{**options, "helpers": "none"}), REASONER, {})
+    return SingleAgentEnv(raw_env(source, helpers="none", **options), REASONER, {})
 
 
 def random_message(env: MultiAgentEnv, rng: random.Random) -> str:

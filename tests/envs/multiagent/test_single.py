@@ -83,3 +83,8 @@ def test_one_agent_with_code_has_a_gymnasium_id_of_its_own() -> None:
     env = gym.make("toolorchestra.envs.msarl:MSARLSingle-Math-v0", python="simulated", disable_env_checker=True)
     assert "```python" in env.reset(seed=0)[0]
     assert not [env_id for env_id in environment_ids() if "Single" in env_id]  # it is no environment of its own
+
+
+def test_an_option_that_the_view_itself_sets_is_refused() -> None:
+    with pytest.raises(TypeError, match="'helpers'"):
+        single_env("Math", helpers="one")
