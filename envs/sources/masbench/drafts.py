@@ -20,7 +20,7 @@ USUAL_BREADTH = 4
 """Most operands of a sub-task when the axis breadth is left to chance."""
 _MOST_TOTALS = 8
 _LARGEST_TOTAL = 12
-_OPERANDS = lots({1: 9, 2: 7, 3: 3, 4: 1})
+_OPERANDS = lots({1: 9, 2: 7, 3: 3, 4: 1})  # how many a sub-task has
 _OF_ONE: tuple[Change, ...] = lots({"": 3, "more": 9, "times": 8})  # changes to one operand
 _OF_SEVERAL: tuple[Change, ...] = lots({"": 2, "more": 1, "times": 1})  # those to several
 
@@ -226,7 +226,7 @@ def _choose_kinds(rng: Dice, subs: list[Sub], roots: Sequence[int]) -> list[list
     seen: set[int] = set()
     ways = []
     for root in roots:
-        whole = needed(subs, [root], seen) if root != roots[-1] else range(len(subs))
+        whole = needed(subs, [root], seen) if root != roots[-1] else range(len(subs))  # all lead to the last
         way = [at for at in whole if at not in seen]
         for at in way:
             if subs[at].kind == "given" or subs[at].change == "more":

@@ -19,7 +19,7 @@ Name = tuple[str, str]
 """Owner and what is counted."""
 _FEWEST = 3  # names of a category that statements share
 _TRIES = 20
-_OPERANDS = lots({0: 3, 1: 5, 2: 3, 3: 1})  # of a distractor
+_OPERANDS = lots({0: 3, 1: 5, 2: 3, 3: 1})  # how many a distractor has
 
 
 class Namer:
