@@ -74,6 +74,7 @@ class Dice:
 
     def cell(self, grids: Sequence[tuple[Sequence[T], Sequence[T]]]) -> tuple[T, T]:
         """Return a row and a column of one of some grids: three choices, in that order."""
+        # `choice` written out: every name is drawn here, and three calls would cost more than the draws
         bits, end = self._bits, len(grids)
         size = end.bit_length()
         drawn = bits(size)
