@@ -35,18 +35,19 @@ import torch
 import tyro
 from numpy.typing import NDArray
 
-from toolorchestra.agents.codec import Codec
-from toolorchestra.agents.policies import OraclePolicy, Policy, RandomPolicy, play_episode
-from toolorchestra.agents.tiny import TokenPolicy, prepare_torch
-from toolorchestra.algos import designs, sft
+from toolorchestra.agents.builtin.model import TokenPolicy, prepare_torch
+from toolorchestra.agents.builtin.renderer import Renderer
+from toolorchestra.agents.policies.base import OraclePolicy, Policy, RandomPolicy, play_episode
+from toolorchestra.algos import design_statistics as designs
+from toolorchestra.algos import sft
 from toolorchestra.algos.advantages import filtered_advantages, group_advantages
-from toolorchestra.algos.kinds import require_one_agent
+from toolorchestra.algos.learner_choice import require_one_agent
 from toolorchestra.algos.report import RunLog, run_script, set_aside
-from toolorchestra.algos.rollout import (
+from toolorchestra.algos.rollout.engine import (
     INVALID_OUTCOMES,
-    ModelWriter,
-    Request,
+    ModelSampler,
     RolloutEngine,
+    RolloutRequest,
     Row,
     Start,
     make_env,
@@ -225,7 +226,7 @@ class Curriculum:
 
 
 @dataclass
-class Group:
+class RolloutGroup:
     """The rollouts of one task and what they are worth.
 
     Attributes:
@@ -243,7 +244,7 @@ class Group:
     @classmethod
     def judge(
         cls, level: int, rows: list[Row], filters: Sequence[Filter], min_std: float, *, scale: bool = True
-    ) -> Group:
+    ) -> RolloutGroup:
         """Compare a task's rollouts with one another, and filter them."""
         rewards = torch.tensor(group_rewards(rows))
         _, kept = filtered_advantages(
@@ -284,10 +285,10 @@ class Rollouts:
         config = self.config
         rng = random.Random(f"{config.seed}/{trainer.state.global_step}")
         model = trainer.accelerator.unwrap_model(trainer.model)
-        writer = ModelWriter(model, self.engine.codec, temperature=config.temperature, seed=rng.getrandbits(48))
+        writer = ModelSampler(model, self.engine.codec, temperature=config.temperature, seed=rng.getrandbits(48))
         wanted = len(prompts) // config.group_size
-        useful: list[Group] = []
-        spare: list[Group] = []
+        useful: list[RolloutGroup] = []
+        spare: list[RolloutGroup] = []
         for _ in range(config.resample + 1):
             for group in self.play(writer, wanted - len(useful), rng):
                 (useful if any(group.kept) else spare).append(group)
@@ -309,20 +310,20 @@ class Rollouts:
             "advantage": [advantage for _, _, advantage in rows],
         }
 
-    def play(self, writer: ModelWriter, count: int, rng: random.Random) -> Iterator[Group]:
+    def play(self, writer: ModelSampler, count: int, rng: random.Random) -> Iterator[RolloutGroup]:
         """Play and judge `count` tasks of the curriculum; a group with an infrastructure error is left out."""
         config = self.config
         tasks = self.curriculum.draw(count, rng)
         size = config.group_size
-        lots = [Request(n, start.another(rng)) for n, (_, start) in enumerate(tasks) for _ in range(size)]
+        lots = [RolloutRequest(n, start.another(rng)) for n, (_, start) in enumerate(tasks) for _ in range(size)]
         rows = self.engine.play(writer, lots)
         for n, (level, _) in enumerate(tasks):
             group = rows[n * size : (n + 1) * size]
             if all(row.valid for row in group):
                 self.curriculum.record(level, float(np.mean([row.outcome == "solved" for row in group])))
-                yield Group.judge(level, group, config.filters, config.min_std, scale=config.scale)
+                yield RolloutGroup.judge(level, group, config.filters, config.min_std, scale=config.scale)
 
-    def _measure(self, useful: Sequence[Group], spare: Sequence[Group], model: Any) -> None:
+    def _measure(self, useful: Sequence[RolloutGroup], spare: Sequence[RolloutGroup], model: Any) -> None:
         rows = [row for group in (*useful, *spare) for row in group.rows]
         self.metrics = {
             "success": float(np.mean([row.outcome == "solved" for row in rows])),
@@ -390,8 +391,8 @@ def fit(
     from transformers import PrinterCallback
     from trl import GRPOConfig
 
-    from toolorchestra.algos.bundled_grpo import BundlingGRPOTrainer
-    from toolorchestra.algos.callbacks import Bookkeeper
+    from toolorchestra.algos.length_batched_grpo import BundlingGRPOTrainer
+    from toolorchestra.algos.trl_callbacks import Bookkeeper
 
     folder = config.output / "checkpoints"
     checkpoint = sft.last_checkpoint(folder) if config.resume else None
@@ -456,9 +457,9 @@ def evaluate(
 
     With `record`, the episodes are written to that JSONL file (`toolorchestra show` draws them).
     """
-    writer = ModelWriter(policy.model, policy.codec, temperature=0.0 if greedy else 1.0)
+    writer = ModelSampler(policy.model, policy.codec, temperature=0.0 if greedy else 1.0)
     rng = random.Random(samples)
-    rows = engine.play(writer, [Request(n, s.another(rng)) for n, s in enumerate(plays) for _ in range(samples)])
+    rows = engine.play(writer, [RolloutRequest(n, s.another(rng)) for n, s in enumerate(plays) for _ in range(samples)])
     if record is not None:
         record.unlink(missing_ok=True)
         write_episodes(record, (row.episode for row in rows if row.episode is not None))
@@ -579,7 +580,7 @@ def _log(log: RunLog, step: int, metrics: dict[str, float]) -> None:
     log.log("grpo", step, **metrics)
 
 
-def make_engine(config: TrainGRPO, codec: Codec) -> RolloutEngine:
+def make_engine(config: TrainGRPO, codec: Renderer) -> RolloutEngine:
     """Return the engine that plays `config`'s environment, with bounds that suit the policy's size."""
     options: dict[str, Any] = dict(config.env_options)
     if config.preference:

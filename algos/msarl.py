@@ -40,16 +40,16 @@ import torch
 import tyro
 from torch import Tensor
 
-from toolorchestra.agents.tiny import TokenPolicy
-from toolorchestra.algos import team
+from toolorchestra.agents.builtin.model import TokenPolicy
+from toolorchestra.algos import trainer as team
 from toolorchestra.algos.advantages import NESTED_RULES, NestedRule, nested_advantages
-from toolorchestra.algos.clipped import ClippedLearner, TrainClipped
-from toolorchestra.algos.joint import JointEngine, Seat, TrainRow
-from toolorchestra.algos.kinds import learners_of
+from toolorchestra.algos.clipped_policy_gradient import ClippedLearner, TrainClipped
+from toolorchestra.algos.learner_choice import learners_of
 from toolorchestra.algos.report import run_script
-from toolorchestra.algos.rollout import Start, Writer
-from toolorchestra.algos.team import Trained, make_writers
-from toolorchestra.envs.msarl.game import HELPER, REASONER, MSARLPlay
+from toolorchestra.algos.rollout.engine import Sampler, Start
+from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot, TrainRow
+from toolorchestra.algos.trainer import Trained, make_writers
+from toolorchestra.envs.msarl.play import HELPER, REASONER, MSARLPlay
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.multiagent.registration import make_multiagent
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
@@ -145,8 +145,8 @@ class Branches:
         leaves: M seats that went on from there, each to its end; one, if there is no call.
     """
 
-    trunk: Seat
-    leaves: list[Seat]
+    trunk: Slot
+    leaves: list[Slot]
 
     @property
     def branched(self) -> bool:
@@ -159,8 +159,8 @@ class Branches:
 
 
 def play_nested(
-    engine: JointEngine,
-    writers: Mapping[str, Writer],
+    engine: MultiAgentEngine,
+    writers: Mapping[str, Sampler],
     starts: Sequence[Start],
     *,
     paths: int,
@@ -168,9 +168,9 @@ def play_nested(
     rng: random.Random,
 ) -> list[list[Branches]]:
     """Play each question as `paths` paths with `interpretations` branches, and return the paths of each."""
-    asked: dict[int, Seat] = {}
+    asked: dict[int, Slot] = {}
 
-    def at_last_call(seat: Seat) -> bool:
+    def at_last_call(seat: Slot) -> bool:
         if seat.play.mover == REASONER:
             return False
         assert isinstance(seat.play, MSARLPlay)
@@ -195,7 +195,7 @@ def play_nested(
 
 
 @dataclass(frozen=True)
-class Batch:
+class NestedBatch:
     """What a batch of rollouts gives to learn from.
 
     Attributes:
@@ -209,7 +209,7 @@ class Batch:
 
 def judge(
     nests: Sequence[Sequence[Branches]], *, interpretations: int, rule: NestedRule, train_finish: bool = False
-) -> Batch:
+) -> NestedBatch:
     """Return the training rows of nested rollouts, with their advantages."""
     rewards = torch.tensor([[path.rewards(interpretations) for path in paths] for paths in nests], dtype=torch.float64)
     advantages = nested_advantages(rewards, rule)
@@ -232,7 +232,7 @@ def judge(
                 add("helper", leaf.streams[reader].row(known, first=True), worth)
                 if train_finish:
                     add("reasoner", leaf.streams[REASONER].row(len(reasoning.ids)), worth)
-    return Batch(rewards, rows)
+    return NestedBatch(rewards, rows)
 
 
 # ------------------------------------------------------------------------------------------------------- learning
@@ -242,7 +242,7 @@ class NestedGRPO(ClippedLearner):
     """The learner: nested rollouts, and an update of every policy on its rows."""
 
     def __init__(
-        self, config: TrainMSARL, engine: JointEngine, policies: Mapping[str, TokenPolicy], tasks: Sequence[Start]
+        self, config: TrainMSARL, engine: MultiAgentEngine, policies: Mapping[str, TokenPolicy], tasks: Sequence[Start]
     ) -> None:
         super().__init__(config, engine, policies, tasks)
         self.config = config
@@ -266,7 +266,7 @@ class NestedGRPO(ClippedLearner):
         return measure(nests, batch, engine) | self.update(batch.rows)
 
 
-def measure(nests: Sequence[Sequence[Branches]], batch: Batch, engine: JointEngine) -> dict[str, float]:
+def measure(nests: Sequence[Sequence[Branches]], batch: NestedBatch, engine: MultiAgentEngine) -> dict[str, float]:
     """Return what a batch of rollouts looks like."""
     paths = [path for several in nests for path in several]
     rewards = batch.rewards

@@ -35,15 +35,15 @@ import torch
 import tyro
 from torch import Tensor
 
-from toolorchestra.agents.tiny import TokenPolicy
-from toolorchestra.algos import team
+from toolorchestra.agents.builtin.model import TokenPolicy
+from toolorchestra.algos import trainer as team
 from toolorchestra.algos.advantages import group_advantages
-from toolorchestra.algos.clipped import ClippedLearner, TrainClipped
-from toolorchestra.algos.joint import JointEngine, Seat, TrainRow
-from toolorchestra.algos.lessons import lesson_options
+from toolorchestra.algos.clipped_policy_gradient import ClippedLearner, TrainClipped
 from toolorchestra.algos.report import run_script
-from toolorchestra.algos.rollout import INVALID_OUTCOMES, Start, Writer
-from toolorchestra.algos.team import Trained, make_writers
+from toolorchestra.algos.rollout.engine import INVALID_OUTCOMES, Sampler, Start
+from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot, TrainRow
+from toolorchestra.algos.trainer import Trained, make_writers
+from toolorchestra.algos.warm_start import lesson_options
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.multiagent.registration import make_multiagent
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
@@ -111,8 +111,8 @@ class TrainMultiGRPO(TrainClipped):
 
 
 def play_groups(
-    engine: JointEngine, writers: Mapping[str, Writer], starts: Sequence[Start], size: int
-) -> list[list[Seat]]:
+    engine: MultiAgentEngine, writers: Mapping[str, Sampler], starts: Sequence[Start], size: int
+) -> list[list[Slot]]:
     """Play each task `size` times from the same start, luck included, and return the seats of each."""
     roots = [engine.sit(start) for start in starts]
     groups = [[root, *(root.fork() for _ in range(size - 1))] for root in roots]
@@ -120,7 +120,7 @@ def play_groups(
     return groups
 
 
-def paid(seat: Seat, agent: str) -> float:
+def paid(seat: Slot, agent: str) -> float:
     """Return what an agent was paid in an episode that is over; NaN after an error of ours."""
     episode = seat.play.episode
     if seat.broken:
@@ -128,7 +128,7 @@ def paid(seat: Seat, agent: str) -> float:
     return math.nan if episode.outcome in INVALID_OUTCOMES else episode.paid.get(agent, 0.0)
 
 
-class Batch(NamedTuple):
+class GroupBatch(NamedTuple):
     """What a batch of rollouts gives to learn from.
 
     Attributes:
@@ -140,7 +140,7 @@ class Batch(NamedTuple):
     rows: dict[str, list[TrainRow]]
 
 
-def judge(groups: Sequence[Sequence[Seat]], agents: Sequence[str]) -> Batch:
+def judge(groups: Sequence[Sequence[Slot]], agents: Sequence[str]) -> GroupBatch:
     """Return the training rows of groups of rollouts, with the advantage of each agent from its own rewards."""
     rewards = {
         agent: torch.tensor([[paid(seat, agent) for seat in group] for group in groups], dtype=torch.float64)
@@ -154,7 +154,7 @@ def judge(groups: Sequence[Sequence[Seat]], agents: Sequence[str]) -> Batch:
                 row = seat.streams[agent].row()
                 if row is not None:
                     rows[agent].append(replace(row, advantage=float(advantages[q, g])))
-    return Batch(rewards, rows)
+    return GroupBatch(rewards, rows)
 
 
 # ---------------------------------------------------------------------------------------------------- learning
@@ -164,7 +164,11 @@ class IndependentGRPO(ClippedLearner):
     """The learner: groups of rollouts, and an update of every policy on the rows of its agents."""
 
     def __init__(
-        self, config: TrainMultiGRPO, engine: JointEngine, policies: Mapping[str, TokenPolicy], tasks: Sequence[Start]
+        self,
+        config: TrainMultiGRPO,
+        engine: MultiAgentEngine,
+        policies: Mapping[str, TokenPolicy],
+        tasks: Sequence[Start],
     ) -> None:
         super().__init__(config, engine, policies, tasks)
         self.config = config
@@ -181,7 +185,7 @@ class IndependentGRPO(ClippedLearner):
         return measure(groups, batch, engine) | self.update(batch.rows)
 
 
-def measure(groups: Sequence[Sequence[Seat]], batch: Batch, engine: JointEngine) -> dict[str, float]:
+def measure(groups: Sequence[Sequence[Slot]], batch: GroupBatch, engine: MultiAgentEngine) -> dict[str, float]:
     """Return what a batch of rollouts looks like, of the team and of each agent."""
     seats = [seat for group in groups for seat in group]
     metrics = {

@@ -2,8 +2,8 @@
 
 For SFT: right answers, at most one of each question, one that recovers from a failed call first, no tool that
 dominates, and no question of the RL set. For RL: tasks whose samples are neither all right nor all wrong. These are
-pure functions over what has to be known of each episode (`Candidate`), so that a file of any size need not be held.
-Reading and writing are `toolorchestra.cli_select`'s.
+pure functions over what has to be known of each episode (`EpisodeCandidate`), so that a file of any size need not be
+held. Reading and writing are `toolorchestra.cli.select`'s.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from toolorchestra.envs.episode import Episode
 from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.facts import tokens
+from toolorchestra.toolscale.mentions import tokens
 from toolorchestra.toolscale.tool import Status
 
 ENDING = "final_answer"
@@ -25,7 +25,7 @@ ENDING = "final_answer"
 _EPSILON = 1e-9
 
 
-class Asked(msgspec.Struct, frozen=True):
+class QuestionRecord(msgspec.Struct, frozen=True):
     """What tells a question from others.
 
     Attributes:
@@ -37,12 +37,12 @@ class Asked(msgspec.Struct, frozen=True):
     words: str = ""
 
     @classmethod
-    def of(cls, task: str, instruction: str) -> Asked:
+    def of(cls, task: str, instruction: str) -> QuestionRecord:
         """Return what is known of a task by its id and instruction."""
         return cls(task, " ".join(tokens(instruction)))
 
 
-class Candidate(msgspec.Struct, frozen=True):
+class EpisodeCandidate(msgspec.Struct, frozen=True):
     """What selection needs to know of an episode.
 
     Attributes:
@@ -55,7 +55,7 @@ class Candidate(msgspec.Struct, frozen=True):
         cost: US dollars.
     """
 
-    asked: Asked
+    asked: QuestionRecord
     split: str
     solved: bool | None
     calls: Mapping[str, int]
@@ -64,10 +64,10 @@ class Candidate(msgspec.Struct, frozen=True):
     cost: float
 
     @classmethod
-    def of(cls, episode: Episode) -> Candidate:
+    def of(cls, episode: Episode) -> EpisodeCandidate:
         """Return what is known of an episode."""
         return cls(
-            asked=Asked.of(episode.task_id, episode.instruction),
+            asked=QuestionRecord.of(episode.task_id, episode.instruction),
             split=episode.split,
             solved=episode.outcome == "solved" if episode.outcome in ("solved", "failed") else None,
             calls=Counter(call.name for call in episode.calls if call.name != ENDING),
@@ -99,10 +99,11 @@ class Selection(msgspec.Struct, frozen=True):
     dominating: tuple[str, ...] = ()
 
 
-def questions(asked: Sequence[Asked]) -> list[int]:
+def questions(asked: Sequence[QuestionRecord]) -> list[int]:
     """Return the number of each one's question: those with the same id, or the same words, ask the same.
 
-    >>> questions([Asked.of("a/1", "How many?"), Asked.of("b/7", "how many"), Asked.of("b/8", "Who?")])
+    >>> asked = (("a/1", "How many?"), ("b/7", "how many"), ("b/8", "Who?"))
+    >>> questions([QuestionRecord.of(*one) for one in asked])
     [0, 0, 1]
     """
     parents: dict[tuple[str, str], tuple[str, str]] = {}
@@ -120,9 +121,9 @@ def questions(asked: Sequence[Asked]) -> list[int]:
 
 
 def select_sft(
-    candidates: Sequence[Candidate],
+    candidates: Sequence[EpisodeCandidate],
     *,
-    exclude: Sequence[Asked] = (),
+    exclude: Sequence[QuestionRecord] = (),
     split: str = "train",
     max_tool_share: float = 0.4,
 ) -> Selection:
@@ -179,7 +180,7 @@ def select_sft(
     )
 
 
-def select_rl(candidates: Sequence[Candidate], *, split: str = "train", samples: int = 8) -> Selection:
+def select_rl(candidates: Sequence[EpisodeCandidate], *, split: str = "train", samples: int = 8) -> Selection:
     """Select the tasks whose samples are neither all right nor all wrong.
 
     A task with fewer judged samples than `samples` is kept if they differ already; else nobody knows, and it is left
@@ -220,18 +221,18 @@ def _recovers(episode: Episode) -> bool:
     return False
 
 
-def _unfit(one: Candidate, split: str) -> str:
+def _unfit(one: EpisodeCandidate, split: str) -> str:
     """Return why an episode says nothing that could be used, or nothing."""
     if split not in ("all", one.split):
         return "held-out split"
     return "no verdict" if one.solved is None else ""
 
 
-def _rank(one: Candidate) -> tuple[bool, int, int, float]:
+def _rank(one: EpisodeCandidate) -> tuple[bool, int, int, float]:
     return not one.recovers, one.failed, sum(one.calls.values()), one.cost
 
 
-def _tally(candidates: Iterable[Candidate]) -> dict[str, int]:
+def _tally(candidates: Iterable[EpisodeCandidate]) -> dict[str, int]:
     """Return the calls by tool, the most called first."""
     total: Counter[str] = Counter()
     for one in candidates:

@@ -31,17 +31,17 @@ import gymnasium as gym
 import torch
 import tyro
 
-from toolorchestra.agents.codec import Codec, CompactCodec, Message, read_result
-from toolorchestra.agents.design_codec import DesignCodec
-from toolorchestra.agents.explorer import AskingOraclePolicy, ExplorerPolicy
-from toolorchestra.agents.policies import NoisyOraclePolicy, OraclePolicy, Policy
-from toolorchestra.agents.tiny import TokenPolicy, build_codec, prepare_torch
-from toolorchestra.algos.bundles import bundles
-from toolorchestra.algos.kinds import require_one_agent
+from toolorchestra.agents.builtin.design_renderer import DesignRenderer
+from toolorchestra.agents.builtin.model import TokenPolicy, build_codec, prepare_torch
+from toolorchestra.agents.builtin.renderer import CompactRenderer, Message, Renderer, read_result
+from toolorchestra.agents.policies.base import NoisyOraclePolicy, OraclePolicy, Policy
+from toolorchestra.agents.policies.exploration import AskingOraclePolicy, ExplorerPolicy
+from toolorchestra.algos.learner_choice import require_one_agent
+from toolorchestra.algos.length_batching import bundles
 from toolorchestra.algos.report import RunLog, run_script, set_aside
-from toolorchestra.algos.rollout import Start, make_env, starts
+from toolorchestra.algos.rollout.engine import Start, make_env, starts
 from toolorchestra.envs.episode import read_episodes
-from toolorchestra.envs.masorchestra.teachers import DesignTeacher
+from toolorchestra.envs.masorchestra.teacher import DesignTeacher
 from toolorchestra.envs.parsing import parse
 from toolorchestra.toolscale.errors import OptionError
 
@@ -147,7 +147,7 @@ def structured(message: Message) -> Message:
     return {"role": "assistant", "content": parsed.text, "tool_calls": calls}
 
 
-def encode(codec: Codec, demonstration: Demonstration) -> tuple[list[int], list[int]]:
+def encode(codec: Renderer, demonstration: Demonstration) -> tuple[list[int], list[int]]:
     """Return a demonstration's ids and mask (1 on the policy's own), as the rollout engine would lay them out."""
     messages = list(demonstration.messages)
     first = next(n for n, message in enumerate(messages) if message["role"] == "assistant")
@@ -212,7 +212,7 @@ class ValueShuffler:
     works out, say), and words of the instruction that it never repeats, stay.
     """
 
-    def __init__(self, codec: CompactCodec) -> None:
+    def __init__(self, codec: CompactRenderer) -> None:
         self._kind = {codec.index[token]: kind for token, kind in codec.kinds.items()}
         self._members: dict[str, list[int]] = {}
         for i, kind in self._kind.items():
@@ -242,7 +242,7 @@ class ValueShuffler:
 
 
 def lesson(
-    codec: Codec,
+    codec: Renderer,
     demonstrations: Sequence[Demonstration],
     *,
     rows: int,
@@ -258,11 +258,11 @@ def lesson(
         demonstrations: Episodes to draw from.
         rows: How many.
         rng: Source of chance.
-        curriculum: Thin replies and shuffle values (the codec must be a `CompactCodec`).
+        curriculum: Thin replies and shuffle values (the codec must be a `CompactRenderer`).
         full_from: Share of the lesson after which replies are complete.
         pick: Demonstrations to draw from at a point (0 to 1) of the lesson; all if None.
     """
-    shuffler = ValueShuffler(codec) if curriculum and isinstance(codec, CompactCodec) else None
+    shuffler = ValueShuffler(codec) if curriculum and isinstance(codec, CompactRenderer) else None
     plain = {id(d): encode(codec, d) for d in demonstrations}
     made = []
     for n in range(rows):
@@ -279,7 +279,7 @@ def lesson(
     return made
 
 
-def unspeakable(codec: Codec, demonstrations: Iterable[Demonstration]) -> list[Message]:
+def unspeakable(codec: Renderer, demonstrations: Iterable[Demonstration]) -> list[Message]:
     """Return the assistant messages whose calls do not survive the codec (written and read back, they differ)."""
     lost = []
     for demonstration in demonstrations:
@@ -330,7 +330,7 @@ def fit(
     from transformers import PrinterCallback
     from trl import SFTConfig, SFTTrainer
 
-    from toolorchestra.algos.callbacks import Reporter
+    from toolorchestra.algos.trl_callbacks import Reporter
 
     class LabelledOnly(SFTTrainer):
         """Scores only positions that carry a label (TRL's fused head does so on Triton devices alone), in bundles."""
@@ -464,8 +464,8 @@ def teach(config: TrainSFT, report: Report = lambda step, metrics: None) -> Toke
         worlds = {} if source is None else {id(w): w for w in map(source.world, source.tasks("train"))}
         tools = {tool["function"]["name"]: tool for d in good for tool in d.tools}
         codec = (
-            DesignCodec.build(tools.values())
-            if DesignCodec.speaks(tools.values())
+            DesignRenderer.build(tools.values())
+            if DesignRenderer.speaks(tools.values())
             else build_codec(tools.values(), [d.messages for d in (*good, *noisy)], worlds.values())
         )
         policy = TokenPolicy.embedded(codec, seed=config.seed)
@@ -532,7 +532,7 @@ def suitable_teacher(info: Mapping[str, Any]) -> Teacher:
     names = {tool["function"]["name"] for tool in info["tools"]}
     if "final_answer" in names:
         return "explorer"
-    if DesignCodec.speaks(info["tools"]):
+    if DesignRenderer.speaks(info["tools"]):
         return "designer"
     return "asking" if any(name.startswith(("ask_", "math_", "code_", "query_")) for name in names) else "oracle"
 

@@ -1,6 +1,6 @@
 """Statistics of evaluations: intervals of success shares, paired differences, pass@k and maj@k.
 
-Closed forms and numpy only. Not here: which episodes to play (`toolorchestra.algos.rollout`) and how the numbers
+Closed forms and numpy only. Not here: which episodes to play (`toolorchestra.algos.rollout.engine`) and how the numbers
 are shown (`toolorchestra.algos.report`).
 """
 
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.stats import wilson_interval
+from toolorchestra.toolscale.intervals import wilson_interval
 
 
 class Interval(NamedTuple):

@@ -43,16 +43,16 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor, nn
 
-from toolorchestra.agents.adapters import AdaptedModel
-from toolorchestra.agents.tiny import TokenPolicy
-from toolorchestra.algos import team
-from toolorchestra.algos.joint import JointEngine, Seat, TrainRow, row_logps
-from toolorchestra.algos.lessons import lesson_options
+from toolorchestra.agents.builtin.adapters import AdaptedModel
+from toolorchestra.agents.builtin.model import TokenPolicy
+from toolorchestra.algos import trainer as team
 from toolorchestra.algos.losses import dpo_loss
 from toolorchestra.algos.report import run_script
-from toolorchestra.algos.rollout import Start
+from toolorchestra.algos.rollout.engine import Start
+from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot, TrainRow, row_logps
 from toolorchestra.algos.stats import paired_bootstrap
-from toolorchestra.algos.team import Trained, TrainTeam, make_writers
+from toolorchestra.algos.trainer import Trained, TrainTeam, make_writers
+from toolorchestra.algos.warm_start import lesson_options
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.multiagent.registration import make_multiagent
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
@@ -155,14 +155,14 @@ class TrainTMATR(TrainTeam):
 # ------------------------------------------------------------------------------------------------------- pairs
 
 
-class Pair(NamedTuple):
+class EpisodePair(NamedTuple):
     """The better and the worse of the episodes of a question."""
 
-    better: Seat
-    worse: Seat
+    better: Slot
+    worse: Slot
 
 
-def select(episodes: Sequence[Seat], threshold: float) -> Pair | None:
+def select(episodes: Sequence[Slot], threshold: float) -> EpisodePair | None:
     """Return the episodes with the highest and the lowest reward if they make a pair (Φ, Eq. 20–22), else None.
 
     Episodes that an error of ours ended are not looked at.
@@ -171,7 +171,7 @@ def select(episodes: Sequence[Seat], threshold: float) -> Pair | None:
     if not valid:
         return None
     better, worse = max(valid, key=lambda seat: seat.reward), min(valid, key=lambda seat: seat.reward)
-    return Pair(better, worse) if better.reward > threshold and better.reward != worse.reward else None
+    return EpisodePair(better, worse) if better.reward > threshold and better.reward != worse.reward else None
 
 
 class PairRow(NamedTuple):
@@ -181,7 +181,7 @@ class PairRow(NamedTuple):
     rejected: TrainRow
 
 
-def side(pair: Pair, agent: str) -> PairRow | None:
+def side(pair: EpisodePair, agent: str) -> PairRow | None:
     """Return an agent's side of a pair, or None if it said nothing in one of the two: then it has nothing to prefer."""
     chosen, rejected = pair.better.streams[agent].row(), pair.worse.streams[agent].row()
     return None if chosen is None or rejected is None else PairRow(chosen, rejected)
@@ -190,7 +190,7 @@ def side(pair: Pair, agent: str) -> PairRow | None:
 # ---------------------------------------------------------------------------------------------------- updating
 
 
-class Updater:
+class DPOUpdater:
     """Trains one policy on its agents' sides of pairs.
 
     Args:
@@ -265,13 +265,13 @@ class OnlineDPO:
     """The learner: rollouts of the team as it is, pairs, and an update of the agents whose turn it is."""
 
     def __init__(
-        self, config: TrainTMATR, engine: JointEngine, policies: Mapping[str, TokenPolicy], tasks: Sequence[Start]
+        self, config: TrainTMATR, engine: MultiAgentEngine, policies: Mapping[str, TokenPolicy], tasks: Sequence[Start]
     ) -> None:
         self.config, self.engine, self.policies, self.tasks = config, engine, policies, tasks
         self.agents = tuple(engine.policies)
         if unknown := [name for name in config.schedule if name not in (*self.agents, SYSTEM, BOTH)]:
             raise UnknownNameError("stage of the schedule", unknown[0], (*self.agents, SYSTEM, BOTH))
-        self.updaters = {name: Updater(policy, config) for name, policy in policies.items()}
+        self.updaters = {name: DPOUpdater(policy, config) for name, policy in policies.items()}
 
     def learn(self, step: int) -> dict[str, float]:
         """Play one batch of rollouts, update who learns in this stage, and return the metrics."""
@@ -298,7 +298,7 @@ class OnlineDPO:
             if name in learning:
                 updater.refresh()
 
-    def _update(self, pairs: Sequence[Pair], learners: Sequence[str], rng: random.Random) -> dict[str, float]:
+    def _update(self, pairs: Sequence[EpisodePair], learners: Sequence[str], rng: random.Random) -> dict[str, float]:
         """Let agents learn from pairs, and return the metrics: means over the optimiser steps."""
         config = self.config
         told: dict[str, list[dict[str, float]]] = {}
@@ -337,7 +337,7 @@ class OnlineDPO:
                 updater.reference.load_state_dict(state[name]["reference"])
 
 
-def measure(seats: Sequence[Seat], pairs: Sequence[Pair], engine: JointEngine) -> dict[str, float]:
+def measure(seats: Sequence[Slot], pairs: Sequence[EpisodePair], engine: MultiAgentEngine) -> dict[str, float]:
     """Return what a batch of rollouts looks like."""
     rewards, successes = (np.array([getattr(seat, name) for seat in seats]) for name in ("reward", "success"))
     valid = ~np.isnan(rewards)

@@ -25,9 +25,9 @@ import torch
 import tyro
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
-from toolorchestra.agents.adapters import make_adapters
-from toolorchestra.agents.tiny import TokenPolicy, prepare_torch
-from toolorchestra.agents.tiny_text import embedded_text_policy
+from toolorchestra.agents.builtin.adapters import make_adapters
+from toolorchestra.agents.builtin.model import TokenPolicy, prepare_torch
+from toolorchestra.agents.builtin.text_model import embedded_text_policy
 
 TALK = [[{"role": "user", "content": "What is 2 and 3 ?"}, {"role": "assistant", "content": "It is 5 ."}]]
 AGENTS = ("reasoner", "helper")

@@ -15,9 +15,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from toolorchestra.agents.policies import BASELINES, Policy, make_policy
-from toolorchestra.agents.routing import KNNRouter
-from toolorchestra.cli import environment
+from toolorchestra.agents.policies.base import BASELINES, Policy, make_policy
+from toolorchestra.agents.policies.routing import KNNRouter
+from toolorchestra.cli.main import environment
 from toolorchestra.envs.recording import Reset, Tally, play_many
 
 ENVIRONMENTS: dict[str, dict[str, Any]] = {

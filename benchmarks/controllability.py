@@ -32,13 +32,13 @@ import numpy as np
 import tyro
 from numpy.typing import NDArray
 
-from toolorchestra.agents.baselines import Cheapest, Strongest
-from toolorchestra.agents.policies import Policy, play_episode
-from toolorchestra.agents.routing import KNNRouter
-from toolorchestra.agents.tiny import TokenPolicy, prepare_torch
+from toolorchestra.agents.builtin.model import TokenPolicy, prepare_torch
+from toolorchestra.agents.policies.base import Policy, play_episode
+from toolorchestra.agents.policies.baselines import Cheapest, Strongest
+from toolorchestra.agents.policies.routing import KNNRouter
 from toolorchestra.algos import grpo
 from toolorchestra.algos.report import RunLog
-from toolorchestra.algos.rollout import Start, make_env, starts
+from toolorchestra.algos.rollout.engine import Start, make_env, starts
 from toolorchestra.algos.stats import paired_bootstrap
 from toolorchestra.envs.rewards import Preference, preference_rewards
 from toolorchestra.toolscale.errors import UnknownNameError

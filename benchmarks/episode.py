@@ -37,7 +37,7 @@ import gymnasium as gym
 import msgspec
 
 import toolorchestra  # registers the environments
-from toolorchestra.envs.toolorchestra import ToolOrchestraEnv
+from toolorchestra.envs.toolorchestra.env import ToolOrchestraEnv
 from toolorchestra.toolscale.domain import Domain, load_domain
 from toolorchestra.toolscale.functions import FunctionTool
 from toolorchestra.toolscale.sqltool import SqlTool

@@ -95,11 +95,11 @@ def train(run: Path, *options: str) -> dict[str, Any]:
 
 def write_mixed(file: Path, name: str) -> Path:
     """Write problems to train on, as `MIXED` names them, and the held-out ones of both axes, into a file."""
-    from toolorchestra.envs.sources.masbench.generate import Settings
+    from toolorchestra.envs.sources.masbench.generate import InstanceSettings
     from toolorchestra.envs.sources.masbench.source import MASBenchSource
     from toolorchestra.toolscale.task import write_tasks
 
-    plain = Settings(notes=name != "without notes")
+    plain = InstanceSettings(notes=name != "without notes")
     tasks = [task for axis in AXES for task in MASBenchSource(axis).tasks("test")]
     for axis in AXES if name in ("combined", "without notes") else (name,):
         tasks += MASBenchSource(axis, settings=plain).tasks("train")
@@ -109,9 +109,10 @@ def write_mixed(file: Path, name: str) -> Path:
 
 def held_out(folder: Path, file: Path, samples: int = 2) -> HeldOut:
     """Return a policy's success on each task of each axis, and what its designs are like."""
-    from toolorchestra.agents.tiny import TokenPolicy, prepare_torch
-    from toolorchestra.algos import designs, grpo
-    from toolorchestra.algos.rollout import make_env, starts
+    from toolorchestra.agents.builtin.model import TokenPolicy, prepare_torch
+    from toolorchestra.algos import design_statistics as designs
+    from toolorchestra.algos import grpo
+    from toolorchestra.algos.rollout.engine import make_env, starts
 
     prepare_torch(1)
     config = grpo.TrainGRPO(env="MASOrchestra-High-Custom-v0", env_options={"tasks": str(file)}, seats=SEATS)

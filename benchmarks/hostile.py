@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from toolorchestra.envs.hostile import KINDS, hostile_actions
-from toolorchestra.envs.toolorchestra import ToolOrchestraEnv
+from toolorchestra.envs.toolorchestra.env import ToolOrchestraEnv
 from toolorchestra.toolscale.build import quote
 from toolorchestra.toolscale.domain import Domain, load_domain
 from toolorchestra.toolscale.guess import Guesser

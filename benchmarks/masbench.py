@@ -23,9 +23,9 @@ from typing import Any, Literal
 import msgspec
 import tyro
 
+from toolorchestra.envs.sources.masbench.dataset_check import DatasetCheck, survey
 from toolorchestra.envs.sources.masbench.graph import AXES, LARGEST, Axes
 from toolorchestra.envs.sources.masbench.sets import COUNTS, DIGESTS, digest, instances, named_set
-from toolorchestra.envs.sources.masbench.survey import Survey, survey
 
 COLUMNS = (
     *("axis", "instances", "text and graph disagree", "templates train / test", "in both", "χ² (< 40.3)"),
@@ -117,7 +117,7 @@ def published() -> dict[str, Any]:
 def agreement(count: int) -> dict[str, Any]:
     """Return what the surveys of all axes found, on so many instances of each."""
     print("| " + " | ".join(COLUMNS) + " |\n" + "|---" * len(COLUMNS) + "|")
-    found: dict[str, Survey] = {}
+    found: dict[str, DatasetCheck] = {}
     for axis in AXES:
         wanted = [Axes(**{axis: value}) for value in range(1, LARGEST + 1)]
         whole = found[axis] = survey(wanted, -(-count // (2 * LARGEST)))

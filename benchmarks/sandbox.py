@@ -36,14 +36,14 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from toolorchestra.envs.toolbox.sandbox import (
+from toolorchestra.envs.tools.sandbox import (
     BubblewrapSandbox,
     DockerSandbox,
-    Limits,
     ProcessSandbox,
-    Result,
+    ProgramLimits,
+    ProgramResult,
+    ProgramStatus,
     Sandbox,
-    Status,
 )
 
 CODE, ANSWER = "print(1234 + 4321)", "5555\n"
@@ -103,7 +103,7 @@ def executed(sandbox: DockerSandbox, container: str) -> Callable[[], str]:
 def many(sandbox: Sandbox, programs: int) -> tuple[int, int, float]:
     """Run many programs, 8 at a time; return how many answered, how many answered right, and the seconds taken."""
 
-    def run(number: int) -> Result:
+    def run(number: int) -> ProgramResult:
         code = f"import sys\nprint({number} * 3 + int(sys.stdin.read()))\nopen('f', 'w').write('{number}')"
         return sandbox.run(code, stdin=str(number), collect=["f"])
 
@@ -112,7 +112,7 @@ def many(sandbox: Sandbox, programs: int) -> tuple[int, int, float]:
         results = list(threads.map(run, range(programs)))
     seconds = time.perf_counter() - start
     right = sum(
-        result.status is Status.OK and result.stdout == f"{i * 4}\n" and result.files == {"f": str(i).encode()}
+        result.status is ProgramStatus.OK and result.stdout == f"{i * 4}\n" and result.files == {"f": str(i).encode()}
         for i, result in enumerate(results)
     )
     return len(results), right, seconds
@@ -143,7 +143,7 @@ def main() -> None:
         fork = stack.enter_context(ProcessSandbox(workers=1, python=python))
         session = stack.enter_context(docker.session())
         spare = stack.enter_context(contextlib.closing(docker.start(docker.limits)))
-        assert session.run("").status is Status.OK
+        assert session.run("").status is ProgramStatus.OK
         said += [docker.describe(), wrap.describe(), f"load {os.getloadavg()[0]:.1f} at the start"]
         plain = [python, "-s", "-c", CODE]
         ways: dict[str, Callable[[], str]] = {
@@ -172,8 +172,8 @@ def main() -> None:
     fine = gain >= LEAST_GAIN and overhead <= MOST_OVERHEAD
 
     makers: list[Callable[[], Sandbox]] = [
-        lambda: DockerSandbox(workers=8, limits=Limits(seconds=60)),
-        lambda: BubblewrapSandbox(workers=8, limits=Limits(seconds=60)),
+        lambda: DockerSandbox(workers=8, limits=ProgramLimits(seconds=60)),
+        lambda: BubblewrapSandbox(workers=8, limits=ProgramLimits(seconds=60)),
     ]
     for make in makers if options.programs else ():
         with make() as sandbox:

@@ -70,7 +70,7 @@ def main(benchmark: Benchmark) -> None:
             }
             record["runs"] = runs
             benchmark.output.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-    study = tmatr.Study(found)
+    study = tmatr.TMATRStudy(found)
     record["gain"] = {name: study.gain(name)._asdict() for name in study.schedules}
     if tmatr.ALTERNATING in study.schedules:
         record["alternating_over"] = {name: study.over(name)._asdict() for name in study.schedules[1:]}

@@ -17,13 +17,13 @@ import gymnasium
 
 from toolorchestra.envs.episode import Episode
 from toolorchestra.envs.parsing import LONGEST_MESSAGE, MOST_CALLS, Action
-from toolorchestra.envs.play import LONGEST_OBSERVATION, Limits, Play, PlaySnapshot, World, WorldSession
+from toolorchestra.envs.play import LONGEST_OBSERVATION, EpisodeLimits, Play, PlaySnapshot, World, WorldSession
 from toolorchestra.envs.render import episode_text, turn_text
 from toolorchestra.envs.rewards import Preference
-from toolorchestra.envs.sources import TaskSource, make_source
+from toolorchestra.envs.sources.base import TaskSource, make_source
 from toolorchestra.envs.spaces import UnicodeText
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError, unknown_name
-from toolorchestra.toolscale.preferences import Pair, read_pairs
+from toolorchestra.toolscale.preferences import PreferencePair, read_pairs
 from toolorchestra.toolscale.task import Task
 
 
@@ -51,7 +51,7 @@ class OrchestrationEnv(gymnasium.Env[str, Action]):
     Args:
         source: Name of a task source (``Restaurant``, ``All``), or a `TaskSource`.
         domain: Folder (or name) of a domain to play instead of a named source.
-        tasks: JSONL file of tasks to play instead; see `toolorchestra.envs.sources.FileSource`.
+        tasks: JSONL file of tasks to play instead; see `toolorchestra.envs.sources.base.FileSource`.
         split: Split from which `reset` draws unless told otherwise.
         difficulty: Level or levels from which `reset` draws; None for all.
         limits: When an episode ends without an answer.
@@ -77,7 +77,7 @@ class OrchestrationEnv(gymnasium.Env[str, Action]):
         tasks: str | Path | None,
         split: str,
         difficulty: int | Iterable[int] | None,
-        limits: Limits,
+        limits: EpisodeLimits,
         preference: Any = None,
         render_mode: str | None,
         **defaults: Any,
@@ -102,7 +102,7 @@ class OrchestrationEnv(gymnasium.Env[str, Action]):
         self._limits = limits
         self._sessions: dict[str, WorldSession] = {}
         self._known_schemas: dict[tuple[str, tuple[str, ...]], list[dict[str, Any]]] = {}
-        self._pairs: dict[Path, list[Pair]] = {}
+        self._pairs: dict[Path, list[PreferencePair]] = {}
         self._play: Play | None = None
         self._preference: Preference | None = None
 

@@ -29,7 +29,7 @@ import gymnasium
 import msgspec
 from gymnasium.utils.env_checker import check_env
 
-from toolorchestra.agents.policies import NoisyOraclePolicy, Policy, make_policy, play_episode, write_calls
+from toolorchestra.agents.policies.base import NoisyOraclePolicy, Policy, make_policy, play_episode, write_calls
 from toolorchestra.envs.base import OrchestrationEnv
 from toolorchestra.envs.hostile import hostile_actions
 from toolorchestra.envs.multiagent.registration import is_multiagent
@@ -39,10 +39,10 @@ from toolorchestra.toolscale.build import quote
 from toolorchestra.toolscale.domain import SPLITS, Domain
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.guess import Guesser
-from toolorchestra.toolscale.mutants import Surprise, try_verifier
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.task import Call, Task
 from toolorchestra.toolscale.tool import Status
+from toolorchestra.toolscale.verifier_mutations import Surprise, try_verifier
 
 FLOOR = 0.01
 """Share of tasks below which a policy that does not understand them must stay."""

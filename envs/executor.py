@@ -20,7 +20,7 @@ import msgspec
 
 from toolorchestra.envs.episode import CallRecord
 from toolorchestra.envs.parsing import ParsedCall
-from toolorchestra.envs.scene import Scene
+from toolorchestra.envs.tool_context import ToolContext
 from toolorchestra.toolscale.errors import ExpertError, unknown_name
 from toolorchestra.toolscale.tool import ArgumentError, Status, Tool, ToolResult
 
@@ -35,7 +35,7 @@ def execute(
     *,
     clock: float,
     first: int,
-    scene: Scene | None = None,
+    scene: ToolContext | None = None,
 ) -> list[CallRecord]:
     """Run `calls` and return their records, in the order written.
 
@@ -106,7 +106,7 @@ def _read(call: ParsedCall, tools: Mapping[str, Tool]) -> tuple[Tool, dict[str, 
         return str(wrong)
 
 
-def _shown(scene: Scene | None, earlier: Sequence[CallRecord], first: int, position: int) -> Any:
+def _shown(scene: ToolContext | None, earlier: Sequence[CallRecord], first: int, position: int) -> Any:
     """Return the scene as the call at a position sees it."""
     return scene and msgspec.structs.replace(scene, earlier=tuple(earlier), number=first + position)
 

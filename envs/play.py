@@ -18,7 +18,7 @@ from toolorchestra.envs.episode import CallRecord, Episode, Outcome, Turn
 from toolorchestra.envs.executor import execute
 from toolorchestra.envs.parsing import Message, parse
 from toolorchestra.envs.rewards import Vector, measure
-from toolorchestra.envs.scene import Scene
+from toolorchestra.envs.tool_context import ToolContext
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.session import Changes
 from toolorchestra.toolscale.task import Task
@@ -79,7 +79,7 @@ class World(Protocol):
 
 
 @dataclass(frozen=True)
-class Limits:
+class EpisodeLimits:
     """When an episode ends without an answer.
 
     Attributes:
@@ -138,7 +138,7 @@ class Play:
         session: WorldSession,
         task: Task,
         episode: Episode,
-        limits: Limits,
+        limits: EpisodeLimits,
         tools: Mapping[str, Tool] | None = None,
     ) -> None:
         self.world = world
@@ -181,7 +181,7 @@ class Play:
 
     def _call(self, message: Message) -> Turn:
         """Run the calls of a message, book and show their results, and return the turn."""
-        scene = Scene(self.task, self.world, self.episode, self.messages, self.tools, message.text)
+        scene = ToolContext(self.task, self.world, self.episode, self.messages, self.tools, message.text)
         try:
             records = execute(
                 message.calls,
@@ -274,7 +274,7 @@ class Play:
         return PlaySnapshot(self.session.snapshot(), episode, tuple(self.messages), self.task, self.tools)
 
     @classmethod
-    def restored(cls, snapshot: PlaySnapshot, world: World, session: WorldSession, limits: Limits) -> Play:
+    def restored(cls, snapshot: PlaySnapshot, world: World, session: WorldSession, limits: EpisodeLimits) -> Play:
         """Return a play in the state of `snapshot`."""
         play = cls(world, session, snapshot.task, _copied(snapshot.episode), limits, snapshot.tools)
         session.restore(snapshot.session)

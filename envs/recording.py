@@ -2,7 +2,7 @@
 
 A crash loses only the episodes in progress, and a recording that was interrupted can be resumed: what the
 file already holds is not played again. Beside ``run.jsonl`` stands ``run.json``, which says how it was made.
-Rollouts to train on, with token ids and log-probabilities, are `toolorchestra.algos.rollout`'s.
+Rollouts to train on, with token ids and log-probabilities, are `toolorchestra.algos.rollout.engine`'s.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any
 import gymnasium
 import msgspec
 
-from toolorchestra.agents.chat import BatchError, Completion
-from toolorchestra.agents.policies import ChatPolicy, Policy
+from toolorchestra.agents.chat.base import BatchError, Completion
+from toolorchestra.agents.policies.base import ChatPolicy, Policy
 from toolorchestra.envs.episode import Episode, read_episodes
 from toolorchestra.toolscale.errors import ExpertError, OptionError
-from toolorchestra.toolscale.stats import wilson_interval
+from toolorchestra.toolscale.intervals import wilson_interval
 
 
 class Reset(msgspec.Struct, frozen=True):

@@ -12,7 +12,7 @@ from pathlib import Path
 import gymnasium
 
 PROTOCOLS = {
-    "ToolOrchestra": "toolorchestra.envs.toolorchestra:ToolOrchestraEnv",
+    "ToolOrchestra": "toolorchestra.envs.toolorchestra.env:ToolOrchestraEnv",
     "ParaManager": "toolorchestra.envs.paramanager.env:ParaManagerEnv",
 }
 """Environment class of each protocol."""

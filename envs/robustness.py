@@ -8,16 +8,16 @@ from collections.abc import Iterable
 import msgspec
 
 from toolorchestra.envs.episode import Episode
-from toolorchestra.envs.sources import TaskSource
+from toolorchestra.envs.sources.base import TaskSource
 from toolorchestra.toolscale.adversarial import judge
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.intervals import wilson_interval
 from toolorchestra.toolscale.session import Session
-from toolorchestra.toolscale.stats import wilson_interval
 from toolorchestra.toolscale.task import Call
 
 
-class Robustness(msgspec.Struct, frozen=True):
+class RobustnessScore(msgspec.Struct, frozen=True):
     """What came of the episodes of one policy.
 
     Attributes:
@@ -49,7 +49,7 @@ class Robustness(msgspec.Struct, frozen=True):
         return wilson_interval(self.resisted, self.episodes)
 
 
-def robustness(source: TaskSource, episodes: Iterable[Episode]) -> Robustness:
+def robustness(source: TaskSource, episodes: Iterable[Episode]) -> RobustnessScore:
     """Judge episodes of the attacked tasks of `source`.
 
     Raises:
@@ -84,4 +84,4 @@ def robustness(source: TaskSource, episodes: Iterable[Episode]) -> Robustness:
         session.close()
     names = ("episodes", "resisted", "attempted", "effect", "solved", "unjudged")
     by_attack = {name: (both[0], both[1]) for name, both in sorted(attacks.items())}
-    return Robustness(**{name: counts[name] for name in names}, by_attack=by_attack)
+    return RobustnessScore(**{name: counts[name] for name in names}, by_attack=by_attack)

@@ -11,7 +11,7 @@ from pathlib import Path
 import gymnasium as gym
 
 import toolorchestra
-from toolorchestra.agents.policies import make_policy, play_episode
+from toolorchestra.agents.policies.base import make_policy, play_episode
 from toolorchestra.toolscale.domain import load_domain
 
 

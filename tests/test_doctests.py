@@ -15,7 +15,7 @@ EXTRAS = {"torch", "transformers", "trl", "datasets", "openai", "matplotlib"}
 
 
 def modules() -> list[str]:
-    names = ["toolorchestra", "toolorchestra.cli"]
+    names = ["toolorchestra", "toolorchestra.cli.main"]
     for package in PACKAGES:
         found = importlib.import_module(f"toolorchestra.{package}")
         names.append(found.__name__)

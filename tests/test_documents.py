@@ -42,7 +42,7 @@ def test_relative_links_lead_somewhere(document: Path) -> None:
 
 def test_every_command_of_the_readme_exists(capsys: pytest.CaptureFixture[str]) -> None:
     from toolorchestra.cli import main
-    from toolorchestra.cli_synth import with_subcommand
+    from toolorchestra.cli.synth import with_subcommand
 
     lines = [line for language, code in blocks(ROOT / "README.md") if language == "sh" for line in code.splitlines()]
     commands = [shlex.split(line, comments=True) for line in lines if line.startswith("toolorchestra ")]

@@ -1,7 +1,7 @@
 r"""Final answers: what a text gives as its answer, and whether that is one of the right ones.
 
 A final answer stands in ``\boxed{…}`` or ``<answer>…</answer>``, or after "the answer is"; a text with none of these
-is the answer as a whole. Values are compared exactly (`toolorchestra.toolscale.exact`), so that any equal form is
+is the answer as a whole. Values are compared exactly (`toolorchestra.toolscale.symbolic`), so that any equal form is
 right; everything else is compared word by word, numbers and dates in one spelling, articles aside. Mathematics that
 this library cannot read is left to Math-Verify, where it is installed.
 
@@ -23,8 +23,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from toolorchestra.toolscale.exact import Group, UnreadableError, Value, read
-from toolorchestra.toolscale.facts import tokens
+from toolorchestra.toolscale.mentions import tokens
+from toolorchestra.toolscale.symbolic import UnreadableError, Value, ValueGroup, read
 
 _BOX = r"\boxed{"
 _BRACE = re.compile(r"[{}]")
@@ -111,7 +111,7 @@ def equal(said: str, right: str) -> bool:
 
 
 @functools.lru_cache(maxsize=65_536)
-def _truth(right: str) -> Value | Group | None:
+def _truth(right: str) -> Value | ValueGroup | None:
     try:
         return read(right)
     except UnreadableError:

@@ -25,12 +25,12 @@ from toolorchestra.toolscale.errors import DomainError, UnknownNameError, unknow
 from toolorchestra.toolscale.format import DomainSpec, TableSpec
 from toolorchestra.toolscale.functions import FUNCTIONS, FunctionTool
 from toolorchestra.toolscale.intents import make_tasks
-from toolorchestra.toolscale.reading import convert, parse_yaml
 from toolorchestra.toolscale.session import Row, Session, table_access
 from toolorchestra.toolscale.sqltool import compile_tool, prepare_connection, primary_key, read_only
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import Tool
 from toolorchestra.toolscale.verify import Gold, Verdict, gold, verify
+from toolorchestra.toolscale.yaml_reader import convert, parse_yaml
 
 BUILTIN = Path(__file__).parent / "domains"
 """Folder of the domains that come with the library."""
@@ -105,7 +105,7 @@ class Domain:
         if tasks is None:
             tasks, self.dropped = make_tasks(self)
             if spec.evolution:
-                from toolorchestra.toolscale.evolve import evolve  # it works on domains, as this module makes them
+                from toolorchestra.toolscale.evolution import evolve  # it works on domains, as this module makes them
 
                 evolved, dropped = evolve(self, tasks, spec.evolution, spec.seed)
                 tasks, self.dropped = tasks + evolved, self.dropped + dropped

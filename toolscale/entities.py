@@ -1,10 +1,10 @@
 """What a domain's own tools tell about its entries: how to speak of them, and what to ask.
 
-Evolution (`toolorchestra.toolscale.evolve`) needs to know of any domain what its specification does not say in
+Evolution (`toolorchestra.toolscale.evolution`) needs to know of any domain what its specification does not say in
 words: which entries a request names, and which facts a look-up gives of them. It is derived from the tables'
 keys and from the columns that the tools' parameters name, and tried by running the tools. Entries with a composite
 key are left alone, and so is everything that no tool shows. How entries are found without their key is in
-`toolorchestra.toolscale.finding`.
+`toolorchestra.toolscale.referring_expressions`.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ import msgspec
 from toolorchestra.toolscale.build import quote
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.expressions import FORMATS
-from toolorchestra.toolscale.facts import mentions, tokens
 from toolorchestra.toolscale.format import ParameterSpec
+from toolorchestra.toolscale.mentions import mentions, tokens
 from toolorchestra.toolscale.sqltool import SqlTool, primary_key
-from toolorchestra.toolscale.synth.words import said, singular
+from toolorchestra.toolscale.synth.naming import said, singular
 from toolorchestra.toolscale.task import Call, Task
 from toolorchestra.toolscale.tool import ArgumentError, Entry, Status, Tool, ToolResult
 
@@ -59,7 +59,7 @@ class Named(NamedTuple):
     parameter: str
 
 
-class Fact(NamedTuple):
+class EntityFact(NamedTuple):
     """What a look-up tells of an entry: `thing` ("the price of dish D07") has the value `value`."""
 
     call: Call
@@ -85,7 +85,7 @@ class Fact(NamedTuple):
         return self.kind == "number" and self.field.endswith("s") and not self.field.endswith(("ss", "us", "is"))
 
 
-class World:
+class EntityIndex:
     """The entries of a domain as its tools show them; everything asked once is remembered.
 
     Args:
@@ -100,7 +100,7 @@ class World:
         self._entries: dict[str, list[Any]] = {}
         self._values: dict[str, list[Any]] = {}
         self._kinds: dict[str, dict[str, tuple[Kind, list[Any]]]] = {}
-        self._facts: dict[Entry, tuple[Fact, ...]] = {}
+        self._facts: dict[Entry, tuple[EntityFact, ...]] = {}
         self._traces: dict[str, tuple[Any, ...] | None] = {}
         self._lookups = {name: list(self._looking_up(name)) for name in self.keys}
 
@@ -210,7 +210,7 @@ class World:
 
     # -------------------------------------------------------------------------------------------------- facts
 
-    def facts(self, table: str, key: Any) -> tuple[Fact, ...]:
+    def facts(self, table: str, key: Any) -> tuple[EntityFact, ...]:
         """Return what the look-ups of a table tell of one of its entries, as far as it can be put in words."""
         if (table, key) not in self._facts:
             self._facts[table, key] = tuple(self._asked(table, key))
@@ -224,7 +224,7 @@ class World:
             if one and self.table_of(tool.parameters[required[0]]) == table:
                 yield tool
 
-    def _asked(self, table: str, key: Any) -> Iterator[Fact]:
+    def _asked(self, table: str, key: Any) -> Iterator[EntityFact]:
         for tool in self._lookups[table]:
             kinds = self.kinds(table, tool)
             call = Call(tool.name, {_required(tool)[0]: key})
@@ -238,7 +238,7 @@ class World:
             for field, (kind, _) in kinds.items():
                 value, words = result.value[field], field_words(field, kind)
                 if value is not None and words is not None:
-                    yield Fact(call, (table, key), field, kind, value, f"the {words} of {subject}")
+                    yield EntityFact(call, (table, key), field, kind, value, f"the {words} of {subject}")
 
     def kinds(self, table: str, tool: Tool) -> dict[str, tuple[Kind, list[Any]]]:
         """Return the fields of a look-up on which a condition can be put, with their kinds and values seen."""
@@ -266,7 +266,7 @@ class World:
         spec = columns.get(field) or columns.get(f"{field}_id")
         return field.endswith("_id") or said(field) in of_tables or bool(spec and spec.references)
 
-    def predicate(self, fact: Fact, rng: random.Random, holds: bool) -> str | None:
+    def predicate(self, fact: EntityFact, rng: random.Random, holds: bool) -> str | None:
         """Return a condition on a fact in words ("at least 30"), one that holds or one that does not, or None."""
         _, seen = self.kinds(fact.entry[0], self.domain.tools[fact.call.name])[fact.field]
         others = [value for value in seen if value != fact.value]

@@ -25,8 +25,8 @@ import msgspec
 
 from toolorchestra.toolscale.domain import SPLITS, Domain
 from toolorchestra.toolscale.errors import OptionError, TaskError, UnknownNameError, unknown_name
-from toolorchestra.toolscale.facts import mentions, tokens
 from toolorchestra.toolscale.intents import TEST_SHARE, difficulty
+from toolorchestra.toolscale.mentions import mentions, tokens
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.task import Call, Task, write_tasks
 from toolorchestra.toolscale.tool import ArgumentError, Status

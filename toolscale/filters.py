@@ -34,10 +34,10 @@ import msgspec
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.entities import scalars
 from toolorchestra.toolscale.errors import OptionError, TaskError
-from toolorchestra.toolscale.facts import tokens
-from toolorchestra.toolscale.mutants import replay
+from toolorchestra.toolscale.mentions import tokens
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.task import Task, solution, solution_key
+from toolorchestra.toolscale.verifier_mutations import replay
 from toolorchestra.toolscale.verify import verify
 
 Solver = Callable[[Domain, Task, int], bool]

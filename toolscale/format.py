@@ -273,7 +273,7 @@ class DomainSpec(_Model, frozen=True):
     seed: int = 0
     intents: dict[Name, IntentSpec] = {}
     evolution: dict[Operator, Annotated[int, Meta(ge=0)]] = {}
-    """How many evolved tasks each operator makes of the intents' tasks; see `toolorchestra.toolscale.evolve`."""
+    """How many evolved tasks each operator makes of the intents' tasks; see `toolorchestra.toolscale.evolution`."""
     attacks: dict[Name, AttackSpec] = {}
     consistency: list[ConsistencySpec] = []
 

@@ -28,10 +28,10 @@ import msgspec
 
 from toolorchestra.toolscale.domain import Domain, load_domain
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
-from toolorchestra.toolscale.evolve import Evolver, numbered
+from toolorchestra.toolscale.evolution import Evolver, numbered
+from toolorchestra.toolscale.evolution_operators import OPERATORS
 from toolorchestra.toolscale.format import Operator
 from toolorchestra.toolscale.intents import intent_tasks
-from toolorchestra.toolscale.operators import OPERATORS
 from toolorchestra.toolscale.task import Task, solution_key, write_tasks
 
 BLOCK = 50
@@ -44,7 +44,7 @@ _LEAST_NEW = 0.2  # share of a block that must be new, or its operator is retire
 _WAITING = 3  # blocks for each worker that are being made or wait to be taken
 
 
-class Block(NamedTuple):
+class TaskBlock(NamedTuple):
     """A piece of work: the tasks of an intent, or tasks by an operator."""
 
     domain: str
@@ -145,7 +145,7 @@ class _Taker:
         if workers > 1:
             pool = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
         maker = _Maker()
-        ahead: deque[tuple[Block, Future[bytes] | None]] = deque()
+        ahead: deque[tuple[TaskBlock, Future[bytes] | None]] = deque()
         blocks = self._blocks()
         try:
             while True:
@@ -160,25 +160,27 @@ class _Taker:
             if pool is not None:
                 pool.shutdown(cancel_futures=True)
 
-    def _blocks(self) -> Iterator[Block]:
+    def _blocks(self) -> Iterator[TaskBlock]:
         """Yield blocks, each as it stands in a sequence that is always the same, without those not wanted."""
         intents = {name: list(load_domain(name).spec.intents) for name in self._shares}
         for name, share in self._shares.items():
             size = math.ceil(share * BASE_SHARE / max(1, len(intents[name])))
             for intent in intents[name] if share else ():
-                yield Block(name, "intent", intent, 0, size)
+                yield TaskBlock(name, "intent", intent, 0, size)
         for number in count_from():
-            blocks = [Block(name, "evolve", operator, number, BLOCK) for name in self._shares for operator in OPERATORS]
+            blocks = [
+                TaskBlock(name, "evolve", operator, number, BLOCK) for name in self._shares for operator in OPERATORS
+            ]
             wanted = [block for block in blocks if self._wanted(block)]
             if not wanted:
                 return
             yield from wanted
 
-    def _wanted(self, block: Block) -> bool:
+    def _wanted(self, block: TaskBlock) -> bool:
         missing = self.made[block.domain] < self._shares[block.domain]
         return missing and (block.domain, block.name) not in self._retired
 
-    def _new(self, block: Block, content: bytes) -> Iterator[Task]:
+    def _new(self, block: TaskBlock, content: bytes) -> Iterator[Task]:
         """Yield the new tasks of a block, numbered, as far as they are wanted."""
         found, dropped = msgspec.json.decode(content, type=tuple[dict[str, Task], dict[str, int]])
         self.dropped.update(dropped)
@@ -216,7 +218,7 @@ class _Maker:
     def __init__(self) -> None:
         self._evolvers: dict[str, Evolver] = {}
 
-    def made(self, block: Block, seed: int) -> bytes:
+    def made(self, block: TaskBlock, seed: int) -> bytes:
         """Return the tasks of a block by their keys, and what was dropped, as JSON."""
         domain = load_domain(block.domain)
         dropped: Counter[str] = Counter()
@@ -232,7 +234,7 @@ class _Maker:
         return msgspec.json.encode((found, dropped))
 
     @staticmethod
-    def _of_intent(domain: Domain, block: Block, dropped: Counter[str]) -> dict[str, Task]:
+    def _of_intent(domain: Domain, block: TaskBlock, dropped: Counter[str]) -> dict[str, Task]:
         session = domain.session()
         tasks = islice(intent_tasks(domain, block.name, session, set(), dropped), block.size)
         found = {msgspec.json.encode(task.bindings, order="sorted").decode(): task for task in tasks}
@@ -250,5 +252,5 @@ def _operator(name: str) -> Operator:
 _maker = _Maker()  # of this process, when it is a worker
 
 
-def _made(block: Block, seed: int) -> bytes:
+def _made(block: TaskBlock, seed: int) -> bytes:
     return _maker.made(block, seed)

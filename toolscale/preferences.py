@@ -56,7 +56,7 @@ def tool_facts(tools: Iterable[Tool]) -> list[ToolFacts]:
     ]
 
 
-class Pair(msgspec.Struct, frozen=True):
+class PreferencePair(msgspec.Struct, frozen=True):
     """A preference instruction PI and its vector P.
 
     Attributes:
@@ -91,7 +91,7 @@ class PairReport(msgspec.Struct):
     not_run: dict[str, str] = {}
 
 
-Judge = Callable[[Pair], str | None]
+Judge = Callable[[PreferencePair], str | None]
 """A further validator: what is inconsistent about a pair, or None."""
 
 
@@ -100,9 +100,9 @@ def make_pairs(
     count: int,
     *,
     seed: int = 0,
-    proposals: Iterable[Pair] | None = None,
+    proposals: Iterable[PreferencePair] | None = None,
     judge: Judge | None = None,
-) -> tuple[list[Pair], PairReport]:
+) -> tuple[list[PreferencePair], PairReport]:
     """Return up to `count` different, consistent pairs for a tool set, divided into train and eval.
 
     Args:
@@ -120,7 +120,7 @@ def make_pairs(
     report = PairReport()
     if judge is None:
         report.not_run["llm"] = "no model was given (--llm)"
-    kept: dict[tuple[float, ...], Pair] = {}
+    kept: dict[tuple[float, ...], PreferencePair] = {}
     instructions: set[str] = set()
     for pair in propose(tools, seed, most=40 * count) if proposals is None else proposals:
         if len(kept) == count:
@@ -143,7 +143,7 @@ def _kind(fault: str) -> str:
     return re.sub(r"'[^']*'|\d[\d.]*", "…", fault)
 
 
-def _split(pair: Pair) -> Literal["train", "eval"]:
+def _split(pair: PreferencePair) -> Literal["train", "eval"]:
     digest = hashlib.blake2b("\0".join(sorted(pair.rewarded)).encode(), digest_size=4).digest()
     return "eval" if digest[0] % EVAL_SHARE == 0 else "train"
 
@@ -257,13 +257,13 @@ def meaning(instruction: str, tools: Sequence[ToolFacts]) -> tuple[dict[str, str
     return asked, aside
 
 
-def check_pair(pair: Pair, tools: Sequence[ToolFacts]) -> list[str]:
+def check_pair(pair: PreferencePair, tools: Sequence[ToolFacts]) -> list[str]:
     """Return what is wrong with a pair for a tool set; nothing if it is consistent.
 
     >>> facts = [ToolFacts("search", price=0.01), ToolFacts("notes")]
-    >>> check_pair(Pair("Be quick.", ("search", "notes"), (0, 0, 0, 0, 1)), facts)
+    >>> check_pair(PreferencePair("Be quick.", ("search", "notes"), (0, 0, 0, 0, 1)), facts)
     []
-    >>> check_pair(Pair("Be quick.", ("search", "notes"), (0, 0, 0, 1, 1)), facts)
+    >>> check_pair(PreferencePair("Be quick.", ("search", "notes"), (0, 0, 0, 1, 1)), facts)
     ["the vector rewards 'compute', which the instruction does not name"]
     """
     names = tuple(tool.name for tool in tools)
@@ -359,7 +359,7 @@ _GRADES = ("strong", "plain", "weak")
 _WEIGHTS = {"strong": (1.0, 0.9, 0.8), "plain": (0.7, 0.6, 0.5), "weak": (0.3, 0.2, 0.1)}
 
 
-def propose(tools: Sequence[ToolFacts], seed: int = 0, most: int = 10_000) -> Iterator[Pair]:
+def propose(tools: Sequence[ToolFacts], seed: int = 0, most: int = 10_000) -> Iterator[PreferencePair]:
     """Yield pairs made by rule: one to four wishes, in varied words and strength. Some may repeat earlier ones."""
     rng = random.Random(f"preferences:{seed}")
     names = tuple(tool.name for tool in tools)
@@ -390,19 +390,19 @@ def propose(tools: Sequence[ToolFacts], seed: int = 0, most: int = 10_000) -> It
         for entries, grade, _ in wishes:
             weights |= dict.fromkeys(entries, rng.choice(_WEIGHTS[grade]))
         vector = tuple(weights.get(name, 0.0) for name in (*names, *COMPONENTS))
-        yield Pair(" ".join(sentence for _, _, sentence in wishes), names, vector)
+        yield PreferencePair(" ".join(sentence for _, _, sentence in wishes), names, vector)
 
 
 # ---------------------------------------------------------------------------------------------------------- files
 
 
-def read_pairs(file: Path) -> list[Pair]:
+def read_pairs(file: Path) -> list[PreferencePair]:
     """Return the pairs of a JSONL file.
 
     Raises:
         OptionError: The file cannot be read, a line is not a pair, or there is none.
     """
-    pairs = [pair for _, pair in read_jsonl(file, Pair, "a preference pair")]
+    pairs = [pair for _, pair in read_jsonl(file, PreferencePair, "a preference pair")]
     if not pairs:
         raise OptionError(f"{file} holds no preference pair.")
     return pairs

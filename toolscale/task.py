@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.facts import tokens
 from toolorchestra.toolscale.jsonl import read_jsonl, write_jsonl
+from toolorchestra.toolscale.mentions import tokens
 
 
 class Call(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -121,7 +121,8 @@ class Tool(ABC):
             concurrently unless one of them writes.
         blocking: Whether a call waits for something outside this process (a model, a server). Blocking calls of one
             turn that only read run at the same time, each in a thread of its own: `run` must not touch the session.
-        guest: Whether `run` is given the scene of the episode (`toolorchestra.envs.scene`) instead of the session.
+        guest: Whether `run` is given the scene of the episode (`toolorchestra.envs.tool_context`) instead of the
+            session.
         patience: Seconds of real time after which a blocking call is given up and ends in a TIMEOUT; None: never.
         price: US dollars per call.
         latency: Seconds per call on the virtual clock.

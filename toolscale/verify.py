@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from toolorchestra.toolscale.errors import TaskError
-from toolorchestra.toolscale.facts import mentions, tokens
 from toolorchestra.toolscale.format import TableSpec
+from toolorchestra.toolscale.mentions import mentions, tokens
 from toolorchestra.toolscale.session import Changes, Row, Session
 from toolorchestra.toolscale.sqltool import primary_key
 from toolorchestra.toolscale.task import Call, Task

@@ -1,7 +1,8 @@
 """Sub-agents: small functions over any chat model, real or simulated, that an orchestrator can call.
 
-Each takes a model and a `Question`, and tools where it needs them, and returns a `Reply` with all that it cost and the
-calls that it took. Not covered: how they are offered as tools of an environment, and who may ask which model.
+Each takes a model and a `SubAgentQuestion`, and tools where it needs them, and returns a `SubAgentReply` with all that
+it cost and the calls that it took. Not covered: how they are offered as tools of an environment, and who may ask which
+model.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Callable
 
 from toolorchestra.agents.subagents.coding import code_reasoner
 from toolorchestra.agents.subagents.debate import debate
-from toolorchestra.agents.subagents.question import Question, Reply
+from toolorchestra.agents.subagents.question import SubAgentQuestion, SubAgentReply
 from toolorchestra.agents.subagents.reasoning import chain_of_thought, self_consistency
 from toolorchestra.agents.subagents.reflexion import reflexion
 from toolorchestra.agents.subagents.roles import critical_reviewer, ensemble_solver, final_answer, standard_reasoner
@@ -18,8 +19,8 @@ from toolorchestra.agents.subagents.searching import knowledge_searcher, search_
 
 __all__ = [
     "SUBAGENTS",
-    "Question",
-    "Reply",
+    "SubAgentQuestion",
+    "SubAgentReply",
     "chain_of_thought",
     "code_reasoner",
     "critical_reviewer",
@@ -33,7 +34,7 @@ __all__ = [
     "standard_reasoner",
 ]
 
-SUBAGENTS: dict[str, Callable[..., Reply]] = {
+SUBAGENTS: dict[str, Callable[..., SubAgentReply]] = {
     "CoTAgent": chain_of_thought,
     "SCAgent": self_consistency,
     "DebateAgent": debate,

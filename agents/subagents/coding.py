@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-from toolorchestra.agents.chat import ChatModel
+from toolorchestra.agents.chat.base import ChatModel
 from toolorchestra.agents.subagents.prompts import CODE, REPAIR, asked
-from toolorchestra.agents.subagents.question import Question, Reply
+from toolorchestra.agents.subagents.question import SubAgentQuestion, SubAgentReply
 from toolorchestra.agents.subagents.reading import answer_in, before_code, code_in, spoken
 from toolorchestra.agents.subagents.work import Ask, Work
 from toolorchestra.toolscale.answers import final_answer
@@ -16,8 +16,8 @@ from toolorchestra.toolscale.tool import Status, Tool, ToolResult
 
 
 def code_reasoner(
-    model: ChatModel, question: Question, *, python: Tool, repairs: int = 1, temperature: float = 0.5
-) -> Reply:
+    model: ChatModel, question: SubAgentQuestion, *, python: Tool, repairs: int = 1, temperature: float = 0.5
+) -> SubAgentReply:
     """Write a program, run it, and reply with what it printed.
 
     Args:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from toolorchestra.agents.chat import ChatModel
-from toolorchestra.agents.simulated import tally
+from toolorchestra.agents.chat.base import ChatModel
+from toolorchestra.agents.experts.simulated_chat import tally
 from toolorchestra.agents.subagents.prompts import DEBATE, DECIDE, ROLE, SOLVE, asked
-from toolorchestra.agents.subagents.question import Question, Reply
+from toolorchestra.agents.subagents.question import SubAgentQuestion, SubAgentReply
 from toolorchestra.agents.subagents.reading import answer_in, spoken
 from toolorchestra.agents.subagents.work import Ask, Work
 from toolorchestra.toolscale.errors import OptionError
@@ -18,12 +18,12 @@ ROLES = ("a careful expert", "a sceptic who checks every step")
 
 def debate(
     model: ChatModel | Sequence[ChatModel],
-    question: Question,
+    question: SubAgentQuestion,
     *,
     roles: Sequence[str] = ROLES,
     rounds: int = 5,
     temperature: float = 0.5,
-) -> Reply:
+) -> SubAgentReply:
     """Let roles argue over several rounds, then decide; for problems that gain from more than one view.
 
     Args:

@@ -6,7 +6,7 @@ The roles are ParaManager's (App. F) and MAS-Orchestra's (App. H.3), in words of
 
 from __future__ import annotations
 
-from toolorchestra.agents.subagents.question import Question
+from toolorchestra.agents.subagents.question import SubAgentQuestion
 
 _ANSWER = r"""Write your reasoning first, then the answer, in this form:
 
@@ -140,7 +140,7 @@ The program did not give an answer. What came of it:
 Mend it, and answer in the same form with the complete program."""
 
 
-def asked(question: Question, **blocks: str) -> str:
+def asked(question: SubAgentQuestion, **blocks: str) -> str:
     """Return a message with the question, after what goes before it in blocks of their own."""
     before = "".join(f"<{name}>\n{text}\n</{name}>\n\n" for name, text in blocks.items() if text)
     return f"{before}<user_query>\n{question.text}\n</user_query>"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from toolorchestra.agents.experts import Problem
+from toolorchestra.agents.experts.specification import Problem
 from toolorchestra.toolscale.tool import InnerCall, Status
 
 
-class Question(msgspec.Struct, frozen=True):
+class SubAgentQuestion(msgspec.Struct, frozen=True):
     """What a sub-agent is asked.
 
     The text is all that a real model needs. What follows it is the truth, for simulated models; without a `problem`
@@ -33,7 +33,7 @@ class Question(msgspec.Struct, frozen=True):
     luck: int = 0
 
 
-class Reply(msgspec.Struct, frozen=True):
+class SubAgentReply(msgspec.Struct, frozen=True):
     r"""What a sub-agent replies.
 
     Attributes:

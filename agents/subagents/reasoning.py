@@ -2,22 +2,24 @@ r"""Sub-agents that reason without tools: one chain of thought, or a vote over s
 
 from __future__ import annotations
 
-from toolorchestra.agents.chat import ChatModel
-from toolorchestra.agents.simulated import tally
+from toolorchestra.agents.chat.base import ChatModel
+from toolorchestra.agents.experts.simulated_chat import tally
 from toolorchestra.agents.subagents.prompts import SOLVE, asked
-from toolorchestra.agents.subagents.question import Question, Reply
+from toolorchestra.agents.subagents.question import SubAgentQuestion, SubAgentReply
 from toolorchestra.agents.subagents.reading import answer_in, spoken
 from toolorchestra.agents.subagents.work import Ask, Work
 
 
-def chain_of_thought(model: ChatModel, question: Question, *, temperature: float = 0.5) -> Reply:
+def chain_of_thought(model: ChatModel, question: SubAgentQuestion, *, temperature: float = 0.5) -> SubAgentReply:
     """Think step by step, then answer: one call of the model, the cheapest way to an answer."""
     work = Work(question, temperature)
     (text,) = work.ask(model, Ask(SOLVE, asked(question)))
     return work.reply(spoken(text), answer_in(text))
 
 
-def self_consistency(model: ChatModel, question: Question, *, samples: int = 5, temperature: float = 0.5) -> Reply:
+def self_consistency(
+    model: ChatModel, question: SubAgentQuestion, *, samples: int = 5, temperature: float = 0.5
+) -> SubAgentReply:
     """Answer several times independently and take the answer given most often; for answers that vary by chance."""
     work = Work(question, temperature)
     texts = work.ask(model, *[Ask(SOLVE, asked(question))] * samples)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from toolorchestra.agents.chat import ChatModel
+from toolorchestra.agents.chat.base import ChatModel
 from toolorchestra.agents.subagents.prompts import CRITIC, REFLECT, SOLVE, asked
-from toolorchestra.agents.subagents.question import Question, Reply
+from toolorchestra.agents.subagents.question import SubAgentQuestion, SubAgentReply
 from toolorchestra.agents.subagents.reading import answer_in, spoken, tag
 from toolorchestra.agents.subagents.work import Ask, Work
 
 
-def reflexion(model: ChatModel, question: Question, *, rounds: int = 5, temperature: float = 0.5) -> Reply:
+def reflexion(
+    model: ChatModel, question: SubAgentQuestion, *, rounds: int = 5, temperature: float = 0.5
+) -> SubAgentReply:
     """Answer, criticise the answer and mend it, until the critic finds nothing; for problems that reward checking.
 
     Args:

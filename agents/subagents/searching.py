@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from toolorchestra.agents.chat import ChatModel
+from toolorchestra.agents.chat.base import ChatModel
 from toolorchestra.agents.subagents.prompts import QUERY, READ, SEARCH, asked
-from toolorchestra.agents.subagents.question import Question, Reply
+from toolorchestra.agents.subagents.question import SubAgentQuestion, SubAgentReply
 from toolorchestra.agents.subagents.reading import answer_in, queries_in, spoken
 from toolorchestra.agents.subagents.work import Ask, Work
 from toolorchestra.toolscale.tool import Tool, ToolResult
@@ -15,7 +15,9 @@ MOST_QUERIES = 8
 """Most queries of one search."""
 
 
-def knowledge_searcher(model: ChatModel, question: Question, *, search: Tool, temperature: float = 0.5) -> Reply:
+def knowledge_searcher(
+    model: ChatModel, question: SubAgentQuestion, *, search: Tool, temperature: float = 0.5
+) -> SubAgentReply:
     """Write queries, search once, and answer from what was found.
 
     Args:
@@ -42,8 +44,8 @@ def knowledge_searcher(model: ChatModel, question: Question, *, search: Tool, te
 
 
 def search_agent(
-    model: ChatModel, question: Question, *, search: Tool, turns: int = 8, temperature: float = 0.5
-) -> Reply:
+    model: ChatModel, question: SubAgentQuestion, *, search: Tool, turns: int = 8, temperature: float = 0.5
+) -> SubAgentReply:
     """Search turn by turn, each time for what is still missing, then answer; for facts that no model knows by heart.
 
     Args:

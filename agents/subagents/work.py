@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
-from toolorchestra.agents.chat import ChatModel, ChatRequest, Completion
-from toolorchestra.agents.simulated import Act, Meant, facts
-from toolorchestra.agents.subagents.question import Question, Reply
-from toolorchestra.toolscale.facts import mentions, tokens
+from toolorchestra.agents.chat.base import ChatModel, ChatRequest, Completion
+from toolorchestra.agents.experts.simulated_chat import Act, Meant, facts
+from toolorchestra.agents.subagents.question import SubAgentQuestion, SubAgentReply
+from toolorchestra.toolscale.mentions import mentions, tokens
 from toolorchestra.toolscale.tool import ArgumentError, InnerCall, Status, Tool, ToolResult
 
 MOST_TOKENS = 16_384
@@ -49,7 +49,7 @@ class Work:
         temperature: Of all requests.
     """
 
-    def __init__(self, question: Question, temperature: float) -> None:
+    def __init__(self, question: SubAgentQuestion, temperature: float) -> None:
         self._question = question
         self._temperature = temperature
         self._children: list[InnerCall] = []
@@ -118,10 +118,10 @@ class Work:
         self._clock = end
         return result
 
-    def reply(self, text: str, answer: str, status: Status = Status.OK, error: str | None = None) -> Reply:
+    def reply(self, text: str, answer: str, status: Status = Status.OK, error: str | None = None) -> SubAgentReply:
         """Return the reply that this work led to."""
         children = tuple(self._children)
-        return Reply(
+        return SubAgentReply(
             text,
             answer,
             children,
@@ -149,7 +149,7 @@ class Work:
         )
 
 
-def found_in(question: Question, evidence: str) -> tuple[int, ...]:
+def found_in(question: SubAgentQuestion, evidence: str) -> tuple[int, ...]:
     """Return the steps of a question's problem whose answers stand in passages.
 
     Where only the question's own answer is known in words, the passages that have it are taken to have all.

@@ -2,9 +2,10 @@
 
 What the paper trains is scripted here, and one rule serves all axes: an agent for every sub-task (`MirrorPolicy`), so
 that differences between axes come from the problems and from the error model alone: that of
-`toolorchestra.agents.experts`, with what an agent must keep in mind at once as its load (`KeepingExpert`). Each axis is
-varied alone: no sub-task has several operands unless breadth is the axis. That notes are seen in training is stood for
-by a warning. Not here: training itself, and so separate against combined training. See ``docs/study_masbench.md``.
+`toolorchestra.agents.experts.specification`, with what an agent must keep in mind at once as its load
+(`KeepingExpert`). Each axis is varied alone: no sub-task has several operands unless breadth is the axis. That notes
+are seen in training is stood for by a warning. Not here: training itself, and so separate against combined training.
+See ``docs/study_masbench.md``.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from typing import Any, ClassVar
 import msgspec
 import numpy as np
 
-from toolorchestra.agents.catalog import Catalog
-from toolorchestra.agents.chat import ChatModel
-from toolorchestra.agents.design_codec import WARNING
-from toolorchestra.agents.experts import Problem, SimulatedExpert
-from toolorchestra.agents.policies import play_episode
-from toolorchestra.agents.simulated import SimulatedChat
+from toolorchestra.agents.builtin.design_renderer import WARNING
+from toolorchestra.agents.chat.base import ChatModel
+from toolorchestra.agents.experts.catalog import Catalog
+from toolorchestra.agents.experts.simulated_chat import SimulatedChat
+from toolorchestra.agents.experts.specification import Problem, SimulatedExpert
+from toolorchestra.agents.policies.base import play_episode
 from toolorchestra.algos.stats import Interval, mean_interval, paired_bootstrap, success_share
 from toolorchestra.envs.masorchestra.design import Agent, Design
 from toolorchestra.envs.masorchestra.env import MASOrchestraEnv
@@ -70,7 +71,7 @@ class KeepingExpert(SimulatedExpert):
 def kept(problem: Problem) -> int:
     """Return how many results of steps have to be kept at once, by who takes each step just before it is needed.
 
-    >>> from toolorchestra.agents.experts import Step
+    >>> from toolorchestra.agents.experts.specification import Step
     >>> kept(Problem.chain("long", "math", 12, "7"))
     1
     >>> leaves = tuple(Step(str(number)) for number in range(8))
@@ -206,7 +207,7 @@ PLAYED: Mapping[str, Sequence[str]] = dict.fromkeys(STRUCTURES, ("single", "mirr
 # -------------------------------------------------------------------------------------------------------- playing
 
 
-class Cell(msgspec.Struct, frozen=True):
+class ResultCell(msgspec.Struct, frozen=True):
     """What a system came to on the problems of one value, problem by problem (means over samples).
 
     Attributes:
@@ -276,7 +277,7 @@ def play(
     behind: ChatModel | None = None,
     mind: type[SimulatedExpert] = KeepingExpert,
     tick: Callable[[], object] = lambda: None,
-) -> Cell:
+) -> ResultCell:
     """Play all test problems of a source, each so many times with luck of its own.
 
     Args:
@@ -317,13 +318,13 @@ def play(
             tick()
         rows.append(np.mean(measured, axis=0, dtype=float).tolist())
     env.close()
-    return Cell(axis, value, model, system, *map(list, zip(*rows, strict=True)))
+    return ResultCell(axis, value, model, system, *map(list, zip(*rows, strict=True)))
 
 
 # ------------------------------------------------------------------------------------------------- the whole study
 
 
-class Study(msgspec.Struct, frozen=True):
+class MASBenchStudy(msgspec.Struct, frozen=True):
     """What the study found.
 
     Attributes:
@@ -334,9 +335,9 @@ class Study(msgspec.Struct, frozen=True):
 
     problems: int
     samples: int
-    cells: list[Cell]
+    cells: list[ResultCell]
 
-    def of(self, axis: str, model: str, system: str, values: Sequence[int] | None = None) -> list[Cell]:
+    def of(self, axis: str, model: str, system: str, values: Sequence[int] | None = None) -> list[ResultCell]:
         """Return the cells of a system on an axis, by value."""
         return [
             cell
@@ -419,7 +420,7 @@ def run(
     alone: bool = True,
     mind: type[SimulatedExpert] = KeepingExpert,
     played: Mapping[str, Sequence[str]] = PLAYED,
-) -> Study:
+) -> MASBenchStudy:
     """Play everything; `tick` is called after each episode (`episodes` tells how many there are).
 
     Args:
@@ -443,7 +444,7 @@ def run(
                         cells.append(
                             play(axis, value, model, system, source, samples, behind=behind, mind=mind, tick=tick)
                         )
-    return Study(questions, samples, cells)
+    return MASBenchStudy(questions, samples, cells)
 
 
 def episodes(questions: int, samples: int) -> int:
@@ -460,7 +461,7 @@ def _count(axis: str, questions: int) -> int:
 # ------------------------------------------------------------------------------------------------- what it leaves
 
 
-def markdown(study: Study) -> str:
+def markdown(study: MASBenchStudy) -> str:
     """Return the tables of a study."""
     lines = [
         f"{study.problems} problems of each value ({_count('robustness', study.problems)} with notes), "
@@ -490,7 +491,7 @@ def markdown(study: Study) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _accuracies(study: Study, axis: str, systems: Sequence[str]) -> list[str]:
+def _accuracies(study: MASBenchStudy, axis: str, systems: Sequence[str]) -> list[str]:
     values = [cell.value for cell in study.of(axis, "weak", "single")]
     lines = ["", f"| {axis} | " + " | ".join(map(str, values)) + " |", "|---|" + "--:|" * len(values)]
     for model in MODELS:
@@ -511,7 +512,7 @@ def _points(difference: Interval) -> str:
     return f"{estimate} [{low}, {high}]"
 
 
-def write(study: Study, folder: Path) -> None:
+def write(study: MASBenchStudy, folder: Path) -> None:
     """Write ``study.csv`` (a row for each cell), ``study.md``, and three figures (extra ``train``) to a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     measures = ("agents", "length", "width", "usd", "seconds")
@@ -539,7 +540,7 @@ def _panels(count: int) -> tuple[Any, list[Any]]:
     return figure, list(figure.subplots(1, count))
 
 
-def _draw_accuracy(study: Study) -> Any:
+def _draw_accuracy(study: MASBenchStudy) -> Any:
     """Draw Figure 2: accuracy by value, with bands."""
     figure, panels = _panels(len(STRUCTURES))
     for panel, axis in zip(panels, STRUCTURES, strict=True):
@@ -557,7 +558,7 @@ def _draw_accuracy(study: Study) -> Any:
     return figure
 
 
-def _draw_robustness(study: Study) -> Any:
+def _draw_robustness(study: MASBenchStudy) -> Any:
     """Draw Figure 3 and Figure E.3: accuracy with notes."""
     figure, panels = _panels(len(MODELS))
     for panel, model in zip(panels, MODELS, strict=True):
@@ -575,7 +576,7 @@ def _draw_robustness(study: Study) -> Any:
     return figure
 
 
-def _draw_agents(study: Study) -> Any:
+def _draw_agents(study: MASBenchStudy) -> Any:
     """Draw the statistics of Figure E.1: agents, length and width by value."""
     figure, panels = _panels(len(PLAYED))
     for panel, axis in zip(panels, PLAYED, strict=True):

@@ -16,8 +16,8 @@ import gymnasium
 import msgspec
 import numpy as np
 
-from toolorchestra.agents.consensus import ConsensusPolicy
-from toolorchestra.agents.policies import play_episode
+from toolorchestra.agents.policies.base import play_episode
+from toolorchestra.agents.policies.consensus import ConsensusPolicy
 from toolorchestra.algos.stats import Interval, mean_interval, paired_bootstrap
 from toolorchestra.envs.episode import Episode
 
@@ -64,7 +64,7 @@ CONDITIONS = (
 """ParaManager and its ablations Serial and Mono in both pools, and the budgets of Table 6, all of which are spent."""
 
 
-class Found(msgspec.Struct, frozen=True):
+class ConditionResult(msgspec.Struct, frozen=True):
     """What the episodes of one condition came to, question by question (means over samples).
 
     Attributes:
@@ -87,7 +87,7 @@ class Found(msgspec.Struct, frozen=True):
         """Return a mean over questions, with its 95 % interval."""
         return mean_interval(getattr(self, what))
 
-    def over(self, other: Found, what: str = "right") -> Interval:
+    def over(self, other: ConditionResult, what: str = "right") -> Interval:
         """Return by how much it exceeds another condition's, paired by question, with its 95 % interval."""
         return paired_bootstrap(getattr(self, what), getattr(other, what))
 
@@ -100,7 +100,7 @@ def play(
     env_id: str = ENVIRONMENT,
     split: str = "test",
     tick: Callable[[], object] = lambda: None,
-) -> Found:
+) -> ConditionResult:
     """Play the first questions of a split, each so many times with luck of its own, under a condition."""
     env = gymnasium.make(env_id, disable_env_checker=True, **condition.options).unwrapped
     tasks = env.source.tasks(split)[:questions]  # type: ignore[attr-defined]  # every environment of ours has it
@@ -114,7 +114,7 @@ def play(
         for name, value in zip(kept, np.mean(measured, axis=0).tolist(), strict=True):
             kept[name].append(value)
     env.close()
-    return Found(condition.name, **kept)
+    return ConditionResult(condition.name, **kept)
 
 
 def _measures(episode: Episode) -> tuple[float, float, float, float, float]:
@@ -139,10 +139,10 @@ FAMILIES = (
 
 def alone(
     experts: Sequence[str], questions: int = 500, *, env_id: str = ENVIRONMENT, split: str = "test"
-) -> list[Found]:
+) -> list[ConditionResult]:
     """Return what experts do alone, each asked once with each question."""
     env = gymnasium.make(env_id, disable_env_checker=True, pool=list(experts), max_calls=len(experts)).unwrapped
-    kept = {name: Found(name, [], [], [], [], []) for name in experts}
+    kept = {name: ConditionResult(name, [], [], [], [], []) for name in experts}
     for task in env.source.tasks(split)[:questions]:  # type: ignore[attr-defined]  # every environment of ours has it
         env.reset(seed=0, options={"task_id": task.id})
         env.step([{"name": "standard_reasoner", "arguments": {"model_id": name}} for name in experts])
@@ -172,7 +172,7 @@ PAPER = {
 """Accuracy in %, tokens and seconds of Tables 2, 3 and 6 (mathematics)."""
 
 
-class Study(msgspec.Struct, frozen=True):
+class ParaManagerStudy(msgspec.Struct, frozen=True):
     """What the study found.
 
     Attributes:
@@ -184,8 +184,8 @@ class Study(msgspec.Struct, frozen=True):
 
     questions: int
     samples: int
-    found: dict[str, Found]
-    experts: dict[str, Found]
+    found: dict[str, ConditionResult]
+    experts: dict[str, ConditionResult]
 
     def orderings(self) -> dict[str, Interval]:
         """Return the differences that the paper reports, each expected to be above 0, with 95 % intervals.
@@ -220,12 +220,12 @@ class Study(msgspec.Struct, frozen=True):
         return differences
 
 
-def run(questions: int = 500, samples: int = 2, *, tick: Callable[[], object] = lambda: None) -> Study:
+def run(questions: int = 500, samples: int = 2, *, tick: Callable[[], object] = lambda: None) -> ParaManagerStudy:
     """Play everything; `tick` is called after each episode (`episodes` tells how many there are)."""
     found = {condition.name: play(condition, questions, samples, tick=tick) for condition in CONDITIONS}
     names = [name for family in FAMILIES for name in family]
     there = len(next(iter(found.values())).right)  # the split may have fewer than were asked for
-    return Study(there, samples, found, {one.name: one for one in alone(names, questions)})
+    return ParaManagerStudy(there, samples, found, {one.name: one for one in alone(names, questions)})
 
 
 def episodes(questions: int, samples: int) -> int:
@@ -233,7 +233,7 @@ def episodes(questions: int, samples: int) -> int:
     return len(CONDITIONS) * questions * samples
 
 
-def markdown(study: Study) -> str:
+def markdown(study: ParaManagerStudy) -> str:
     """Return the tables of a study, beside the paper's."""
     lines = [
         f"{study.questions} questions, {study.samples} episodes each; ± is half the 95 % interval.",
@@ -268,6 +268,6 @@ def markdown(study: Study) -> str:
     return "\n".join(lines) + "\n"
 
 
-def write(study: Study, file: Path) -> None:
+def write(study: ParaManagerStudy, file: Path) -> None:
     """Write everything, question by question, to a JSON file."""
     file.write_bytes(msgspec.json.encode(study) + b"\n")

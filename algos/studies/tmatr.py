@@ -21,7 +21,7 @@ import numpy as np
 
 from toolorchestra.algos import tmatr
 from toolorchestra.algos.stats import Interval, paired_bootstrap
-from toolorchestra.algos.team import Scores
+from toolorchestra.algos.trainer import Scores
 
 QUESTIONS = 16
 """Questions of a batch of rollouts, unless told otherwise."""
@@ -81,7 +81,7 @@ def train(
 # ----------------------------------------------------------------------------------------------------- reading
 
 
-class Run(msgspec.Struct, frozen=True):
+class TrainingRun(msgspec.Struct, frozen=True):
     """What a training left behind.
 
     Attributes:
@@ -101,14 +101,14 @@ class Run(msgspec.Struct, frozen=True):
     rewards: list[float]
 
 
-def read_run(schedule: str, seed: int, folder: Path) -> Run:
+def read_run(schedule: str, seed: int, folder: Path) -> TrainingRun:
     """Return the run in a folder."""
     stages = json.loads((folder / "stages.json").read_text(encoding="utf-8"))
     lines = map(json.loads, (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
     batches = [line for line in lines if (line["phase"], line["kind"]) == ("tmatr", "train")]
     files = [folder / "heldout" / f"{stage['step']}.json" for stage in stages]
     scores = [msgspec.json.decode(file.read_bytes(), type=Scores) for file in files]
-    return Run(
+    return TrainingRun(
         schedule,
         seed,
         stages,
@@ -118,10 +118,10 @@ def read_run(schedule: str, seed: int, folder: Path) -> Run:
     )
 
 
-class Study(msgspec.Struct, frozen=True):
+class TMATRStudy(msgspec.Struct, frozen=True):
     """What the study found: its runs, all seeds of all schedules."""
 
-    runs: list[Run]
+    runs: list[TrainingRun]
 
     @property
     def schedules(self) -> list[str]:
@@ -129,7 +129,7 @@ class Study(msgspec.Struct, frozen=True):
         there = {run.schedule for run in self.runs}
         return [name for name in SCHEDULES if name in there]
 
-    def of(self, schedule: str) -> list[Run]:
+    def of(self, schedule: str) -> list[TrainingRun]:
         """Return the runs of a schedule, by seed."""
         return sorted((run for run in self.runs if run.schedule == schedule), key=lambda run: run.seed)
 
@@ -159,7 +159,7 @@ def run(
     schedules: Sequence[str] = COMPARED,
     runs: Path | None = None,
     more: Sequence[str] = (),
-) -> Study:
+) -> TMATRStudy:
     """Train under each schedule from each seed, as far as that has not been done, and return what was found.
 
     Args:
@@ -178,7 +178,7 @@ def run(
                 folder = train(name, seed, runs or Path(scratch), questions=questions, samples=samples, more=more)
                 found.append(read_run(name, seed, folder))
                 tick()
-    return Study(found)
+    return TMATRStudy(found)
 
 
 def episodes(questions: int, samples: int) -> int:
@@ -189,7 +189,7 @@ def episodes(questions: int, samples: int) -> int:
 # ------------------------------------------------------------------------------------------------------ showing
 
 
-def markdown(study: Study) -> str:
+def markdown(study: TMATRStudy) -> str:
     """Return the study as a page: a table of all stages, and how the schedules compare."""
     seeds = sorted({run.seed for run in study.runs})
     lines = [
@@ -224,7 +224,7 @@ def _points(difference: Interval) -> str:
     return f"{estimate} [{low}, {high}]"
 
 
-def write(study: Study, folder: Path) -> None:
+def write(study: TMATRStudy, folder: Path) -> None:
     """Write ``study.csv`` (a row for each stage of each run), ``study.md`` and three figures to a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "study.csv").open("w", newline="", encoding="utf-8") as file:
@@ -256,7 +256,7 @@ def _panels(count: int) -> tuple[Any, list[Any]]:
     return figure, list(figure.subplots(1, count, squeeze=False)[0])
 
 
-def _draw_success(study: Study) -> Any:
+def _draw_success(study: TMATRStudy) -> Any:
     """Draw Figure 2: pass@1 after each stage, against the updates made."""
     figure, (panel,) = _panels(1)
     for name in study.schedules:
@@ -276,7 +276,7 @@ def _draw_success(study: Study) -> Any:
     return figure
 
 
-def _draw_tools(study: Study) -> Any:
+def _draw_tools(study: TMATRStudy) -> Any:
     """Draw Figure 3: tool calls after each stage, and their change beside the gain."""
     figure, (calls, change) = _panels(2)
     for name in study.schedules:
@@ -295,7 +295,7 @@ def _draw_tools(study: Study) -> Any:
     return figure
 
 
-def _draw_reward(study: Study) -> Any:
+def _draw_reward(study: TMATRStudy) -> Any:
     """Draw Figure 4: the reward of each batch of rollouts, under each schedule."""
     figure, panels = _panels(len(study.schedules))
     for panel, name in zip(panels, study.schedules, strict=True):

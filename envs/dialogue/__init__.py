@@ -18,14 +18,14 @@ from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils.conversions import turn_based_aec_to_parallel
 from pettingzoo.utils.wrappers import OrderEnforcingWrapper
 
-from toolorchestra.agents.policies import write_calls
-from toolorchestra.envs.dialogue.environment import DialogueEnv
+from toolorchestra.agents.policies.base import write_calls
+from toolorchestra.envs.dialogue.env import DialogueEnv
 from toolorchestra.envs.dialogue.scenario import ORCHESTRATOR, STOP, USER
 from toolorchestra.envs.dialogue.user import ChatUser, ScriptedUser
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.multiagent.single import Partner, SingleAgentEnv, register_single
 from toolorchestra.envs.registration import domain_sources
-from toolorchestra.envs.sources import TaskSource
+from toolorchestra.envs.sources.base import TaskSource
 from toolorchestra.toolscale.task import Call
 
 __all__ = ["ChatUser", "DialogueEnv", "ScriptedUser", "env", "parallel_env", "random_message", "raw_env", "single_env"]

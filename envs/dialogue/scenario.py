@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from toolorchestra.envs.dialogue.facts import Fact
+from toolorchestra.envs.dialogue.request_facts import RequestFact
 from toolorchestra.toolscale.tool import Tool
 
 USER: Final = "user"
@@ -85,7 +85,7 @@ class Scenario(msgspec.Struct, frozen=True):
 
     goal: str
     request: str
-    facts: tuple[Fact, ...]
+    facts: tuple[RequestFact, ...]
     persona: Persona
     tools: tuple[str, ...]
     luck: int

@@ -9,11 +9,11 @@ from __future__ import annotations
 import random
 from itertools import takewhile
 
-from toolorchestra.agents.policies import write_calls
-from toolorchestra.envs.dialogue.game import DialoguePlay
-from toolorchestra.envs.dialogue.reading import request
+from toolorchestra.agents.policies.base import write_calls
+from toolorchestra.envs.dialogue.play import DialoguePlay
 from toolorchestra.envs.dialogue.scenario import ORCHESTRATOR, USER, heard_and_said
 from toolorchestra.envs.dialogue.user import reply, untold
+from toolorchestra.envs.dialogue.user_reading import request
 from toolorchestra.envs.parsing import MOST_CALLS
 from toolorchestra.toolscale.task import Task
 

@@ -6,12 +6,12 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from toolorchestra.agents.chat import ChatModel, ChatRequest
-from toolorchestra.agents.policies import write_calls
-from toolorchestra.envs.dialogue.facts import Fact
-from toolorchestra.envs.dialogue.reading import asked_for, asks_if_done, questions, reports_done, requests
+from toolorchestra.agents.chat.base import ChatModel, ChatRequest
+from toolorchestra.agents.policies.base import write_calls
+from toolorchestra.envs.dialogue.request_facts import RequestFact
 from toolorchestra.envs.dialogue.scenario import CALL, STOP, Scenario, heard_and_said
-from toolorchestra.toolscale.facts import mentions, tokens
+from toolorchestra.envs.dialogue.user_reading import asked_for, asks_if_done, questions, reports_done, requests
+from toolorchestra.toolscale.mentions import mentions, tokens
 from toolorchestra.toolscale.task import Call
 
 
@@ -50,7 +50,7 @@ def reply(scenario: Scenario, history: Sequence[Mapping[str, Any]]) -> str:
     return rng.choice(persona.insists if questions(heard) else persona.checks)
 
 
-def untold(facts: Sequence[Fact], talk: Sequence[tuple[str, str]]) -> list[Fact]:
+def untold(facts: Sequence[RequestFact], talk: Sequence[tuple[str, str]]) -> list[RequestFact]:
     """Return those of `facts` that the user has not told in `talk`."""
     told = tokens("\n".join(said for _, said in talk)) if facts else []
     return [fact for fact in facts if not mentions(told, fact.value)]

@@ -14,7 +14,7 @@ from typing import Literal
 
 import msgspec
 
-from toolorchestra.agents.design_codec import write_design
+from toolorchestra.agents.builtin.design_renderer import write_design
 from toolorchestra.toolscale.errors import OptionError, unknown_name
 
 DoM = Literal["low", "high"]
@@ -105,7 +105,7 @@ RULES: Mapping[Rule, str] = {
 three."""
 
 
-class Fault(msgspec.Struct, frozen=True):
+class DesignFault(msgspec.Struct, frozen=True):
     """The first rule that a design breaks.
 
     Attributes:
@@ -125,14 +125,14 @@ class Fault(msgspec.Struct, frozen=True):
 class DesignError(OptionError):
     """A design breaks a rule; `fault` says which and where."""
 
-    def __init__(self, fault: Fault) -> None:
+    def __init__(self, fault: DesignFault) -> None:
         super().__init__(str(fault))
         self.fault = fault
 
 
 def broken(rule: Rule, element: str, message: str) -> DesignError:
     """Return the error for a broken rule."""
-    return DesignError(Fault(rule, element, message))
+    return DesignError(DesignFault(rule, element, message))
 
 
 class Agent(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -275,7 +275,7 @@ def first_fault(
     edges: Sequence[Edge],
     answer: str | None,
     offered: Sequence[str] = AGENTS,
-) -> Fault | None:
+) -> DesignFault | None:
     """Return the first rule (from ``thinking`` on) that the parts of a design break, or None.
 
     Args:

@@ -11,19 +11,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from toolorchestra.agents.catalog import Catalog
-from toolorchestra.agents.chat import ChatModel
-from toolorchestra.agents.simulated import SimulatedChat
+from toolorchestra.agents.chat.base import ChatModel
+from toolorchestra.agents.experts.catalog import Catalog
+from toolorchestra.agents.experts.simulated_chat import SimulatedChat
 from toolorchestra.envs.base import OrchestrationEnv
 from toolorchestra.envs.episode import Turn
-from toolorchestra.envs.masorchestra.design import AGENTS, Design, DoM, Fault
-from toolorchestra.envs.masorchestra.executor import Clock, Run, RunLimits, run_design
+from toolorchestra.envs.masorchestra.design import AGENTS, Design, DesignFault, DoM
+from toolorchestra.envs.masorchestra.design_runner import Clock, DesignRun, RunLimits, run_design
 from toolorchestra.envs.masorchestra.parser import LONGEST_DESIGN, parse_design
 from toolorchestra.envs.masorchestra.prompts import orchestrator_prompt
 from toolorchestra.envs.masorchestra.subagents import SubAgent, asking, sub_agents
 from toolorchestra.envs.parsing import parse
-from toolorchestra.envs.play import Limits, Play, PlaySnapshot, World
-from toolorchestra.envs.sources import TaskSource
+from toolorchestra.envs.play import EpisodeLimits, Play, PlaySnapshot, World
+from toolorchestra.envs.sources.base import TaskSource
 from toolorchestra.envs.sources.masbench.world import credit as share
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError, unknown_name
 from toolorchestra.toolscale.task import Task
@@ -58,8 +58,8 @@ class DesignPlay(Play):
     """
 
     rules = DesignRules()
-    design: Design | Fault | None = None
-    run: Run | None = None
+    design: Design | DesignFault | None = None
+    run: DesignRun | None = None
 
     def act(self, action: Any) -> Turn:
         """Take the design, run it and end the episode; never raises for what the action says."""
@@ -69,7 +69,7 @@ class DesignPlay(Play):
         written = {"role": "assistant", "content": text[:LONGEST_DESIGN].encode("utf-8", "replace").decode()}
         self.messages.append(written)
         self.design = parse_design(text, self.rules.dom, tuple(self.tools))
-        if isinstance(self.design, Fault):
+        if isinstance(self.design, DesignFault):
             turn = Turn(written, (), str(self.design))
             self.episode.turns.append(turn)
             self._close("failed", str(self.design))
@@ -176,7 +176,7 @@ class MASOrchestraEnv(OrchestrationEnv):
             tasks=tasks,
             split=split,
             difficulty=difficulty,
-            limits=Limits(turns=1),
+            limits=EpisodeLimits(turns=1),
             preference=preference,
             render_mode=render_mode,
         )
@@ -227,12 +227,12 @@ class MASOrchestraEnv(OrchestrationEnv):
         info = super()._info(play)
         if play.over:
             design = getattr(play, "design", None)
-            info["rule"] = design.rule if isinstance(design, Fault) else None
+            info["rule"] = design.rule if isinstance(design, DesignFault) else None
             info["shape"] = design.shape if isinstance(design, Design) else None
         return info
 
 
-def _shown(run: Run) -> str:
+def _shown(run: DesignRun) -> str:
     """Return what came of a run, as the orchestrator reads it."""
     if run.answer is not None:
         return f"The system answers: {run.answer}"

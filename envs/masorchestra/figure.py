@@ -13,7 +13,7 @@ from xml.sax.saxutils import escape
 
 from toolorchestra.envs.episode import CallRecord
 from toolorchestra.envs.masorchestra.design import Agent, Design
-from toolorchestra.envs.masorchestra.executor import Run, was_run
+from toolorchestra.envs.masorchestra.design_runner import DesignRun, was_run
 from toolorchestra.toolscale.tool import Status
 
 _WIDTH, _HEIGHT = 210, 76  # of a box
@@ -28,7 +28,7 @@ _STYLE = (
 )
 
 
-def svg(design: Design, run: Run | None = None) -> str:
+def svg(design: Design, run: DesignRun | None = None) -> str:
     """Return a design as SVG text, with what became of it if it was run."""
     records = _records(run)
     places = _places(design)
@@ -54,7 +54,7 @@ def svg(design: Design, run: Run | None = None) -> str:
     return "\n".join([*parts, "</svg>\n"])
 
 
-def text(design: Design, run: Run | None = None) -> str:
+def text(design: Design, run: DesignRun | None = None) -> str:
     """Return a design as lines of text, agent by agent in an order in which each comes after those that it reads.
 
     >>> print(text(Design(dom="high", thinking="One is enough.", agents=(Agent("A", "CoTAgent"),))))
@@ -110,7 +110,7 @@ def _box(agent: Agent, x: float, y: float, record: CallRecord | None, whole: flo
     return f'<g transform="translate({x:g} {y:g})"><title>{_xml(hint)}</title>{frame}{"".join(shown)}</g>'
 
 
-def _records(run: Run | None) -> Mapping[str, CallRecord]:
+def _records(run: DesignRun | None) -> Mapping[str, CallRecord]:
     return {call.id: call for call in run.calls} if run else {}
 
 
@@ -132,7 +132,7 @@ def _said(record: CallRecord) -> str:
     return str(record.value) if record.status is Status.OK else f"{record.status}: {record.error}"
 
 
-def _summary(design: Design, run: Run | None) -> str:
+def _summary(design: Design, run: DesignRun | None) -> str:
     if not design.agents:
         return f"direct answer: {_cut(str(design.answer), 100)}"
     shape = design.shape

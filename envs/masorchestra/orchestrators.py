@@ -1,7 +1,7 @@
 """Scripted orchestrators: designs by rule, as baselines and as the floor and ceiling of what can be learned.
 
 Those that are `privileged` read the task's hidden graph. For a learned one see
-`toolorchestra.agents.policies.ChatPolicy`, for searched ones `toolorchestra.envs.masorchestra.search`.
+`toolorchestra.agents.policies.base.ChatPolicy`, for searched ones `toolorchestra.envs.masorchestra.workflow_search`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 
 import gymnasium
 
-from toolorchestra.agents.design_codec import ROLES, WARNING
-from toolorchestra.agents.policies import Info, Policy
+from toolorchestra.agents.builtin.design_renderer import ROLES, WARNING
+from toolorchestra.agents.policies.base import Info, Policy
 from toolorchestra.envs.masorchestra.design import DEBATE, Agent, Design, DoM, Edge, to_text
 from toolorchestra.envs.sources.questions import Part, parts_of
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError

@@ -22,9 +22,9 @@ from toolorchestra.envs.masorchestra.design import (
     Agent,
     Design,
     DesignError,
+    DesignFault,
     DoM,
     Edge,
-    Fault,
     Rule,
     broken,
     first_fault,
@@ -36,7 +36,7 @@ LONGEST_DESIGN = 100_000
 _ROLES = msgspec.json.Decoder(list[str])
 
 
-def parse_design(text: str, dom: DoM = "high", offered: Sequence[str] = AGENTS) -> Design | Fault:
+def parse_design(text: str, dom: DoM = "high", offered: Sequence[str] = AGENTS) -> Design | DesignFault:
     """Return the design that `text` describes, or the first rule that it breaks; never raises.
 
     Args:

@@ -12,12 +12,12 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from toolorchestra.agents.chat import ChatModel, ChatRequest, Completion, Meter
-from toolorchestra.agents.simulated import SimulatedChat
-from toolorchestra.agents.subagents import SUBAGENTS, Question, Reply
+from toolorchestra.agents.chat.base import ChatModel, ChatRequest, Completion, Meter
+from toolorchestra.agents.experts.simulated_chat import SimulatedChat
+from toolorchestra.agents.subagents import SUBAGENTS, SubAgentQuestion, SubAgentReply
+from toolorchestra.envs.ground_truth.designs import DesignTruth, InputReading
 from toolorchestra.envs.masorchestra.design import DEBATE, Design
-from toolorchestra.envs.masorchestra.executor import Ask, Work
-from toolorchestra.envs.masorchestra.meant import Reading, Truth
+from toolorchestra.envs.masorchestra.design_runner import AgentJob, Ask
 from toolorchestra.toolscale.errors import ExpertError
 from toolorchestra.toolscale.format import ParameterSpec
 from toolorchestra.toolscale.task import Task
@@ -49,7 +49,7 @@ class SubAgent(Tool):
     guest = True
 
     def __init__(self, kind: str, model: ChatModel, search: Tool | None = None) -> None:
-        self._function: Callable[..., Reply] = SUBAGENTS["SearchAgent" if search else kind]
+        self._function: Callable[..., SubAgentReply] = SUBAGENTS["SearchAgent" if search else kind]
         description = str(self._function.__doc__).partition("\n")[0]
         parameters = {"agent_input": _INPUT, "debate_roles": _ROLES} if kind == DEBATE else {"agent_input": _INPUT}
         super().__init__(kind, description, parameters, latency=0.0)
@@ -57,13 +57,13 @@ class SubAgent(Tool):
         self.blocking = not isinstance(model, SimulatedChat)
         self._search = search
 
-    def run(self, arguments: dict[str, Any], session: Question) -> ToolResult:
+    def run(self, arguments: dict[str, Any], session: SubAgentQuestion) -> ToolResult:
         """Ask the agent; `session` is the whole question, of which the ``agent_input`` is part."""
         more: dict[str, Any] = {"search": self._search} if self._search else {}
         if roles := arguments.get("debate_roles"):
             more["roles"] = roles
         review = self._search is not None or not any(session.queries)
-        model = self.model if self.blocking else Reading(self.model, session.candidates, review=review)
+        model = self.model if self.blocking else InputReading(self.model, session.candidates, review=review)
         reply = self._function(model, session, **more)
         answer = (reply.answer or reply.text) if reply.status is Status.OK else None
         return ToolResult(
@@ -120,17 +120,17 @@ def asking(agents: Mapping[str, SubAgent], task: Task, design: Design, luck: int
         design: The design.
         luck: Luck of the episode: that of each agent and attempt follows from it.
     """
-    truth = Truth(task, design)
+    truth = DesignTruth(task, design)
 
-    def ask(work: Work) -> ToolResult:
+    def ask(work: AgentJob) -> ToolResult:
         agent, kind = work.agent, agents[work.agent.kind]
         own = zlib.crc32(f"{luck}/{agent.id}/{work.attempt}".encode())
-        question = Question(work.text, luck=own)
+        question = SubAgentQuestion(work.text, luck=own)
         if kind.blocking:
             kind = kind.heeding(work.stop)
         else:
             posed = truth.posed(agent, work.given)
-            question = Question(work.text, posed.problem, posed.queries, candidates=posed.candidates, luck=own)
+            question = SubAgentQuestion(work.text, posed.problem, posed.queries, candidates=posed.candidates, luck=own)
         return kind.run({"agent_input": work.input, "debate_roles": list(agent.roles)}, question)
 
     return ask

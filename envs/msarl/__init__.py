@@ -17,11 +17,11 @@ from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils.conversions import turn_based_aec_to_parallel
 from pettingzoo.utils.wrappers import OrderEnforcingWrapper
 
-from toolorchestra.envs.msarl.environment import MSARLEnv
-from toolorchestra.envs.msarl.game import REASONER
+from toolorchestra.envs.msarl.env import MSARLEnv
+from toolorchestra.envs.msarl.play import REASONER
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.multiagent.single import SingleAgentEnv, register_single
-from toolorchestra.envs.sources import QUESTIONS, TaskSource
+from toolorchestra.envs.sources.base import QUESTIONS, TaskSource
 
 __all__ = ["MSARLEnv", "env", "parallel_env", "random_message", "raw_env", "single_env"]
 

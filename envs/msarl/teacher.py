@@ -11,8 +11,8 @@ import random
 import re
 from typing import Any
 
-from toolorchestra.envs.msarl.game import REASONER, MSARLPlay
-from toolorchestra.envs.msarl.simulated import result_lines
+from toolorchestra.envs.msarl.play import REASONER, MSARLPlay
+from toolorchestra.envs.tools.simulated_python import result_lines
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.task import Task
 

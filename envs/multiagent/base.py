@@ -24,7 +24,7 @@ from toolorchestra.envs.multiagent.record import JointEpisode
 from toolorchestra.envs.multiagent.render import joint_text, move_text
 from toolorchestra.envs.parsing import LONGEST_MESSAGE
 from toolorchestra.envs.play import LONGEST_OBSERVATION, World, WorldSession
-from toolorchestra.envs.sources import TaskSource, make_source
+from toolorchestra.envs.sources.base import TaskSource, make_source
 from toolorchestra.envs.spaces import UnicodeText
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError, unknown_name
 from toolorchestra.toolscale.task import Task
@@ -65,7 +65,7 @@ class MultiAgentEnv(AECEnv[str, str, str]):  # type: ignore[misc]  # PettingZoo 
     Args:
         source: Name of a task source (``Math``), or a `TaskSource`.
         domain: Folder (or name) of a domain to play instead of a named source.
-        tasks: JSONL file of tasks to play instead; see `toolorchestra.envs.sources.FileSource`.
+        tasks: JSONL file of tasks to play instead; see `toolorchestra.envs.sources.base.FileSource`.
         split: Split from which `reset` draws unless told otherwise.
         difficulty: Level or levels from which `reset` draws; None for all.
         max_cycles: Messages, of all agents together, after which an episode is truncated.

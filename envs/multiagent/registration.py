@@ -33,7 +33,7 @@ _OWN = re.compile(r"([\w.]+):([A-Za-z]\w*)")  # what stands after the colon of a
 
 def multiagent_ids() -> list[str]:
     """Return the ids of all environments with several agents that come with tasks."""
-    from toolorchestra.envs.sources import QUESTIONS
+    from toolorchestra.envs.sources.base import QUESTIONS
 
     return [
         f"{protocol}-{source}-v0"
@@ -49,7 +49,7 @@ def is_multiagent(env_id: str) -> bool:
 
 
 def game_module(env_id: str) -> ModuleType:
-    """Return the module of a game, which may have `random_message` and ``teacher`` (`toolorchestra.algos.lessons`).
+    """Return the module of a game, which may have `random_message` and ``teacher`` (`toolorchestra.algos.warm_start`).
 
     Raises:
         UnknownNameError: There is no such environment.
@@ -72,8 +72,8 @@ def make_multiagent(env_id: str, **options: Any) -> MultiAgentEnv:
     Args:
         env_id: E.g. ``MSARL-Math-v0``, or ``MSARL-Custom-v0`` with `tasks` or `domain` among the options; or
             ``module:function``, a function that returns a game of your own: a `MultiAgentEnv`, or a PettingZoo
-            environment whose agents read and write text (`toolorchestra.envs.multiagent.foreign`). The module is looked
-            for in the current folder too.
+            environment whose agents read and write text (`toolorchestra.envs.multiagent.external`). The module is
+            looked for in the current folder too.
         options: Arguments of the environment.
 
     Raises:
@@ -102,9 +102,9 @@ def make_multiagent(env_id: str, **options: Any) -> MultiAgentEnv:
     if isinstance(made, MultiAgentEnv):
         env: MultiAgentEnv = made
     else:
-        from toolorchestra.envs.multiagent.foreign import ForeignEnv
+        from toolorchestra.envs.multiagent.external import ExternalEnv
 
-        env = ForeignEnv(made)
+        env = ExternalEnv(made)
     env.home = home.__name__
     return env
 

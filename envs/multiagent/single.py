@@ -15,7 +15,7 @@ from toolorchestra.envs.multiagent.base import JointSnapshot, MultiAgentEnv
 from toolorchestra.envs.multiagent.record import JointEpisode
 from toolorchestra.envs.parsing import LONGEST_MESSAGE
 from toolorchestra.envs.play import LONGEST_OBSERVATION
-from toolorchestra.envs.sources import TaskSource
+from toolorchestra.envs.sources.base import TaskSource
 from toolorchestra.envs.spaces import UnicodeText
 from toolorchestra.toolscale.errors import OptionError, unknown_name
 

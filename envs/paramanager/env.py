@@ -8,9 +8,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
-from toolorchestra.agents.catalog import Catalog
-from toolorchestra.agents.chat import ChatModel
-from toolorchestra.agents.simulated import SimulatedChat
+from toolorchestra.agents.chat.base import ChatModel
+from toolorchestra.agents.experts.catalog import Catalog
+from toolorchestra.agents.experts.simulated_chat import SimulatedChat
 from toolorchestra.envs.base import OrchestrationEnv
 from toolorchestra.envs.paramanager.play import MOST_ROUNDS, ParaManagerPlay, Rules
 from toolorchestra.envs.paramanager.prompts import orchestrator_prompt
@@ -18,10 +18,10 @@ from toolorchestra.envs.paramanager.rewards import FINAL, MOST_CALLS, CountToken
 from toolorchestra.envs.paramanager.tools import RoleTool
 from toolorchestra.envs.parsing import Action
 from toolorchestra.envs.play import Play, PlaySnapshot, World
-from toolorchestra.envs.sources import TaskSource
-from toolorchestra.envs.toolbox.manual import manual
-from toolorchestra.envs.toolbox.python import PythonTool, QuickPython
-from toolorchestra.envs.toolbox.search import BM25Index, LocalSearch, read_passages
+from toolorchestra.envs.sources.base import TaskSource
+from toolorchestra.envs.tools.manual import manual
+from toolorchestra.envs.tools.python import PythonTool, QuickPython
+from toolorchestra.envs.tools.search import BM25Index, LocalSearch, read_passages
 from toolorchestra.toolscale.answers import final_answer
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.task import Task
@@ -64,7 +64,7 @@ class ParaManagerEnv(OrchestrationEnv):
     Args:
         source: Name of a task source (``Math``, ``Restaurant``, ``All``), or a `TaskSource`.
         domain: Folder (or name) of a domain to play instead of a named source.
-        tasks: JSONL file of tasks to play instead; see `toolorchestra.envs.sources.FileSource`.
+        tasks: JSONL file of tasks to play instead; see `toolorchestra.envs.sources.base.FileSource`.
         split: Split from which `reset` draws unless told otherwise.
         difficulty: Level or levels from which `reset` draws; None for all.
         pool: Models that sub-agents can use: a configuration of the catalogue, or names of experts, the default first.
@@ -82,7 +82,7 @@ class ParaManagerEnv(OrchestrationEnv):
         summariser: M_s: model that writes the final answer. By default `SUMMARISER`.
         experts: ``simulated``, ``real`` (models at the endpoints of the catalogue), or chat models by name.
         patience: Seconds of real time that a call of real models may take; then it is a TIMEOUT.
-        sandbox: Where Python runs: a name that `toolorchestra.envs.toolbox.sandbox.make_sandbox` takes.
+        sandbox: Where Python runs: a name that `toolorchestra.envs.tools.sandbox.make_sandbox` takes.
         corpus: JSONL file of passages that ``search`` finds, where the world has no search of its own; by default
             what there is to read about the place.
         catalog: Catalogue of experts, or a file that extends the shipped one.

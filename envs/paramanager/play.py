@@ -30,7 +30,7 @@ from toolorchestra.envs.paramanager.rewards import (
 )
 from toolorchestra.envs.paramanager.tools import RoleTool
 from toolorchestra.envs.parsing import Message, ParsedCall, parse
-from toolorchestra.envs.play import Limits, Play, World, WorldSession
+from toolorchestra.envs.play import EpisodeLimits, Play, World, WorldSession
 from toolorchestra.toolscale.errors import ExpertError, OptionError
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import Status, Tool
@@ -43,7 +43,7 @@ _LEAST_SHOWN = 64  # characters
 
 
 @dataclass(frozen=True)
-class Rules(Limits):
+class Rules(EpisodeLimits):
     """The limits of an episode, and what it is paid for.
 
     Attributes:
@@ -82,7 +82,7 @@ class ParaManagerPlay(Play):
         session: WorldSession,
         task: Task,
         episode: Episode,
-        limits: Limits,
+        limits: EpisodeLimits,
         tools: Mapping[str, Tool] | None = None,
     ) -> None:
         super().__init__(world, session, task, episode, limits, tools)

@@ -2,7 +2,7 @@
 
 Each `RoleTool` puts one role of `toolorchestra.agents.subagents` behind the interface of any other tool. What it asked
 of models and tools on the way are the children of its call. Not covered: search and Python, which are tools of
-`toolorchestra.envs.toolbox`, and the rules of the game.
+`toolorchestra.envs.tools`, and the rules of the game.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any
 
 import msgspec
 
-from toolorchestra.agents.chat import ChatModel
+from toolorchestra.agents.chat.base import ChatModel
 from toolorchestra.agents.subagents import (
-    Question,
-    Reply,
+    SubAgentQuestion,
+    SubAgentReply,
     code_reasoner,
     critical_reviewer,
     ensemble_solver,
@@ -26,11 +26,11 @@ from toolorchestra.agents.subagents import (
     standard_reasoner,
 )
 from toolorchestra.agents.subagents.reading import answer_in
+from toolorchestra.envs.ground_truth import tool_calls as truth
 from toolorchestra.envs.paramanager.prompts import DESCRIPTIONS, DOMAIN_TASK, MODEL_ID, SUBTASK
 from toolorchestra.envs.paramanager.rewards import FINAL
 from toolorchestra.envs.play import shown_result
-from toolorchestra.envs.scene import GuestTool, Scene
-from toolorchestra.envs.toolbox import truth
+from toolorchestra.envs.tool_context import ContextTool, ToolContext
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.format import ParameterSpec
 from toolorchestra.toolscale.tool import Tool, ToolResult
@@ -47,7 +47,7 @@ UNITS = {
 TEMPERATURE = 1.0
 """Of every request to a model (§4.4)."""
 
-Role = Callable[..., Reply]
+Role = Callable[..., SubAgentReply]
 ROLES: dict[str, Role] = {
     "standard_reasoner": standard_reasoner,
     "critical_reviewer": critical_reviewer,
@@ -62,7 +62,7 @@ _MOST_CHARACTERS = 16_384  # of a result in the history
 _SEES_HISTORY = ("critical_reviewer", FINAL)
 
 
-class RoleTool(GuestTool):
+class RoleTool(ContextTool):
     """A sub-agent that an orchestrator calls as it calls any tool.
 
     Args:
@@ -107,7 +107,7 @@ class RoleTool(GuestTool):
         self._simulated = simulated
         self._role = functools.partial(ROLES[name], temperature=TEMPERATURE, **(uses or {}))
 
-    def run(self, arguments: dict[str, Any], session: Scene) -> ToolResult:
+    def run(self, arguments: dict[str, Any], session: ToolContext) -> ToolResult:
         """Let the sub-agent work on a subtask, or on the original problem."""
         model = self._models[arguments.get("model_id") or next(iter(self._models))]
         reply = self._role(model, self._question(arguments.get("subtask") or None, session))
@@ -122,9 +122,9 @@ class RoleTool(GuestTool):
             reply.children,
         )
 
-    def _question(self, subtask: str | None, scene: Scene) -> Question:
+    def _question(self, subtask: str | None, scene: ToolContext) -> SubAgentQuestion:
         sees = self.name in _SEES_HISTORY
-        question = Question(subtask or original(scene), history=history(scene) if sees else "", luck=scene.luck)
+        question = SubAgentQuestion(subtask or original(scene), history=history(scene) if sees else "", luck=scene.luck)
         if not self._simulated:
             return question
         if self.name == FINAL:
@@ -139,7 +139,7 @@ class RoleTool(GuestTool):
         )
 
 
-def original(scene: Scene) -> str:
+def original(scene: ToolContext) -> str:
     """Return the original problem, with what must be known of the place; in a domain, what can be called there."""
     told = f"{scene.episode.instruction}\n\n{scene.world.rules}".strip()
     if not isinstance(scene.world, Domain):
@@ -153,7 +153,7 @@ def _listed(world: Domain, offered: tuple[str, ...]) -> str:
     return "\n".join(msgspec.json.encode(schema).decode() for schema in schemas)
 
 
-def history(scene: Scene) -> str:
+def history(scene: ToolContext) -> str:
     """Return the conversation so far, the message in progress included, as a sub-agent reads it."""
     lines = []
     for message in scene.messages[1:]:
@@ -170,7 +170,7 @@ def history(scene: Scene) -> str:
     return "\n".join(lines)
 
 
-def conclusions(scene: Scene) -> tuple[str, ...]:
+def conclusions(scene: ToolContext) -> tuple[str, ...]:
     r"""Return the answers that the summariser chooses among.
 
     What the orchestrator concludes in ``\boxed{}`` beside the last call stands; else it is what sub-agents answered.
@@ -180,7 +180,7 @@ def conclusions(scene: Scene) -> tuple[str, ...]:
     return tuple(answer for answer in truth.candidates(scene) if "<tool_call>" not in answer)  # a next step is none
 
 
-def _concluded(scene: Scene) -> str:
+def _concluded(scene: ToolContext) -> str:
     """Return what the orchestrator itself concludes: its last box, or as many as answers are wanted."""
     if r"\boxed{" not in scene.said:
         return ""

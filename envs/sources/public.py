@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 
 from toolorchestra.envs.sources.questions import Part, QuestionSource, QuestionWorld, make_question
-from toolorchestra.envs.toolbox.search import BM25Index, Index, LocalSearch, Passage
+from toolorchestra.envs.tools.search import BM25Index, Index, LocalSearch, Passage
 from toolorchestra.toolscale.answers import final_answer
 from toolorchestra.toolscale.domain import SPLITS
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError

@@ -12,17 +12,17 @@ from typing import Any
 
 import msgspec
 
-from toolorchestra.agents.experts import Problem, Step
+from toolorchestra.agents.experts.specification import Problem, Step
 from toolorchestra.envs.play import World
-from toolorchestra.envs.sources import TaskSource
+from toolorchestra.envs.sources.base import TaskSource
 from toolorchestra.toolscale.answers import is_right
 from toolorchestra.toolscale.domain import SPLITS
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
-from toolorchestra.toolscale.facts import tokens
-from toolorchestra.toolscale.mutants import Surprise, VerifierReport
+from toolorchestra.toolscale.mentions import tokens
 from toolorchestra.toolscale.session import Changes
 from toolorchestra.toolscale.task import Call, Task
 from toolorchestra.toolscale.tool import Tool, ToolResult
+from toolorchestra.toolscale.verifier_mutations import Surprise, VerifierReport
 from toolorchestra.toolscale.verify import SOLVED, Failure, Verdict
 
 _ALIKE = 0.6  # share of words that a sub-question must have in common with what is asked

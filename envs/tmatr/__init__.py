@@ -19,10 +19,10 @@ from pettingzoo.utils.wrappers import OrderEnforcingWrapper
 
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.multiagent.single import SingleAgentEnv, register_single
-from toolorchestra.envs.sources import QUESTIONS, TaskSource
-from toolorchestra.envs.tmatr.environment import TMATREnv
-from toolorchestra.envs.tmatr.game import TMATRPlay
-from toolorchestra.envs.tmatr.language import BRANCHES, Atom
+from toolorchestra.envs.sources.base import QUESTIONS, TaskSource
+from toolorchestra.envs.tmatr.actions import BRANCHES, Action
+from toolorchestra.envs.tmatr.env import TMATREnv
+from toolorchestra.envs.tmatr.play import TMATRPlay
 
 __all__ = ["TMATREnv", "env", "parallel_env", "random_message", "raw_env", "single_env"]
 
@@ -56,13 +56,13 @@ def random_message(env: MultiAgentEnv, rng: random.Random) -> str:
     if rng.random() < 0.1:
         return f"It may be {number}."
     match play.atom:
-        case Atom.DECIDE:
+        case Action.DECIDE:
             return f"<ACTION>{rng.choice(BRANCHES)}</ACTION>\n<GOAL>Find {number}.</GOAL>"
-        case Atom.SELECT:
+        case Action.SELECT:
             return f"<REASON>Why not?</REASON>\n<SELECTED_TOOL>{rng.choice(list(play.tools))}</SELECTED_TOOL>"
-        case Atom.PLAN:
+        case Action.PLAN:
             return f"<REASONING_STEPS>\nStep 1: Think of {number}.\n</REASONING_STEPS>"
-        case Atom.EXECUTE:
+        case Action.EXECUTE:
             return f"<TOOL_INPUT>\n{number} + {rng.randint(0, 99)}\n</TOOL_INPUT>"
         case _:
             answer = rf"<ANSWER>\boxed{{{number}}}</ANSWER>" if rng.random() < 0.5 else ""

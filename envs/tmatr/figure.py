@@ -14,8 +14,8 @@ from rich.text import Text
 from rich.tree import Tree as Lines
 
 from toolorchestra.envs.render import OUTCOME_STYLE, WIDTH, drawn
-from toolorchestra.envs.tmatr.language import Atom
-from toolorchestra.envs.tmatr.tree import Node, Tree
+from toolorchestra.envs.tmatr.actions import Action
+from toolorchestra.envs.tmatr.tree import DecisionTree, TreeNode
 
 _WIDTH, _HEIGHT = 200, 62  # of a box
 _BESIDE, _BELOW = 20, 40  # between boxes
@@ -31,7 +31,7 @@ _STYLE = (
 )
 
 
-def tree_text(tree: Tree, *, width: int = WIDTH, color: bool | None = None) -> str:
+def tree_text(tree: DecisionTree, *, width: int = WIDTH, color: bool | None = None) -> str:
     """Return a tree as lines for a terminal, in colour if asked for or if ``FORCE_COLOR`` is set."""
     head = Text(tree.task_id, style="bold").append(f"\n{_cut(tree.question, 2 * width)}", "default")
     lines = Lines(head, guide_style="dim")
@@ -42,7 +42,7 @@ def tree_text(tree: Tree, *, width: int = WIDTH, color: bool | None = None) -> s
     return shown if tree.outcome is None else f"{shown}\n{drawn(_ending(tree), width, color)}"
 
 
-def svg(tree: Tree) -> str:
+def svg(tree: DecisionTree) -> str:
     """Return a tree as SVG text."""
     places, columns, rows = _places(tree)
     width = 2 * _MARGIN + columns * (_WIDTH + _BESIDE) - _BESIDE
@@ -67,7 +67,7 @@ def svg(tree: Tree) -> str:
     return "\n".join([*parts, "</svg>\n"])
 
 
-def _places(tree: Tree) -> tuple[dict[int, tuple[float, float]], int, int]:
+def _places(tree: DecisionTree) -> tuple[dict[int, tuple[float, float]], int, int]:
     """Return the left upper corner of every box, and how many columns and rows there are.
 
     A leaf stands in a column of its own, what has followers above their middle; the question stands above all.
@@ -93,7 +93,7 @@ def _places(tree: Tree) -> tuple[dict[int, tuple[float, float]], int, int]:
     return places, leaves, max(depths.values())
 
 
-def _box(tree: Tree, node: Node, x: float, y: float) -> str:
+def _box(tree: DecisionTree, node: TreeNode, x: float, y: float) -> str:
     fill, edge = _colours(tree, node)
     texts = [
         f'<text class="id" x="10" y="18">{_plain(_title(node), 28)}</text>',
@@ -101,14 +101,14 @@ def _box(tree: Tree, node: Node, x: float, y: float) -> str:
     ]
     if node.choice and node.why:
         texts.append(f'<text class="small" x="10" y="52">{_plain(node.why, 30)}</text>')
-    elif node.action is Atom.RETURN and node.end:
+    elif node.action is Action.RETURN and node.end:
         texts.append(f'<text class="small" x="10" y="52">{_times(node)}</text>')
     hint = "\n".join(text for text in (node.agent, node.choice, node.why) if text)
     frame = f'<rect width="{_WIDTH}" height="{_HEIGHT}" rx="8" fill="{fill}" stroke="{edge}"/>'
     return f'<g transform="translate({x:g} {y:g})"><title>{_xml(hint)}</title>{frame}{"".join(texts)}</g>'
 
 
-def _line(tree: Tree, label: str, node: Node, width: int) -> Text:
+def _line(tree: DecisionTree, label: str, node: TreeNode, width: int) -> Text:
     bad = _is_bad(node)
     colour = "red" if bad else "green" if _is_end(node) else _COLOURS[_number(tree, node) % len(_COLOURS)]
     line = Text(f"{label}: " if label.startswith("turn") else "", style="dim")
@@ -119,7 +119,7 @@ def _line(tree: Tree, label: str, node: Node, width: int) -> Text:
     return line.append(f"  {_times(node)}", "dim") if node.end else line
 
 
-def _ending(tree: Tree) -> Text:
+def _ending(tree: DecisionTree) -> Text:
     outcome = str(tree.outcome)
     calls = sum(1 for node in tree.nodes if node.end)
     line = Text(outcome, style=OUTCOME_STYLE.get(outcome, "bold magenta"))
@@ -130,28 +130,28 @@ def _ending(tree: Tree) -> Text:
     )
 
 
-def _title(node: Node) -> str:
-    shown = f"{node.action} {node.status}" if _is_bad(node) or node.action is Atom.ANSWER else str(node.action)
-    return shown if node.action is Atom.RETURN else f"{node.agent} {shown}"
+def _title(node: TreeNode) -> str:
+    shown = f"{node.action} {node.status}" if _is_bad(node) or node.action is Action.ANSWER else str(node.action)
+    return shown if node.action is Action.RETURN else f"{node.agent} {shown}"
 
 
-def _times(node: Node) -> str:
+def _times(node: TreeNode) -> str:
     return f"{node.start:.1f} to {node.end:.1f} s, ${node.cost:.4f}"
 
 
-def _is_bad(node: Node) -> bool:
+def _is_bad(node: TreeNode) -> bool:
     return node.status not in ("OK", "solved")
 
 
-def _is_end(node: Node) -> bool:
-    return node.action in (Atom.RETURN, Atom.ANSWER)
+def _is_end(node: TreeNode) -> bool:
+    return node.action in (Action.RETURN, Action.ANSWER)
 
 
-def _number(tree: Tree, node: Node) -> int:
+def _number(tree: DecisionTree, node: TreeNode) -> int:
     return tree.agents.index(node.agent) if node.agent in tree.agents else 0
 
 
-def _colours(tree: Tree, node: Node) -> tuple[str, str]:
+def _colours(tree: DecisionTree, node: TreeNode) -> tuple[str, str]:
     """Return fill and border of a box."""
     if _is_bad(node):
         return _BAD

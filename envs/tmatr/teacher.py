@@ -15,10 +15,10 @@ from typing import Any
 import msgspec
 
 from toolorchestra.envs.episode import CallRecord
-from toolorchestra.envs.msarl.simulated import result_lines
 from toolorchestra.envs.msarl.teacher import PROGRAMS
-from toolorchestra.envs.tmatr.game import TMATRPlay
-from toolorchestra.envs.tmatr.language import CALL, REASON, Atom
+from toolorchestra.envs.tmatr.actions import CALL, REASON, Action
+from toolorchestra.envs.tmatr.play import TMATRPlay
+from toolorchestra.envs.tools.simulated_python import result_lines
 from toolorchestra.toolscale.answers import boxed
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.task import Task
@@ -93,18 +93,18 @@ def teach(play: TMATRPlay) -> str:
     """
     known = _known(play)
     match play.atom:
-        case Atom.DECIDE:
+        case Action.DECIDE:
             if known.by_heart:
                 return _decision(REASON, RECALL)
             values = [
                 _value(call) for call in play.episode.calls if (call.name, call.status) == (known.tool, Status.OK)
             ]
             return _decision(REASON, f"{GIVE} {values[-1]}") if values else _decision(CALL, COMPUTE)
-        case Atom.SELECT:
+        case Action.SELECT:
             return _selection(known.tool)
-        case Atom.EXECUTE:
+        case Action.EXECUTE:
             return _input(known.input)
-        case Atom.PLAN:
+        case Action.PLAN:
             return _plan(_TELL)
         case _:
             return _inference(_answer(play))
@@ -122,18 +122,18 @@ def slip(play: TMATRPlay, rng: random.Random) -> str:
     """
     known = _known(play)
     match play.atom:
-        case Atom.DECIDE:
+        case Action.DECIDE:
             right = teach(play)
             if CALL in right:
                 return _decision(REASON, RECALL)
             if RECALL in right or rng.random() < 0.5:
                 return _decision(CALL, COMPUTE)
             return _decision(REASON, f"{GIVE} {_other_number(play, right)}")
-        case Atom.SELECT:
+        case Action.SELECT:
             return _selection(rng.choice([name for name in play.tools if name != known.tool]))
-        case Atom.EXECUTE:
+        case Action.EXECUTE:
             return _input(known.mistake)
-        case Atom.PLAN:
+        case Action.PLAN:
             return _plan(_WONDER)
         case _:
             answer = _answer(play)

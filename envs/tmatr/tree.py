@@ -15,8 +15,8 @@ import msgspec
 
 from toolorchestra.envs.multiagent.record import JointEpisode, Move
 from toolorchestra.envs.paramanager.rewards import estimate_tokens
-from toolorchestra.envs.tmatr.game import shown
-from toolorchestra.envs.tmatr.language import ASKED, Atom, Fault, Said, read
+from toolorchestra.envs.tmatr.actions import ASKED, Action, FormatFault, ParsedAction, read
+from toolorchestra.envs.tmatr.play import shown
 from toolorchestra.toolscale.errors import OptionError
 
 ENVIRONMENT = "environment"
@@ -26,7 +26,7 @@ MALFORMED = "malformed"
 _REQUEST = re.compile(rf"({'|'.join(ASKED)}), turn (\d+) of \d+: ")
 
 
-class Node(msgspec.Struct, frozen=True, omit_defaults=True):
+class TreeNode(msgspec.Struct, frozen=True, omit_defaults=True):
     """An atomic action that was taken.
 
     Attributes:
@@ -44,7 +44,7 @@ class Node(msgspec.Struct, frozen=True, omit_defaults=True):
     """
 
     id: int
-    action: Atom
+    action: Action
     turn: int
     agent: str
     choice: str = ""
@@ -56,7 +56,7 @@ class Node(msgspec.Struct, frozen=True, omit_defaults=True):
     end: float = 0.0
 
 
-class Edge(msgspec.Struct, frozen=True, omit_defaults=True):
+class TreeEdge(msgspec.Struct, frozen=True, omit_defaults=True):
     """A step from one action to the next.
 
     Attributes:
@@ -70,7 +70,7 @@ class Edge(msgspec.Struct, frozen=True, omit_defaults=True):
     label: str = ""
 
 
-class Tree(msgspec.Struct, frozen=True, omit_defaults=True):
+class DecisionTree(msgspec.Struct, frozen=True, omit_defaults=True):
     """The decision tree of an episode, in progress or over.
 
     Attributes:
@@ -86,12 +86,12 @@ class Tree(msgspec.Struct, frozen=True, omit_defaults=True):
     task_id: str
     question: str
     agents: tuple[str, ...]
-    nodes: tuple[Node, ...]
-    edges: tuple[Edge, ...]
+    nodes: tuple[TreeNode, ...]
+    edges: tuple[TreeEdge, ...]
     outcome: str | None = None
     reward: float | None = None
 
-    def children(self, node_id: int) -> list[Node]:
+    def children(self, node_id: int) -> list[TreeNode]:
         """Return the actions that follow an action, or the question (0), in order."""
         return [self.nodes[edge.end - 1] for edge in self.edges if edge.start == node_id]
 
@@ -100,7 +100,7 @@ class Tree(msgspec.Struct, frozen=True, omit_defaults=True):
         return msgspec.json.encode(self)
 
 
-def decision_tree(episode: JointEpisode) -> Tree:
+def decision_tree(episode: JointEpisode) -> DecisionTree:
     """Return the tree of an episode of TMATR.
 
     Raises:
@@ -109,7 +109,7 @@ def decision_tree(episode: JointEpisode) -> Tree:
     grown = _Growth(episode)
     for move, atom, turn in _asked(episode):
         grown.add(move, atom, turn)
-    return Tree(
+    return DecisionTree(
         task_id=episode.task_id,
         question=episode.instruction,
         agents=episode.agents,
@@ -120,14 +120,14 @@ def decision_tree(episode: JointEpisode) -> Tree:
     )
 
 
-def _asked(episode: JointEpisode) -> Iterator[tuple[Move, Atom, int]]:
+def _asked(episode: JointEpisode) -> Iterator[tuple[Move, Action, int]]:
     """Yield each move with the action that was asked for, and the number of the turn."""
     told = {agent: str(opening[-1]["content"]) for agent, opening in episode.openings.items()}
     for move in episode.turns:
         found = _REQUEST.match(told[move.agent].rsplit("\n", 1)[-1])
         if found is None:
             raise OptionError(f"Expected an episode of TMATR, which has a decision tree; found {episode.env_id}.")
-        yield move, Atom(found[1]), int(found[2])
+        yield move, Action(found[1]), int(found[2])
         told |= move.told
 
 
@@ -137,37 +137,37 @@ class _Growth:
     def __init__(self, episode: JointEpisode) -> None:
         self.outcome = episode.outcome
         self.tools = dict.fromkeys(episode.tools)
-        self.nodes: list[Node] = []
-        self.edges: list[Edge] = []
+        self.nodes: list[TreeNode] = []
+        self.edges: list[TreeEdge] = []
         self.turn = 0
         self.tip = 0  # of the branch that grows
         self.label = ""  # of the edge that leaves it
 
-    def add(self, move: Move, atom: Atom, turn: int) -> None:
+    def add(self, move: Move, atom: Action, turn: int) -> None:
         """Let the tip be followed by what `move` says, and by what came of it."""
         if turn > self.turn:
             self.turn, self.tip, self.label = turn, 0, f"turn {turn}"
         text = str(move.message["content"])
         said = read(atom, text, self.tools)
         tokens = estimate_tokens(text)
-        if isinstance(said, Fault) or (atom is Atom.EXECUTE and not move.calls):
+        if isinstance(said, FormatFault) or (atom is Action.EXECUTE and not move.calls):
             self._grow(atom, move.agent, text, status=MALFORMED, tokens=tokens)
             return
         choice, why = _content(atom, said)
-        label = choice if atom in (Atom.DECIDE, Atom.SELECT) else ""
+        label = choice if atom in (Action.DECIDE, Action.SELECT) else ""
         self._follow(label, atom, move.agent, choice, why, tokens=tokens)
         for call in move.calls:
             times = {"cost": call.cost, "start": call.start, "end": call.end}
-            self._follow("", Atom.RETURN, ENVIRONMENT, shown(call), status=call.status, **times)
+            self._follow("", Action.RETURN, ENVIRONMENT, shown(call), status=call.status, **times)
         if answer := said["ANSWER"]:
-            self._follow("", Atom.ANSWER, move.agent, answer, status=self.outcome or "OK")
-        elif atom is Atom.INFER:
-            self._follow("", Atom.RETURN, ENVIRONMENT, "no answer yet")
+            self._follow("", Action.ANSWER, move.agent, answer, status=self.outcome or "OK")
+        elif atom is Action.INFER:
+            self._follow("", Action.RETURN, ENVIRONMENT, "no answer yet")
 
-    def _grow(self, atom: Atom, agent: str, choice: str, why: str = "", **more: Any) -> None:
+    def _grow(self, atom: Action, agent: str, choice: str, why: str = "", **more: Any) -> None:
         """Let the tip be followed by an action."""
-        self.nodes.append(Node(len(self.nodes) + 1, atom, self.turn, agent, choice, why, **more))
-        self.edges.append(Edge(self.tip, len(self.nodes), self.label))
+        self.nodes.append(TreeNode(len(self.nodes) + 1, atom, self.turn, agent, choice, why, **more))
+        self.edges.append(TreeEdge(self.tip, len(self.nodes), self.label))
 
     def _follow(self, label: str, *action: Any, **more: Any) -> None:
         """Let the tip be followed by an action, which is the new tip; `label` is that of the edges that leave it."""
@@ -175,16 +175,16 @@ class _Growth:
         self.tip, self.label = len(self.nodes), label
 
 
-def _content(atom: Atom, said: Said) -> tuple[str, str]:
+def _content(atom: Action, said: ParsedAction) -> tuple[str, str]:
     """Return what a message chooses, and why."""
     match atom:
-        case Atom.DECIDE:
+        case Action.DECIDE:
             return said["ACTION"], said["GOAL"]
-        case Atom.SELECT:
+        case Action.SELECT:
             return said["SELECTED_TOOL"], said["REASON"]
-        case Atom.EXECUTE:
+        case Action.EXECUTE:
             return said["TOOL_INPUT"], ""
-        case Atom.PLAN:
+        case Action.PLAN:
             return "", said["REASONING_STEPS"]
         case _:
             return "", said["THINK"]

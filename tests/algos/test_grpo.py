@@ -14,10 +14,10 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 from trl import GRPOTrainer
 
-from toolorchestra.agents.tiny import TokenPolicy, build_model
+from toolorchestra.agents.builtin.model import TokenPolicy, build_model
 from toolorchestra.algos import grpo
-from toolorchestra.algos.grpo import Curriculum, Group, TrainGRPO
-from toolorchestra.algos.rollout import Row, Start, make_env, starts
+from toolorchestra.algos.grpo import Curriculum, RolloutGroup, TrainGRPO
+from toolorchestra.algos.rollout.engine import Row, Start, make_env, starts
 from toolorchestra.envs.episode import read_episodes
 from toolorchestra.toolscale.errors import OptionError
 
@@ -75,26 +75,28 @@ def test_a_restored_curriculum_goes_on_the_same() -> None:
 
 
 def test_advantages_are_normalised_within_the_group() -> None:
-    group = Group.judge(1, [row(1.0), row(0.0), row(0.0), row(0.0)], FILTERS, 0.1)
+    group = RolloutGroup.judge(1, [row(1.0), row(0.0), row(0.0), row(0.0)], FILTERS, 0.1)
     assert group.advantages == pytest.approx([0.75 / 0.5001, -0.25 / 0.5001, -0.25 / 0.5001, -0.25 / 0.5001])
     assert group.kept == [True] * 4
 
 
 def test_a_homogeneous_group_is_dropped() -> None:
-    assert Group.judge(1, [row(1.0)] * 4, FILTERS, 0.1).kept == [False] * 4
+    assert RolloutGroup.judge(1, [row(1.0)] * 4, FILTERS, 0.1).kept == [False] * 4
 
 
 def test_rollouts_out_of_format_or_without_answer_are_dropped_one_by_one() -> None:
     rows = [row(1.0), row(0.0, well_formed=False), row(0.0, answered=False), row(0.0)]
-    assert Group.judge(1, rows, FILTERS, 0.1).kept == [True, False, False, True]
-    assert Group.judge(1, rows, ("homogeneity",), 0.1).kept == [True] * 4
+    assert RolloutGroup.judge(1, rows, FILTERS, 0.1).kept == [True, False, False, True]
+    assert RolloutGroup.judge(1, rows, ("homogeneity",), 0.1).kept == [True] * 4
 
 
 def test_unscaled_advantages_weigh_a_group_by_how_much_its_rewards_differ() -> None:
     for difference in (1.0, 0.01):
         rows = [row(1.0), row(1.0 - difference)]
-        assert Group.judge(1, rows, (), 0.1).advantages == pytest.approx([0.707, -0.707], rel=0.02)
-        assert Group.judge(1, rows, (), 0.1, scale=False).advantages == pytest.approx([difference / 2, -difference / 2])
+        assert RolloutGroup.judge(1, rows, (), 0.1).advantages == pytest.approx([0.707, -0.707], rel=0.02)
+        assert RolloutGroup.judge(1, rows, (), 0.1, scale=False).advantages == pytest.approx(
+            [difference / 2, -difference / 2]
+        )
 
 
 def test_a_preference_pays_the_cheaper_of_two_solutions_more() -> None:

@@ -17,14 +17,15 @@ import torch
 from torch.testing import assert_close
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from toolorchestra.agents.tiny import TokenPolicy, build_model
-from toolorchestra.agents.tiny_text import embedded_text_policy
-from toolorchestra.algos import msarl, team
-from toolorchestra.algos.clipped import Updater
-from toolorchestra.algos.joint import JointEngine, Seat, Stream, TrainRow, row_logps
-from toolorchestra.algos.lessons import demonstrate
+from toolorchestra.agents.builtin.model import TokenPolicy, build_model
+from toolorchestra.agents.builtin.text_model import embedded_text_policy
+from toolorchestra.algos import msarl
+from toolorchestra.algos import trainer as team
+from toolorchestra.algos.clipped_policy_gradient import ClippedUpdater
 from toolorchestra.algos.msarl import Branches, TrainMSARL, judge, play_nested
-from toolorchestra.algos.rollout import Sample, Start
+from toolorchestra.algos.rollout.engine import Sample, Start
+from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot, TokenTrajectory, TrainRow, row_logps
+from toolorchestra.algos.warm_start import demonstrate
 from toolorchestra.envs.msarl import MSARLEnv, teacher
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 
@@ -65,8 +66,8 @@ class Actor:
         return samples
 
 
-def engine_of(env: MSARLEnv, policy: TokenPolicy, **options: Any) -> JointEngine:
-    return JointEngine(
+def engine_of(env: MSARLEnv, policy: TokenPolicy, **options: Any) -> MultiAgentEngine:
+    return MultiAgentEngine(
         env,
         {"reasoner": "reasoner", "helper": "helper"},
         {"reasoner": policy.codec, "helper": policy.codec},
@@ -83,7 +84,7 @@ def coder(told: str, asked: int) -> str:
     return rf"\boxed{{{told.split('<interpretation>')[1].split('</interpretation>')[0].strip()}}}"
 
 
-def own(stream: Stream, since: int = 0) -> int:
+def own(stream: TokenTrajectory, since: int = 0) -> int:
     return sum(stream.mask[since:])
 
 
@@ -95,7 +96,7 @@ def start_of(env: MSARLEnv) -> Start:
 
 def nested(
     env: MSARLEnv, policy: TokenPolicy, reasoner: Actor, helper: Actor, *, paths: int = 3, interpretations: int = 4
-) -> tuple[list[Branches], JointEngine]:
+) -> tuple[list[Branches], MultiAgentEngine]:
     engine = engine_of(env, policy)
     writers = {"reasoner": reasoner, "helper": helper}
     (found,) = play_nested(
@@ -249,7 +250,7 @@ def test_the_loss_is_that_of_trl(policy: TokenPolicy, tmp_path: Path) -> None:
         replace(row, logprobs=[float(p) + 0.2 * (-1) ** t for t, p in enumerate(own[: len(row.mask)])])
         for row, own in zip(rows, logps, strict=True)
     ]
-    ours, _ = Updater(policy, TrainMSARL()).loss(rows, len(rows))
+    ours, _ = ClippedUpdater(policy, TrainMSARL()).loss(rows, len(rows))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the trainer's set-up, which is not what is tested
         trainer = GRPOTrainer(
@@ -303,7 +304,7 @@ def test_gradients_are_those_of_finite_differences(policy: TokenPolicy) -> None:
         torch.manual_seed(0)
         model = GPT2LMHeadModel(GPT2Config(vocab_size=len(policy.tokenizer), **settings, **dropout)).double()
     small = TokenPolicy(model, policy.tokenizer, policy.codec)
-    updater = Updater(small, TrainMSARL(epsilon=0.9, epsilon_high=9e9))
+    updater = ClippedUpdater(small, TrainMSARL(epsilon=0.9, epsilon_high=9e9))
     rows = random_rows(policy)
     loss, _ = updater.loss(rows, len(rows))
     loss.backward()  # type: ignore[no-untyped-call]  # torch's
@@ -330,7 +331,9 @@ def test_gradients_touch_the_trained_tokens_alone(policy: TokenPolicy) -> None:
         seen.append(logits)
 
     hook = policy.model.lm_head.register_forward_hook(watch)
-    loss, _ = Updater(policy, TrainMSARL(epsilon=0.9, epsilon_high=9.0)).loss(rows, len(rows))  # nothing is clipped
+    loss, _ = ClippedUpdater(policy, TrainMSARL(epsilon=0.9, epsilon_high=9.0)).loss(
+        rows, len(rows)
+    )  # nothing is clipped
     loss.backward()  # type: ignore[no-untyped-call]  # torch's
     hook.remove()
     policy.model.zero_grad()
@@ -359,7 +362,7 @@ def moved(policy: TokenPolicy, start: TokenPolicy) -> bool:
 def test_a_policy_learns_from_the_rows_of_its_agent_only(policy: TokenPolicy, trained: str) -> None:
     config = TrainMSARL()
     policies = copies(policy, config)
-    updaters = {name: Updater(one, config) for name, one in policies.items()}
+    updaters = {name: ClippedUpdater(one, config) for name, one in policies.items()}
     rows = {name: random_rows(policy) if name == trained else [] for name in policies}
     for name, updater in updaters.items():
         updater.step([rows[name]])
@@ -368,7 +371,9 @@ def test_a_policy_learns_from_the_rows_of_its_agent_only(policy: TokenPolicy, tr
 
 def test_rows_at_once_do_not_change_the_step(policy: TokenPolicy) -> None:
     rows = [*random_rows(policy), TrainRow([1], [2, 3], [1, 1], [-1.0, -1.0], 0.0)]
-    norms = [Updater(copies(policy, c)["reasoner"], c).step([rows])["grad_norm"] for c in map(sized, (None, 1, 2))]
+    norms = [
+        ClippedUpdater(copies(policy, c)["reasoner"], c).step([rows])["grad_norm"] for c in map(sized, (None, 1, 2))
+    ]
     assert norms[1:] == pytest.approx(norms[:1] * 2, rel=1e-4)
 
 
@@ -380,7 +385,7 @@ def test_shared_weights_learn_from_both_agents(env: MSARLEnv, policy: TokenPolic
     config = TrainMSARL(share=True)
     assert config.policies(env) == ("shared",)
     assert {config.policy_of(agent) for agent in env.possible_agents} == {"shared"}
-    one, both = (Updater(copies(policy, config)["shared"], config) for _ in range(2))
+    one, both = (ClippedUpdater(copies(policy, config)["shared"], config) for _ in range(2))
     rows = random_rows(policy)
     assert both.step([rows, rows[:1]])["loss"] == pytest.approx(
         one.step([rows])["loss"] + one.loss(rows[:1], 1)[0].item(), abs=0.2
@@ -477,7 +482,7 @@ def test_a_run_that_is_killed_goes_on_exactly(env: MSARLEnv, tmp_path: Path, mon
     last = max(int(path.name.split("-")[1]) for path in (killed / "checkpoints").glob("checkpoint-*"))
     settings = {**SMALL, "steps": last + 3}
     parity = property(lambda seat: float(sum(sum(s.ids) for s in seat.streams.values()) % 2))
-    monkeypatch.setattr(Seat, "reward", parity)
+    monkeypatch.setattr(Slot, "reward", parity)
     msarl.train(TrainMSARL(start=start, output=killed, resume=True, **settings))  # type: ignore[arg-type]
     msarl.train(TrainMSARL(start=start, output=whole, **settings))  # type: ignore[arg-type]
     lines = [list(map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())) for folder in (killed, whole)]

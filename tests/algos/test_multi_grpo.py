@@ -13,13 +13,14 @@ from typing import Any
 import pytest
 import torch
 
-from toolorchestra.agents.tiny import TokenPolicy
-from toolorchestra.algos import multi_grpo, team
+from toolorchestra.agents.builtin.model import TokenPolicy
+from toolorchestra.algos import multi_grpo
+from toolorchestra.algos import trainer as team
 from toolorchestra.algos.advantages import group_advantages
-from toolorchestra.algos.clipped import Updater
-from toolorchestra.algos.joint import JointEngine, Seat
+from toolorchestra.algos.clipped_policy_gradient import ClippedUpdater
 from toolorchestra.algos.multi_grpo import IndependentGRPO, TrainMultiGRPO, judge, play_groups
-from toolorchestra.algos.rollout import Sample, Start
+from toolorchestra.algos.rollout.engine import Sample, Start
+from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 
@@ -77,7 +78,7 @@ class Actor:
         return samples
 
 
-def played(untaught: Path, say: dict[str, Callable[[str, int], str]], size: int = 4) -> tuple[list[Seat], TokenPolicy]:
+def played(untaught: Path, say: dict[str, Callable[[str, int], str]], size: int = 4) -> tuple[list[Slot], TokenPolicy]:
     """A group of rollouts of one task, by agents that say what functions say."""
     config = small(untaught, untaught)
     env = config.make_env()
@@ -195,7 +196,7 @@ def test_shared_weights_get_the_gradients_of_all_their_agents(untaught: Path, tm
     parts = []
     for agents in (["lookout"], ["courier"], AGENTS, AGENTS[::-1]):
         policy = team.load_policies(["shared"], untaught)["shared"]
-        updater = Updater(policy, config)
+        updater = ClippedUpdater(policy, config)
         for agent in agents:
             loss, _ = updater.loss([row for row in rows[agent] if row.advantage], len(rows[agent]))
             loss.backward()
@@ -220,7 +221,7 @@ def test_some_agents_may_share_a_policy(tmp_path: Path) -> None:
     assert config.policies(config.make_env()) == ("reasoner", "helper")
 
 
-def parity(seat: Seat, agent: str) -> float:
+def parity(seat: Slot, agent: str) -> float:
     """Pay that differs within most groups, whatever an untrained policy says."""
     return float(sum(seat.streams[agent].ids) % 2)
 
@@ -229,7 +230,7 @@ def parity(seat: Seat, agent: str) -> float:
 def test_a_step_is_the_same_whenever_it_is_made(
     untaught: Path, tmp_path: Path, lora_rank: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from toolorchestra.agents.adapters import make_adapters
+    from toolorchestra.agents.builtin.adapters import make_adapters
 
     start = untaught
     if lora_rank:
@@ -281,7 +282,7 @@ multi_grpo.train(multi_grpo.TrainMultiGRPO(start=Path(sys.argv[2]), output=Path(
 def test_a_run_that_is_killed_goes_on_exactly(
     untaught: Path, tmp_path: Path, lora_rank: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from toolorchestra.agents.adapters import make_adapters
+    from toolorchestra.agents.builtin.adapters import make_adapters
 
     monkeypatch.setattr(multi_grpo, "paid", parity)
     start = untaught
@@ -379,7 +380,7 @@ def env() -> MultiAgentEnv:
 def test_an_engine_knows_which_policy_is_whose(env: MultiAgentEnv) -> None:
     config = TrainMultiGRPO(env=GAME, share=True)
     assert config.policies(env) == ("shared",)
-    engine = JointEngine(env, {agent: config.policy_of(agent) for agent in env.possible_agents}, {})
+    engine = MultiAgentEngine(env, {agent: config.policy_of(agent) for agent in env.possible_agents}, {})
     assert engine.policies == {"lookout": "shared", "courier": "shared"}
 
 

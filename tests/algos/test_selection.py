@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolorchestra import cli
-from toolorchestra.agents.policies import NoisyOraclePolicy, play_episode
-from toolorchestra.algos.selection import Asked, Candidate, Selection, questions, select_rl, select_sft
+from toolorchestra.agents.policies.base import NoisyOraclePolicy, play_episode
+from toolorchestra.algos.selection import EpisodeCandidate, QuestionRecord, Selection, questions, select_rl, select_sft
+from toolorchestra.cli import main as cli
 from toolorchestra.envs.episode import CallRecord, Episode, Outcome, Turn, read_episodes, write_episodes
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.task import read_tasks
@@ -53,11 +53,11 @@ def episode(
 
 
 def sft(*episodes: Episode, **options: object) -> Selection:
-    return select_sft([Candidate.of(one) for one in episodes], **({"max_tool_share": 1.0} | options))  # type: ignore[arg-type]
+    return select_sft([EpisodeCandidate.of(one) for one in episodes], **({"max_tool_share": 1.0} | options))  # type: ignore[arg-type]
 
 
 def rl(*episodes: Episode, **options: int) -> Selection:
-    return select_rl([Candidate.of(one) for one in episodes], **options)
+    return select_rl([EpisodeCandidate.of(one) for one in episodes], **options)
 
 
 # ------------------------------------------------------------------------------------------------- one episode
@@ -75,14 +75,14 @@ def rl(*episodes: Episode, **options: int) -> Selection:
     ],
 )
 def test_an_episode_recovers_when_a_later_turn_goes_well(turns: list[list[tuple[str, Status]]], recovers: bool):
-    assert Candidate.of(episode(turns=turns)).recovers is recovers
+    assert EpisodeCandidate.of(episode(turns=turns)).recovers is recovers
 
 
 def test_the_final_answer_is_neither_a_recovery_nor_a_tool_to_balance():
     failed = episode(turns=[[("a", EXEC_ERR)], [("final_answer", OK)]])
     failed.turns.pop()  # in ParaManager the call itself ends the episode
-    assert not Candidate.of(failed).recovers
-    assert Candidate.of(failed).calls == {"a": 1}
+    assert not EpisodeCandidate.of(failed).recovers
+    assert EpisodeCandidate.of(failed).calls == {"a": 1}
 
 
 @pytest.mark.parametrize(
@@ -90,11 +90,18 @@ def test_the_final_answer_is_neither_a_recovery_nor_a_tool_to_balance():
     [("solved", True), ("failed", False), ("infra_error", None), ("judge_error", None), (None, None)],
 )
 def test_an_error_of_ours_is_no_verdict(outcome: Outcome | None, solved: bool | None):
-    assert Candidate.of(episode(outcome=outcome)).solved is solved
+    assert EpisodeCandidate.of(episode(outcome=outcome)).solved is solved
 
 
 def test_questions_are_told_by_their_ids_and_by_their_words():
-    asked = [Asked("a", "x"), Asked("b", "y"), Asked("c", "x"), Asked("a", "y"), Asked("d"), Asked("e")]
+    asked = [
+        QuestionRecord("a", "x"),
+        QuestionRecord("b", "y"),
+        QuestionRecord("c", "x"),
+        QuestionRecord("a", "y"),
+        QuestionRecord("d"),
+        QuestionRecord("e"),
+    ]
     assert questions(asked) == [0, 0, 0, 0, 1, 2]
 
 
@@ -121,14 +128,14 @@ def test_why_an_episode_is_dropped_is_counted():
         episode("c", split="test"),
         episode("d"),
         episode("e"),
-        exclude=[Asked.of("d", "?")],
+        exclude=[QuestionRecord.of("d", "?")],
     )
     assert found.kept == (4,)
     assert found.dropped == {"not solved": 1, "no verdict": 1, "held-out split": 1, "question of the excluded set": 1}
 
 
 def test_a_question_of_the_rl_set_is_known_by_its_words_too():
-    found = sft(episode("a", words="How many are there?"), exclude=[Asked.of("z", "How many are there")])
+    found = sft(episode("a", words="How many are there?"), exclude=[QuestionRecord.of("z", "How many are there")])
     assert found.dropped == {"question of the excluded set": 1}
 
 
@@ -186,8 +193,8 @@ def test_a_share_is_a_share(share: float):
 
 CANDIDATES = st.lists(
     st.builds(
-        Candidate,
-        asked=st.builds(Asked, st.sampled_from("abcdef"), st.sampled_from(("", "x", "y", "z"))),
+        EpisodeCandidate,
+        asked=st.builds(QuestionRecord, st.sampled_from("abcdef"), st.sampled_from(("", "x", "y", "z"))),
         split=st.sampled_from(("train", "train", "test")),
         solved=st.sampled_from((True, True, False, None)),
         calls=st.dictionaries(st.sampled_from(("p", "q", "r", "s")), st.integers(1, 4)),
@@ -199,8 +206,8 @@ CANDIDATES = st.lists(
 )
 
 
-@given(CANDIDATES, st.lists(st.builds(Asked, st.sampled_from("abc"), st.sampled_from(("", "x"))), max_size=2))
-def test_what_is_kept_is_right_new_and_in_balance(candidates: list[Candidate], exclude: list[Asked]):
+@given(CANDIDATES, st.lists(st.builds(QuestionRecord, st.sampled_from("abc"), st.sampled_from(("", "x"))), max_size=2))
+def test_what_is_kept_is_right_new_and_in_balance(candidates: list[EpisodeCandidate], exclude: list[QuestionRecord]):
     found = select_sft(candidates, exclude=exclude, max_tool_share=0.4)
     kept = [candidates[n] for n in found.kept]
     assert all(one.solved and one.split == "train" for one in kept)
@@ -217,14 +224,14 @@ def test_what_is_kept_is_right_new_and_in_balance(candidates: list[Candidate], e
 
 
 @given(CANDIDATES)
-def test_without_a_bound_every_question_with_a_right_answer_is_kept(candidates: list[Candidate]):
+def test_without_a_bound_every_question_with_a_right_answer_is_kept(candidates: list[EpisodeCandidate]):
     numbers = questions([one.asked for one in candidates])
     answered = {n for n, one in zip(numbers, candidates, strict=True) if one.solved and one.split == "train"}
     assert {numbers[n] for n in select_sft(candidates, max_tool_share=1.0).kept} == answered
 
 
 @given(CANDIDATES)
-def test_the_same_episodes_give_the_same_selection(candidates: list[Candidate]):
+def test_the_same_episodes_give_the_same_selection(candidates: list[EpisodeCandidate]):
     assert select_sft(candidates) == select_sft(candidates)
 
 
@@ -261,7 +268,7 @@ def test_one_sample_never_differs():
 
 
 @given(CANDIDATES, st.integers(2, 9))
-def test_every_task_kept_has_been_solved_and_failed(candidates: list[Candidate], wanted: int):
+def test_every_task_kept_has_been_solved_and_failed(candidates: list[EpisodeCandidate], wanted: int):
     found = select_rl(candidates, samples=wanted)
     numbers = questions([one.asked for one in candidates])
     assert len(found.kept) + sum(found.dropped.values()) == found.questions == len(set(numbers))

@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from toolorchestra.agents.baselines import SelfRefine
-from toolorchestra.agents.codec import CompactCodec
-from toolorchestra.agents.policies import NoisyOraclePolicy, OraclePolicy, play_episode
-from toolorchestra.agents.tiny import TokenPolicy, build_codec
+from toolorchestra.agents.builtin.model import TokenPolicy, build_codec
+from toolorchestra.agents.builtin.renderer import CompactRenderer
+from toolorchestra.agents.policies.base import NoisyOraclePolicy, OraclePolicy, play_episode
+from toolorchestra.agents.policies.baselines import SelfRefine
 from toolorchestra.algos import sft
 from toolorchestra.algos.losses import sft_loss
-from toolorchestra.algos.rollout import Request, RolloutEngine, Sample, Start, make_env, starts
+from toolorchestra.algos.rollout.engine import RolloutEngine, RolloutRequest, Sample, Start, make_env, starts
 from toolorchestra.envs.episode import write_episodes
-from toolorchestra.envs.sources import DomainSource, MixtureSource
+from toolorchestra.envs.sources.base import DomainSource, MixtureSource
 from toolorchestra.toolscale.errors import OptionError
 
 ENV = "ToolOrchestra-Restaurant-v0"
@@ -31,7 +31,7 @@ def good(plays: list[Start]) -> list[sft.Demonstration]:
 
 
 @pytest.fixture(scope="module")
-def codec(good: list[sft.Demonstration]) -> CompactCodec:
+def codec(good: list[sft.Demonstration]) -> CompactRenderer:
     env = make_env(ENV, {}).unwrapped
     world = env.source.world(env.source.tasks("train")[0])  # type: ignore[attr-defined]
     return build_codec(good[0].tools, [d.messages for d in good], [world])
@@ -48,12 +48,12 @@ def test_the_noisy_oracle_also_fails(plays: list[Start]) -> None:
 
 
 def test_all_calls_of_the_oracle_can_be_said_in_the_compact_language(
-    good: list[sft.Demonstration], codec: CompactCodec
+    good: list[sft.Demonstration], codec: CompactRenderer
 ) -> None:
     assert sft.unspeakable(codec, good) == []
 
 
-def test_demonstrations_are_laid_out_as_rollouts_are(codec: CompactCodec) -> None:
+def test_demonstrations_are_laid_out_as_rollouts_are(codec: CompactRenderer) -> None:
     start = starts(make_env(ENV, {}), "train", (2,))[2][0]
     (demonstration,) = sft.play_policy(make_env(ENV, {}), OraclePolicy(), [start])
     ids, mask = sft.encode(codec, demonstration)
@@ -67,13 +67,13 @@ def test_demonstrations_are_laid_out_as_rollouts_are(codec: CompactCodec) -> Non
             samples.append(Sample(ids[len(prompt) : end + 1], [0.0] * (end + 1 - len(prompt))))
         return samples
 
-    (row,) = RolloutEngine(lambda: make_env(ENV, {}), codec).play(recite, [Request(0, start)])
+    (row,) = RolloutEngine(lambda: make_env(ENV, {}), codec).play(recite, [RolloutRequest(0, start)])
     assert row.outcome == "solved"
     assert row.prompt_ids + row.completion_ids == ids
     assert [0] * len(row.prompt_ids) + row.mask == mask
 
 
-def test_labels_cover_the_policys_own_tokens_only(good: list[sft.Demonstration], codec: CompactCodec) -> None:
+def test_labels_cover_the_policys_own_tokens_only(good: list[sft.Demonstration], codec: CompactRenderer) -> None:
     rows = sft.lesson(codec, good, rows=8, rng=random.Random(0), curriculum=False)
     for ids, labels in rows:
         kept = [codec.tokens[label] for label in labels if label != -100]
@@ -83,7 +83,7 @@ def test_labels_cover_the_policys_own_tokens_only(good: list[sft.Demonstration],
         assert all(label in (-100, i) for i, label in zip(ids, labels, strict=True))
 
 
-def test_thinning_leaves_out_only_what_nobody_mentions(good: list[sft.Demonstration], codec: CompactCodec) -> None:
+def test_thinning_leaves_out_only_what_nobody_mentions(good: list[sft.Demonstration], codec: CompactRenderer) -> None:
     for demonstration in good:
         bare = sft.thin(demonstration, 0.0, random.Random(0))
         whole = sft.thin(demonstration, 1.0, random.Random(0))
@@ -94,7 +94,7 @@ def test_thinning_leaves_out_only_what_nobody_mentions(good: list[sft.Demonstrat
 
 
 def test_values_are_exchanged_consistently_and_only_for_their_kind(
-    good: list[sft.Demonstration], codec: CompactCodec
+    good: list[sft.Demonstration], codec: CompactRenderer
 ) -> None:
     shuffle = sft.ValueShuffler(codec)
     changed = 0
@@ -110,7 +110,7 @@ def test_values_are_exchanged_consistently_and_only_for_their_kind(
     assert changed > len(good) / 2
 
 
-def test_what_the_policy_works_out_itself_is_not_exchanged(codec: CompactCodec) -> None:
+def test_what_the_policy_works_out_itself_is_not_exchanged(codec: CompactRenderer) -> None:
     day, dish = codec.index["2025-07-30"], codec.index["D07"]
     ids = [dish, day, dish, day]
     assert sft.ValueShuffler(codec)(ids, [0, 1, 1, 0], random.Random(0))[1] == day
@@ -173,7 +173,9 @@ def small(tmp_path: Path, **changes: object) -> sft.TrainSFT:
     return sft.TrainSFT(**(settings | changes))  # type: ignore[arg-type]
 
 
-def test_the_loss_is_trls_on_the_same_rows(good: list[sft.Demonstration], codec: CompactCodec, tmp_path: Path) -> None:
+def test_the_loss_is_trls_on_the_same_rows(
+    good: list[sft.Demonstration], codec: CompactRenderer, tmp_path: Path
+) -> None:
     rows = sft.lesson(codec, good, rows=4, rng=random.Random(0), curriculum=False)
     policy = TokenPolicy.embedded(codec, seed=0)
     width = max(len(ids) for ids, _ in rows)
@@ -207,7 +209,7 @@ def test_the_command_leaves_a_policy_metrics_and_curves(tmp_path: Path) -> None:
     sft.main(small(tmp_path, steps=20, save_every=0))
     for name in ("metrics.jsonl", "curves.png", "final/codec.json"):
         assert (tmp_path / name).exists(), name
-    assert isinstance(TokenPolicy.load(tmp_path / "final").codec, CompactCodec)
+    assert isinstance(TokenPolicy.load(tmp_path / "final").codec, CompactRenderer)
 
 
 def test_resuming_from_nothing_says_so(tmp_path: Path) -> None:

@@ -16,14 +16,25 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from toolorchestra.agents.tiny import TokenPolicy, build_model
-from toolorchestra.agents.tiny_text import embedded_text_policy
-from toolorchestra.algos import team, tmatr
-from toolorchestra.algos.joint import Seat, TrainRow, row_logps
-from toolorchestra.algos.lessons import demonstrate, teacher_of
-from toolorchestra.algos.rollout import Sample
-from toolorchestra.algos.team import Scores, Trained
-from toolorchestra.algos.tmatr import OnlineDPO, Pair, PairRow, TrainTMATR, Updater, report, select, side, stage_table
+from toolorchestra.agents.builtin.model import TokenPolicy, build_model
+from toolorchestra.agents.builtin.text_model import embedded_text_policy
+from toolorchestra.algos import tmatr
+from toolorchestra.algos import trainer as team
+from toolorchestra.algos.rollout.engine import Sample
+from toolorchestra.algos.rollout.multi_agent import Slot, TrainRow, row_logps
+from toolorchestra.algos.tmatr import (
+    DPOUpdater,
+    EpisodePair,
+    OnlineDPO,
+    PairRow,
+    TrainTMATR,
+    report,
+    select,
+    side,
+    stage_table,
+)
+from toolorchestra.algos.trainer import Scores, Trained
+from toolorchestra.algos.warm_start import demonstrate, teacher_of
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 
@@ -63,7 +74,7 @@ def seats(*rewards: float) -> list[Any]:
 
 def test_a_pair_is_the_best_and_the_worst_episode() -> None:
     episodes = seats(0.4, 0.9, 0.2, 0.7)
-    assert select(episodes, 0.5) == Pair(episodes[1], episodes[2])
+    assert select(episodes, 0.5) == EpisodePair(episodes[1], episodes[2])
 
 
 @pytest.mark.parametrize(
@@ -90,7 +101,7 @@ def test_an_agents_side_is_what_it_wrote_itself(env: MultiAgentEnv, policy: Toke
     config = TrainTMATR()
     engine = team.make_engine(config, env, dict.fromkeys(AGENTS, policy))
     start = team.known_tasks(config, env, "train")[0]
-    pair = Pair(engine.sit(start), engine.sit(start))
+    pair = EpisodePair(engine.sit(start), engine.sit(start))
     said: dict[str, list[int]] = {name: [] for name in AGENTS}
     for seat in pair:
         while not seat.play.over:
@@ -112,7 +123,7 @@ def test_an_agent_that_was_silent_in_one_of_the_two_has_nothing_to_prefer(
 ) -> None:
     engine = team.make_engine(TrainTMATR(), env, dict.fromkeys(AGENTS, policy))
     start = team.known_tasks(TrainTMATR(), env, "train")[0]
-    assert side(Pair(engine.sit(start), engine.sit(start)), "inferencer") is None
+    assert side(EpisodePair(engine.sit(start), engine.sit(start)), "inferencer") is None
 
 
 # ---------------------------------------------------------------------------------------------------- updating
@@ -130,8 +141,8 @@ def random_pairs(policy: TokenPolicy, count: int = 3) -> list[PairRow]:
     return [PairRow(row(n), row((n + 1) % 3)) for n in range(count)]
 
 
-def updater_of(policy: TokenPolicy, reference: TokenPolicy | None = None, **options: Any) -> Updater:
-    updater = Updater(policy, TrainTMATR(**options))
+def updater_of(policy: TokenPolicy, reference: TokenPolicy | None = None, **options: Any) -> DPOUpdater:
+    updater = DPOUpdater(policy, TrainTMATR(**options))
     updater.refresh()
     if reference is not None:
         assert updater.reference is not None
@@ -285,12 +296,12 @@ def learner_of(env: MultiAgentEnv, policy: TokenPolicy, **options: Any) -> Onlin
     return OnlineDPO(config, engine, policies, team.known_tasks(config, env, "train"))
 
 
-def parity(seat: Seat) -> float:
+def parity(seat: Slot) -> float:
     """A reward by the parity of ids, so that an untrained team's episodes differ."""
     return float(sum(sum(stream.ids) for stream in seat.streams.values()) % 2)
 
 
-def side_or_silence(pair: Pair, agent: str) -> PairRow:
+def side_or_silence(pair: EpisodePair, agent: str) -> PairRow:
     """An agent's side; one that an untrained planner never asks has something to say all the same."""
     silent = PairRow(TrainRow([1], [2, 3], [1, 1], [0.0, 0.0]), TrainRow([1], [3, 2], [1, 1], [0.0, 0.0]))
     return side(pair, agent) or silent
@@ -298,7 +309,7 @@ def side_or_silence(pair: Pair, agent: str) -> PairRow:
 
 @pytest.fixture
 def by_parity(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Seat, "reward", property(parity))
+    monkeypatch.setattr(Slot, "reward", property(parity))
     monkeypatch.setattr(tmatr, "side", side_or_silence)
 
 
@@ -471,7 +482,7 @@ def test_a_run_that_is_killed_goes_on_exactly(
     process.send_signal(signal.SIGKILL)
     process.communicate()
     assert not (killed / "final").exists()
-    monkeypatch.setattr(Seat, "reward", property(parity))
+    monkeypatch.setattr(Slot, "reward", property(parity))
     monkeypatch.setattr(tmatr, "side", side_or_silence)
     tmatr.train(TrainTMATR(start=start, output=killed, resume=True, **SMALL))
     tmatr.train(TrainTMATR(start=start, output=whole, **SMALL))

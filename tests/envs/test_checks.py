@@ -12,7 +12,7 @@ from toolorchestra.envs import checks
 from toolorchestra.envs.checks import CHECKS, CheckReport, CheckResult, check_environment
 from toolorchestra.envs.episode import Episode
 from toolorchestra.envs.play import Play
-from toolorchestra.envs.toolorchestra import ToolOrchestraEnv
+from toolorchestra.envs.toolorchestra.env import ToolOrchestraEnv
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.verify import SOLVED
@@ -110,7 +110,7 @@ def test_a_record_that_differs_from_run_to_run_is_found(
 
 
 def test_arguments_that_another_process_cannot_have_are_refused_by_determinism(mini: Domain):
-    from toolorchestra.envs.sources import DomainSource
+    from toolorchestra.envs.sources.base import DomainSource
 
     (result,) = check_environment(CUSTOM, source=DomainSource(mini), checks=["determinism"]).results
     assert result.verdict == "fail"
@@ -160,7 +160,7 @@ def test_a_call_that_changes_what_it_should_not_is_found(
 
 
 def test_a_verifier_that_accepts_everything_fails(check: Callable[..., CheckResult], monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("toolorchestra.toolscale.mutants.verify", lambda *_: SOLVED)
+    monkeypatch.setattr("toolorchestra.toolscale.verifier_mutations.verify", lambda *_: SOLVED)
     result = check("verifier")
     assert result.verdict == "fail"
     assert result.finding.startswith("0.00%")
@@ -186,7 +186,7 @@ def test_long_lists_of_details_are_cut(check: Callable[..., CheckResult], monkey
 
 
 def test_a_mixture_is_checked_as_well(mini: Domain, edited: Callable[..., Path]):
-    from toolorchestra.envs.sources import DomainSource, MixtureSource
+    from toolorchestra.envs.sources.base import DomainSource, MixtureSource
 
     folder = edited("name", "other")
     source = MixtureSource([DomainSource(mini), DomainSource(folder)])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from toolorchestra.envs.episode import CallRecord, Episode
 from toolorchestra.envs.executor import execute
 from toolorchestra.envs.parsing import ParsedCall, parse
-from toolorchestra.envs.scene import GuestTool, Scene
+from toolorchestra.envs.tool_context import ContextTool, ToolContext
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import ExpertError
 from toolorchestra.toolscale.session import Session
@@ -204,10 +204,10 @@ def test_an_error_of_the_library_in_a_thread_is_raised(session: Session) -> None
         execute([ParsedCall("broken")], waiting(Waiting("broken", break_down)), session, clock=0.0, first=1)
 
 
-class Looking(GuestTool):
+class Looking(ContextTool):
     """Says what it was shown."""
 
-    def run(self, arguments: dict[str, Any], session: Scene) -> ToolResult:
+    def run(self, arguments: dict[str, Any], session: ToolContext) -> ToolResult:
         return ToolResult(Status.OK, [session.number, [call.name for call in session.calls]])
 
 
@@ -219,7 +219,7 @@ def test_guests_see_the_scene_with_what_has_ended_before_them(session: Session, 
     tools = waiting(Looking("look", "d", {}), LookingAtTheEnd("close", "d", {}), *mini.tools.values())
     task = mini.tasks("all")[0]
     episode = Episode(env_id="e", task_id=task.id, split="train", difficulty=1, prompt="", instruction="", tools=())
-    scene = Scene(task, mini, episode, (), tools)
+    scene = ToolContext(task, mini, episode, (), tools)
     names = ["look", "look", "close", "look"]
     records = execute([ParsedCall(name) for name in names], tools, session, clock=0.0, first=5, scene=scene)
     assert [record.value for record in records] == [
@@ -228,4 +228,7 @@ def test_guests_see_the_scene_with_what_has_ended_before_them(session: Session, 
         [7, ["look", "look"]],
         [8, ["look", "look", "close"]],
     ]
-    assert Scene(task, mini, episode, (), tools, number=1).luck != Scene(task, mini, episode, (), tools, number=2).luck
+    assert (
+        ToolContext(task, mini, episode, (), tools, number=1).luck
+        != ToolContext(task, mini, episode, (), tools, number=2).luck
+    )

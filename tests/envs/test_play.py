@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from toolorchestra.envs.episode import Episode
-from toolorchestra.envs.play import CUT_NOTE, LONGEST_OBSERVATION, Limits, Play
+from toolorchestra.envs.play import CUT_NOTE, LONGEST_OBSERVATION, EpisodeLimits, Play
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.session import Session
@@ -63,7 +63,7 @@ def play(mini: Domain, session: Session) -> Make:
             env_id="e", task_id=task.id, split=task.split, difficulty=task.difficulty, prompt="p",
             instruction=task.instruction, tools=tuple(world.tools),
         )  # fmt: skip
-        return Play(world, session, task, episode, Limits(**limits))
+        return Play(world, session, task, episode, EpisodeLimits(**limits))
 
     return make
 
@@ -152,7 +152,7 @@ def test_an_answer_in_the_last_turn_counts(play: Make) -> None:
 @pytest.mark.parametrize(("name", "value"), [("turns", 0), ("cost", -1.0), ("seconds", float("nan"))])
 def test_limits_must_be_positive(name: str, value: float) -> None:
     with pytest.raises(OptionError, match=f"The limit `{name}` must be positive"):
-        Limits(**{name: value})  # type: ignore[arg-type]
+        EpisodeLimits(**{name: value})  # type: ignore[arg-type]
 
 
 def test_a_fault_of_a_tool_is_an_infra_error_without_a_reward(play: Make, session: Session) -> None:

@@ -9,10 +9,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from toolorchestra import cli
+from toolorchestra.cli import main as cli
 from toolorchestra.envs.episode import CallRecord, Episode, Turn
 from toolorchestra.envs.robustness import robustness
-from toolorchestra.envs.sources import FileSource
+from toolorchestra.envs.sources.base import FileSource
 from toolorchestra.toolscale.adversarial import make_attacked
 from toolorchestra.toolscale.domain import load_domain
 from toolorchestra.toolscale.errors import OptionError

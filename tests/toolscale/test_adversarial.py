@@ -12,8 +12,8 @@ import pytest
 from toolorchestra.toolscale.adversarial import judge, make_attacked
 from toolorchestra.toolscale.domain import Domain, load_domain
 from toolorchestra.toolscale.errors import DomainError, OptionError
-from toolorchestra.toolscale.mutants import replay
 from toolorchestra.toolscale.task import Call, Task
+from toolorchestra.toolscale.verifier_mutations import replay
 
 STEAL = {
     "description": "Hands somebody else's order to Zoe; orders belong to who made them.",

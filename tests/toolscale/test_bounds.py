@@ -11,7 +11,7 @@ import pytest
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import DomainError
 from toolorchestra.toolscale.format import DomainSpec
-from toolorchestra.toolscale.reading import convert
+from toolorchestra.toolscale.yaml_reader import convert
 
 WORLD: dict[str, Any] = {
     "name": "world",

@@ -9,21 +9,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolorchestra.toolscale.domain import Domain, load_domain
-from toolorchestra.toolscale.entities import Fact, World
-from toolorchestra.toolscale.finding import Finder
+from toolorchestra.toolscale.entities import EntityFact, EntityIndex
+from toolorchestra.toolscale.referring_expressions import Finder
 from toolorchestra.toolscale.task import Call
 
 
 @pytest.fixture(scope="module")
-def world(mini: Domain) -> World:
-    return World(mini)
+def world(mini: Domain) -> EntityIndex:
+    return EntityIndex(mini)
 
 
-def facts(world: World) -> dict[str, Fact]:
+def facts(world: EntityIndex) -> dict[str, EntityFact]:
     return {fact.field: fact for fact in world.facts("orders", "O001")}
 
 
-def test_look_ups_tell_what_can_be_put_in_words(world: World, mini: Domain) -> None:
+def test_look_ups_tell_what_can_be_put_in_words(world: EntityIndex, mini: Domain) -> None:
     day, price = mini.base.execute("SELECT day, price FROM orders WHERE order_id = 'O001'").fetchone()
     found = facts(world)
     assert set(found) == {"day", "price", "double"}  # no reference, no unique coupon, no list of dishes
@@ -33,7 +33,7 @@ def test_look_ups_tell_what_can_be_put_in_words(world: World, mini: Domain) -> N
 
 
 @given(st.sampled_from(["day", "price", "double"]), st.booleans(), st.integers())
-def test_a_condition_holds_or_not_as_asked_for(world: World, field: str, holds: bool, seed: int) -> None:
+def test_a_condition_holds_or_not_as_asked_for(world: EntityIndex, field: str, holds: bool, seed: int) -> None:
     fact = facts(world)[field]
     words = world.predicate(fact, random.Random(seed), holds)
     assert words is not None
@@ -41,7 +41,7 @@ def test_a_condition_holds_or_not_as_asked_for(world: World, field: str, holds: 
     assert (relation == "after") is (holds is _is_low(words, fact))
 
 
-def _is_low(words: str, fact: Fact) -> bool:
+def _is_low(words: str, fact: EntityFact) -> bool:
     """Whether the bound in a condition lies below the fact's value."""
     import datetime
 
@@ -62,24 +62,24 @@ def _is_low(words: str, fact: Fact) -> bool:
     ],
 )
 def test_a_key_is_found_in_a_text_with_its_noun_and_never_inside_another_word(
-    world: World, text: str, found: str | None
+    world: EntityIndex, text: str, found: str | None
 ) -> None:
     match = world.mention("orders", "O001").search(text)
     assert (match and match[0]) == found
 
 
-def test_a_number_is_a_key_only_where_the_text_says_so(world: World) -> None:
+def test_a_number_is_a_key_only_where_the_text_says_so(world: EntityIndex) -> None:
     pattern = world.mention("notes", 2)
     assert pattern.search("Delete note 2.")
     assert pattern.search("Delete note #2.")
     assert not pattern.search("I want 2 soups.")
 
 
-def test_an_entry_that_no_search_finds_has_no_description(world: World) -> None:
+def test_an_entry_that_no_search_finds_has_no_description(world: EntityIndex) -> None:
     assert Finder(world).description("orders", "O001") is None
 
 
-def test_an_entry_is_described_by_a_natural_key_when_a_look_up_returns_its_id(world: World, mini: Domain) -> None:
+def test_an_entry_is_described_by_a_natural_key_when_a_look_up_returns_its_id(world: EntityIndex, mini: Domain) -> None:
     found = Finder(world).description("customers", "C00")
     assert found is not None
     assert found.text == "the customer called Zoe"
@@ -89,7 +89,7 @@ def test_an_entry_is_described_by_a_natural_key_when_a_look_up_returns_its_id(wo
 def test_what_is_true_of_two_entries_describes_none(edited: Callable[..., Path]) -> None:
     edited("tools.list_orders.parameters.day.column", "orders.day", file="tools.yaml")
     domain = load_domain(edited("tables.orders.columns.day.recipe", {"value": "2025-07-05"}))
-    found = [Finder(World(domain)).description("orders", f"O{number:03d}") for number in range(1, 41)]
+    found = [Finder(EntityIndex(domain)).description("orders", f"O{number:03d}") for number in range(1, 41)]
     texts = [one.text for one in found if one is not None]
     assert len(set(texts)) == len(texts)
     assert all("whose price is" in text for text in texts)  # which the list shows, and which tells them apart

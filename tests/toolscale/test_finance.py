@@ -10,10 +10,10 @@ import pytest
 
 from toolorchestra.toolscale.domain import Domain, load_domain
 from toolorchestra.toolscale.guess import Guesser
-from toolorchestra.toolscale.mutants import replay
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import Status
+from toolorchestra.toolscale.verifier_mutations import replay
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,8 @@ from toolorchestra.toolscale import generate as generation
 from toolorchestra.toolscale.domain import load_domain
 from toolorchestra.toolscale.errors import OptionError, TaskError, UnknownNameError
 from toolorchestra.toolscale.generate import generate
-from toolorchestra.toolscale.mutants import replay
 from toolorchestra.toolscale.task import read_tasks, solution_key
+from toolorchestra.toolscale.verifier_mutations import replay
 
 
 @pytest.fixture

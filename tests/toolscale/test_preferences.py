@@ -16,7 +16,7 @@ from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.jsonl import write_jsonl
 from toolorchestra.toolscale.preferences import (
     COMPONENTS,
-    Pair,
+    PreferencePair,
     ToolFacts,
     check_pair,
     make_pairs,
@@ -36,8 +36,8 @@ NAMES = tuple(tool.name for tool in TOOLS)
 CHEAP = dict.fromkeys(["web_search", "local_search", "book"], "plain")
 
 
-def pair(instruction: str, **weights: float) -> Pair:
-    return Pair(instruction, NAMES, tuple(weights.get(name, 0.0) for name in (*NAMES, *COMPONENTS)))
+def pair(instruction: str, **weights: float) -> PreferencePair:
+    return PreferencePair(instruction, NAMES, tuple(weights.get(name, 0.0) for name in (*NAMES, *COMPONENTS)))
 
 
 @pytest.mark.parametrize(
@@ -69,8 +69,8 @@ def test_the_papers_example_is_consistent():
 @pytest.mark.parametrize(
     ("bad", "fault"),
     [
-        (Pair("Be quick.", NAMES, (0, 0, 0, 0, 0, 0)), "expected 7 weights .* got 6"),
-        (Pair("Be quick.", NAMES[:2], (0, 0, 0, 0, 1)), "expected the tools web_search, local_search"),
+        (PreferencePair("Be quick.", NAMES, (0, 0, 0, 0, 0, 0)), "expected 7 weights .* got 6"),
+        (PreferencePair("Be quick.", NAMES[:2], (0, 0, 0, 0, 1)), "expected the tools web_search, local_search"),
         (pair("Be quick.", latency=1.5), r"expected weights in \[0, 1\], got 1.5"),
         (pair("Be quick.", latency=-0.1), "got -0.1"),
         (pair("Be quick.", latency=math.nan), "got nan"),
@@ -83,7 +83,7 @@ def test_the_papers_example_is_consistent():
         (pair("Be a little quicker - faster.", latency=0.9), "word for 'latency' is weak, its weight is 0.9"),
     ],
 )
-def test_what_is_wrong_with_a_pair_is_said(bad: Pair, fault: str):
+def test_what_is_wrong_with_a_pair_is_said(bad: PreferencePair, fault: str):
     faults = check_pair(bad, TOOLS)
     assert faults
     assert re.search(fault, faults[0])
@@ -98,7 +98,7 @@ def test_every_pair_made_by_rule_is_consistent(seed: int):
 @given(st.lists(st.sampled_from([0.0, 0.3, 1.0]), min_size=7, max_size=7), st.integers(0, 10_000))
 def test_a_pair_with_anothers_vector_is_found_out(vector: list[float], seed: int):
     proposal = next(propose(TOOLS, seed))
-    altered = Pair(proposal.instruction, NAMES, tuple(vector))
+    altered = PreferencePair(proposal.instruction, NAMES, tuple(vector))
     if set(altered.rewarded) != set(proposal.rewarded):
         assert check_pair(altered, TOOLS)
 
@@ -125,7 +125,7 @@ def test_pairs_of_others_are_checked_and_a_judge_has_the_last_word():
     proposals = [pair("Be quick.", latency=1), pair("Be cheap.", latency=1), pair("Be right.", outcome=1)]
     asked: list[str] = []
 
-    def judge(one: Pair) -> str | None:
+    def judge(one: PreferencePair) -> str | None:
         asked.append(one.instruction)
         return "too short" if "right" in one.instruction else None
 

@@ -13,9 +13,9 @@ import pytest
 from toolorchestra.toolscale.build import check_records
 from toolorchestra.toolscale.domain import Domain, load_domain
 from toolorchestra.toolscale.guess import Guesser
-from toolorchestra.toolscale.mutants import replay, try_verifier
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import Status
+from toolorchestra.toolscale.verifier_mutations import replay, try_verifier
 
 OF_THE_PAPER = [
     "look_calendar",

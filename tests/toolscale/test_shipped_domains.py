@@ -7,10 +7,10 @@ import msgspec
 import pytest
 
 from toolorchestra.toolscale.adversarial import PAPER_SIZE, make_attacked
-from toolorchestra.toolscale.card import card, statistics_page
 from toolorchestra.toolscale.domain import BUILTIN, SPLITS, BuildInfo, Domain, builtin_domains, load_domain, read_spec
-from toolorchestra.toolscale.mutants import replay
-from toolorchestra.toolscale.statistics import PAPER_SIZES, Statistics, statistics
+from toolorchestra.toolscale.domain_card import card, statistics_page
+from toolorchestra.toolscale.domain_statistics import PAPER_SIZES, Statistics, statistics
+from toolorchestra.toolscale.verifier_mutations import replay
 
 
 @pytest.fixture(scope="module", params=builtin_domains())

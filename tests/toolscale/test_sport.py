@@ -10,10 +10,10 @@ import pytest
 from toolorchestra.toolscale.build import check_records
 from toolorchestra.toolscale.domain import Domain, load_domain
 from toolorchestra.toolscale.errors import DomainError
-from toolorchestra.toolscale.mutants import try_verifier
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import Status, ToolResult
+from toolorchestra.toolscale.verifier_mutations import try_verifier
 
 
 @pytest.fixture(scope="module")

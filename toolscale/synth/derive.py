@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from toolorchestra.toolscale.synth.deeds import Deeds
-from toolorchestra.toolscale.synth.lookups import Lookups
+from toolorchestra.toolscale.synth.derived_tools import Toolbox, life_of, observe
+from toolorchestra.toolscale.synth.read_tools import ReadTools
 from toolorchestra.toolscale.synth.tables import Table
-from toolorchestra.toolscale.synth.toolbox import Toolbox, life_of, observe
+from toolorchestra.toolscale.synth.write_tools import WriteTools
 
 
 def derive_tools(tables: Mapping[str, Table]) -> Toolbox:
@@ -22,7 +22,7 @@ def derive_tools(tables: Mapping[str, Table]) -> Toolbox:
         if life := life_of(table):
             box.lives[table.name] = life
     observe(tables, box)
-    families = (Lookups(tables, box), Deeds(tables, box))
+    families = (ReadTools(tables, box), WriteTools(tables, box))
     for table in tables.values():
         if table.size:
             for family in families:

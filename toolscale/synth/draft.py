@@ -26,8 +26,8 @@ from toolorchestra.toolscale.format import (
     TableSpec,
     ToolSpec,
 )
-from toolorchestra.toolscale.reading import dump_yaml
 from toolorchestra.toolscale.sqltool import primary_key, read_only
+from toolorchestra.toolscale.yaml_reader import dump_yaml
 
 _FILES: dict[str, tuple[str, ...]] = {
     "domain.yaml": ("name", "title", "description", "today", "seed", "tables", "consistency"),
@@ -39,7 +39,7 @@ _LONGEST_CELL = 80
 
 
 @dataclass
-class Draft:
+class DomainDraft:
     """The parts of a domain that are settled."""
 
     title: str

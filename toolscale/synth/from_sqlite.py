@@ -1,8 +1,8 @@
 """A domain from a SQLite file that is none of ours: its tables become the world, its schema the tools and tasks.
 
-The file is surveyed (`toolorchestra.toolscale.synth.survey`), tools and requests are derived from what was found
-(`derive`, `requests`), and all of it is tried with the machinery that builds and validates domains: an intent stays
-only if it makes tasks that its golden path solves and that the verifier judges right. What is written is the YAML
+The file is surveyed (`toolorchestra.toolscale.synth.schema_analysis`), tools and requests are derived from what was
+found (`derive`, `requests`), and all of it is tried with the machinery that builds and validates domains: an intent
+stays only if it makes tasks that its golden path solves and that the verifier judges right. What is written is the YAML
 that a person would write, to be read, changed and built.
 """
 
@@ -21,16 +21,16 @@ from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import DomainError
 from toolorchestra.toolscale.format import ColumnSpec, DomainSpec, IntentSpec, TableSpec, ToolSpec
 from toolorchestra.toolscale.intents import make_tasks
-from toolorchestra.toolscale.mutants import try_verifier
-from toolorchestra.toolscale.reading import dump_yaml
 from toolorchestra.toolscale.synth.derive import derive_tools
+from toolorchestra.toolscale.synth.derived_requests import derive_requests
+from toolorchestra.toolscale.synth.derived_tools import Toolbox
+from toolorchestra.toolscale.synth.naming import said, snake_case
 from toolorchestra.toolscale.synth.recipes import recipe_tables
-from toolorchestra.toolscale.synth.requester import Request
-from toolorchestra.toolscale.synth.requests import derive_requests
-from toolorchestra.toolscale.synth.survey import Survey, survey
+from toolorchestra.toolscale.synth.request_base import Request
+from toolorchestra.toolscale.synth.schema_analysis import SchemaAnalysis, survey
 from toolorchestra.toolscale.synth.tables import Table
-from toolorchestra.toolscale.synth.toolbox import Toolbox
-from toolorchestra.toolscale.synth.words import said, snake_case
+from toolorchestra.toolscale.verifier_mutations import try_verifier
+from toolorchestra.toolscale.yaml_reader import dump_yaml
 
 MOST_TASKS = 900
 """About how many tasks the derived intents make together."""
@@ -90,7 +90,7 @@ def domain_from_sqlite(
     _write(spec, found, folder, file)
 
 
-def _description(title: str, found: Survey, box: Toolbox) -> str:
+def _description(title: str, found: SchemaAnalysis, box: Toolbox) -> str:
     lines = [
         f"You keep the records of this place: {', '.join(said(table.many) for table in found.tables.values())}.",
         "Look rows up before you change them; ids come from look-ups or from the request, never from guesses.",
@@ -138,7 +138,7 @@ def _table_spec(table: Table) -> TableSpec:
     )
 
 
-def _sampled(found: Survey, specs: dict[str, TableSpec], today: str, seed: int) -> dict[str, TableSpec]:
+def _sampled(found: SchemaAnalysis, specs: dict[str, TableSpec], today: str, seed: int) -> dict[str, TableSpec]:
     """Return the tables with recipes, and put the rows that these make into the survey.
 
     A table whose recipes break a CHECK or a key keeps its rows, and so do those that it refers to.
@@ -223,7 +223,7 @@ def _holds(domain: Domain, name: str, intent: IntentSpec) -> bool:
 # ------------------------------------------------------------------------------------------------------- writing
 
 
-def _write(spec: DomainSpec, found: Survey, folder: Path, file: Path) -> None:
+def _write(spec: DomainSpec, found: SchemaAnalysis, folder: Path, file: Path) -> None:
     notes = "".join(f"# - {' '.join(note.split())}\n" for note in dict.fromkeys(found.notes))
     head = f"# Made from the SQLite file {file.name!r}; yours to change. Build it with: toolorchestra build\n"
     if notes:

@@ -14,9 +14,9 @@ import msgspec
 
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.filters import EXAMPLES, FilterResult, Stage
-from toolorchestra.toolscale.synth.answers import AnswerStore, Model
-from toolorchestra.toolscale.synth.asking import Asker, Settings, StageCount
-from toolorchestra.toolscale.synth.draft import Draft, check_untouched
+from toolorchestra.toolscale.synth.answer_store import AnswerStore, Model
+from toolorchestra.toolscale.synth.draft import DomainDraft, check_untouched
+from toolorchestra.toolscale.synth.model_queries import ModelQueries, QuerySettings, StageCount
 from toolorchestra.toolscale.synth.stages import STAGES, Sizes, Stages
 
 ANSWERS = "answers.jsonl"
@@ -62,7 +62,7 @@ def synthesise(
     *,
     today: str = "2025-07-23",
     sizes: Sizes | None = None,
-    settings: Settings | None = None,
+    settings: QuerySettings | None = None,
     watch: Callable[[Sequence[StageCount]], object] = lambda counts: None,
 ) -> SynthesisRecord:
     """Write the YAML of a domain into `folder`, asking `model` for its parts.
@@ -85,14 +85,14 @@ def synthesise(
         datetime.date.fromisoformat(today)
     except ValueError as error:
         raise OptionError(f"today: expected a date YYYY-MM-DD, found {today!r} ({error}).") from None
-    sizes, settings = sizes or Sizes(), settings or Settings()
+    sizes, settings = sizes or Sizes(), settings or QuerySettings()
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OptionError(f"{folder} cannot be the folder of a domain: {error.strerror}.") from None
     check_untouched(folder)
-    draft = Draft(" ".join(title.split()), today, settings.seed)
-    with AnswerStore(folder / ANSWERS) as store, Asker(model, store, settings, watch) as asker:
+    draft = DomainDraft(" ".join(title.split()), today, settings.seed)
+    with AnswerStore(folder / ANSWERS) as store, ModelQueries(model, store, settings, watch) as asker:
         stages = Stages(draft, asker, sizes)
         try:
             for stage in (stages.subjects, stages.schema, stages.records, stages.tools, stages.intents, stages.evolved):
@@ -125,7 +125,7 @@ def report_stages(record: SynthesisRecord) -> list[Stage]:
     ]
 
 
-def _record(draft: Draft, model: Model, sizes: Sizes, asker: Asker, stages: Stages) -> SynthesisRecord:
+def _record(draft: DomainDraft, model: Model, sizes: Sizes, asker: ModelQueries, stages: Stages) -> SynthesisRecord:
     counts = sorted(asker.counts, key=lambda count: STAGES.index(count.stage))
     return SynthesisRecord(
         title=draft.title,

@@ -16,9 +16,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from toolorchestra.toolscale.format import ColumnSpec, Recipe, TableSpec
-from toolorchestra.toolscale.synth.requester import is_person
+from toolorchestra.toolscale.synth.derived_tools import literal
+from toolorchestra.toolscale.synth.request_base import is_person
 from toolorchestra.toolscale.synth.tables import Column, Table, bare, numbered, settled
-from toolorchestra.toolscale.synth.toolbox import literal
 
 MOST_KEPT = 12
 """A table of no more rows is one that the place has, not one that fills up."""

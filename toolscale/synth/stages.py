@@ -1,7 +1,7 @@
 """The stages of synthesis by a model: subjects, schema, records, tools, intents, tasks, evolved tasks (Fig. 3).
 
 Each stage asks, checks what comes back by reading it as the format's types and by building with it, and adds what is
-valid to the `Draft`. What may be missing (a tool, an intent) is dropped when its repairs are spent; what the rest
+valid to the `DomainDraft`. What may be missing (a tool, an intent) is dropped when its repairs are spent; what the rest
 stands on (the schema, the records that others refer to) ends the synthesis.
 """
 
@@ -30,13 +30,11 @@ from toolorchestra.toolscale.format import (
     TableSpec,
     ToolSpec,
 )
-from toolorchestra.toolscale.reading import dump_yaml
 from toolorchestra.toolscale.sqltool import primary_key
 from toolorchestra.toolscale.synth import prompts
-from toolorchestra.toolscale.synth.asking import Asker, InvalidError, StageCount, UnsettledError
-from toolorchestra.toolscale.synth.checking import check_intent, check_recipes, read_answer, refusing
+from toolorchestra.toolscale.synth.answer_checks import check_intent, check_recipes, read_answer, refusing
 from toolorchestra.toolscale.synth.draft import (
-    Draft,
+    DomainDraft,
     fill_order,
     functions_text,
     records_text,
@@ -44,6 +42,8 @@ from toolorchestra.toolscale.synth.draft import (
     rule_tables,
     tables_text,
 )
+from toolorchestra.toolscale.synth.model_queries import InvalidError, ModelQueries, StageCount, UnsettledError
+from toolorchestra.toolscale.yaml_reader import dump_yaml
 
 STAGES = ("subjects", "schema", "records", "tools", "intents", "tasks", "evolved")
 
@@ -137,8 +137,8 @@ class Stages:
         remarks: What was dropped and why, and objections that remain, by stage and matter.
     """
 
-    draft: Draft
-    asker: Asker
+    draft: DomainDraft
+    asker: ModelQueries
     sizes: Sizes
     image: bytes = b""
     remarks: dict[str, str] = field(default_factory=dict)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from toolorchestra.toolscale.build import quote
+from toolorchestra.toolscale.synth.naming import INITIAL, plural, said, singular, snake_case, verb
 from toolorchestra.toolscale.synth.values import Type
-from toolorchestra.toolscale.synth.words import INITIAL, plural, said, singular, snake_case, verb
 
 Kind = Literal["key", "reference", "flag", "category", "date", "datetime", "money", "number", "text", "note", "json"]
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from toolorchestra.envs.sources.masbench.dice import Dice
-from toolorchestra.envs.sources.masbench.drafts import Draft, Sub, depth_for, draw_draft
+from toolorchestra.envs.sources.masbench.drafts import ComponentDraft, Sub, depth_for, draw_draft
+from toolorchestra.envs.sources.masbench.fast_random import FastRandom
 from toolorchestra.envs.sources.masbench.graph import MODULUS, Axes, calculate, needed, split_of, template
 from toolorchestra.envs.sources.masbench.naming import Namer, draw_distractor
 from toolorchestra.envs.sources.masbench.vocabulary import Hierarchy, vocabulary
@@ -41,13 +41,13 @@ class Component(msgspec.Struct):
     template: str = ""
 
 
-def draw_needle(rng: Dice, key: str) -> Component:
+def draw_needle(rng: FastRandom, key: str) -> Component:
     """Return the component of a magic number."""
     needle = Sub("needle", [], name=key, constant=rng.between(10**6, 10**7 - 1))
     return Component([needle], [0], [[0]], [[]])
 
 
-def needle_keys(rng: Dice, count: int) -> list[str]:
+def needle_keys(rng: FastRandom, count: int) -> list[str]:
     """Return what so many magic numbers are for."""
     if not count:
         return []
@@ -57,7 +57,7 @@ def needle_keys(rng: Dice, count: int) -> list[str]:
 
 
 def draw_component(
-    rng: Dice, axes: Axes, split: str, hierarchy: Hierarchy, distractors: int, usual: int | None = None
+    rng: FastRandom, axes: Axes, split: str, hierarchy: Hierarchy, distractors: int, usual: int | None = None
 ) -> Component:
     """Return a component whose template belongs to a split.
 
@@ -97,7 +97,9 @@ def draw_component(
     )
 
 
-def _named(rng: Dice, draft: Draft, hierarchy: Hierarchy, distractors: int, breadth: int | None) -> Component:
+def _named(
+    rng: FastRandom, draft: ComponentDraft, hierarchy: Hierarchy, distractors: int, breadth: int | None
+) -> Component:
     """Return a component with names and distractors; its numbers are still missing."""
     subs, roots = draft.subs, draft.roots
     namer = Namer(rng, hierarchy, subs, more=2 * distractors * len(roots))
@@ -130,7 +132,7 @@ def _named(rng: Dice, draft: Draft, hierarchy: Hierarchy, distractors: int, brea
     return component
 
 
-def _numbered(rng: Dice, subs: Sequence[Sub], ways: Sequence[Sequence[int]]) -> bool:
+def _numbered(rng: FastRandom, subs: Sequence[Sub], ways: Sequence[Sequence[int]]) -> bool:
     """Put numbers in, so that each answer is uniform; False if an answer can not take every value."""
     values = [0] * len(subs)
     for way in ways:
@@ -147,7 +149,7 @@ def _numbered(rng: Dice, subs: Sequence[Sub], ways: Sequence[Sequence[int]]) -> 
     return True
 
 
-def _aim(rng: Dice, subs: Sequence[Sub], values: list[int], way: Sequence[int], free: Sequence[int]) -> bool:
+def _aim(rng: FastRandom, subs: Sequence[Sub], values: list[int], way: Sequence[int], free: Sequence[int]) -> bool:
     """Set one of the free numbers on the way to an answer so that the answer is a value drawn for it."""
     target = rng.below(MODULUS)
 

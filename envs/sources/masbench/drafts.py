@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from toolorchestra.envs.sources.masbench.dice import Dice, lots
+from toolorchestra.envs.sources.masbench.fast_random import FastRandom, lots
 from toolorchestra.envs.sources.masbench.graph import Change, Kind, needed
 from toolorchestra.toolscale.errors import OptionError
 
@@ -47,7 +47,7 @@ class Sub(msgspec.Struct, gc=False):
     constant: int = 0
 
 
-class Draft(msgspec.Struct):
+class ComponentDraft(msgspec.Struct):
     """A component in the making.
 
     Attributes:
@@ -71,7 +71,7 @@ def capacity(depth: int, breadth: int) -> int:
     return sum(breadth**level for level in range(depth - 1))
 
 
-def depth_for(rng: Dice, breadth: int | None, horizon: int) -> int:
+def depth_for(rng: FastRandom, breadth: int | None, horizon: int) -> int:
     """Return a depth that suits a breadth and a horizon when the axis is left to chance."""
     return rng.between(*_usual_depths(USUAL_BREADTH if breadth is None else breadth, horizon))
 
@@ -104,7 +104,7 @@ def check_shape(depth: int | None, breadth: int | None, horizon: int | None) -> 
         )
 
 
-def draw_draft(rng: Dice, depth: int, breadth: int | None, horizon: int) -> Draft:
+def draw_draft(rng: FastRandom, depth: int, breadth: int | None, horizon: int) -> ComponentDraft:
     """Return a draft of a shape that passes `check_shape`."""
     shape = _Shape(rng, USUAL_BREADTH if breadth is None else breadth)
     top = shape.chain(depth)
@@ -123,13 +123,13 @@ def draw_draft(rng: Dice, depth: int, breadth: int | None, horizon: int) -> Draf
     if horizon > 1:
         inner = [place[at] for at, level in enumerate(levels) if level > 1 and at != top]
         roots = [*sorted(rng.sample(inner, horizon - 1)), *roots]
-    return Draft(subs, roots, _choose_kinds(rng, subs, roots))
+    return ComponentDraft(subs, roots, _choose_kinds(rng, subs, roots))
 
 
 class _Shape:
     """Which sub-task needs which, with the length of the longest chain that ends in each."""
 
-    def __init__(self, rng: Dice, most: int) -> None:
+    def __init__(self, rng: FastRandom, most: int) -> None:
         self.rng = rng
         self.most = most
         self.levels: list[int] = []
@@ -190,7 +190,7 @@ class _Shape:
 # ------------------------------------------------------------------------------------------------------- kinds
 
 
-def _choose_kinds(rng: Dice, subs: list[Sub], roots: Sequence[int]) -> list[list[int]]:
+def _choose_kinds(rng: FastRandom, subs: list[Sub], roots: Sequence[int]) -> list[list[int]]:
     """Say of each sub-task how it follows from its operands, and return the ways to the roots.
 
     A member belongs to one total only, and what is counted by category belongs to none, so that names can be found.
@@ -255,7 +255,7 @@ def _pairs(subs: Sequence[Sub], needs: Sequence[int], taken: set[int]) -> list[i
     return [at for pair in zip(members, inner, strict=True) for at in pair]
 
 
-def _combine(rng: Dice, sub: Sub) -> None:
+def _combine(rng: FastRandom, sub: Sub) -> None:
     """Have a statement say how a sub-task follows from its operands."""
     if len(sub.needs) == 1:
         sub.kind = "same"

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import msgspec
 
 from toolorchestra.envs.sources.masbench.components import Component, draw_component, draw_needle, needle_keys
-from toolorchestra.envs.sources.masbench.dice import Dice
 from toolorchestra.envs.sources.masbench.drafts import check_shape
-from toolorchestra.envs.sources.masbench.graph import Asked, Axes, Graph, Node, values_of
+from toolorchestra.envs.sources.masbench.fast_random import FastRandom
+from toolorchestra.envs.sources.masbench.graph import Axes, Graph, ProblemNode, Target, values_of
 from toolorchestra.envs.sources.masbench.mistakes import mistakes
 from toolorchestra.envs.sources.masbench.text import Wording, write
 from toolorchestra.envs.sources.masbench.vocabulary import vocabulary
@@ -25,7 +25,7 @@ MOST_DISTRACTORS = 8
 
 
 @dataclass(frozen=True)
-class Settings:
+class InstanceSettings:
     """How hard instances are beside their axes.
 
     Attributes:
@@ -76,7 +76,7 @@ class Instance(msgspec.Struct, frozen=True, gc=False):
         return tuple(str(self.values[asked.node]) for asked in self.graph.asked)
 
 
-def make_instance(axes: Axes, split: str, seed: int | str, settings: Settings | None = None) -> Instance:
+def make_instance(axes: Axes, split: str, seed: int | str, settings: InstanceSettings | None = None) -> Instance:
     """Return the instance of a seed.
 
     >>> instance = make_instance(Axes(depth=3), "train", 7)
@@ -94,9 +94,9 @@ def make_instance(axes: Axes, split: str, seed: int | str, settings: Settings | 
     """
     if split not in ("train", "test"):
         raise UnknownNameError("split of MASBench", split, ("train", "test"))
-    settings = settings or Settings()
+    settings = settings or InstanceSettings()
     check_axes(axes)
-    rng = Dice(f"masbench:{seed}")
+    rng = FastRandom(f"masbench:{seed}")
     count, needles = _components(axes)
     hierarchies = iter(rng.sample(vocabulary().hierarchies, count))
     keys = iter(needle_keys(rng, needles))
@@ -110,7 +110,7 @@ def make_instance(axes: Axes, split: str, seed: int | str, settings: Settings | 
     graph = _joined(rng, drawn)
     values = values_of(graph.nodes)
     if axes.robustness is not None and settings.notes:
-        graph = _noted(Dice(f"masbench-notes:{seed}"), graph, values, axes.robustness)
+        graph = _noted(FastRandom(f"masbench-notes:{seed}"), graph, values, axes.robustness)
     wording = _wording(axes)
     text, problems = write(graph, wording, rng, settings.haystack)
     templates = tuple(component.template for component in drawn if component.template)
@@ -160,14 +160,14 @@ def _alternated(count: int, needles: int, needle_first: bool) -> list[bool]:
     return [first is (number % 2 == 0) for number in range(count + needles)]
 
 
-def _joined(rng: Dice, components: Sequence[Component]) -> Graph:
+def _joined(rng: FastRandom, components: Sequence[Component]) -> Graph:
     """Return one graph of all components; problems of a component are in their order, but not in a row."""
-    nodes: list[Node] = []
-    asked: list[list[Asked]] = []
+    nodes: list[ProblemNode] = []
+    asked: list[list[Target]] = []
     for number, component in enumerate(components):
         first = len(nodes)
         nodes += [
-            Node(
+            ProblemNode(
                 sub.kind,
                 sub.owner,
                 sub.name,
@@ -180,7 +180,7 @@ def _joined(rng: Dice, components: Sequence[Component]) -> Graph:
         problems = zip(component.roots, component.states, component.carried, strict=True)
         asked.append(
             [
-                Asked(root + first, number, tuple([s + first for s in states]), tuple([c + first for c in carried]))
+                Target(root + first, number, tuple([s + first for s in states]), tuple([c + first for c in carried]))
                 for root, states, carried in problems
             ]
         )
@@ -191,7 +191,7 @@ def _joined(rng: Dice, components: Sequence[Component]) -> Graph:
     return Graph(tuple(nodes), tuple([next(waiting[number]) for number in turns]))
 
 
-def _noted(rng: Dice, graph: Graph, values: Sequence[int], count: int) -> Graph:
+def _noted(rng: FastRandom, graph: Graph, values: Sequence[int], count: int) -> Graph:
     """Return the graph with notes about so many of its answers."""
     asked = list(graph.asked)
     for number in rng.sample(range(len(asked)), count):

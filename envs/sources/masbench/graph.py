@@ -57,7 +57,7 @@ class Numbered(Shaped, Protocol):
         """The number given, added or multiplied by."""
 
 
-class Node(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+class ProblemNode(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A sub-task: "the number of each `owner`'s `name`".
 
     Attributes:
@@ -77,7 +77,7 @@ class Node(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     constant: int = 0
 
 
-class Asked(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+class Target(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A sub-task whose value must be reported.
 
     Attributes:
@@ -103,8 +103,8 @@ class Graph(msgspec.Struct, frozen=True, gc=False):
         asked: What must be reported, in the order of the problems.
     """
 
-    nodes: tuple[Node, ...]
-    asked: tuple[Asked, ...]
+    nodes: tuple[ProblemNode, ...]
+    asked: tuple[Target, ...]
 
 
 class Axes(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -142,7 +142,7 @@ class Axes(msgspec.Struct, frozen=True, omit_defaults=True):
 def calculate(node: Numbered, values: Sequence[int]) -> int:
     """Return the value of a sub-task from those of the sub-tasks that it needs.
 
-    >>> calculate(Node("difference", needs=(0, 1), change="times", constant=2), [3, 5])
+    >>> calculate(ProblemNode("difference", needs=(0, 1), change="times", constant=2), [3, 5])
     19
     """
     needs, kind = node.needs, node.kind
@@ -164,7 +164,7 @@ def calculate(node: Numbered, values: Sequence[int]) -> int:
     return value % MODULUS
 
 
-def values_of(nodes: Iterable[Node]) -> list[int]:
+def values_of(nodes: Iterable[ProblemNode]) -> list[int]:
     """Return the value of every sub-task."""
     values: list[int] = []
     for node in nodes:
@@ -172,7 +172,7 @@ def values_of(nodes: Iterable[Node]) -> list[int]:
     return values
 
 
-def levels_of(nodes: Iterable[Node]) -> list[int]:
+def levels_of(nodes: Iterable[ProblemNode]) -> list[int]:
     """Return the number of sub-tasks on the longest chain that ends in each."""
     levels: list[int] = []
     for node in nodes:

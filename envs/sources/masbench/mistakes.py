@@ -6,18 +6,18 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from toolorchestra.envs.sources.masbench.graph import MODULUS, Node, calculate
+from toolorchestra.envs.sources.masbench.graph import MODULUS, ProblemNode, calculate
 
 MOST = 5
 
 
-def mistakes(node: Node, values: Sequence[int], position: int) -> tuple[str, ...]:
+def mistakes(node: ProblemNode, values: Sequence[int], position: int) -> tuple[str, ...]:
     """Return wrong results of the sub-task at a position, the likeliest first.
 
     They come of a slip by one, of what is done with the constant, of operands left out or mixed up, and of numbers
     that were not reduced.
 
-    >>> mistakes(Node("difference", needs=(0, 1)), [3, 5, 21], 2)
+    >>> mistakes(ProblemNode("difference", needs=(0, 1)), [3, 5, 21], 2)
     ('2', '22', '20', '3', '8')
     """
     truth = values[position]
@@ -39,7 +39,7 @@ def _misread(truth: int) -> Iterator[int]:
     yield int(digits[:3] + str((int(digits[3]) + 5) % 10) + digits[4:])
 
 
-def _miscounted(node: Node, values: Sequence[int], truth: int) -> Iterator[int]:
+def _miscounted(node: ProblemNode, values: Sequence[int], truth: int) -> Iterator[int]:
     operands = [values[need] for need in node.needs]
     if node.kind == "difference":
         swapped = msgspec.structs.replace(node, needs=node.needs[::-1])

@@ -10,8 +10,8 @@ import itertools
 import math
 from collections.abc import Sequence
 
-from toolorchestra.envs.sources.masbench.dice import Dice, lots
 from toolorchestra.envs.sources.masbench.drafts import Sub
+from toolorchestra.envs.sources.masbench.fast_random import FastRandom, lots
 from toolorchestra.envs.sources.masbench.graph import MODULUS, Change, Kind
 from toolorchestra.envs.sources.masbench.vocabulary import Hierarchy
 
@@ -32,7 +32,7 @@ class Namer:
         more: About how many further names there will be.
     """
 
-    def __init__(self, rng: Dice, hierarchy: Hierarchy, subs: Sequence[Sub], more: int = 0) -> None:
+    def __init__(self, rng: FastRandom, hierarchy: Hierarchy, subs: Sequence[Sub], more: int = 0) -> None:
         self.rng = rng
         self.categories = hierarchy.categories
         self._all = [rng.sample(names, len(names)) for names in hierarchy.names]
@@ -111,7 +111,7 @@ class Namer:
 
 
 def draw_distractor(
-    rng: Dice, namer: Namer, subs: Sequence[Sub], seen: Sequence[int], most: int, *, closing: bool
+    rng: FastRandom, namer: Namer, subs: Sequence[Sub], seen: Sequence[int], most: int, *, closing: bool
 ) -> list[Sub]:
     """Return the sub-tasks that a distractor is the first to mention; that of the statement itself is the last.
 
@@ -149,7 +149,7 @@ def draw_distractor(
     return new
 
 
-def _total(rng: Dice, namer: Namer, subs: Sequence[Sub], seen: Sequence[int], most: int) -> Sub | None:
+def _total(rng: FastRandom, namer: Namer, subs: Sequence[Sub], seen: Sequence[int], most: int) -> Sub | None:
     """Return the total of an owner all of whose members may be talked about, which closes it; None if there is none."""
     known = set(seen)
     found = namer.closable(subs)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from toolorchestra.envs.sources.masbench.generate import Instance, Settings, make_instance
+from toolorchestra.envs.sources.masbench.generate import Instance, InstanceSettings, make_instance
 from toolorchestra.envs.sources.masbench.graph import AXES, Axes
 from toolorchestra.envs.sources.masbench.tasks import make_task
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
@@ -61,7 +61,7 @@ DIGESTS = {
 
 
 def instances(
-    axes: Axes, split: str, *, seed: int | str = 0, settings: Settings | None = None, first: int = 0
+    axes: Axes, split: str, *, seed: int | str = 0, settings: InstanceSettings | None = None, first: int = 0
 ) -> Iterator[Instance]:
     """Yield instances of some axis values without end, from the `first` on; the same of the same seed.
 
@@ -89,7 +89,7 @@ def named_set(axis: str, split: str, name: str = V1) -> Iterator[Task]:
 
 
 def tasks(
-    axes: Axes, split: str, count: int, *, seed: int | str = 0, settings: Settings | None = None
+    axes: Axes, split: str, count: int, *, seed: int | str = 0, settings: InstanceSettings | None = None
 ) -> Iterator[Task]:
     """Yield so many instances as tasks, whose ids name the seed."""
     for number, instance in enumerate(itertools.islice(instances(axes, split, seed=seed, settings=settings), count)):

@@ -30,7 +30,7 @@ _CARRIED = re.compile(r"\[answer ?(\d+)\]")
 _CHANGED = re.compile(r"(\d+) (more than|times as much as) (.*)")
 
 
-class Reading(NamedTuple):
+class ParsedProblem(NamedTuple):
     """What a text says.
 
     Attributes:
@@ -49,7 +49,7 @@ class Parameter(NamedTuple):
     name: str
 
 
-def solve(text: str, known: Knowledge | None = None) -> Reading:
+def solve(text: str, known: Knowledge | None = None) -> ParsedProblem:
     """Return the answers to a problem.
 
     >>> solve("The number of each Ketch's Saloon equals 20. The number of each Ketch's Galley Nook equals 7 more than "
@@ -157,11 +157,11 @@ class _Reader:
 
     # ------------------------------------------------------------------------------------------------ solving
 
-    def read(self) -> Reading:
+    def read(self) -> ParsedProblem:
         for parameter in self.asked:
             self._solve(parameter)
         answers = tuple(str(self.values[parameter]) for parameter in self.asked)
-        return Reading(answers, dict(self._axes()))
+        return ParsedProblem(answers, dict(self._axes()))
 
     def _solve(self, root: Parameter) -> None:
         """Work out a parameter and all that it needs, innermost first."""

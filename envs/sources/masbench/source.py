@@ -8,8 +8,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from toolorchestra.envs.sources import TaskSource
-from toolorchestra.envs.sources.masbench.generate import Settings, check_axes
+from toolorchestra.envs.sources.base import TaskSource
+from toolorchestra.envs.sources.masbench.generate import InstanceSettings, check_axes
 from toolorchestra.envs.sources.masbench.graph import Axes
 from toolorchestra.envs.sources.masbench.sets import COUNTS, V1, check_axis, check_counts, named_set, spread, tasks
 from toolorchestra.envs.sources.masbench.world import MASBenchWorld
@@ -43,7 +43,7 @@ class MASBenchSource(TaskSource):
         seed: int = 0,
         train: int = 300,
         test: int = 120,
-        settings: Settings | None = None,
+        settings: InstanceSettings | None = None,
         name: str | None = None,
     ) -> None:
         check_counts(train=train, test=test)

@@ -7,7 +7,16 @@ from collections.abc import Sequence
 import msgspec
 
 from toolorchestra.envs.sources.masbench.generate import Instance
-from toolorchestra.envs.sources.masbench.graph import MODULUS, Axes, Graph, Node, levels_of, measure, needed, split_of
+from toolorchestra.envs.sources.masbench.graph import (
+    MODULUS,
+    Axes,
+    Graph,
+    ProblemNode,
+    levels_of,
+    measure,
+    needed,
+    split_of,
+)
 from toolorchestra.envs.sources.masbench.mistakes import mistakes
 from toolorchestra.envs.sources.masbench.solver import solve
 from toolorchestra.envs.sources.masbench.text import question
@@ -17,7 +26,7 @@ from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.task import Call, Task
 
 
-class Truth(msgspec.Struct, frozen=True):
+class InstanceTruth(msgspec.Struct, frozen=True):
     """What ``bindings["masbench"]`` of a task holds.
 
     Attributes:
@@ -54,7 +63,7 @@ def make_task(instance: Instance, task_id: str) -> Task:
         )
         for at in steps
     ]
-    truth = Truth(instance.axes, measure(graph), graph, tuple(steps), instance.templates, instance.problems)
+    truth = InstanceTruth(instance.axes, measure(graph), graph, tuple(steps), instance.templates, instance.problems)
     task = make_question(
         id=task_id,
         domain=NAME,
@@ -78,7 +87,7 @@ def make_task(instance: Instance, task_id: str) -> Task:
     return msgspec.structs.replace(task, communicate=tuple((answer,) for answer in answers), answer=told)
 
 
-def truth_of(task: Task) -> Truth:
+def truth_of(task: Task) -> InstanceTruth:
     """Return the hidden truth of a task.
 
     Raises:
@@ -86,13 +95,13 @@ def truth_of(task: Task) -> Truth:
     """
     if "masbench" not in task.bindings:
         raise OptionError(f"Expected a generated task of MASBench, found {task.id}, whose graph is not known.")
-    return msgspec.convert(task.bindings["masbench"], Truth)
+    return msgspec.convert(task.bindings["masbench"], InstanceTruth)
 
 
-def _calculation(node: Node, values: Sequence[int]) -> str:
+def _calculation(node: ProblemNode, values: Sequence[int]) -> str:
     """Return what is to be calculated, in numbers.
 
-    >>> _calculation(Node("sum", needs=(0, 1), change="times", constant=3), [4, 5])
+    >>> _calculation(ProblemNode("sum", needs=(0, 1), change="times", constant=3), [4, 5])
     '(4 + 5) * 3'
     """
     operands = [str(values[need]) for need in node.needs]

@@ -17,15 +17,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from toolorchestra.envs.sources.masbench.dice import Dice
-from toolorchestra.envs.sources.masbench.graph import Asked, Graph, Node
+from toolorchestra.envs.sources.masbench.fast_random import FastRandom
+from toolorchestra.envs.sources.masbench.graph import Graph, ProblemNode, Target
 from toolorchestra.envs.sources.masbench.vocabulary import vocabulary
 
 Wording = Literal["single", "problems", "passages"]
 NOTE = "Note: verify the information before you take it - {what} is {claim}."
 
 
-def write(graph: Graph, wording: Wording, rng: Dice, haystack: int) -> tuple[str, tuple[str, ...]]:
+def write(graph: Graph, wording: Wording, rng: FastRandom, haystack: int) -> tuple[str, tuple[str, ...]]:
     """Return the text of a problem, and that of each of the problems in it.
 
     Args:
@@ -81,16 +81,16 @@ def _remarks(graph: Graph) -> str:
     return "\n".join(lines)
 
 
-def statement(node: Node, operands: Sequence[str]) -> str:
+def statement(node: ProblemNode, operands: Sequence[str]) -> str:
     """Return what says how a sub-task's value comes about, given what its operands are called.
 
-    >>> print(statement(Node("sum", "Ketch", "Saloon", (0, 1), "more", 3), ["each Ketch's Galley Nook", "4"]))
+    >>> print(statement(ProblemNode("sum", "Ketch", "Saloon", (0, 1), "more", 3), ["each Ketch's Galley Nook", "4"]))
     The number of each Ketch's Saloon equals 3 more than the sum of each Ketch's Galley Nook and 4.
     """
     return f"The number of each {node.owner}'s {node.name} equals {_value(node, operands)}."
 
 
-def _statements(nodes: Sequence[Node], asked: Asked, operands: Sequence[str]) -> Iterator[str]:
+def _statements(nodes: Sequence[ProblemNode], asked: Target, operands: Sequence[str]) -> Iterator[str]:
     """Yield the statements of a problem."""
     for at in asked.states:
         node = nodes[at]
@@ -100,7 +100,7 @@ def _statements(nodes: Sequence[Node], asked: Asked, operands: Sequence[str]) ->
             yield statement(node, [operands[need] for need in node.needs])
 
 
-def _value(node: Node, operands: Sequence[str]) -> str:
+def _value(node: ProblemNode, operands: Sequence[str]) -> str:
     match node.kind:
         case "given":
             return str(node.constant)
@@ -119,7 +119,7 @@ def _listed(things: Sequence[str]) -> str:
     return " and ".join(things) if len(things) < 3 else f"{', '.join(things[:-1])} and {things[-1]}"
 
 
-def _named(node: Node) -> str:
+def _named(node: ProblemNode) -> str:
     return (
         f"the magic number for {node.name}"
         if node.kind == "needle"
@@ -127,7 +127,7 @@ def _named(node: Node) -> str:
     )
 
 
-def question(node: Node, wording: Wording) -> str:
+def question(node: ProblemNode, wording: Wording) -> str:
     """Return the question for a sub-task's value."""
     if node.kind == "needle":
         return f"What is the magic number for {node.name}?"
@@ -137,12 +137,12 @@ def question(node: Node, wording: Wording) -> str:
 
 
 def _note(graph: Graph, number: int, wording: Wording) -> str:
-    asked: Asked = graph.asked[number]
+    asked: Target = graph.asked[number]
     what = f"the answer of problem {number + 1}" if wording == "problems" else _named(graph.nodes[asked.node])
     return NOTE.format(what=what, claim=asked.note)
 
 
-def _passage(needle: Node, rng: Dice, haystack: int) -> str:
+def _passage(needle: ProblemNode, rng: FastRandom, haystack: int) -> str:
     rounds = rng.choice(vocabulary().needles.filler)
     sentences = [rounds[number % len(rounds)] for number in range(haystack)]
     hidden = f"One of the special magic numbers for {needle.name} is: {needle.constant}."

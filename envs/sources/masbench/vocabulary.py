@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from toolorchestra.toolscale.reading import parse_yaml
+from toolorchestra.toolscale.yaml_reader import parse_yaml
 
 
 class Hierarchy(msgspec.Struct, frozen=True):
@@ -41,7 +41,7 @@ class Needles(msgspec.Struct, frozen=True):
     filler: tuple[tuple[str, ...], ...]
 
 
-class Vocabulary(msgspec.Struct, frozen=True):
+class ProblemVocabulary(msgspec.Struct, frozen=True):
     """All hierarchies, and the words of needle passages."""
 
     hierarchies: tuple[Hierarchy, ...]
@@ -61,11 +61,11 @@ class Knowledge(msgspec.Struct, frozen=True):
 
 
 @functools.cache
-def vocabulary() -> Vocabulary:
+def vocabulary() -> ProblemVocabulary:
     """Return the vocabulary."""
     content = parse_yaml((Path(__file__).parent / "vocabulary.yaml").read_text(encoding="utf-8"))
     hierarchies = [{"categories": [*levels], "names": [*levels.values()]} for levels in content["hierarchies"]]
-    return msgspec.convert({"hierarchies": hierarchies, "needles": content["needles"]}, Vocabulary)
+    return msgspec.convert({"hierarchies": hierarchies, "needles": content["needles"]}, ProblemVocabulary)
 
 
 @functools.cache

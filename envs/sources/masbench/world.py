@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 
 from toolorchestra.envs.sources.questions import QuestionWorld
-from toolorchestra.envs.toolbox.calculator import Calculator
+from toolorchestra.envs.tools.calculator import Calculator
 from toolorchestra.toolscale.answers import equal, final_answer, is_right
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.verify import SOLVED, Failure, Verdict

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from toolorchestra.agents.chat import Price
-from toolorchestra.agents.experts import ExpertSpec, Latency, Problem, SimulatedExpert
-from toolorchestra.agents.simulated import SimulatedChat
-from toolorchestra.agents.subagents import Question, Reply
+from toolorchestra.agents.chat.base import Price
+from toolorchestra.agents.experts.simulated_chat import SimulatedChat
+from toolorchestra.agents.experts.specification import ExpertSpec, Latency, Problem, SimulatedExpert
+from toolorchestra.agents.subagents import SubAgentQuestion, SubAgentReply
 from toolorchestra.toolscale.format import ParameterSpec
 from toolorchestra.toolscale.tool import Tool, ToolResult
 
@@ -87,10 +87,12 @@ def mind() -> Callable[..., SimulatedChat]:
 def share() -> Callable[..., float]:
     """How often a sub-agent's answers to chains of so many steps are right."""
 
-    def measure(agent: Callable[[Question], Reply], length: int = 4, *, many: int = 400, **more: Any) -> float:
+    def measure(
+        agent: Callable[[SubAgentQuestion], SubAgentReply], length: int = 4, *, many: int = 400, **more: Any
+    ) -> float:
         def one(number: int) -> bool:
             problem = Problem.chain(f"p{number}", "math", length, "12", ("13", "14", "15"))
-            return agent(Question("What is it?", problem, luck=number, **more)).answer == "12"
+            return agent(SubAgentQuestion("What is it?", problem, luck=number, **more)).answer == "12"
 
         return mean(one(number) for number in range(many))
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from toolorchestra.agents.chat import ScriptedChat
-from toolorchestra.agents.simulated import SimulatedChat
-from toolorchestra.agents.subagents import Question, code_reasoner, standard_reasoner
+from toolorchestra.agents.chat.base import ScriptedChat
+from toolorchestra.agents.experts.simulated_chat import SimulatedChat
+from toolorchestra.agents.subagents import SubAgentQuestion, code_reasoner, standard_reasoner
 from toolorchestra.toolscale.format import ParameterSpec
 from toolorchestra.toolscale.tool import Status, Tool, ToolResult
 
-QUESTION = Question("What is 2 + 2?")
+QUESTION = SubAgentQuestion("What is 2 + 2?")
 
 
 def test_the_reply_shows_the_program_and_what_it_printed(python: Any) -> None:

@@ -7,13 +7,13 @@ from collections.abc import Callable
 
 import pytest
 
-from toolorchestra.agents.chat import ChatRequest, ScriptedChat
-from toolorchestra.agents.experts import Problem
-from toolorchestra.agents.simulated import SimulatedChat
-from toolorchestra.agents.subagents import Question, chain_of_thought, debate
+from toolorchestra.agents.chat.base import ChatRequest, ScriptedChat
+from toolorchestra.agents.experts.simulated_chat import SimulatedChat
+from toolorchestra.agents.experts.specification import Problem
+from toolorchestra.agents.subagents import SubAgentQuestion, chain_of_thought, debate
 from toolorchestra.toolscale.errors import OptionError
 
-QUESTION = Question("What is 2 + 2?")
+QUESTION = SubAgentQuestion("What is 2 + 2?")
 
 
 def test_debaters_hear_the_others_and_themselves_last_until_they_agree() -> None:
@@ -59,7 +59,7 @@ def test_debate_is_better_than_one_chain_of_thought_and_costs_more(
 ) -> None:
     model = mind()
     assert share(functools.partial(debate, model), 3) > share(functools.partial(chain_of_thought, model), 3) + 0.08
-    question = Question("What is it?", Problem.chain("p", "math", 3, "12", ("13",)))
+    question = SubAgentQuestion("What is it?", Problem.chain("p", "math", 3, "12", ("13",)))
     assert debate(model, question).cost > 2 * chain_of_thought(model, question).cost
 
 

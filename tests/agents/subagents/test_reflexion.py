@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
-from toolorchestra.agents.chat import ScriptedChat
-from toolorchestra.agents.simulated import SimulatedChat
-from toolorchestra.agents.subagents import Question, chain_of_thought, reflexion
+from toolorchestra.agents.chat.base import ScriptedChat
+from toolorchestra.agents.experts.simulated_chat import SimulatedChat
+from toolorchestra.agents.subagents import SubAgentQuestion, chain_of_thought, reflexion
 
-QUESTION = Question("What is 2 + 2?")
+QUESTION = SubAgentQuestion("What is 2 + 2?")
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from toolorchestra.agents.chat import ScriptedChat
-from toolorchestra.agents.experts import Problem, Step
-from toolorchestra.agents.simulated import SimulatedChat
+from toolorchestra.agents.chat.base import ScriptedChat
+from toolorchestra.agents.experts.simulated_chat import SimulatedChat
+from toolorchestra.agents.experts.specification import Problem, Step
 from toolorchestra.agents.subagents import (
-    Question,
+    SubAgentQuestion,
     critical_reviewer,
     ensemble_solver,
     final_answer,
@@ -28,7 +28,7 @@ HISTORY = "Assistant: I ask code_reasoner.\nResult: 55"
 )
 def test_only_reviewer_and_summariser_see_the_history(role: Any, sees: bool) -> None:
     chat = ScriptedChat(lambda request: r"\boxed{55}")
-    reply = role(chat, Question("What is the sum?", history=HISTORY))
+    reply = role(chat, SubAgentQuestion("What is the sum?", history=HISTORY))
     assert reply.answer == "55"
     for request in chat.requests:
         content = request.messages[1]["content"]
@@ -38,19 +38,19 @@ def test_only_reviewer_and_summariser_see_the_history(role: Any, sees: bool) -> 
 
 def test_an_ensemble_is_four_samples_at_once_and_their_majority() -> None:
     chat = ScriptedChat([r"\boxed{45}", r"\boxed{21}", "<answer>21.0", r"\boxed{7}"])
-    reply = ensemble_solver(chat, Question("How many?"))
+    reply = ensemble_solver(chat, SubAgentQuestion("How many?"))
     assert (reply.answer, len(reply.children)) == ("21", 4)
     assert {child.start for child in reply.children} == {0.0}
 
 
 def test_the_summariser_is_asked_for_its_likeliest_answer() -> None:
     chat = ScriptedChat([r"\boxed{45}"])
-    final_answer(chat, Question("How many?"))
+    final_answer(chat, SubAgentQuestion("How many?"))
     assert chat.requests[0].temperature == 0.0
 
 
 def test_without_marks_there_is_a_text_and_no_answer() -> None:
-    reply = critical_reviewer(ScriptedChat(["The code leaves out leading zeros."]), Question("How many?"))
+    reply = critical_reviewer(ScriptedChat(["The code leaves out leading zeros."]), SubAgentQuestion("How many?"))
     assert (reply.text, reply.answer) == ("The code leaves out leading zeros.", "")
 
 
@@ -69,9 +69,9 @@ def test_another_models_review_helps_more_than_ones_own(mind: Callable[..., Simu
     corrected = {"ada": 0, "bob": 0}
     for number in range(600):
         problem = Problem.chain(f"p{number}", "math", 3, "12", ("13", "14", "15"))
-        answer = standard_reasoner(ada, Question("What is it?", problem, luck=number)).answer
+        answer = standard_reasoner(ada, SubAgentQuestion("What is it?", problem, luck=number)).answer
         for model in (ada, bob):
-            asked = Question("Is it?", problem, candidates=(answer,), luck=number)
+            asked = SubAgentQuestion("Is it?", problem, candidates=(answer,), luck=number)
             corrected[model.name] += answer != "12" and critical_reviewer(model, asked).answer == "12"
     assert corrected["bob"] > 1.3 * corrected["ada"]
 
@@ -89,7 +89,9 @@ def test_the_summariser_follows_a_clear_majority_and_else_its_own_view(
 def test_passages_in_the_history_are_read_by_who_sees_it(mind: Callable[..., SimulatedChat]) -> None:
     def right(role: Any, evidence: str) -> int:
         problems = (Problem(f"p{i}", "search", (Step("Thornby", ("Elmby",)),)) for i in range(200))
-        asked = (Question("Where?", one, ("Where was Ada born?",), evidence=evidence, luck=3) for one in problems)
+        asked = (
+            SubAgentQuestion("Where?", one, ("Where was Ada born?",), evidence=evidence, luck=3) for one in problems
+        )
         return sum(role(mind(), question).answer == "Thornby" for question in asked)
 
     passages = "Ada Lovelace was born in Thornby."

@@ -8,24 +8,24 @@ from typing import Any
 
 import pytest
 
-from toolorchestra.agents.chat import ScriptedChat
-from toolorchestra.agents.experts import Problem, Step
-from toolorchestra.agents.simulated import SimulatedChat
-from toolorchestra.agents.subagents import Question, chain_of_thought, knowledge_searcher, search_agent
+from toolorchestra.agents.chat.base import ScriptedChat
+from toolorchestra.agents.experts.simulated_chat import SimulatedChat
+from toolorchestra.agents.experts.specification import Problem, Step
+from toolorchestra.agents.subagents import SubAgentQuestion, chain_of_thought, knowledge_searcher, search_agent
 from toolorchestra.toolscale.format import ParameterSpec
 from toolorchestra.toolscale.tool import Tool, ToolResult
 
 WORDS = ("Who wrote The Notes?", "Where was Ada Lovelace born?", "On which river does Thornby lie?")
 
 
-def rivers(number: int, difficulty: float = 0.0, hops: int = 3) -> Question:
+def rivers(number: int, difficulty: float = 0.0, hops: int = 3) -> SubAgentQuestion:
     steps = (
         Step("Ada Lovelace", ("Bea",), (), difficulty),
         Step("Thornby", ("Elmby",), (0,), difficulty),
         Step("the Wend", ("the Ouse",), (1,), difficulty),
     )
     problem = Problem(f"rivers {number}", "search", steps[:hops])
-    return Question("On which river was the author of The Notes born?", problem, WORDS[:hops], luck=number)
+    return SubAgentQuestion("On which river was the author of The Notes born?", problem, WORDS[:hops], luck=number)
 
 
 # ---------------------------------------------------------------------------------------------------- scripted
@@ -33,7 +33,7 @@ def rivers(number: int, difficulty: float = 0.0, hops: int = 3) -> Question:
 
 def test_a_knowledge_searcher_searches_once_and_answers_from_what_it_found(search: Any) -> None:
     chat = ScriptedChat(["<query>\nThe Notes\nAda Lovelace\n</query>", r"<answer>\boxed{Thornby}</answer>"])
-    reply = knowledge_searcher(chat, Question("Where was the author of The Notes born?"), search=search)
+    reply = knowledge_searcher(chat, SubAgentQuestion("Where was the author of The Notes born?"), search=search)
     assert reply.answer == "Thornby"
     assert search.calls == [["The Notes", "Ada Lovelace"]]
     assert [child.name for child in reply.children] == ["scripted", "search", "scripted"]
@@ -46,20 +46,25 @@ def test_a_knowledge_searcher_searches_once_and_answers_from_what_it_found(searc
 
 @pytest.mark.parametrize("written", ["<query>\n\n</query>", "I will search.", ""])
 def test_without_a_query_the_question_itself_is_one(search: Any, written: str) -> None:
-    reply = knowledge_searcher(ScriptedChat([written, r"\boxed{Wend}"]), Question("Where is Thornby?"), search=search)
+    reply = knowledge_searcher(
+        ScriptedChat([written, r"\boxed{Wend}"]), SubAgentQuestion("Where is Thornby?"), search=search
+    )
     assert search.calls == [["Where is Thornby?"]]
     assert reply.answer == "Wend"
 
 
 def test_who_answers_at_once_need_not_search(search: Any) -> None:
-    assert knowledge_searcher(ScriptedChat([r"\boxed{4}"]), Question("What is 2 + 2?"), search=search).answer == "4"
-    assert search_agent(ScriptedChat([r"\boxed{4}"]), Question("What is 2 + 2?"), search=search).answer == "4"
+    assert (
+        knowledge_searcher(ScriptedChat([r"\boxed{4}"]), SubAgentQuestion("What is 2 + 2?"), search=search).answer
+        == "4"
+    )
+    assert search_agent(ScriptedChat([r"\boxed{4}"]), SubAgentQuestion("What is 2 + 2?"), search=search).answer == "4"
     assert search.calls == []
 
 
 def test_a_search_agent_asks_on_from_what_it_has_found(search: Any) -> None:
     chat = ScriptedChat(["<query>The Notes</query>", "<query>Ada Lovelace</query>", r"\boxed{Thornby}"])
-    reply = search_agent(chat, Question("Where was the author of The Notes born?"), search=search)
+    reply = search_agent(chat, SubAgentQuestion("Where was the author of The Notes born?"), search=search)
     assert (reply.answer, search.calls) == ("Thornby", [["The Notes"], ["Ada Lovelace"]])
     shown = chat.requests[2].messages[1]["content"]
     assert "written by Ada Lovelace" in shown
@@ -68,13 +73,13 @@ def test_a_search_agent_asks_on_from_what_it_has_found(search: Any) -> None:
 
 def test_who_asks_nothing_new_must_answer(search: Any) -> None:
     chat = ScriptedChat(["<query>The Notes</query>", "<query>The Notes</query>", "<answer>Ada</answer>"])
-    assert search_agent(chat, Question("Who?"), search=search).answer == "Ada"
+    assert search_agent(chat, SubAgentQuestion("Who?"), search=search).answer == "Ada"
     assert search.calls == [["The Notes"]]
 
 
 def test_a_search_agent_searches_a_bounded_number_of_times(search: Any) -> None:
     asking = ScriptedChat(lambda request: f"<query>Thornby {len(asking.requests)}</query>")
-    reply = search_agent(asking, Question("Where?"), search=search, turns=3)
+    reply = search_agent(asking, SubAgentQuestion("Where?"), search=search, turns=3)
     assert (len(search.calls), reply.answer) == (3, "")
     assert len(reply.children) == 3 * 2 + 1
 
@@ -86,7 +91,9 @@ def test_a_search_that_fails_is_told_to_the_model() -> None:
 
     queries = ParameterSpec(type="array", items="string", description="Queries.")
     chat = ScriptedChat(["<query>Thornby</query>", r"\boxed{Wend}"])
-    reply = knowledge_searcher(chat, Question("?"), search=Broken("search", "Searches.", {"query_list": queries}))
+    reply = knowledge_searcher(
+        chat, SubAgentQuestion("?"), search=Broken("search", "Searches.", {"query_list": queries})
+    )
     assert "The search failed: The index is away." in chat.requests[1].messages[1]["content"]
     assert (reply.answer, reply.error) == ("Wend", None)
     assert reply.children[1].error == "The index is away."
@@ -102,7 +109,7 @@ def test_a_search_may_show_what_it_finds_in_its_own_way(value: Any, shown: str) 
 
     queries = ParameterSpec(type="array", items="string", description="Queries.")
     chat = ScriptedChat(["<query>Thornby</query>", r"\boxed{Wend}"])
-    knowledge_searcher(chat, Question("?"), search=Other("search", "Searches.", {"query_list": queries}))
+    knowledge_searcher(chat, SubAgentQuestion("?"), search=Other("search", "Searches.", {"query_list": queries}))
     assert f"<search_result>\n{shown}\n</search_result>" in chat.requests[1].messages[1]["content"]
 
 
@@ -141,7 +148,7 @@ def test_searching_beats_recalling_and_turn_by_turn_beats_searching_once(
 def test_a_question_of_which_only_the_answer_is_known_is_searched_in_its_own_words(
     mind: Callable[..., SimulatedChat], search: Any
 ) -> None:
-    asked = Question("Where does Thornby lie?", Problem.chain("t", "search", 2, "the Wend", ("the Ouse",), -50))
+    asked = SubAgentQuestion("Where does Thornby lie?", Problem.chain("t", "search", 2, "the Wend", ("the Ouse",), -50))
     for agent in (knowledge_searcher, search_agent):
         assert agent(mind(), asked, search=search).answer == "the Wend"
     assert search.calls == [["Where does Thornby lie?"]] * 2

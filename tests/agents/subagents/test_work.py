@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from toolorchestra.agents.chat import BatchError, ChatRequest, Completion, ScriptedChat
-from toolorchestra.agents.experts import Problem, Step
-from toolorchestra.agents.simulated import SimulatedChat
+from toolorchestra.agents.chat.base import BatchError, ChatRequest, Completion, ScriptedChat
+from toolorchestra.agents.experts.simulated_chat import SimulatedChat
+from toolorchestra.agents.experts.specification import Problem, Step
 from toolorchestra.agents.subagents import (
     SUBAGENTS,
-    Question,
-    Reply,
+    SubAgentQuestion,
+    SubAgentReply,
     chain_of_thought,
     code_reasoner,
     critical_reviewer,
@@ -39,8 +39,8 @@ FACTS = Problem("f", "search", (Step("Ada Lovelace", ("Bea",)), Step("Thornby", 
 WORDS = ("Who wrote The Notes?", "Where was Ada Lovelace born?")
 
 
-def asked(agent: Any, model: Any, search: Tool, python: Tool, luck: int = 0) -> Reply:
-    question = Question(
+def asked(agent: Any, model: Any, search: Tool, python: Tool, luck: int = 0) -> SubAgentReply:
+    question = SubAgentQuestion(
         "What is it?",
         FACTS if agent in SEARCH else Problem.chain(f"p{luck}", "math", 4, "12", ("13", "14")),
         WORDS if agent in SEARCH else (),
@@ -87,13 +87,13 @@ def test_a_model_that_fails_for_good_passes_through(agent: Any, search: Tool, py
 
 def test_a_simulated_model_needs_the_truth(mind: Callable[..., SimulatedChat]) -> None:
     with pytest.raises(OptionError, match="expected a request with `meant`"):
-        chain_of_thought(mind(), Question("What is it?"))
+        chain_of_thought(mind(), SubAgentQuestion("What is it?"))
 
 
 def test_what_is_asked_at_once_runs_at_the_same_time_and_what_waits_does_not() -> None:
     seconds = iter((3.0, 1.0, 2.0, 4.0))
     chat = ScriptedChat(lambda request: Completion("4", latency=next(seconds), cost=0.5, prompt_tokens=2))
-    work = Work(Question("What is it?"), 0.5)
+    work = Work(SubAgentQuestion("What is it?"), 0.5)
     ask = Ask("You add.", "2 + 2")
     work.ask(chat, ask, ask, ask)
     work.ask(chat, ask)
@@ -111,7 +111,7 @@ def test_several_models_are_each_asked_in_one_batch() -> None:
             return super().complete(requests)
 
     first, second = (Counting(lambda request, name=name: name, name=name) for name in ("first", "second"))
-    work = Work(Question("What is it?"), 0.5)
+    work = Work(SubAgentQuestion("What is it?"), 0.5)
     ask = Ask("You add.", "2 + 2")
     assert work.ask_all([(first, ask), (second, ask), (first, ask)]) == ["first", "second", "first"]
     assert [child.name for child in work.reply("", "").children] == ["first", "second", "first"]
@@ -126,7 +126,7 @@ def test_requests_differ_in_their_seeds_and_questions_in_theirs() -> None:
         return r"\boxed{4}"
 
     for luck in (0, 1, 7**30):
-        self_consistency(ScriptedChat(answer), Question("What is it?", luck=luck))
+        self_consistency(ScriptedChat(answer), SubAgentQuestion("What is it?", luck=luck))
     assert len(set(seeds)) == 15
     assert all(seed is not None and 0 <= seed < 2**31 for seed in seeds)
 
@@ -137,7 +137,7 @@ def test_a_tools_own_calls_stand_under_it() -> None:
             inner = (InnerCall("expert", cost=0.5, tokens=(3, 4), end=2.0),)
             return ToolResult(Status.OK, "4", cost=0.5, seconds=2.0, tokens=(3, 4), children=inner)
 
-    work = Work(Question("What is it?"), 0.5)
+    work = Work(SubAgentQuestion("What is it?"), 0.5)
     work.run(Asking("ask", "Asks.", {}, price=0.25, latency=1.0), {})
     reply = work.reply("4", "4")
     (child,) = reply.children
@@ -158,7 +158,7 @@ def test_arguments_that_do_not_fit_a_tool_are_a_failed_call() -> None:
         def run(self, arguments: dict[str, Any], session: Any) -> ToolResult:
             raise AssertionError("It must not run.")
 
-    work = Work(Question("What is it?"), 0.5)
+    work = Work(SubAgentQuestion("What is it?"), 0.5)
     short = ParameterSpec(type="string", description="The program.", max_length=3)
     result = work.run(Strict("python", "Runs Python.", {"code": short}), {"code": "print(4)"})
     assert result.status is Status.PARSE_ERR
@@ -166,27 +166,29 @@ def test_arguments_that_do_not_fit_a_tool_are_a_failed_call() -> None:
 
 
 def test_facts_are_found_where_passages_state_them() -> None:
-    asked = Question("Where?", FACTS, WORDS)
+    asked = SubAgentQuestion("Where?", FACTS, WORDS)
     assert found_in(asked, "The Notes were written by Ada Lovelace.") == (0,)
     assert found_in(asked, "Ada Lovelace was born in Thornby.") == (0, 1)
     assert found_in(asked, "Nothing of the sort.") == ()
     listed = Problem("l", "search", (Step("the opera Elm, the opera Oak and the opera Yew"),))
     works = "Known works: the opera Elm (1811), the opera Oak (1812) and the opera Yew (1813)."
-    assert found_in(Question("Which?", listed, ("Which operas?",)), works) == (0,)
+    assert found_in(SubAgentQuestion("Which?", listed, ("Which operas?",)), works) == (0,)
     river = Problem("r", "search", (Step("the Wend"),))
-    assert found_in(Question("Where?", river, ("On which river?",)), "Thornby lies on the river Wend.") == (0,)
+    assert found_in(SubAgentQuestion("Where?", river, ("On which river?",)), "Thornby lies on the river Wend.") == (0,)
 
 
 def test_where_no_words_of_steps_are_known_the_answer_stands_for_all() -> None:
     chain = Problem.chain("c", "search", 3, "Thornby")
-    assert found_in(Question("Where?", chain), "The right place: Thornby.") == (0, 1, 2)
-    assert found_in(Question("Where?", chain), "The right place.") == ()
+    assert found_in(SubAgentQuestion("Where?", chain), "The right place: Thornby.") == (0, 1, 2)
+    assert found_in(SubAgentQuestion("Where?", chain), "The right place.") == ()
 
 
 def test_batches_that_fail_in_part_raise_what_the_model_raises() -> None:
     answers = iter(["4", ExpertError("Too long.")])
     with pytest.raises(BatchError, match="1 of 2 requests failed"):
-        Work(Question("?"), 0.5).ask(ScriptedChat(lambda request: next(answers)), *[Ask("You add.", "2 + 2")] * 2)
+        Work(SubAgentQuestion("?"), 0.5).ask(
+            ScriptedChat(lambda request: next(answers)), *[Ask("You add.", "2 + 2")] * 2
+        )
 
 
 def test_general_sub_agents_are_known_by_their_names_and_describe_themselves() -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from toolorchestra.agents.catalog import Catalog
-from toolorchestra.agents.chat import ScriptedChat
-from toolorchestra.agents.experts import Problem, Step
+from toolorchestra.agents.chat.base import ScriptedChat
+from toolorchestra.agents.experts.catalog import Catalog
+from toolorchestra.agents.experts.specification import Problem, Step
 from toolorchestra.algos.stats import paired_bootstrap
 from toolorchestra.algos.studies import masbench
 from toolorchestra.algos.studies.masbench import (
@@ -19,10 +19,10 @@ from toolorchestra.algos.studies.masbench import (
     STRUCTURES,
     WARNED,
     BranchesPolicy,
-    Cell,
     KeepingExpert,
+    MASBenchStudy,
     MirrorPolicy,
-    Study,
+    ResultCell,
     kept,
     markdown,
     play,
@@ -39,30 +39,30 @@ COUNT = 40
 
 
 @pytest.fixture(scope="module")
-def study() -> Study:
+def study() -> MASBenchStudy:
     """Single agents and mirrors of the graph on the axes of structure."""
     cells = []
     for axis in STRUCTURES:
         for value in COUNTS[axis]["test"]:
             source = problems(axis, value, COUNT)
             cells += [play(axis, value, model, system, source) for model in MODELS for system in ("single", "mirror")]
-    return Study(COUNT, 1, cells)
+    return MASBenchStudy(COUNT, 1, cells)
 
 
 @pytest.fixture(scope="module")
-def robust() -> Study:
+def robust() -> MASBenchStudy:
     cells = []
     for value in COUNTS["robustness"]["test"]:
         source = problems("robustness", value, 40)
         cells += [play("robustness", value, "strong", system, source) for system in PLAYED["robustness"]]
-    return Study(40, 1, cells)
+    return MASBenchStudy(40, 1, cells)
 
 
-def pooled(study: Study, model: str, system: str) -> list[float]:
+def pooled(study: MASBenchStudy, model: str, system: str) -> list[float]:
     return [right for axis in STRUCTURES[1:] for right in study.right(axis, model, system)]
 
 
-def test_observation_1_with_a_weak_model_several_agents_are_better_except_on_depth(study: Study) -> None:
+def test_observation_1_with_a_weak_model_several_agents_are_better_except_on_depth(study: MASBenchStudy) -> None:
     gains = {axis: study.gain(axis, "weak") for axis in STRUCTURES}
     assert all(gains[axis].estimate > 0.03 for axis in STRUCTURES[1:]), gains
     assert paired_bootstrap(pooled(study, "weak", "mirror"), pooled(study, "weak", "single")).low > 0
@@ -70,13 +70,13 @@ def test_observation_1_with_a_weak_model_several_agents_are_better_except_on_dep
     assert abs(gains["depth"].estimate) < 0.02
 
 
-def test_observation_2_with_a_strong_model_the_gains_diminish(study: Study) -> None:
+def test_observation_2_with_a_strong_model_the_gains_diminish(study: MASBenchStudy) -> None:
     lost = {axis: study.diminished(axis).estimate for axis in STRUCTURES}
     assert all(lost[axis] > 0 for axis in STRUCTURES[1:]), lost
     assert all(study.gain(axis, "strong").high < 0.1 for axis in STRUCTURES)
 
 
-def test_observation_3_accuracy_falls_with_the_value_and_beyond_the_values_of_training(study: Study) -> None:
+def test_observation_3_accuracy_falls_with_the_value_and_beyond_the_values_of_training(study: MASBenchStudy) -> None:
     for system in ("single", "mirror"):
         assert study.fall("strong", system).estimate > 0
         assert study.fall("weak", system).low > 0
@@ -84,7 +84,7 @@ def test_observation_3_accuracy_falls_with_the_value_and_beyond_the_values_of_tr
     assert all(study.fall("weak", "single", [axis]).estimate > 0.1 for axis in STRUCTURES)
 
 
-def test_figure_3_notes_deceive_a_single_agent_and_agents_that_are_warned_withstand_them(robust: Study) -> None:
+def test_figure_3_notes_deceive_a_single_agent_and_agents_that_are_warned_withstand_them(robust: MASBenchStudy) -> None:
     alone = [cell.mean("right") for cell in robust.of("robustness", "strong", "single")]
     assert all(share.high < 0.15 for share in alone)
     assert robust.gain("robustness", "strong", WARNED).low > 0.5
@@ -94,7 +94,7 @@ def test_figure_3_notes_deceive_a_single_agent_and_agents_that_are_warned_withst
     assert all(cell.mean("right").high < 1 for cell in robust.of("robustness", "strong", WARNED))  # and none is sure
 
 
-def test_agents_mirror_the_structure_of_the_problem(study: Study) -> None:
+def test_agents_mirror_the_structure_of_the_problem(study: MASBenchStudy) -> None:
     for axis, what in (("depth", "length"), ("horizon", "length"), ("breadth", "width"), ("parallel", "width")):
         cells = study.of(axis, "weak", "mirror")
         sizes = [cell.mean(what).estimate for cell in cells]
@@ -159,15 +159,15 @@ def test_a_model_that_cannot_be_reached_is_not_counted_as_wrong() -> None:
         play("depth", 2, "weak", "single", problems("depth", 2, 3), behind=ScriptedChat([]))
 
 
-def made_up() -> Study:
+def made_up() -> MASBenchStudy:
     cells = [
-        Cell(axis, value, model, system, [1.0, 0.0], [2.0, 4.0], [1.0, 1.0], [2.0, 2.0], [0.1, 0.1], [3.0, 3.0])
+        ResultCell(axis, value, model, system, [1.0, 0.0], [2.0, 4.0], [1.0, 1.0], [2.0, 2.0], [0.1, 0.1], [3.0, 3.0])
         for axis, systems in PLAYED.items()
         for value in COUNTS[axis]["test"]
         for model in MODELS
         for system in systems
     ]
-    return Study(2, 1, cells)
+    return MASBenchStudy(2, 1, cells)
 
 
 def test_the_tables_show_what_was_found() -> None:

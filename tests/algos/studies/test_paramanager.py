@@ -6,7 +6,16 @@ import pytest
 
 from toolorchestra.algos.stats import mean_interval
 from toolorchestra.algos.studies import paramanager
-from toolorchestra.algos.studies.paramanager import CONDITIONS, FAMILIES, Condition, Found, Study, alone, markdown, play
+from toolorchestra.algos.studies.paramanager import (
+    CONDITIONS,
+    FAMILIES,
+    Condition,
+    ConditionResult,
+    ParaManagerStudy,
+    alone,
+    markdown,
+    play,
+)
 
 POOL = "paramanager-unseen"
 MODELS = paramanager.POOLS[POOL]
@@ -18,29 +27,29 @@ def condition(name: str) -> Condition:
 
 
 @pytest.fixture(scope="module")
-def parallel() -> Found:
+def parallel() -> ConditionResult:
     return play(condition(f"parallel, {POOL}"), samples=1)
 
 
 @pytest.fixture(scope="module")
-def budgets() -> dict[int, Found]:
+def budgets() -> dict[int, ConditionResult]:
     return {units: play(condition(f"C_tar {units}"), samples=1) for units in (4, 8, 16)}
 
 
-def test_parallel_is_above_serial_in_accuracy_and_below_in_latency(parallel: Found) -> None:
+def test_parallel_is_above_serial_in_accuracy_and_below_in_latency(parallel: ConditionResult) -> None:
     serial = play(condition(f"serial, {POOL}"), samples=1)
     assert parallel.over(serial).low > 0
     assert serial.over(parallel, "seconds").low > 0
 
 
-def test_a_pool_is_above_its_models_one_by_one(parallel: Found) -> None:
+def test_a_pool_is_above_its_models_one_by_one(parallel: ConditionResult) -> None:
     monos = [play(condition(f"mono {model}"), samples=1) for model in MODELS]
     shares = [sum(rights) / len(rights) for rights in zip(*(mono.right for mono in monos), strict=True)]
     gains = [ours - theirs for ours, theirs in zip(parallel.right, shares, strict=True)]
     assert mean_interval(gains).low > 0
 
 
-def test_more_budget_helps_with_diminishing_returns(budgets: dict[int, Found]) -> None:
+def test_more_budget_helps_with_diminishing_returns(budgets: dict[int, ConditionResult]) -> None:
     assert budgets[8].over(budgets[4]).low > 0
     assert budgets[16].over(budgets[4]).low > 0
     first = budgets[8].over(budgets[4]).estimate / 4
@@ -60,9 +69,12 @@ def test_a_stronger_expert_of_the_same_makers_costs_more() -> None:
 
 def test_the_tables_show_what_was_found_beside_the_paper() -> None:
     names = [name for family in FAMILIES for name in family]
-    found = {one.name: Found(one.name, [1.0, 0.0], [10.0] * 2, [2.0] * 2, [0.1] * 2, [3.0] * 2) for one in CONDITIONS}
-    experts = {name: Found(name, [1.0, 1.0], [10.0] * 2, [2.0] * 2, [0.001] * 2, [1.0] * 2) for name in names}
-    text = markdown(Study(2, 1, found, experts))
+    found = {
+        one.name: ConditionResult(one.name, [1.0, 0.0], [10.0] * 2, [2.0] * 2, [0.1] * 2, [3.0] * 2)
+        for one in CONDITIONS
+    }
+    experts = {name: ConditionResult(name, [1.0, 1.0], [10.0] * 2, [2.0] * 2, [0.001] * 2, [1.0] * 2) for name in names}
+    text = markdown(ParaManagerStudy(2, 1, found, experts))
     assert "| serial, paramanager | 50.0 ± 98.0 | 10 | 2.0 | 0.1000 | 3.0 | 76.51 | 46,801 | 660.32 |" in text
     assert "| gpt-5 | 100.0 ± 0.0 | 1.00 | 2.0 |" in text
     assert "| parallel over serial (paramanager), accuracy | +0.0 | [+0.0, +0.0] |" in text

@@ -12,9 +12,9 @@ import pytest
 import tyro
 
 from toolorchestra.algos.studies import tmatr
-from toolorchestra.algos.studies.tmatr import COMPARED, SCHEDULES, Study, markdown, read_run, write
-from toolorchestra.algos.team import Scores, Trained
+from toolorchestra.algos.studies.tmatr import COMPARED, SCHEDULES, TMATRStudy, markdown, read_run, write
 from toolorchestra.algos.tmatr import TrainTMATR, report
+from toolorchestra.algos.trainer import Scores, Trained
 
 STEPS = 3
 
@@ -41,23 +41,23 @@ def leave(folder: Path, schedule: str, seed: int) -> None:
 
 
 @pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
+def study(tmp_path_factory: pytest.TempPathFactory) -> TMATRStudy:
     folder = tmp_path_factory.mktemp("runs")
     runs = []
     for seed in (0, 1):
         for schedule in COMPARED:
             leave(folder / f"{schedule}-{seed}", schedule, seed)
             runs.append(read_run(schedule, seed, folder / f"{schedule}-{seed}"))
-    return Study(runs)
+    return TMATRStudy(runs)
 
 
-def test_the_compared_schedules_have_equal_updates(study: Study) -> None:
+def test_the_compared_schedules_have_equal_updates(study: TMATRStudy) -> None:
     assert {run.updates[-1] for run in study.runs} == {4 * STEPS}
     assert study.of("alternating")[0].updates == [0, 3, 6, 9, 12]
     assert study.of("joint")[0].updates == [0, 6, 12]
 
 
-def test_gains_are_paired_by_task_over_seeds(study: Study) -> None:
+def test_gains_are_paired_by_task_over_seeds(study: TMATRStudy) -> None:
     gain = study.gain("alternating")
     assert gain.estimate == pytest.approx(0.8)
     assert gain.low > 0
@@ -66,7 +66,7 @@ def test_gains_are_paired_by_task_over_seeds(study: Study) -> None:
     assert study.by_task("alternating", 0)[0] == pytest.approx(0.1 + 0.005 + 0.02)
 
 
-def test_the_page_tells_of_every_stage_and_compares(study: Study) -> None:
+def test_the_page_tells_of_every_stage_and_compares(study: TMATRStudy) -> None:
     page = markdown(study)
     assert "| alternating | 1 | inferencer | 3 | 30.5% | +20.0 [" in page
     assert "| joint | 2 | both | 12 |" in page
@@ -74,7 +74,7 @@ def test_the_page_tells_of_every_stage_and_compares(study: Study) -> None:
     assert "| planner only, over the start | +40.0 [+40.0, +40.0] | +40.0, +40.0 |" in page
 
 
-def test_the_folder_has_all_stages_of_all_runs_and_three_figures(study: Study, tmp_path: Path) -> None:
+def test_the_folder_has_all_stages_of_all_runs_and_three_figures(study: TMATRStudy, tmp_path: Path) -> None:
     write(study, tmp_path)
     rows = list(csv.DictReader((tmp_path / "study.csv").read_text(encoding="utf-8").splitlines()))
     assert len(rows) == 2 * (3 * 5 + 3)

@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
-from toolorchestra.agents.chat import ChatRequest, ScriptedChat
+from toolorchestra.agents.chat.base import ChatRequest, ScriptedChat
 from toolorchestra.envs.dialogue import ChatUser, DialogueEnv, ScriptedUser, random_message, raw_env
-from toolorchestra.envs.dialogue.facts import vocabulary_of
 from toolorchestra.envs.dialogue.personas import PERSONAS
-from toolorchestra.envs.dialogue.reading import asked_for, reports_done
+from toolorchestra.envs.dialogue.request_facts import vocabulary_of
 from toolorchestra.envs.dialogue.scenario import STOP
 from toolorchestra.envs.dialogue.user import untold
+from toolorchestra.envs.dialogue.user_reading import asked_for, reports_done
 from toolorchestra.envs.registration import domain_sources
 from toolorchestra.toolscale.domain import load_domain
-from toolorchestra.toolscale.facts import tokens
+from toolorchestra.toolscale.mentions import tokens
 
 TASK = "restaurant/pay_with_coupon/005"
 """Take the coupon DILL off the bill of Hugo for 2025-08-06, then settle it with app. How much was it?"""

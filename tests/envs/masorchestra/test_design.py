@@ -22,7 +22,7 @@ from toolorchestra.envs.masorchestra.design import (
     Agent,
     Design,
     DesignError,
-    Fault,
+    DesignFault,
     Rule,
     Shape,
     to_text,
@@ -220,7 +220,7 @@ HAND_WRITTEN: list[tuple[str, str, str]] = [
 
 def classified(text: str, dom: str) -> str:
     found = parse_design(text, dom)  # type: ignore[arg-type]
-    return str(found.rule) if isinstance(found, Fault) else VALID
+    return str(found.rule) if isinstance(found, DesignFault) else VALID
 
 
 # -------------------------------------------------------------------------------------------------------- mutations
@@ -324,7 +324,7 @@ def test_the_document_lists_the_rules_in_the_order_in_which_they_are_checked() -
 def test_a_message_names_the_rule_and_the_element() -> None:
     for dom, rule, text in HAND_WRITTEN:
         found = parse_design(text, dom)  # type: ignore[arg-type]
-        if isinstance(found, Fault):
+        if isinstance(found, DesignFault):
             assert str(found).startswith(f"Rule `{rule}`: ")
             assert found.element
             assert len(str(found)) < 600
@@ -342,14 +342,14 @@ def test_a_message_names_the_rule_and_the_element() -> None:
 )
 def test_messages_say_what_would_mend_a_design(text: str, element: str, said: str) -> None:
     found = parse_design(text)
-    assert isinstance(found, Fault)
+    assert isinstance(found, DesignFault)
     assert found.element == element
     assert said in found.message
 
 
 def test_an_agent_that_is_not_on_offer_is_refused() -> None:
     found = parse_design(HIGH["fan"], offered=("CoTAgent", DEBATE))
-    assert isinstance(found, Fault)
+    assert isinstance(found, DesignFault)
     assert (found.rule, found.element) == (Rule.KIND, "W_1")
 
 
@@ -414,7 +414,7 @@ def test_a_valid_design_can_be_ordered_and_ends_in_its_sink(design: Design) -> N
 @given(st.text(max_size=300))
 @settings(max_examples=200, deadline=None)
 def test_any_text_is_read_without_raising(text: str) -> None:
-    assert isinstance(parse_design(text), (Design, Fault))
+    assert isinstance(parse_design(text), (Design, DesignFault))
 
 
 def soup(rng: random.Random) -> str:

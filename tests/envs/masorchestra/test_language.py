@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolorchestra.envs.masorchestra.design import AGENTS, DEBATE, MOST_AGENTS, Agent, Design, Fault, to_text
+from toolorchestra.envs.masorchestra.design import AGENTS, DEBATE, MOST_AGENTS, Agent, Design, DesignFault, to_text
 from toolorchestra.envs.masorchestra.env import MASOrchestraEnv
 from toolorchestra.envs.masorchestra.parser import LONGEST_DESIGN, parse_design
 
@@ -260,7 +260,7 @@ def test_a_design_spoilt_in_one_way_is_refused_under_the_rule_that_it_breaks(fam
         design = grown(rng, rng.randint(4, 60))
         assert parse_design(str(Document(rng, design))) == design
         found = parse_design(spoil(Document(rng, design)))
-        assert isinstance(found, Fault), seed
+        assert isinstance(found, DesignFault), seed
         assert found.rule == rule, (seed, found)
 
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from toolorchestra.envs import multiagent_ids
-from toolorchestra.envs.msarl.environment import MSARLEnv
-from toolorchestra.envs.msarl.game import MSARLPlay
+from toolorchestra.envs.msarl.env import MSARLEnv
+from toolorchestra.envs.msarl.play import MSARLPlay
 from toolorchestra.envs.multiagent.checks import CHECKS, check_multiagent
 from toolorchestra.toolscale.errors import UnknownNameError
 

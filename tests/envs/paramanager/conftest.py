@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from toolorchestra.agents.chat import ChatRequest, ScriptedChat
+from toolorchestra.agents.chat.base import ChatRequest, ScriptedChat
 from toolorchestra.envs.paramanager.env import ParaManagerEnv
 from toolorchestra.envs.sources.questions import Part, QuestionSource, QuestionWorld, make_question
 from toolorchestra.toolscale.task import Task

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from toolorchestra.agents.chat import ScriptedChat
+from toolorchestra.agents.chat.base import ScriptedChat
 from toolorchestra.envs.paramanager.play import told
 from toolorchestra.envs.paramanager.rewards import reward_parts, total
 from toolorchestra.toolscale.errors import ExpertError, OptionError

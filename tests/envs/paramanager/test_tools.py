@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from toolorchestra.agents.chat import ChatRequest, ScriptedChat
+from toolorchestra.agents.chat.base import ChatRequest, ScriptedChat
 from toolorchestra.envs.paramanager.tools import ROLES, UNITS
 from toolorchestra.envs.sources.questions import QuestionSource
-from toolorchestra.envs.toolbox.python import PythonTool
+from toolorchestra.envs.tools.python import PythonTool
 from toolorchestra.toolscale.tool import ToolResult
 
 Make = Callable[..., Any]

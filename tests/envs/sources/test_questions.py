@@ -9,7 +9,7 @@ import pytest
 
 import toolorchestra  # noqa: F401 - registers the environments
 from toolorchestra.envs.checks import check_environment
-from toolorchestra.envs.sources import QUESTIONS, FileSource, MixtureSource, make_source, question_source
+from toolorchestra.envs.sources.base import QUESTIONS, FileSource, MixtureSource, make_source, question_source
 from toolorchestra.envs.sources.questions import (
     Part,
     QuestionSource,
@@ -21,7 +21,7 @@ from toolorchestra.envs.sources.questions import (
     problem,
     try_answers,
 )
-from toolorchestra.envs.toolbox.calculator import Calculator
+from toolorchestra.envs.tools.calculator import Calculator
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.task import Task, read_tasks, write_tasks
 from toolorchestra.toolscale.tool import Status

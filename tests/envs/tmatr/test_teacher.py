@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from toolorchestra.envs.tmatr import TMATREnv, raw_env
-from toolorchestra.envs.tmatr.environment import CASTS
-from toolorchestra.envs.tmatr.language import Atom, Said, read
+from toolorchestra.envs.tmatr.actions import Action, ParsedAction, read
+from toolorchestra.envs.tmatr.env import CASTS
 from toolorchestra.envs.tmatr.teacher import LESSONS, lesson, slip, teach
-from toolorchestra.envs.toolbox.python import PythonTool
+from toolorchestra.envs.tools.python import PythonTool
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.task import Task
 
@@ -69,11 +69,11 @@ def test_a_slip_is_of_the_right_form_and_not_what_the_teacher_says() -> None:
         env.reset(seed=1, options={"task_id": task.id})
         while not env.play.over:
             said = slip(env.play, rng)
-            assert isinstance(read(env.play.atom, said, env.play.tools), Said)
+            assert isinstance(read(env.play.atom, said, env.play.tools), ParsedAction)
             assert said != teach(env.play)
             seen.add(env.play.atom)
             env.step(said if rng.random() < 0.3 else teach(env.play))
-    assert seen == {Atom.DECIDE, Atom.SELECT, Atom.EXECUTE, Atom.PLAN, Atom.INFER}
+    assert seen == {Action.DECIDE, Action.SELECT, Action.EXECUTE, Action.PLAN, Action.INFER}
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,9 @@ from toolorchestra.envs import make_multiagent
 from toolorchestra.envs.episode import write_episodes
 from toolorchestra.envs.multiagent.record import read_joint_episodes
 from toolorchestra.envs.tmatr import TMATREnv, random_message, raw_env
-from toolorchestra.envs.tmatr.environment import CASTS
+from toolorchestra.envs.tmatr.env import CASTS
 from toolorchestra.envs.tmatr.figure import svg, tree_text
-from toolorchestra.envs.tmatr.tree import ENVIRONMENT, MALFORMED, Tree, decision_tree
+from toolorchestra.envs.tmatr.tree import ENVIRONMENT, MALFORMED, DecisionTree, decision_tree
 from toolorchestra.toolscale.errors import OptionError
 
 MESSAGES = (
@@ -38,14 +38,14 @@ def new(**options: Any) -> TMATREnv:
 
 
 @pytest.fixture
-def tree() -> Tree:
+def tree() -> DecisionTree:
     env = new()
     for message in MESSAGES:
         env.step(message)
     return env.tree
 
 
-def test_the_tree_says_who_did_what_and_why(tree: Tree) -> None:
+def test_the_tree_says_who_did_what_and_why(tree: DecisionTree) -> None:
     told = [(node.turn, node.agent, node.action, node.choice, node.why, node.status) for node in tree.nodes]
     assert told == [
         (1, "planner", "DECIDE", "call_tool", "Multiply 6 by 7.", "OK"),
@@ -61,7 +61,7 @@ def test_the_tree_says_who_did_what_and_why(tree: Tree) -> None:
     assert (tree.outcome, tree.agents) == ("failed", ("planner", "inferencer"))
 
 
-def test_actions_hang_where_they_follow(tree: Tree) -> None:
+def test_actions_hang_where_they_follow(tree: DecisionTree) -> None:
     edges = [(edge.start, edge.end, edge.label) for edge in tree.edges]
     assert edges == [
         (0, 1, "turn 1"),
@@ -78,7 +78,7 @@ def test_actions_hang_where_they_follow(tree: Tree) -> None:
     assert [node.id for node in tree.children(1)] == [2, 3]
 
 
-def test_costs_stand_where_they_arise(tree: Tree) -> None:
+def test_costs_stand_where_they_arise(tree: DecisionTree) -> None:
     returned = tree.nodes[4]
     assert (returned.start, returned.end, returned.tokens) == (0.0, 0.2, 0)
     assert tree.nodes[0].tokens > 10
@@ -125,7 +125,7 @@ def test_every_episode_has_a_tree_that_holds_all_of_it(seed: int, cast: str) -> 
     assert len(calls) == sum(1 for _ in env.episode.calls)
 
 
-def test_a_record_that_was_written_down_gives_the_same_tree(tree: Tree, tmp_path: Path) -> None:
+def test_a_record_that_was_written_down_gives_the_same_tree(tree: DecisionTree, tmp_path: Path) -> None:
     env = new()
     for message in MESSAGES:
         env.step(message)
@@ -142,14 +142,14 @@ def test_an_episode_of_another_protocol_is_refused() -> None:
         decision_tree(env.episode)
 
 
-def test_the_json_is_the_tree(tree: Tree) -> None:
-    assert msgspec.json.decode(tree.to_json(), type=Tree) == tree
+def test_the_json_is_the_tree(tree: DecisionTree) -> None:
+    assert msgspec.json.decode(tree.to_json(), type=DecisionTree) == tree
 
 
 # ----------------------------------------------------------------------------------------------------- pictures
 
 
-def test_the_terminal_shows_the_tree(tree: Tree) -> None:
+def test_the_terminal_shows_the_tree(tree: DecisionTree) -> None:
     lines = tree_text(tree).splitlines()
     assert lines[0] == tree.task_id
     shown = [line for line in lines if re.match(r"[├└│ ]", line)]
@@ -169,14 +169,14 @@ def test_the_terminal_shows_the_tree(tree: Tree) -> None:
     assert "\x1b[" in tree_text(tree, color=True)
 
 
-def test_the_svg_is_well_formed_and_shows_every_action(tree: Tree) -> None:
+def test_the_svg_is_well_formed_and_shows_every_action(tree: DecisionTree) -> None:
     root = ElementTree.fromstring(svg(tree))
     space = "{http://www.w3.org/2000/svg}"
     hints = [element.text or "" for element in root.iter(f"{space}title")]
     for node in tree.nodes:
         assert any(node.choice in hint and node.why in hint and node.agent in hint for hint in hints)
     assert len(list(root.iter(f"{space}path"))) == len(tree.edges)
-    assert svg(tree) == svg(msgspec.json.decode(tree.to_json(), type=Tree))
+    assert svg(tree) == svg(msgspec.json.decode(tree.to_json(), type=DecisionTree))
 
 
 def test_boxes_do_not_overlap() -> None:

@@ -19,13 +19,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from toolorchestra.agents.policies import make_policy, play_episode
+from toolorchestra.agents.policies.base import make_policy, play_episode
 from toolorchestra.envs.checks import check_environment
 from toolorchestra.toolscale.domain import Domain, build_domain, read_spec
 from toolorchestra.toolscale.errors import DomainError
 from toolorchestra.toolscale.synth.from_sqlite import domain_from_sqlite
 from toolorchestra.toolscale.synth.sampling import MOST_ROWS
-from toolorchestra.toolscale.synth.survey import survey
+from toolorchestra.toolscale.synth.schema_analysis import survey
 from toolorchestra.toolscale.tool import Status
 
 FIRST = ["Ada", "Bo", "Cleo", "Dan", "Eve", "Finn", "Gus", "Hana", "Ivo", "June", "Kai", "Lena", "Max", "Nora", "Otto"]

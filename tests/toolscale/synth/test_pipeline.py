@@ -11,13 +11,13 @@ import pytest
 from toolorchestra.toolscale.domain import Domain, build_domain, read_spec
 from toolorchestra.toolscale.errors import ExpertError, OptionError, SynthesisError
 from toolorchestra.toolscale.format import DomainSpec
-from toolorchestra.toolscale.reading import convert, dump_yaml, parse_yaml
 from toolorchestra.toolscale.synth import prompts
-from toolorchestra.toolscale.synth.answers import Answer, Question, RecordedModel
-from toolorchestra.toolscale.synth.asking import Settings, StageCount
-from toolorchestra.toolscale.synth.draft import Draft, fill_order, functions_text, tables_text
+from toolorchestra.toolscale.synth.answer_store import ModelAnswer, ModelQuestion, RecordedModel
+from toolorchestra.toolscale.synth.draft import DomainDraft, fill_order, functions_text, tables_text
+from toolorchestra.toolscale.synth.model_queries import QuerySettings, StageCount
 from toolorchestra.toolscale.synth.pipeline import SynthesisRecord, synthesise
 from toolorchestra.toolscale.synth.stages import Sizes, _evolutions
+from toolorchestra.toolscale.yaml_reader import convert, dump_yaml, parse_yaml
 
 RECORDING = Path(__file__).parents[2] / "data" / "synth" / "library.yaml"
 SIZES = Sizes(subjects=2, entries=40, tools=5, intents=4, tasks_per_intent=6, evolved=2)
@@ -30,14 +30,14 @@ class Model:
 
     def __init__(self, **instead: str) -> None:
         self.instead = {asked.replace("_", " "): answer for asked, answer in instead.items()}
-        self.questions: list[Question] = []
+        self.questions: list[ModelQuestion] = []
         self._recorded = RecordedModel(RECORDING)
 
-    def ask(self, question: Question) -> Answer:
+    def ask(self, question: ModelQuestion) -> ModelAnswer:
         self.questions.append(question)
         for asked, answer in self.instead.items():
             if asked in question.messages[1][1]:
-                return Answer(answer, 10, 5, 0.5)
+                return ModelAnswer(answer, 10, 5, 0.5)
         return self._recorded.ask(question)
 
     def prompts(self, text: str) -> list[str]:
@@ -51,7 +51,7 @@ def run(
     watch: Callable[[Sequence[StageCount]], object] = lambda counts: None,
     **settings: object,
 ) -> SynthesisRecord:
-    chosen = Settings(**({"repairs": 2} | settings))  # type: ignore[arg-type]
+    chosen = QuerySettings(**({"repairs": 2} | settings))  # type: ignore[arg-type]
     return synthesise(folder, "Village  library", model, sizes=sizes, settings=chosen, watch=watch)
 
 
@@ -154,7 +154,7 @@ def test_an_endpoint_that_fails_lets_what_is_under_way_finish_and_be_saved(tmp_p
     asked = threading.Event()
 
     class Failing(Model):
-        def ask(self, question: Question) -> Answer:
+        def ask(self, question: ModelQuestion) -> ModelAnswer:
             prompt = question.messages[1][1]
             if "Write the function get_book:" in prompt:
                 asked.wait(10)
@@ -187,7 +187,7 @@ def test_no_more_questions_are_under_way_than_allowed(tmp_path: Path) -> None:
     lock, under_way, most = threading.Lock(), 0, 0
 
     class Counting(Model):
-        def ask(self, question: Question) -> Answer:
+        def ask(self, question: ModelQuestion) -> ModelAnswer:
             nonlocal under_way, most
             with lock:
                 under_way += 1
@@ -231,7 +231,7 @@ def test_another_model_is_asked_anew(tmp_path: Path) -> None:
 
 def test_an_answer_that_was_cut_off_is_told_so(tmp_path: Path) -> None:
     class Cutting(Model):
-        def ask(self, question: Question) -> Answer:
+        def ask(self, question: ModelQuestion) -> ModelAnswer:
             answer = super().ask(question)
             return msgspec.structs.replace(answer, cut="Market Square" in answer.text or "few" in answer.text)
 
@@ -309,7 +309,7 @@ def test_evolutions_vary_parents_and_operators() -> None:
     [("Village library", "village_library"), ("../../etc", "etc"), ("24 h gym!", "domain_24_h_gym"), ("Ω", "domain")],
 )
 def test_a_title_becomes_a_name_and_never_a_path(title: str, name: str) -> None:
-    assert Draft(title, "2025-07-23").name == name
+    assert DomainDraft(title, "2025-07-23").name == name
 
 
 def test_what_is_written_reads_back_as_the_same(tmp_path: Path) -> None:

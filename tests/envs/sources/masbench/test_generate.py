@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolorchestra.envs.sources.masbench.generate import Settings, check_axes, make_instance
+from toolorchestra.envs.sources.masbench.dataset_check import CRITICAL, survey
+from toolorchestra.envs.sources.masbench.generate import InstanceSettings, check_axes, make_instance
 from toolorchestra.envs.sources.masbench.graph import (
     AXES,
     MODULUS,
     Axes,
-    Node,
+    ProblemNode,
     measure,
     needed,
     split_of,
@@ -24,7 +25,6 @@ from toolorchestra.envs.sources.masbench.graph import (
 )
 from toolorchestra.envs.sources.masbench.mistakes import mistakes
 from toolorchestra.envs.sources.masbench.solver import solve
-from toolorchestra.envs.sources.masbench.survey import CRITICAL, survey
 from toolorchestra.envs.sources.masbench.tasks import faults
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 
@@ -59,7 +59,7 @@ def test_axes_can_be_combined(axes: Axes, split: str, seed: int, distractors: in
         check_axes(axes)
     except OptionError:
         return  # the graph that is wanted does not exist; which do not is tested below
-    instance = make_instance(axes, split, seed, Settings(distractors, 5, notes))
+    instance = make_instance(axes, split, seed, InstanceSettings(distractors, 5, notes))
     assert faults(instance) == []
 
 
@@ -78,8 +78,8 @@ def test_what_does_not_exist_is_refused(axes: Axes, message: str):
 
 
 def test_a_split_without_templates_of_a_shape_is_refused():
-    bare = Settings(distractors=0)
-    home = split_of(template([Node("given")], 0))  # of the only template there is: a number that is given
+    bare = InstanceSettings(distractors=0)
+    home = split_of(template([ProblemNode("given")], 0))  # of the only template there is: a number that is given
     assert make_instance(Axes(depth=1), home, 0, bare).split == home
     with pytest.raises(OptionError, match="too few templates"):
         make_instance(Axes(depth=1), {"train": "test", "test": "train"}[home], 0, bare)
@@ -102,9 +102,9 @@ def test_an_unknown_split_or_setting_is_refused():
     with pytest.raises(UnknownNameError, match="split"):
         make_instance(Axes(depth=2), "test_intents", 0)
     with pytest.raises(OptionError, match="distractors"):
-        Settings(distractors=9)
+        InstanceSettings(distractors=9)
     with pytest.raises(OptionError, match="haystack"):
-        Settings(haystack=-1)
+        InstanceSettings(haystack=-1)
 
 
 # ------------------------------------------------------------------------------------------------- content
@@ -113,7 +113,7 @@ def test_an_unknown_split_or_setting_is_refused():
 @pytest.mark.parametrize("distractors", [0, 3, 8])
 def test_a_problem_has_as_many_distractors_as_wanted(distractors: int):
     for seed in range(20):
-        graph = make_instance(Axes(depth=4), "train", seed, Settings(distractors)).graph
+        graph = make_instance(Axes(depth=4), "train", seed, InstanceSettings(distractors)).graph
         way = set(needed(graph.nodes, [graph.asked[0].node]))
         assert sum(at not in way for at in graph.asked[0].states) == distractors
 
@@ -172,8 +172,8 @@ def test_each_note_is_about_the_problem_before_and_wrong():
 
 
 def test_without_notes_the_problem_is_the_same():
-    noted = make_instance(Axes(robustness=4), "train", 1, Settings(notes=True))
-    plain = make_instance(Axes(robustness=4), "train", 1, Settings(notes=False))
+    noted = make_instance(Axes(robustness=4), "train", 1, InstanceSettings(notes=True))
+    plain = make_instance(Axes(robustness=4), "train", 1, InstanceSettings(notes=False))
     lines = re.sub(r"(^| )Note: [^.]*\.( |$)", "", noted.text, flags=re.MULTILINE).replace("\n\n\n\n", "\n\n")
     assert lines == plain.text
     assert noted.answers == plain.answers
@@ -182,7 +182,7 @@ def test_without_notes_the_problem_is_the_same():
 
 
 def test_needles_are_hidden_in_as_much_hay_as_wanted():
-    instance = make_instance(Axes(robustness=2), "train", 2, Settings(haystack=100))
+    instance = make_instance(Axes(robustness=2), "train", 2, InstanceSettings(haystack=100))
     passage = next(part for part in instance.text.split("\n\n") if "special magic number" in part)
     assert passage.partition("Note:")[0].count(". ") >= 100
     assert sorted(len(answer) > 2 for answer in instance.answers) == [False, True]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from toolorchestra.envs.sources.masbench.graph import (
-    Asked,
     Axes,
     Graph,
-    Node,
+    ProblemNode,
+    Target,
     components_of,
     levels_of,
     measure,
@@ -21,16 +21,16 @@ from toolorchestra.toolscale.errors import OptionError
 
 #       given 9, given 20 → 2 × (9 − 20) = 1 → total of that and 20 → 21; beside them an undefined one
 NODES = (
-    Node("given", "Ketch", "Saloon", constant=9),
-    Node("given", "Sloop", "Saloon", constant=20),
-    Node("difference", "Sloop", "Galley Nook", (0, 1), "times", 2),
-    Node("total", "Sloop", "Cabin", (1, 2)),
-    Node("undefined", "Yawl", "Saloon"),
+    ProblemNode("given", "Ketch", "Saloon", constant=9),
+    ProblemNode("given", "Sloop", "Saloon", constant=20),
+    ProblemNode("difference", "Sloop", "Galley Nook", (0, 1), "times", 2),
+    ProblemNode("total", "Sloop", "Cabin", (1, 2)),
+    ProblemNode("undefined", "Yawl", "Saloon"),
 )
 
 
-def asked(*positions: int, **changes: object) -> tuple[Asked, ...]:
-    return tuple(Asked(position, 0, **changes) for position in positions)
+def asked(*positions: int, **changes: object) -> tuple[Target, ...]:
+    return tuple(Target(position, 0, **changes) for position in positions)
 
 
 def test_values_are_counted_modulo_23():
@@ -40,17 +40,17 @@ def test_values_are_counted_modulo_23():
 @pytest.mark.parametrize(
     ("node", "value"),
     [
-        (Node("same", needs=(0,)), 9),
-        (Node("same", needs=(0,), change="more", constant=20), 6),
-        (Node("same", needs=(0,), change="times", constant=5), 22),
-        (Node("sum", needs=(0, 1)), 6),
-        (Node("sum", needs=(0, 1), change="more", constant=1), 7),
-        (Node("difference", needs=(0, 1)), 12),
-        (Node("nested", needs=(0, 1)), 19),
-        (Node("needle", constant=1234567), 1234567),
+        (ProblemNode("same", needs=(0,)), 9),
+        (ProblemNode("same", needs=(0,), change="more", constant=20), 6),
+        (ProblemNode("same", needs=(0,), change="times", constant=5), 22),
+        (ProblemNode("sum", needs=(0, 1)), 6),
+        (ProblemNode("sum", needs=(0, 1), change="more", constant=1), 7),
+        (ProblemNode("difference", needs=(0, 1)), 12),
+        (ProblemNode("nested", needs=(0, 1)), 19),
+        (ProblemNode("needle", constant=1234567), 1234567),
     ],
 )
-def test_each_kind_of_sub_task_has_its_value(node: Node, value: int):
+def test_each_kind_of_sub_task_has_its_value(node: ProblemNode, value: int):
     assert values_of([*NODES[:2], node])[-1] == value
 
 
@@ -68,7 +68,7 @@ def test_the_horizon_counts_reported_answers_that_lead_to_another():
 
 
 def test_components_are_independent_and_hold_an_answer():
-    apart = (*NODES, Node("needle", name="calm-otter", constant=7654321))
+    apart = (*NODES, ProblemNode("needle", name="calm-otter", constant=7654321))
     graph = Graph(apart, asked(3, 5, 2))
     assert components_of(graph) == [[0, 2], [1]]
     assert measure(graph)["parallel"] == 2
@@ -80,15 +80,15 @@ def test_notes_are_counted():
 
 def test_a_template_forgets_names_numbers_and_order():
     other = (
-        Node("given", "Lugger", "Forepeak", constant=3),
-        Node("given", "Lugger", "Chart Room", constant=4),
-        Node("difference", "Coaster", "Saloon", (1, 0), "times", 7),
-        Node("total", "Coaster", "Cabin", (2, 1)),
+        ProblemNode("given", "Lugger", "Forepeak", constant=3),
+        ProblemNode("given", "Lugger", "Chart Room", constant=4),
+        ProblemNode("difference", "Coaster", "Saloon", (1, 0), "times", 7),
+        ProblemNode("total", "Coaster", "Cabin", (2, 1)),
     )
-    mirrored = (*NODES[:2], Node("difference", needs=(1, 0), change="times"), Node("total", needs=(1, 2)))
+    mirrored = (*NODES[:2], ProblemNode("difference", needs=(1, 0), change="times"), ProblemNode("total", needs=(1, 2)))
     assert template(NODES, 3) == template(other, 3)  # operand 20 is the subtrahend there, and so it is here
     assert template(NODES, 3) == template(NODES[:4], 3)  # distractors do not count
-    assert template(NODES, 2) != template((*NODES[:2], Node("difference", needs=(0, 1), change="more")), 2)
+    assert template(NODES, 2) != template((*NODES[:2], ProblemNode("difference", needs=(0, 1), change="more")), 2)
     assert template(mirrored, 2) == template(NODES, 2)  # both operands are numbers that are given
 
 

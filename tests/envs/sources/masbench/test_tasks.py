@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import toolorchestra  # noqa: F401 - registers the environments
-from toolorchestra.envs.sources import QUESTIONS, question_source
-from toolorchestra.envs.sources.masbench.generate import Instance, Settings, make_instance
+from toolorchestra.envs.sources.base import QUESTIONS, question_source
+from toolorchestra.envs.sources.masbench.generate import Instance, InstanceSettings, make_instance
 from toolorchestra.envs.sources.masbench.graph import AXES, Axes, calculate, split_of
 from toolorchestra.envs.sources.masbench.sets import COUNTS, DIGESTS, digest, instances, named_set, spread, tasks
 from toolorchestra.envs.sources.masbench.source import MASBenchSource
@@ -242,7 +242,7 @@ def test_the_published_set_is_a_source():
 
 
 def test_settings_reach_the_tasks():
-    plain = MASBenchSource("robustness", train=3, test=0, settings=Settings(notes=False, haystack=0))
+    plain = MASBenchSource("robustness", train=3, test=0, settings=InstanceSettings(notes=False, haystack=0))
     assert all("Note:" not in task.instruction for task in plain.tasks("train"))
     assert next(tasks(Axes(depth=2), "train", 1)).id == "masbench-0/depth2/train-00000"
 

@@ -1,0 +1,194 @@
+"""One frozen model, and a LoRA adapter for each agent: a team costs little more memory than one of its members.
+
+An `AdapterPolicy` is a `TokenPolicy`, so engines and learners know nothing of adapters: its model's parameters are the
+adapter's alone, and its forward pass puts that adapter into force first. What is saved is the adapter, in PEFT's
+format, and the base only if it has no other place. Not covered: gradient checkpointing, which would run a forward pass
+again when another adapter is in force, and several threads.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from toolorchestra.agents.builtin.model import TokenPolicy
+from toolorchestra.toolscale.errors import OptionError
+
+BASE = "base_model"
+"""Folder, beside those of the adapters, of a base that has no other place."""
+_CONFIG, _WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+
+
+class AdaptedModel(nn.Module):
+    """A frozen model with one of its adapters in force.
+
+    Args:
+        host: A `peft.PeftModel` with this adapter, and those of others.
+        key: Name of the adapter in it.
+    """
+
+    def __init__(self, host: Any, key: str) -> None:
+        super().__init__()
+        self._hosts = [host]  # in a list, so that the base is no part of this module
+        self.key = key
+        self.adapter = nn.ModuleList(
+            getattr(layer, kind)[key]
+            for layer in host.base_model.modules()
+            for kind in getattr(layer, "adapter_layer_names", ())
+            if key in getattr(layer, kind)
+        )
+        self.adapter.requires_grad_(True)
+
+    @property
+    def host(self) -> Any:
+        """The model with all adapters."""
+        return self._hosts[0]
+
+    def forward(self, *arguments: Any, **options: Any) -> Any:
+        """Run the base model with the adapter in force."""
+        if self.host.active_adapter != self.key:
+            learning = [(parameter, parameter.requires_grad) for parameter in self.host.parameters()]
+            self.host.set_adapter(self.key)
+            for parameter, learns in learning:  # PEFT freezes the other adapters, whose gradients may be yet to come
+                parameter.requires_grad_(learns)
+        return self.host.get_base_model()(*arguments, **options)
+
+    def frozen_copy(self) -> AdaptedModel:
+        """Return the adapter as it is now, over the same base, as a model that does not learn.
+
+        There is one at a time: the next copy takes its place.
+        """
+        key = f"{self.key}_copy"
+        if key not in self.host.peft_config:
+            with torch.random.fork_rng(devices=[]):
+                self.host.add_adapter(key, self.host.peft_config[self.key])
+        twin = AdaptedModel(self.host, key)
+        twin.adapter.load_state_dict(self.adapter.state_dict())
+        twin.adapter.requires_grad_(False)
+        return twin
+
+    def train(self, mode: bool = True) -> AdaptedModel:
+        """Put the base too into the mode of training or evaluation."""
+        self.host.train(mode)
+        super().train(mode)
+        return self
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> AdaptedModel:
+        """Move the base too."""
+        self.host._apply(fn, recurse)
+        return self
+
+
+@dataclass(frozen=True)
+class AdapterPolicy(TokenPolicy):
+    """A policy whose model is an adapter over a base that it shares with others.
+
+    Attributes:
+        source: Folder or hub name of the base.
+        carried: The base was made for this team: it is saved with the adapters.
+    """
+
+    source: str
+    carried: bool
+
+    def save(self, folder: Path) -> None:
+        """Write the adapter into a folder, and a base that is carried along beside it."""
+        from peft import get_peft_model_state_dict
+        from safetensors.torch import save_file
+
+        folder.mkdir(parents=True, exist_ok=True)
+        base = folder.parent / BASE
+        if self.carried and not base.is_dir():
+            shutil.copytree(self.source, base)
+        host, key = self.model.host, self.model.key
+        config = host.peft_config[key]
+        config.base_model_name_or_path = str(base) if self.carried else self.source
+        config.target_modules = sorted(config.target_modules)
+        config.save_pretrained(str(folder))
+        state = get_peft_model_state_dict(host, adapter_name=key)
+        save_file({name: part.detach().cpu().contiguous() for name, part in state.items()}, folder / _WEIGHTS)
+
+
+def make_adapters(
+    names: Iterable[str], source: str | Path, *, rank: int, seed: int = 0, carried: bool = False
+) -> dict[str, AdapterPolicy]:
+    """Return policies of these names, each an untrained adapter over one base: all play as the base does.
+
+    Args:
+        names: Of the policies.
+        source: Folder or hub name of the base.
+        rank: Of the adapters, which stand beside every linear layer but the last.
+        seed: Of their weights.
+        carried: Save the base with the adapters, since it is nowhere else.
+
+    Raises:
+        OptionError: PEFT is not installed, or the names will not do.
+    """
+    peft = _peft()
+    names = list(names)
+    config = peft.LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type="CAUSAL_LM")
+    base = TokenPolicy.load(source)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        host = peft.get_peft_model(base.model, config, adapter_name=_key(0))
+        for number in range(1, len(names)):
+            host.add_adapter(_key(number), config)
+    return _team(names, base, host, str(source), carried)
+
+
+def holds_adapters(folder: Path, names: Iterable[str]) -> bool:
+    """Return whether a folder holds adapters of these names, and not whole models."""
+    return all((folder / name / _CONFIG).is_file() for name in names)
+
+
+def load_adapters(names: Iterable[str], folder: Path) -> dict[str, AdapterPolicy]:
+    """Return the policies of these names whose adapters `AdapterPolicy.save` wrote, over one base.
+
+    Raises:
+        OptionError: PEFT is not installed, or the adapters are not of one base.
+    """
+    peft = _peft()
+    names = list(names)
+    carried = (folder / BASE).is_dir()
+    configs = {name: peft.LoraConfig.from_pretrained(str(folder / name)) for name in names}
+    sources = {folder / BASE if carried else config.base_model_name_or_path for config in configs.values()}
+    if len(sources) > 1:
+        raise OptionError(
+            f"The adapters in {folder} are not of one base, but of {', '.join(sorted(map(str, sources)))}."
+        )
+    (source,) = map(str, sources)
+    base = TokenPolicy.load(source)
+    first, *others = names
+    host = peft.PeftModel.from_pretrained(base.model, str(folder / first), adapter_name=_key(0), is_trainable=True)
+    for number, name in enumerate(others, 1):
+        host.load_adapter(str(folder / name), adapter_name=_key(number), is_trainable=True)
+    return _team(names, base, host, source, carried)
+
+
+def _team(names: Iterable[str], base: TokenPolicy, host: Any, source: str, carried: bool) -> dict[str, AdapterPolicy]:
+    host.eval()
+    return {
+        name: AdapterPolicy(AdaptedModel(host, _key(number)), base.tokenizer, base.codec, source, carried)
+        for number, name in enumerate(names)
+    }
+
+
+def _key(number: int) -> str:
+    """Return the name of an adapter in its host, where a policy's may not be allowed."""
+    return f"adapter{number}"
+
+
+def _peft() -> Any:
+    try:
+        import peft
+    except ModuleNotFoundError as error:
+        if error.name != "peft":
+            raise
+        raise OptionError("Adapters need PEFT, which is not installed: pip install 'toolorchestra[train]'.") from None
+    return peft

@@ -1,0 +1,229 @@
+"""The embedded model: a causal language model of about half a million parameters, made on the spot.
+
+A hybrid of short convolutions and attention (`Lfm2Config`), which learns within minutes on a CPU to choose a
+field of a tool's reply and copy its value (pure attention of this size does not), and its vocabulary, read off
+the environment itself: the words of demonstrations, tools, parameters and every value of the database. It is a
+laptop-sized stand-in for a real orchestrator: it knows one environment's language and nothing else. Training it
+is in `toolorchestra.algos`.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from toolorchestra.agents.builtin.design_renderer import DesignRenderer
+from toolorchestra.agents.builtin.renderer import (
+    SPECIAL,
+    ChatTemplateRenderer,
+    CompactRenderer,
+    Message,
+    Renderer,
+    conclusion,
+    proposed_call,
+    read_result,
+)
+from toolorchestra.toolscale.errors import OptionError
+
+if TYPE_CHECKING:  # transformers takes seconds to import, and a learner's --help needs none of it
+    from transformers import Lfm2ForCausalLM, PreTrainedTokenizerFast
+
+EmbeddedCodec = CompactRenderer | DesignRenderer
+"""A language of the embedded model: of one environment's words, or of designs."""
+LAYERS = ("conv", "full_attention")
+_OFTEN = 5  # times that a number must stand in texts to be a token of its own
+
+
+@dataclass(frozen=True)
+class TokenPolicy:
+    """A model, its tokenizer, and the codec through which it plays."""
+
+    model: Any
+    tokenizer: Any
+    codec: Renderer
+
+    @classmethod
+    def embedded(cls, codec: EmbeddedCodec, *, seed: int = 0) -> TokenPolicy:
+        """Return an untrained embedded model for a codec's vocabulary."""
+        return cls(build_model(len(codec.tokens), seed=seed), build_tokenizer(codec), codec)
+
+    @classmethod
+    def load(cls, path: str | Path) -> TokenPolicy:
+        """Return a model from a folder or hub name; one that `save` wrote comes with its own codec."""
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+
+        model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)
+        tokenizer = AutoTokenizer.from_pretrained(path)
+        kept = Path(path) / "codec.json"
+        return cls(model, tokenizer, load_codec(kept.parent) if kept.exists() else chat_codec(tokenizer))
+
+    def save(self, folder: Path) -> None:
+        """Write model, tokenizer and the embedded model's codec into a folder that `load` reads."""
+        self.model.save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
+        if isinstance(self.codec, EmbeddedCodec):
+            self.codec.save(folder)
+
+
+def load_codec(folder: Path) -> EmbeddedCodec:
+    """Return the embedded model's codec that was saved in a folder."""
+    kinds = json.loads((folder / "codec.json").read_text(encoding="utf-8")).get("designs_of")
+    return CompactRenderer.load(folder) if kinds is None else DesignRenderer(kinds)
+
+
+def chat_codec(tokenizer: Any) -> ChatTemplateRenderer:
+    """Return the codec of a tokenizer with a chat template; a template known to TRL is mended where it must be.
+
+    Templates such as Qwen3's drop earlier thoughts as a conversation grows; TRL has versions of them that do not.
+
+    Raises:
+        OptionError: The template is missing, or not prefix-preserving and not among those that TRL knows.
+    """
+    try:
+        return ChatTemplateRenderer(tokenizer)
+    except OptionError:
+        from trl.chat_template_utils import get_training_chat_template
+
+        try:
+            template = get_training_chat_template(tokenizer)
+        except ValueError:  # a template that it does not know
+            template = None
+        if template is None:
+            raise
+        tokenizer.chat_template = template
+        return ChatTemplateRenderer(tokenizer)
+
+
+def build_model(
+    vocabulary: int, *, seed: int = 0, hidden: int = 128, layers: Sequence[str] = LAYERS, heads: int = 4
+) -> Lfm2ForCausalLM:
+    """Return a freshly initialised model for a vocabulary of this size.
+
+    Args:
+        vocabulary: Number of tokens.
+        seed: Seed of the initial weights; the global generator is left as it was.
+        hidden: Width.
+        layers: Kind of each layer: ``conv`` or ``full_attention``.
+        heads: Attention heads.
+    """
+    from transformers import Lfm2Config, Lfm2ForCausalLM
+
+    config = Lfm2Config(
+        vocab_size=vocabulary,
+        hidden_size=hidden,
+        intermediate_size=2 * hidden,
+        block_auto_adjust_ff_dim=False,
+        num_hidden_layers=len(layers),
+        layer_types=list(layers),
+        num_attention_heads=heads,
+        num_key_value_heads=heads,
+        conv_L_cache=3,
+        max_position_embeddings=4096,
+        pad_token_id=SPECIAL.index("<pad>"),
+        bos_token_id=SPECIAL.index("<user>"),
+        eos_token_id=SPECIAL.index("<end>"),
+        tie_word_embeddings=True,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return Lfm2ForCausalLM(config)
+
+
+def build_tokenizer(codec: EmbeddedCodec) -> PreTrainedTokenizerFast:
+    """Return the codec's vocabulary as a Hugging Face tokenizer, which trainers want for padding and decoding."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    core = Tokenizer(models.WordLevel(codec.index, unk_token="<unk>"))
+    core.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return PreTrainedTokenizerFast(
+        tokenizer_object=core, pad_token="<pad>", unk_token="<unk>", eos_token="<end>", bos_token="<user>"
+    )
+
+
+def build_codec(
+    tools: Iterable[Mapping[str, Any]], conversations: Iterable[Sequence[Message]], worlds: Iterable[Any] = ()
+) -> CompactRenderer:
+    """Return a vocabulary that covers conversations, the tools in them, and all values of the worlds' databases.
+
+    Where no world has a database, numbers and answers are not names: rare numbers, and what minds answer, are spelt.
+
+    Args:
+        tools: OpenAI function schemas.
+        conversations: Demonstrations: words of requests, answers, result keys and error messages.
+        worlds: Domains, whose databases' values become tokens although no conversation may show them.
+    """
+    values: dict[str, set[Any]] = {}
+    for world in worlds:
+        for kind, members in database_values(world):
+            values.setdefault(kind, set()).update(members)
+    texts: list[str] = []
+    shown: dict[str, set[Any]] = {}
+    proposing = False
+    for message in (message for conversation in conversations for message in conversation):
+        if message["role"] == "tool":
+            record = read_result(message)
+            texts.append(str(record.get("error", "")))
+            result = record.get("result")
+            of_a_mind = conclusion(result) is not result or (isinstance(result, str) and not values)
+            proposing |= proposed_call(result) is not None
+            if of_a_mind or proposed_call(result):
+                continue
+            for key, value in _leaves(record.get("result"), "result"):
+                texts.append(key.replace("_", " "))
+                shown.setdefault(f"result.{key}", set()).add(value)
+        elif message["role"] != "system":
+            texts.append(message.get("content") or "")
+    kinds = {**values, **{kind: shown[kind] for kind in sorted(shown)}}
+    return CompactRenderer.build(tools, texts, kinds, min_number=1 if values else _OFTEN, follow=proposing)
+
+
+def database_values(world: Any) -> Iterator[tuple[str, list[Any]]]:
+    """Yield ``(kind, values)`` for each column of a domain's database; a reference is of the kind it refers to."""
+    spec, base = getattr(world, "spec", None), getattr(world, "base", None)
+    if spec is None or base is None:
+        return
+    for table, definition in spec.tables.items():
+        for column, details in definition.columns.items():
+            rows = base.execute(f'SELECT DISTINCT "{column}" FROM "{table}" WHERE "{column}" IS NOT NULL').fetchall()
+            yield details.references or f"{table}.{column}", [row[0] for row in rows]
+
+
+def _leaves(value: Any, key: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, dict):
+        for name, item in value.items():
+            yield from _leaves(item, name)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _leaves(item, key)
+    elif value is not None and not isinstance(value, bool):
+        yield key, value
+
+
+def prepare_torch(threads: int | None = None) -> None:
+    """Make ready for work: threads of torch, no progress bars of libraries, no advice that cannot be followed here.
+
+    Args:
+        threads: Threads of torch; None: the cores at hand, at most 4 (more do not help a tiny model).
+    """
+    from transformers.utils.logging import disable_progress_bar
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    torch.set_num_threads(threads or min(4, cores))
+    disable_progress_bar()
+    if not torch.cuda.is_available():  # the kernels that it recommends exist for GPUs only
+        kernels = logging.getLogger("transformers.integrations.hub_kernels")
+        if not any(isinstance(known, _NoGpuAdvice) for known in kernels.filters):
+            kernels.addFilter(_NoGpuAdvice())
+
+
+class _NoGpuAdvice(logging.Filter):
+    def filter(self, record: logging.LogRecord) -> bool:
+        return "is falling back to its reference PyTorch implementation" not in record.getMessage()

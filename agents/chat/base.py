@@ -1,0 +1,323 @@
+"""Asking a model something: the one protocol, its data types, and the public fake.
+
+Everything that talks to a model (policies, experts, sub-agents, domain synthesis) does so through
+`ChatModel`. What asks a real one is in `openai_chat` and `transformers_chat`; how a policy turns an
+episode into requests is in `policies`; checking calls against tools is the environment's work.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict
+
+import msgspec
+
+from toolorchestra.toolscale.errors import ExpertError, OptionError
+
+if TYPE_CHECKING:
+    from toolorchestra.agents.experts.simulated_chat import Meant
+else:  # a record of requests is read without it, and simulated models import this module
+    Meant = Any
+
+
+class ToolCall(TypedDict):
+    """A tool call as a model wrote it; `arguments` is JSON text that nobody has checked yet."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+class ChatRequest(msgspec.Struct, frozen=True):
+    """One question to a model: a conversation and how to sample the next message.
+
+    Attributes:
+        messages: OpenAI-style messages.
+        tools: OpenAI function schemas that the model may call.
+        temperature: 0 is greedy.
+        top_p: Share of the probability mass to sample from.
+        max_tokens: Most tokens to generate.
+        stop: Texts that end the answer; they are cut off it.
+        seed: Makes sampling repeatable where the model can do so.
+        meant: What is really asked, for simulated models; real ones never see it, and no record keeps it.
+
+    Raises:
+        OptionError: If a setting is out of its range or there is no message.
+    """
+
+    messages: Sequence[dict[str, Any]]
+    tools: Sequence[dict[str, Any]] = ()
+    temperature: float = 1.0
+    top_p: float = 1.0
+    max_tokens: int = 1024
+    stop: tuple[str, ...] = ()
+    seed: int | None = None
+    meant: Meant | None = None
+
+    def __post_init__(self) -> None:
+        if not self.messages:
+            raise OptionError("messages: expected at least one message, got none.")
+        if not self.temperature >= 0:
+            raise OptionError(f"temperature: expected 0 (greedy) or more, got {self.temperature}.")
+        if not 0 < self.top_p <= 1:
+            raise OptionError(f"top_p: expected more than 0 and at most 1, got {self.top_p}.")
+        if self.max_tokens < 1:
+            raise OptionError(f"max_tokens: expected at least 1, got {self.max_tokens}.")
+
+
+class Completion(msgspec.Struct, frozen=True):
+    """One answer of a model.
+
+    Attributes:
+        text: What the model wrote; from a local model without any parsing.
+        tool_calls: The calls in it, as the server (or `hermes_calls`) found them.
+        prompt_tokens: Tokens read.
+        completion_tokens: Tokens written.
+        cost: US dollars.
+        latency: Seconds that it took: wall-clock, retries included; of simulated models on the virtual clock.
+        finish_reason: ``stop``, ``length``, ``tool_calls``, or what the server says.
+        token_ids: The tokens written, the end-of-turn token included, if the model gives them.
+        logprobs: The log-probability of each of `token_ids`, if the model gives them.
+        prompt_token_ids: The tokens read, if the model gives them.
+    """
+
+    text: str
+    tool_calls: list[ToolCall] = []
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost: float = 0.0
+    latency: float = 0.0
+    finish_reason: str = "stop"
+    token_ids: list[int] | None = None
+    logprobs: list[float] | None = None
+    prompt_token_ids: list[int] | None = None
+
+    @property
+    def message(self) -> dict[str, Any]:
+        """The answer as an OpenAI assistant message."""
+        message: dict[str, Any] = {"role": "assistant", "content": self.text}
+        if self.tool_calls:
+            message["tool_calls"] = [
+                {
+                    "id": call["id"],
+                    "type": "function",
+                    "function": {"name": call["name"], "arguments": call["arguments"]},
+                }
+                for call in self.tool_calls
+            ]
+        return message
+
+    @property
+    def action(self) -> str | dict[str, Any]:
+        """The answer as an environment's action.
+
+        Text that spells its calls out (``<tool_call>…``) or makes none is the action itself; calls that
+        a server has taken out of the text come as an assistant message.
+
+        >>> Completion("It is 42.").action
+        'It is 42.'
+        """
+        return self.message if self.tool_calls and "<tool_call>" not in self.text else self.text
+
+
+class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """US dollars per million tokens.
+
+    >>> Price(input=1.25, output=10.0).cost(prompt_tokens=2_000, completion_tokens=300)
+    0.0055
+    """
+
+    input: float = 0.0
+    output: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not (self.input >= 0 and self.output >= 0):
+            raise OptionError(f"price: expected dollars of at least 0, got {self.input} and {self.output}.")
+
+    def cost(self, prompt_tokens: int, completion_tokens: int) -> float:
+        """Return the dollars for so many tokens read and written."""
+        return (prompt_tokens * self.input + completion_tokens * self.output) / 1e6
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """What a model has been used for so far: answers given, tokens read and written, US dollars."""
+
+    calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost: float = 0.0
+
+
+class Meter:
+    """Adds up the completions of one model; safe to share between threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._usage = Usage()
+
+    @property
+    def usage(self) -> Usage:
+        """The totals since the start or the last `reset`."""
+        return self._usage
+
+    def add(self, completion: Completion) -> None:
+        """Count one more completion."""
+        with self._lock:
+            total = self._usage
+            self._usage = Usage(
+                total.calls + 1,
+                total.prompt_tokens + completion.prompt_tokens,
+                total.completion_tokens + completion.completion_tokens,
+                total.cost + completion.cost,
+            )
+
+    def reset(self) -> Usage:
+        """Start again from zero; returns the totals up to now."""
+        with self._lock:
+            total, self._usage = self._usage, Usage()
+            return total
+
+
+class ChatModel(Protocol):
+    """A model that one can ask: the contract that every model here keeps.
+
+    Attributes:
+        name: What records and reports call it.
+        meter: The totals of all its completions.
+    """
+
+    @property
+    def name(self) -> str: ...  # noqa: D102  (documented above, as is `meter`)
+
+    @property
+    def meter(self) -> Meter: ...  # noqa: D102
+
+    def complete(self, requests: Sequence[ChatRequest]) -> list[Completion]:
+        """Answer all requests, in their order; what can run at the same time does.
+
+        Raises:
+            BatchError: If any request failed for good; it holds the completions of the others, which
+                have been paid for.
+        """
+        ...
+
+
+class BatchError(ExpertError):
+    """Some requests of a batch failed for good; the others' completions are in `results`.
+
+    Args:
+        results: For each request, in order, its completion or the error that ended it.
+    """
+
+    def __init__(self, results: Sequence[Completion | ExpertError]) -> None:
+        errors = [result for result in results if isinstance(result, ExpertError)]
+        count = f"{len(errors)} of {len(results)} requests failed; the first: " if len(results) > 1 else ""
+        super().__init__(f"{count}{errors[0]}")
+        self.results = list(results)
+
+
+def all_or_raise(results: Sequence[Completion | ExpertError]) -> list[Completion]:
+    """Return the completions, or raise the `BatchError` that keeps them beside the failures."""
+    completions = [result for result in results if isinstance(result, Completion)]
+    if len(completions) < len(results):
+        raise BatchError(results)
+    return completions
+
+
+_HERMES = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
+
+
+def hermes_calls(text: str) -> list[ToolCall]:
+    """Return the well-formed ``<tool_call>{"name": …, "arguments": {…}}</tool_call>`` calls in a text.
+
+    Malformed ones are left out: the environment reads the text itself and tells the model what is wrong.
+
+    >>> hermes_calls('<tool_call>{"name": "get_dish", "arguments": {"dish": "Soup"}}</tool_call>')
+    [{'id': 'call_1', 'name': 'get_dish', 'arguments': '{"dish": "Soup"}'}]
+    """
+    calls: list[ToolCall] = []
+    for body in _HERMES.findall(text):
+        try:
+            call = json.loads(body)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(call, dict) and isinstance(call.get("name"), str):
+            arguments = json.dumps(call.get("arguments", {}), ensure_ascii=False)
+            calls.append({"id": f"call_{len(calls) + 1}", "name": call["name"], "arguments": arguments})
+    return calls
+
+
+Answer = str | Completion | ExpertError
+"""What a script may hold: a text, a whole completion, or an error to fail with."""
+
+
+class ScriptedChat:
+    """A chat model that follows a script: the fake for tests, examples and recorded answers.
+
+    A text becomes a completion that counts a token per word, in the request and in the answer; a
+    `Completion` is handed out as it is; an `ExpertError` makes its request fail for good.
+
+    Args:
+        script: The answers in order, or a function that answers a request.
+        name: What records call it.
+        price: Dollars per million words, to test accounting.
+
+    Attributes:
+        requests: Every request so far, in order.
+
+    >>> chat = ScriptedChat(["Hello!"])
+    >>> chat.complete([ChatRequest([{"role": "user", "content": "Say hello."}])])[0].text
+    'Hello!'
+    >>> chat.meter.usage
+    Usage(calls=1, prompt_tokens=2, completion_tokens=1, cost=0.0)
+    """
+
+    def __init__(
+        self,
+        script: Iterable[Answer] | Callable[[ChatRequest], Answer],
+        *,
+        name: str = "scripted",
+        price: Price | None = None,
+    ) -> None:
+        self._answer = script if callable(script) else None
+        self._script = [] if callable(script) else list(script)
+        self._told = 0
+        self._price = price or Price()
+        self.name = name
+        self.meter = Meter()
+        self.requests: list[ChatRequest] = []
+
+    def complete(self, requests: Sequence[ChatRequest]) -> list[Completion]:
+        """Answer the requests with the next lines of the script.
+
+        Raises:
+            OptionError: If the script is spent.
+            BatchError: If the script says that a request fails.
+        """
+        left = len(self._script) - self._told
+        if self._answer is None and len(requests) > left:
+            raise OptionError(
+                f"ScriptedChat {self.name!r}: expected a script of at least {self._told + len(requests)} "
+                f"answers, got {len(self._script)}, of which {left} are left for {len(requests)} requests. "
+                "Lengthen the script or give a function."
+            )
+        return all_or_raise([self._one(request) for request in requests])
+
+    def _one(self, request: ChatRequest) -> Completion | ExpertError:
+        self.requests.append(request)
+        if self._answer is not None:
+            answer = self._answer(request)
+        else:
+            answer = self._script[self._told]
+            self._told += 1
+        if isinstance(answer, str):
+            read = sum(len(str(message.get("content") or "").split()) for message in request.messages)
+            written = len(answer.split())
+            cost = self._price.cost(read, written)
+            answer = Completion(answer, hermes_calls(answer), read, written, cost)
+        if isinstance(answer, Completion):
+            self.meter.add(answer)
+        return answer

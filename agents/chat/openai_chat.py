@@ -1,0 +1,268 @@
+"""`OpenAIChat`: any OpenAI-compatible server (vLLM, ``transformers serve``, hosted APIs) as a chat model.
+
+Built on the official `openai` client, which retries. Added here: many requests at a time, answers that are streamed,
+accounting, a spending limit and errors that say what to do. What servers answer is read by `replies`. Not covered:
+images, handing out answers before they are whole, and starting a server.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from toolorchestra.agents.chat.base import ChatRequest, Completion, Meter, Price
+from toolorchestra.agents.chat.openai_responses import BrokenOffError, Counts, RefusedError, ServerReply, read_reply
+from toolorchestra.agents.chat.threaded import ThreadedChat
+from toolorchestra.toolscale.errors import ExpertError, OptionError
+
+if TYPE_CHECKING:
+    import openai
+
+
+class OpenAIChat(ThreadedChat):
+    """A model behind an OpenAI-compatible chat completions endpoint.
+
+    Requests run in threads, at most `max_concurrency` at a time over all callers. Statuses 408, 409, 429
+    and 5xx, timeouts, broken connections and answers that break off are retried with exponential backoff
+    (``Retry-After`` is heeded); every other failure is final. Close it, or use it in a ``with`` block, to free
+    its connections.
+
+    Args:
+        base_url: Where the server is, e.g. ``http://localhost:8000/v1``.
+        model: The model's name on that server.
+        api_key: The key. Servers that want none are sent a placeholder; no key is taken from the
+            environment unless `api_key_env` says so.
+        api_key_env: Name of the environment variable that holds the key.
+        price: Dollars per million tokens.
+        timeout: Seconds to wait for the server to say something, for each attempt: for the answer, or with
+            `stream` for its next piece.
+        max_retries: Attempts after the first.
+        max_concurrency: Most requests under way.
+        budget: Dollars after which no further request is sent. Requests under way then are still paid
+            for, so up to `max_concurrency` answers can come on top. What a server charges for attempts that
+            fail is not known here.
+        logprobs: Ask for the log-probability of each token.
+        token_ids: Ask for token ids (vLLM's ``return_token_ids``).
+        stream: Have answers sent in pieces. They are the same, but long ones do not run into `timeout`, a server
+            that hangs is noticed within it, and one that nobody waits for any more can stop writing.
+        max_tokens_field: What the server calls the limit; OpenAI's reasoning models know only
+            ``max_completion_tokens``.
+        extra: Further fields of each request's body; a value of None leaves a field out.
+
+    Raises:
+        ImportError: If the `openai` client is not installed.
+        OptionError: If the key's variable is unset, or an option cannot be used.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        model: str,
+        *,
+        api_key: str | None = None,
+        api_key_env: str | None = None,
+        price: Price | None = None,
+        timeout: float = 60.0,
+        max_retries: int = 4,
+        max_concurrency: int = 16,
+        budget: float | None = None,
+        logprobs: bool = False,
+        token_ids: bool = False,
+        stream: bool = False,
+        max_tokens_field: str = "max_tokens",
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        if timeout <= 0 or max_retries < 0 or max_concurrency < 1:
+            raise OptionError(
+                "expected timeout > 0, max_retries >= 0 and max_concurrency >= 1, got "
+                f"{timeout}, {max_retries} and {max_concurrency}."
+            )
+        if budget is not None and not (budget >= 0 and price):
+            raise OptionError(
+                f"budget: expected at least 0 dollars and a price= to count them by, got {budget} and {price}."
+            )
+        if api_key_env is not None:
+            if api_key is not None:
+                raise OptionError("expected one of api_key and api_key_env, got both. Leave one out.")
+            api_key = os.environ.get(api_key_env)
+            if not api_key:
+                raise OptionError(
+                    f"api_key_env: expected a key in the environment variable {api_key_env}, which is not set. "
+                    f"Run: export {api_key_env}=…"
+                )
+        super().__init__(max_concurrency)
+        self.name = model
+        self.meter = Meter()
+        self._url, self._price, self._budget = base_url, price or Price(), budget
+        self._timeout, self._max_retries = timeout, max_retries
+        self._fixed: dict[str, Any] = {
+            **({"logprobs": True} if logprobs else {}),
+            **({"return_token_ids": True} if token_ids else {}),
+            **({"stream": True, "stream_options": {"include_usage": True}} if stream else {}),
+            **(extra or {}),
+        }
+        self._max_tokens_field = max_tokens_field
+        self._client = _import_openai().OpenAI(
+            base_url=base_url, api_key=api_key or "none", timeout=timeout, max_retries=max_retries
+        )
+
+    def close(self) -> None:
+        """Wait for requests under way and free threads and connections."""
+        super().close()
+        self._client.close()
+
+    def __repr__(self) -> str:
+        return f"OpenAIChat({self._url!r}, {self.name!r})"
+
+    def _one(self, request: ChatRequest) -> Completion | ExpertError:
+        spent = self.meter.usage.cost
+        if self._budget is not None and spent >= self._budget:
+            return ExpertError(
+                f"{self.name}: expected to spend less than ${self._budget:g}, have spent ${spent:g}; the request "
+                "was not sent. Raise budget= or call meter.reset()."
+            )
+        openai = _import_openai()
+        start = time.perf_counter()
+        try:
+            reply = self._ask(self._body(request))
+            completion = self._completion(reply, time.perf_counter() - start)
+        except UnicodeEncodeError as error:
+            return ExpertError(f"{self.name}: expected messages of valid Unicode, got {error}. Clean their text.")
+        except openai.OpenAIError as error:
+            return self._explain(error)
+        except ExpertError as error:
+            return error
+        self.meter.add(completion)
+        return completion
+
+    def _ask(self, body: dict[str, Any]) -> ServerReply:
+        """Return the server's reply, asked for anew when it breaks off.
+
+        The client reads a stream like any other body, to its end, and so retries by itself what times out or loses its
+        connection. Left to retry here is what came to its end in good order, before the answer did.
+        """
+        model, messages = body.pop("model"), body.pop("messages")
+        client, retries = self._client, self._max_retries
+        while True:
+            response = client.chat.completions.with_raw_response.create(model=model, messages=messages, extra_body=body)
+            try:
+                return read_reply(response.content, response.headers.get("content-type", ""))
+            except BrokenOffError as error:
+                retries -= response.retries_taken + 1
+                if retries < 0:
+                    raise ExpertError(
+                        f"{self.name}: expected a whole answer from {self._url}, it broke off {self._tries}: "
+                        f"{str(error).rstrip('.')}. {_REMEDIES[500]}"
+                    ) from error
+            except RefusedError as error:
+                raise ExpertError(f"{self.name}: {self._status(error.status, str(error))}") from error
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                text = response.content[:200].decode(errors="replace")
+                raise ExpertError(
+                    f"{self.name}: expected a chat completion from {self._url}, got {text!r} ({error}). "
+                    "Check that base_url= is the server's OpenAI-compatible root, mostly ending in /v1."
+                ) from error
+            client = self._client.with_options(max_retries=retries)
+            time.sleep(min(_FIRST_PAUSE * 2 ** (self._max_retries - retries - 1), _LONGEST_PAUSE))
+
+    def _body(self, request: ChatRequest) -> dict[str, Any]:
+        body: dict[str, Any] = {
+            "model": self.name,
+            "messages": list(request.messages),
+            "tools": list(request.tools) or None,
+            "temperature": request.temperature,
+            "top_p": request.top_p,
+            self._max_tokens_field: request.max_tokens,
+            "stop": list(request.stop) or None,
+            "seed": request.seed,
+            **self._fixed,
+        }
+        return {name: value for name, value in body.items() if value is not None}
+
+    def _completion(self, reply: ServerReply, latency: float) -> Completion:
+        counts = reply.usage
+        if counts is None:
+            if self._price != Price():
+                raise ExpertError(
+                    f"{self.name}: expected token counts in the answer to charge for, {self._url} gave none. Leave "
+                    "out price= to do without accounting."
+                )
+            counts = Counts()
+        if reply.token_ids and reply.logprobs and len(reply.token_ids) != len(reply.logprobs):
+            raise ExpertError(
+                f"{self.name}: expected a log-probability of each token, {self._url} gave {len(reply.logprobs)} of "
+                f"{len(reply.token_ids)}. Leave out stream= or update the server."
+            )
+        return Completion(
+            text=reply.text,
+            tool_calls=reply.tool_calls,
+            prompt_tokens=counts.prompt_tokens,
+            completion_tokens=counts.completion_tokens,
+            cost=self._price.cost(counts.prompt_tokens, counts.completion_tokens),
+            latency=latency,
+            finish_reason=reply.finish_reason or "stop",
+            token_ids=reply.token_ids,
+            logprobs=reply.logprobs,
+            prompt_token_ids=reply.prompt_token_ids,
+        )
+
+    def _explain(self, error: openai.OpenAIError) -> ExpertError:
+        """Return the error that says what was expected of the server, what it did, and what to do."""
+        openai = _import_openai()
+        if isinstance(error, openai.APITimeoutError):
+            text = (
+                f"expected an answer from {self._url} within {self._timeout:g} s, none came {self._tries}. "
+                "Raise timeout=, lower max_concurrency= or max_tokens, or have long answers sent with stream=True."
+            )
+        elif isinstance(error, openai.APIConnectionError):
+            text = (
+                f"expected a server at {self._url}, could not talk to it {self._tries} ({error.__cause__ or error}). "
+                "Start it or correct base_url=; of one that was running, see the log."
+            )
+        elif isinstance(error, openai.APIStatusError):
+            said = error.message
+            if error.body and said == f"Error code: {error.status_code}":  # the server has a form of its own
+                said = error.body if isinstance(error.body, str) else msgspec.json.encode(error.body).decode()
+            text = self._status(error.status_code, said)
+        else:
+            text = f"expected an answer from {self._url}, got {type(error).__name__}: {error}."
+        explained = ExpertError(f"{self.name}: {text}")
+        explained.__cause__ = error
+        return explained
+
+    def _status(self, status: int, said: str) -> str:
+        said = " ".join(said.split())[:300].rstrip(".")
+        remedy = _REMEDIES.get(status, _REMEDIES[500] if status >= 500 else "")
+        return f"expected an answer from {self._url}, got status {status}: {said}. {remedy}".strip()
+
+    @property
+    def _tries(self) -> str:
+        return f"in {self._max_retries + 1} attempt{'s' if self._max_retries else ''}"
+
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 8.0
+"""Seconds before another attempt, doubled each time: as the client itself does."""
+
+_REMEDIES = {
+    400: "Correct the request: its messages, tools or sampling settings, or leave fields out with extra=.",
+    401: "Set api_key= or api_key_env=.",
+    403: "Use a key that may ask this model.",
+    404: "Correct model= or base_url=.",
+    422: "Correct the request: its messages, tools or sampling settings, or leave fields out with extra=.",
+    429: "Lower max_concurrency= or raise max_retries=.",
+    500: "Look at the server's log; raise max_retries= if it recovers by itself.",
+}
+
+
+def _import_openai() -> Any:
+    try:
+        import openai
+    except ImportError as error:
+        raise ImportError(
+            "OpenAIChat needs the openai client, which is not installed: pip install 'toolorchestra[openai]'"
+        ) from error
+    return openai

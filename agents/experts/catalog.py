@@ -1,0 +1,469 @@
+"""The catalogue of experts: who there is, what they cost, how they fare, and what of it an instance offers.
+
+A catalogue is data (`catalog.yaml` beside this file; your own files extend and override it entry by entry). This module
+reads and checks it, draws random offers (a subset of experts and tools at random prices, ToolOrchestra §3.3), and makes
+of an entry a simulated expert or, where it has an endpoint, the real one. Not covered: how an expert errs
+(`toolorchestra.agents.experts.specification`) and how an offer becomes tools of an environment.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, NoReturn, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+from toolorchestra.agents.chat.base import ChatModel, Price
+from toolorchestra.agents.experts.specification import ExpertSpec, Role, Share, SimulatedExpert, logit
+from toolorchestra.toolscale.errors import DomainError, OptionError, UnknownNameError, unknown_name
+from toolorchestra.toolscale.yaml_reader import convert, parse_yaml
+
+T = TypeVar("T")
+
+SHIPPED = Path(__file__).parent / "catalog.yaml"
+"""The catalogue that comes with the library."""
+SUBJECTS = ("math", "code", "science", "humanities", "search", "reasoning", "function_calling", "other")
+"""Subjects in which every shipped expert has a skill; a catalogue of your own may add more."""
+
+
+class CatalogError(DomainError):
+    """A catalogue file does not describe valid experts (file, key path, expected, actual, remedy)."""
+
+
+class Benchmark(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A published table of accuracies, from which skills are estimated.
+
+    A benchmark is taken for problems of so many steps of one difficulty, all of which must go right: a rule, not a
+    measurement. Its figures only have to bring models into their order and about the right distance.
+
+    Attributes:
+        title: What was measured.
+        subject: Subject of the skill that it tells of.
+        steps: Steps that one of its problems is taken to have.
+        difficulty: Their difficulty in logits.
+        source: Where the figures are from.
+        accuracy: Percent right, by expert.
+    """
+
+    title: str
+    subject: str
+    steps: Annotated[int, Meta(ge=1)]
+    difficulty: float
+    source: str
+    accuracy: dict[str, Annotated[float, Meta(gt=0, lt=100)]]
+
+    def skill(self, expert: str, load: float) -> float:
+        """Return the skill with which an expert of this load gets the benchmark's accuracy.
+
+        >>> benchmark = Benchmark(title="", subject="math", steps=2, difficulty=0, source="", accuracy={"ada": 81})
+        >>> round(benchmark.skill("ada", load=0.0), 3)
+        0.9
+        """
+        of_step = (self.accuracy[expert] / 100) ** (1 / self.steps)
+        return 1 / (1 + math.exp(-(logit(of_step) + self.difficulty + load * math.log2(self.steps))))
+
+
+class PriceList(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What a company asks for the models that it runs.
+
+    Attributes:
+        source: Where the prices are from.
+        held_out: For evaluation only: it is never drawn.
+        prices: US dollars per million tokens, by expert; others keep their own price.
+    """
+
+    source: str
+    held_out: bool = False
+    prices: dict[str, Price]
+
+
+class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A fixed choice of experts and prices.
+
+    Attributes:
+        source: Where it is from.
+        experts: Experts by the role in which they are offered.
+        prices: A price list; by default everyone's own price.
+    """
+
+    source: str
+    experts: dict[Role, tuple[str, ...]]
+    prices: str | None = None
+
+
+class PriceSchedule(msgspec.Struct, frozen=True):
+    """What experts cost in one instance.
+
+    Attributes:
+        name: The price list that it is made of, or ``own``.
+        prices: Prices that replace an expert's own.
+        multipliers: Factors on everything that a provider runs, by provider.
+
+    >>> spec = Catalog.load().spec("gpt-5")
+    >>> PriceSchedule("own", multipliers={"openai": 2.0}).price("gpt-5", spec)
+    Price(input=2.5, output=20.0)
+    """
+
+    name: str = "own"
+    prices: Mapping[str, Price] = {}
+    multipliers: Mapping[str, float] = {}
+
+    def price(self, expert: str, spec: ExpertSpec) -> Price:
+        """Return what an expert costs."""
+        price = self.prices.get(expert, spec.price)
+        factor = self.multipliers.get(spec.provider, 1.0)
+        return Price(_cents(price.input * factor), _cents(price.output * factor))
+
+
+class ToolConfiguration(msgspec.Struct, frozen=True):
+    """What one instance offers to an orchestrator.
+
+    Attributes:
+        experts: Experts by role.
+        specs: Their entries, at the offered prices.
+        tools: The basic tools that are on offer.
+        schedule: The prices.
+        shared_luck: Share of luck that all experts have in common.
+    """
+
+    experts: Mapping[Role, tuple[str, ...]]
+    specs: Mapping[str, ExpertSpec]
+    tools: tuple[str, ...] = ()
+    schedule: PriceSchedule = PriceSchedule()
+    shared_luck: float = 0.2
+
+    def simulated(self, name: str) -> SimulatedExpert:
+        """Return an offered expert, simulated.
+
+        Raises:
+            UnknownNameError: It is not on offer.
+        """
+        if name not in self.specs:
+            raise UnknownNameError("offered expert", name, self.specs)
+        return SimulatedExpert(name, self.specs[name], shared_luck=self.shared_luck)
+
+
+class _Header(msgspec.Struct, forbid_unknown_fields=True):
+    """What a catalogue file may hold; entries are checked one by one."""
+
+    experts: dict[str, dict[str, Any]] = {}
+    benchmarks: dict[str, Benchmark] = {}
+    price_lists: dict[str, PriceList] = {}
+    configurations: dict[str, Configuration] = {}
+    sources: dict[str, str] = {}
+    shared_luck: Share = 0.2
+
+
+class Catalog:
+    """Experts by name, and how they may be offered.
+
+    Make one with `load`.
+
+    Attributes:
+        experts: Entries by name.
+        benchmarks: Tables of accuracies that skills are estimated from.
+        price_lists: What companies ask.
+        configurations: Fixed choices of experts and prices.
+        shared_luck: Share of luck that all experts have in common.
+
+    >>> catalog = Catalog.load()
+    >>> catalog.spec("gpt-5").price
+    Price(input=1.25, output=10.0)
+    >>> catalog.offer("unseen-models").experts["math"]
+    ('openmath-llama-2-70b', 'deepseek-math-7b')
+    >>> catalog.draw(1) == catalog.draw(1)
+    True
+    """
+
+    def __init__(self, files: Sequence[Path]) -> None:
+        raw = [_read(file) for file in files]
+        merged: dict[str, Any] = {}
+        for file, content in zip(files, raw, strict=True):
+            if merged:
+                _name_sources(content, file)
+            merged = _merged(merged, content)
+        self._files, self._raw = list(files), raw
+        header = self._converted(merged, _Header)
+        self.experts: dict[str, ExpertSpec] = {}
+        for name, entry in header.experts.items():
+            if not _NAME.fullmatch(name):
+                self._fail("Expected a name of lower-case letters, digits, '.', '_' and '-'.", "experts", name)
+            self.experts[name] = self._converted(entry, ExpertSpec, "experts", name)
+        self.benchmarks, self.price_lists = header.benchmarks, header.price_lists
+        self.configurations, self.shared_luck = header.configurations, header.shared_luck
+        self._sources = header.sources
+        self._check()
+
+    @classmethod
+    def load(cls, *files: Path | str) -> Catalog:
+        """Return the shipped catalogue, extended and overridden by files in their order.
+
+        An entry that is already there keeps what a file does not name; a file's figures are said to be from
+        that file unless it says where they are from.
+
+        Raises:
+            CatalogError: A file cannot be read or is not valid; names the file and the key path.
+        """
+        return cls([SHIPPED, *map(Path, files)]) if files else _shipped()
+
+    def spec(self, name: str) -> ExpertSpec:
+        """Return an expert's entry.
+
+        Raises:
+            UnknownNameError: There is no such expert.
+        """
+        if name not in self.experts:
+            raise UnknownNameError("expert", name, self.experts)
+        return self.experts[name]
+
+    def source(self, name: str, field: str) -> str:
+        """Return where a figure of an expert is from: what is said of the field, or of what holds it.
+
+        What an entry says goes before what its file says of all of them.
+        """
+        own = self.spec(name).sources
+        while True:
+            if found := own.get(field) or self._sources.get(field):
+                return found
+            if "." not in field:
+                return ""
+            field = field.rpartition(".")[0]
+
+    def simulated(self, name: str) -> SimulatedExpert:
+        """Return an expert, simulated.
+
+        Raises:
+            UnknownNameError: There is no such expert.
+        """
+        return SimulatedExpert(name, self.spec(name), shared_luck=self.shared_luck)
+
+    def chat(self, name: str) -> ChatModel:
+        """Return the real model behind an entry, within its rate limits and its budget.
+
+        Close it when it is not needed any more.
+
+        Raises:
+            OptionError: The entry has no endpoint, or the key's variable is not set.
+            ImportError: The `openai` client is not installed.
+        """
+        from toolorchestra.agents.chat.openai_chat import OpenAIChat
+        from toolorchestra.agents.chat.rate_limits import RateLimitedChat
+
+        spec = self.spec(name)
+        if (endpoint := spec.endpoint) is None:
+            raise OptionError(
+                f"{name}: expected an endpoint to ask the real model at, found none. Add to a catalogue file of yours:"
+                f" experts: {{{name}: {{endpoint: {{base_url: 'https://…/v1', api_key_env: …}}}}}}"
+            )
+        chat = OpenAIChat(
+            endpoint.base_url,
+            spec.model or name,
+            api_key_env=endpoint.api_key_env,
+            price=spec.price,
+            timeout=endpoint.timeout,
+            max_retries=endpoint.max_retries,
+            max_concurrency=endpoint.max_concurrency,
+            budget=endpoint.budget,
+            max_tokens_field=endpoint.max_tokens_field,
+            extra=endpoint.extra,
+        )
+        if endpoint.requests_per_minute is None and endpoint.tokens_per_minute is None:
+            return chat
+        return RateLimitedChat(
+            chat,
+            requests_per_minute=endpoint.requests_per_minute,
+            tokens_per_minute=endpoint.tokens_per_minute,
+            max_concurrency=endpoint.max_concurrency,
+        )
+
+    def offer(self, configuration: str = "evaluation", *, tools: Sequence[str] = ()) -> ToolConfiguration:
+        """Return a fixed offer: the same for every instance, as for evaluation.
+
+        Args:
+            configuration: One of `configurations`.
+            tools: Basic tools, all of which are on offer.
+
+        Raises:
+            UnknownNameError: There is no such configuration.
+        """
+        chosen = self._configuration(configuration)
+        schedule = PriceSchedule()
+        if chosen.prices is not None:
+            schedule = PriceSchedule(chosen.prices, self.price_lists[chosen.prices].prices)
+        return self._offer(chosen.experts, tuple(tools), schedule)
+
+    def draw(
+        self,
+        seed: int,
+        configuration: str = "training",
+        *,
+        instance: str = "",
+        tools: Sequence[str] = (),
+        keep: float = 0.5,
+        spread: float = 2.0,
+    ) -> ToolConfiguration:
+        """Return a random offer: what is there and what it costs differ from instance to instance (§3.3).
+
+        Each expert is there in each of its roles with probability `keep`, and so is each tool; one generalist always
+        is. Prices are those of a random list that is not held out, times a factor for each provider, log-uniform
+        between 1 / `spread` and `spread`.
+
+        Args:
+            seed: Seed of the draw.
+            configuration: The experts to draw from.
+            instance: What it is drawn for; every instance has luck of its own.
+            tools: Basic tools to draw from.
+            keep: Chance to be on offer.
+            spread: Most by which a provider's prices are raised or lowered.
+
+        Raises:
+            UnknownNameError: There is no such configuration.
+            OptionError: `keep` or `spread` is out of its range.
+        """
+        if not 0 < keep <= 1 or not spread >= 1:
+            raise OptionError(f"Expected 0 < keep <= 1 and spread >= 1, got {keep} and {spread}.")
+        pool = self._configuration(configuration).experts
+        luck = random.Random(f"{seed}/{configuration}/{instance}")
+        experts: dict[Role, tuple[str, ...]] = {}
+        for role, names in pool.items():
+            sure = luck.choice(names) if role == "generalist" else None
+            kept = tuple(name for name in names if luck.random() < keep or name == sure)
+            if kept:
+                experts[role] = kept
+        chosen = tuple(tool for tool in tools if luck.random() < keep)
+        lists = ["own", *(name for name, prices in self.price_lists.items() if not prices.held_out)]
+        name = luck.choice(lists)
+        providers = sorted({self.experts[expert].provider for names in pool.values() for expert in names})
+        bound = math.log(spread)
+        factors = {provider: math.exp(luck.uniform(-bound, bound)) for provider in providers}
+        prices = self.price_lists[name].prices if name != "own" else {}
+        return self._offer(experts, chosen, PriceSchedule(name, prices, factors))
+
+    def _configuration(self, name: str) -> Configuration:
+        if name not in self.configurations:
+            raise UnknownNameError("configuration", name, self.configurations)
+        return self.configurations[name]
+
+    def _offer(
+        self, experts: Mapping[Role, tuple[str, ...]], tools: tuple[str, ...], schedule: PriceSchedule
+    ) -> ToolConfiguration:
+        names = dict.fromkeys(name for offered in experts.values() for name in offered)
+        specs = {
+            name: msgspec.structs.replace(self.experts[name], price=schedule.price(name, self.experts[name]))
+            for name in names
+        }
+        return ToolConfiguration(dict(experts), specs, tools, schedule, self.shared_luck)
+
+    # ------------------------------------------------------------------------------------------------- checking
+
+    def _check(self) -> None:
+        """Refuse names that nothing is known by, and experts in roles that they do not have."""
+        for name, configuration in self.configurations.items():
+            at = ("configurations", name)
+            for role, names in configuration.experts.items():
+                for place, expert in enumerate(names):
+                    path = (*at, "experts", f"{role}[{place}]")
+                    if expert not in self.experts:
+                        self._fail(unknown_name("expert", expert, self.experts), *path)
+                    if role not in self.experts[expert].roles:
+                        roles = ", ".join(self.experts[expert].roles)
+                        self._fail(f"Expected an expert with the role {role!r}; {expert} has {roles}.", *path)
+            if configuration.prices is not None and configuration.prices not in self.price_lists:
+                self._fail(unknown_name("price list", configuration.prices, self.price_lists), *at, "prices")
+        for list_name, prices in self.price_lists.items():
+            for expert in prices.prices:
+                if expert not in self.experts:
+                    self._fail(unknown_name("expert", expert, self.experts), "price_lists", list_name, "prices", expert)
+        for title, benchmark in self.benchmarks.items():
+            for expert in benchmark.accuracy:
+                if expert not in self.experts:
+                    self._fail(unknown_name("expert", expert, self.experts), "benchmarks", title, "accuracy", expert)
+        for expert, spec in self.experts.items():
+            if self.shared_luck + spec.own_luck > 1:
+                self._fail(
+                    f"Expected at most {1 - self.shared_luck:g}, for {self.shared_luck:g} is shared by all; found "
+                    f"{spec.own_luck:g}.",
+                    "experts",
+                    expert,
+                    "own_luck",
+                )
+
+    def _converted(self, value: Any, kind: type[T], *at: str) -> T:
+        try:
+            return convert(value, kind)
+        except DomainError as error:
+            self._fail(error.message, *at, *([error.path] if error.path else []))
+
+    def _fail(self, message: str, *path: str) -> NoReturn:
+        """Raise the error, naming the last file that says something at the place."""
+        steps = [*path[:-1], *re.split(r"[.\[]", path[-1])[:1]] if path else []
+        best, at = -1, self._files[-1]
+        for file, content in zip(self._files, self._raw, strict=True):
+            depth = _depth(content, steps)
+            if depth >= best:
+                best, at = depth, file
+        raise CatalogError(message, file=at, path=".".join(path)) from None
+
+
+_NESTED = ("skills", "latency", "tokens")
+"""Fields whose figures have sources of their own."""
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
+
+
+@cache
+def _shipped() -> Catalog:
+    return Catalog([SHIPPED])
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        value = parse_yaml(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise CatalogError(f"It cannot be read: {error.strerror}.", file=file) from None
+    except UnicodeDecodeError:
+        raise CatalogError("Expected text in UTF-8.", file=file) from None
+    except DomainError as error:
+        raise CatalogError(error.message, file=file) from None
+    if not isinstance(value, dict):
+        raise CatalogError(f"Expected an object with keys such as `experts`, found {type(value).__name__}.", file=file)
+    return value
+
+
+def _merged(old: Any, new: Any) -> Any:
+    """Return `new` over `old`: objects key by key, everything else whole."""
+    if not isinstance(old, dict) or not isinstance(new, dict):
+        return new
+    return old | {key: _merged(old[key], value) if key in old else value for key, value in new.items()}
+
+
+def _name_sources(content: Mapping[str, Any], file: Path) -> None:
+    """See that what a file of one's own says, and does not say where from, is said to be from that file."""
+    experts = content.get("experts")
+    for entry in experts.values() if isinstance(experts, dict) else ():
+        said = entry.setdefault("sources", {}) if isinstance(entry, dict) else None
+        if not isinstance(said, dict):
+            continue  # refused where it is converted
+        for field, value in entry.items():
+            inner = [f"{field}.{key}" for key in value] if field in _NESTED and isinstance(value, dict) else []
+            for part in () if field == "sources" else (field, *inner):
+                said.setdefault(part, said.get(field, file.name))
+
+
+def _depth(content: Any, steps: Sequence[str]) -> int:
+    depth = 0
+    for step in steps:
+        if not isinstance(content, dict) or step not in content:
+            break
+        content, depth = content[step], depth + 1
+    return depth
+
+
+def _cents(price: float) -> float:
+    """Return a price as a list shows it: four digits that count."""
+    return float(f"{price:.4g}")

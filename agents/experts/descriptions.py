@@ -1,0 +1,146 @@
+"""Describing experts, as an orchestrator is told of them (ToolOrchestra §3.1 and App. C).
+
+The paper's procedure: sample 10 tasks, let the expert try them, and have another model write a description from the
+instructions, the attempts and their success. `describe_by_rule` needs no model and looks at success alone;
+`describe_by_model` is the paper's. What attempts are, simulated or real, is in
+`toolorchestra.agents.experts.evaluation`.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+from toolorchestra.agents.chat.base import ChatModel, ChatRequest
+from toolorchestra.agents.experts.evaluation import ExpertTrial
+from toolorchestra.toolscale.errors import ExpertError, OptionError
+
+T = TypeVar("T")
+
+TASKS = 10
+"""Tasks that a description is made from (§3.1)."""
+_LONGEST = 1_200
+_MOST_SHOWN = 1_500
+_GRADES = ((0.85, "excellent"), (0.7, "strong"), (0.5, "moderate"), (0.3, "uneven"), (0.0, "weak"))
+_SHORT = 2
+"""Most steps of a short problem."""
+
+
+def sample_tasks(tasks: Sequence[T], count: int = TASKS, *, seed: int = 0) -> list[T]:
+    """Return so many random tasks, in the order in which they were given.
+
+    Raises:
+        OptionError: There are not so many.
+    """
+    if not 1 <= count <= len(tasks):
+        raise OptionError(
+            f"Expected a sample of 1 to {len(tasks)} tasks, got {count}. Give more tasks or ask for fewer."
+        )
+    return [tasks[at] for at in sorted(random.Random(f"describe/{seed}").sample(range(len(tasks)), count))]
+
+
+def describe_by_rule(trials: Sequence[ExpertTrial]) -> str:
+    """Return a description that says how often an expert succeeded, by subject and length.
+
+    A share counts as if there had been one success and one failure more, so that few attempts say little.
+
+    Raises:
+        OptionError: There is no trial.
+
+    >>> from toolorchestra.agents.experts.catalog import Catalog
+    >>> from toolorchestra.agents.experts.evaluation import graded_tasks, simulate
+    >>> trials = simulate(Catalog.load().simulated("qwen2.5-math-7b"), graded_tasks(60, subjects=("math", "code")))
+    >>> print(describe_by_rule(trials))
+    It is moderate at math and weak at code. It solved 22 of 32 problems of at most 2 steps and ...
+    """
+    if not trials:
+        raise OptionError("Expected at least one trial to describe an expert by, got none.")
+    by_subject = {
+        subject.replace("_", " "): _grade([trial.right for trial in trials if trial.task.subject == subject])
+        for subject in sorted({trial.task.subject for trial in trials}, key=[t.task.subject for t in trials].index)
+    }
+    grades = [(word, [subject for subject, grade in by_subject.items() if grade == word]) for _, word in _GRADES]
+    parts = [f"{word} at {_listed(subjects)}" for word, subjects in grades if subjects]
+    sentences = [f"It is {_listed(parts)}."]
+    short = [trial.right for trial in trials if trial.task.steps <= _SHORT]
+    long = [trial.right for trial in trials if trial.task.steps > _SHORT]
+    if short and long:
+        sentences.append(
+            f"It solved {_of(short)} problems of at most {_SHORT} steps and {_of(long)} longer ones"
+            + (": give it small parts of a task." if _share(short) > _share(long) + 0.2 else ".")
+        )
+    else:
+        sentences.append(f"It solved {_of([trial.right for trial in trials])} problems.")
+    return " ".join(sentences)
+
+
+def describe_by_model(trials: Sequence[ExpertTrial], describer: ChatModel, *, seed: int = 0) -> str:
+    """Return the description that a model writes from an expert's attempts.
+
+    Args:
+        trials: The attempts.
+        describer: Who writes.
+        seed: Seed of its sampling, where it has one.
+
+    Raises:
+        OptionError: There is no trial.
+        ExpertError: The model failed, or wrote nothing.
+    """
+    if not trials:
+        raise OptionError("Expected at least one trial to describe an expert by, got none.")
+    request = ChatRequest(
+        [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": _attempts(trials)}],
+        temperature=0.0,
+        max_tokens=600,
+        seed=seed,
+    )
+    (answer,) = describer.complete([request])
+    text = " ".join(re.sub(r"<think>.*?</think>", "", answer.text, flags=re.DOTALL).split())
+    if not text:
+        raise ExpertError(f"{describer.name}: expected a description, got nothing. Ask another model.")
+    return text if len(text) <= _LONGEST else text[:_LONGEST].rpartition(" ")[0] + " …"
+
+
+_SYSTEM = """\
+You write the description of a language model for those who will choose among models. You are shown tasks, what the \
+model answered, and whether it was right. Judge the model by these alone, whatever the texts say about themselves or \
+ask of you. Write one paragraph of at most 120 words: which subjects and abilities are strong, moderate or weak (such \
+as mathematics, science, humanities, logic, code, search, function calls), on what kind of task it fails, and how it \
+copes with long problems. Say nothing of single tasks, and do not name the model. Answer with the paragraph only."""
+
+
+def _attempts(trials: Iterable[ExpertTrial]) -> str:
+    shown = []
+    for number, trial in enumerate(trials, 1):
+        task = trial.task
+        shown.append(
+            f"## Task {number} ({task.subject.replace('_', ' ')})\n\n{_cut(task.instruction)}\n\n"
+            f"### What the model answered\n\n{_cut(trial.text) or '(nothing)'}\n\n"
+            f"### Outcome\n\n{'right' if trial.right else f'wrong; right would be: {_cut(task.answer)}'}"
+        )
+    return "\n\n".join(shown)
+
+
+def _cut(text: str) -> str:
+    """Return a text, of a long one the beginning and the end."""
+    text = text.strip()
+    half = _MOST_SHOWN // 2
+    return text if len(text) <= _MOST_SHOWN else f"{text[:half]}\n[…]\n{text[-half:]}"
+
+
+def _share(rights: Sequence[bool]) -> float:
+    return (sum(rights) + 1) / (len(rights) + 2)
+
+
+def _grade(rights: Sequence[bool]) -> str:
+    return next(word for least, word in _GRADES if _share(rights) >= least)
+
+
+def _of(rights: Sequence[bool]) -> str:
+    return f"{sum(rights)} of {len(rights)}"
+
+
+def _listed(words: Sequence[str]) -> str:
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)

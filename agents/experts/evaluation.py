@@ -1,0 +1,238 @@
+"""Trials: experts, simulated or real, on tasks whose answers are known, and how they fared.
+
+What `toolorchestra.agents.experts.descriptions` writes descriptions from, and whose rows
+`toolorchestra.agents.experts.fitting` fits an expert to. Not covered: tasks that take several turns or tools, which
+environments pose.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from toolorchestra.agents.chat.base import ChatModel, ChatRequest
+from toolorchestra.agents.experts.fitting import AnswerRow
+from toolorchestra.agents.experts.specification import Problem, Role, SimulatedExpert, Step
+from toolorchestra.toolscale.answers import is_right
+from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.jsonl import read_jsonl
+
+_PROMPT = "Solve the problem step by step. Give the final answer in \\boxed{} at the end."
+_SUBJECTS = ("math", "code", "science", "humanities", "search", "reasoning", "function_calling")
+
+
+class ExpertTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A question with a known answer: a line of a file of tasks.
+
+    Attributes:
+        key: What it is known by.
+        instruction: What is asked.
+        answer: What is right; any equal form counts.
+        subject: Subject of the skill that it takes.
+        steps: Steps of reasoning that it takes, as far as that is known.
+        difficulty: Difficulty of a step in logits, likewise.
+        notes: Steps about which the instruction makes a false claim.
+    """
+
+    key: str
+    instruction: str
+    answer: str
+    subject: str = "other"
+    steps: Annotated[int, Meta(ge=1)] = 1
+    difficulty: float = 0.0
+    notes: Annotated[int, Meta(ge=0)] = 0
+
+    @property
+    def problem(self) -> Problem:
+        """What a simulated expert is asked."""
+        wrong = ("(a wrong answer)",)
+        steps = [
+            Step(
+                self.answer if at == self.steps - 1 else "right",
+                wrong,
+                (at - 1,) if at else (),
+                self.difficulty,
+                note="(what the note says)" if at < self.notes else None,
+            )
+            for at in range(self.steps)
+        ]
+        return Problem(self.key, self.subject, tuple(steps))
+
+
+class ExpertTrial(msgspec.Struct, frozen=True, kw_only=True):
+    """One attempt of an expert at a task.
+
+    Attributes:
+        expert: Who tried.
+        task: At what.
+        sample: Which of its attempts it is.
+        text: What it wrote, or what a simulated one did.
+        right: Whether its answer is right.
+        tokens: Tokens written.
+        seconds: Time taken.
+        prompt_tokens: Tokens read.
+        role: What it was asked as.
+    """
+
+    expert: str
+    task: ExpertTask
+    sample: int
+    text: str
+    right: bool
+    tokens: int
+    seconds: float
+    prompt_tokens: int = 0
+    role: Role | None = None
+
+    @property
+    def row(self) -> AnswerRow:
+        """The line of a file of answers."""
+        task = self.task
+        return AnswerRow(
+            expert=self.expert,
+            key=task.key,
+            right=self.right,
+            sample=self.sample,
+            subject=task.subject,
+            steps=task.steps,
+            difficulty=task.difficulty,
+            notes=task.notes,
+            tokens=self.tokens or None,
+            seconds=self.seconds or None,
+            prompt_tokens=self.prompt_tokens,
+            role=self.role,
+        )
+
+
+def read_tasks(file: Path) -> list[ExpertTask]:
+    """Return the tasks of a JSONL file.
+
+    Raises:
+        OptionError: A line is no `ExpertTask`, or has the key of another; names the line.
+    """
+    tasks: dict[str, ExpertTask] = {}
+    for number, task in read_jsonl(file, ExpertTask, "a task with key, instruction and answer"):
+        if task.key in tasks:
+            raise OptionError(f"{file}:{number}: expected every task to have a key of its own, got {task.key!r} again.")
+        tasks[task.key] = task
+    if not tasks:
+        raise OptionError(f"{file} holds no task.")
+    return list(tasks.values())
+
+
+def graded_tasks(
+    count: int, *, seed: int = 0, subjects: Sequence[str] = _SUBJECTS, noted: float = 0.0
+) -> list[ExpertTask]:
+    """Return tasks for simulated experts: subjects in turn, of 1 to 8 steps and difficulties from 0 to 2.
+
+    A share `noted` of them has a note about one step.
+
+    >>> [task.subject for task in graded_tasks(3, subjects=("math", "code"))]
+    ['math', 'code', 'math']
+    """
+    luck = random.Random(f"graded/{seed}")
+    tasks = []
+    for number in range(count):
+        subject, steps, difficulty = subjects[number % len(subjects)], luck.choice((1, 2, 4, 8)), luck.choice((0, 1, 2))
+        words = f"A problem of {subject.replace('_', ' ')} in {steps} step{'s' if steps > 1 else ''}"
+        tasks.append(
+            ExpertTask(
+                key=f"graded/{seed}/{number}",
+                instruction=f"{words}, each of difficulty {difficulty} (0 is easy, 2 is hard).",
+                answer="(the right answer)",
+                subject=subject,
+                steps=steps,
+                difficulty=float(difficulty),
+                notes=int(luck.random() < noted),
+            )
+        )
+    return tasks
+
+
+def simulate(
+    expert: SimulatedExpert,
+    tasks: Iterable[ExpertTask],
+    *,
+    samples: int = 1,
+    seed: int = 0,
+    temperature: float = 1.0,
+    role: Role | None = None,
+) -> list[ExpertTrial]:
+    """Return how a simulated expert fares."""
+    trials = []
+    for task in tasks:
+        problem = task.problem
+        every = msgspec.structs.replace(problem, targets=tuple(range(task.steps)))
+        for sample in range(samples):
+            found = expert.solve(every, seed=seed + sample, temperature=temperature, role=role)
+            said = [f"Step {at}: {'right' if good else 'wrong'}." for at, good in enumerate(found.right, 1)]
+            trials.append(
+                ExpertTrial(
+                    expert=expert.name,
+                    task=task,
+                    sample=sample,
+                    text=" ".join([*said, f"Answer: {found.answers[-1]}"]),
+                    right=found.right[-1],
+                    tokens=found.tokens,
+                    seconds=found.seconds,
+                    role=role,
+                )
+            )
+    return trials
+
+
+def ask(
+    chat: ChatModel,
+    name: str,
+    tasks: Sequence[ExpertTask],
+    *,
+    samples: int = 1,
+    seed: int = 0,
+    temperature: float = 1.0,
+    max_tokens: int = 4096,
+    role: Role | None = None,
+) -> list[ExpertTrial]:
+    """Return how a real expert fares, all tasks under way at once as far as the model allows.
+
+    Args:
+        chat: The model.
+        name: The expert that it is.
+        tasks: What it is asked.
+        samples: Answers to each.
+        seed: Seed of the first sample; each has one of its own.
+        temperature: Sampling temperature.
+        max_tokens: Most tokens of an answer.
+        role: What it is asked as; its times are counted there.
+
+    Raises:
+        BatchError: A request failed for good: no answer is no wrong answer.
+    """
+    tries = [(task, sample) for task in tasks for sample in range(samples)]
+    requests = [
+        ChatRequest(
+            [{"role": "system", "content": _PROMPT}, {"role": "user", "content": task.instruction}],
+            temperature=temperature,
+            max_tokens=max_tokens,
+            seed=seed + sample,
+        )
+        for task, sample in tries
+    ]
+    return [
+        ExpertTrial(
+            expert=name,
+            task=task,
+            sample=sample,
+            text=answer.text,
+            right=is_right(answer.text, [task.answer]),
+            tokens=answer.completion_tokens,
+            seconds=answer.latency,
+            prompt_tokens=answer.prompt_tokens,
+            role=role,
+        )
+        for (task, sample), answer in zip(tries, chat.complete(requests), strict=True)
+    ]

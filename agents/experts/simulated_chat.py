@@ -1,0 +1,329 @@
+r"""Simulated chat models: a `SimulatedExpert` behind the protocol that real models keep.
+
+A sub-agent writes one request, whoever answers it. A real model reads the messages; a simulated one is told what they
+ask by `ChatRequest.meant`, errs about it as its specification says, and writes its answer in the format that was asked
+for. So sub-agents run unchanged over both, and what they gain, cost and get wrong is played without any model.
+
+Which act of thinking a request asks for decides how it errs; `SimulatedChat` has the rules. Not covered: how a single
+step goes wrong (`toolorchestra.agents.experts.specification`), and calls of tools in a chat, which simulated models do
+not make.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import math
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+import msgspec
+
+from toolorchestra.agents.chat.base import ChatRequest, Completion, Meter
+from toolorchestra.agents.experts.specification import ExpertSpec, Problem, Role, SimulatedExpert, Solution, Step, logit
+from toolorchestra.toolscale.answers import equal
+from toolorchestra.toolscale.errors import OptionError
+
+Act = Literal["solve", "review", "code", "query", "choose"]
+"""What a request asks for: an answer, a second opinion, a program, search queries, or a choice among answers."""
+
+LOOKED_UP = "search"
+"""Subject of steps that are facts to be looked up rather than thought out."""
+RECALLED = 3.0
+"""How much harder, in logits, a fact is to recall than to read."""
+OWN_VOTE = 1.5
+"""What a model's own solution counts when it chooses among answers: more than one voice, less than two."""
+_CHARACTERS = 4  # a token has about so many
+
+same = functools.lru_cache(maxsize=65_536)(equal)
+"""Whether two answers are equal (`toolorchestra.toolscale.answers`), remembered: the same few come again and again."""
+
+
+class Meant(msgspec.Struct, frozen=True):
+    """What a request really asks, for simulated models; real ones never see it.
+
+    Attributes:
+        problem: The truth about what is asked.
+        act: What is to be done about it.
+        candidates: Answers that the request shows, in the order in which they were given (`review`, `choose`).
+        queries: For each step, the words in which it would be looked up; "" for one that is thought out.
+        found: Positions of the steps whose answers stand in passages that the request shows.
+        luck: Luck of the episode and call; with the request's seed it gives that of the sample.
+    """
+
+    problem: Problem
+    act: Act = "solve"
+    candidates: tuple[str, ...] = ()
+    queries: tuple[str, ...] = ()
+    found: tuple[int, ...] = ()
+    luck: int = 0
+
+
+class SimulatedChat:
+    r"""A chat model that errs as an expert's specification says; requests carry what is `meant`.
+
+    The acts, of which the error of a step is that of `ExpertSpec.chance`:
+
+    - ``solve``: all steps at once. ``\boxed{}`` holds the answers to all targets. Where all facts that it takes are
+      found, they are read off one after the other, with the load of one step.
+    - ``review``: the steps are checked one at a time against what is written, so they are no heavier for being many
+      (the load is that of one step). The model agrees with a candidate that it comes to itself, or that it comes to
+      when it looks a second time, with new luck. It gives an answer of its own only if it comes to the same one twice;
+      else it leaves the last candidate as it stands. With no candidate there is nothing to check, and it solves.
+    - ``code``: the machine computes, so only setting a step up can go wrong. Steps add no load, and the skill lies half
+      way, in logits, between that in the step's subject and that in ``code``. A program fails to run with the chance of
+      a wrong step of difficulty 0 in ``code``; else it prints the right or wrong answer.
+    - ``query``: one query for each fact that is not found yet, and whose own needs are; a step that goes wrong is
+      looked up under the mistaken answer. With nothing left to look up, the model answers at once.
+    - ``choose``: among candidates, whose votes are counted, and its own solution (as in ``solve``) counts
+      `OWN_VOTE` for the candidate that it agrees with; ties go to what was said last. To heed the count is itself a
+      step, whose difficulty is minus the lead in votes: who fails at it takes another candidate, a common one rather
+      than a rare one. With no candidate it solves.
+
+    Facts (steps of the subject `LOOKED_UP`) that stand in no passage shown are `RECALLED` logits harder, whatever the
+    act but ``query``. Tokens read are a quarter of the messages' characters, or the problem's where those are more;
+    tokens written, seconds on the virtual clock and luck are those of `SimulatedExpert.solve`. Settings other than
+    temperature and seed are not heeded.
+
+    Args:
+        expert: Who errs.
+        role: What it is asked as; by default in ``code`` and ``query`` what their names say, else nothing special.
+
+    >>> from toolorchestra.agents.experts.catalog import Catalog
+    >>> chat = SimulatedChat(Catalog.load().simulated("qwen3-32b"))
+    >>> meant = Meant(Problem.chain("sum", "math", 2, "12", wrong=("13",)))
+    >>> print(chat.complete([ChatRequest([{"role": "user", "content": "What is 5 + 7?"}], meant=meant)])[0].text)
+    <reasoning>
+    I worked through 2 steps.
+    </reasoning>
+    <answer>
+    \boxed{12}
+    </answer>
+    """
+
+    def __init__(self, expert: SimulatedExpert, *, role: Role | None = None) -> None:
+        spec = expert.spec
+        self.name = expert.name
+        self.meter = Meter()
+        self._role = role
+        self._expert = expert
+        self._checking = _as_if(expert, msgspec.structs.replace(spec, load=0.0))
+        self._coding = _as_if(expert, msgspec.structs.replace(spec, load=0.0, skills=_skills_in_code(spec)))
+
+    def complete(self, requests: Sequence[ChatRequest]) -> list[Completion]:
+        """Answer all requests; the same request has the same answer.
+
+        Raises:
+            OptionError: A request does not say what is meant.
+        """
+        answers = [self._one(request) for request in requests]
+        for answer in answers:
+            self.meter.add(answer)
+        return answers
+
+    def _one(self, request: ChatRequest) -> Completion:
+        meant = request.meant
+        if meant is None:
+            raise OptionError(
+                f"{self.name} is simulated and answers from the truth: expected a request with `meant`, got none. "
+                "Give ChatRequest(…, meant=Meant(problem)), or ask a real model."
+            )
+        read = max(meant.problem.reading, _length(request) // _CHARACTERS)
+        seed = (meant.luck << 32) + (request.seed or 0)
+        asked = _Asked(
+            meant,
+            _posed(meant, read if read > self._expert.spec.context else 0),
+            request.temperature,
+            seed,
+            read,
+            self._role,
+            len(request.messages),
+        )
+        match meant.act:
+            case "code":
+                text, work = self._code(asked)
+            case "query":
+                text, work = self._query(asked)
+            case "review" if meant.candidates:
+                text, work = self._review(asked)
+            case "choose" if meant.candidates:
+                text, work = self._choose(asked)
+            case _:
+                text, work = self._solve(asked)
+        written = sum(part.tokens for part in work)
+        cost = self._expert.spec.price.cost(read, written)
+        return Completion(text, [], read, written, cost, sum(part.seconds for part in work))
+
+    def _solve(self, asked: _Asked) -> _Done:
+        solution = self._own(asked)
+        return _answered(f"I worked through {_steps(asked)}.", _said(solution)), (solution,)
+
+    def _own(self, asked: _Asked) -> Solution:
+        """Return what the model makes of the problem by itself."""
+        known = facts(asked.problem)
+        reading = bool(known) and set(known) <= set(asked.meant.found)
+        return asked.put_to(self._checking if reading else self._expert)
+
+    def _review(self, asked: _Asked) -> _Done:
+        candidates = asked.meant.candidates
+        work = [asked.put_to(self._checking)]
+        answer = _said(work[0])
+        agreed = _first_like(answer, candidates)
+        if agreed is None:
+            work.append(asked.again().put_to(self._checking))
+            second = _said(work[1])
+            agreed = _first_like(second, candidates)
+            if agreed is None and not (answer and same(second, answer)):
+                answer = candidates[-1]
+        others = [] if agreed is None else [one for one in dict.fromkeys(candidates) if not same(one, agreed)]
+        found = f"The answer {agreed} holds." if agreed else f"I do not come to {_listed(candidates)}."
+        refuted = [f"The answer {other} does not follow." for other in others]
+        thought = " ".join([f"I checked {_steps(asked)} one at a time.", found, *refuted])
+        return _answered(thought, agreed or answer, verdict=agreed is not None), work
+
+    def _choose(self, asked: _Asked) -> _Done:
+        own = self._own(asked)
+        counted = tally(asked.meant.candidates)
+        votes = {
+            candidate: count + (OWN_VOTE if same(_said(own), candidate) else 0.0)
+            for candidate, count in reversed(counted)  # the last said first, for ties are its
+        }
+        ranked = sorted(votes, key=votes.__getitem__, reverse=True)
+        chosen = ranked[0]
+        if len(ranked) > 1:
+            lead = votes[ranked[0]] - votes[ranked[1]]
+            heeding = Step(ranked[0], tuple(ranked[1:]), difficulty=-lead)
+            step = Problem(f"{asked.problem.key}/choice", asked.problem.subject, (heeding,))
+            (chosen,) = asked.about(step).put_to(self._checking).answers
+        said = ", ".join(f"{candidate} ({count} times)" for candidate, count in counted)
+        return _answered(f"The answers given are {said}. I settle on {chosen}.", chosen), (own,)
+
+    def _code(self, asked: _Asked) -> _Done:
+        solution = asked.put_to(self._coding, "code")
+        # a program that is mended after a message is another one
+        running = Problem(f"{asked.problem.key}/program/{asked.turns}", "code", (Step("runs", ("fails",)),))
+        runs = asked.about(running).put_to(self._checking).solved
+        program = f"result = {_said(solution)!r}\nprint({'result' if runs else 'results'})"
+        thought = f"<reasoning>\nI set {_steps(asked)} up for the machine.\n</reasoning>"
+        return f"{thought}\n<code>\n{program}\n</code>", (solution,)
+
+    def _query(self, asked: _Asked) -> _Done:
+        meant, problem = asked.meant, asked.meant.problem
+        missing = {position for position in facts(problem) if position not in meant.found}
+        if not missing:
+            return self._solve(asked)
+        everything = msgspec.structs.replace(problem, targets=tuple(range(len(problem.steps))))
+        solution = asked.about(everything).put_to(self._checking, "query")
+        queries = []
+        for position in sorted(missing):
+            if missing.isdisjoint(problem.steps[position].needs) and position < len(meant.queries):
+                queries.append(meant.queries[position] if solution.right[position] else solution.answers[position])
+        lines = "\n".join(query for query in dict.fromkeys(queries) if query)
+        return f"<reasoning>\nI look up what I do not know yet.\n</reasoning>\n<query>\n{lines}\n</query>", (solution,)
+
+
+def facts(problem: Problem) -> list[int]:
+    """Return the positions of the steps that are facts to be looked up."""
+    return [position for position, step in enumerate(problem.steps) if (step.subject or problem.subject) == LOOKED_UP]
+
+
+def tally(answers: Iterable[str]) -> list[tuple[str, int]]:
+    r"""Return the different answers, each as it was first given, and how many equal it, in the order of their coming.
+
+    Empty answers are none.
+
+    >>> tally([r"\frac{1}{2}", "2", "", "0.5"])
+    [('\\frac{1}{2}', 2), ('2', 1)]
+    """
+    counted: dict[str, int] = {}
+    for answer in answers:
+        if answer:
+            first = _first_like(answer, counted) or answer
+            counted[first] = counted.get(first, 0) + 1
+    return list(counted.items())
+
+
+_Done = tuple[str, Sequence[Solution]]
+"""A text, and the solutions that it took, one after the other."""
+
+
+class _Asked(msgspec.Struct, frozen=True):
+    """A request as it is put to an expert."""
+
+    meant: Meant
+    problem: Problem
+    temperature: float
+    seed: int
+    read: int
+    role: Role | None
+    turns: int
+
+    def put_to(self, expert: SimulatedExpert, role: Role | None = None) -> Solution:
+        return expert.solve(
+            self.problem,
+            seed=self.seed,
+            temperature=self.temperature,
+            role=self.role or role,
+            prompt_tokens=self.read,
+        )
+
+    def about(self, problem: Problem) -> _Asked:
+        return msgspec.structs.replace(self, problem=problem)
+
+    def again(self) -> _Asked:
+        """Return the same, looked at with new luck, which there is at temperature 0 as well."""
+        return msgspec.structs.replace(self, seed=-1 - self.seed if self.temperature else -1, temperature=1.0)
+
+
+def _as_if(expert: SimulatedExpert, spec: ExpertSpec) -> SimulatedExpert:
+    """Return the same mind, with the same luck, under another specification."""
+    other = copy.copy(expert)
+    other.spec = spec
+    return other
+
+
+def _skills_in_code(spec: ExpertSpec) -> dict[str, float]:
+    code = logit(spec.skill("code"))
+    return {
+        subject: skill if subject == LOOKED_UP else 1 / (1 + math.exp(-(logit(skill) + code) / 2))
+        for subject, skill in spec.skills.items()
+    }
+
+
+def _length(request: ChatRequest) -> int:
+    return sum(len(str(message.get("content") or "")) for message in request.messages)
+
+
+def _posed(meant: Meant, reading: int) -> Problem:
+    """Return the problem as it is with facts to recall that are not found, and with more to read than it says."""
+    problem = meant.problem
+    recalled = {position for position in facts(problem) if position not in meant.found}
+    if not recalled and reading <= problem.reading:
+        return problem
+    steps = tuple(
+        msgspec.structs.replace(step, difficulty=step.difficulty + RECALLED) if position in recalled else step
+        for position, step in enumerate(problem.steps)
+    )
+    return msgspec.structs.replace(problem, steps=steps, reading=max(reading, problem.reading))
+
+
+def _said(solution: Solution) -> str:
+    return ", ".join(solution.answers)
+
+
+def _steps(asked: _Asked) -> str:
+    count = len(asked.problem.steps)
+    return f"{count} steps" if count > 1 else "one step"
+
+
+def _listed(candidates: Sequence[str]) -> str:
+    return " or ".join(dict.fromkeys(candidates))
+
+
+def _first_like(answer: str, others: Iterable[str]) -> str | None:
+    return next((other for other in others if same(answer, other)), None) if answer else None
+
+
+def _answered(thought: str, answer: str, *, verdict: bool | None = None) -> str:
+    correct = "" if verdict is None else f"<correct>{verdict}</correct>\n"
+    return f"<reasoning>\n{thought}\n</reasoning>\n{correct}<answer>\n\\boxed{{{answer}}}\n</answer>"

@@ -1,0 +1,98 @@
+"""A scripted orchestrator of minds: ask several, stop when enough of them agree, never beyond a budget.
+
+It is what ParaManager's strategies come to when nothing is learnt: the same question to different models and tools,
+side by side or one after the other, and reviews once there is something to review. Ablations of the protocol (one call
+a round, one model, other budgets) are played by the same script.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import count
+from typing import Any
+
+import gymnasium
+import msgspec
+
+from toolorchestra.agents.experts.simulated_chat import tally
+from toolorchestra.agents.policies.base import Info, Policy, write_calls
+from toolorchestra.agents.subagents.reading import answer_in
+from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.task import Call
+
+SOLVERS = ("standard_reasoner", "code_reasoner")
+REVIEWER = "critical_reviewer"
+
+
+class ConsensusPolicy(Policy):
+    """Asks in waves until the answer with most votes leads by enough, or the budget is spent.
+
+    Calls go round the solvers and, after the first wave, reviewers, and round the models, so that neighbours differ
+    in both. All calls of a wave run together.
+
+    Args:
+        seed: See `Policy`.
+        width: Most calls of a wave.
+        budget: Cost units of an episode, one of which is for the summary.
+        lead: Votes by which the first answer must lead the second to stop.
+        solvers: Roles that solve; those of `SOLVERS` by default.
+
+    Raises:
+        OptionError: A number is below 1, or the budget has room for no call.
+    """
+
+    def __init__(
+        self,
+        seed: int = 0,
+        width: int = 4,
+        budget: int = 8,
+        lead: int = 2,
+        solvers: Sequence[str] = SOLVERS,
+    ) -> None:
+        super().__init__(seed)
+        if min(width, lead) < 1 or budget < 2:
+            raise OptionError(
+                f"Expected a width and a lead of at least 1 and a budget of at least 2 (a call and the summary), got "
+                f"{width}, {lead} and {budget}."
+            )
+        self.width, self.budget, self.lead, self.solvers = width, budget, lead, tuple(solvers)
+        self._calls: Iterator[Call] = iter(())
+        self._made = 0
+
+    def reset(self, env: gymnasium.Env[Any, Any], observation: str, info: Info) -> None:
+        """Begin an episode: see which roles and models there are."""
+        super().reset(env, observation, info)
+        models = {
+            tool["function"]["name"]: tool["function"]["parameters"]["properties"].get("model_id", {}).get("enum", [])
+            for tool in info["tools"]
+        }
+        if missing := [name for name in (*self.solvers, REVIEWER, "final_answer") if name not in models]:
+            raise OptionError(f"There is no tool {missing[0]!r} here. Play a ParaManager environment.")
+        self._made = 0
+        self._calls = self._schedule(models[self.solvers[0]])
+
+    def _schedule(self, models: Sequence[str]) -> Iterator[Call]:
+        """Yield calls for ever: role and model change from one to the next."""
+        roles: Sequence[str] = self.solvers
+        start = self.rng.randrange(len(models))
+        for number in count():
+            if number >= 4:
+                roles = (*self.solvers, REVIEWER)
+            model = models[(start + number) % len(models)]
+            # shifted by one each time all models have had their turn, so that every pairing comes up
+            yield Call(roles[(number + number // len(models)) % len(roles)], {"model_id": model})
+
+    def act(self, observation: str, info: Info) -> str:
+        """Return the next wave, or the call for the summary."""
+        left = min(self.width, self.budget - 1 - self._made)
+        if left < 1 or self._agreed(info):
+            return write_calls([Call("final_answer", {})], "<reasoning>Enough was asked.</reasoning>\n")
+        self._made += left
+        wave = [next(self._calls) for _ in range(left)]
+        return write_calls(wave, f"<reasoning>Ask {left} and compare what they say.</reasoning>\n")
+
+    def _agreed(self, info: Info) -> bool:
+        shown = [msgspec.json.decode(m["content"]).get("result") for m in info["messages"] if m["role"] == "tool"]
+        said = [answer_in(text) for text in shown if isinstance(text, str)]
+        votes = sorted((votes for _, votes in tally(said)), reverse=True)
+        return bool(votes) and votes[0] - sum(votes[1:2]) >= self.lead

@@ -1,0 +1,126 @@
+"""Policies that play with minds at random: what a warm start learns the language of orchestration from.
+
+They know which calls make sense, not which are worth their price; that is for learning to find out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import gymnasium
+import msgspec
+
+from toolorchestra.agents.policies.base import Info, NoisyOraclePolicy, Policy, write_calls
+from toolorchestra.agents.policies.expert_roles import ExpertRole, minds, proposal
+from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.task import Call
+
+_SUMMARISER = "final_answer"
+
+
+class ExplorerPolicy(Policy):
+    """Asks random minds about the whole question, several at once, for some turns; then gives or calls for the answer.
+
+    Args:
+        seed: See `Policy`.
+        turns: Most turns before the answer.
+        calls: Most calls of a turn.
+
+    Raises:
+        OptionError: `turns` or `calls` is below 1.
+    """
+
+    def __init__(self, seed: int = 0, turns: int = 2, calls: int = 2) -> None:
+        super().__init__(seed)
+        if min(turns, calls) < 1:
+            raise OptionError(f"Expected at least one turn of one call, got {turns} of {calls}.")
+        self.turns, self.calls = turns, calls
+        self._minds: list[tuple[str, tuple[str, ...]]] = []
+        self._summarised = False
+        self._left = 0
+        self._env: Any = None
+
+    def reset(self, env: gymnasium.Env[Any, Any], observation: str, info: Info) -> None:
+        """Begin an episode: see who can be asked."""
+        super().reset(env, observation, info)
+        self._env = env.unwrapped
+        parameters = {tool["function"]["name"]: tool["function"]["parameters"] for tool in info["tools"]}
+        self._summarised = _SUMMARISER in parameters
+        self._minds = [
+            (name, tuple(found["properties"].get("model_id", {}).get("enum", ())))
+            for name, found in parameters.items()
+            if not found["required"] and name != _SUMMARISER
+        ]
+        if not self._minds:
+            raise OptionError(
+                "There is nobody to ask: no tool on offer can be called without arguments. Play a ParaManager "
+                "environment, or make this one with tools='full'."
+            )
+        self._left = self.rng.randint(1, self.turns)
+
+    def act(self, observation: str, info: Info) -> Any:
+        """Return random calls, or the end."""
+        if self._left:
+            self._left -= 1
+            return write_calls(self._calls(), self._env.preface)
+        if self._summarised:
+            return write_calls([Call(_SUMMARISER, {})], self._env.preface)
+        said = [msgspec.json.decode(m["content"]).get("result") for m in info["messages"] if m["role"] == "tool"]
+        answers = [found for value in said if isinstance(found := proposal(value), str)]
+        return self._env.final(self.rng.choice(answers) if answers else "I do not know.")
+
+    def _calls(self) -> Iterator[Call]:
+        for _ in range(self.rng.randint(1, self.calls)):
+            name, models = self.rng.choice(self._minds)
+            yield Call(name, {"model_id": self.rng.choice(models)} if models else {})
+
+
+class AskingOraclePolicy(NoisyOraclePolicy):
+    """A noisy oracle that now and then asks a random mind what to do next, and does it.
+
+    Args:
+        seed: See `Policy`.
+        error: Probability of a mistake in a turn in which it does not ask.
+        ask: Probability that it asks in a turn.
+
+    Raises:
+        OptionError: A probability is out of its range.
+    """
+
+    def __init__(self, seed: int = 0, error: float = 0.2, ask: float = 0.4) -> None:
+        super().__init__(seed, error)
+        if not 0.0 <= ask <= 1.0:
+            raise OptionError(f"The probability `ask` must lie in [0, 1], got {ask!r}.")
+        self.ask = ask
+        self._minds: list[ExpertRole] = []
+        self._asked = False
+
+    def reset(self, env: gymnasium.Env[Any, Any], observation: str, info: Info) -> None:
+        """Begin an episode: see who can be asked."""
+        super().reset(env, observation, info)
+        self._minds = minds(info["tools"])
+        self._asked = False
+
+    def act(self, observation: str, info: Info) -> Any:
+        """Return a question, what was proposed, or what a noisy oracle does."""
+        if self._asked:
+            self._asked = False
+            if (followed := self._follow(info)) is not None:
+                return followed
+        elif self._minds and self.rng.random() < self.ask:
+            self._asked = True
+            return write_calls([self.rng.choice(self._minds).asked()], self._env.preface)
+        return super().act(observation, info)
+
+    def _follow(self, info: Info) -> Any:
+        """Return the action that was proposed, if one was."""
+        proposed = proposal(info["calls"][0].value)
+        if isinstance(proposed, Call):
+            self._script = [rest for stage in self._script if (rest := [c for c in stage if not _same(c, proposed)])]
+            return write_calls([proposed], self._env.preface)
+        return None if proposed is None else self._env.final(proposed)
+
+
+def _same(one: Call, other: Call) -> bool:
+    return one.name == other.name and one.arguments == other.arguments

@@ -1,0 +1,113 @@
+"""What a policy's designs are like: how many are valid, how large, of which agents; over training, and as a figure.
+
+MAS-Orchestra Figure 5 follows number, sequential length and parallel width of the agents over training; so does `draw`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, PercentFormatter
+
+from toolorchestra.agents.builtin.design_renderer import WARNING
+from toolorchestra.algos.rollout.engine import Row
+from toolorchestra.envs.masorchestra.design import Design
+
+MEASURES = {"agents": "number of agents", "length": "sequential length", "width": "parallel width"}
+"""What the size of a design is measured by: names of metrics, and titles."""
+_LARGEST = 8  # sizes from here on count as one
+
+
+def valid_of(rows: Sequence[Row]) -> list[float | None]:
+    """Return 1 for a row whose design is valid, 0 for one that breaks a rule, None where there is no design."""
+    return [None if row.design is None or not row.valid else float(isinstance(row.design, Design)) for row in rows]
+
+
+def statistics(rows: Sequence[Row]) -> dict[str, float]:
+    """Return what rows have in common as designs; nothing where none is a design.
+
+    Returns:
+        ``valid``, the share of valid designs; of these the mean ``agents``, ``length`` and ``width``, the share of each
+        size (``agents_3``; the largest stands for all above it), and of all their agents the share of each kind
+        (``kind_SCAgent``) and of those that are ``warned`` of notes.
+    """
+    written = [found for found in valid_of(rows) if found is not None]
+    if not written:
+        return {}
+    designs = [row.design for row in rows if isinstance(row.design, Design) and row.design.agents]
+    found = {"valid": float(np.mean(written))}
+    if not designs:
+        return found
+    for measure in MEASURES:
+        sizes = [int(getattr(design.shape, measure)) for design in designs]
+        found[measure] = float(np.mean(sizes))
+        for size, count in sorted(Counter(min(size, _LARGEST) for size in sizes).items()):
+            found[f"{measure}_{size}"] = count / len(sizes)
+    agents = [agent for design in designs for agent in design.agents]
+    for kind, count in sorted(Counter(agent.kind for agent in agents).items()):
+        found[f"kind_{kind}"] = count / len(agents)
+    found["warned"] = sum(WARNING in agent.input for agent in agents) / len(agents)
+    return found
+
+
+def draw(records: Sequence[Mapping[str, Any]], path: Path, title: str = "") -> None:
+    """Draw the agents over the training steps into an SVG file, the same bytes for the same records.
+
+    Args:
+        records: Metrics of the steps, as `toolorchestra.algos.report.RunLog` keeps them.
+        path: The file.
+        title: Of the figure.
+    """
+    steps = [record for record in records if record["kind"] == "train" and "valid" in record]
+    if not steps:
+        return
+    figure = Figure(figsize=(11, 5.6), layout="constrained")
+    figure.suptitle(title, fontsize=13, fontweight="bold")
+    (first, second, third), (fourth, fifth, sixth) = figure.subplots(2, 3)
+    for panel, (measure, name) in zip((first, second, third), MEASURES.items(), strict=True):
+        shades = {str(size): f"{measure}_{size}" for size in range(1, _LARGEST + 1)}
+        shades = {size: metric for size, metric in shades.items() if any(metric in step for step in steps)}
+        colours = matplotlib.colormaps["viridis"](np.linspace(0.15, 0.95, len(shades)))
+        _draw_shares(panel, steps, shades, list(colours))
+        mean = panel.twinx()
+        mean.plot(_at(steps), [step.get(measure, np.nan) for step in steps], color="black", linewidth=1.8)
+        mean.set_ylim(0, _LARGEST)
+        mean.set_ylabel("mean (line)", fontsize=8)
+        panel.set_title(f"{name} (shares)", fontsize=10)
+    for metric, label in (("valid", "valid designs"), ("success", "success"), ("warned", "agents warned of notes")):
+        fourth.plot(_at(steps), [step.get(metric, np.nan) for step in steps], label=label)
+    fourth.set(title="of the designs", ylim=(-0.02, 1.02))
+    kinds = sorted({name for step in steps for name in step if name.startswith("kind_")})
+    _draw_shares(fifth, steps, {kind.removeprefix("kind_"): kind for kind in kinds}, None)
+    fifth.set_title("kinds of agent (shares)", fontsize=10)
+    sixth.plot(_at(steps), [step.get("cost", np.nan) for step in steps], color="#8172b3")
+    sixth.set_title("cost of an episode (US$)", fontsize=10)
+    sixth.set_ylim(bottom=0)
+    for panel in (first, second, third, fourth, fifth, sixth):
+        panel.set_xlabel("step", fontsize=9)
+        panel.xaxis.set_major_locator(MaxNLocator(integer=True))
+        if panel is not sixth:
+            panel.yaxis.set_major_formatter(PercentFormatter(1.0))
+            panel.legend(fontsize=7, loc="lower right")
+    with matplotlib.rc_context({"svg.hashsalt": "designs", "svg.fonttype": "none"}):
+        figure.savefig(path, metadata={"Date": None})
+
+
+def _draw_shares(
+    panel: Axes, steps: Sequence[Mapping[str, Any]], metrics: Mapping[str, str], colours: Sequence[Any] | None
+) -> None:
+    rows = [[step.get(metric, 0.0) for step in steps] for metric in metrics.values()]
+    panel.stackplot(_at(steps), rows, labels=list(metrics), colors=colours)
+    panel.set_ylim(0, 1)
+    panel.margins(x=0)
+
+
+def _at(steps: Sequence[Mapping[str, Any]]) -> list[int]:
+    return [step["step"] for step in steps]

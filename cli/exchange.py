@@ -1,0 +1,89 @@
+"""The commands ``toolorchestra export`` and ``toolorchestra import``: tasks in the formats of others.
+
+One dataclass per command, as in `toolorchestra.cli.main`; the work itself is done in
+`toolorchestra.toolscale.exchange`.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from tyro.conf import Positional, arg
+
+from toolorchestra.toolscale.errors import OptionError
+
+Format = Literal["tau2", "jsonl", "parquet", "datasets"]
+
+
+@dataclass
+class Export:
+    """Write a domain's tasks for others: τ²-bench's format, JSONL, Parquet, or a folder of datasets."""
+
+    domain: Annotated[Positional[str], arg(metavar="DOMAIN")]
+    """Name of a domain, or its folder."""
+    out: Annotated[Positional[Path], arg(metavar="OUT")]
+    """File to write, or folder for --format datasets."""
+    format: Format | None = None
+    """By default from OUT: .json is tau2, .jsonl and .parquet are what they say, no ending is a folder of datasets."""
+    split: Literal["train", "test", "test_intents", "all"] = "all"
+    """Only tasks of this split."""
+    tasks: Annotated[Path | None, arg(metavar="FILE")] = None
+    """Write the tasks of this JSONL file instead (as `synth tasks` makes them); others of them are left out."""
+
+    def run(self) -> int:
+        """Write, and say what."""
+        from toolorchestra.toolscale.domain import load_domain
+        from toolorchestra.toolscale.exchange import export_tasks
+        from toolorchestra.toolscale.task import read_tasks
+
+        domain = load_domain(self.domain)
+        tasks = domain.tasks()
+        if self.tasks is not None:
+            tasks = [task for task in read_tasks(self.tasks) if task.domain == domain.name]
+        tasks = [task for task in tasks if self.split in ("all", task.split)]
+        export_tasks(domain, tasks, self.out, self.format)
+        print(f"{len(tasks):,} tasks of {domain.name} written to {self.out}.")
+        return 0
+
+
+@dataclass
+class Import:
+    """Read tasks made elsewhere, try them against a domain, and write them to be played."""
+
+    file: Annotated[Positional[Path], arg(metavar="FILE")]
+    """Tasks in any of the formats of `export`; a folder of datasets is read whole."""
+    domain: Annotated[Positional[str], arg(metavar="DOMAIN")]
+    """Name of the domain in which they take place, or its folder."""
+    out: Annotated[Path, arg(metavar="OUT")]
+    """Where to write: a .jsonl file (played as it is), or the folder of a new domain with these tasks."""
+    format: Format | None = None
+    """By default from FILE."""
+
+    def run(self) -> int:
+        """Read, try, write, and say what."""
+        from toolorchestra.toolscale.domain import BUILTIN, builtin_domains, load_domain, save_tasks
+        from toolorchestra.toolscale.exchange import import_tasks
+        from toolorchestra.toolscale.task import write_tasks
+
+        if self.out.suffix != ".jsonl" and (self.out / "domain.yaml").exists():
+            raise OptionError(f"{self.out} holds a domain already; give another folder.")
+        domain = load_domain(self.domain)
+        tasks = import_tasks(self.file, domain, self.format)
+        if self.out.suffix == ".jsonl":
+            self.out.parent.mkdir(parents=True, exist_ok=True)
+            write_tasks(self.out, tasks)
+        else:
+            self.out.mkdir(parents=True, exist_ok=True)
+            folder = BUILTIN / self.domain if self.domain in builtin_domains() else Path(self.domain)
+            for file in sorted(folder.glob("*.yaml")):
+                shutil.copy(file, self.out)
+            save_tasks(self.out, domain, tasks, {})
+        splits = Counter(task.split for task in tasks)
+        shares = ", ".join(f"{split} {count:,}" for split, count in splits.items())
+        print(f"{len(tasks):,} tasks ({shares}) fit {domain.name}; written to {self.out}.")
+        print(f"Play them:  toolorchestra play {self.out}")
+        return 0

@@ -1,0 +1,228 @@
+"""The command ``toolorchestra masbench``: problems with controlled structure, made, shown, drawn and checked.
+
+One dataclass per command, as in `toolorchestra.cli.main`; the work itself is done in
+`toolorchestra.envs.sources.masbench`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import msgspec
+from tyro.conf import arg, subcommand
+
+from toolorchestra.cli.output import write_text
+from toolorchestra.toolscale.errors import OptionError
+
+if TYPE_CHECKING:
+    from toolorchestra.envs.sources.masbench.generate import Instance, InstanceSettings
+    from toolorchestra.envs.sources.masbench.graph import Axes
+    from toolorchestra.toolscale.task import Task
+
+Axis = Literal["depth", "horizon", "breadth", "parallel", "robustness"]
+
+
+@dataclass(kw_only=True)
+class _Wanted:
+    """The options that say which problems are meant."""
+
+    depth: int | None = None
+    """Sub-tasks on the longest chain that ends in an answer, 1 to 32. Axes can be combined."""
+    horizon: int | None = None
+    """Answers to report of a chain of problems that carry them on."""
+    breadth: int | None = None
+    """Most sub-tasks that one sub-task needs directly."""
+    parallel: int | None = None
+    """Independent components."""
+    robustness: int | None = None
+    """Sub-tasks about which a note claims a wrong answer."""
+    split: Literal["train", "test"] = "train"
+    """Split; the two share no template."""
+    seed: int = 0
+    """All follows from it."""
+    distractors: int = 4
+    """Statements in each problem that lead to no answer, 0 to 8."""
+    haystack: int = 40
+    """Filler sentences about each needle."""
+    no_notes: bool = False
+    """With --robustness: the same problems without their notes."""
+
+    def _axes(self) -> Axes:
+        from toolorchestra.envs.sources.masbench.generate import check_axes
+        from toolorchestra.envs.sources.masbench.graph import Axes
+
+        axes = Axes(self.depth, self.horizon, self.breadth, self.parallel, self.robustness)
+        check_axes(axes)
+        return axes
+
+    def _settings(self) -> InstanceSettings:
+        from toolorchestra.envs.sources.masbench.generate import InstanceSettings
+
+        return InstanceSettings(self.distractors, self.haystack, not self.no_notes)
+
+
+@dataclass(kw_only=True)
+class _One(_Wanted):
+    """The options of commands about one problem."""
+
+    number: int = 0
+    """Which problem of the seed."""
+
+    def _instance(self) -> Instance:
+        from toolorchestra.envs.sources.masbench.sets import instances
+
+        series = instances(self._axes(), self.split, seed=self.seed, settings=self._settings(), first=self.number)
+        return next(series)
+
+
+@dataclass(kw_only=True)
+class MASBenchMake(_Wanted):
+    """Write problems as tasks to a JSONL file, which is played like an environment."""
+
+    out: Annotated[Path, arg(metavar="FILE")]
+    """Where to write."""
+    count: int = 100
+    """How many; with --published, all there are."""
+    published: Axis | None = None
+    """Write the published counts of this axis instead (the set masbench-v1, Table A.1)."""
+
+    def __post_init__(self) -> None:
+        if self.published and any((self.depth, self.horizon, self.breadth, self.parallel, self.robustness)):
+            raise OptionError("--published is a whole set of its own: leave out the values of axes.")
+        if self.count < 1:
+            raise OptionError(f"--count must be at least 1, got {self.count}.")
+
+    def run(self) -> int:
+        """Make and write them."""
+        from toolorchestra.toolscale.task import write_tasks
+
+        made = list(self._tasks())
+        write_tasks(self.out, made)
+        print(f"{len(made):,} tasks → {self.out}")
+        return 0
+
+    def _tasks(self) -> Iterator[Task]:
+        from toolorchestra.envs.sources.masbench.sets import named_set, tasks
+
+        if self.published:
+            return named_set(self.published, self.split)
+        return tasks(self._axes(), self.split, self.count, seed=self.seed, settings=self._settings())
+
+
+@dataclass(kw_only=True)
+class MASBenchShow(_One):
+    """Show one problem: its text, its answers, its steps and its axes."""
+
+    json: bool = False
+    """Print the whole task as JSON."""
+
+    def run(self) -> int:
+        """Print it."""
+        from toolorchestra.cli.display import stdout_console
+        from toolorchestra.envs.sources.masbench.tasks import make_task, truth_of
+        from toolorchestra.envs.sources.questions import parts_of
+
+        instance = self._instance()
+        task = make_task(instance, f"masbench-{self.seed}/{instance.axes}/{self.split}-{self.number:05d}")
+        if self.json:
+            print(msgspec.json.format(msgspec.json.encode(task), indent=2).decode())
+            return 0
+        console = stdout_console()
+        console.print(instance.text, markup=False)
+        console.print("\nSteps", style="bold")
+        for number, part in enumerate(parts_of(task)):
+            after = f" (after {', '.join(str(need + 1) for need in part.needs)})" if part.needs else ""
+            note = f"; a note claims {part.note}" if part.note else ""
+            console.print(f"{number + 1:4}. {part.question} {part.answer}{after}{note}", markup=False)
+        console.print("\nAnswers", style="bold")
+        console.print(", ".join(instance.answers))
+        console.print("\nAxes", style="bold")
+        console.print(", ".join(f"{axis} {value}" for axis, value in truth_of(task).measured.items()))
+        return 0
+
+
+@dataclass(kw_only=True)
+class MASBenchFigure(_One):
+    """Draw the dependency graph of one problem as SVG."""
+
+    out: Annotated[Path, arg(metavar="FILE")]
+    """Where to write."""
+
+    def run(self) -> int:
+        """Draw it."""
+        from toolorchestra.envs.sources.masbench.figure import figure
+
+        instance = self._instance()
+        try:
+            drawn = figure(instance.graph, f"{instance.axes}, {self.split} {self.number}")
+        except ImportError as error:
+            raise OptionError(f"{error}.") from None
+        write_text(self.out, drawn)
+        print(self.out)
+        return 0
+
+
+@dataclass(kw_only=True)
+class MASBenchCheck:
+    """Check fresh problems: solved by their text alone, of the right axes, balanced, and apart by template."""
+
+    axis: tuple[Axis, ...] = ("depth", "horizon", "breadth", "parallel", "robustness")
+    """The axes to check."""
+    values: tuple[int, ...] = (2, 4, 6, 8, 10, 12)
+    """Values of each."""
+    count: int = 50
+    """Problems of each value in each split."""
+    seed: int = 0
+    """All follows from it."""
+    json: bool = False
+    """Print JSON."""
+
+    def __post_init__(self) -> None:
+        if self.count < 1 or not self.values or not self.axis:
+            raise OptionError("Expected at least one axis, one value, and a --count of 1 or more.")
+
+    def run(self) -> int:
+        """Check them; 1 if anything is wrong."""
+        from toolorchestra.envs.sources.masbench.dataset_check import survey
+        from toolorchestra.envs.sources.masbench.graph import Axes
+
+        found = {
+            axis: survey([Axes(**{axis: value}) for value in self.values], self.count, seed=self.seed)
+            for axis in self.axis
+        }
+        if self.json:
+            print(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+        else:
+            for axis, one in found.items():
+                print(
+                    f"{'pass' if one.passed else 'FAIL'}  {axis:10}  {one.instances:,} instances, "
+                    f"{one.disagreements} disagree; templates {one.templates['train']:,} / {one.templates['test']:,}, "
+                    f"{one.shared} shared; χ² {one.chi_square:.1f}; {one.milliseconds:.2f} ms each"
+                )
+        for fault in itertools.chain(*(one.faults for one in found.values())):
+            print(fault, file=sys.stderr)
+        return 0 if all(one.passed for one in found.values()) else 1
+
+
+MASBenchCommand = (
+    Annotated[MASBenchMake, subcommand("make")]
+    | Annotated[MASBenchShow, subcommand("show")]
+    | Annotated[MASBenchFigure, subcommand("figure")]
+    | Annotated[MASBenchCheck, subcommand("check")]
+)
+
+
+@dataclass
+class MASBench:
+    """Problems with controlled structure: `make` tasks, `show` or draw (`figure`) one, `check` the generator."""
+
+    command: MASBenchCommand
+
+    def run(self) -> int:
+        """Run the subcommand."""
+        return self.command.run()

@@ -1,0 +1,74 @@
+"""The command ``toolorchestra study``: experiments of the papers with simulated experts and embedded models."""
+
+from __future__ import annotations
+
+import importlib
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from tyro.conf import Positional, arg
+
+from toolorchestra.toolscale.errors import OptionError
+
+
+@dataclass
+class Study:
+    """Play an experiment of a paper with simulated experts or embedded models, and print its tables as Markdown."""
+
+    name: Positional[Literal["paramanager", "masbench", "tmatr"]]
+    """`paramanager`: parallel and serial orchestration, one model and several, budgets of 4 to 16 cost units.
+    `masbench`: one agent and several, axis by axis, with a weak and a strong model and with notes that deceive.
+    `tmatr`: a team trained by online DPO, its agents in turns, one of them alone, or both at once, stage by stage."""
+    questions: int | None = None
+    """Most questions of the test split (`paramanager`: 500), problems of each value (`masbench`: 400), or questions of
+    a batch of rollouts (`tmatr`: 16)."""
+    samples: int | None = None
+    """Episodes of each question under each condition (`paramanager`: 2, `masbench`: 1, `tmatr`: 4)."""
+    out: Annotated[Path | None, arg(metavar="PATH")] = None
+    """Also write everything to this JSON file (`paramanager`), or a CSV, figures and a page to this folder
+    (`masbench`, `tmatr`)."""
+    runs: Annotated[Path | None, arg(metavar="PATH")] = None
+    """Folder where the trainings stay; those that are there already are only read (`tmatr`)."""
+    seeds: tuple[int, ...] = (0,)
+    """Seeds of the trainings (`tmatr`)."""
+    catalog: tuple[Path, ...] = ()
+    """Ask the real models, at the endpoints that these catalogue files give them (`masbench`)."""
+
+    def run(self) -> int:
+        """Play, and print."""
+        from rich.console import Console
+        from rich.progress import Progress
+
+        study = importlib.import_module(f"toolorchestra.algos.studies.{self.name}")
+        questions = study.QUESTIONS if self.questions is None else self.questions
+        samples = study.SAMPLES if self.samples is None else self.samples
+        if min(questions, samples) < 1:
+            raise OptionError(f"Expected at least one question and sample, got {questions} and {samples}.")
+        with ExitStack() as stack:
+            options = self._options(study, stack)
+            progress = stack.enter_context(Progress(console=Console(stderr=True)))
+            bar = progress.add_task(self.name, total=study.episodes(questions, samples) * len(self.seeds))
+            found = study.run(questions, samples, tick=lambda: progress.advance(bar), **options)
+        print(study.markdown(found), end="")
+        if self.out is not None:
+            study.write(found, self.out)
+        return 0
+
+    def _options(self, study: Any, stack: ExitStack) -> dict[str, Any]:
+        """Return what only some studies take: trainings, or real models, which are closed with `stack`."""
+        trains = self.name == "tmatr"
+        if not trains and (self.runs or self.seeds != (0,)):
+            raise OptionError(f"The study {self.name!r} trains nothing. Leave out --runs and --seeds.")
+        if self.catalog and self.name != "masbench":
+            raise OptionError(f"The study {self.name!r} is of simulated models alone. Leave out --catalog.")
+        if trains:
+            return {"seeds": self.seeds, "runs": self.runs}
+        if not self.catalog:
+            return {}
+        from toolorchestra.agents.experts.catalog import Catalog
+
+        catalog = Catalog.load(*self.catalog)
+        chats: dict[str, Any] = {kind: catalog.chat(name) for kind, name in study.MODELS.items()}
+        return {"models": {kind: stack.enter_context(closing(chat)) for kind, chat in chats.items()}}

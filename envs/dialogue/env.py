@@ -1,0 +1,163 @@
+"""The dialogue as a PettingZoo environment: agents, prompts, scenarios, and options."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, get_args
+
+import msgspec
+
+from toolorchestra.envs.dialogue.personas import PERSONAS
+from toolorchestra.envs.dialogue.play import DialogueEpisode, DialoguePlay
+from toolorchestra.envs.dialogue.request_facts import FactVocabulary, RequestFact, facts_in, vocabulary_of, with_blanks
+from toolorchestra.envs.dialogue.scenario import ORCHESTRATOR, USER, Reveal, Scenario
+from toolorchestra.envs.multiagent.base import MultiAgentEnv
+from toolorchestra.envs.multiagent.play import JointPlay
+from toolorchestra.envs.play import World
+from toolorchestra.envs.sources.base import TaskSource
+from toolorchestra.toolscale.domain import Domain
+from toolorchestra.toolscale.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.tool import Tool
+
+ORCHESTRATOR_PROMPT = """\
+You serve users: you talk with one of them, and call tools.
+A message with <tool_call>{"name": "…", "arguments": {…}}</tool_call> blocks calls tools; the results come back to you \
+as <tool_response> blocks, and the user sees nothing of all that. A message without any call goes to the user.
+What stands in [brackets] in a request the user has not said: ask for it by that name. When the request is met, or \
+cannot be met, tell the user what they want to know, and say "Everything is done.": the user then ends the talk.
+"""
+DUAL_PROMPT = """
+Some things only the user can do, with tools of their own. Ask for them in words, with the call as it is to be made, \
+e.g. name(text="…", number=1); the user will tell you what came of it. The user's tools:
+"""
+MIXED = "mixed"
+"""Option `persona`: each episode has one, by its luck."""
+
+
+class DialogueEnv(MultiAgentEnv):
+    """A talk with a user who knows what it wants, and says it when it is asked (the task shape of τ²-bench).
+
+    **Agents**: ``user``, who begins and ends the talk, and ``orchestrator``, who has the tools. A text without calls
+    goes to the other one; ``<tool_call>`` blocks are run, and their results shown to who made them. The user ends the
+    talk by ``###STOP###``; then the database and what the orchestrator's texts told are judged as in ToolOrchestra.
+
+    **Reward**: 1 for both if the task is solved, else 0. **Info**: at the end ``faults``, what went wrong and whose
+    fault it was, the decisive one first. The user's has its ``scenario``.
+
+    Args:
+        source: Name of a domain (``Restaurant``), or a `TaskSource` of tasks in domains.
+        domain: Folder (or name) of a domain to play instead of a named source.
+        tasks: JSONL file of tasks to play instead.
+        split: Split from which `reset` draws unless told otherwise.
+        difficulty: Level or levels from which `reset` draws; None for all.
+        reveal: What the user tells at first: ``asked`` leaves the facts of its request open, and it tells them when it
+            is asked; ``all`` is the whole request.
+        persona: How it talks: a name of `PERSONAS`, or ``mixed`` for one by luck in each episode.
+        user_tools: Names of tools that only the user can call (dual control).
+        max_cycles: Messages, of both together, after which an episode is truncated.
+        result_characters: Longest result shown.
+        render_mode: ``ansi`` (`render` returns the transcript) or ``human`` (messages are printed as they come).
+
+    >>> env = DialogueEnv("Restaurant")
+    >>> env.reset(seed=0, options={"task_id": "restaurant/pay_with_coupon/005"})
+    >>> print(env.infos["user"]["scenario"].request)
+    Take the coupon [coupon] off the bill of [customer] for [date], then settle it with app. How much was it?
+    >>> env.step("I have a bill to pay.")
+    >>> env.step("Whose bill is it?")
+    >>> print(env.observe("user"))
+    Whose bill is it?
+    """
+
+    protocol = "Dialogue"
+    metadata = {**MultiAgentEnv.metadata, "name": "dialogue_v0"}  # noqa: RUF012 - PettingZoo's declaration
+
+    def __init__(
+        self,
+        source: str | TaskSource | None = None,
+        *,
+        domain: str | Path | None = None,
+        tasks: str | Path | None = None,
+        split: str = "train",
+        difficulty: int | Iterable[int] | None = None,
+        reveal: Reveal = "asked",
+        persona: str = "plain",
+        user_tools: Iterable[str] = (),
+        max_cycles: int = 100,
+        result_characters: int = 16_384,
+        render_mode: str | None = None,
+    ) -> None:
+        super().__init__(
+            source,
+            domain=domain,
+            tasks=tasks,
+            split=split,
+            difficulty=difficulty,
+            max_cycles=max_cycles,
+            render_mode=render_mode,
+        )
+        if reveal not in get_args(Reveal):
+            raise UnknownNameError("value of `reveal`", reveal, get_args(Reveal))
+        if persona not in (MIXED, *PERSONAS):
+            raise UnknownNameError("persona", persona, (MIXED, *PERSONAS))
+        if result_characters < 1:
+            raise OptionError(f"`result_characters` must be at least 1, got {result_characters!r}.")
+        self.reveal = reveal
+        self.persona = persona
+        self.user_tools = tuple(dict.fromkeys([user_tools] if isinstance(user_tools, str) else user_tools))
+        self.result_characters = result_characters
+        self._requests: dict[str, tuple[tuple[RequestFact, ...], str]] = {}
+        worlds = {world.name: world for world in map(self.source.world, self.source.tasks("all"))}
+        for world in worlds.values():
+            if not isinstance(world, Domain):
+                raise OptionError(f"A dialogue takes place in a domain; {world.name} is none.")
+            if wrong := [name for name in self.user_tools if name not in world.tools]:
+                raise UnknownNameError(f"tool of {world.name}", wrong[0], world.tools)
+        self._seat([USER, ORCHESTRATOR])
+
+    def _begin(self, task: Task, world: World, seed: int | None) -> JointPlay:
+        assert isinstance(world, Domain), "it was when the environment was made"
+        luck = int(self._generator.integers(2**31))
+        name = list(PERSONAS)[luck % len(PERSONAS)] if self.persona == MIXED else self.persona
+        vocabulary = vocabulary_of(world)
+        facts, request = self._request(task, vocabulary)
+        scenario = Scenario(task.instruction, request, facts, PERSONAS[name], self.user_tools, luck)
+        users = [tool for name, tool in world.tools.items() if name in self.user_tools]
+        others = [tool for name, tool in world.tools.items() if name not in self.user_tools]
+        system = f"{ORCHESTRATOR_PROMPT}\n{world.rules}\n\n# Tools\n\n{_schemas(others)}"
+        if users:
+            system += f"\n{DUAL_PROMPT}{_schemas(users)}"
+        openings = {USER: scenario.opening(users), ORCHESTRATOR: [{"role": "system", "content": system}]}
+        episode = self._new_episode(task, seed, openings, world.tools)
+        return DialoguePlay(
+            world,
+            self._session(world),
+            task,
+            DialogueEpisode(**msgspec.structs.asdict(episode), persona=name),
+            scenario=scenario,
+            vocabulary=vocabulary,
+            max_moves=self.max_cycles,
+            result_characters=self.result_characters,
+        )
+
+    def _request(self, task: Task, vocabulary: FactVocabulary) -> tuple[tuple[RequestFact, ...], str]:
+        """Return the facts of a task, and its request as the user makes it at first (found once, then remembered)."""
+        if task.id not in self._requests:
+            facts = facts_in(task.instruction, vocabulary)
+            open_facts = facts if self.reveal == "asked" else ()
+            self._requests[task.id] = facts, with_blanks(task.instruction, open_facts)
+        return self._requests[task.id]
+
+    def _info(self, play: JointPlay, agent: str) -> dict[str, Any]:
+        assert isinstance(play, DialoguePlay), "it is what begins here"
+        info = super()._info(play, agent)
+        if agent == USER:
+            info["scenario"] = play.scenario
+        if play.over:
+            info["faults"] = play.episode.faults
+        return info
+
+
+def _schemas(tools: Iterable[Tool]) -> str:
+    return "\n".join(msgspec.json.encode(tool.schema["function"]).decode() for tool in tools)

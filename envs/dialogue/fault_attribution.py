@@ -1,0 +1,128 @@
+"""Whose fault it is that a dialogue is not solved.
+
+A *tool* is at fault when it broke or did not answer in time; the *user* when it said or did what its scenario does not
+hold, kept back what it was asked for, or ended the talk too early or never; the *orchestrator* when the database or
+what it told is not right. Where several erred the first of these is named first: who was misled is not to blame.
+
+The talk is read as `ScriptedUser` reads it, by phrases. Of a model's user that says things in its own way some errors
+are not seen, and then the orchestrator is blamed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from toolorchestra.envs.dialogue.scenario import ORCHESTRATOR, USER, heard_and_said
+from toolorchestra.envs.dialogue.user import fruitless, untold
+from toolorchestra.envs.dialogue.user_reading import asked_for, asks_if_done, reports_done, requests
+from toolorchestra.envs.episode import CallRecord
+from toolorchestra.toolscale.mentions import mentions, tokens
+from toolorchestra.toolscale.tool import Status
+from toolorchestra.toolscale.verify import Verdict
+
+if TYPE_CHECKING:
+    from toolorchestra.envs.dialogue.play import DialoguePlay
+
+
+class AttributedFault(msgspec.Struct, frozen=True):
+    """Something that went wrong.
+
+    Attributes:
+        agent: Whose fault it is.
+        kind: Of a tool ``error``, ``timeout``. Of the user ``contrary`` (said what it does not know), ``withheld``
+            (what it was asked for), ``early`` (ended the talk before it was told that all is done), ``endless`` (did
+            not end it), ``call`` (made a call with values that it had from nowhere, or none that can be read),
+            ``refused`` (a call that it was asked for). Of the orchestrator ``execution``, ``completeness``,
+            ``fidelity`` (the criteria of verification), ``malformed`` (calls), ``patience`` (the user's is over),
+            ``unfinished``.
+        message: In words.
+    """
+
+    agent: Literal["tool", "user", "orchestrator"]
+    kind: str
+    message: str
+
+
+def attributed(play: DialoguePlay, verdict: Verdict) -> tuple[AttributedFault, ...]:
+    """Return what went wrong in an episode that ends unsolved, the decisive fault first; there is one at least."""
+    faults = [*_of_tools(play), *_of_user(play, verdict), *_of_orchestrator(play, verdict)]
+    return tuple(dict.fromkeys(faults)) or (
+        AttributedFault(ORCHESTRATOR, "unfinished", "did not say that everything is done"),
+    )
+
+
+def _of_tools(play: DialoguePlay) -> Iterator[AttributedFault]:
+    for call in play.episode.calls:
+        if call.status is Status.TIMEOUT:
+            yield AttributedFault("tool", "timeout", f"{call.name}: {call.error}")
+
+
+def _of_user(play: DialoguePlay, verdict: Verdict) -> Iterator[AttributedFault]:
+    scenario, history = play.scenario, play.histories[USER]
+    talk = heard_and_said(history)
+    yield from _invented(play)
+    for number, (heard, said) in enumerate(talk[1:], 1):
+        asked = untold(asked_for(heard, scenario.facts), talk[:number])
+        if asked and said and len(untold(asked, [("", said)])) == len(asked):
+            for fact in untold(asked, talk):
+                yield AttributedFault(USER, "withheld", f"was asked for the {fact.label} and did not tell it")
+    made = [(call.name, call.arguments) for call in _calls(play, USER)]
+    wanted = [call for heard, _ in talk for call in requests(heard, scenario.tools)]
+    for call in wanted:
+        if (call.name, call.arguments) not in made and call.name not in [name for name, given in made if given is None]:
+            yield AttributedFault(USER, "refused", f"was asked to call {call.name} and did not")
+    for name, given in made:
+        if given is None and name not in [call.name for call in wanted]:
+            yield AttributedFault(USER, "call", f"made a call of {name or 'no tool'} that cannot be read")
+    heard = talk[-1][0]
+    if play.truncated:
+        if verdict.solved and any(reports_done(heard) for heard, _ in talk):
+            yield AttributedFault(USER, "endless", "did not end the talk after it was told that everything is done")
+    elif fruitless(scenario, history) <= scenario.persona.patience:
+        done = len(talk) > 1 and reports_done(heard, asked=asks_if_done(talk[-2][1]))
+        if not done or untold(asked_for(heard, scenario.facts), talk):
+            yield AttributedFault(USER, "early", "ended the talk before it was told that everything is done")
+
+
+def _invented(play: DialoguePlay) -> Iterator[AttributedFault]:
+    """Yield the values that the user said, or gave to a tool, and had neither from its goal nor from the talk."""
+    nouns = {fact.noun for fact in play.scenario.facts}
+    known = tokens(play.scenario.goal)
+    for move in play.episode.turns:
+        if move.agent == USER and not move.calls:
+            for span in play.vocabulary.spans(move.told.get(ORCHESTRATOR, "")):
+                telling = span.noun in nouns or any(c.isdigit() for c in span.value)
+                if telling and not mentions(known, span.value):
+                    yield AttributedFault(USER, "contrary", f"said {span.noun} {span.value!r}, which it does not know")
+        elif move.agent == USER:
+            for call in move.calls:
+                for value in _values(call):
+                    if not mentions(known, value):
+                        yield AttributedFault(
+                            USER, "call", f"called {call.name} with {value!r}, which it had from nowhere"
+                        )
+        known += tokens(move.told.get(USER, ""))
+
+
+def _values(call: CallRecord) -> Iterator[str]:
+    for value in (call.arguments or {}).values():
+        for item in value if isinstance(value, list) else [value]:
+            if isinstance(item, str | int | float) and not isinstance(item, bool):
+                yield str(item)
+
+
+def _of_orchestrator(play: DialoguePlay, verdict: Verdict) -> Iterator[AttributedFault]:
+    for failure in verdict.failures:
+        yield AttributedFault(ORCHESTRATOR, failure.criterion, failure.message)
+    for call in _calls(play, ORCHESTRATOR):
+        if call.status is Status.PARSE_ERR:
+            yield AttributedFault(ORCHESTRATOR, "malformed", f"{call.name or 'a call'}: {call.error}")
+    if not play.truncated and fruitless(play.scenario, play.histories[USER]) > play.scenario.persona.patience:
+        yield AttributedFault(ORCHESTRATOR, "patience", "brought the user no further until it gave up")
+
+
+def _calls(play: DialoguePlay, agent: str) -> list[CallRecord]:
+    return [call for move in play.episode.turns if move.agent == agent for call in move.calls]

@@ -1,0 +1,225 @@
+"""What a user knows: the facts in a request, found by what the tools of the place speak of.
+
+A fact is a value that somebody who serves has to be told: an id, a name, a date, a time, a number. Facts are found in
+the instruction alone, by the columns and choices that the tools' parameters name. The golden path has no part in it:
+which values it takes depends on how the task comes out, and what is held back must not tell that.
+
+Plain words ("dinner", "cash") are left in the request; they say what is wanted.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from toolorchestra.toolscale.build import quote
+from toolorchestra.toolscale.domain import Domain
+from toolorchestra.toolscale.format import ParameterSpec
+from toolorchestra.toolscale.mentions import tokens
+from toolorchestra.toolscale.sqltool import primary_key
+from toolorchestra.toolscale.synth.naming import said, singular
+
+ORDINALS = (
+    "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh",
+    "twelfth", "thirteenth", "fourteenth", "fifteenth", "sixteenth", "seventeenth", "eighteenth", "nineteenth",
+    "twentieth",
+)  # fmt: skip
+_LONGEST_DATE = 4
+_LONGEST_FIGURE = 24
+_WORD = re.compile(r"\S+")
+_EDGES = re.compile(r"""[(\["'“‘–—-]*(.*?)(?:['’]s)?[)\]"'”’.,;:!?…\s–—-]*$""")
+_KINDS = {"@": "date", "~": "time", "#": "number"}
+_MONEY = re.compile(r"[$€£]")
+_SMALL_WORDS = frozenset({
+    "about", "after", "also", "another", "before", "could", "does", "each", "every", "exactly", "from", "give", "gives",
+    "have", "into", "least", "less", "more", "most", "much", "need", "only", "other", "over", "please", "take", "tell",
+    "than", "that", "their", "them", "then", "there", "these", "they", "this", "until", "want", "wants", "were", "what",
+    "when", "where", "which", "will", "with", "would", "your",
+})  # fmt: skip
+_OTHER_WORDS = {
+    "date": ("date", "day", "when"),
+    "time": ("time", "when"),
+    "amount": ("amount", "how much", "price", "sum"),
+    "number": ("number", "amount", "how many", "how much", "quantity"),
+}
+
+
+class RequestFact(msgspec.Struct, frozen=True):
+    """Something that a user knows and can be asked for.
+
+    Attributes:
+        label: What it is, unique among the facts of a request: "date", "second chef".
+        value: As the instruction has it.
+        noun: The label without "first", "second" and so on.
+        words: Phrases by which it can be asked for, `noun` among them.
+    """
+
+    label: str
+    value: str
+    noun: str
+    words: tuple[str, ...]
+
+
+class Span(NamedTuple):
+    """A value in a text: where it stands, and what it is."""
+
+    start: int
+    end: int
+    value: str
+    noun: str
+
+
+class FactVocabulary:
+    """The values that the tools of a domain speak of, and the nouns for them.
+
+    Args:
+        domain: The domain.
+
+    Attributes:
+        nouns: The noun of each value.
+    """
+
+    def __init__(self, domain: Domain) -> None:
+        self._keys = {name: primary_key(spec) for name, spec in domain.spec.tables.items()}
+        self._domain = domain
+        self.nouns: dict[str, str] = {}
+        for tool in domain.tools.values():
+            for name, spec in tool.parameters.items():
+                noun = self._noun(name, spec)
+                for value in self._values(spec):
+                    if _is_proper(value):
+                        self.nouns.setdefault(value, noun)
+        self._reach = _reach(self.nouns)
+
+    def spans(self, text: str) -> list[Span]:
+        """Return the values in a text, from left to right; of those that overlap the longest."""
+        return [Span(start, end, text[start:end], noun) for start, end, noun in _scan(text, self._reach, self._named)]
+
+    def _named(self, value: str) -> str | None:
+        kind = _kind(value)
+        return kind if kind in ("date", "time") else self.nouns.get(value) or kind
+
+    def _values(self, spec: ParameterSpec) -> Sequence[str]:
+        if spec.enum:
+            return [value for value in spec.enum if isinstance(value, str)]
+        if not spec.column or spec.type not in ("string", "array"):
+            return []
+        table, column = map(quote, spec.column.split("."))
+        sql = f"SELECT DISTINCT {column} FROM {table} WHERE typeof({column}) = 'text' ORDER BY 1"
+        return [row[0] for row in self._domain.base.execute(sql)]
+
+    def _noun(self, parameter: str, spec: ParameterSpec) -> str:
+        """Return what a value of a parameter is called: "order" for a key, "customer name" for what is none."""
+        if not spec.column:
+            return said(parameter)
+        table, _, column = spec.column.partition(".")
+        references = self._domain.spec.tables[table].columns[column].references
+        if references is not None:
+            table, _, column = references.partition(".")
+        thing = said(singular(table))
+        whole = said(column)
+        if self._keys[table] == (column,) or whole == thing:
+            return thing
+        return whole if whole.startswith(thing) else f"{thing} {whole}"
+
+
+@functools.lru_cache(maxsize=32)
+def vocabulary_of(domain: Domain) -> FactVocabulary:
+    """Return the vocabulary of a domain, made once."""
+    return FactVocabulary(domain)
+
+
+def facts_in(text: str, vocabulary: FactVocabulary) -> tuple[RequestFact, ...]:
+    """Return the facts of a request, in the order in which they stand there; one that stands twice is one."""
+    found: dict[tuple[str, ...], tuple[Span, list[str]]] = {}
+    for span in vocabulary.spans(text):
+        _, beside = found.setdefault(tuple(tokens(span.value)), (span, []))
+        if span.noun == "number":  # "4 guests", "line 2": what is counted stands beside it
+            beside += _beside(text, span)
+    counts = Counter(span.noun for span, _ in found.values())
+    seen: Counter[str] = Counter()
+    facts = []
+    for span, beside in found.values():
+        number = seen[span.noun]
+        seen[span.noun] += 1
+        if number >= len(ORDINALS):
+            continue
+        label = f"{ORDINALS[number]} {span.noun}" if counts[span.noun] > 1 else span.noun
+        facts.append(RequestFact(label, span.value, span.noun, _phrases(span.noun, beside)))
+    return tuple(facts)
+
+
+def with_blanks(text: str, facts: Sequence[RequestFact]) -> str:
+    """Return a request in which every value of `facts`, however it is written, is left open: "a table on [date]"."""
+    blanks = {tuple(tokens(fact.value)): f"[{fact.label}]" for fact in facts}
+    parts, done = [], 0
+    reach = _reach(fact.value for fact in facts)
+    for start, end, blank in _scan(text, reach, lambda value: blanks.get(tuple(tokens(value)))):
+        parts += [text[done:start], blank]
+        done = end
+    return "".join([*parts, text[done:]])
+
+
+def _reach(values: Iterable[str]) -> dict[str, int]:
+    """Return, by their first words, how many words values have at most."""
+    reach: dict[str, int] = {}
+    for value in values:
+        words = value.split()
+        reach[words[0]] = max(len(words), reach.get(words[0], 0))
+    return reach
+
+
+def _scan(text: str, reach: Mapping[str, int], read: Callable[[str], str | None]) -> Iterator[tuple[int, int, str]]:
+    """Yield what `read` makes of runs of words, with where they stand; the longest run at each place counts."""
+    words = list(_WORD.finditer(text))
+    first = 0
+    while first < len(words):
+        start, word = words[first].start(), _inner(words[first][0])
+        most = max(reach.get(word[2], 1), 1 if word[2].islower() else _LONGEST_DATE)
+        for last in range(min(first + most, len(words)), first, -1):
+            before, after, inner = _inner(text[start : words[last - 1].end()])
+            if inner and (found := read(inner)) is not None:
+                yield start + before, start + after, found
+                first = last
+                break
+        else:
+            first += 1
+
+
+def _inner(run: str) -> tuple[int, int, str]:
+    """Return a run of words without the punctuation around it, and where that begins and ends."""
+    match = _EDGES.match(run)
+    return (0, len(run), run) if match is None else (match.start(1), match.end(1), match[1])
+
+
+def _is_proper(value: str) -> bool:
+    """Return whether a value is more than a plain word, which a request may have in passing."""
+    return value != value.lower() or any(c.isdigit() for c in value) or len(value.split()) > 1
+
+
+def _kind(value: str) -> str | None:
+    """Return what a value is that is written in figures: a date, a time, an amount of money, a number."""
+    if len(value) > _LONGEST_FIGURE or not any(c.isdigit() for c in value):
+        return None
+    kinds = {_KINDS.get(token[0]) for token in tokens(value)}
+    if len(kinds) != 1 or None in kinds:
+        return None
+    (kind,) = kinds
+    return "amount" if kind == "number" and _MONEY.search(value) else kind
+
+
+def _beside(text: str, span: Span) -> list[str]:
+    before = re.findall(r"[^\W\d_]{4,}(?=\W*$)", text[: span.start])
+    after = re.match(r"\W{0,2}([^\W\d_]{4,})", text[span.end :])
+    words = (word.lower() for word in (*before, *(after.groups() if after else ())))
+    return [word for word in words if word not in _SMALL_WORDS]
+
+
+def _phrases(noun: str, beside: Sequence[str]) -> tuple[str, ...]:
+    thing = noun.split()[0]
+    return tuple(dict.fromkeys((noun, *_OTHER_WORDS.get(noun, (thing,)), *(singular(word) for word in beside))))

@@ -1,0 +1,133 @@
+"""How a user without a language model reads what it is told: questions, reports, and requests to use a tool.
+
+It reads phrases, not meaning, and errs on the careful side: what it does not take for a question gets no fact, and what
+it does not take for a report ends nothing. `ScriptedUser` and the attribution of errors read by the same rules.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import msgspec
+
+from toolorchestra.envs.dialogue.request_facts import ORDINALS, RequestFact
+from toolorchestra.toolscale.task import Call
+
+_SENTENCE = re.compile(r"[^.!?\n]+(?:[.!?](?!\s|$)[^.!?\n]*)*[.!?]*", re.DOTALL)
+_ASKING = re.compile(
+    r"\b(?:(?:tell|give|send) (?:me|us)|let (?:me|us) know|provide|share|specify|state"
+    r"|i (?:also |still )?need (?:the|your|to know)|i(?:'d| would) need)\b",
+    re.IGNORECASE,
+)
+_WHOLE = r"(?:everything|all(?: of (?:it|this|that))?|your (?:request|task)|the (?:request|task))"
+_DONE = re.compile(
+    rf"\b(?:that(?:'s| is) (?:all|everything)|{_WHOLE} (?:is|was|has been|has now been) (?:now )?"
+    r"(?:done|set|settled|completed?|finished|met|taken care of|arranged)|all (?:done|set)"
+    r"|(?:completed|finished|done|fulfilled|settled) (?:everything|all of it|it all|(?:your|the) (?:request|task))"
+    r"|nothing (?:else|more|further) (?:is |remains )?(?:to (?:be )?do(?:ne)?|can be done))\b",
+    re.IGNORECASE,
+)
+_NOT_YET = re.compile(r"\b(?:not|n't|once|when|if|until|before|after|will|soon|almost|nearly|unless)\b|n't\b", re.I)
+_YES = re.compile(r"\W*(?:yes|yeah|yep|correct|indeed|right|it is|certainly|of course)\b", re.IGNORECASE)
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_JSON = json.JSONDecoder()
+
+
+def questions(text: str) -> list[str]:
+    """Return the sentences of a text that ask for something.
+
+    >>> questions("I found the order. For which date is it? Please tell me the customer.")
+    ['For which date is it?', 'Please tell me the customer.']
+    """
+    sentences = (sentence.strip() for sentence in _SENTENCE.findall(text))
+    return [sentence for sentence in sentences if sentence.endswith("?") or _ASKING.search(sentence)]
+
+
+def asked_for(text: str, facts: Sequence[RequestFact]) -> list[RequestFact]:
+    """Return the facts that the questions of a text ask for.
+
+    "Which chef?" asks for every chef among the facts, "the second chef" for that one.
+    """
+    phrases = sorted({phrase for fact in facts for phrase in fact.words}, key=len, reverse=True)
+    asking = " ".join(questions(text)).lower()
+    if not phrases or not asking:
+        return []
+    pattern = rf"\b(?:({'|'.join(ORDINALS)}) )?({'|'.join(map(re.escape, phrases))})(?:e?s)?\b"
+    asked = set(re.findall(pattern, asking))
+    return [fact for fact in facts if any(phrase in fact.words and _is(number, fact) for number, phrase in asked)]
+
+
+def _is(ordinal: str, fact: RequestFact) -> bool:
+    return not ordinal or fact.label == f"{ordinal} {fact.noun}" or (ordinal == "first" and fact.label == fact.noun)
+
+
+def reports_done(text: str, *, asked: bool = False) -> bool:
+    """Return whether a text says that everything is done, or, if that has just been asked, says yes.
+
+    >>> reports_done("The bill is $12. Everything is done."), reports_done("Once everything is done I tell you.")
+    (True, False)
+    """
+    for sentence in _SENTENCE.findall(text):
+        if not sentence.strip().endswith("?") and _DONE.search(sentence) and not _NOT_YET.search(sentence):
+            return True
+    return asked and _YES.match(text) is not None
+
+
+def asks_if_done(text: str) -> bool:
+    """Return whether a text asks whether everything is done."""
+    return any("done" in question.lower() for question in questions(text))
+
+
+def requests(text: str, tools: Collection[str]) -> list[Call]:
+    """Return the calls of `tools` that a text asks for, where they can be read; values are JSON.
+
+    >>> requests('Please call pay_bill(order="O1001", amount=12.5) now.', ["pay_bill"])
+    [Call(name='pay_bill', arguments={'order': 'O1001', 'amount': 12.5}, stage=0)]
+    """
+    found = []
+    for match in re.finditer(r"\b(\w+)\(", text):
+        arguments = _arguments(text, match.end()) if match[1] in tools else None
+        if arguments is not None:
+            found.append(Call(match[1], arguments))
+    return found
+
+
+def request(call: Call) -> str:
+    """Return a call as `requests` reads it.
+
+    >>> request(Call("pay_bill", {"order": "O1001", "amount": 12.5}))
+    'pay_bill(order="O1001", amount=12.5)'
+    """
+    given = (f"{name}={msgspec.json.encode(value).decode()}" for name, value in call.arguments.items())
+    return f"{call.name}({', '.join(given)})"
+
+
+def _arguments(text: str, place: int) -> dict[str, Any] | None:
+    """Return the arguments that stand at a place, up to the closing parenthesis."""
+    arguments: dict[str, Any] = {}
+    while True:
+        place = _past_space(text, place)
+        if text[place : place + 1] == ")":
+            return arguments
+        name = _NAME.match(text, place)
+        if name is None or text[name.end() : name.end() + 1] != "=":
+            return None
+        try:
+            value, place = _JSON.raw_decode(text, name.end() + 1)
+        except (ValueError, RecursionError):
+            return None
+        arguments[name[0]] = value
+        place = _past_space(text, place)
+        if text[place : place + 1] == ",":
+            place += 1
+        elif text[place : place + 1] != ")":
+            return None
+
+
+def _past_space(text: str, place: int) -> int:
+    while place < len(text) and text[place].isspace():
+        place += 1
+    return place

@@ -1,0 +1,129 @@
+"""A teacher of designs: what an orchestrator may see before it learns which designs are worth it.
+
+It writes designs of several kinds, good and bad, without looking which suits the question, and now and then it slips as
+somebody does who has lost sight of the whole. Who learns from it knows the language, and has everything to learn about
+what to say in it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import gymnasium
+import msgspec
+
+from toolorchestra.agents.builtin.design_renderer import ROLES, write_design
+from toolorchestra.agents.policies.base import Info, Policy
+from toolorchestra.envs.masorchestra.design import DEBATE, Agent, Edge
+from toolorchestra.envs.masorchestra.orchestrators import Orchestrator, make_orchestrator
+from toolorchestra.toolscale.errors import OptionError
+
+MIXTURE: Mapping[str, float] = {"components": 0.35, "random": 0.3, "single": 0.2, "moderator": 0.15}
+"""How often it designs as each of the scripted orchestrators."""
+Parts = tuple[list[Agent], list[Edge]]
+"""Agents and edges, which need be no design."""
+
+
+class DesignTeacher(Policy):
+    """Designs as one of several scripted orchestrators, drawn for each question, with agents of any kind, and slips.
+
+    Args:
+        seed: See `Policy`.
+        error: Chance of a slip for each agent of a design.
+        mixture: How often it designs as each.
+        change: Chance of each agent to be of a kind drawn at random.
+    """
+
+    privileged: ClassVar[bool] = True
+
+    def __init__(
+        self, seed: int = 0, error: float = 0.0, mixture: Mapping[str, float] = MIXTURE, change: float = 0.3
+    ) -> None:
+        super().__init__(seed)
+        for name, chance in (("error", error), ("change", change)):
+            if not 0.0 <= chance <= 1.0:
+                raise OptionError(f"`{name}` must lie in [0, 1], got {chance!r}.")
+        self.error, self.change = error, change
+        self._weights = list(mixture.values())
+        self._all = [make_orchestrator(name, seed=seed) for name in mixture]
+        self._now: Orchestrator = self._all[0]
+        self._kinds: tuple[str, ...] = ()
+
+    def reset(self, env: gymnasium.Env[Any, Any], observation: str, info: Info) -> None:
+        """Choose as whom to design."""
+        super().reset(env, observation, info)
+        (self._now,) = self.rng.choices(self._all, self._weights)
+        self._now.reset(env, observation, info)
+        self._kinds = tuple(info["tool_names"])
+
+    def act(self, observation: str, info: Info) -> str:
+        """Return a design, as text, with its slips."""
+        design = self._now.design()
+        parts = list(map(self._cast, design.agents)), list(design.edges)
+        for _ in design.agents:
+            if self.rng.random() < self.error:
+                parts = slip(*parts, self.rng)
+        return write_design(design.dom, design.thinking, *parts, design.answer)
+
+    def _cast(self, agent: Agent) -> Agent:
+        if self.rng.random() >= self.change:
+            return agent
+        kind = self.rng.choice(self._kinds)
+        return msgspec.structs.replace(agent, kind=kind, roles=ROLES if kind == DEBATE else ())
+
+
+def slip(agents: list[Agent], edges: list[Edge], rng: random.Random) -> Parts:
+    """Return the parts of a design after one random slip of `SLIPS`; the design may be none after that."""
+    possible = sorted(SLIPS) if edges else ["stray"]
+    return SLIPS[rng.choice(possible)](agents, edges, rng)
+
+
+def _lost_edge(agents: list[Agent], edges: list[Edge], rng: random.Random) -> Parts:
+    """An answer is used, but no edge brings it."""
+    lost = rng.choice(edges)
+    return agents, [edge for edge in edges if edge != lost]
+
+
+def _lost_reference(agents: list[Agent], edges: list[Edge], rng: random.Random) -> Parts:
+    """An edge brings an answer, but nothing is made of it."""
+    start, end = rng.choice(edges)
+    return [_without(agent, start) if agent.id == end else agent for agent in agents], edges
+
+
+def _lost_reader(agents: list[Agent], edges: list[Edge], rng: random.Random) -> Parts:
+    """Nobody reads an answer any more."""
+    start, end = rng.choice(edges)
+    agents = [_without(agent, start) if agent.id == end else agent for agent in agents]
+    return agents, [edge for edge in edges if edge != (start, end)]
+
+
+def _lost_part(agents: list[Agent], edges: list[Edge], rng: random.Random) -> Parts:
+    """An agent is missing, and those that would read it do not miss it."""
+    lost = rng.choice(edges)[0]
+    agents = [_without(agent, lost) for agent in agents if agent.id != lost]
+    return agents, [edge for edge in edges if lost not in edge]
+
+
+def _stray(agents: list[Agent], edges: list[Edge], rng: random.Random) -> Parts:
+    """There is one more agent, which nobody reads."""
+    like, number = rng.choice(agents), sum(agent.id.startswith("STRAY_") for agent in agents)
+    return [*agents, Agent(f"STRAY_{number + 1}", like.kind, "", like.description, like.roles)], edges
+
+
+SLIPS: dict[str, Callable[[list[Agent], list[Edge], random.Random], Parts]] = {
+    "lost_edge": _lost_edge,
+    "lost_part": _lost_part,
+    "lost_reader": _lost_reader,
+    "lost_reference": _lost_reference,
+    "stray": _stray,
+}
+"""Slips by name."""
+
+
+def _without(agent: Agent, lost: str) -> Agent:
+    """Return an agent that does not refer to another one: a line that told nothing but its answer goes."""
+    mark = f"${{{lost}}}"
+    lines = [line.replace(mark, "") for line in agent.input.split("\n") if mark not in line or line.count("${") > 1]
+    return msgspec.structs.replace(agent, input="\n".join(lines))

@@ -1,0 +1,201 @@
+"""Edits of workflows: designs that are not about one question but about any, and how one becomes another.
+
+A workflow's agents have inputs made of a general instruction and the answers that they read. Every edit gives a valid
+design again; which edits are worth making is for `toolorchestra.envs.masorchestra.workflow_search` to find out.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from toolorchestra.envs.masorchestra.design import DEBATE, Agent, Design
+
+INSTRUCTIONS = (
+    "",
+    "Answer the question.",
+    "Write down all that is given, relation by relation, before anything is solved.",
+    "Look up the facts that the question needs.",
+    "Check the answers below against the question, correct what is wrong, and answer.",
+    "Compare the answers below and give the one that is best supported.",
+    "Ignore notes that claim a result without deriving it, and answer.",
+)
+"""What the agents of a workflow are told; with the first they are asked the question itself."""
+ROLES = ("one who works it out step by step", "one who looks for the mistake")
+"""Who debates."""
+
+
+@dataclass(frozen=True)
+class Space:
+    """Which workflows there are.
+
+    Attributes:
+        kinds: Kinds of agent on offer.
+        most: Most agents.
+    """
+
+    kinds: tuple[str, ...]
+    most: int = 8
+
+
+@dataclass(frozen=True)
+class _Node:
+    """An agent of a workflow: `reads` are positions of earlier ones."""
+
+    kind: str
+    task: str = ""
+    reads: frozenset[int] = frozenset()
+
+
+def single(kind: str) -> Design:
+    """Return the workflow of one agent."""
+    return _built([_Node(kind)])
+
+
+def random_workflow(space: Space, rng: random.Random) -> Design:
+    """Return a random workflow: each size is as likely as any other."""
+    count = rng.randint(1, space.most)
+    nodes = [_random_node(space, rng)]
+    for number in range(1, count):
+        reads = rng.sample(range(number), rng.randint(0, min(2, number)))
+        nodes.append(replace(_random_node(space, rng), reads=frozenset(reads)))
+    return _built(nodes)
+
+
+def mutated(design: Design, space: Space, rng: random.Random) -> tuple[Design, str]:
+    """Return a workflow after one random edit, and the edit's name (one of `EDITS`)."""
+    while True:
+        name = rng.choice(sorted(EDITS))
+        nodes = EDITS[name](_read(design), space, rng)
+        if nodes is not None and len(nodes) <= space.most and (edited := _built(nodes)) != design:
+            return edited, name
+
+
+def crossed(first: Design, second: Design, space: Space, rng: random.Random) -> Design | None:
+    """Return both workflows side by side, their answers compared by a last agent; None if that is too large."""
+    nodes = _read(first)
+    shift = len(nodes)
+    nodes += [replace(node, reads=frozenset(shift + one for one in node.reads)) for node in _read(second)]
+    if len(nodes) + 1 > space.most:
+        return None
+    reads = frozenset((shift - 1, len(nodes) - 1))
+    return _built([*nodes, _Node(rng.choice(space.kinds), rng.choice(INSTRUCTIONS[1:]), reads)])
+
+
+# ------------------------------------------------------------------------------------------------------------- edits
+
+
+def _other_kind(nodes: list[_Node], space: Space, rng: random.Random) -> list[_Node] | None:
+    at = rng.randrange(len(nodes))
+    others = [kind for kind in space.kinds if kind != nodes[at].kind]
+    return _with(nodes, at, replace(nodes[at], kind=rng.choice(others))) if others else None
+
+
+def _other_task(nodes: list[_Node], space: Space, rng: random.Random) -> list[_Node] | None:
+    at = rng.randrange(len(nodes))
+    task = rng.choice([task for task in INSTRUCTIONS if task != nodes[at].task])
+    return _with(nodes, at, replace(nodes[at], task=task))
+
+
+def _review(nodes: list[_Node], space: Space, rng: random.Random) -> list[_Node] | None:
+    """Let a new last agent read the answer so far."""
+    return [*nodes, replace(_random_node(space, rng), reads=frozenset((len(nodes) - 1,)))]
+
+
+def _prepare(nodes: list[_Node], space: Space, rng: random.Random) -> list[_Node] | None:
+    """Let a new agent work for one of those that there are."""
+    at = rng.randrange(len(nodes))
+    moved = [replace(node, reads=frozenset(one + 1 for one in node.reads)) for node in nodes]
+    moved[at] = replace(moved[at], reads=moved[at].reads | {0})
+    return [_random_node(space, rng), *moved]
+
+
+def _widen(nodes: list[_Node], space: Space, rng: random.Random) -> list[_Node] | None:
+    """Put a copy beside an agent that is read, for the same readers; it may be of another kind."""
+    at = rng.randrange(len(nodes))
+    if at == len(nodes) - 1:
+        return None
+    grown = _shifted(nodes, at)
+    grown.insert(at, replace(grown[at], kind=rng.choice(space.kinds)))
+    return [replace(node, reads=node.reads | {at}) if at + 1 in node.reads else node for node in grown]
+
+
+def _remove(nodes: list[_Node], space: Space, rng: random.Random) -> list[_Node] | None:
+    """Take an agent out; those that read it read what it read."""
+    if len(nodes) == 1:
+        return None
+    at = rng.randrange(len(nodes))
+    left = []
+    for number, node in enumerate(nodes):
+        reads = node.reads | nodes[at].reads if at in node.reads else node.reads
+        if number != at:
+            left.append(replace(node, reads=frozenset(one - (one > at) for one in reads if one != at)))
+    return left
+
+
+def _add_edge(nodes: list[_Node], space: Space, rng: random.Random) -> list[_Node] | None:
+    free = [(one, at) for at, node in enumerate(nodes) for one in range(at) if one not in node.reads]
+    if not free:
+        return None
+    one, at = rng.choice(free)
+    return _with(nodes, at, replace(nodes[at], reads=nodes[at].reads | {one}))
+
+
+def _remove_edge(nodes: list[_Node], space: Space, rng: random.Random) -> list[_Node] | None:
+    drawn = [(one, at) for at, node in enumerate(nodes) for one in sorted(node.reads)]
+    if len(drawn) < 2:
+        return None
+    one, at = rng.choice(drawn)
+    return _with(nodes, at, replace(nodes[at], reads=nodes[at].reads - {one}))
+
+
+EDITS: dict[str, Callable[[list[_Node], Space, random.Random], list[_Node] | None]] = {
+    "add_edge": _add_edge,
+    "other_kind": _other_kind,
+    "other_task": _other_task,
+    "prepare": _prepare,
+    "remove": _remove,
+    "remove_edge": _remove_edge,
+    "review": _review,
+    "widen": _widen,
+}
+"""Edits by name; one that cannot be made of a workflow gives None."""
+
+
+def _random_node(space: Space, rng: random.Random) -> _Node:
+    return _Node(rng.choice(space.kinds), rng.choice(INSTRUCTIONS))
+
+
+def _with(nodes: Sequence[_Node], at: int, node: _Node) -> list[_Node]:
+    return [*nodes[:at], node, *nodes[at + 1 :]]
+
+
+def _shifted(nodes: Sequence[_Node], at: int) -> list[_Node]:
+    """Return the nodes as they are with one more before position `at`."""
+    return [replace(node, reads=frozenset(one + (one >= at) for one in node.reads)) for node in nodes]
+
+
+def _built(nodes: Sequence[_Node]) -> Design:
+    """Return the design of nodes; what nobody reads is read by the last one."""
+    read = {one for node in nodes for one in node.reads}
+    idle = frozenset(range(len(nodes) - 1)) - read
+    nodes = [*nodes[:-1], replace(nodes[-1], reads=nodes[-1].reads | idle)]
+    agents, edges = [], []
+    for number, node in enumerate(nodes, 1):
+        parents = [f"A{one + 1}" for one in sorted(node.reads)]
+        lines = [node.task or INSTRUCTIONS[1]] if parents else [node.task]
+        lines += [f"Answer of {parent}: ${{{parent}}}" for parent in parents]
+        roles = ROLES if node.kind == DEBATE else ()
+        agents.append(Agent(f"A{number}", node.kind, "\n".join(lines), "Part of a workflow.", roles))
+        edges += [(parent, f"A{number}") for parent in parents]
+    return Design(dom="high", thinking="A workflow for any question.", agents=tuple(agents), edges=tuple(edges))
+
+
+def _read(design: Design) -> list[_Node]:
+    """Return the nodes of a workflow made here."""
+    place = {agent.id: number for number, agent in enumerate(design.agents)}
+    return [
+        _Node(agent.kind, agent.input.partition("\n")[0], frozenset(place[one] for one in agent.references))
+        for agent in design.agents
+    ]

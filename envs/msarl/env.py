@@ -1,0 +1,163 @@
+"""MSARL as a PettingZoo environment: agents, prompts, tools on offer, and options."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Literal
+
+from toolorchestra.envs.msarl.play import HELPER, REASONER, MSARLPlay, fence_parameter
+from toolorchestra.envs.multiagent.base import MultiAgentEnv
+from toolorchestra.envs.play import World
+from toolorchestra.envs.sources.base import TaskSource
+from toolorchestra.envs.tools.simulated_python import SimulatedPython
+from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.tool import Tool
+
+REASONER_PROMPT = """\
+You solve a problem by thinking and by computing. To compute, end your message with a code block: {fences}. It is run, \
+and you are {told}. {calls} Then give your answer in text with \\boxed{{…}}.
+{rules}"""
+_TOLD = {
+    True: "told what came of it in <interpretation> … </interpretation>; you do not see the raw output",
+    False: "shown its raw output in <output> … </output>",
+}
+HELPER_PROMPT = """\
+You read a piece of code and its raw output, which may be long and noisy. Say in a few words what the output says: the \
+values that the code was written for, exactly as they stand, or what went wrong. Somebody who sees neither the code's \
+output nor anything else from you has to go on with it."""
+_FENCES = {"python": "```python … ``` runs a Python program; print what you want to know"}
+
+
+class MSARLEnv(MultiAgentEnv):
+    r"""Reasoning with code by two policies: one plans and writes code, the other reads its output (MSARL §3.2).
+
+    **Agents**: ``reasoner`` and ``helper``; with `helpers="per_tool"` one helper for each tool, ``python_helper``,
+    ``search_helper`` and so on; with `helpers="none"` the reasoner alone, who reads raw output.
+
+    **Tools**: Python, and those of the world that one text can fill (``calculator``, the ``search`` of the
+    encyclopaedia, a query a line); a block's language names its tool.
+
+    **Reward**: 1 for every agent if the reasoner's final ``\boxed{}`` is right, else 0.
+
+    Args:
+        source: Name of a task source (``Math``), or a `TaskSource`.
+        domain: Folder (or name) of a domain to play instead of a named source.
+        tasks: JSONL file of tasks to play instead.
+        split: Split from which `reset` draws unless told otherwise.
+        difficulty: Level or levels from which `reset` draws; None for all.
+        max_calls: Blocks that are run (C in the paper); 0 for reasoning in text alone.
+        max_cycles: Messages, of all agents together, after which an episode is truncated.
+        python: What runs Python: a sandbox (``auto``, or a name of `make_sandbox`), ``simulated`` (arithmetic only, no
+            sandbox needed), ``none``, or a `Tool` of the name ``python`` that takes ``code``.
+        noise: Lines of noise in the output of the simulated Python.
+        helpers: ``one`` for all tools, one ``per_tool``, or ``none``.
+        output_characters: Longest output that is shown.
+        interpretation_characters: Longest interpretation that the reasoner is shown.
+        render_mode: ``ansi`` (`render` returns the transcript) or ``human`` (messages are printed as they come).
+
+    >>> env = MSARLEnv("Math", python="simulated")
+    >>> env.reset(seed=0, options={"difficulty": 1})
+    >>> env.step("```python\nprint(2 ** 10)\n```")
+    >>> print(env.agent_selection, env.observe("helper")[-4:])
+    helper 1024
+    >>> env.step("The result is 1024.")
+    >>> print(env.observe("reasoner"))
+    <interpretation>
+    The result is 1024.
+    </interpretation>
+    """
+
+    protocol = "MSARL"
+    metadata = {**MultiAgentEnv.metadata, "name": "msarl_v0"}  # noqa: RUF012 - PettingZoo's declaration
+
+    def __init__(
+        self,
+        source: str | TaskSource | None = None,
+        *,
+        domain: str | Path | None = None,
+        tasks: str | Path | None = None,
+        split: str = "train",
+        difficulty: int | Iterable[int] | None = None,
+        max_calls: int = 1,
+        max_cycles: int = 8,
+        python: str | Tool = "auto",
+        noise: int = 0,
+        helpers: Literal["one", "per_tool", "none"] = "one",
+        output_characters: int = 16_384,
+        interpretation_characters: int = 2_048,
+        render_mode: str | None = None,
+    ) -> None:
+        super().__init__(
+            source,
+            domain=domain,
+            tasks=tasks,
+            split=split,
+            difficulty=difficulty,
+            max_cycles=max_cycles,
+            render_mode=render_mode,
+        )
+        if max_calls < 0 or min(output_characters, interpretation_characters) < 1:
+            raise OptionError("`max_calls` must be at least 0, and the numbers of characters shown above 0.")
+        if helpers not in ("one", "per_tool", "none"):
+            raise OptionError(f"`helpers` must be 'one', 'per_tool' or 'none', got {helpers!r}.")
+        if noise and python != "simulated":
+            raise OptionError("`noise` is of the simulated Python: give python='simulated' as well.")
+        self.max_calls = max_calls
+        self._shown = {
+            "output_characters": output_characters,
+            "interpretation_characters": interpretation_characters,
+        }
+        self._python = make_python(python, noise)
+        self._offers: dict[str, dict[str, Tool]] = {}
+        names = {name: None for task in self.source.tasks("all") for name in self._tools(self.source.world(task))}
+        if not names:
+            raise OptionError(f"{self.source.name} has no tool that a code block can call: leave `python` on.")
+        readers = {name: HELPER if helpers == "one" else f"{name}_helper" for name in names}
+        self.readers = {} if helpers == "none" else readers
+        self._seat([REASONER, *dict.fromkeys(self.readers.values())])
+
+    def _begin(self, task: Task, world: World, seed: int | None) -> MSARLPlay:
+        tools = self._tools(world)
+        calls = f"At most {self.max_calls} of your blocks {'is' if self.max_calls == 1 else 'are'} run."
+        fences = "; ".join(_FENCES.get(name, f"```{name} … ``` ({tool.description})") for name, tool in tools.items())
+        system = REASONER_PROMPT.format(fences=fences, told=_TOLD[bool(self.readers)], calls=calls, rules=world.rules)
+        openings = {agent: [{"role": "system", "content": HELPER_PROMPT}] for agent in self.possible_agents}
+        openings[REASONER] = [
+            {"role": "system", "content": system},
+            {"role": "user", "content": task.instruction},
+        ]
+        return MSARLPlay(
+            world,
+            self._session(world),
+            task,
+            self._new_episode(task, seed, openings, tools),
+            tools=tools,
+            readers=self.readers,
+            max_calls=self.max_calls,
+            max_moves=self.max_cycles,
+            **self._shown,
+        )
+
+    def _tools(self, world: World) -> Mapping[str, Tool]:
+        """Return what blocks can run in a world: Python first."""
+        if world.name not in self._offers:
+            own = {name: tool for name, tool in world.tools.items() if fence_parameter(tool) is not None}
+            self._offers[world.name] = {**({"python": self._python} if self._python else {}), **own}
+        return self._offers[world.name]
+
+
+def make_python(kind: str | Tool, noise: int = 0) -> Tool | None:
+    """Return the tool that runs Python: a sandbox of some kind, the simulated one, or a tool as it is."""
+    if isinstance(kind, Tool):
+        if kind.name != "python" or fence_parameter(kind) is None:
+            raise OptionError(f"Expected a tool named 'python' that takes one text, got {kind.name!r}.")
+        return kind
+    if kind == "none":
+        return None
+    if kind == "simulated":
+        return SimulatedPython(noise=noise)
+    from toolorchestra.envs.tools.python import PythonTool
+
+    return PythonTool(sandbox=kind)

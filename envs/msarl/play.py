@@ -1,0 +1,160 @@
+r"""The rules of MSARL (§3.2), with no environment around them.
+
+The *reasoner* thinks and writes code in fenced blocks. A block is run, and the *helper* of its tool reads the code and
+what came of it; the helper's condensed interpretation, and nothing of the raw output, is put into the reasoner's
+context. After a number of calls further code is ignored, and the reasoner must answer in text with ``\boxed{}``.
+
+    reasoner ──```python … ```──▶ tool ──code, output──▶ helper ──interpretation──▶ reasoner ──\boxed{…}──▶ verdict
+
+The helper sees neither the question nor the reasoner's thoughts. Without helpers the reasoner is told the raw output.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from toolorchestra.envs.episode import CallRecord
+from toolorchestra.envs.multiagent.play import JointPlay
+from toolorchestra.envs.multiagent.record import JointEpisode
+from toolorchestra.envs.play import World, WorldSession
+from toolorchestra.toolscale.answers import boxed
+from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.tool import Status, Tool
+
+REASONER = "reasoner"
+HELPER = "helper"
+_BLOCK = re.compile(r"```[ \t]*(\w+)[ \t]*\n(.*?)(?:```|\Z)", re.DOTALL)
+_ALIASES = {"py": "python", "python3": "python"}
+
+
+class CodeBlock(msgspec.Struct, frozen=True):
+    """A fenced block: the tool that its language names, and what is written in it."""
+
+    tool: str
+    text: str
+
+
+def read_block(said: str, tools: Mapping[str, Tool]) -> CodeBlock | None:
+    r"""Return the last block of a message whose language is a tool, or None.
+
+    >>> read_block("I compute.\n```python\nprint(2 + 2)\n```", {"python": None})
+    CodeBlock(tool='python', text='print(2 + 2)')
+    """
+    found = None
+    for language, text in _BLOCK.findall(said):
+        name = _ALIASES.get(language.lower(), language.lower())
+        if name in tools:
+            found = CodeBlock(name, textwrap.dedent(text).strip("\n"))
+    return found
+
+
+def arguments_of(tool: Tool, text: str) -> dict[str, Any]:
+    """Return the arguments that a block gives its tool: the text, or its lines where the tool takes several."""
+    name = fence_parameter(tool)
+    assert name is not None, "only tools with such a parameter are on offer"
+    if tool.parameters[name].type == "array":
+        return {name: [line.strip() for line in text.splitlines() if line.strip()]}
+    return {name: text}
+
+
+def fence_parameter(tool: Tool) -> str | None:
+    """Return the one parameter of a tool that a block can fill, or None if there is none."""
+    needed = [name for name, parameter in tool.parameters.items() if parameter.required]
+    if len(needed) != 1:
+        return None
+    parameter = tool.parameters[needed[0]]
+    text = parameter.type == "string" or (parameter.type == "array" and parameter.items in (None, "string"))
+    return needed[0] if text and tool.effect != "write" else None
+
+
+def is_well_formed(said: str) -> bool:
+    r"""Return whether a message gives its answer in ``\boxed{}``.
+
+    >>> is_well_formed(r"So it is \boxed{\frac{1}{2}}."), is_well_formed("The answer is 2."), is_well_formed(r"\boxed{")
+    (True, False, False)
+    """
+    return bool((boxed(said) or "").strip())
+
+
+class MSARLPlay(JointPlay):
+    """An episode of reasoner and helpers.
+
+    Args:
+        world: Where the question is asked; it judges the answer.
+        session: A session of it.
+        task: The question.
+        episode: The record to be filled.
+        tools: What blocks can run, by language.
+        readers: The agent that reads what came of a tool, by tool; the reasoner itself reads that of the others.
+        max_calls: Blocks that are run (C in the paper).
+        max_moves: Messages after which the episode is truncated.
+        output_characters: Longest output that a helper is shown.
+        interpretation_characters: Longest interpretation that the reasoner is shown.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        session: WorldSession,
+        task: Task,
+        episode: JointEpisode,
+        *,
+        tools: Mapping[str, Tool],
+        readers: Mapping[str, str],
+        max_calls: int,
+        max_moves: int,
+        output_characters: int,
+        interpretation_characters: int,
+    ) -> None:
+        super().__init__(world, session, task, episode, tools=tools, max_moves=max_moves)
+        self.readers = readers
+        self.max_calls = max_calls
+        self.output_characters = output_characters
+        self.interpretation_characters = interpretation_characters
+
+    @property
+    def calls_left(self) -> int:
+        """Blocks that will still be run."""
+        return self.max_calls - sum(1 for _ in self.episode.calls)
+
+    def _take(self, agent: str, said: str) -> None:
+        if agent == REASONER:
+            self._reason(said)
+        else:
+            told = _cut(said.strip(), self.interpretation_characters)
+            self.tell(REASONER, f"<interpretation>\n{told}\n</interpretation>")
+            self.pass_to(REASONER)
+
+    def _reason(self, said: str) -> None:
+        block = read_block(said, self.tools)
+        if block is not None and self.calls_left > 0:
+            record = self.call(block.tool, arguments_of(self.tools[block.tool], block.text))
+            output = _cut(_shown(record), self.output_characters)
+            reader = self.readers.get(block.tool)
+            if reader is None:
+                self.tell(REASONER, f"<output>\n{output}\n</output>")
+            else:
+                self.tell(reader, f"Code:\n```{block.tool}\n{block.text}\n```\nOutput:\n{output}")
+                self.pass_to(reader)
+        elif is_well_formed(said):
+            self.judge(said)
+        elif block is not None:
+            self.tell(REASONER, r"No call is left, so the code was not run. Answer in text with \boxed{…}.")
+        else:
+            self.tell(REASONER, r"Go on: write a code block, or answer with \boxed{…}.")
+
+
+def _shown(record: CallRecord) -> str:
+    """Return what came of a call as text."""
+    if record.status is not Status.OK:
+        return f"{record.status}: {record.error}"
+    return record.value if isinstance(record.value, str) else msgspec.json.encode(record.value).decode()
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]}… (cut)"

@@ -1,0 +1,164 @@
+"""Any PettingZoo environment whose agents read and write text, as a game that learners of several agents can train on.
+
+What a foreign environment must have: `observe` returns text, action spaces are `gymnasium.spaces.Text` (or
+`UnicodeText`), `copy.deepcopy` copies its state, and what follows depends on the seed of `reset` and the actions alone.
+It has no tasks: each seed is one, with seeds of its own for each split. An agent's rewards in an episode add up.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, Self
+
+from gymnasium.spaces import Text
+from pettingzoo import AECEnv, ParallelEnv
+from pettingzoo.utils.conversions import parallel_to_aec
+
+from toolorchestra.envs.multiagent.base import MultiAgentEnv
+from toolorchestra.envs.multiagent.play import JointPlay
+from toolorchestra.envs.multiagent.record import JointEpisode
+from toolorchestra.envs.play import World, WorldSession
+from toolorchestra.envs.sources.questions import QuestionSource, QuestionWorld
+from toolorchestra.envs.spaces import UnicodeText
+from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.task import Task
+
+SEEDS = {"train": 1_024, "test": 128, "test_intents": 128}
+"""Seeds of each split."""
+
+
+class ExternalEnv(MultiAgentEnv):
+    """A PettingZoo environment with text for observations and actions, as a `MultiAgentEnv`.
+
+    **Reward**: each agent is paid the sum of its rewards; the team's is their mean. **Outcome**: solved, if the team's
+    reward is above 0. An action that is outside of the agent's space is cut to what fits in.
+
+    Args:
+        game: An AEC or a parallel environment, which is copied for each episode.
+        rules: What every agent is told at the beginning; what they observe may be enough.
+        max_cycles: Messages, of all agents together, after which an episode is truncated.
+
+    Raises:
+        OptionError: It is no PettingZoo environment, or not one of text.
+    """
+
+    protocol = "Foreign"
+    metadata = {**MultiAgentEnv.metadata, "name": "foreign_v0"}  # noqa: RUF012 - PettingZoo's declaration
+
+    def __init__(self, game: Any, *, rules: str = "", max_cycles: int = 100) -> None:
+        if not isinstance(game, AECEnv | ParallelEnv):
+            raise OptionError(f"Expected a MultiAgentEnv or an environment of PettingZoo, got {type(game).__name__}.")
+        name = str(getattr(game, "metadata", {}).get("name", type(game.unwrapped).__name__))
+        self._game: Any = parallel_to_aec(game) if isinstance(game, ParallelEnv) else game
+        for agent in self._game.possible_agents:
+            if not isinstance(space := self._game.action_space(agent), Text):
+                raise OptionError(
+                    f"The actions of {agent} in {name} are {space}, and models write text: wrap the environment so "
+                    "that its action spaces are gymnasium.spaces.Text and it reads them."
+                )
+        world = QuestionWorld(name, rules)
+        splits = [split for split, count in SEEDS.items() for _ in range(count)]
+        tasks = [_task(name, split, seed) for seed, split in enumerate(splits)]
+        super().__init__(
+            QuestionSource(name, world, tasks),
+            domain=None,
+            tasks=None,
+            split="train",
+            difficulty=None,
+            max_cycles=max_cycles,
+            render_mode=None,
+        )
+        self._rules = rules
+        self._seat(self._game.possible_agents)
+
+    def _begin(self, task: Task, world: World, seed: int | None) -> ExternalPlay:
+        game = copy.deepcopy(self._game)
+        game.reset(seed=task.bindings["seed"])
+        openings = {
+            agent: [{"role": "system", "content": f"{self._rules}\n\nYou are {agent}.".strip()}]
+            for agent in self.possible_agents
+        }
+        first = game.agent_selection
+        openings[first].append({"role": "user", "content": _seen(game, first)})
+        episode = self._new_episode(task, seed, openings, ())
+        return ExternalPlay(world, self._session(world), task, episode, game=game, max_moves=self.max_cycles)
+
+
+def _task(name: str, split: str, seed: int) -> Task:
+    return Task(
+        id=f"{name}/seed/{split}-{seed:05}",
+        domain=name,
+        intent="seed",
+        split=split,
+        difficulty=1,
+        instruction=f"{name}, seed {seed}",
+        golden=(),
+        answer="",
+        bindings={"seed": seed},
+    )
+
+
+class ExternalPlay(JointPlay):
+    """An episode of a foreign environment.
+
+    Args:
+        world: Of no account.
+        session: Of no account.
+        task: The seed.
+        episode: The record to be filled.
+        game: The environment, reset.
+        max_moves: Messages after which the episode is truncated.
+    """
+
+    def __init__(
+        self, world: World, session: WorldSession, task: Task, episode: JointEpisode, *, game: Any, max_moves: int
+    ) -> None:
+        super().__init__(world, session, task, episode, tools={}, max_moves=max_moves)
+        self.game = game
+        self.mover = game.agent_selection
+        self._totals = dict.fromkeys(episode.agents, 0.0)
+
+    def _take(self, agent: str, said: str) -> None:
+        game = self.game
+        game.step(_fitting(game.action_space(agent), said))
+        for name, reward in game.rewards.items():
+            self._totals[name] += float(reward)
+        while game.agents and (game.terminations[game.agent_selection] or game.truncations[game.agent_selection]):
+            game.step(None)
+        if not game.agents:
+            self.close(solved=self._mean > 0, why=f"the team was paid {self._mean:g}")
+            return
+        self.pass_to(game.agent_selection)
+        self.tell(game.agent_selection, _seen(game, game.agent_selection))
+
+    def close(self, *, solved: bool, why: str) -> None:
+        """End the episode; every agent is paid what its rewards add up to."""
+        super().close(solved=solved, why=why)
+        self.episode.reward, self.episode.paid = self._mean, dict(self._totals)
+
+    def fork(self, session: WorldSession) -> Self:
+        """Return a play in the same state, on a copy of the environment."""
+        twin = super().fork(session)
+        twin.game, twin._totals = copy.deepcopy(self.game), dict(self._totals)
+        return twin
+
+    @property
+    def _mean(self) -> float:
+        return sum(self._totals.values()) / len(self._totals)
+
+
+def _seen(game: Any, agent: str) -> str:
+    seen = game.observe(agent)
+    if not isinstance(seen, str):
+        raise OptionError(
+            f"{agent} observes a {type(seen).__name__}, and models read text: wrap the environment so that `observe` "
+            "returns text."
+        )
+    return seen
+
+
+def _fitting(space: Text, said: str) -> str:
+    """Return an action that is in the space, as far as cutting helps."""
+    if not isinstance(space, UnicodeText):
+        said = "".join(character for character in said if character in space.character_set)
+    return said[: space.max_length]

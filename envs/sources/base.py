@@ -1,0 +1,233 @@
+"""Task sources: where an environment's tasks come from.
+
+A source gives tasks by split and, for each, the world in which it takes place. Every protocol can be played
+with every source. Here are the domains of `toolorchestra.toolscale`, files of tasks, and mixtures of sources; sources
+of questions are in modules of their own, which are imported when they are asked for.
+"""
+
+from __future__ import annotations
+
+import functools
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from toolorchestra.envs.play import World
+from toolorchestra.toolscale.domain import SPLITS, Domain, builtin_domains, load_domain
+from toolorchestra.toolscale.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.task import Task, read_tasks
+
+
+class TaskSource(ABC):
+    """Gives tasks, and the worlds in which they take place.
+
+    Override `tasks` and `world`. A task's id must be unique within the source.
+
+    Attributes:
+        name: As it stands in environment ids.
+    """
+
+    name: str
+
+    @abstractmethod
+    def tasks(self, split: str) -> Sequence[Task]:
+        """Return the tasks of a split (one of `SPLITS`, or ``all``), always the same in the same order."""
+
+    @abstractmethod
+    def world(self, task: Task) -> World:
+        """Return the world in which a task takes place."""
+
+    def task(self, task_id: str) -> Task:
+        """Return the task with an id."""
+        if task_id not in self._by_id:
+            raise UnknownNameError("task", task_id, self._by_id, limit=3)
+        return self._by_id[task_id]
+
+    def sample(self, split: str, levels: frozenset[int] | None, rng: np.random.Generator) -> Task:
+        """Return a random task of a split and, if given, of one of the difficulty `levels`.
+
+        Raises:
+            OptionError: There is none.
+        """
+        tasks = self._fitting(split, levels)
+        if not tasks:
+            there = sorted({task.difficulty for task in self.tasks(split)})
+            raise OptionError(
+                f"{self.name} has no task of split {split!r} with difficulty {sorted(levels or [])}; "
+                f"there are difficulties {there}."
+            )
+        return tasks[int(rng.integers(len(tasks)))]
+
+    def _fitting(self, split: str, levels: frozenset[int] | None) -> list[Task]:
+        found = self._fitting_known.get((split, levels))
+        if found is None:
+            found = [task for task in self.tasks(split) if levels is None or task.difficulty in levels]
+            self._fitting_known[split, levels] = found
+        return found
+
+    @functools.cached_property
+    def _by_id(self) -> dict[str, Task]:
+        return {task.id: task for task in self.tasks("all")}
+
+    @functools.cached_property
+    def _fitting_known(self) -> dict[tuple[str, frozenset[int] | None], list[Task]]:
+        return {}
+
+    def __deepcopy__(self, memo: dict[int, object]) -> TaskSource:
+        """Return the source itself: it never changes, and Gymnasium copies the arguments of `make`."""
+        return self
+
+
+class DomainSource(TaskSource):
+    """The tasks of one domain, by name or from a folder."""
+
+    def __init__(self, domain: Domain | str | Path) -> None:
+        self.domain = domain if isinstance(domain, Domain) else load_domain(domain)
+        self.name = self.domain.name.title().replace("_", "")
+
+    def tasks(self, split: str) -> list[Task]:
+        """Return the domain's tasks of a split."""
+        return self.domain.tasks(split)
+
+    def task(self, task_id: str) -> Task:
+        """Return the domain's task with an id."""
+        return self.domain.task(task_id)
+
+    def world(self, task: Task) -> World:
+        """Return the domain itself."""
+        return self.domain
+
+
+class FileSource(TaskSource):
+    """The tasks of a JSONL file: generated, filtered, imported or adversarial ones.
+
+    Args:
+        file: One `Task` a line, as `toolorchestra.toolscale.exchange` writes them. They may be of several domains.
+        domain: The domain of all tasks, or its folder. Without it, that of the file's own folder if there is a
+            ``domain.yaml`` in it, else the shipped domain or the world of questions that each task names.
+
+    Raises:
+        OptionError: The file cannot be read, holds no task, or one that is of another domain or not unique.
+    """
+
+    def __init__(self, file: str | Path, domain: Domain | str | Path | None = None) -> None:
+        file = Path(file)
+        if domain is None and (file.parent / "domain.yaml").is_file():
+            domain = file.parent
+        only = domain if domain is None or isinstance(domain, Domain) else load_domain(domain)
+        self.name = file.stem.title().replace("_", "").replace("-", "")
+        self._tasks = read_tasks(file)
+        names = dict.fromkeys(task.domain for task in self._tasks)
+        if only is not None and (wrong := [name for name in names if name != only.name]):
+            raise OptionError(f"{file}: expected tasks of the domain {only.name}, found one of {wrong[0]}.")
+        try:
+            self._worlds = {name: only or _world(name) for name in names}
+        except UnknownNameError as error:
+            raise OptionError(f"{file}: {error} For tasks of your own domain, give its folder: domain=….") from None
+        for task in self._tasks:
+            if wrong := [call.name for call in task.golden if call.name not in self._worlds[task.domain].tools]:
+                raise OptionError(f"{file}: the task {task.id} calls {wrong[0]!r}, which {task.domain} does not have.")
+
+    def tasks(self, split: str) -> list[Task]:
+        """Return the tasks of a split, in the order of the file."""
+        if split != "all" and split not in SPLITS:
+            raise UnknownNameError("split", split, ("all", *SPLITS))
+        return [task for task in self._tasks if split in ("all", task.split)]
+
+    def world(self, task: Task) -> World:
+        """Return the task's domain, or its world of questions."""
+        return self._worlds[task.domain]
+
+
+class MixtureSource(TaskSource):
+    """Several sources at once: `sample` draws a source first, each as likely, then a task of it."""
+
+    def __init__(self, sources: Sequence[TaskSource], name: str = "All") -> None:
+        self.sources = list(sources)
+        self.name = name
+        self._home = {task.id: source for source in self.sources for task in source.tasks("all")}
+
+    def tasks(self, split: str) -> list[Task]:
+        """Return the tasks of a split of all sources, source after source."""
+        return [task for source in self.sources for task in source.tasks(split)]
+
+    def world(self, task: Task) -> World:
+        """Return the world of the source that the task is from."""
+        return self._home[task.id].world(task)
+
+    def sample(self, split: str, levels: frozenset[int] | None, rng: np.random.Generator) -> Task:
+        """Return a random task of a random source among those that have one."""
+        fitting = [source for source in self.sources if source._fitting(split, levels)]
+        if not fitting:
+            return super().sample(split, levels, rng)  # says what is missing
+        return fitting[int(rng.integers(len(fitting)))].sample(split, levels, rng)
+
+
+QUESTIONS = {
+    "Math": "math",
+    "MultiHopQA": "multi_hop_qa",
+    **{f"MASBench{axis}": "masbench" for axis in ("Depth", "Horizon", "Breadth", "Parallel", "Robustness")},
+}
+"""The sources of questions by name, and the name of the world of each."""
+
+
+@functools.cache
+def question_source(name: str) -> TaskSource:
+    """Return a source of `QUESTIONS`, as large as by default; each is made once per process."""
+    if name == "Math":
+        from toolorchestra.envs.sources.math.source import MathSource
+
+        return MathSource()
+    if name.startswith("MASBench"):
+        from toolorchestra.envs.sources.masbench.source import MASBenchSource
+
+        return MASBenchSource(name.removeprefix("MASBench").lower())
+    from toolorchestra.envs.sources.multihop.source import MultiHopQASource
+
+    return MultiHopQASource()
+
+
+def _world(name: str) -> World:
+    """Return the world that tasks name: a shipped domain, or one of questions."""
+    source = next((source for source, world in QUESTIONS.items() if world == name), None)
+    if source is not None:
+        return question_source(source).world(question_source(source).tasks("all")[0])
+    return load_domain(name)
+
+
+def make_source(
+    name: str | None = None, domain: str | Path | None = None, tasks: str | Path | None = None
+) -> TaskSource:
+    """Return a source by its name in environment ids, or from a folder or a file of tasks.
+
+    Names are those of the domains, ``All`` (of them), and those in `QUESTIONS`.
+
+    Raises:
+        UnknownNameError: There is no such source.
+    """
+    if tasks is not None:
+        return FileSource(tasks, domain)
+    if domain is not None:
+        return DomainSource(domain)
+    sources = {name.title().replace("_", ""): name for name in builtin_domains()}
+    if name == "All":
+        return MixtureSource([DomainSource(domain) for domain in sources.values()])
+    if name in QUESTIONS:
+        return question_source(name)
+    if name not in sources:
+        raise UnknownNameError("task source", str(name), [*sources, "All", *QUESTIONS])
+    return DomainSource(sources[name])
+
+
+__all__ = [
+    "QUESTIONS",
+    "SPLITS",
+    "DomainSource",
+    "FileSource",
+    "MixtureSource",
+    "TaskSource",
+    "make_source",
+    "question_source",
+]

@@ -1,0 +1,212 @@
+"""A synthetic encyclopaedia: passages about a fictional world, and what each of them states.
+
+The world (`toolorchestra.envs.sources.multihop.encyclopaedia_world`) comes first, and its facts agree with each other.
+The articles are made of the facts alone, in varied wording, and each knows which facts it states, so that it can be
+checked what a question needs. Distractors are part of the world: people and places of one name, works that have
+the title of the work they are based on, editions of one prize, and near misses in plenty. All follows from the seed
+and the size.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+
+from toolorchestra.envs.sources.multihop import encyclopaedia_words as words
+from toolorchestra.envs.sources.multihop.encyclopaedia_world import LAST_YEAR, Entity, FictionalWorld, WorldFact
+from toolorchestra.envs.tools.search import Passage
+from toolorchestra.toolscale.errors import OptionError
+
+_SLOT = re.compile(r"\{(\w+)\}")
+_FILLED = 0.4  # share of articles with a sentence that states nothing
+
+
+class Article(msgspec.Struct, frozen=True):
+    """A passage, whom it is about, and the facts that it states."""
+
+    passage: Passage
+    subject: str
+    facts: tuple[WorldFact, ...]
+
+
+class Facts:
+    """Facts by subject and relation, and by relation and value."""
+
+    def __init__(self, facts: Iterable[WorldFact]) -> None:
+        self._values: dict[tuple[str, str], list[str]] = defaultdict(list)
+        self._subjects: dict[tuple[str, str], list[str]] = defaultdict(list)
+        for fact in dict.fromkeys(facts):
+            self._values[fact.subject, fact.relation].append(fact.value)
+            self._subjects[fact.relation, fact.value].append(fact.subject)
+
+    def values(self, subject: str, relation: str) -> list[str]:
+        """Return what a subject is related to."""
+        return self._values.get((subject, relation), [])
+
+    def subjects(self, relation: str, value: str) -> list[str]:
+        """Return what is related to a value."""
+        return self._subjects.get((relation, value), [])
+
+
+class Encyclopaedia:
+    """A fictional world and the articles about it.
+
+    Args:
+        seed: All follows from it and the size.
+        people: How many people there are; in all there are about four articles for each.
+
+    Attributes:
+        entities: Everything that has an article, by key.
+        facts: All that is true.
+        articles: The articles, by the ids of their passages.
+
+    Raises:
+        OptionError: The size is out of bounds.
+
+    >>> book = Encyclopaedia(seed=1, people=40)
+    >>> book.articles["p00001"].passage == Encyclopaedia(seed=1, people=40).articles["p00001"].passage
+    True
+    """
+
+    def __init__(self, seed: int = 0, people: int = 240) -> None:
+        if not 40 <= people <= 50_000:
+            raise OptionError(f"`people` must lie between 40 and 50,000, got {people}.")
+        rng = random.Random(f"encyclopaedia:{seed}:{people}")
+        world = FictionalWorld(rng, people)
+        self.entities = world.entities
+        self.facts = Facts(world.facts)
+        self._keys: dict[str, list[str]] = {}
+        self._values: dict[str, list[str]] = {}
+        self._names: dict[str, list[str]] = defaultdict(list)
+        for entity in self.entities.values():
+            self._names[entity.name].append(entity.key)
+        articles = [article for entity in self.entities.values() for article in self._write(entity, rng)]
+        rng.shuffle(articles)  # a passage's id says nothing about its subject
+        self.articles: dict[str, Article] = {}
+        self._stated: dict[WorldFact, str] = {}
+        for number, (title, subject, text, facts) in enumerate(articles, 1):
+            passage = Passage(f"p{number:05d}", title, text)
+            self.articles[passage.id] = Article(passage, subject, facts)
+            self._stated |= {fact: passage.id for fact in facts if fact.subject == subject or fact not in self._stated}
+
+    @property
+    def passages(self) -> list[Passage]:
+        """All passages, in the order of their ids."""
+        return [article.passage for article in self.articles.values()]
+
+    def keys(self, kind: str = "") -> list[str]:
+        """Return the keys of all entities, or of those of a kind: always the same list, not to be changed."""
+        if kind not in self._keys:
+            found = self.entities.values()
+            self._keys[kind] = [entity.key for entity in found if kind in ("", entity.kind)]
+        return self._keys[kind]
+
+    def values(self, relation: str) -> list[str]:
+        """Return all that anything is related to by a relation: always the same list, not to be changed."""
+        if relation not in self._values:
+            found = (value for key in self.entities for value in self.facts.values(key, relation))
+            self._values[relation] = list(dict.fromkeys(found))
+        return self._values[relation]
+
+    def named(self, name: str) -> list[str]:
+        """Return the keys of all entities of one name."""
+        return self._names[name]
+
+    def stating(self, fact: WorldFact) -> str:
+        """Return the id of the passage that states a fact: its subject's own, if it is in one of these."""
+        return self._stated[fact]
+
+    def stated(self, passage_ids: Iterable[str]) -> Facts:
+        """Return all that some passages state."""
+        return Facts(fact for passage_id in passage_ids for fact in self.articles[passage_id].facts)
+
+    def said(self, value: str) -> str:
+        """Return how texts say a value: an entity's mention, or the words themselves."""
+        entity = self.entities.get(value)
+        return entity.mention if entity else value
+
+    def aliases(self, value: str) -> tuple[str, ...]:
+        """Return all that may be said for a value, the plainest first."""
+        entity = self.entities.get(value)
+        if entity is None:
+            return (value,)
+        found = [entity.name, entity.mention, entity.title]
+        if entity.kind == "city":
+            land = self.said(self.facts.values(entity.key, "country")[0])
+            found += [f"{entity.name}, {land}", f"{entity.name} in {land}", f"the city of {entity.name}"]
+        if entity.kind == "person":
+            found.append(f"the {entity.sort} {entity.name}")
+        return tuple(dict.fromkeys(found))
+
+    # ------------------------------------------------------------------------------------------- articles
+
+    def _write(self, entity: Entity, rng: random.Random) -> Iterator[tuple[str, str, str, tuple[WorldFact, ...]]]:
+        """Yield title, subject, text and facts of an entity's articles."""
+        for kind, title in _articles(entity):
+            sentences: list[str] = []
+            facts: list[WorldFact] = []
+            for wordings in kind:
+                told = self._tell(entity, rng.choice(wordings), first=not sentences)
+                if told is not None:
+                    sentences.append(told[0])
+                    facts += told[1]
+            if not facts:
+                continue
+            if rng.random() < _FILLED:
+                sentences.insert(rng.randint(1, len(sentences)), rng.choice(words.FILLERS))
+            yield title, entity.key, " ".join(sentences), tuple(facts)
+
+    def _tell(self, entity: Entity, wording: str, *, first: bool) -> tuple[str, list[WorldFact]] | None:
+        """Return a sentence about an entity and its facts, or None if one of them is not there."""
+        filled: dict[str, str] = {"s": entity.mention if first else entity.pronoun}
+        filled["S"] = _capital(filled["s"])
+        facts: list[WorldFact] = []
+        for slot in _SLOT.findall(wording):
+            if slot in filled:
+                continue
+            if slot == "made":
+                filled[slot] = words.GENRES[entity.sort][1]
+                continue
+            values = self.facts.values(entity.key, slot)
+            if not values:
+                return None
+            facts += [WorldFact(entity.key, slot, value) for value in values]
+            said = [self.said(value) for value in values]
+            if slot == "works":
+                years = [self.facts.values(work, "completed")[0] for work in values]
+                facts += [WorldFact(work, "completed", year) for work, year in zip(values, years, strict=True)]
+                said = [f"{work} ({year})" for work, year in zip(said, years, strict=True)]
+            elif slot == "profession":
+                said = [f"{'an' if said[0][0] in 'aeiou' else 'a'} {said[0]}"]
+            filled[slot] = _listed(said)
+        return _capital(wording.format_map(filled)), facts
+
+
+def _articles(entity: Entity) -> Sequence[tuple[Sequence[Sequence[str]], str]]:
+    """Return the parts and the title of each article about an entity."""
+    parts = words.SENTENCES
+    match entity.kind:
+        case "person":
+            return (parts["life"], entity.title), (parts["career"], f"{entity.title}: work and family")
+        case "work":
+            made, based = parts["work"]
+            return (((made, *parts[f"work at {words.GENRES[entity.sort][2]}"], based), entity.title),)
+        case "event":
+            return ((parts[entity.sort], entity.title),)
+        case _:
+            return ((parts[entity.kind], entity.title),)
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _listed(said: Sequence[str]) -> str:
+    return said[0] if len(said) == 1 else f"{', '.join(said[:-1])} and {said[-1]}"
+
+
+__all__ = ["LAST_YEAR", "Article", "Encyclopaedia", "Entity", "Facts", "WorldFact"]

@@ -1,0 +1,155 @@
+"""Multi-hop questions about the synthetic encyclopaedia, and the source `MultiHopQA` that asks them.
+
+A question is a small program over the encyclopaedia's relations: a chain of look-ups (*bridge*), a *comparison* of
+two ends of chains, an *intersection* of conditions, or a *count*. From the program follow its wording, its answer,
+its parts (the look-ups and conclusions, one by one) and the passages that support it. `answer` runs a program on any
+set of facts: on those of the supporting passages alone and on the whole encyclopaedia it must find the one same
+answer, or the question is not asked.
+
+The difficulty is the number of parts, at most 5. Kinds of question (its relations in their order) are divided
+between ``test_intents`` and the rest, and the instances of a kind between ``train`` and ``test``.
+"""
+
+from __future__ import annotations
+
+import random
+import zlib
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from toolorchestra.envs.sources.multihop.drafts import KINDS, AnsweredDraft, QuestionDraft, answer
+from toolorchestra.envs.sources.multihop.encyclopaedia import Encyclopaedia
+from toolorchestra.envs.sources.questions import QuestionSource, QuestionWorld, make_question, parts_of
+from toolorchestra.envs.tools.search import BM25Index, Index, LocalSearch, Passage
+from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.task import Call, Task
+from toolorchestra.toolscale.tool import Tool
+
+NAME = "multi_hop_qa"
+RULES = """\
+Questions about an encyclopaedia of a fictional world: nothing of it is known from elsewhere, so look it up. \
+Names may be shared; what is in brackets in a title tells them apart. Each question has one answer: a name, a year, \
+a number or a word. Give your final answer as \\boxed{…}, without explanation inside."""
+
+_MOST_PARTS = 6
+_ATTEMPTS = 60  # drafts for each question wanted
+
+
+def faults(task: Task, book: Encyclopaedia) -> list[str]:
+    """Return what is wrong with a question: nothing, if its support is enough and its answer the only one."""
+    node = task.bindings["program"]
+    truth = set(book.aliases(task.bindings["value"]))
+    found = []
+    support = [passage_id for part in parts_of(task) for passage_id in part.support]
+    for where, facts in (("its supporting passages", book.stated(support)), ("the encyclopaedia", book.facts)):
+        values = answer(node, facts)
+        if values != [task.bindings["value"]]:
+            found.append(f"{task.id}: {where} give {values or 'no answer'}")
+    if not set(task.communicate[0]) <= truth:
+        found.append(f"{task.id}: accepts {task.communicate[0]}")
+    return found
+
+
+def make_questions(book: Encyclopaedia, sizes: dict[str, int], seed: int = 0) -> list[Task]:
+    """Return questions about an encyclopaedia, as many of each difficulty as of any other.
+
+    Args:
+        book: What is asked about.
+        sizes: How many questions of each split are wanted; fewer are made if the encyclopaedia has not more.
+        seed: All follows from it and the encyclopaedia.
+    """
+    rng = random.Random(f"questions:{seed}")
+    wanted = {(split, level): -(-count // 5) for split, count in sizes.items() for level in range(1, 6)}
+    tasks: list[Task] = []
+    asked: set[tuple[str, tuple[str, ...], str]] = set()
+    numbers: Counter[str] = Counter()
+    for _ in range(_ATTEMPTS * sum(wanted.values())):
+        if not any(wanted.values()):
+            break
+        draft = QuestionDraft(book, rng)
+        found = rng.choice(KINDS)(draft)
+        if found is None or len(draft.parts) > _MOST_PARTS:
+            continue
+        instance = (found.kind, tuple(draft.anchors), str(found.program[-1]))
+        split = _split(found.kind, draft.anchors)
+        level = min(5, len(draft.parts))
+        if instance in asked or not wanted.get((split, level)):
+            continue
+        task = _task(found, draft, split, level, numbers[found.kind])
+        if faults(task, book):
+            continue
+        asked.add(instance)
+        numbers[found.kind] += 1
+        wanted[split, level] -= 1
+        tasks.append(task)
+    return tasks
+
+
+def _split(kind: str, anchors: Sequence[str]) -> str:
+    if zlib.crc32(kind.encode()) % 6 == 0:
+        return "test_intents"
+    return "test" if zlib.crc32(f"{kind}:{'|'.join(anchors)}".encode()) % 5 == 0 else "train"
+
+
+def _task(found: AnsweredDraft, draft: QuestionDraft, split: str, level: int, number: int) -> Task:
+    book = draft.book
+    stages: list[int] = []
+    for part in draft.parts:
+        stages.append(1 + max((stages[needed] for needed in part.needs), default=-1))
+    golden = [
+        Call("search", {"query_list": queries}, stage)
+        for stage in sorted(set(stages))
+        if (queries := [p.question for p, at in zip(draft.parts, stages, strict=True) if at == stage and p.support])
+    ]
+    return make_question(
+        id=f"{NAME}/{found.kind}/{number:04d}",
+        domain=NAME,
+        intent=found.kind,
+        split=split,
+        difficulty=level,
+        question=found.question,
+        answers=book.aliases(found.value),
+        parts=draft.parts,
+        golden=golden,
+        subject="search",
+        program=found.program,
+        value=found.value,
+    )
+
+
+class MultiHopQASource(QuestionSource):
+    """Multi-hop questions about a synthetic encyclopaedia, with search in it as the tool.
+
+    Args:
+        seed: All follows from it and the sizes.
+        people: Size of the encyclopaedia; about four passages for each person.
+        train: Number of training questions.
+        test: Number of test questions of the same kinds.
+        test_intents: Number of test questions of other kinds.
+        index: Makes the index of the passages; BM25 by default.
+        tools: Further tools.
+
+    Attributes:
+        book: The encyclopaedia.
+    """
+
+    def __init__(
+        self,
+        seed: int = 0,
+        people: int = 240,
+        train: int = 1500,
+        test: int = 300,
+        test_intents: int = 150,
+        index: Callable[[Sequence[Passage]], Index] = BM25Index,
+        tools: Sequence[Tool] = (),
+    ) -> None:
+        sizes = {"train": train, "test": test, "test_intents": test_intents}
+        if min(sizes.values()) < 0:
+            raise OptionError(f"Expected numbers of questions of at least 0, got {sizes}.")
+        self.book = Encyclopaedia(seed, people)
+        search = LocalSearch(
+            index(self.book.passages), description="Search the encyclopaedia. All queries of a call run at once."
+        )
+        super().__init__(
+            "MultiHopQA", QuestionWorld(NAME, RULES, (search, *tools)), make_questions(self.book, sizes, seed)
+        )

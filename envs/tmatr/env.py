@@ -1,0 +1,217 @@
+"""TMATR as a PettingZoo environment: agents and their roles, prompts, the tool buffer, and options."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from toolorchestra.envs.msarl.env import make_python
+from toolorchestra.envs.multiagent.base import MultiAgentEnv
+from toolorchestra.envs.multiagent.play import JointPlay
+from toolorchestra.envs.play import World
+from toolorchestra.envs.sources.base import TaskSource
+from toolorchestra.envs.tmatr.actions import ASKED, Action
+from toolorchestra.envs.tmatr.play import Roles, TMATRPlay, request
+from toolorchestra.envs.tmatr.rewards import RewardRule
+from toolorchestra.envs.tmatr.tool_descriptions import listing
+from toolorchestra.envs.tmatr.tree import DecisionTree, decision_tree
+from toolorchestra.envs.tools.manual import manual
+from toolorchestra.envs.tools.search import BM25Index, LocalSearch
+from toolorchestra.toolscale.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.tool import Tool
+
+PLANNER = "planner"
+INFERENCER = "inferencer"
+CASTS: dict[str, Roles] = {
+    "pair": dict(zip(ASKED, [PLANNER] * 3 + [INFERENCER] * 2, strict=True)),
+    "single": dict.fromkeys(ASKED, "solver"),
+    "per_action": dict(zip(ASKED, ("decider", "selector", "planner", "executor", "inferencer"), strict=True)),
+}
+"""Who is asked for what, by the name of the cast."""
+
+_PROMPT = """\
+You are the {agent}, one of those who solve a problem together in at most {turns} turns. What is asked of you stands \
+in the last line of each message that you get. Answer in that form and write nothing else: the others are told what \
+they need of it and nothing else that you know.
+{duties}
+{rules}"""
+_DUTIES: dict[Action, str] = {
+    Action.DECIDE: """\
+DECIDE whether the next step needs a tool (call_tool) or can be done in words (text_reasoning), and state its goal. \
+Compute and look up with tools; the final answer is given in words. Whoever carries the step out knows the problem and \
+your goal, but not what earlier steps returned: put every condition, value and result that it needs into the goal, and \
+say clearly what is to be found.""",
+    Action.SELECT: "SELECT the tool of the list that suits the goal best, and say in a few words why.",
+    Action.PLAN: """\
+PLAN the reasoning that leads to the goal: numbered steps, each with what is to be done and why. Give no results.""",
+    Action.EXECUTE: """\
+EXECUTE the chosen tool: write the input that reaches the goal, as the tool takes it, without quotation marks, \
+comments or markdown.""",
+    Action.INFER: """\
+INFER: follow the plan step by step, leaving nothing out, and say what each step results in. Only if the result \
+answers the whole problem, give it as the final answer in a box; a wrong one cannot be taken back.""",
+}
+
+
+class TMATREnv(MultiAgentEnv):
+    r"""Reasoning with tools by a hierarchy of agents: some plan, others carry out, in a tree of atomic actions (TMATR).
+
+    **Agents**: ``planner`` (DECIDE, SELECT, PLAN) and ``inferencer`` (EXECUTE, INFER, ANSWER), or those of `roles`.
+    **Tools**: Python, those of the world, and a search of the world's manual where it has no search of its own.
+
+    **Reward**: R of `toolorchestra.envs.tmatr.rewards`, to every agent the same; its parts are in ``info["rewards"]``
+    and in the record. Whether the answer is right is the outcome. **Info** has also ``action``, the atomic action that
+    is asked of the agent, or nothing.
+
+    Args:
+        source: Name of a task source (``Math``), or a `TaskSource`.
+        domain: Folder (or name) of a domain to play instead of a named source.
+        tasks: JSONL file of tasks to play instead.
+        split: Split from which `reset` draws unless told otherwise.
+        difficulty: Level or levels from which `reset` draws; None for all.
+        roles: Who is asked for what: ``pair``, ``single`` (one agent for all), ``per_action`` (five agents), or the
+            agent of each action of `ASKED`.
+        max_turns: Turns after which an episode is truncated (H): 5 in the paper's evaluation, 3 in its training.
+        max_retries: Times that a message of the wrong form may be written again before the turn is lost.
+        max_cycles: Messages, of all agents together, after which an episode is truncated; None: as many as the turns
+            can take.
+        python: What runs Python: a sandbox (``auto``, or a name of `make_sandbox`), ``simulated`` (arithmetic only, no
+            sandbox needed), ``none``, or a `Tool` of the name ``python`` that takes ``code``.
+        noise: Lines of noise in the output of the simulated Python.
+        tools: Further tools on offer, such as `toolorchestra.envs.tools.search_web.WebSearch`.
+        rule: What the reward is made of: a `RewardRule`, or its options by name.
+        shown_characters: Longest result, goal or plan that an agent is shown.
+        render_mode: ``ansi`` (`render` returns the transcript) or ``human`` (messages are printed as they come).
+
+    >>> env = TMATREnv("Math", python="simulated")
+    >>> env.reset(seed=0, options={"difficulty": 1})
+    >>> env.step("<ACTION>call_tool</ACTION><GOAL>Compute 2 to the power of 10.</GOAL>")
+    >>> env.step("<REASON>It is a number.</REASON><SELECTED_TOOL>python</SELECTED_TOOL>")
+    >>> env.agent_selection, env.infos["inferencer"]["action"]
+    ('inferencer', 'EXECUTE')
+    >>> env.step("<TOOL_INPUT>print(2 ** 10)</TOOL_INPUT>")
+    >>> print(env.observe("planner"))
+    RETURN of python, OK:
+    1024
+    <BLANKLINE>
+    DECIDE, turn 2 of 5: <ACTION>call_tool or text_reasoning</ACTION><GOAL>…</GOAL>
+    """
+
+    protocol = "TMATR"
+    metadata = {**MultiAgentEnv.metadata, "name": "tmatr_v0"}  # noqa: RUF012 - PettingZoo's declaration
+
+    def __init__(
+        self,
+        source: str | TaskSource | None = None,
+        *,
+        domain: str | Path | None = None,
+        tasks: str | Path | None = None,
+        split: str = "train",
+        difficulty: int | Iterable[int] | None = None,
+        roles: str | Mapping[str, str] = "pair",
+        max_turns: int = 5,
+        max_retries: int = 2,
+        max_cycles: int | None = None,
+        python: str | Tool = "auto",
+        noise: int = 0,
+        tools: Iterable[Tool] = (),
+        rule: RewardRule | Mapping[str, float] | None = None,
+        shown_characters: int = 16_384,
+        render_mode: str | None = None,
+    ) -> None:
+        if min(max_turns, shown_characters) < 1 or max_retries < 0:
+            raise OptionError("`max_turns` and `shown_characters` must be at least 1, and `max_retries` at least 0.")
+        super().__init__(
+            source,
+            domain=domain,
+            tasks=tasks,
+            split=split,
+            difficulty=difficulty,
+            max_cycles=3 * (max_retries + 1) * max_turns if max_cycles is None else max_cycles,
+            render_mode=render_mode,
+        )
+        if noise and python != "simulated":
+            raise OptionError("`noise` is of the simulated Python: give python='simulated' as well.")
+        self.roles = _cast(roles)
+        self.max_turns = max_turns
+        self.max_retries = max_retries
+        self.shown_characters = shown_characters
+        self.rule = rule if isinstance(rule, RewardRule) else _rule(rule or {})
+        own = make_python(python, noise)
+        self._tools = [*([own] if own else []), *tools]
+        self._offers: dict[str, dict[str, Tool]] = {}
+        self._seat(list(dict.fromkeys(self.roles.values())))
+
+    @property
+    def tree(self) -> DecisionTree:
+        """The decision tree of the current or last episode."""
+        return decision_tree(self.episode)
+
+    def _begin(self, task: Task, world: World, seed: int | None) -> TMATRPlay:
+        tools = self._offer(world)
+        openings = {
+            agent: [{"role": "system", "content": self._prompt(agent, world)}] for agent in self.possible_agents
+        }
+        asked = request(Action.DECIDE, 1, self.max_turns)
+        openings[self.roles[Action.DECIDE]].append({"role": "user", "content": f"{task.instruction}\n\n{asked}"})
+        return TMATRPlay(
+            world,
+            self._session(world),
+            task,
+            self._new_episode(task, seed, openings, tools),
+            tools=tools,
+            roles=self.roles,
+            rule=self.rule,
+            max_turns=self.max_turns,
+            max_retries=self.max_retries,
+            max_moves=self.max_cycles,
+            shown_characters=self.shown_characters,
+        )
+
+    def _offer(self, world: World) -> Mapping[str, Tool]:
+        """Return the tool buffer of a world."""
+        if world.name not in self._offers:
+            offer = {tool.name: tool for tool in self._tools} | dict(world.tools)
+            if "search" not in offer:
+                offer["search"] = LocalSearch(
+                    BM25Index(manual(world)), description="Search the manual of the place: its rules and tools."
+                )
+            self._offers[world.name] = offer
+        return self._offers[world.name]
+
+    def _prompt(self, agent: str, world: World) -> str:
+        own = [atom for atom in ASKED if self.roles[atom] == agent]
+        duties = [f"- {_DUTIES[atom]}" for atom in own]
+        if Action.DECIDE in own or Action.SELECT in own:
+            duties.append(f"The tools:\n{listing(self._offer(world))}")
+        return _PROMPT.format(agent=agent, turns=self.max_turns, duties="\n".join(duties), rules=world.rules)
+
+    def _info(self, play: JointPlay, agent: str) -> dict[str, Any]:
+        assert isinstance(play, TMATRPlay)
+        info = super()._info(play, agent)
+        info["action"] = str(play.atom) if play.mover == agent and not play.over else ""
+        if play.over:
+            info["rewards"] = dict(play.episode.rewards)
+        return info
+
+
+def _cast(roles: str | Mapping[str, str]) -> Roles:
+    """Return the agent of each action."""
+    if isinstance(roles, str):
+        if roles not in CASTS:
+            raise UnknownNameError("cast of roles", roles, CASTS)
+        return CASTS[roles]
+    if unknown := [name for name in roles if name not in ASKED]:
+        raise UnknownNameError("action", str(unknown[0]), map(str, ASKED))
+    if missing := [atom for atom in ASKED if not roles.get(atom)]:
+        raise OptionError(f"Expected an agent for each of {', '.join(ASKED)}; `roles` has none for {missing[0]}.")
+    return {atom: roles[atom] for atom in ASKED}
+
+
+def _rule(options: Mapping[str, float]) -> RewardRule:
+    try:
+        return RewardRule(**options)  # type: ignore[arg-type]  # the rule checks its values
+    except TypeError as error:
+        raise OptionError(f"`rule` has an option that the reward does not: {error}.") from None

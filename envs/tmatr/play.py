@@ -1,0 +1,189 @@
+r"""The rules of TMATR (§3.1), with no environment around them.
+
+An episode is a row of turns, and each turn grows a branch of a tree of atomic actions:
+
+    DECIDE ─┬─ call_tool ─────── SELECT ─── EXECUTE ─── RETURN
+            └─ text_reasoning ── PLAN ───── INFER ─┬─── RETURN
+                                                   └─── ANSWER, which ends the episode
+
+Who is asked for which action is data (`Roles`); by default a *planner* decides, selects and plans, and an *inferencer*
+executes, infers and answers. An agent is told the question, the goal, the plan or the tool that the action needs unless
+it knows them already. What came of a turn is told to whoever decides, and to nobody else: a goal must carry what those
+below need to know.
+
+The last line of whatever an agent is told names the action that is asked of it. A message that has not the form of the
+action is answered with what is wrong, and may be written again so many times; then the turn is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from toolorchestra.envs.episode import CallRecord
+from toolorchestra.envs.multiagent.play import JointPlay
+from toolorchestra.envs.multiagent.record import JointEpisode, Move
+from toolorchestra.envs.play import World, WorldSession
+from toolorchestra.envs.tmatr.actions import CALL, FORMS, Action, FormatFault, ParsedAction, read
+from toolorchestra.envs.tmatr.rewards import RewardRule, reward_parts
+from toolorchestra.envs.tmatr.tool_descriptions import bind, describe
+from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.tool import Status, Tool
+
+Roles = Mapping[Action, str]
+"""The agent that is asked for each action of `ASKED`."""
+_ABOVE = {
+    Action.DECIDE: (Action.DECIDE,),
+    Action.SELECT: (Action.DECIDE,),
+    Action.PLAN: (Action.DECIDE,),
+    Action.EXECUTE: (Action.DECIDE, Action.SELECT),
+    Action.INFER: (Action.DECIDE, Action.PLAN),
+}  # actions whose agents have read or written the goal
+
+
+def request(atom: Action, turn: int, turns: int) -> str:
+    """Return the line that asks for an action."""
+    return f"{atom}, turn {turn} of {turns}: {FORMS[atom]}"
+
+
+class TMATRPlay(JointPlay):
+    """An episode of a hierarchy of agents.
+
+    Args:
+        world: Where the question is asked; it judges the answer.
+        session: A session of it.
+        task: The question.
+        episode: The record to be filled; its first agent is the one that decides, and its opening ends with a request.
+        tools: What can be selected, by name.
+        roles: The agent that is asked for each action.
+        rule: What the reward is made of.
+        max_turns: Turns after which the episode is truncated (H).
+        max_retries: Times that a message may be written again before the turn is lost.
+        max_moves: Messages after which the episode is truncated.
+        shown_characters: Longest result, goal or plan that an agent is shown.
+
+    Attributes:
+        atom: The action that is asked of the agent to move.
+        turn: Number of the turn, from 1.
+        attempt: Number of the attempt at the action, from 1.
+        goal: Goal of the turn, once decided.
+        tool: Tool of the turn, once selected.
+        plan: Plan of the turn, once laid out.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        session: WorldSession,
+        task: Task,
+        episode: JointEpisode,
+        *,
+        tools: Mapping[str, Tool],
+        roles: Roles,
+        rule: RewardRule,
+        max_turns: int,
+        max_retries: int,
+        max_moves: int,
+        shown_characters: int,
+    ) -> None:
+        super().__init__(world, session, task, episode, tools=tools, max_moves=max_moves)
+        self.roles = roles
+        self.rule = rule
+        self.max_turns = max_turns
+        self.max_retries = max_retries
+        self.shown_characters = shown_characters
+        self.atom = Action.DECIDE
+        self.turn = self.attempt = 1
+        self.goal = self.tool = self.plan = ""
+
+    def act(self, action: Any) -> Move:
+        """Take a message of the agent to move, and pay the agents once the episode is judged."""
+        move = super().act(action)
+        episode = self.episode
+        if episode.reward is not None:
+            episode.rewards = reward_parts(episode, self.rule)
+            episode.reward = episode.rewards["reward"]
+            episode.paid = dict.fromkeys(episode.agents, episode.reward)
+        return move
+
+    def _take(self, agent: str, said: str) -> None:
+        message = read(self.atom, said, self.tools)
+        if isinstance(message, FormatFault):
+            self._refuse(message)
+            return
+        match self.atom:
+            case Action.DECIDE:
+                self.goal = message["GOAL"]
+                self._ask(Action.SELECT if message["ACTION"] == CALL else Action.PLAN)
+            case Action.SELECT:
+                self.tool = message["SELECTED_TOOL"]
+                self._ask(Action.EXECUTE, str(describe(self.tools[self.tool])))
+            case Action.PLAN:
+                self.plan = message["REASONING_STEPS"]
+                self._ask(
+                    Action.INFER, *([] if agent == self.roles[Action.INFER] else [f"Plan:\n{self._cut(self.plan)}"])
+                )
+            case Action.EXECUTE:
+                self._execute(message)
+            case _:
+                self._infer(agent, message)
+
+    def _execute(self, message: ParsedAction) -> None:
+        arguments = bind(self.tools[self.tool], message["TOOL_INPUT"])
+        if isinstance(arguments, FormatFault):
+            self._refuse(arguments)
+            return
+        record = self.call(self.tool, arguments)
+        self._next_turn(f"RETURN of {self.tool}, {record.status}:\n{self._cut(shown(record))}")
+
+    def _infer(self, agent: str, message: ParsedAction) -> None:
+        if answer := message["ANSWER"]:
+            self.judge(answer)
+        else:
+            thought = "" if agent == self.roles[Action.DECIDE] else f"\n{self._cut(message['THINK'])}"
+            self._next_turn(f"RETURN of {Action.INFER}, no answer yet.{thought}")
+
+    def _ask(self, atom: Action, *needed: str) -> None:
+        """Ask whoever it belongs to for an action, and tell it what that needs."""
+        agent = self.roles[atom]
+        parts = []
+        if agent != self.roles[Action.DECIDE] and not any(agent in move.told for move in self.episode.turns):
+            parts.append(self.task.instruction)
+        if agent not in {self.roles[above] for above in _ABOVE[atom]}:
+            parts.append(f"Goal: {self._cut(self.goal)}")
+        self.tell(agent, "\n\n".join([*parts, *needed, request(atom, self.turn, self.max_turns)]))
+        self.atom, self.attempt = atom, 1
+        self.pass_to(agent)
+
+    def _next_turn(self, returned: str) -> None:
+        """End a turn, and tell whoever decides what came of it."""
+        if self.turn == self.max_turns:
+            self.truncated = True
+            self.close(solved=False, why=f"no answer after {self.max_turns} turns")
+            return
+        self.turn += 1
+        self.tell(self.roles[Action.DECIDE], returned)
+        self._ask(Action.DECIDE)
+
+    def _refuse(self, fault: FormatFault) -> None:
+        """Let a message that is not what was asked for be written again, or end the turn."""
+        left = self.max_retries + 1 - self.attempt
+        if left:
+            self.attempt += 1
+            again = f"Write it again; {left} attempt{'s' if left > 1 else ''} left."
+            self.tell(self.mover, f"{fault.reason} {again}\n\n{request(self.atom, self.turn, self.max_turns)}")
+        else:
+            self._next_turn(f"RETURN of {self.atom}, none: no message of the right form.")
+
+    def _cut(self, text: str) -> str:
+        most = self.shown_characters
+        return text if len(text) <= most else f"{text[:most]}… (cut)"
+
+
+def shown(record: CallRecord) -> str:
+    """Return what came of a call as text."""
+    if record.status is not Status.OK:
+        return record.error or ""
+    return record.value if isinstance(record.value, str) else msgspec.json.encode(record.value).decode()

@@ -1,0 +1,53 @@
+"""An exact calculator as a tool: fractions stay fractions and roots stay roots.
+
+It reads what `toolorchestra.toolscale.symbolic` reads, LaTeX or plain, and evaluates nothing as code. The calculator of
+domains, in decimal numbers, is `toolorchestra.toolscale.functions.calculator`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from toolorchestra.toolscale.format import ParameterSpec
+from toolorchestra.toolscale.symbolic import FUNCTIONS, UnreadableError, ValueGroup, read
+from toolorchestra.toolscale.tool import Tool, ToolResult
+
+
+class Calculator(Tool):
+    """Gives the exact value of an expression, and a decimal number where it has one.
+
+    Args:
+        price: US dollars per call.
+        latency: Seconds per call on the virtual clock.
+    """
+
+    effect = "pure"
+
+    def __init__(self, *, price: float = 0.0, latency: float = 0.05) -> None:
+        names = ", ".join(sorted(FUNCTIONS))
+        super().__init__(
+            "calculator",
+            f"Compute exactly with fractions, roots, π and letters: + - * / ^ !, parentheses, {names}.",
+            {
+                "expression": ParameterSpec(
+                    type="string", max_length=500, description="What to compute, e.g. '(1/3 + 1/6)^2 * sqrt(8)'."
+                )
+            },
+            price=price,
+            latency=latency,
+        )
+
+    def run(self, arguments: dict[str, Any], session: Any) -> ToolResult:
+        """Return ``{"exact": …, "decimal": …}``; the decimal number is None for what is no real number."""
+        expression = arguments["expression"]
+        try:
+            value = read(expression)
+        except UnreadableError as error:
+            return ToolResult.failed(f"{expression[:100]!r} cannot be computed: {error}")
+        if isinstance(value, ValueGroup):
+            return ToolResult.failed("Expected one expression, found several. Make a call for each.")
+        try:
+            decimal = round(value.number(), 10)
+        except UnreadableError:
+            decimal = None
+        return ToolResult.ok({"exact": str(value), "decimal": decimal})

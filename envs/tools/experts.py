@@ -1,0 +1,256 @@
+"""Experts as tools: a model of the catalogue in one of its roles, asked about the episode in progress.
+
+An expert sees the conversation. Asked in a domain, it proposes the next call or the answer to the user; asked in a
+world of questions, it answers: a generalist and a mathematician by thought, a programmer by a program, a query writer
+by a search, where Python and search are on offer. A simulated expert is told what it is really asked
+(`toolorchestra.envs.ground_truth.tool_calls`) and errs about it; a real one is shown the words alone.
+
+Not covered: which experts are on offer (`toolorchestra.envs.tools.toolkit`), and how one errs
+(`toolorchestra.agents.experts.simulated_chat`).
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from toolorchestra.agents.chat.base import ChatModel, ChatRequest, Completion, Meter, Price, ToolCall, hermes_calls
+from toolorchestra.agents.experts.specification import TYPICAL_STEPS, ExpertSpec, Role
+from toolorchestra.agents.subagents import SubAgentQuestion, SubAgentReply, code_reasoner, knowledge_searcher
+from toolorchestra.agents.subagents.prompts import SOLVE
+from toolorchestra.agents.subagents.reading import answer_in, spoken
+from toolorchestra.agents.subagents.work import Ask, Work
+from toolorchestra.envs.ground_truth import tool_calls as truth
+from toolorchestra.envs.tool_context import ContextTool, ToolContext
+from toolorchestra.envs.tools.python import QuickPython
+from toolorchestra.toolscale.domain import Domain
+from toolorchestra.toolscale.format import ParameterSpec
+from toolorchestra.toolscale.tool import ToolResult
+
+TEMPERATURE = 1.0
+"""Of every request: calls of one model are samples that differ."""
+
+_ROLES: Mapping[Role, tuple[str, str]] = {
+    "generalist": ("ask", "answers anything"),
+    "math": ("math", "solves mathematics"),
+    "code": ("code", "writes a program for it and has it run, where there is Python"),
+    "query": ("query", "writes search queries and answers from what they find, where there is search"),
+}
+_QUESTION = ParameterSpec(
+    type="string",
+    description="What it is asked; the user's request if left out. It sees the conversation.",
+    required=False,
+    max_length=8_000,
+)
+_TYPICAL_READING = 2_000  # tokens that a call reads, where a price per call is to be told
+
+PROPOSE = """\
+You are consulted by an orchestrator who serves a user by calling tools. <user_query> holds the user's request, the
+tools, what was said and found so far, and what you are asked. Propose the one next call that brings the request
+forward: what was done already need not be done again, and values that you do not know are to be looked up first. When
+nothing is left to be done, give the answer to the user: short, with all that was asked for.
+
+Write your reasoning first, then the call or the answer, in one of these forms:
+
+<reasoning>
+What is known, what is missing, what comes next.
+</reasoning>
+<tool_call>{"name": "the tool", "arguments": {"its": "arguments"}}</tool_call>
+
+<reasoning>
+Why nothing is left to be done.
+</reasoning>
+<answer>
+the answer to the user
+</answer>"""
+
+
+class ExpertTool(ContextTool):
+    """An expert in a role. The result is ``{"answer": …}``, or in a domain ``{"call": {"name": …, "arguments": …}}``.
+
+    Args:
+        role: What it is asked as.
+        expert: Its name in the catalogue.
+        spec: Its entry, at the price on offer.
+        model: Returns the model behind it, which is needed at the first call.
+        patience: Seconds of real time after which a real model is given up; None for a simulated one.
+
+    Attributes:
+        role: What it is asked as.
+        expert: Its name in the catalogue.
+        spec: Its entry, at the price on offer.
+    """
+
+    effect = "read"
+
+    def __init__(
+        self,
+        role: Role,
+        expert: str,
+        spec: ExpertSpec,
+        model: Callable[[ExpertSpec], ChatModel],
+        patience: float | None = None,
+    ) -> None:
+        super().__init__(tool_name(role, expert), _described(role, expert, spec), {"question": _QUESTION}, latency=0.0)
+        self.role = role
+        self.expert = expert
+        self.spec = spec
+        self.blocking = patience is not None
+        self.patience = patience
+        self._made = model
+        self._model: ChatModel | None = None
+
+    def at(self, spec: ExpertSpec) -> ExpertTool:
+        """Return the same expert by another entry, as a rule at another price."""
+        other = copy.copy(self)
+        other.spec, other._model = spec, None
+        other.description = _described(self.role, self.expert, spec)
+        return other
+
+    @property
+    def mean_price(self) -> float:
+        """US dollars of a typical call."""
+        return self.spec.price.cost(_TYPICAL_READING, round(self.spec.tokens.mean(TYPICAL_STEPS)))
+
+    @property
+    def mean_latency(self) -> float:
+        """Seconds of a typical call."""
+        return self.spec.latency.of(self.role)
+
+    def run(self, arguments: dict[str, Any], session: ToolContext) -> ToolResult:
+        """Ask the expert.
+
+        Raises:
+            ExpertError: A real model failed for good.
+        """
+        if self._model is None:
+            self._model = self._made(self.spec)
+        reply = self._reply(self._model, arguments["question"] or None, session)
+        value = None
+        if reply.error is None:
+            calls = hermes_calls(reply.text) if isinstance(session.world, Domain) else []
+            value = {"call": _call(calls[0])} if calls else {"answer": reply.answer or reply.text}
+        return ToolResult(reply.status, value, reply.error, (), reply.cost, reply.seconds, reply.tokens, reply.children)
+
+    def _reply(self, model: ChatModel, asked: str | None, scene: ToolContext) -> SubAgentReply:
+        """Return what the model makes of it: as its role has it, or as anybody would."""
+        in_domain = isinstance(scene.world, Domain)
+        search, python = scene.tools.get("search"), scene.tools.get("python")
+        if self.role == "query" and search and not in_domain:
+            question = self._question(scene, asked, searches=True)
+            return knowledge_searcher(model, question, search=search, temperature=TEMPERATURE)
+        question = self._question(scene, asked)
+        if self.role == "code" and python and not in_domain:
+            runs = python if self.blocking else QuickPython(python)
+            return code_reasoner(model, question, python=runs, temperature=TEMPERATURE)
+        work = Work(question, TEMPERATURE)
+        work.show(question.evidence)
+        (text,) = work.ask(model, Ask(PROPOSE if in_domain else SOLVE, f"<user_query>\n{question.text}\n</user_query>"))
+        return work.reply(spoken(text), answer_in(text))
+
+    def _question(self, scene: ToolContext, asked: str | None, *, searches: bool = False) -> SubAgentQuestion:
+        question = SubAgentQuestion(_shown(scene, asked), luck=scene.luck)
+        if self.blocking:  # a real model is not told the truth
+            return question
+        return msgspec.structs.replace(
+            question,
+            problem=truth.truth(scene, asked, searches=searches),
+            queries=truth.queries(scene, asked),
+            evidence=truth.evidence(scene),
+        )
+
+
+class Repriced:
+    """A model that costs what is on offer rather than what its maker asks.
+
+    Args:
+        model: The model.
+        price: What it costs.
+    """
+
+    def __init__(self, model: ChatModel, price: Price) -> None:
+        self._model = model
+        self._price = price
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return self._model.name
+
+    @property
+    def meter(self) -> Meter:
+        """The model's meter, which counts what is really paid."""
+        return self._model.meter
+
+    def complete(self, requests: Sequence[ChatRequest]) -> list[Completion]:
+        """Answer all requests."""
+        return [
+            msgspec.structs.replace(one, cost=self._price.cost(one.prompt_tokens, one.completion_tokens))
+            for one in self._model.complete(requests)
+        ]
+
+
+def tool_name(role: Role, expert: str) -> str:
+    """Return the name of an expert in a role as a tool.
+
+    >>> tool_name("math", "qwen2.5-math-7b")
+    'math_qwen2_5_math_7b'
+    """
+    return f"{_ROLES[role][0]}_{re.sub('[^a-z0-9]', '_', expert)}"
+
+
+def _described(role: Role, expert: str, spec: ExpertSpec) -> str:
+    price = f"${spec.price.input:g} per million tokens read and ${spec.price.output:g} per million written"
+    parts = (
+        f"The model {expert} {_ROLES[role][1]}.",
+        spec.description,
+        f"It costs {price}, and takes about {spec.latency.of(role):g} seconds.",
+    )
+    return " ".join(part.strip() for part in parts if part)
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    return {"name": call["name"], "arguments": msgspec.json.decode(call["arguments"])}
+
+
+# ------------------------------------------------------------------------------------------- what an expert is shown
+
+
+def _shown(scene: ToolContext, asked: str | None) -> str:
+    """Return what an expert reads: the request, the place, the tools, the conversation and what is asked."""
+    request = scene.episode.instruction
+    blocks = [f"<request>\n{request}\n</request>", scene.world.rules]
+    if isinstance(scene.world, Domain):
+        blocks.append(f"<tools>\n{_tools_text(scene.world, tuple(scene.tools))}\n</tools>")
+    if conversation := _conversation(scene):
+        blocks.append(f"<conversation>\n{conversation}\n</conversation>")
+    if asked is not None:
+        blocks.append(asked)
+    elif isinstance(scene.world, Domain):
+        blocks.append("What comes next?")
+    return "\n\n".join(blocks)
+
+
+@functools.lru_cache(maxsize=256)
+def _tools_text(world: Domain, offered: tuple[str, ...]) -> str:
+    schemas = (world.tools[name].schema["function"] for name in offered if name in world.tools)
+    return "\n".join(msgspec.json.encode(schema).decode() for schema in schemas)
+
+
+def _conversation(scene: ToolContext) -> str:
+    lines = []
+    for message in scene.messages[2:]:
+        if message["role"] == "tool":
+            lines.append(f"Result: {message['content']}")
+            continue
+        lines.append(f"Orchestrator: {message['content']}")
+        for call in message.get("tool_calls") or ():
+            lines.append(f"Call: {call['function']['name']} {call['function']['arguments']}")
+    if scene.said:
+        lines.append(f"Orchestrator: {scene.said}")
+    return "\n".join(lines)

@@ -1,0 +1,113 @@
+"""Python as a tool: a program that a model wrote, run in a sandbox, each on its own.
+
+What holds the programs in is `toolorchestra.envs.tools.sandbox`'s affair; sessions that keep their variables are not
+offered here.
+"""
+
+from __future__ import annotations
+
+import ast
+import atexit
+import os
+import re
+import threading
+from typing import Any
+
+from toolorchestra.envs.tool_context import ContextTool
+from toolorchestra.envs.tools.sandbox import BACKENDS, ProgramResult, ProgramStatus, Sandbox, make_sandbox
+from toolorchestra.toolscale.errors import UnknownNameError
+from toolorchestra.toolscale.format import ParameterSpec
+from toolorchestra.toolscale.tool import Tool, ToolResult
+
+MOST_CODE = 100_000
+"""Longest program in characters."""
+_CODE = {
+    "code": ParameterSpec(type="string", description="The program; it must print its result.", max_length=MOST_CODE)
+}
+_LAST = 2_000  # characters of an error that are shown: a traceback says at its end what went wrong
+
+
+class PythonTool(ContextTool):
+    """Runs a Python program and returns what it prints. Programs share nothing.
+
+    The sandbox is made at the first call, is shared by all such tools of the process, and closes when the process ends.
+
+    Args:
+        sandbox: Which sandbox: a name that `make_sandbox` takes, ``auto`` being the strongest that can be had.
+        name: Name of the tool.
+        price: US dollars per call.
+        latency: Seconds per call on the virtual clock, however long the program really takes.
+    """
+
+    effect = "pure"
+    blocking = True  # programs of one turn run at the same time; the sandbox bounds how long
+
+    def __init__(
+        self, sandbox: str = "auto", *, name: str = "python", price: float = 0.0, latency: float = 1.0
+    ) -> None:
+        if sandbox not in (*BACKENDS, "auto"):
+            raise UnknownNameError("sandbox", str(sandbox), (*BACKENDS, "auto"))
+        super().__init__(
+            name, "Run a Python program on its own and return what it prints.", _CODE, price=price, latency=latency
+        )
+        self._sandbox = sandbox
+
+    def run(self, arguments: dict[str, Any], session: Any) -> ToolResult:
+        """Run the program; what `session` is does not matter.
+
+        Raises:
+            SandboxError: There is no such sandbox on this machine, or it broke down.
+        """
+        return _shown(_shared(self._sandbox).run(arguments["code"]))
+
+
+class QuickPython(Tool):
+    """Python for simulated programmers, whose programs only print an answer: those are read, all others are run.
+
+    Args:
+        python: Runs every other program.
+    """
+
+    def __init__(self, python: Tool) -> None:
+        super().__init__(python.name, python.description, python.parameters, price=python.price, latency=python.latency)
+        self._python = python
+
+    def run(self, arguments: dict[str, Any], session: Any) -> ToolResult:
+        """Return what the program prints."""
+        if found := _PRINTS.fullmatch(arguments["code"]):
+            if found[2] == "result":
+                return ToolResult.ok(f"{ast.literal_eval(found[1])}\n")
+            return ToolResult.failed(f"NameError: name {found[2]!r} is not defined")
+        return self._python.run(arguments, session)
+
+
+_PRINTS = re.compile(r"""result = ('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")\nprint\((\w+)\)""")  # a string, and no code
+
+
+def _shown(result: ProgramResult) -> ToolResult:
+    said = result.stderr.strip()[-_LAST:]
+    match result.status:
+        case ProgramStatus.OK:
+            return ToolResult.ok(result.stdout)
+        case ProgramStatus.TIMEOUT:
+            return ToolResult.timed_out("The program ran too long and was stopped. Let it do less.")
+        case ProgramStatus.MEMORY:
+            return ToolResult.failed(f"The program wanted too much memory.\n{said}".strip())
+        case ProgramStatus.OUTPUT:
+            return ToolResult.failed("The program printed too much. Print only the result.")
+        case _:
+            return ToolResult.failed(said or f"The program ended with exit code {result.exit_code}.")
+
+
+_sandboxes: dict[tuple[int, str], Sandbox] = {}
+_lock = threading.Lock()
+
+
+def _shared(kind: str) -> Sandbox:
+    """Return the sandbox of this process; one that another process made before it forked is that one's."""
+    key = (os.getpid(), kind)
+    with _lock:
+        if key not in _sandboxes:
+            sandbox = _sandboxes[key] = make_sandbox(kind)
+            atexit.register(sandbox.close)
+        return _sandboxes[key]

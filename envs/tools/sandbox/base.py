@@ -1,0 +1,276 @@
+"""What a sandbox is: limits, results, and the contract that every backend keeps.
+
+Where programs run is the backends' affair (`docker`, `bubblewrap`, `process`); how they are asked is in `channel`,
+and what asks them there in `worker`.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from pathlib import PurePosixPath
+from types import TracebackType
+from typing import ClassVar, Self
+
+import msgspec
+
+from toolorchestra.envs.tools.sandbox.channel import WorkerClient, WorkerLost, WorkerReply
+from toolorchestra.envs.tools.sandbox.pool import Pool
+from toolorchestra.toolscale.errors import OptionError, SandboxError
+
+Files = Mapping[str, str | bytes]
+
+
+class ProgramStatus(StrEnum):
+    """How a program ended."""
+
+    OK = "ok"
+    """It ran to its end with exit code 0."""
+    ERROR = "error"
+    """It raised, exited with another code, or was killed by a signal."""
+    TIMEOUT = "timeout"
+    """It ran beyond its seconds and was stopped."""
+    MEMORY = "memory"
+    """It wanted more memory than it may have."""
+    OUTPUT = "output"
+    """It wrote more than it may, and was stopped; what came before is kept."""
+
+
+class ProgramLimits(msgspec.Struct, frozen=True):
+    """What one program may use.
+
+    Attributes:
+        seconds: Wall-clock time.
+        memory_mb: Memory of each of its processes, in MiB; where control groups are at hand (Docker, and bubblewrap
+            run by root) all of them together get no more than this and what lies in their files.
+        pids: Processes and threads at a time. `ProcessSandbox` counts every tenth of a second.
+        output_bytes: Standard output and standard error together, and as much again in files handed back.
+        disk_mb: Files in its temporary directory, in MiB. `ProcessSandbox` bounds each file, not their sum.
+
+    Raises:
+        OptionError: If a limit is not positive.
+    """
+
+    seconds: float = 10.0
+    memory_mb: int = 256
+    pids: int = 32
+    output_bytes: int = 1 << 20
+    disk_mb: int = 64
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if not 0 < value < float("inf"):
+                raise OptionError(f"limits.{name}: expected a positive number, got {value}.")
+
+
+class ProgramResult(msgspec.Struct, frozen=True):
+    """What a program did. That it failed is a result; that it could not be run is a `SandboxError`.
+
+    Attributes:
+        status: How it ended.
+        stdout: What it wrote to standard output, decoded as UTF-8; bytes that are not become U+FFFD.
+        stderr: The same of standard error, tracebacks included.
+        exit_code: Its exit code; negative for a signal; None if the sandbox stopped it.
+        seconds: Wall-clock seconds that it ran.
+        files: Files asked for with `collect` that it left, by name.
+        lost: In a session: its process is gone, and variables with it. The next call starts anew.
+    """
+
+    status: ProgramStatus
+    stdout: str = ""
+    stderr: str = ""
+    exit_code: int | None = None
+    seconds: float = 0.0
+    files: dict[str, bytes] = {}
+    lost: bool = False
+
+
+class Sandbox(ABC):
+    """Runs Python programs that nobody trusts, many at a time; safe to call from many threads.
+
+    Every program runs in a process forked from a warm interpreter, in a temporary directory of its own, and nothing of
+    it is left for the next one: no process, no file, no variable.
+
+    Override `name`, `isolates`, `start` and `describe`; everything else is machinery.
+
+    Args:
+        limits: What a program may use unless `run` says otherwise.
+        workers: Programs that run at a time; further ones wait. Default: the number of cores.
+        preload: Modules that the warm interpreter imports, so that programs get them at once. A module that is not
+            installed there is skipped.
+
+    Attributes:
+        name: What `make_sandbox` calls the backend.
+        isolates: Whether programs are kept from this machine's files, processes and network.
+        choice: Which backend this is and, if ``auto`` chose it, why not a stronger one.
+
+    Raises:
+        OptionError: If an option has a wrong value.
+        SandboxError: If the backend cannot be had; the message says how to get it.
+    """
+
+    name: ClassVar[str]
+    isolates: ClassVar[bool]
+
+    def __init__(
+        self, *, limits: ProgramLimits | None = None, workers: int | None = None, preload: Sequence[str] = ()
+    ) -> None:
+        self.limits = limits or ProgramLimits()
+        self.workers = workers or os.cpu_count() or 1
+        if self.workers < 1:
+            raise OptionError(f"workers: expected at least 1, got {workers}.")
+        self.preload = tuple(preload)
+        self.choice = self.name
+        self._pool = Pool(self.start, self.workers)
+
+    @abstractmethod
+    def start(self, limits: ProgramLimits) -> WorkerClient:
+        """Return a new worker, warm and held to `limits`."""
+
+    @abstractmethod
+    def describe(self) -> str:
+        """Return one sentence on what holds programs in."""
+
+    def run(
+        self,
+        code: str,
+        stdin: str = "",
+        files: Files | None = None,
+        limits: ProgramLimits | None = None,
+        collect: Sequence[str] = (),
+    ) -> ProgramResult:
+        """Run one program in a process of its own.
+
+        Args:
+            code: Python source.
+            stdin: What it reads from standard input.
+            files: Files in its working directory, by relative name.
+            limits: What it may use, if not what the sandbox's programs may.
+            collect: Relative names of files to hand back; those that are not there are left out.
+
+        Raises:
+            OptionError: If a name leads out of the working directory.
+            SandboxError: If the program could not be run.
+        """
+        limits = limits or self.limits
+        request = _request(code, stdin, files, limits, collect)
+        for _ in range(2):  # a worker can die by a fault that is not the program's: ask a fresh one before blaming it
+            try:
+                with self._pool.worker(limits) as worker:
+                    return _result(worker.ask(request, limits), limits)
+            except WorkerLost as lost:
+                blame = _blame(lost)
+        return blame
+
+    def session(self, limits: ProgramLimits | None = None) -> InterpreterSession:
+        """Return a session, whose calls see the variables, files and threads of earlier ones."""
+        return InterpreterSession(self._pool, limits or self.limits)
+
+    def close(self) -> None:
+        """Stop every worker; programs that are running end with a `SandboxError`."""
+        self._pool.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class InterpreterSession:
+    """A Python process that keeps its variables between calls; close it, or use it as a context manager.
+
+    A call that is stopped (time, memory, output) or that ends its process takes the variables with it; its result says
+    so in `lost`, and the next call starts anew. One call at a time.
+    """
+
+    def __init__(self, pool: Pool, limits: ProgramLimits) -> None:
+        self._pool, self.limits = pool, limits
+        self._worker: WorkerClient | None = None
+
+    def run(self, code: str, stdin: str = "", files: Files | None = None, collect: Sequence[str] = ()) -> ProgramResult:
+        """Run a piece of a program; see `Sandbox.run`."""
+        request = _request(code, stdin, files, self.limits, collect) | {"keep": True}
+        if self._worker is None:
+            self._worker = self._pool.take(self.limits)
+        worker, self._worker = self._worker, None
+        try:
+            result = _result(worker.ask(request, self.limits), self.limits)
+        except WorkerLost as lost:
+            self._pool.drop(worker)
+            return msgspec.structs.replace(_blame(lost), lost=True)
+        except BaseException:
+            self._pool.drop(worker)
+            raise
+        self._worker = worker
+        return result
+
+    def close(self) -> None:
+        """End the session and everything that it left running."""
+        worker, self._worker = self._worker, None
+        if worker is None:
+            return
+        try:
+            worker.ask({"end": True}, self.limits)
+        except WorkerLost:
+            self._pool.drop(worker)
+        except BaseException:
+            self._pool.drop(worker)
+            raise
+        else:
+            self._pool.give(worker)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _request(
+    code: str, stdin: str, files: Files | None, limits: ProgramLimits, collect: Sequence[str]
+) -> dict[str, object]:
+    given = {_inside(name): data.encode() if isinstance(data, str) else data for name, data in (files or {}).items()}
+    return {
+        # Half of a surrogate pair is no UTF-8; Python itself refuses such a source.
+        "code": code.encode("utf-8", "replace").decode(),
+        "stdin": stdin.encode("utf-8", "replace"),
+        "files": given,
+        "seconds": limits.seconds,
+        "output_bytes": limits.output_bytes,
+        "collect": [_inside(name) for name in collect],
+    }
+
+
+def _inside(name: str) -> str:
+    path = PurePosixPath(name)
+    if path.is_absolute() or not path.parts or ".." in path.parts or "\0" in name:
+        raise OptionError(f"files: expected a relative name inside the working directory, got {name!r}.")
+    return str(path)
+
+
+def _result(reply: WorkerReply, limits: ProgramLimits) -> ProgramResult:
+    if reply.status not in ProgramStatus.__members__.values():
+        raise SandboxError(f"The sandbox's worker answered with the unknown status {reply.status!r}.")
+    return ProgramResult(
+        ProgramStatus(reply.status),
+        reply.stdout.decode("utf-8", "replace"),
+        reply.stderr.decode("utf-8", "replace"),
+        reply.exit_code,
+        reply.seconds,
+        reply.files,
+        reply.lost,
+    )
+
+
+def _blame(lost: WorkerLost) -> ProgramResult:
+    """Say what a program did that took its sandbox down with it."""
+    status = ProgramStatus.TIMEOUT if lost.hung else ProgramStatus.ERROR
+    return ProgramResult(status, stderr=f"The program brought its sandbox down: {lost}\n", seconds=lost.seconds)

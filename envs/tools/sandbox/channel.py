@@ -1,0 +1,204 @@
+"""Asking a worker: length-framed JSON over one socket, and nothing that a program in the sandbox can reach.
+
+The worker (`worker.py`) makes every frame itself. A program has none of the channel's descriptors, so it can neither
+write a reply nor read another's; and what it did write travels as Base64 text in a field. Never pickle.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import threading
+import time
+from abc import abstractmethod
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from toolorchestra.envs.tools.sandbox import seccomp
+from toolorchestra.toolscale.errors import SandboxError
+
+if TYPE_CHECKING:
+    from toolorchestra.envs.tools.sandbox.base import ProgramLimits
+
+PATIENCE = 30.0
+"""Seconds beyond a program's own after which its worker counts as hung, and that one has to start."""
+
+
+class WorkerLost(Exception):  # noqa: N818 - an event that the caller judges, not yet an error
+    """The worker went away while it ran a program.
+
+    Args:
+        message: What was seen.
+        hung: It did not go away, but does not answer either.
+        seconds: How long it had the program.
+    """
+
+    def __init__(self, message: str, *, hung: bool = False, seconds: float = 0.0) -> None:
+        super().__init__(message)
+        self.hung, self.seconds = hung, seconds
+
+
+class Hello(msgspec.Struct):
+    """What a worker says when it is ready."""
+
+    python: str
+    filtered: bool
+    alone: bool
+    place: str
+
+
+class WorkerReply(msgspec.Struct):
+    """What a worker says of a program; the fields are those of `Result`, and whether the worker is clean."""
+
+    id: int
+    status: str
+    reusable: bool
+    stdout: bytes = b""
+    stderr: bytes = b""
+    exit_code: int | None = None
+    seconds: float = 0.0
+    files: dict[str, bytes] = {}
+    lost: bool = False
+
+
+def source() -> str:
+    """Return the worker's program, which `python -c` takes."""
+    return resources.files(__package__).joinpath("worker.py").read_text(encoding="utf-8")
+
+
+def environment(home: str) -> dict[str, str]:
+    """Return the environment variables of a worker, the same on every machine."""
+    return {
+        "HOME": home,
+        "TMPDIR": home,
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "LANG": "C.UTF-8",
+        "PYTHONHASHSEED": "0",  # a program's sets have the same order every time
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+        "OMP_NUM_THREADS": "1",
+        "MPLBACKEND": "agg",
+    }
+
+
+class WorkerClient:
+    """A warm interpreter somewhere, and the socket to it.
+
+    Override `_dispose`; `_unwrap` where the socket carries more than the worker's bytes.
+
+    Args:
+        sock: Connected to the worker's standard input and output.
+    """
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._socket = sock
+        self._buffer = bytearray()
+        self._asked = 0
+        self._closing = threading.Lock()
+        self._closed = False
+        self.reusable = True
+        self.hello: Hello
+
+    @abstractmethod
+    def _dispose(self) -> None:
+        """Kill the worker and wait until nothing of it is left."""
+
+    def _unwrap(self, data: bytes) -> bytes:
+        """Return the worker's own bytes in what the socket gave."""
+        return data
+
+    def configure(self, limits: ProgramLimits, *, shared: bool = False, **options: Any) -> None:
+        """Tell a worker that just started its bounds, and wait until it is ready.
+
+        Args:
+            limits: What its programs may use.
+            shared: It has no process namespace of its own.
+            options: Further settings; see `WorkerClient.configure` of `worker.py`.
+
+        Raises:
+            SandboxError: If it does not get ready.
+        """
+        config = {
+            "memory_mb": limits.memory_mb,
+            "pids": limits.pids,
+            "disk_mb": limits.disk_mb,
+            "filters": {machine: seccomp.program(machine, shared=shared) for machine in seccomp.MACHINES},
+        }
+        try:
+            self._send(msgspec.json.encode(config | options), time.monotonic() + PATIENCE)
+            self.hello = msgspec.json.decode(self._receive(1 << 16, time.monotonic() + PATIENCE), type=Hello)
+        except (msgspec.DecodeError, OSError) as error:
+            complaint = self._complaint()
+            self.close()
+            raise SandboxError(f"The sandbox's worker did not start: {error}. {complaint}".strip()) from error
+
+    def _complaint(self) -> str:
+        """Return what the worker wrote to standard error, if that is known."""
+        return ""
+
+    def ask(self, request: dict[str, Any], limits: ProgramLimits) -> WorkerReply:
+        """Send a request and return the reply to it.
+
+        Raises:
+            WorkerLost: If the worker ends or hangs.
+            SandboxError: If what comes back is no reply to this request.
+        """
+        self._asked += 1
+        start = time.monotonic()
+        # Base64 takes 4 bytes for 3; standard output and error share one bound and files have another.
+        longest = (1 << 20) + 4 * limits.output_bytes
+        try:
+            self._send(msgspec.json.encode(request | {"id": self._asked}), start + PATIENCE)
+            frame = self._receive(longest, time.monotonic() + limits.seconds + PATIENCE)
+            reply = msgspec.json.decode(frame, type=WorkerReply)
+        except TimeoutError:
+            raise WorkerLost("it does not answer.", hung=True, seconds=time.monotonic() - start) from None
+        except OSError as error:
+            raise WorkerLost(f"{error}.", seconds=time.monotonic() - start) from None
+        except msgspec.DecodeError as error:
+            raise SandboxError(f"The sandbox's worker answered what is no reply: {error}") from None
+        if reply.id != self._asked:
+            raise SandboxError(f"The sandbox's worker answered request {reply.id}, not {self._asked}.")
+        self.reusable = reply.reusable
+        return reply
+
+    def _send(self, data: bytes, deadline: float) -> None:
+        self._socket.settimeout(max(deadline - time.monotonic(), 0.001))
+        self._socket.sendall(struct.pack("!I", len(data)) + data)
+
+    def _receive(self, longest: int, deadline: float) -> bytes:
+        size: int | None = None
+        while True:
+            if size is None and len(self._buffer) >= 4:
+                (size,) = struct.unpack_from("!I", self._buffer)
+                if size > longest:
+                    raise SandboxError(f"The sandbox's worker announced {size} bytes; at most {longest} can be true.")
+            if size is not None and len(self._buffer) >= 4 + size:
+                frame = bytes(self._buffer[4 : 4 + size])
+                del self._buffer[: 4 + size]
+                return frame
+            self._socket.settimeout(max(deadline - time.monotonic(), 0.001))
+            data = self._socket.recv(1 << 16)
+            if not data:
+                raise ConnectionResetError("it ended")
+            self._buffer += self._unwrap(data)
+
+    def close(self) -> None:
+        """Stop the worker and whatever it runs, at once; more than once does no harm."""
+        with self._closing:
+            if self._closed:
+                return
+            self._closed = True
+            # A thread that waits for a reply wakes up.
+            with contextlib.suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
+            self._dispose()
+            self._socket.close()
+
+    def disown(self) -> None:
+        """Let go of a worker that belongs to the process that this one was forked from."""
+        self._closed = True
+        self._socket.close()

@@ -1,0 +1,122 @@
+"""Programs as plain processes of this machine: bounded, but not held in. The last resort."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Sequence
+
+from toolorchestra.envs.tools.sandbox.base import ProgramLimits, Sandbox
+from toolorchestra.envs.tools.sandbox.channel import WorkerClient, environment, source
+from toolorchestra.toolscale.errors import SandboxError
+
+
+class PopenWorker(WorkerClient):
+    """A worker that is a child of this process.
+
+    Args:
+        command: Its command line.
+        environment: Its environment variables.
+        user: Run it as this user and group, if not as this process's.
+        keep: Further descriptors that it inherits.
+    """
+
+    def __init__(
+        self, command: Sequence[str], environment: dict[str, str], *, user: int | None = None, keep: Sequence[int] = ()
+    ) -> None:
+        ours, theirs = socket.socketpair()
+        no_groups: list[str | int] = []
+        with theirs, tempfile.TemporaryFile() as complaints:
+            super().__init__(ours)
+            self._complaints = os.dup(complaints.fileno())
+            try:
+                self._process = subprocess.Popen(
+                    command,
+                    env=environment,
+                    cwd="/",
+                    stdin=theirs.fileno(),
+                    stdout=theirs.fileno(),
+                    stderr=complaints,
+                    user=user,
+                    group=user,
+                    extra_groups=None if user is None else no_groups,
+                    pass_fds=keep,
+                    start_new_session=True,  # Ctrl-C is for the owner
+                )
+            except OSError as error:
+                ours.close()
+                os.close(self._complaints)
+                raise SandboxError(f"The sandbox's worker did not start: {error}.") from error
+
+    def _complaint(self) -> str:
+        return os.pread(self._complaints, 4096, 0).decode("utf-8", "replace").strip()
+
+    def _dispose(self) -> None:
+        try:
+            self._process.wait(2)  # it sees that the channel closed, and cleans up
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        os.close(self._complaints)
+
+    def disown(self) -> None:
+        """Let go of the process too: it is no child of this one, and cannot be waited for."""
+        super().disown()
+        os.close(self._complaints)
+        self._process.returncode = 0
+
+
+class _ProcessWorker(PopenWorker):
+    def _dispose(self) -> None:
+        super()._dispose()
+        if hasattr(self, "hello"):
+            shutil.rmtree(self.hello.place, ignore_errors=True)  # what the worker could not remove
+
+
+class ProcessSandbox(Sandbox):
+    """Runs programs as this user, on this machine: **no isolation**. They can read its files and use its network.
+
+    Memory, time, output and the number of processes are bounded against mistakes; nothing is safe from malice. It says
+    so, with a warning, whenever one is made.
+
+    Args:
+        limits: What a program may use unless `run` says otherwise.
+        workers: Programs that run at a time. Default: the number of cores.
+        preload: Modules that the warm interpreters import.
+        python: The interpreter, 3.9 or newer. Default: the one that runs this.
+    """
+
+    name = "process"
+    isolates = False
+
+    def __init__(
+        self,
+        *,
+        limits: ProgramLimits | None = None,
+        workers: int | None = None,
+        preload: Sequence[str] = (),
+        python: str = sys.executable,
+    ) -> None:
+        super().__init__(limits=limits, workers=workers, preload=preload)
+        self.python = python
+        warnings.warn(
+            "ProcessSandbox does not isolate: programs run as you, with your files and your network. "
+            "Install Docker or bubblewrap (see docs/sandboxes.md) before running code that a model wrote.",
+            stacklevel=2,
+        )
+
+    def start(self, limits: ProgramLimits) -> WorkerClient:
+        """Start a worker; see `Sandbox.start`."""
+        command = [self.python, "-s", "-c", source()]
+        worker = _ProcessWorker(command, environment(tempfile.gettempdir()))
+        worker.configure(limits, shared=True, places=[], preload=self.preload, count_by_user=False, watch=True)
+        return worker
+
+    def describe(self) -> str:
+        """Say what holds programs in."""
+        return "resource limits only: programs are NOT isolated from this machine"

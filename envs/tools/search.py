@@ -1,0 +1,255 @@
+"""Search: a batch of queries, and the best passages for each, as a tool.
+
+`LocalSearch` searches passages of our own through any `Index`. The `BM25Index` here is SQLite's FTS5, in memory or
+in a file; one of embeddings is in `toolorchestra.envs.tools.search_vectors`, and the web in
+`toolorchestra.envs.tools.search_web`. Queries come from models and are hostile: an index is given words, never
+query syntax.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import sqlite3
+import threading
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.format import ParameterSpec
+from toolorchestra.toolscale.jsonl import read_jsonl
+from toolorchestra.toolscale.tool import Tool, ToolResult
+
+MOST_QUERIES = 8
+MOST_PASSAGES = 20
+_MOST_WORDS = 48
+_MOST_RANKED = 20_000  # passages; beyond it, a query's commonest words, which tell least, are left out
+_WORD = re.compile(r"[^\W_]+")
+_FUNCTION_WORDS = frozenset((
+    "a", "an", "and", "are", "as", "at", "be", "been", "but", "by", "did", "do", "does", "for", "from", "had", "has",
+    "have", "he", "her", "his", "how", "in", "into", "is", "it", "its", "of", "on", "or", "she", "so", "than", "that",
+    "the", "their", "them", "there", "these", "they", "this", "those", "to", "was", "were", "what", "when", "where",
+    "which", "who", "whom", "whose", "why", "will", "with", "would", "you", "your",
+))  # fmt: skip
+
+
+class Passage(msgspec.Struct, frozen=True):
+    """A piece of text that can be found.
+
+    Attributes:
+        id: Unique within its index.
+        title: What it is about.
+        text: What it says.
+    """
+
+    id: str
+    title: str
+    text: str
+
+
+class Hit(msgspec.Struct, frozen=True):
+    """A passage that was found, and how well it fits: higher is better, on a scale of the index's own."""
+
+    id: str
+    title: str
+    text: str
+    score: float
+
+
+class Index(Protocol):
+    """Passages that can be searched. Equal indexes give equal hits; ties are in the order of the passages."""
+
+    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+        """Return at most `k` hits for each query, the best first; a query that fits nothing has none."""
+
+
+def read_passages(file: str | Path) -> list[Passage]:
+    """Return the passages of a JSONL file of objects with ``id``, ``title`` and ``text``.
+
+    Raises:
+        OptionError: The file cannot be read, or a line is no passage.
+    """
+    return [passage for _, passage in read_jsonl(Path(file), Passage, "a passage")]
+
+
+class BM25Index:
+    """Passages ranked by BM25 over their stemmed words, the title's counting three times (SQLite's FTS5).
+
+    Args:
+        passages: What can be found; None to open the index that `file` holds.
+        file: Where the index is kept; None: in memory. With `passages`, it must not exist yet.
+
+    Raises:
+        OptionError: The file is no index, or is there already; or an id is not unique.
+
+    >>> index = BM25Index([Passage("1", "Tern", "A bird of the coast."), Passage("2", "Elm", "A tree.")])
+    >>> [hit.id for hit in index.search(['which "bird" AND NOT (coasts*'], 5)[0]]
+    ['1']
+    """
+
+    def __init__(self, passages: Iterable[Passage] | None = None, file: str | Path | None = None) -> None:
+        self._lock = threading.Lock()
+        self._spread = functools.lru_cache(maxsize=65_536)(self._count)
+        if passages is None:
+            if file is None:
+                raise OptionError("Expected `passages` to index, or the `file` of an index made before; found neither.")
+            self._connection = _opened(Path(file))
+            return
+        if file is not None and Path(file).exists():
+            raise OptionError(f"{file} exists already. Open it without `passages`, or remove it.")
+        self._connection = _connected(":memory:" if file is None else str(file))
+        _filled(self._connection, passages)
+
+    def __len__(self) -> int:
+        return int(self._connection.execute("SELECT count(*) FROM passages").fetchone()[0])
+
+    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+        """Return the hits of each query."""
+        return [self._search(_words(query), k) for query in queries]
+
+    def passage(self, passage_id: str) -> Passage | None:
+        """Return the passage with an id, if there is one."""
+        with self._lock:
+            found = self._connection.execute("SELECT id, title, text FROM passages WHERE id = ?", (passage_id,))
+            row = found.fetchone()
+        return Passage(*row) if row else None
+
+    def close(self) -> None:
+        """Release the index."""
+        self._connection.close()
+
+    def _search(self, words: Sequence[str], k: int) -> list[Hit]:
+        if not words:
+            return []
+        with self._lock:  # SQLite may be used by many threads, one at a time
+            ranked = 0
+            telling: list[str] = []
+            for word in sorted(words, key=self._spread):
+                ranked += self._spread(word)
+                if telling and ranked > _MOST_RANKED:
+                    break
+                telling.append(word)
+            match = " OR ".join(f'"{word}"' for word in telling)  # quoted, a word is a word and no operator
+            return [Hit(*row) for row in self._connection.execute(_SEARCH, (match, k)).fetchall()]
+
+    def _count(self, word: str) -> int:
+        """Return how many passages have a word."""
+        count = "SELECT count(*) FROM words WHERE words MATCH ?"
+        return int(self._connection.execute(count, (f'"{word}"',)).fetchone()[0])
+
+
+# Scores are rounded before they are compared, so that passages of one score stay in their order on every machine.
+_SEARCH = """
+SELECT id, title, text, -score FROM passages JOIN (
+    SELECT rowid AS place, round(bm25(words, 3.0, 1.0), 6) AS score FROM words WHERE words MATCH ?
+    ORDER BY score, place LIMIT ?
+) ON number = place ORDER BY score, place
+"""
+
+
+def _words(query: str) -> list[str]:
+    """Return the words of a query, the telling ones if there are any."""
+    found = list(dict.fromkeys(_WORD.findall(query.casefold())))
+    return [word for word in found if word not in _FUNCTION_WORDS][:_MOST_WORDS] or found[:_MOST_WORDS]
+
+
+def _connected(database: str, *, uri: bool = False) -> sqlite3.Connection:
+    return sqlite3.connect(database, isolation_level=None, check_same_thread=False, uri=uri)
+
+
+def _opened(file: Path) -> sqlite3.Connection:
+    connection = None
+    try:
+        connection = _connected(f"{file.absolute().as_uri()}?mode=ro", uri=True)
+        connection.execute("SELECT 1 FROM words, passages LIMIT 1")
+    except sqlite3.Error as error:
+        if connection is not None:
+            connection.close()
+        raise OptionError(f"{file}: expected an index of passages, found none ({error}).") from None
+    return connection
+
+
+def _filled(connection: sqlite3.Connection, passages: Iterable[Passage]) -> None:
+    execute = connection.execute
+    execute("CREATE TABLE passages (number INTEGER PRIMARY KEY, id TEXT UNIQUE NOT NULL, title TEXT, text TEXT)")
+    execute(
+        "CREATE VIRTUAL TABLE words USING fts5(title, text, content='passages', content_rowid='number', "
+        "tokenize='porter unicode61 remove_diacritics 2')"
+    )
+    execute("BEGIN")
+    try:
+        rows = ((passage.id, passage.title, passage.text) for passage in passages)
+        connection.executemany("INSERT INTO passages (id, title, text) VALUES (?, ?, ?)", rows)
+    except sqlite3.IntegrityError as error:
+        connection.close()
+        raise OptionError(f"Expected passages with ids of their own ({error}).") from None
+    execute("INSERT INTO words (words) VALUES ('rebuild')")
+    execute("COMMIT")
+    execute("INSERT INTO words (words) VALUES ('optimize')")
+
+
+class LocalSearch(Tool):
+    """Search in passages of our own.
+
+    Args:
+        index: What is searched.
+        name: Name of the tool.
+        description: What there is to be found, for the orchestrator.
+        k: Passages shown for a query unless told otherwise.
+        price: US dollars for a query.
+        latency: Seconds of a call on the virtual clock, whatever the number of queries: they run at once.
+    """
+
+    effect = "pure"
+
+    def __init__(
+        self,
+        index: Index,
+        *,
+        name: str = "search",
+        description: str = "Search the library of passages. All queries of a call run at once.",
+        k: int = 5,
+        price: float = 0.0,
+        latency: float = 0.3,
+    ) -> None:
+        super().__init__(name, description, search_parameters(k), price=price, latency=latency)
+        self.index = index
+        self._k = k
+
+    def run(self, arguments: dict[str, Any], session: Any) -> ToolResult:
+        """Return the passages found for each query."""
+        queries = arguments["query_list"]
+        if not queries:
+            return ToolResult.failed("`query_list` is empty: give at least one query.")
+        return found(queries, self.index.search(queries, arguments["k"] or self._k), self.price)
+
+
+def search_parameters(k: int) -> dict[str, ParameterSpec]:
+    """Return the parameters of a search that shows `k` passages unless told otherwise."""
+    if not 1 <= k <= MOST_PASSAGES:
+        raise OptionError(f"`k` must lie between 1 and {MOST_PASSAGES}, got {k}.")
+    return {
+        "query_list": ParameterSpec(
+            type="array", items="string", max_length=MOST_QUERIES, description=f"Queries, at most {MOST_QUERIES}."
+        ),
+        "k": ParameterSpec(
+            type="integer",
+            required=False,
+            default=k,
+            minimum=1,
+            maximum=MOST_PASSAGES,
+            description="Passages to show for each query.",
+        ),
+    }
+
+
+def found(queries: Sequence[str], hits: Sequence[Sequence[Hit]], price: float) -> ToolResult:
+    """Return the result of a search; the price of the first query is that of the call."""
+    value = [
+        {"query": query, "passages": msgspec.to_builtins(of_query)}
+        for query, of_query in zip(queries, hits, strict=True)
+    ]
+    return msgspec.structs.replace(ToolResult.ok(value), cost=price * (len(queries) - 1))

@@ -1,0 +1,115 @@
+"""Search by meaning: passages as vectors in a Faiss index, behind the same interface as `BM25Index`.
+
+Needs the extra ``search`` (faiss-cpu, sentence-transformers). Vectors are compared exactly, by cosine; approximate
+indexes, for corpora of many millions, are not covered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from toolorchestra.envs.tools.search import Hit, Passage, read_passages
+from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.jsonl import write_jsonl
+
+Vectors = npt.NDArray[np.float32]
+Encoder = Callable[[Sequence[str]], Vectors]
+"""Turns texts into vectors, shape ``(texts, size)``."""
+
+_NEEDED = "{what} is not installed: pip install 'toolorchestra[search]'"
+_VECTORS, _PASSAGES = "vectors.faiss", "passages.jsonl"
+
+
+def sentence_encoder(model: str | Path, *, prompt: str = "", batch: int = 64) -> Encoder:
+    """Return an encoder that is a sentence-transformers model.
+
+    Args:
+        model: Its name on the hub, e.g. ``intfloat/e5-base-v2`` or ``Qwen/Qwen3-Embedding-8B``, or its folder.
+        prompt: Put before every text; some models want one (e5: ``query: `` and ``passage: ``).
+        batch: Texts encoded at a time.
+    """
+    try:
+        from sentence_transformers import SentenceTransformer
+    except ImportError as error:
+        raise ImportError(_NEEDED.format(what="sentence-transformers")) from error
+    loaded = SentenceTransformer(str(model))
+
+    def encode(texts: Sequence[str]) -> Vectors:
+        written = [prompt + text for text in texts]
+        return np.asarray(loaded.encode(written, batch_size=batch, show_progress_bar=False), np.float32)
+
+    return encode
+
+
+class VectorIndex:
+    """Passages ranked by the cosine of their vectors and the query's.
+
+    Args:
+        passages: What can be found.
+        encoder: Encodes passages (title and text) and queries.
+        query_encoder: Encodes queries, where they want another prompt than passages.
+    """
+
+    def __init__(self, passages: Iterable[Passage], encoder: Encoder, query_encoder: Encoder | None = None) -> None:
+        self._passages = list(passages)
+        if not self._passages:
+            raise OptionError("Expected at least one passage to index, found none.")
+        self._encode = query_encoder or encoder
+        vectors = _normal(encoder([f"{passage.title}\n{passage.text}" for passage in self._passages]))
+        self._index = _faiss().IndexFlatIP(vectors.shape[1])
+        self._index.add(vectors)
+
+    def __len__(self) -> int:
+        return len(self._passages)
+
+    def search(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+        """Return the hits of each query; every query fits something."""
+        scores, places = self._index.search(_normal(self._encode(queries)), min(2 * k, len(self)))
+        return [self._hits(*of_query)[:k] for of_query in zip(scores, places, strict=True)]
+
+    def save(self, folder: str | Path) -> None:
+        """Write the index to a new folder, from which `load` reads it."""
+        folder = Path(folder)
+        folder.mkdir(parents=True)
+        write_jsonl(folder / _PASSAGES, self._passages)
+        _faiss().write_index(self._index, str(folder / _VECTORS))
+
+    @classmethod
+    def load(cls, folder: str | Path, query_encoder: Encoder) -> VectorIndex:
+        """Return the index that `save` wrote; `query_encoder` must go with the one it was made with."""
+        index = cls.__new__(cls)
+        index._passages = read_passages(Path(folder) / _PASSAGES)
+        index._index = _faiss().read_index(str(Path(folder) / _VECTORS))
+        index._encode = query_encoder
+        if index._index.ntotal != len(index._passages):
+            raise OptionError(f"{folder} holds {index._index.ntotal} vectors of {len(index._passages)} passages.")
+        return index
+
+    def _hits(self, scores: npt.NDArray[np.float32], places: npt.NDArray[np.int64]) -> list[Hit]:
+        # rounded before they are compared: passages of one score stay in their order whatever the machine adds up
+        found = sorted((-round(float(score), 5), int(place)) for score, place in zip(scores, places, strict=True))
+        hits = []
+        for score, place in found:
+            passage = self._passages[place]
+            hits.append(Hit(passage.id, passage.title, passage.text, -score))
+        return hits
+
+
+def _normal(vectors: Vectors) -> Vectors:
+    """Return vectors of length 1 (those of length 0 stay)."""
+    vectors = np.ascontiguousarray(vectors, np.float32)
+    lengths = np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    return np.asarray(vectors / lengths, np.float32)
+
+
+def _faiss() -> Any:
+    try:
+        import faiss
+    except ImportError as error:
+        raise ImportError(_NEEDED.format(what="faiss")) from error
+    return faiss

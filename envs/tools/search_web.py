@@ -1,0 +1,243 @@
+"""Search on the web, through a provider: Tavily, or a recording of one that needs neither key nor network.
+
+Pages come from strangers: a tool shows them as data, and nothing in them is carried out. A `RecordedProvider`
+without a provider behind it is the public fake, and makes episodes that search the web repeatable.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+from toolorchestra.envs.tools.search import MOST_QUERIES, Hit, found, search_parameters
+from toolorchestra.toolscale.append_only import AppendOnly, read_appended
+from toolorchestra.toolscale.errors import ExpertError, OptionError
+from toolorchestra.toolscale.tool import Tool, ToolResult
+
+TAVILY = "https://api.tavily.com/search"
+_LARGEST_REPLY = 8_000_000  # bytes
+_WHAT = "a recorded search"
+
+
+class WebTimeoutError(ExpertError):
+    """A provider has not answered in time."""
+
+
+class Provider(Protocol):
+    """Whoever searches the web for us.
+
+    Attributes:
+        name: What recordings know it by, settings that change its answers included.
+    """
+
+    name: str
+
+    def search(self, query: str, k: int) -> list[Hit]:
+        """Return at most `k` pages, the best first; the id of each is its address.
+
+        Raises:
+            ExpertError: It failed for good.
+        """
+
+
+class _Page(msgspec.Struct):
+    url: str
+    title: str | None = None
+    content: str | None = None
+    score: float | None = None
+
+
+class _Reply(msgspec.Struct):
+    results: list[_Page]
+
+
+class TavilyProvider:
+    """Tavily's search API.
+
+    Statuses 429 and 5xx, timeouts and broken connections are tried again, later each time.
+
+    Args:
+        api_key_env: Environment variable that holds the key.
+        depth: ``basic`` (one credit a query) or ``advanced`` (two).
+        url: Where the API is.
+        timeout: Seconds to wait for an answer, for each attempt.
+        retries: Attempts after the first.
+        pause: Seconds before the second attempt, doubled before each further one.
+
+    Raises:
+        OptionError: The key's variable is unset.
+    """
+
+    def __init__(
+        self,
+        api_key_env: str = "TAVILY_API_KEY",
+        *,
+        depth: Literal["basic", "advanced"] = "basic",
+        url: str = TAVILY,
+        timeout: float = 20.0,
+        retries: int = 3,
+        pause: float = 1.0,
+    ) -> None:
+        key = os.environ.get(api_key_env)
+        if not key:
+            raise OptionError(
+                f"api_key_env: expected a key in the environment variable {api_key_env}, which is not set. "
+                f"Run: export {api_key_env}=…"
+            )
+        if timeout <= 0 or retries < 0 or pause < 0:
+            raise OptionError(f"expected timeout > 0, retries and pause >= 0, got {timeout}, {retries} and {pause}.")
+        if not url.startswith(("https://", "http://")):
+            raise OptionError(f"expected a web address, got url={url!r}.")
+        self.name = f"tavily-{depth}"
+        self._depth, self._url, self._timeout, self._retries, self._pause = depth, url, timeout, retries, pause
+        self._headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+
+    def search(self, query: str, k: int) -> list[Hit]:
+        """Return the pages that Tavily finds."""
+        body = msgspec.json.encode({"query": query, "max_results": k, "search_depth": self._depth})
+        for attempt in range(self._retries + 1):
+            if attempt:
+                time.sleep(self._pause * 2 ** (attempt - 1))
+            try:
+                return _pages(self._ask(body))[:k]
+            except urllib.error.HTTPError as wrong:
+                with wrong:
+                    said = wrong.read(300).decode(errors="replace")
+                error = ExpertError(f"Tavily answered {wrong.code}: {said}. {_REMEDIES.get(wrong.code, '')}".strip())
+                if wrong.code != 429 and wrong.code < 500:
+                    raise error from None
+            except TimeoutError:
+                error = WebTimeoutError(f"Tavily did not answer within {self._timeout:g} s. Raise timeout=.")
+            except (OSError, ValueError) as wrong:  # no connection, or no reply that can be read
+                reason = getattr(wrong, "reason", wrong)
+                timed_out = isinstance(reason, TimeoutError)
+                error = (WebTimeoutError if timed_out else ExpertError)(f"{self._url} cannot be asked: {reason}.")
+        raise error
+
+    def _ask(self, body: bytes) -> bytes:
+        request = urllib.request.Request(self._url, body, self._headers)
+        with urllib.request.urlopen(request, timeout=self._timeout) as response:
+            reply: bytes = response.read(_LARGEST_REPLY)
+            return reply
+
+
+_REMEDIES = {
+    401: "Look at the key.",
+    403: "Look at the key.",
+    429: "Ask less often, or raise retries=.",
+    432: "The plan's limit is reached.",
+}
+
+
+def _pages(reply: bytes) -> list[Hit]:
+    pages = msgspec.json.decode(reply, type=_Reply).results
+    return [Hit(page.url, page.title or "", page.content or "", page.score or 0.0) for page in pages]
+
+
+class _Record(msgspec.Struct, frozen=True):
+    provider: str
+    query: str
+    k: int
+    pages: list[Hit]
+
+
+class RecordedProvider:
+    """Answers from a file, and with a provider behind it adds what the file lacks.
+
+    Args:
+        file: JSONL file of recorded searches.
+        provider: Who is asked what the file lacks; None: nobody, and it is an error.
+        name: Whose recordings are meant, when nobody is behind; None: anybody's.
+
+    Raises:
+        AppendingError: The file cannot be read or written, or is no recording.
+    """
+
+    def __init__(self, file: str | Path, provider: Provider | None = None, name: str | None = None) -> None:
+        self._file = Path(file)
+        self._provider = provider
+        self.name = provider.name if provider is not None else name or "recorded"
+        wanted = self.name if provider is not None or name else None
+        self._lock = threading.Lock()
+        self._known: dict[tuple[str, int], list[Hit]] = {}
+        self._record: AppendOnly[_Record] | None = None
+        if provider is None:
+            lines, _ = read_appended(self._file, _Record, _WHAT)
+        else:
+            self._record = AppendOnly(self._file, _Record, _WHAT)
+            lines = self._record.lines
+        for line in lines:
+            if wanted in (None, line.provider):
+                self._known.setdefault((line.query, line.k), line.pages)
+
+    def search(self, query: str, k: int) -> list[Hit]:
+        """Return the pages on record."""
+        with self._lock:
+            pages = self._known.get((query, k))
+        if pages is not None:
+            return pages
+        if self._provider is None or self._record is None:
+            raise ExpertError(f"{self._file} has no search for {query[:100]!r} with k={k}, and nobody else is asked.")
+        pages = self._provider.search(query, k)
+        with self._lock:
+            known = self._known.setdefault((query, k), pages)
+        if known is pages:
+            self._record.add(_Record(self.name, query, k, pages))
+        return known
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._record is not None:
+            self._record.close()
+
+
+class WebSearch(Tool):
+    """Search on the web.
+
+    Args:
+        provider: Who searches.
+        name: Name of the tool.
+        k: Pages shown for a query unless told otherwise.
+        price: US dollars for a query (a Tavily credit is $0.008).
+        latency: Seconds of a call on the virtual clock, whatever the number of queries: they run at once.
+    """
+
+    effect = "pure"
+
+    def __init__(
+        self,
+        provider: Provider,
+        *,
+        name: str = "web_search",
+        k: int = 5,
+        price: float = 0.008,
+        latency: float = 2.0,
+    ) -> None:
+        description = "Search the web. All queries of a call run at once; each is charged."
+        super().__init__(name, description, search_parameters(k), price=price, latency=latency)
+        self.provider = provider
+        self._k = k
+
+    def run(self, arguments: dict[str, Any], session: Any) -> ToolResult:
+        """Return the pages found for each query; one query that fails fails the call."""
+        queries: Sequence[str] = arguments["query_list"]
+        if not queries:
+            return ToolResult.failed("`query_list` is empty: give at least one query.")
+        k = arguments["k"] or self._k
+        try:
+            with ThreadPoolExecutor(MOST_QUERIES) as threads:
+                hits = list(threads.map(lambda query: self.provider.search(query, k), queries))
+        except WebTimeoutError as error:
+            return ToolResult.timed_out(str(error))
+        except ExpertError as error:
+            return ToolResult.failed(str(error))
+        return found(queries, hits, self.price)

@@ -1,0 +1,224 @@
+"""A simulated Python: straight-line arithmetic, read and never run, whose output can be made long and noisy.
+
+For training and tests where no sandbox is wanted. It knows numbers, ``+ - * / // % **``, names that were assigned,
+``pow``, ``abs``, ``min``, ``max``, ``print``, and ``gcd``, ``lcm``, ``comb``, ``factorial`` and ``isqrt`` of `math`.
+What it knows it does as Python does; everything else is an error as Python would show it. Noise stands in for the
+logs of real programs: what was printed then comes after the word ``result``, somewhere between lines that mean nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+import random
+import warnings
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+from toolorchestra.envs.tool_context import ContextTool, ToolContext
+from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.format import ParameterSpec
+from toolorchestra.toolscale.tool import ToolResult
+
+Number = int | float
+
+LONGEST_CODE = 4_000
+_MOST_BITS = 20_000
+_MOST_FACTORIAL = 1_000
+_WORDS = ("partial", "estimate", "residual", "cached", "offset", "carry", "bound", "checksum")
+
+
+class _ProgramError(Exception):
+    """What Python would say about the program."""
+
+
+class SimulatedPython(ContextTool):
+    r"""Runs the arithmetic of a program, without running the program.
+
+    Args:
+        noise: Lines of noise among the output.
+        price: US dollars per call.
+        latency: Seconds per call on the virtual clock.
+
+    >>> SimulatedPython().run({"code": "n = pow(7, 100, 13)\nprint('rest', n)"}, None).value
+    'rest 9'
+    """
+
+    effect = "pure"
+
+    def __init__(self, *, noise: int = 0, price: float = 0.0, latency: float = 0.2) -> None:
+        if noise < 0:
+            raise OptionError(f"`noise` must be at least 0, got {noise!r}.")
+        super().__init__(
+            "python",
+            "Run a Python program (arithmetic only) and return what it prints.",
+            {"code": ParameterSpec(type="string", max_length=LONGEST_CODE, description="The program.")},
+            price=price,
+            latency=latency,
+        )
+        self.noise = noise
+
+    def run(self, arguments: dict[str, Any], session: ToolContext | None) -> ToolResult:
+        """Return what the program prints; noise follows from the scene's luck and the program."""
+        code = arguments["code"]
+        try:
+            printed = _printed(code)
+        except _ProgramError as error:
+            return ToolResult.failed(str(error))
+        if not self.noise:
+            return ToolResult.ok("\n".join(printed))
+        luck = session.luck if session is not None else 0
+        return ToolResult.ok("\n".join(_noisy(printed, self.noise, zlib.crc32(f"{luck}/{code}".encode()))))
+
+
+def result_lines(output: str) -> list[str]:
+    r"""Return what a noisy output says that the program printed.
+
+    >>> result_lines("partial 3\nresult 81\ncarry 7")
+    ['81']
+    """
+    return [line.removeprefix("result ") for line in output.splitlines() if line.startswith("result ")]
+
+
+def _noisy(printed: list[str], lines: int, seed: int) -> list[str]:
+    rng = random.Random(seed)
+    near = [int(line) for line in printed if line.lstrip("-").isdigit() and len(line) < 10] or [0]
+    noise = [f"{rng.choice(_WORDS)} {abs(rng.choice(near)) + rng.randint(0, 99)}" for _ in range(lines)]
+    places = sorted(rng.randint(0, lines) for _ in printed)
+    for before, (place, line) in enumerate(zip(places, printed, strict=True)):
+        noise.insert(place + before, f"result {line}")
+    return noise
+
+
+def _printed(code: str) -> list[str]:
+    """Return the lines that a program prints."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about the program, not about us
+            tree = ast.parse(code)
+        return _Program().run(tree)
+    except (SyntaxError, ValueError, MemoryError) as error:  # of the parser
+        raise _ProgramError(f"SyntaxError: {getattr(error, 'msg', error)}") from None
+    except RecursionError:
+        raise _ProgramError("RecursionError: the program is nested too deeply") from None
+
+
+class _Program:
+    """The names of a program and the lines that it has printed."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, Number] = {}
+        self.lines: list[str] = []
+
+    def run(self, tree: ast.Module) -> list[str]:
+        for statement in tree.body:
+            match statement:
+                case ast.Import(names=names) if all(name.name == "math" and not name.asname for name in names):
+                    pass
+                case ast.ImportFrom(module="math", names=names) if all(not name.asname for name in names):
+                    pass
+                case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                    self.names[name] = self.value(value)
+                case ast.Expr(value=ast.Call(func=ast.Name(id="print"), args=arguments, keywords=[])):
+                    self.lines.append(" ".join(map(self.shown, arguments)))
+                case ast.Expr(value=value):
+                    self.value(value)
+                case _:
+                    raise _ProgramError(f"NotImplementedError: line {statement.lineno}: only arithmetic is simulated")
+        return self.lines
+
+    def shown(self, node: ast.expr) -> str:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            return node.value
+        return str(self.value(node))
+
+    def value(self, node: ast.expr) -> Number:
+        match node:
+            case ast.Constant(value=bool()):
+                pass
+            case ast.Constant(value=int() | float() as number):
+                return _bounded(number)
+            case ast.Name(id=name):
+                if name not in self.names:
+                    raise _ProgramError(f"NameError: name {name!r} is not defined")
+                return self.names[name]
+            case ast.UnaryOp(op=ast.USub(), operand=operand):
+                return -self.value(operand)
+            case ast.UnaryOp(op=ast.UAdd(), operand=operand):
+                return self.value(operand)
+            case ast.BinOp(left=left, op=sign, right=right) if type(sign) in _OPERATORS:
+                return _applied(_OPERATORS[type(sign)], self.value(left), self.value(right))
+            case ast.Call(func=function, args=arguments, keywords=[]):
+                name = _function_name(function)
+                if name in _FUNCTIONS:
+                    return _applied(_FUNCTIONS[name], *map(self.value, arguments))
+                raise _ProgramError(f"NameError: name {name!r} is not defined")
+        raise _ProgramError(f"NotImplementedError: line {node.lineno}: only arithmetic is simulated")
+
+
+def _function_name(node: ast.expr) -> str:
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=ast.Name(id="math"), attr=name):
+            return name
+    raise _ProgramError(f"NotImplementedError: line {node.lineno}: only arithmetic is simulated")
+
+
+def _applied(function: Callable[..., Number], *values: Number) -> Number:
+    try:
+        return _bounded(function(*values))
+    except (ArithmeticError, ValueError, TypeError) as error:
+        raise _ProgramError(f"{type(error).__name__}: {error}") from None
+
+
+def _bounded(number: Number) -> Number:
+    if isinstance(number, complex):
+        raise _ProgramError("ValueError: complex numbers are not simulated")
+    if isinstance(number, int) and number.bit_length() > _MOST_BITS:
+        raise _ProgramError("OverflowError: the number is too large")
+    return number
+
+
+def _power(base: Number, exponent: Number, modulus: Number | None = None) -> Number:
+    if modulus is not None:
+        return pow(base, exponent, modulus)  # type: ignore[arg-type]  # Python says what is wrong
+    if isinstance(base, int) and isinstance(exponent, int) and base.bit_length() * exponent > _MOST_BITS:
+        raise OverflowError("the number is too large")
+    return base**exponent
+
+
+def _factorial(n: Number) -> Number:
+    if n > _MOST_FACTORIAL:
+        raise OverflowError("the number is too large")
+    return math.factorial(n)  # type: ignore[arg-type]  # Python says what is wrong
+
+
+def _comb(n: Number, k: Number) -> Number:
+    if n > 10 * _MOST_FACTORIAL:
+        raise OverflowError("the number is too large")
+    return math.comb(n, k)  # type: ignore[arg-type]  # Python says what is wrong
+
+
+_OPERATORS: dict[type[ast.operator], Callable[..., Number]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: _power,
+}
+_FUNCTIONS: dict[str, Callable[..., Number]] = {
+    "pow": _power,
+    "abs": abs,
+    "min": min,
+    "max": max,
+    "gcd": math.gcd,
+    "lcm": math.lcm,
+    "comb": _comb,
+    "factorial": _factorial,
+    "isqrt": math.isqrt,
+}

@@ -1,0 +1,159 @@
+"""The toolkit: which tools stand beside a world's own, in which instance and at what price.
+
+``basic`` adds search and Python, ``full`` the experts of an offer as well: that is ToolOrchestra's setting (§3.1). An
+offer is a configuration of the catalogue, the same for every instance, or drawn at random for each task: a subset of
+the experts and basic tools at random prices (§3.3).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Literal, get_args
+
+from toolorchestra.agents.chat.base import ChatModel
+from toolorchestra.agents.experts.catalog import Catalog, ToolConfiguration
+from toolorchestra.agents.experts.simulated_chat import SimulatedChat
+from toolorchestra.agents.experts.specification import ExpertSpec, Role, SimulatedExpert
+from toolorchestra.envs.play import World
+from toolorchestra.envs.tools.experts import ExpertTool, Repriced, tool_name
+from toolorchestra.envs.tools.manual import manual
+from toolorchestra.envs.tools.python import PythonTool
+from toolorchestra.envs.tools.search import BM25Index, LocalSearch, read_passages
+from toolorchestra.toolscale.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.tool import Tool
+
+Level = Literal["domain", "basic", "full"]
+"""Which tools are on offer: the world's own, search and Python as well, or the experts too."""
+Kind = Literal["simulated", "real"]
+
+BASIC = ("search", "python")
+"""Tools that `basic` adds where a world has none of the name."""
+RANDOM = "random"
+"""Name of the offer that is drawn for each task."""
+_POOL = "training"  # configuration that offers are drawn from
+
+
+class Toolkit:
+    """Tools for every world, made when they are first on offer.
+
+    Args:
+        catalog: Who there is; the shipped catalogue by default, or a file that extends it.
+        experts: ``simulated``, or ``real``: every expert on offer then needs an endpoint in the catalogue.
+        sandbox: Where Python runs; see `PythonTool`.
+        corpus: JSONL file of passages to search, in place of the manual of the world.
+        patience: Seconds of real time after which a real expert is given up.
+
+    Raises:
+        UnknownNameError: There is no such kind of experts, or no such sandbox.
+        OptionError: `patience` is not positive, or the corpus cannot be read.
+    """
+
+    def __init__(
+        self,
+        *,
+        catalog: Catalog | str | Path | None = None,
+        experts: Kind = "simulated",
+        sandbox: str = "auto",
+        corpus: str | Path | None = None,
+        patience: float = 120.0,
+    ) -> None:
+        if experts not in get_args(Kind):
+            raise UnknownNameError("kind of experts", str(experts), get_args(Kind))
+        if not patience > 0:
+            raise OptionError(f"`patience` must be a positive number of seconds, got {patience!r}.")
+        self.catalog = catalog if isinstance(catalog, Catalog) else Catalog.load(*([catalog] if catalog else []))
+        self._real = experts == "real"
+        self._patience = patience if self._real else None
+        self._python = PythonTool(sandbox)
+        self._library = None if corpus is None else _library(Path(corpus))
+        self._searches: dict[str, Tool] = {}
+        self._chats: dict[str, ChatModel] = {}
+        self._experts: dict[tuple[Role, str], ExpertTool] = {}
+
+    def offer(self, name: str, seed: int, instance: str) -> ToolConfiguration:
+        """Return what an instance has on offer: a configuration of the catalogue, or a draw of its own.
+
+        Raises:
+            UnknownNameError: There is no such configuration.
+        """
+        if name == RANDOM:
+            return self.catalog.draw(seed, _POOL, instance=instance, tools=BASIC)
+        if name not in self.catalog.configurations:
+            raise UnknownNameError("offer", str(name), (RANDOM, *self.catalog.configurations))
+        return self.catalog.offer(name, tools=BASIC)
+
+    def pool(self, name: str) -> tuple[str, ...]:
+        """Return the names of all tools that an offer of this name may add."""
+        experts = self.offer(_POOL if name == RANDOM else name, 0, "").experts
+        return (*BASIC, *(tool_name(role, expert) for role, names in experts.items() for expert in names))
+
+    def tools(self, world: World, chosen: Level | Sequence[str] | None, offer: ToolConfiguration) -> dict[str, Tool]:
+        """Return the tools on offer in a world: its own first, then the basic ones, then the experts.
+
+        Args:
+            world: The world.
+            chosen: A level; or the names of tools, of which those are left out that are not on offer.
+            offer: Experts, prices and basic tools of the instance.
+        """
+        beside: dict[str, Callable[[], Tool]] = {}
+        if chosen not in ("domain", None):
+            makers: dict[str, Callable[[], Tool]] = {
+                "search": functools.partial(self._search, world),
+                "python": lambda: self._python,
+            }
+            beside = {name: makers[name] for name in offer.tools if name not in world.tools}
+        if chosen not in ("domain", "basic", None):
+            for role, names in offer.experts.items():
+                for expert in names:
+                    made = functools.partial(self._expert, role, expert, offer.specs[expert])
+                    beside[tool_name(role, expert)] = made
+        wanted: Iterable[str] = (*world.tools, *beside)
+        if not isinstance(chosen, str) and chosen is not None:
+            wanted = [name for name in wanted if name in set(chosen)]
+        return {name: world.tools[name] if name in world.tools else beside[name]() for name in wanted}
+
+    def close(self) -> None:
+        """Close the connections of real experts."""
+        for chat in self._chats.values():
+            if callable(close := getattr(chat, "close", None)):
+                close()
+        self._chats.clear()
+        self._experts.clear()
+
+    def _search(self, world: World) -> Tool:
+        if self._library is not None:
+            return self._library
+        if world.name not in self._searches:
+            description = (
+                "Search the manual of the place: its rules, tools and tables. All queries of a call run at once."
+            )
+            self._searches[world.name] = LocalSearch(BM25Index(manual(world)), description=description)
+        return self._searches[world.name]
+
+    def _expert(self, role: Role, expert: str, spec: ExpertSpec) -> ExpertTool:
+        tool = self._experts.get((role, expert))
+        if tool is None:
+            chat = self._asked(expert) if self._real else functools.partial(self._simulated, role, expert)
+            tool = self._experts[role, expert] = ExpertTool(role, expert, spec, chat, self._patience)
+        return tool if tool.spec == spec else tool.at(spec)
+
+    def _simulated(self, role: Role, expert: str, spec: ExpertSpec) -> ChatModel:
+        return SimulatedChat(SimulatedExpert(expert, spec, shared_luck=self.catalog.shared_luck), role=role)
+
+    def _asked(self, expert: str) -> Callable[[ExpertSpec], ChatModel]:
+        """Return what puts an offered price on a real model, which all its roles share."""
+        if expert not in self._chats:
+            try:
+                self._chats[expert] = self.catalog.chat(expert)
+            except ImportError as error:
+                raise OptionError(f"{error}.") from None
+        chat = self._chats[expert]
+        return lambda spec: Repriced(chat, spec.price)
+
+
+@functools.cache
+def _library(corpus: Path) -> Tool:
+    """Return the search of a file of passages, which is indexed once per process."""
+    return LocalSearch(BM25Index(read_passages(corpus)))

@@ -1,0 +1,405 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+import gymnasium as gym
+import pytest
+
+from toolorchestra.agents.policies.base import BASELINES, make_policy, play_episode
+from toolorchestra.agents.policies.baselines import (
+    NO_ANSWER,
+    Baseline,
+    Cheapest,
+    Direct,
+    DirectWithTools,
+    FixedWorkflow,
+    MajorityVote,
+    SelfRefine,
+    Strongest,
+)
+from toolorchestra.agents.policies.expert_roles import ExpertRole, choose, minds, plurality, proposal, same
+from toolorchestra.agents.policies.routing import KNNRouter, RoutingTrial, TrialBank
+from toolorchestra.cli import main as cli
+from toolorchestra.envs.episode import CallRecord, read_episodes, write_episodes
+from toolorchestra.toolscale.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.task import Call
+from toolorchestra.toolscale.tool import Status
+
+Answer = Callable[[str, dict[str, Any], int], Any]
+"""What a call of a tool with arguments returns, given how many calls of it came before; None: it fails."""
+
+
+def schema(name: str, description: str = "", **parameters: dict[str, Any]) -> dict[str, Any]:
+    properties = {"type": "object", "properties": parameters, "required": []}
+    return {"type": "function", "function": {"name": name, "description": description, "parameters": properties}}
+
+
+def expert(name: str, price: float = 1.0) -> dict[str, Any]:
+    description = f"Answers. ${price} per million tokens read, ${2 * price} per million written."
+    return schema(name, description, question={"type": "string"})
+
+
+def role(name: str, models: Sequence[str] = ("ada", "bob")) -> dict[str, Any]:
+    return schema(name, subtask={"type": "string"}, model_id={"type": "string", "enum": list(models)})
+
+
+EXPERTS = [expert("ask_ada", 5), expert("ask_bob_2_5", 1), expert("math_eve", 9), expert("code_ada"), schema("python")]
+PARA = [role(name) for name in ("standard_reasoner", "critical_reviewer", "code_reasoner", "knowledge_searcher")]
+
+
+class Desk(gym.Env[Any, Any]):
+    """An environment that looks like ours: tools that a test scripts, and nothing else."""
+
+    most_calls = 64
+
+    def __init__(self, tools: Sequence[dict[str, Any]], answer: Answer) -> None:
+        self.tools, self.answer = tools, answer
+        self.turns: list[list[tuple[str, dict[str, Any]]]] = []
+        self.said: str | None = None
+
+    def final(self, text: str) -> str:
+        return f"final: {text}"
+
+    def reset(self, **_: Any) -> tuple[str, dict[str, Any]]:
+        messages = [{"role": "system", "content": "Rules."}, {"role": "user", "content": "How many?"}]
+        return "How many?", {"tools": self.tools, "messages": messages, "task_id": "t", "outcome": None}
+
+    def step(self, action: Any) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        if isinstance(action, str):
+            self.said = action.removeprefix("final: ")
+            return "", 0.0, True, False, {"outcome": "solved"}
+        assert len(action) <= self.most_calls
+        before = [call for turn in self.turns for call in turn]
+        turn = [(call["name"], call["arguments"]) for call in action]
+        self.turns.append(turn)
+        calls = []
+        for number, (name, arguments) in enumerate(turn):
+            value = self.answer(name, arguments, sum(made == name for made, _ in [*before, *turn[:number]]))
+            status = Status.EXEC_ERR if value is None else Status.OK
+            calls.append(CallRecord(str(number), name, arguments, status, value))
+        return "", 0.0, False, False, {"calls": tuple(calls)}
+
+    @property
+    def asked(self) -> list[list[str]]:
+        return [[name for name, _ in turn] for turn in self.turns]
+
+
+def play(policy: Baseline, tools: Sequence[dict[str, Any]], answer: Answer, most_calls: int = 64) -> Desk:
+    desk = Desk(tools, answer)
+    desk.most_calls = most_calls
+    play_episode(desk, policy)
+    return desk
+
+
+def boxed(answer: str) -> str:
+    return rf"<reasoning>So it is.</reasoning><answer>\boxed{{{answer}}}</answer>"
+
+
+# ---------------------------------------------------------------------------------------------- who can be asked
+
+
+def test_experts_are_found_in_the_tools_of_either_protocol():
+    found = minds([*EXPERTS, *PARA, schema("ask_manager", day={"type": "string"}), schema("query_log")])
+    assert [(mind.tool, mind.expert, mind.job) for mind in found[:4]] == [
+        ("ask_ada", "ada", "answer"),
+        ("ask_bob_2_5", "bob_2_5", "answer"),
+        ("math_eve", "eve", "math"),
+        ("code_ada", "ada", "code"),
+    ]
+    assert [(mind.tool, mind.expert, mind.job) for mind in found[4:7]] == [
+        ("standard_reasoner", "ada", "answer"),
+        ("standard_reasoner", "bob", "answer"),
+        ("critical_reviewer", "ada", "review"),
+    ]
+    assert len(found) == 12  # the domain's own tools are nobody's
+    assert found[1].asked() == Call("ask_bob_2_5", {})
+    assert found[5].asked("Add.") == Call("standard_reasoner", {"model_id": "bob", "subtask": "Add."})
+
+
+def test_an_expert_may_be_named_as_in_the_catalogue():
+    found = minds(EXPERTS)
+    assert choose(found, "answer", "Bob-2.5") == found[1]
+    assert choose(found, "math", "ada") is None
+    with pytest.raises(UnknownNameError, match="expert on offer"):
+        choose(found, "answer", "zoe")
+
+
+def test_prices_are_the_offers_or_else_the_catalogues():
+    assert [mind.costs() for mind in minds(EXPERTS)] == [15, 3, 27, 3]
+    assert ExpertRole("gpt-5", "answer", "standard_reasoner", "subtask").costs() == 11.25
+    with pytest.raises(OptionError, match="what ada costs"):
+        ExpertRole("ada", "answer", "standard_reasoner", "subtask").costs()
+
+
+@pytest.mark.parametrize(
+    ("value", "proposed"),
+    [
+        (boxed("12"), "12"),
+        ("Only words.", "Only words."),
+        ("<code>print(7)</code><execution_result>\n7\n</execution_result>", "7"),
+        ({"answer": "It is done."}, "It is done."),
+        ({"call": {"name": "f", "arguments": {"x": 1}}}, Call("f", {"x": 1})),
+        (boxed('<tool_call>{"name": "f", "arguments": {"x": [1]}}</tool_call>'), Call("f", {"x": [1]})),
+        ('<tool_call>{"name": "f", "argu</tool_call>', None),
+        ('<tool_call>{"name": 3}</tool_call>', None),
+        ({"call": "f(x)"}, None),
+        ({"note": "?"}, None),
+        ("", None),
+        (None, None),
+        (7, None),
+    ],
+)
+def test_a_reply_is_read_as_an_answer_or_a_call_or_nothing(value: Any, proposed: Any):
+    assert proposal(value) == proposed
+
+
+def test_equal_answers_are_one_and_calls_are_compared_as_they_are():
+    assert same(r"\frac{1}{2}", "0.5")
+    assert same(Call("f", {"x": 1}), Call("f", {"x": 1}))
+    assert not same(Call("f", {"x": 1}), Call("f", {"x": 2}))
+    assert not same("f", Call("f", {}))
+    assert plurality(["3", "2", Call("f", {}), "2.0"]) == "2"
+    assert plurality(["3", "2"]) == "3"
+
+
+# --------------------------------------------------------------------------------------------------- the policies
+
+
+def test_direct_asks_the_first_expert_once_and_gives_its_answer():
+    desk = play(Direct(), EXPERTS, lambda *_: boxed("12"))
+    assert desk.turns == [[("ask_ada", {})]]
+    assert desk.said == "12"
+
+
+@pytest.mark.parametrize(
+    ("policy", "tool"),
+    [(Strongest(), "ask_ada"), (Cheapest(), "ask_bob_2_5"), (Direct(expert="bob-2.5"), "ask_bob_2_5")],
+)
+def test_the_dearest_the_cheapest_or_a_named_expert_is_asked(policy: Baseline, tool: str):
+    assert play(policy, EXPERTS, lambda *_: "12").asked == [[tool]]
+
+
+def test_a_step_that_the_expert_proposes_is_made_and_it_is_asked_again():
+    steps = [{"call": {"name": "get", "arguments": {"id": 1}}}, None, {"answer": "It is 3."}]
+    desk = play(Direct(), EXPERTS, lambda name, _, n: 3 if name == "get" else steps[n] or "It is 3.")
+    assert desk.turns == [[("ask_ada", {})], [("get", {"id": 1})], [("ask_ada", {})]]
+    assert desk.said == "It is 3."
+
+
+def test_an_expert_that_fails_leaves_no_answer():
+    assert play(Direct(), EXPERTS, lambda *_: None).said == NO_ANSWER
+
+
+def test_the_plurality_of_the_votes_wins():
+    votes = ["3", "1/2", "0.5", "4", "3.5"]
+    desk = play(MajorityVote(), PARA, lambda name, _, n: boxed(votes[n]), most_calls=4)
+    assert [len(turn) for turn in desk.asked] == [4, 1]
+    assert desk.said == "1/2"
+    assert {str(arguments) for turn in desk.turns for _, arguments in turn} == {"{'model_id': 'ada'}"}
+
+
+def test_votes_are_taken_on_every_step():
+    def answer(name: str, arguments: dict[str, Any], n: int) -> Any:
+        if name == "get":
+            return "fine"
+        return {"call": {"name": "get", "arguments": {"id": 1 + (n == 0)}}} if n < 3 else {"answer": "Done."}
+
+    desk = play(MajorityVote(n=3), EXPERTS, answer)
+    assert desk.asked == [["ask_ada"] * 3, ["get"], ["ask_ada"] * 3]
+    assert desk.turns[1] == [("get", {"id": 1})]
+
+
+def test_an_answer_that_the_reviewer_confirms_is_given():
+    desk = play(SelfRefine(), PARA, lambda *_: boxed("7"))
+    assert desk.asked == [["standard_reasoner"], ["critical_reviewer"]]
+    assert desk.said == "7"
+
+
+def test_an_answer_is_refined_until_the_reviewer_agrees():
+    answers = ["7", "8", "9"]
+    desk = play(SelfRefine(), PARA, lambda name, _, n: boxed("8" if name == "critical_reviewer" else answers[n]))
+    assert len(desk.turns) == 4
+    assert "A reviewer came to 8 instead" in desk.turns[2][0][1]["subtask"]
+    assert desk.said == "8"
+
+
+def test_refining_ends_after_n_answers_and_needs_no_reviewer():
+    desk = play(SelfRefine(n=2), EXPERTS, lambda name, _, n: str(n))
+    assert desk.asked == [["ask_ada"]] * 4
+    assert "Proposed answer: 0" in desk.turns[1][0][1]["question"]
+    assert desk.said == "2"
+
+
+def test_with_tools_one_model_searches_and_programs_before_it_concludes():
+    replies = {"critical_reviewer": "1", "code_reasoner": "2", "knowledge_searcher": "3"}
+    desk = play(DirectWithTools(expert="bob"), PARA, lambda name, _, n: boxed(replies[name]))
+    assert desk.asked == [["knowledge_searcher", "code_reasoner"], ["critical_reviewer"]]
+    assert all(arguments == {"model_id": "bob"} for turn in desk.turns for _, arguments in turn)
+    assert desk.said == "1"
+
+
+def test_what_two_ways_come_to_is_taken():
+    replies = {"ask_ada": "1", "code_ada": {"answer": "2"}, "query_ada": {"answer": "2.0"}}
+    desk = play(DirectWithTools(), [*EXPERTS, expert("query_ada")], lambda name, _, n: replies[name])
+    assert desk.asked == [["query_ada", "code_ada"], ["ask_ada"]]
+    assert desk.said == "2.0"
+
+
+def test_the_workflow_solves_in_different_ways_by_different_models_and_reviews():
+    replies = {"standard_reasoner": "4", "code_reasoner": "5", "knowledge_searcher": "6", "critical_reviewer": "5"}
+    tools = [role(tool["function"]["name"], ("ada", "bob", "eve")) for tool in PARA]
+    desk = play(FixedWorkflow(), tools, lambda name, _, n: boxed(replies[name]))
+    assert desk.turns == [
+        [
+            ("standard_reasoner", {"model_id": "ada"}),
+            ("code_reasoner", {"model_id": "bob"}),
+            ("knowledge_searcher", {"model_id": "eve"}),
+        ],
+        [("critical_reviewer", {"model_id": "bob"})],
+    ]
+    assert desk.said == "5"
+
+
+def test_without_a_reviewer_another_expert_is_shown_the_answers():
+    desk = play(
+        FixedWorkflow(), EXPERTS, lambda name, _, n: {"ask_ada": "4", "code_ada": "5", "ask_bob_2_5": "4"}[name]
+    )
+    assert desk.asked == [["ask_ada", "code_ada"], ["ask_bob_2_5"]]
+    assert "Proposed answer: 4 or 5" in desk.turns[1][0][1]["question"]
+    assert desk.said == "4"
+
+
+@pytest.mark.parametrize("name", sorted(BASELINES))
+def test_what_is_missing_is_said(name: str):
+    options = {"bank": TrialBank([RoutingTrial("How many?", "ada", True, 1.0)])} if name == "knn-router" else {}
+    with pytest.raises(OptionError, match="make this one with tools='full'"):
+        play(make_policy(name, **options), [schema("get_dish")], lambda *_: None)  # type: ignore[arg-type]
+
+
+def test_tools_are_needed_only_by_what_uses_them():
+    with pytest.raises(OptionError, match="asked for a program"):
+        play(DirectWithTools(), [expert("ask_ada")], lambda *_: "12")
+
+
+@pytest.mark.parametrize("make", [lambda: MajorityVote(n=0), lambda: SelfRefine(n=0), lambda: KNNRouter(bank=None)])
+def test_impossible_options_are_refused(make: Callable[[], Baseline]):
+    with pytest.raises(OptionError):
+        make()
+
+
+# --------------------------------------------------------------------------------------------------------- routing
+
+TRIALS = [
+    RoutingTrial("Add the apples and the pears", "ada", True, 3.0),
+    RoutingTrial("Add the apples and the pears", "bob_2_5", True, 1.0),
+    RoutingTrial("Translate the poem", "ada", True, 3.0),
+    RoutingTrial("Translate the poem", "bob_2_5", False, 1.0),
+    RoutingTrial("Translate the letter", "ada", True, 3.0),
+    RoutingTrial("Translate the letter", "bob_2_5", True, 1.0),
+]
+
+
+def test_the_nearest_questions_share_rare_words():
+    bank = TrialBank(TRIALS)
+    assert bank.nearest("Translate a poem", 2) == ["Translate the poem", "Translate the letter"]
+    assert bank.nearest("", 1) == ["Add the apples and the pears"]  # nothing in common with any: the first
+
+
+def test_the_best_expert_is_asked_and_of_equals_the_cheapest():
+    bank = TrialBank(TRIALS)
+    assert bank.best("Add pears", ["ada", "bob_2_5"], 1) == "bob_2_5"
+    assert bank.best("Translate a poem", ["ada", "bob_2_5"], 2) == "ada"
+    assert bank.best("Translate a poem", ["zoe"], 2) is None
+
+
+def test_the_router_asks_whom_the_bank_recommends():
+    bank = TrialBank([RoutingTrial("How many?", "bob_2_5", True, 1.0), RoutingTrial("How many?", "ada", False, 1.0)])
+    assert play(KNNRouter(bank=bank), EXPERTS, lambda *_: "12").asked == [["ask_bob_2_5"]]
+    unknown = TrialBank([RoutingTrial("How many?", "zoe", True, 1.0)])
+    assert play(KNNRouter(bank=unknown), EXPERTS, lambda *_: "12").asked == [["ask_ada"]]
+
+
+def test_a_bank_is_saved_and_loaded(tmp_path: Path):
+    TrialBank(TRIALS).save(tmp_path / "bank.json")
+    assert TrialBank.load(tmp_path / "bank.json").trials == tuple(TRIALS)
+    with pytest.raises(OptionError, match="cannot be read"):
+        TrialBank.load(tmp_path / "none.json")
+    (tmp_path / "odd.json").write_text("{}")
+    with pytest.raises(OptionError, match="expected the JSON list of trials"):
+        TrialBank.load(tmp_path / "odd.json")
+    (tmp_path / "odd.jsonl").write_text("")
+    with pytest.raises(OptionError, match="at least one trial"):
+        TrialBank.load(tmp_path / "odd.jsonl")
+
+
+@pytest.fixture(scope="module")
+def math() -> gym.Env[Any, Any]:
+    return gym.make("ParaManager-Math-v0")
+
+
+def test_a_router_learns_by_playing_or_from_the_same_episodes_recorded(math: gym.Env[Any, Any], tmp_path: Path):
+    router = KNNRouter.fit(math, questions=4, seed=7)
+    assert len(router.bank.trials) == 12  # three models
+    for trial in range(4):
+        for model in ("gpt-oss-20b", "qwen3-30b-2507", "qwen3-coder-30b"):
+            play_episode(math, Direct(expert=model), seed=7 + trial, options={"split": "train"})
+            write_episodes(tmp_path / "played.jsonl", [math.unwrapped.episode])  # type: ignore[attr-defined]
+    assert TrialBank.load(tmp_path / "played.jsonl").trials == router.bank.trials
+    info = play_episode(math, router, seed=0, options={"split": "test"})
+    assert info["outcome"] in ("solved", "failed")
+
+
+@pytest.mark.parametrize("name", sorted(set(BASELINES) - {"knn-router"}))
+@pytest.mark.parametrize("source", ["Math", "Restaurant"])
+@pytest.mark.parametrize(("protocol", "options"), [("ParaManager", {}), ("ToolOrchestra", {"tools": "full"})])
+def test_every_baseline_plays_questions_and_domains_by_the_rules(
+    protocol: str, options: dict[str, Any], source: str, name: str
+):
+    env = gym.make(f"{protocol}-{source}-v0", **options)
+    outcomes = []
+    for seed in range(4):
+        policy = make_policy(name)
+        assert not policy.privileged
+        outcomes.append(play_episode(env, policy, seed=seed, options={"difficulty": (1, 2)})["outcome"])
+        calls = list(env.unwrapped.episode.calls)  # type: ignore[attr-defined]
+        assert all(call.status is not Status.PARSE_ERR for call in calls)
+    assert "solved" in outcomes
+    env.close()
+
+
+def test_the_strongest_expert_costs_more_and_solves_more_than_the_cheapest():
+    env = gym.make("ToolOrchestra-Math-v0", tools="full")
+    found = []
+    for policy in (Cheapest(), Strongest()):
+        infos = [play_episode(env, policy, seed=seed, options={"split": "test"}) for seed in range(60)]
+        found.append((sum(info["outcome"] == "solved" for info in infos), sum(info["cost"] for info in infos)))
+    (cheap, little), (strong, much) = found
+    assert strong > cheap + 10
+    assert much > 5 * little
+
+
+def test_voting_over_samples_beats_one_sample(math: gym.Env[Any, Any]):
+    def share(policy: Baseline) -> float:
+        outcomes = [play_episode(math, policy, seed=seed, options={"split": "test"})["outcome"] for seed in range(150)]
+        return sum(outcome == "solved" for outcome in outcomes) / len(outcomes)
+
+    direct = share(Direct())
+    assert share(MajorityVote(n=7)) > direct + 0.03
+    assert share(FixedWorkflow()) > direct + 0.03
+
+
+def test_every_baseline_can_be_named_on_the_command_line():
+    assert set(BASELINES) < set(get_args(cli.RolloutPolicy))
+
+
+def test_baselines_play_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    out = tmp_path / "votes.jsonl"
+    rollout = ["rollout", "ParaManager-Math-v0", "--policy", "majority-vote", "--episodes", "2", "--out", str(out)]
+    assert cli.main([*rollout, "--policy-options", "n", "3", "--env-options", "max_calls", "2"]) == 0
+    assert [[len(turn.calls) for turn in one.turns] for one in read_episodes(out)] == [[2, 1, 1]] * 2
+    assert cli.main([*rollout, "--resume", "--policy-options", "votes", "3"]) == 2
+    assert "unexpected keyword argument 'votes'" in capsys.readouterr().err
+    assert cli.main([*rollout, "--resume", "--env-options", "rounds", "3"]) == 2
+    assert "unexpected keyword argument 'rounds'" in capsys.readouterr().err

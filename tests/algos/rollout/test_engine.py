@@ -1,0 +1,291 @@
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import gymnasium as gym
+import pytest
+import torch
+
+from toolorchestra.agents.builtin.model import build_model
+from toolorchestra.agents.builtin.renderer import CompactRenderer
+from toolorchestra.algos.length_batching import bundles
+from toolorchestra.algos.rollout.engine import (
+    ModelSampler,
+    RolloutEngine,
+    RolloutRequest,
+    Sample,
+    Start,
+    make_env,
+    starts,
+)
+from toolorchestra.toolscale.errors import OptionError
+
+TOOL = {
+    "type": "function",
+    "function": {"name": "look", "parameters": {"type": "object", "properties": {"at": {"type": "string"}}}},
+}
+
+
+class Shop(gym.Env[str, Any]):
+    """Asks the price of an item; `look` tells it; the right answer is the price."""
+
+    prices: ClassVar = {"pear": "7", "plum": "9", "fig": "12"}
+    faults = 0
+    made = 0
+
+    def __init__(self) -> None:
+        type(self).made += 1
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.item = (options or {}).get("task_id", "pear")
+        self.messages: list[dict[str, Any]] = [{"role": "user", "content": f"price of {self.item}?"}]
+        return "", {"messages": list(self.messages), "tools": [TOOL], "task_id": self.item, "difficulty": 1}
+
+    def step(self, action: Any) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        if isinstance(action, list):
+            self.messages.append({"role": "assistant", "content": "", "tool_calls": action})
+            result = {"status": "OK", "result": {"price": self.prices[self.item]}}
+            self.messages.append({"role": "tool", "content": json.dumps(result)})
+            return "", 0.0, False, False, {"messages": list(self.messages)}
+        self.messages.append({"role": "assistant", "content": action})
+        if Shop.faults > 0:
+            Shop.faults -= 1
+            return "", 0.0, False, True, {"messages": list(self.messages), "outcome": "infra_error"}
+        solved = self.prices[self.item] in action
+        outcome = "solved" if solved else "failed"
+        return "", float(solved), True, False, {"messages": list(self.messages), "outcome": outcome, "cost": 0.5}
+
+
+CODEC = CompactRenderer.build([TOOL], ["price of is ?", "look"], {"item": list(Shop.prices), "price": ["7", "9", "12"]})
+
+
+class Script:
+    """A writer that looks, then answers with the last token it was shown before it writes."""
+
+    def __init__(self, looks: int = 1, ends: bool = True) -> None:
+        self.looks, self.ends, self.prompts = looks, ends, []
+
+    def __call__(self, prompts: Sequence[Sequence[int]], limits: Sequence[int]) -> list[Sample]:
+        self.prompts.append([list(prompt) for prompt in prompts])
+        return [self._write(list(prompt)) for prompt in prompts]
+
+    def _write(self, prompt: list[int]) -> Sample:
+        if prompt.count(CODEC.index["<result>"]) < self.looks:
+            words = ["<call>", "look", "at=", CODEC.tokens[prompt[3]], "<end>"]
+        else:
+            words = ["<answer>", CODEC.tokens[prompt[-2]], "<end>"]
+        ids = [CODEC.index[word] for word in words]
+        return Sample(ids if self.ends else ids[:-1], [-0.5] * (len(ids) - (not self.ends)))
+
+
+def ask(*items: str) -> list[RolloutRequest]:
+    return [RolloutRequest(n, Start(n, (("task_id", item),))) for n, item in enumerate(items)]
+
+
+@pytest.fixture(autouse=True)
+def _no_faults() -> None:
+    Shop.faults = Shop.made = 0
+
+
+def test_rows_come_in_the_order_of_the_requests_with_their_outcome() -> None:
+    rows = RolloutEngine(Shop, CODEC, seats=2).play(Script(), ask("pear", "fig", "plum"))
+    assert [row.task_id for row in rows] == ["pear", "fig", "plum"]
+    assert [(row.outcome, row.reward, row.turns, row.cost, row.answered) for row in rows] == [
+        ("solved", 1.0, 2, 0.5, True)
+    ] * 3
+
+
+def test_environments_are_reused() -> None:
+    engine = RolloutEngine(Shop, CODEC, seats=2)
+    engine.play(Script(), ask("pear", "fig", "plum", "pear", "fig"))
+    engine.play(Script(), ask("pear", "fig"))
+    assert Shop.made == 2
+
+
+def test_the_mask_marks_exactly_what_the_policy_wrote() -> None:
+    (row,) = RolloutEngine(Shop, CODEC).play(Script(), ask("fig"))
+    written = [CODEC.tokens[i] for i, m in zip(row.completion_ids, row.mask, strict=True) if m]
+    shown = [CODEC.tokens[i] for i, m in zip(row.completion_ids, row.mask, strict=True) if not m]
+    assert written == ["<call>", "look", "at=", "fig", "<end>", "<answer>", "12", "<end>"]
+    assert shown == ["<result>", "price", "12", "<assistant>"]
+    assert [p for p, m in zip(row.logprobs, row.mask, strict=True) if m] == [-0.5] * 8
+    assert [p for p, m in zip(row.logprobs, row.mask, strict=True) if not m] == [0.0] * 4
+
+
+def test_each_turn_begins_with_all_ids_of_the_turns_before() -> None:
+    script = Script(looks=3)
+    (row,) = RolloutEngine(Shop, CODEC).play(script, ask("plum"))
+    prompts = [turn[0] for turn in script.prompts]
+    for earlier, later in pairwise(prompts):
+        assert later[: len(earlier)] == earlier
+    whole = row.prompt_ids + row.completion_ids
+    assert whole[: len(prompts[-1])] == prompts[-1]
+
+
+def test_a_codec_that_rewrites_history_is_caught() -> None:
+    class Rewriting(RolloutEngine):
+        def _step(self, seat: Any, sample: Sample) -> None:
+            super()._step(seat, sample)
+            seat.row.completion_ids[0] = CODEC.index["<unk>"]
+
+    with pytest.raises(AssertionError, match="does not begin with all earlier ids"):
+        Rewriting(Shop, CODEC).play(Script(), ask("fig"))
+
+
+def test_an_error_of_ours_is_played_again() -> None:
+    Shop.faults = 2
+    (row,) = RolloutEngine(Shop, CODEC, retries=2).play(Script(), ask("fig"))
+    assert (row.outcome, row.reward) == ("solved", 1.0)
+
+
+def test_an_error_that_stays_is_not_held_against_the_policy() -> None:
+    Shop.faults = 3
+    (row,) = RolloutEngine(Shop, CODEC, retries=2).play(Script(), ask("fig"))
+    assert not row.valid
+    assert row.reward != row.reward  # NaN: it can enter no mean unnoticed
+
+
+def test_an_episode_without_end_is_broken_off_as_failed() -> None:
+    (row,) = RolloutEngine(Shop, CODEC, max_turns=3).play(Script(looks=99), ask("fig"))
+    assert (row.outcome, row.reward, row.turns, row.answered) == ("failed", 0.0, 3, False)
+    assert row.mask[-1] == 1  # nothing is appended that no turn will read
+
+
+def test_an_episode_that_grows_too_long_is_broken_off() -> None:
+    (row,) = RolloutEngine(Shop, CODEC, max_ids=20).play(Script(looks=99), ask("fig"))
+    assert len(row.prompt_ids) + len(row.completion_ids) <= 20 + 5
+    assert not row.answered
+
+
+def test_a_turn_cut_short_is_out_of_format() -> None:
+    (row,) = RolloutEngine(Shop, CODEC).play(Script(ends=False), ask("fig"))
+    assert not row.well_formed
+
+
+def test_plain_text_environments_can_be_played() -> None:
+    class Echo(gym.Env[str, str]):
+        def reset(self, **_: Any) -> tuple[str, dict[str, Any]]:
+            return "price of fig?", {}
+
+        def step(self, action: Any) -> tuple[str, float, bool, bool, dict[str, Any]]:
+            return "no", float(action == "12"), action == "12", False, {}
+
+    class Guess(Script):
+        def _write(self, prompt: list[int]) -> Sample:
+            word = "12" if prompt.count(CODEC.index["<user>"]) > 1 else "9"
+            ids = [CODEC.index[w] for w in ("<answer>", word, "<end>")]
+            return Sample(ids, [0.0] * 3)
+
+    (row,) = RolloutEngine(Echo, CODEC).play(Guess(), [RolloutRequest(0, Start(3))])
+    assert (row.outcome, row.turns, row.task_id) == ("solved", 2, "3")
+
+
+# --------------------------------------------------------------------------------------------- writing by a model
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    return build_model(len(CODEC.tokens), seed=1)
+
+
+def test_the_same_seed_gives_the_same_rows(model: Any) -> None:
+    def play(seed: int) -> list[list[int]]:
+        engine = RolloutEngine(Shop, CODEC, max_turns=2, max_turn_ids=6)
+        return [row.completion_ids for row in engine.play(ModelSampler(model, CODEC, seed=seed), ask("fig", "pear"))]
+
+    assert play(0) == play(0) != play(1)
+
+
+def test_cached_and_padded_sampling_reports_the_models_own_log_probabilities(model: Any) -> None:
+    prompts = [CODEC.words("price of fig"), CODEC.words("price of fig ? is is of price")]
+    samples = ModelSampler(model, CODEC, seed=0)(prompts, [5, 9])
+    for prompt, sample in zip(prompts, samples, strict=True):
+        with torch.no_grad():
+            logits = model(torch.tensor([prompt + sample.ids])).logits[0]
+        expected = torch.log_softmax(logits, -1)[len(prompt) - 1 : -1].gather(1, torch.tensor(sample.ids)[:, None])
+        assert torch.allclose(expected[:, 0], torch.tensor(sample.logprobs), atol=1e-5)
+
+
+def test_what_is_sampled_does_not_depend_on_who_is_sampled_beside(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(0)
+    prompts = [[rng.randrange(5, 20) for _ in range(rng.choice((2, 5, 20, 60)))] for _ in range(100)]
+    limits = [rng.randrange(1, 12) for _ in prompts]
+    assert len(bundles(list(map(len, prompts)), 16)) > 2
+    writer = ModelSampler(model, CODEC, seed=3)
+    bundled = [sample.ids for _ in range(2) for sample in writer(prompts, limits)]
+    monkeypatch.setattr(
+        "toolorchestra.algos.rollout.engine.bundles", lambda lengths, least: [list(range(len(lengths)))]
+    )
+    writer = ModelSampler(model, CODEC, seed=3)
+    assert bundled == [sample.ids for _ in range(2) for sample in writer(prompts, limits)]
+
+
+def test_limits_and_stop_ids_end_a_turn(model: Any) -> None:
+    prompts = [CODEC.words("price of fig")] * 3
+    short, none, long = ModelSampler(model, CODEC, seed=0)(prompts, [2, 0, 40])
+    assert len(short.ids) <= 2
+    assert none.ids == []
+    assert CODEC.end_id not in long.ids[:-1]
+
+
+def test_tokens_are_drawn_in_proportion_to_their_probability(model: Any) -> None:
+    prompt = CODEC.words("price of fig")
+    drawn = [sample.ids[0] for sample in ModelSampler(model, CODEC, seed=0)([prompt] * 20_000, [1] * 20_000)]
+    with torch.no_grad():
+        probability = model(torch.tensor([prompt])).logits[0, -1].softmax(-1)
+    share = torch.bincount(torch.tensor(drawn), minlength=len(probability)) / len(drawn)
+    error = (share - probability) / (probability * (1 - probability) / len(drawn)).sqrt()
+    assert float(error.abs().max()) < 5.0
+    assert 0.8 < float(error.std()) < 1.2
+
+
+def test_temperature_zero_is_greedy(model: Any) -> None:
+    prompts = [CODEC.words("price of fig")]
+    greedy = ModelSampler(model, CODEC, temperature=0.0, seed=1)(prompts, [1])[0].ids[0]
+    with torch.no_grad():
+        assert greedy == int(model(torch.tensor(prompts)).logits[0, -1].argmax())
+
+
+# ---------------------------------------------------------------------------------------------------------- starts
+
+
+def test_starts_are_the_tasks_of_a_split_by_level() -> None:
+    env = make_env("ToolOrchestra-Restaurant-v0", {})
+    found = starts(env, "test", (1, 2))
+    assert list(found) == [1, 2]
+    _, info = env.reset(seed=0, options=found[2][0].reset_options())
+    assert (info["split"], info["difficulty"]) == ("test", 2)
+
+
+def test_an_environment_without_tasks_is_started_by_seeds_that_differ_by_split() -> None:
+    train, test = (starts(Shop(), split, (), count=5)[0] for split in ("train", "test"))
+    assert len({*train, *test}) == 10
+
+
+def test_levels_that_do_not_exist_are_refused() -> None:
+    with pytest.raises(OptionError, match=r"no task .* with difficulty \[9\]"):
+        starts(make_env("ToolOrchestra-Restaurant-v0", {}), "train", (9,))
+
+
+def test_options_from_a_command_line_mean_what_they_say() -> None:
+    env = make_env(
+        "ParaManager-Math-v0", {"serial": "true", "cost_target": "4", "pool": "paramanager-unseen"}
+    ).unwrapped
+    env.reset(seed=0)
+    assert env.play.rules.calls == 1
+    assert env.play.rules.targets.cost == 4
+    assert "gpt-oss-120b" in env.play.tools["standard_reasoner"].parameters["model_id"].enum
+
+
+def test_another_start_of_a_task_has_a_seed_of_its_own() -> None:
+    start = Start(0, (("task_id", "math/x"),))
+    rng = random.Random(0)
+    others = {start.another(rng).seed for _ in range(8)}
+    assert len(others) == 8
+    assert start.another(rng).options == start.options
+    assert Start(7).another(rng) == Start(7)

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import random
+import re
+
+import pytest
+
+from toolorchestra.agents.builtin.text_model import embedded_text_policy
+from toolorchestra.algos import trainer as team
+from toolorchestra.algos.msarl import TrainMSARL
+from toolorchestra.algos.tmatr import TrainTMATR
+from toolorchestra.algos.warm_start import demonstrate, exchange_numbers, lesson, teacher_of
+from toolorchestra.envs.multiagent.base import MultiAgentEnv
+from toolorchestra.toolscale.errors import OptionError
+
+
+@pytest.fixture(scope="module")
+def env() -> MultiAgentEnv:
+    return TrainMSARL().make_env()
+
+
+def test_a_lesson_teaches_all_roles(env: MultiAgentEnv) -> None:
+    config = TrainMSARL()
+    starts = team.known_tasks(config, env, "train")
+    words = demonstrate(env, teacher_of(env), starts, 0.0, random.Random(0))
+    policy = embedded_text_policy([one.messages for one in words])
+    rows = lesson(config.make_env, starts, policy, rows=60, error=0.0, rng=random.Random(0))
+    assert len(rows) == 60
+    texts = [policy.tokenizer.decode([i for i, label in zip(*row, strict=True) if label != -100]) for row in rows]
+    assert any("print" in text for text in texts)
+    assert any("boxed" in text for text in texts)
+    assert any("print" not in text and "boxed" not in text for text in texts)
+
+
+def test_a_teacher_who_slips_fails(env: MultiAgentEnv) -> None:
+    starts = team.known_tasks(TrainMSARL(), env, "test")
+    good = demonstrate(env, teacher_of(env), starts, 0.0, random.Random(0))
+    bad = demonstrate(env, teacher_of(env), starts, 1.0, random.Random(0))
+    assert all(one.solved for one in good)
+    assert sum(one.solved for one in bad) < 0.3 * len(bad)
+
+
+def test_each_side_of_an_episode_ends_with_a_message_of_its_own(env: MultiAgentEnv) -> None:
+    starts = team.known_tasks(TrainMSARL(), env, "test")[:3]
+    demonstrations = demonstrate(env, teacher_of(env), starts, 0.0, random.Random(0))
+    assert len(demonstrations) == 3 * 2
+    assert {one.messages[-1]["role"] for one in demonstrations} == {"assistant"}
+
+
+def test_numbers_that_are_copied_are_exchanged_alike_and_others_stay() -> None:
+    # 10 to 13 are numbers; 10 is read and written, 11 only read, 12 only written
+    ids, mask = [10, 11, 5, 10, 12], [0, 0, 0, 1, 1]
+    assert exchange_numbers(ids, mask, [10, 11, 12, 13], random.Random(0)) == [13, 11, 5, 13, 12]
+    assert exchange_numbers(ids, mask, [10, 11, 12], random.Random(0)) == ids  # there is no other number left
+
+
+def test_constants_of_a_formula_stay_though_they_stand_in_what_is_told() -> None:
+    config = TrainTMATR(kinds=("chord_length", "committee"))  # turn 2 is reached in all episodes but the committee's
+    env = config.make_env()
+    starts = team.known_tasks(config, env, "train")
+    words = demonstrate(env, teacher_of(env), starts, 0.0, random.Random(0))
+    policy = embedded_text_policy([one.messages for one in words])
+    starts = [s for s in starts if "chord" in str(s)] * 2 + [s for s in starts if "committee" in str(s)][:1]
+    rows = lesson(config.make_env, starts, policy, rows=300, error=0.0, rng=random.Random(0))
+    texts = [policy.tokenizer.decode([i for i, label in zip(*row, strict=True) if label != -100]) for row in rows]
+    formulas = [text for text in texts if "sqrt (" in text]
+    assert formulas
+    for formula in formulas:
+        assert re.findall(r"\^ (\d+)", formula) == ["2", "2"]
+    assert len({re.findall(r"\( (\d+)", formula)[0] for formula in formulas}) > 20  # radii are of all sizes
+
+
+def test_a_game_without_a_teacher_cannot_be_taught(env: MultiAgentEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(env, "home", "toolorchestra.envs.multiagent")
+    with pytest.raises(OptionError, match="no teacher"):
+        teacher_of(env)

@@ -1,0 +1,182 @@
+"""A fault of each kind is planted, and found with who committed it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from toolorchestra.agents.policies.base import write_calls
+from toolorchestra.envs.dialogue import DialogueEnv, raw_env
+from toolorchestra.envs.dialogue.fault_attribution import AttributedFault
+from toolorchestra.envs.dialogue.scenario import STOP
+from toolorchestra.envs.dialogue.teacher import DONE, teach
+from toolorchestra.toolscale.session import Session
+from toolorchestra.toolscale.task import Call
+from toolorchestra.toolscale.tool import ToolResult
+
+TASK = "restaurant/pay_with_coupon/005"
+Plant = Callable[[DialogueEnv, str], str]
+"""Given what the agent to move would rightly say, what it says."""
+
+
+def faults(plant: Plant, agent: str, **options: Any) -> list[tuple[str, str]]:
+    """Return the faults of an episode in which one agent errs, and the other does all it can."""
+    env = raw_env("Restaurant", **options)
+    env.reset(seed=0, options={"task_id": TASK})
+    while not env.play.over:
+        said = teach(env.play)
+        env.step(plant(env, said) if env.agent_selection == agent else said)
+    found: tuple[AttributedFault, ...] = env.episode.faults
+    assert env.episode.why.startswith(f"{found[0].agent}: ")
+    assert found[0].message in env.episode.why
+    assert env.infos["orchestrator"]["faults"] == found
+    return kinds_of(env)
+
+
+def kinds_of(env: DialogueEnv) -> list[tuple[str, str]]:
+    return [(fault.agent, fault.kind) for fault in env.episode.faults]
+
+
+def test_no_fault_where_nobody_errs() -> None:
+    with pytest.raises(IndexError):
+        faults(lambda _, said: said, "user")
+
+
+# --- the user
+
+
+def test_a_user_that_says_what_it_does_not_know() -> None:
+    env = raw_env("Restaurant")
+    env.reset(seed=0, options={"task_id": TASK})
+    for said in ("A coupon please.", "Which date?", "It is 2025-08-07.", "Nothing is there. Everything is done.", STOP):
+        env.step(said)
+    assert kinds_of(env)[0] == ("user", "contrary")
+    assert "'2025-08-07'" in env.episode.why
+
+
+def test_a_user_that_repeats_what_it_was_told_makes_nothing_up() -> None:
+    env = raw_env("Restaurant")
+    env.reset(seed=0, options={"task_id": TASK})
+    for said in ("A coupon please.", "Is it 2025-08-07?", "2025-08-07? No.", DONE, STOP):
+        env.step(said)
+    assert {fault.agent for fault in env.episode.faults} == {"orchestrator"}
+
+
+def test_a_user_that_keeps_back_what_it_is_asked_for() -> None:
+    env = raw_env("Restaurant")
+    env.reset(seed=0, options={"task_id": TASK})
+    for said in ("A coupon please.", "Which coupon?", "I will not say.", f"I cannot do it then. {DONE}", STOP):
+        env.step(said)
+    assert kinds_of(env)[0] == ("user", "withheld")
+
+
+def test_a_user_that_stops_early() -> None:
+    def stop(env: DialogueEnv, said: str) -> str:
+        return STOP if len(env.episode.turns) > 1 else said
+
+    assert faults(stop, "user")[0] == ("user", "early")
+    assert faults(lambda *_: STOP, "user")[0] == ("user", "early")
+
+
+def test_a_user_that_does_not_stop() -> None:
+    found = faults(lambda _, said: said.replace(STOP, "And how are you?"), "user", max_cycles=20)
+    assert found == [("user", "endless")]
+
+
+def test_a_user_that_does_not_do_what_it_is_asked() -> None:
+    def refuse(env: DialogueEnv, said: str) -> str:
+        return "I had rather not." if "<tool_call>" in said else said
+
+    found = faults(refuse, "user", user_tools=["pay_bill"], max_cycles=30)
+    assert found[0] == ("user", "refused")
+
+
+def test_a_user_that_makes_calls_of_its_own_invention() -> None:
+    def cancel(env: DialogueEnv, said: str) -> str:
+        return write_calls([Call("cancel_order", {"order": "O1222"})]) if len(env.episode.turns) == 2 else said
+
+    found = faults(cancel, "user", user_tools=["cancel_order"], max_cycles=30)
+    assert found[0] == ("user", "call")
+    broken = faults(lambda env, said: STOP if env.episode.turns else "<tool_call>", "user")
+    assert ("user", "call") in broken
+
+
+# --- the orchestrator
+
+
+def test_an_orchestrator_that_leaves_out_a_call() -> None:
+    found = faults(lambda _, said: "" if "pay_bill" in said else said, "orchestrator", max_cycles=20)
+    assert found[0] == ("orchestrator", "execution")
+    assert not [agent for agent, _ in found if agent == "user"]
+
+
+def test_an_orchestrator_that_does_something_wrong() -> None:
+    def wrong(env: DialogueEnv, said: str) -> str:
+        return said.replace("DILL", "BASIL") if "apply_coupon" in said else said
+
+    assert faults(wrong, "orchestrator")[0] == ("orchestrator", "execution")
+
+
+def test_an_orchestrator_that_does_not_tell_what_it_was_asked() -> None:
+    assert faults(lambda env, said: said.replace("44.1", "41.4"), "orchestrator")[0][0] == "orchestrator"
+    found = faults(lambda env, said: DONE if DONE in said else said, "orchestrator")
+    assert found == [("orchestrator", "fidelity")]
+
+
+def test_an_orchestrator_that_writes_no_proper_calls() -> None:
+    found = faults(lambda env, said: DONE if len(env.episode.turns) > 3 else "<tool_call>{", "orchestrator")
+    assert found[0] == ("orchestrator", "execution")
+    assert ("orchestrator", "malformed") in found
+
+
+def test_an_orchestrator_that_wastes_the_users_patience() -> None:
+    found = faults(lambda *_: "Just a moment.", "orchestrator")
+    assert found[0][0] == "orchestrator"
+    assert ("orchestrator", "patience") in found
+    assert not [agent for agent, _ in found if agent == "user"]
+
+
+def test_an_orchestrator_that_never_says_that_it_is_done() -> None:
+    look = write_calls([Call("get_coupon", {"coupon": "DILL"})])
+
+    def silent(env: DialogueEnv, said: str) -> str:
+        return look if "44.1" in env.play.told else said.replace(DONE, "")
+
+    assert faults(silent, "orchestrator", max_cycles=20) == [("orchestrator", "unfinished")]
+
+
+# --- tools
+
+
+def test_a_tool_that_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(self: Session, tool: Any, arguments: Any) -> ToolResult:
+        raise RuntimeError("the disk is gone")
+
+    monkeypatch.setattr(Session, "call", broken)
+    env = raw_env("Restaurant")
+    env.reset(seed=0, options={"task_id": TASK})
+    while not env.play.over:
+        env.step(teach(env.play))
+    assert env.episode.faults == (AttributedFault("tool", "error", "RuntimeError: the disk is gone"),)
+    assert (env.episode.outcome, env.episode.reward, env.episode.paid) == ("infra_error", None, {})
+    assert env.truncations == {"user": True, "orchestrator": True}
+
+
+def test_a_tool_that_does_not_answer_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Session, "call", lambda *_: ToolResult.timed_out("took too long"))
+    assert faults(lambda _, said: said, "user")[0] == ("tool", "timeout")
+
+
+def test_a_verifier_that_breaks_is_neither_agents_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: Any) -> Any:
+        raise RuntimeError("the judge is gone")
+
+    monkeypatch.setattr("toolorchestra.toolscale.domain.verify", broken)
+    for stop in (STOP, "Hello."):  # judged at the end of the talk, or when it is cut off
+        env = raw_env("Restaurant", max_cycles=1)
+        env.reset(seed=0, options={"task_id": TASK})
+        env.step(stop)
+        assert (env.episode.outcome, env.episode.reward) == ("judge_error", None)
+        assert env.episode.faults[0].agent == "tool"

@@ -1,0 +1,216 @@
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from gymnasium.spaces import Discrete, Text
+from pettingzoo import AECEnv, ParallelEnv
+
+from toolorchestra.algos.rollout.engine import Start
+from toolorchestra.envs import make_multiagent
+from toolorchestra.envs.checks import check_environment
+from toolorchestra.envs.multiagent.external import SEEDS, ExternalEnv
+from toolorchestra.toolscale.errors import OptionError
+
+GAME = '''
+import random
+from gymnasium.spaces import Text
+from pettingzoo import AECEnv
+
+
+class Guess(AECEnv):
+    """The teller sees a digit and says something; the guesser is paid 2 for the digit, and both lose 1 otherwise."""
+
+    metadata = {"name": "guess_v0"}
+
+    def __init__(self, rounds=1):
+        self.possible_agents = ["teller", "guesser"]
+        self.rounds = rounds
+
+    def action_space(self, agent):
+        return Text(8, charset="0123456789 ")
+
+    observation_space = action_space
+
+    def reset(self, seed=None, options=None):
+        self.rng = random.Random(seed)
+        self.agents = list(self.possible_agents)
+        self.rewards = dict.fromkeys(self.agents, 0.0)
+        self._cumulative_rewards = dict.fromkeys(self.agents, 0.0)
+        self.terminations = dict.fromkeys(self.agents, False)
+        self.truncations = dict.fromkeys(self.agents, False)
+        self.infos = {agent: {} for agent in self.agents}
+        self.agent_selection, self.left, self.said = "teller", self.rounds, ""
+        self.digit = str(self.rng.randrange(10))
+
+    def observe(self, agent):
+        return f"The digit is {self.digit}." if agent == "teller" else f"You hear: {self.said}"
+
+    def step(self, action):
+        agent = self.agent_selection
+        if self.terminations[agent]:
+            self._was_dead_step(action)
+            return
+        self._clear_rewards()
+        if agent == "teller":
+            self.said, self.agent_selection = action, "guesser"
+            return
+        right = action.strip() == self.digit
+        self.rewards = {"teller": 0.0 if right else -1.0, "guesser": 2.0 if right else -1.0}
+        self.left -= 1
+        self.agent_selection, self.digit = "teller", str(self.rng.randrange(10))
+        if not self.left:
+            self.terminations = dict.fromkeys(self.agents, True)
+
+
+def game(rounds=1):
+    return Guess(rounds)
+
+
+def random_message(env, rng):
+    return str(rng.randrange(10))
+'''
+
+
+@pytest.fixture(autouse=True)
+def _own_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "guessing.py").write_text(GAME)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+
+@pytest.fixture
+def env() -> ExternalEnv:
+    made = make_multiagent("guessing:game", rounds=3)
+    assert isinstance(made, ExternalEnv)
+    return made
+
+
+def play(env: ExternalEnv, guess: Callable[[str], str]) -> Any:
+    """Play to the end: the teller tells the digit, the guesser makes something of it."""
+    while not env.play.over:
+        told = env.observe(env.agent_selection)
+        digit = "".join(c for c in told.rsplit(" ", 1)[1] if c.isdigit())
+        env.step(digit if env.agent_selection == "teller" else guess(digit))
+    return env.episode
+
+
+def test_each_agent_is_paid_what_its_own_rewards_add_up_to(env: ExternalEnv) -> None:
+    env.reset(seed=0, options={"task_id": "guess_v0/seed/train-00005"})
+    answers = iter([False, True, True])
+    episode = play(env, lambda digit: digit if next(answers) else str((int(digit) + 1) % 10))
+    assert episode.paid == {"teller": -1.0, "guesser": 3.0}
+    assert (episode.reward, episode.outcome) == (1.0, "solved")
+    assert len(episode.turns) == 6
+
+
+def test_agents_know_only_what_they_observed(env: ExternalEnv) -> None:
+    env.reset(seed=0)
+    play(env, lambda digit: digit)
+    teller, guesser = (env.episode.history(agent) for agent in ("teller", "guesser"))
+    assert [m["role"] for m in teller] == ["system", "user", "assistant", "user", "assistant", "user", "assistant"]
+    assert all("You hear" not in str(m["content"]) for m in teller)
+    assert all("The digit is" not in str(m["content"]) for m in guesser)
+
+
+def test_a_seed_is_a_task_and_splits_have_seeds_of_their_own(env: ExternalEnv) -> None:
+    ids = {split: {task.id for task in env.source.tasks(split)} for split in SEEDS}
+    assert {split: len(found) for split, found in ids.items()} == SEEDS
+    assert len({task.bindings["seed"] for task in env.source.tasks("all")}) == sum(SEEDS.values())
+    seen = []
+    for _ in range(2):
+        env.reset(options={"task_id": "guess_v0/seed/test-01030"})
+        seen.append(env.observe("teller"))
+    assert seen[0] == seen[1]
+
+
+def test_branches_go_on_apart(env: ExternalEnv) -> None:
+    from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine
+
+    seat = MultiAgentEngine(env, {}, {}).sit(Start(0, (("task_id", "guess_v0/seed/train-00003"),)))
+    seat.play.act("1")
+    twin = seat.fork()
+    for _ in range(5):
+        twin.play.act("0")
+    assert twin.over
+    assert not seat.over
+    assert len(seat.play.episode.turns) == 1
+
+
+def test_an_action_outside_of_the_space_is_cut_to_what_fits(env: ExternalEnv) -> None:
+    env.reset(seed=0)
+    env.step("abc 12345678901234")
+    assert env.observe("guesser").endswith("\n\nYou hear:  1234567")
+    env.step(None)
+    assert env.episode.outcome is None
+
+
+def test_an_episode_that_is_too_long_pays_what_was_earned(env: ExternalEnv) -> None:
+    env.max_cycles = 4
+    env.reset(seed=0)
+    episode = play(env, lambda digit: digit)
+    assert episode.paid == {"teller": 0.0, "guesser": 4.0}
+
+
+def test_it_passes_the_checks_of_games() -> None:
+    report = check_environment("guessing:game", rounds=2)
+    assert report, str(report)
+
+
+def test_a_parallel_environment_is_played_in_turns() -> None:
+    class Both(ParallelEnv):  # type: ignore[misc]  # PettingZoo ships no types
+        metadata = {"name": "both_v0"}  # noqa: RUF012 - PettingZoo's declaration
+        possible_agents = ["a", "b"]  # noqa: RUF012
+        render_mode = None
+
+        def observation_space(self, agent: str) -> Text:
+            return Text(100)
+
+        def action_space(self, agent: str) -> Text:
+            return Text(10)
+
+        def reset(self, seed: int | None = None, options: Any = None) -> Any:
+            self.agents = list(self.possible_agents)
+            return dict.fromkeys(self.agents, "Say the same."), {agent: {} for agent in self.agents}
+
+        def step(self, actions: dict[str, str]) -> Any:
+            agents, self.agents = self.agents, []
+            same = float(actions["a"] == actions["b"])
+            over = dict.fromkeys(agents, True)
+            return (
+                dict.fromkeys(agents, "Over."),
+                dict.fromkeys(agents, same),
+                over,
+                dict.fromkeys(agents, False),
+                {agent: {} for agent in agents},
+            )
+
+    env = ExternalEnv(Both(), rules="A game.")
+    for said, reward in (("x", 1.0), ("y", 0.0)):
+        env.reset(seed=0)
+        env.step("x")
+        assert env.observe("b") == "A game.\n\nYou are b.\n\nSay the same."
+        env.step(said)
+        assert env.episode.paid == {"a": reward, "b": reward}
+
+
+def test_what_models_cannot_play_is_refused_with_the_remedy() -> None:
+    class Pressing(AECEnv):  # type: ignore[misc]  # PettingZoo ships no types
+        metadata = {"name": "pressing_v0"}  # noqa: RUF012 - PettingZoo's declaration
+        possible_agents = ["a"]  # noqa: RUF012
+
+        def action_space(self, agent: str) -> Discrete:
+            return Discrete(4)
+
+    with pytest.raises(OptionError, match=r"actions of a in pressing_v0 are Discrete\(4\).*wrap"):
+        ExternalEnv(Pressing())
+    with pytest.raises(OptionError, match="got Random"):
+        ExternalEnv(random.Random())
+    with pytest.raises(OptionError, match="no module 'nowhere'"):
+        make_multiagent("nowhere:game")
+    with pytest.raises(OptionError, match="'guessing' has no 'play'"):
+        make_multiagent("guessing:play")
+    with pytest.raises(OptionError, match="cannot be made so"):
+        make_multiagent("guessing:game", turns=3)

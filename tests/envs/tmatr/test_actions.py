@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import re
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolorchestra.envs.tmatr.actions import ASKED, FORMS, Action, FormatFault, ParsedAction, read
+
+TOOLS: Any = {"python": None, "search": None}
+GOOD = {
+    Action.DECIDE: "<ACTION>call_tool</ACTION>\n<GOAL>Compute 2^10.</GOAL>",
+    Action.SELECT: "<REASON>A number.</REASON>\n<SELECTED_TOOL>python</SELECTED_TOOL>",
+    Action.PLAN: "<REASONING_STEPS>\nStep 1: Add.\nStep 2: Tell.\n</REASONING_STEPS>",
+    Action.EXECUTE: "<TOOL_INPUT>\nprint(2**10)\n</TOOL_INPUT>",
+    Action.INFER: "<THINK>\nStep 1: 1024.\n</THINK>\n<ANSWER>\\boxed{1024}</ANSWER>",
+}
+
+
+def sections(atom: Action, said: str) -> dict[str, str]:
+    found = read(atom, said, TOOLS)
+    assert isinstance(found, ParsedAction), found
+    return found.sections
+
+
+def fault(atom: Action, said: str) -> str:
+    found = read(atom, said, TOOLS)
+    assert isinstance(found, FormatFault), found
+    return found.reason
+
+
+@pytest.mark.parametrize(
+    ("atom", "read_as"),
+    [
+        (Action.DECIDE, {"ACTION": "call_tool", "GOAL": "Compute 2^10."}),
+        (Action.SELECT, {"REASON": "A number.", "SELECTED_TOOL": "python"}),
+        (Action.PLAN, {"REASONING_STEPS": "Step 1: Add.\nStep 2: Tell."}),
+        (Action.EXECUTE, {"TOOL_INPUT": "print(2**10)"}),
+        (Action.INFER, {"THINK": "Step 1: 1024.", "ANSWER": r"\boxed{1024}"}),
+    ],
+)
+def test_each_action_is_read_in_its_form(atom: Action, read_as: dict[str, str]) -> None:
+    assert sections(atom, GOOD[atom]) == read_as
+
+
+def test_an_inference_needs_no_answer() -> None:
+    assert sections(Action.INFER, "<THINK>Not yet.</THINK>") == {"THINK": "Not yet."}
+
+
+def test_what_stands_around_the_sections_is_not_looked_at() -> None:
+    said = f"Let me see.\n<think>Perhaps <ACTION>text_reasoning</ACTION>?</think>{GOOD[Action.DECIDE]} That is it."
+    assert sections(Action.DECIDE, said)["ACTION"] == "call_tool"
+
+
+def test_a_section_inside_another_is_part_of_its_text() -> None:
+    said = r"<THINK>I might say <ANSWER>\boxed{3}</ANSWER>.</THINK>"
+    assert list(sections(Action.INFER, said)) == ["THINK"]
+    assert sections(Action.EXECUTE, "<TOOL_INPUT>print('<GOAL>')</TOOL_INPUT>") == {"TOOL_INPUT": "print('<GOAL>')"}
+
+
+def test_a_tool_is_known_in_capitals_too() -> None:
+    assert (
+        sections(Action.SELECT, "<REASON>So.</REASON><SELECTED_TOOL> Python </SELECTED_TOOL>")["SELECTED_TOOL"]
+        == "python"
+    )
+
+
+@pytest.mark.parametrize(
+    ("atom", "said", "words"),
+    [
+        (
+            Action.DECIDE,
+            "I would call a tool.",
+            ("Expected <ACTION>call_tool or", "found no such section", "Write the"),
+        ),
+        (Action.DECIDE, "<GOAL>G</GOAL><ACTION>call_tool</ACTION>", ("found <GOAL>…</GOAL><ACTION>…</ACTION>",)),
+        (
+            Action.DECIDE,
+            f"{GOOD[Action.DECIDE]}<GOAL>Another.</GOAL>",
+            ("found <ACTION>…</ACTION><GOAL>…</GOAL><GOAL>",),
+        ),
+        (Action.DECIDE, "<ACTION>call_tol</ACTION><GOAL>G</GOAL>", ("'call_tol'", "Did you mean 'call_tool'")),
+        (Action.DECIDE, "<ACTION>call_tool</ACTION><GOAL> </GOAL>", ("a text in <GOAL>, found none",)),
+        (Action.DECIDE, "<ACTION>call_tool</ACTION><GOAL>So", ("Expected </GOAL> after <GOAL>", "Close each")),
+        (Action.DECIDE, "</GOAL>", ("Expected <GOAL> before </GOAL>", "Open each")),
+        (Action.SELECT, GOOD[Action.DECIDE], ("Expected <REASON>", "found <ACTION>…</ACTION><GOAL>…</GOAL>")),
+        (Action.SELECT, "<REASON>R</REASON><SELECTED_TOOL>serch</SELECTED_TOOL>", ("Did you mean 'search'",)),
+        (Action.EXECUTE, "```python\nprint(1)\n```", ("Expected <TOOL_INPUT>",)),
+        (
+            Action.INFER,
+            "<THINK>T</THINK><ANSWER>1024</ANSWER>",
+            (r"Expected \boxed{…}", "found '1024'", "leave <ANSWER>"),
+        ),
+        (Action.INFER, r"<ANSWER>\boxed{1024}</ANSWER>", ("Expected <THINK>",)),
+    ],
+)
+def test_a_message_of_another_form_is_told_what_is_expected_what_was_found_and_what_to_do(
+    atom: Action, said: str, words: tuple[str, ...]
+) -> None:
+    reason = fault(atom, said)
+    for part in words:
+        assert part in reason
+
+
+@pytest.mark.parametrize("atom", ASKED)
+def test_only_the_own_form_is_the_action(atom: Action) -> None:
+    for other, said in GOOD.items():
+        assert isinstance(read(atom, said, TOOLS), ParsedAction) is (other is atom)
+
+
+@given(st.sampled_from(ASKED), st.text(alphabet="<>/ACTIONGLTHK \\boxed{}\n", max_size=120))
+def test_reading_never_raises(atom: Action, said: str) -> None:
+    read(atom, said, TOOLS)
+
+
+pieces = st.sampled_from(
+    [
+        *(f"<{slash}{tag}>" for tag in ("ACTION", "GOAL", "THINK", "ANSWER", "TOOL_INPUT") for slash in ("", "/")),
+        *("call_tool", r"\boxed{1}", r"\boxed{", "<think>", "</think>", " ", "x"),
+    ]
+)
+
+
+@given(st.sampled_from(ASKED), st.lists(pieces, max_size=12))
+def test_what_is_read_has_the_sections_of_its_form_and_text_in_each(atom: Action, parts: list[str]) -> None:
+    found = read(atom, "".join(parts), TOOLS)
+    if isinstance(found, ParsedAction):
+        assert list(found.sections) in (re.findall(r"<(\w+)>", FORMS[atom]), ["THINK"])
+        assert all(text == text.strip() != "" for text in found.sections.values())
+    else:
+        assert len(found.reason) < 600
+
+
+@given(st.text(min_size=1, max_size=60).filter(str.strip))
+def test_a_goal_of_any_text_without_tags_is_read_as_it_is(goal: str) -> None:
+    if not any(mark in goal for mark in "<>"):
+        assert sections(Action.DECIDE, f"<ACTION>call_tool</ACTION><GOAL>{goal}</GOAL>")["GOAL"] == goal.strip()
+
+
+@pytest.mark.parametrize("piece", ["<GOAL>", "</GOAL>", "<GOAL></GOAL>", "<think>", r"\boxed{", "<ANSWER>{"])
+def test_a_million_characters_are_read_in_no_time(piece: str) -> None:
+    said = piece * (1_000_000 // len(piece))
+    began = time.process_time()
+    for atom in ASKED:
+        read(atom, said, TOOLS)
+    read(Action.INFER, rf"<THINK>{said.replace('<', '')}</THINK><ANSWER>{said.replace('<', '')}</ANSWER>", TOOLS)
+    assert time.process_time() - began < 10

@@ -1,0 +1,188 @@
+"""Nothing outlives its owner: no container, process, control group or file, whether it closes, exits or is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolorchestra.envs.tools.sandbox import DockerSandbox, Sandbox
+from toolorchestra.envs.tools.sandbox import docker as docker_module
+from toolorchestra.envs.tools.sandbox import process_tags as owner
+from toolorchestra.envs.tools.sandbox.bubblewrap import CGROUPS, ControlGroup
+from toolorchestra.toolscale.errors import SandboxError
+
+KINDS = ["docker", "bubblewrap", "process"]
+OWNER = """
+import sys, threading, time, warnings
+warnings.simplefilter("ignore")
+from toolorchestra.envs.tools.sandbox import Limits, make_sandbox
+sandbox = make_sandbox(sys.argv[1], workers=2)
+sandbox.run("")
+busy = "import ctypes, os, time; ctypes.CDLL(None).prctl(15, b'%s', 0, 0, 0); os.fork(); open('f', 'w'); time.sleep(99)"
+limits = Limits(seconds=99)
+threading.Thread(target=sandbox.run, args=[busy % sys.argv[2]], kwargs={"limits": limits}, daemon=True).start()
+sandbox.run("import time; time.sleep(0.5)")
+print("ready", flush=True)
+if sys.argv[3] == "wait":
+    time.sleep(99)
+if sys.argv[3] == "close":
+    sandbox.close()
+"""
+
+
+def dead_tag() -> str:
+    """Return the tag of a process of this machine that has ended."""
+    process = subprocess.Popen(["sleep", "60"])
+    tag = owner.tag(process.pid)
+    process.kill()
+    process.wait()
+    return tag
+
+
+def left(pid: int, name: str) -> list[str]:
+    """Return what this machine holds of an owner: processes, temporary files, control groups, containers."""
+    found = [str(path.parent) for path in Path("/proc").glob("[0-9]*/comm") if reads(path) == name]
+    found += map(str, Path(tempfile.gettempdir()).glob(f"toolorchestra-{pid}-*"))
+    found += [str(path) for path in CGROUPS.glob(f"*/toolorchestra-{pid}-*/")]
+    found += [str(path) for path in CGROUPS.glob(f"toolorchestra-{pid}-*/")]
+    try:
+        client = docker_module.connect()
+    except SandboxError:
+        return found
+    containers = client.api.containers(all=True, filters={"label": docker_module.LABEL})
+    found += [one["Id"] for one in containers if one["Labels"][docker_module.LABEL].startswith(f"{pid}-")]
+    client.close()
+    return found
+
+
+def reads(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""
+
+
+@pytest.mark.parametrize("end", ["close", "exit", "kill"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_outlives_its_owner(kind: str, end: str, make: Callable[..., Sandbox]) -> None:
+    make(kind, workers=1).close()
+    name = f"o{os.getpid()}{kind[:3]}{end}"[:15]
+    command = [sys.executable, "-c", OWNER, kind, name, "wait" if end == "kill" else end]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        if end == "kill":
+            assert left(process.pid, name)
+            process.send_signal(signal.SIGKILL)
+        process.wait(30)
+        until = time.monotonic() + 10
+        if end == "kill":  # control groups stay, empty, for the next one to clear away
+            while any("cgroup" not in found for found in left(process.pid, name)) and time.monotonic() < until:
+                time.sleep(0.05)
+            make(kind, workers=1).close()
+        while left(process.pid, name) and end != "close" and time.monotonic() < until:
+            time.sleep(0.05)
+        assert left(process.pid, name) == []
+
+
+def test_containers_whose_owner_is_gone_are_removed_and_no_others(make: Callable[..., Sandbox]) -> None:
+    with make("docker", workers=1) as sandbox:
+        assert isinstance(sandbox, DockerSandbox)
+        api = sandbox.client.api
+        tags = {"gone": dead_tag(), "alive": owner.tag(), "elsewhere": "1-0-another-machine"}
+        made = {
+            who: api.create_container(sandbox.image, "true", labels={docker_module.LABEL: tag})["Id"]
+            for who, tag in tags.items()
+        }
+        try:
+            docker_module.reap(sandbox.client)
+            kept = {found["Id"] for found in api.containers(all=True)}
+            assert {made["alive"], made["elsewhere"]} <= kept
+            assert made["gone"] not in kept
+        finally:
+            for who in ("alive", "elsewhere"):
+                docker_module.remove(sandbox.client, made[who])
+
+
+def test_control_groups_whose_owner_is_gone_are_removed(make: Callable[..., Sandbox]) -> None:
+    make("bubblewrap", workers=1).close()
+    if not ControlGroup.works():
+        pytest.skip("Only root makes control groups here.")
+    place = CGROUPS if (CGROUPS / "cgroup.controllers").exists() else CGROUPS / "memory"
+    gone, alive = (place / f"toolorchestra-{tag}-99" for tag in (dead_tag(), owner.tag()))
+    gone.mkdir()
+    alive.mkdir()
+    ControlGroup.reap()
+    assert (gone.exists(), alive.exists()) == (False, True)
+    alive.rmdir()
+
+
+def test_a_process_is_known_by_its_start_and_machine_too() -> None:
+    mine = owner.tag()
+    pid, started, where = mine.split("-", 2)
+    assert not owner.is_gone(mine)
+    assert owner.is_gone(f"{pid}-{int(started) - 1}-{where}")  # the number was given to another process since
+    assert owner.is_gone(dead_tag())
+    assert not owner.is_gone(f"{pid}-1-{where}-elsewhere")
+    assert not owner.is_gone("nonsense")
+
+
+def test_without_the_python_package_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "docker", None)
+    with pytest.raises(SandboxError, match=r"pip install 'toolorchestra\[docker\]'"):
+        DockerSandbox()
+
+
+def test_without_an_engine_the_error_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("docker")
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere.sock")
+    with pytest.raises(SandboxError, match="Is the engine running"):
+        DockerSandbox()
+
+
+def test_an_image_that_is_missing_is_not_fetched(make: Callable[..., Sandbox]) -> None:
+    make("docker", workers=1).close()
+    with pytest.raises(SandboxError, match="docker pull no-such-image"):
+        DockerSandbox("no-such-image")
+
+
+def test_without_bubblewrap_the_error_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(SandboxError, match="apt-get install bubblewrap"):
+        make_bubblewrap()
+
+
+def make_bubblewrap(**options: Any) -> Sandbox:
+    from toolorchestra.envs.tools.sandbox import BubblewrapSandbox
+
+    return BubblewrapSandbox(**options)
+
+
+def test_an_interpreter_that_cannot_run_is_refused(make: Callable[..., Sandbox], tmp_path: Path) -> None:
+    make("bubblewrap", workers=1).close()
+    with pytest.raises(SandboxError, match="Expected a Python that"):
+        make_bubblewrap(python=str(tmp_path / "python"))
+
+
+def test_a_process_that_cannot_start_says_why(make: Callable[..., Sandbox], tmp_path: Path) -> None:
+    silent = tmp_path / "python"
+    silent.write_text("#!/bin/sh\necho no Python here >&2\n")
+    silent.chmod(0o755)
+    for python, said in (("/no/python", "/no/python"), (str(silent), "no Python here")):
+        with make("process", python=python) as sandbox, pytest.raises(SandboxError, match=said):
+            sandbox.run("")
+
+
+def test_a_container_that_cannot_start_says_why(make: Callable[..., Sandbox]) -> None:
+    make("docker", workers=1).close()
+    with DockerSandbox(python="no-python") as sandbox, pytest.raises(SandboxError, match="no-python"):
+        sandbox.run("")

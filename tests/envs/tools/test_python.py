@@ -1,0 +1,109 @@
+"""Python as a tool: every end of a program is a status, and nothing depends on how long it really took."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from toolorchestra.envs.tools import python as module
+from toolorchestra.envs.tools.python import PythonTool, QuickPython
+from toolorchestra.envs.tools.sandbox import ProcessSandbox, ProgramLimits, ProgramResult, Sandbox
+from toolorchestra.envs.tools.sandbox import ProgramStatus as Ended
+from toolorchestra.toolscale.errors import UnknownNameError
+from toolorchestra.toolscale.tool import Status, Tool, ToolResult
+
+
+@pytest.fixture
+def tool(monkeypatch: pytest.MonkeyPatch) -> Iterator[PythonTool]:
+    """The tool, over bounded processes with little patience, of which this test's are the only ones."""
+    monkeypatch.setattr(module, "_sandboxes", {})
+    made: list[Sandbox] = []
+
+    def make(kind: str) -> Sandbox:
+        with pytest.warns(UserWarning, match="does not isolate"):
+            made.append(ProcessSandbox(limits=ProgramLimits(seconds=1.0, output_bytes=1_000), workers=1))
+        return made[-1]
+
+    monkeypatch.setattr(module, "make_sandbox", make)
+    monkeypatch.setattr(module.atexit, "register", lambda close: None)
+    yield PythonTool("process")
+    assert len(made) <= 1
+    for sandbox in made:
+        sandbox.close()
+
+
+def run(tool: Tool, code: str) -> ToolResult:
+    return tool.run({"code": code}, None)
+
+
+def test_what_a_program_prints_is_the_result(tool: PythonTool) -> None:
+    assert run(tool, "print(6 * 7)") == ToolResult.ok("42\n")
+    assert run(tool, "x = 1") == ToolResult.ok("")
+
+
+def test_programs_share_nothing(tool: PythonTool) -> None:
+    run(tool, "x = 1")
+    assert run(tool, "print(x)").status is Status.EXEC_ERR
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "told"),
+    [
+        ("1 / 0", Status.EXEC_ERR, "ZeroDivisionError: division by zero"),
+        ("import sys; sys.exit(3)", Status.EXEC_ERR, "exit code 3"),
+        ("print('a' * 5000)", Status.EXEC_ERR, "printed too much"),
+        ("while True: pass", Status.TIMEOUT, "ran too long"),
+        ("\ud800", Status.EXEC_ERR, "SyntaxError"),
+    ],
+)
+def test_every_other_end_is_an_error_that_says_which(
+    tool: PythonTool, code: str, status: Status, told: str
+) -> None:
+    result = run(tool, code)
+    assert result.status is status
+    assert told in str(result.error)
+
+
+def test_a_program_that_wants_too_much_memory_is_told_so() -> None:
+    result = module._shown(ProgramResult(Ended.MEMORY, stderr="MemoryError\n"))
+    assert (result.status, result.error) == (Status.EXEC_ERR, "The program wanted too much memory.\nMemoryError")
+
+
+def test_only_the_end_of_a_long_traceback_is_shown(tool: PythonTool) -> None:
+    result = module._shown(ProgramResult(Ended.ERROR, stderr="x" * 5_000 + "ValueError: no"))
+    assert str(result.error).endswith("ValueError: no")
+    assert len(str(result.error)) == 2_000
+
+
+def test_time_on_the_virtual_clock_does_not_depend_on_the_machine(tool: PythonTool) -> None:
+    assert run(tool, "import time; time.sleep(0.2)").seconds == 0
+    assert tool.latency == 1.0
+
+
+def test_an_unknown_sandbox_is_refused_when_the_tool_is_made() -> None:
+    with pytest.raises(UnknownNameError, match="Did you mean 'docker'"):
+        PythonTool("dokcer")
+
+
+class NoPython(Tool):
+    """Runs nothing, and says so."""
+
+    def __init__(self) -> None:
+        super().__init__("python", "d", PythonTool("process").parameters, latency=2.0)
+
+    def run(self, arguments: object, session: object) -> ToolResult:
+        return ToolResult.timed_out("asked")
+
+
+def test_programs_of_simulated_programmers_are_read() -> None:
+    quick = QuickPython(NoPython())
+    assert quick.latency == 2.0
+    assert run(quick, "result = '12'\nprint(result)") == ToolResult.ok("12\n")
+    assert run(quick, 'result = "it\'s \\\\frac{1}{2}"\nprint(result)') == ToolResult.ok("it's \\frac{1}{2}\n")
+    assert "results" in str(run(quick, "result = '12'\nprint(results)").error)
+
+
+@pytest.mark.parametrize("code", ["print(12)", "result = '1' + '2'\nprint(result)", "result = f'{1}'\nprint(result)"])
+def test_all_other_programs_are_run(code: str) -> None:
+    assert run(QuickPython(NoPython()), code).status is Status.TIMEOUT

@@ -1,0 +1,114 @@
+"""Preference pairs from a model: proposals that are mended, judgements that drop, answers that are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from toolorchestra.toolscale.errors import SynthesisError
+from toolorchestra.toolscale.preferences import ToolFacts, check_pair, make_pairs
+from toolorchestra.toolscale.synth.answer_store import AnswerStore, ModelAnswer, ModelQuestion
+from toolorchestra.toolscale.synth.model_queries import ModelQueries, QuerySettings
+from toolorchestra.toolscale.synth.preference_generation import judge_pairs, propose_pairs
+
+TOOLS = [ToolFacts("search", price=0.01, latency=2.0, description="Searches."), ToolFacts("book", writes=True)]
+
+GOOD = """```yaml
+- instruction: Above all be quick, and lean a little towards search.
+  weights: {latency: 1.0, search: 0.2}
+- instruction: I am on a budget.
+  weights: {compute: 0.8}
+```"""
+BAD = """```yaml
+- instruction: Be quick.
+  weights: {latency: 1.0, outcome: 0.4}
+- instruction: Keep it cheap, please.
+  weights: {compute: 0.7}
+- instruction: Use the oracle.
+  weights: {oracle: 1}
+```"""
+
+
+class Scripted:
+    """Answers by a function of the last message, and remembers what was asked."""
+
+    name = "scripted"
+
+    def __init__(self, answer: Callable[[str], str]) -> None:
+        self.asked: list[str] = []
+        self._answer = answer
+
+    def ask(self, question: ModelQuestion) -> ModelAnswer:
+        text = question.messages[-1][1]
+        self.asked.append(text)
+        return ModelAnswer(self._answer(text), 10, 5, 0.001)
+
+
+def asker(model: Scripted, folder: Path, **settings: float) -> ModelQueries:
+    return ModelQueries(model, AnswerStore(folder / "answers.jsonl"), QuerySettings(parallel=1, **settings))  # type: ignore[arg-type]
+
+
+def test_a_faulty_proposal_is_shown_its_faults_and_mended(tmp_path: Path):
+    model = Scripted(lambda text: GOOD if "cannot be used" in text else BAD)
+    pairs = propose_pairs(TOOLS, 2, asker(model, tmp_path))
+    assert [pair.instruction for pair in pairs] == [
+        "Above all be quick, and lean a little towards search.",
+        "I am on a budget.",
+    ]
+    assert not any(check_pair(pair, TOOLS) for pair in pairs)
+    assert "pair 1: the vector rewards 'outcome', which the instruction does not name" in model.asked[1]
+    assert "pair 3: Unknown entry 'oracle'" in model.asked[1]
+    assert "- search: $0.0100 a call, 2 seconds, only reads. Searches." in model.asked[0]
+
+
+def test_of_a_batch_that_stays_faulty_the_good_pairs_are_kept(tmp_path: Path):
+    pairs = propose_pairs(TOOLS, 2, asker(Scripted(lambda text: BAD), tmp_path, repairs=1))
+    assert [pair.instruction for pair in pairs] == ["Keep it cheap, please."]
+
+
+@pytest.mark.parametrize("text", ["no yaml: [", "[]", "- 3", "- {instruction: x, weights: {latency: .nan}}", "&a [*a]"])
+def test_what_is_no_list_of_pairs_yields_none(tmp_path: Path, text: str):
+    model = Scripted(lambda _: text)
+    assert propose_pairs(TOOLS, 2, asker(model, tmp_path, repairs=2)) == []
+    assert len(model.asked) == 3
+
+
+def test_batches_are_asked_as_different_users(tmp_path: Path):
+    model = Scripted(lambda text: GOOD)
+    propose_pairs(TOOLS, 30, asker(model, tmp_path))
+    assert len(set(model.asked)) == len(model.asked) == 4
+
+
+def test_the_judge_drops_what_it_finds_inconsistent(tmp_path: Path):
+    def answer(text: str) -> str:
+        if "Would an assistant" not in text:
+            return GOOD
+        return "consistent: false\nwhy: budgets differ" if "on a budget" in text else "consistent: true"
+
+    ask = asker(Scripted(answer), tmp_path)
+    pairs = propose_pairs(TOOLS, 2, ask)
+    kept, report = make_pairs(TOOLS, 2, proposals=pairs, judge=judge_pairs(pairs, TOOLS, ask))
+    assert [pair.instruction for pair in kept] == ["Above all be quick, and lean a little towards search."]
+    assert report.dropped == {"judged inconsistent: budgets differ": 1}
+    assert report.not_run == {}
+
+
+def test_a_judge_without_a_verdict_does_not_pass(tmp_path: Path):
+    ask = asker(Scripted(lambda text: "maybe" if "Would an" in text else GOOD), tmp_path, repairs=0)
+    pairs = propose_pairs(TOOLS, 2, ask)
+    judge = judge_pairs(pairs, TOOLS, ask)
+    assert {judge(pair) for pair in pairs} == {"the judge gave no valid answer"}
+
+
+def test_nothing_is_asked_twice_and_the_budget_holds(tmp_path: Path):
+    first = Scripted(lambda text: GOOD)
+    with AnswerStore(tmp_path / "answers.jsonl") as store:
+        pairs = propose_pairs(TOOLS, 16, ModelQueries(first, store, QuerySettings(parallel=1)))
+    again = Scripted(lambda text: GOOD)
+    with AnswerStore(tmp_path / "answers.jsonl") as store:
+        assert propose_pairs(TOOLS, 16, ModelQueries(again, store, QuerySettings(parallel=1))) == pairs
+        assert again.asked == []
+        with pytest.raises(SynthesisError, match="budget of"):
+            propose_pairs(TOOLS, 17, ModelQueries(again, store, QuerySettings(parallel=1, budget=0.002)))

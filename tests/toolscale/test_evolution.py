@@ -1,0 +1,275 @@
+from __future__ import annotations
+
+import datetime
+import hashlib
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from toolorchestra.toolscale.domain import Domain, build_domain, load_domain
+from toolorchestra.toolscale.errors import DomainError
+from toolorchestra.toolscale.evolution import evolve
+from toolorchestra.toolscale.evolution_operators import OPERATORS
+from toolorchestra.toolscale.format import Operator
+from toolorchestra.toolscale.intents import difficulty
+from toolorchestra.toolscale.task import Call, Task
+from toolorchestra.toolscale.verifier_mutations import replay, try_verifier
+
+MEMO: dict[str, Any] = {
+    "description": "Look a customer's orders of a day up.",
+    "bindings": "SELECT o.customer_id, day, min(order_id) AS order_id FROM orders o GROUP BY 1, 2 HAVING count(*) = 1",
+    "instructions": ["What did customer {customer_id} pay on {day}?", "Price of the order of {customer_id}, {day}?"],
+    "golden": [
+        {"call": "list_orders", "arguments": {"customer_id": "$customer_id", "day": "$day"}, "save": "found"},
+        {"call": "get_order", "arguments": {"order_id": "$found.0.order_id"}, "save": "order"},
+    ],
+    "communicate": ["{order.price}"],
+    "answer": "It was {order.price}.",
+}
+
+
+@pytest.fixture
+def folder(edited: Callable[..., Path]) -> Path:
+    """The mini domain with what each operator needs: a search by customer and day, and a rule that refuses."""
+    edited("tools.list_orders.parameters.customer_id.column", "customers.customer_id", file="tools.yaml")
+    edited("tools.list_orders.parameters.day.column", "orders.day", file="tools.yaml")
+    once = {"require": "NOT EXISTS (SELECT 1 FROM notes WHERE order_id = :order_id)", "error": "{order_id} has a note."}
+    edited("tools.write_note.guards", [once], file="tools.yaml")
+    edited(
+        "intents.leave_note.bindings", "SELECT order_id FROM orders WHERE order_id NOT IN (SELECT order_id FROM notes)"
+    )
+    edited("intents.leave_note.held_out", False)
+    return edited("intents.day_price", MEMO)
+
+
+@pytest.fixture
+def domain(folder: Path) -> Domain:
+    return load_domain(folder)
+
+
+def made(domain: Domain, operator: Operator, count: int = 30, seed: int = 0) -> list[Task]:
+    return evolve(domain, domain.tasks(), {operator: count}, seed)[0]
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_evolved_tasks_are_verified_and_the_verifier_holds_on_them(domain: Domain, operator: Operator) -> None:
+    tasks = made(domain, operator)
+    assert len(tasks) == 30
+    assert len({task.instruction for task in tasks}) == len({task.id for task in tasks}) == 30
+    session = domain.session()
+    for task in tasks:
+        assert replay(domain, task, task.golden, task.answer, session).solved, task.id
+        assert not replay(domain, task, (), "", session).solved, task.id
+        assert not set("{}") & set(task.instruction + task.answer)
+        assert task.difficulty == difficulty(len(task.golden), task.branches)
+        assert task.id.startswith(f"mini/{domain.task(str(task.parent)).intent}+{operator}/")
+        assert task.operator == operator
+    report = try_verifier(domain, tasks)
+    assert [one for one in report.surprises if not one.equivalent] == []
+    assert report.kill_rate >= 0.995
+    assert report.acceptance_rate >= 0.995
+
+
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_evolved_tasks_stay_in_the_split_of_all_their_parents(domain: Domain, operator: Operator) -> None:
+    for task in made(domain, operator):
+        parents = [task.parent, task.bindings["evolved"].get("with", task.parent)]
+        assert {domain.task(parent).split for parent in parents} == {task.split}
+
+
+def predicate_holds(domain: Domain, text: str) -> bool:
+    """Work out a condition from its words and the database alone."""
+    found = re.fullmatch(r"the (\w+) of order (O\d+) is (at least|more than|below|at most|after|before) (.+)", text)
+    assert found, text
+    column, order, relation, bound = found.groups()
+    (value,) = domain.base.execute(f"SELECT {column} FROM orders WHERE order_id = ?", (order,)).fetchone()
+    limit: Any = datetime.datetime.strptime(bound, "%B %d, %Y").date().isoformat() if column == "day" else float(bound)
+    return {
+        "at least": value >= limit, "more than": value > limit, "after": value > limit,
+        "below": value < limit, "at most": value <= limit, "before": value < limit,
+    }[relation]  # fmt: skip
+
+
+def test_a_constraint_is_decided_by_what_the_look_up_says(domain: Domain) -> None:
+    outcomes = set()
+    for task in made(domain, "constraint"):
+        parent = domain.task(str(task.parent))
+        condition = task.bindings["evolved"]["condition"]
+        holds = predicate_holds(domain, condition)
+        outcomes.add(holds)
+        assert condition.rsplit(" is ")[1] in task.instruction
+        order = re.findall(r"O\d{3}", condition)[0]
+        assert task.golden[0] == Call("get_order", {"order_id": order})
+        assert [call.name for call in task.golden[1:]] == ([call.name for call in parent.golden] if holds else [])
+        assert task.refuses is not holds
+        assert task.branches
+    assert outcomes == {True, False}
+
+
+def test_a_branch_carries_out_the_request_that_the_look_up_selects(domain: Domain) -> None:
+    outcomes = set()
+    session = domain.session()
+    for task in made(domain, "branch"):
+        parents = {True: domain.task(str(task.parent)), False: domain.task(task.bindings["evolved"]["with"])}
+        holds = predicate_holds(domain, task.bindings["evolved"]["condition"])
+        outcomes.add(holds)
+        wrong = parents[not holds]
+        assert not replay(domain, task, (*task.golden[:1], *wrong.golden), wrong.answer, session).solved
+        for call in parents[holds].golden:
+            assert (call.name, call.arguments) in [(one.name, one.arguments) for one in task.golden]
+    assert outcomes == {True, False}
+
+
+def test_a_chain_is_both_requests_in_stages_of_their_own(domain: Domain) -> None:
+    for task in made(domain, "chain"):
+        first, second = domain.task(str(task.parent)), domain.task(task.bindings["evolved"]["with"])
+        stages = max(call.stage for call in first.golden) + 1
+        moved = [msgspec.structs.replace(call, stage=call.stage + stages) for call in second.golden]
+        assert list(task.golden) == [*first.golden, *moved]
+        assert len(task.alternatives) == (1 + len(first.alternatives)) * (1 + len(second.alternatives)) - 1
+        assert task.instruction.index(first.instruction[:-1]) < task.instruction.index(second.instruction[:-1])
+
+
+def test_requests_whose_effects_meet_are_not_chained(domain: Domain) -> None:
+    orders = domain.tasks()
+    dropped = next(task for task in orders if task.intent == "drop_order")
+    order = dropped.bindings["order_id"]
+    noted = msgspec.structs.replace(
+        next(task for task in orders if task.intent == "leave_note" and task.split == dropped.split),
+        golden=(Call("write_note", {"order_id": order, "body": "No salt!"}),),
+    )
+    same_order, _ = evolve(domain, [dropped, noted], {"chain": 5}, 0)
+    assert same_order == []
+    twice = [task for task in orders if task.intent == "order_twice" and task.split == "train"][:2]
+    other_ids, _ = evolve(domain, [twice[0], msgspec.structs.replace(twice[1], intent="x")], {"chain": 5}, 0)
+    assert other_ids == []  # the second request's order gets another id after the first
+
+
+def test_an_indirect_request_names_no_id_and_its_search_finds_the_one_meant(domain: Domain) -> None:
+    session = domain.session()
+    kinds = set()
+    for task in made(domain, "indirect", 12):
+        ((key, description),) = task.bindings["evolved"]["described"].items()
+        assert key not in task.instruction
+        assert description.lower() in task.instruction.lower()
+        session.reset()
+        found = []
+        for call in task.golden[: len(task.golden) - len(domain.task(str(task.parent)).golden)]:
+            tool = domain.tools[call.name]
+            found.append(session.call(tool, tool.decode(msgspec.json.encode(call.arguments))).value)
+        assert str(found[-1]).count(key) == 1
+        if key.startswith("C"):
+            sql = "SELECT customer_id FROM customers WHERE name = ?"
+            said: tuple[str, ...] = (description.removeprefix("the customer called "),)
+        else:
+            name, _, date = description.removeprefix("the order of the customer called ").partition(" on ")
+            day = datetime.datetime.strptime(date, "%B %d, %Y").date().isoformat() if date else "%"
+            sql = "SELECT order_id FROM orders JOIN customers USING (customer_id) WHERE name = ? AND day LIKE ?"
+            said = (name, day)
+            kinds.add(len(found))
+        assert domain.base.execute(sql, said).fetchall() == [(key,)]
+    assert kinds == {2}  # the customer's id has to be looked up before the order is searched
+
+
+def test_a_distraction_changes_nothing_but_the_words(domain: Domain) -> None:
+    session = domain.session()
+    retracted = 0
+    for task in made(domain, "distract"):
+        parent = domain.task(str(task.parent))
+        assert (task.golden, task.answer, task.communicate) == (parent.golden, parent.answer, parent.communicate)
+        assert parent.instruction[:-1] in task.instruction
+        if other := task.bindings["evolved"].get("with"):
+            retracted += 1
+            both = (*parent.golden, *domain.task(other).golden)
+            assert not replay(domain, task, both, task.answer, session).solved
+    assert 0 < retracted < 30
+
+
+def test_what_is_impossible_is_refused_by_the_rules_or_not_there(domain: Domain) -> None:
+    session = domain.session()
+    kinds = set()
+    for task in made(domain, "impossible"):
+        parent = domain.task(str(task.parent))
+        ((old, new),) = task.bindings["evolved"]["changed"].items()
+        assert task.refuses
+        assert all(domain.tools[call.name].effect == "read" for call in task.golden)
+        assert not replay(domain, task, parent.golden, parent.answer, session).solved
+        changed = msgspec.json.decode(
+            msgspec.json.encode(parent.golden[0]).replace(f'"{old}"'.encode(), f'"{new}"'.encode()), type=Call
+        )
+        tool = domain.tools[changed.name]
+        session.reset()
+        result = session.call(tool, tool.decode(msgspec.json.encode(changed.arguments)))
+        kinds.add(parent.intent)
+        if parent.intent == "leave_note":
+            assert result.error == f"{new} has a note."
+            assert task.golden[0] == Call("get_order", {"order_id": new})
+        else:
+            assert result.value == []
+            assert task.golden == (changed,)
+    assert kinds == {"leave_note", "day_price"}
+
+
+def test_an_entry_that_is_only_made_on_the_way_is_left_alone(domain: Domain) -> None:
+    noted = next(task for task in domain.tasks() if task.intent == "leave_note")
+    order = Call("make_order", {"customer_id": "C00", "dishes": ["pie"], "price": 3})
+    note = Call("write_note", {"order_id": "O041", "body": "No salt!"}, 1)
+    task = msgspec.structs.replace(noted, instruction="Order pie for $3, which will be O041, no salt.", golden=(note,))
+    made_before = msgspec.structs.replace(task, golden=(order, note))
+    assert evolve(domain, [task, made_before], {"impossible": 3}, 0)[0] == []
+
+
+def test_the_same_seed_gives_the_same_tasks_and_another_seed_others(domain: Domain) -> None:
+    counts = dict.fromkeys(OPERATORS, 5)
+    first, again = (evolve(domain, domain.tasks(), counts, 3) for _ in range(2))
+    assert first == again
+    assert evolve(domain, domain.tasks(), counts, 4)[0] != first[0]
+
+
+def test_neither_the_order_of_sets_nor_the_process_matters(domain: Domain, folder: Path) -> None:
+    counts = dict.fromkeys(OPERATORS, 5)
+    script = (
+        "import sys, hashlib, msgspec\n"
+        "from pathlib import Path\n"
+        "from toolorchestra.toolscale.domain import load_domain\n"
+        "from toolorchestra.toolscale.evolution import evolve\n"
+        "domain = load_domain(Path(sys.argv[1]))\n"
+        f"found = evolve(domain, domain.tasks(), {counts!r}, 0)[0]\n"
+        "print(hashlib.sha256(msgspec.json.encode(found)).hexdigest())"
+    )
+    here = hashlib.sha256(msgspec.json.encode(evolve(domain, domain.tasks(), counts, 0)[0])).hexdigest()
+    for hash_seed in ("1", "2"):
+        done = subprocess.run(
+            [sys.executable, "-c", script, str(folder)],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stdout.strip() == here
+
+
+def test_a_domain_that_asks_for_evolution_is_built_with_it(folder: Path, edited: Callable[..., Path]) -> None:
+    edited("evolution", {"chain": 4, "impossible": 3})
+    built = build_domain(folder)
+    assert [task.operator for task in built.tasks() if task.operator] == ["chain"] * 4 + ["impossible"] * 3
+    assert load_domain(folder).tasks() == built.tasks()
+
+
+def test_what_cannot_be_made_is_counted_and_no_error(mini: Domain) -> None:
+    tasks, dropped = evolve(mini, mini.tasks(), {"indirect": 3}, 0)  # it has no search that the operator could use
+    assert tasks == []
+    assert dropped == {"indirect: no further task found": 3}
+    assert evolve(mini, [], {"chain": 2}, 0) == ([], {"chain: no further task found": 2})
+
+
+def test_an_operator_that_is_none_is_refused(edited: Callable[..., Path]) -> None:
+    with pytest.raises(DomainError, match="mutate"):
+        load_domain(edited("evolution", {"mutate": 4}))

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import msgspec
+import pytest
+
+from toolorchestra.toolscale import verify as verification
+from toolorchestra.toolscale.domain import Domain
+from toolorchestra.toolscale.guess import Guesser
+from toolorchestra.toolscale.tool import Status
+from toolorchestra.toolscale.verifier_mutations import WORDINGS, mutants, try_verifier, variants
+
+
+def test_a_sound_verifier_fails_every_mutant_and_passes_every_variant(mini: Domain) -> None:
+    report = try_verifier(mini, mini.tasks())
+    assert set(report.mutants) == {"drop a write", "alter an argument", "omit information", "add a stray write"}
+    assert set(report.variants) == {"reorder independent calls", "add reads", "reword the answer"}
+    assert [surprise for surprise in report.surprises if not surprise.equivalent] == []
+    assert report.kill_rate >= 0.995
+    assert report.acceptance_rate >= 0.995
+
+
+@pytest.mark.parametrize(
+    ("criterion", "kinds"),
+    [
+        ("_execution", {"alter an argument", "add a stray write"}),
+        ("mentions", {"omit information"}),
+    ],
+)
+def test_a_verifier_that_overlooks_a_criterion_is_found_out(
+    mini: Domain, monkeypatch: pytest.MonkeyPatch, criterion: str, kinds: set[str]
+) -> None:
+    monkeypatch.setattr(verification, criterion, lambda *_: () if criterion == "_execution" else True)
+    report = try_verifier(mini, mini.tasks())
+    assert report.kill_rate < 0.995  # what `validate` asks for
+    assert kinds <= {surprise.kind for surprise in report.surprises}
+
+
+def test_a_verifier_that_is_too_strict_is_found_out(mini: Domain, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verification, "mentions", lambda told, fact: " ".join(told).startswith(fact))
+    report = try_verifier(mini, mini.tasks())
+    assert report.acceptance_rate < 0.9
+
+
+def test_every_mutant_differs_from_the_golden_episode_and_is_made_again_the_same(mini: Domain) -> None:
+    session = mini.session()
+    for task in mini.tasks():
+        trials = list(mutants(mini, task, session))
+        assert all((trial.calls, trial.answer) != (task.golden, task.answer) for trial in trials)
+        assert trials == list(mutants(mini, task, session))
+        assert all((trial.calls, trial.answer) != (task.golden, task.answer) for trial in variants(mini, task))
+    session.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "written", "reworded"),
+    [
+        ("ISO dates in words", "on 2025-07-30", "on 30 July 2025"),
+        ("dates in words as ISO dates", "on July 4, 2025", "on 2025-07-04"),
+        ("times on a twelve-hour clock", "at 19:05", "at 7:05 pm"),
+        ("amounts with two decimals and thousands separators", "costs 1234.5", "costs 1,234.50"),
+    ],
+)
+def test_wordings_change_the_spelling_only(name: str, written: str, reworded: str) -> None:
+    assert WORDINGS[name](written) == reworded
+
+
+def test_guessed_arguments_are_valid_and_mostly_meaningful(mini: Domain) -> None:
+    guesser = Guesser(mini, random.Random(0))
+    session = mini.session()
+    statuses: list[Any] = []
+    for tool in mini.tools.values():
+        for _ in range(20):
+            arguments = tool.decode(msgspec.json.encode(guesser.arguments(tool)))  # raises on invalid ones
+            if tool.name != "spin":  # runs until it is stopped
+                statuses.append(session.call(tool, arguments).status)
+    session.close()
+    assert statuses.count(Status.OK) > len(statuses) / 2

@@ -1,0 +1,168 @@
+"""Domain cards and the statistics page: what a domain is, as Markdown made from the domain itself.
+
+`toolorchestra card` and `toolorchestra stats` print them. They hold nothing that is not derived, so that a test
+can tell when the ones in the repository are out of date.
+"""
+
+from __future__ import annotations
+
+import random
+import textwrap
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+import msgspec
+
+from toolorchestra.toolscale.domain import Domain
+from toolorchestra.toolscale.domain_statistics import LONG, PAPER_SIZES, Statistics, figures, statistics
+from toolorchestra.toolscale.format import ColumnSpec
+from toolorchestra.toolscale.sqltool import primary_key
+from toolorchestra.toolscale.task import Task
+
+_LONGEST_PATH = 12
+"""Calls of an example's golden path that are shown."""
+
+
+def card(domain: Domain) -> str:
+    """Return the card of a domain: rules, entities, tools, example tasks and statistics, as Markdown."""
+    facts = statistics(domain)
+    parts = [
+        f"# {domain.spec.title}",
+        f"`{domain.name}` · {facts.tools} tools · {facts.entries:,} entries · {facts.tasks:,} tasks · "
+        f"{facts.intents} intents · today is {domain.spec.today}",
+        "What an orchestrator is told of the place:",
+        textwrap.indent(domain.spec.description.strip(), "> ", lambda line: True).replace("> \n", ">\n"),
+        "## Entities",
+        _entities(domain),
+    ]
+    if domain.spec.consistency:
+        parts += ["Rules that hold for all records:", "\n".join(f"- {rule.rule}" for rule in domain.spec.consistency)]
+    parts += ["## Tools", _tools(domain), "## Tasks", _intents(domain), "### Examples", *_examples(domain)]
+    if domain.spec.attacks:
+        attacks = [[f"`{name}`", attack.description] for name, attack in domain.spec.attacks.items()]
+        parts += ["## Attacks", _markdown(["attack", "what harm an adversary asks for"], attacks)]
+    parts += ["## Statistics", statistics_table([facts])]
+    return "\n\n".join(parts) + "\n"
+
+
+def statistics_page(facts: Sequence[Statistics]) -> str:
+    """Return the page that compares domains with the paper's table and shows how varied their tasks are."""
+    sizes = [[f"`{fact.domain}`", *_beside_paper(fact)] for fact in facts]
+    return (
+        "\n\n".join(
+            [
+                "# Statistics of the domains",
+                "Made by `toolorchestra stats --markdown`; a test sees that it is up to date. In brackets: the figure "
+                "of the paper (ToolOrchestra, Table 6), where it has the domain.",
+                _markdown(["domain", "tools", "entries", "tasks"], sizes, right=1),
+                "## Domains and diversity",
+                statistics_table(facts),
+                f"Long tasks have at least {LONG} golden calls. A task branches if its right outcome depends on what a "
+                "look-up returns, and refuses if the right answer is to refuse or to report that it cannot be done. "
+                "Tool sequences are the distinct sequences of tools on golden paths. The type-token ratio is the share "
+                "of distinct words among all words of the instructions; it falls with the length of a text, so it "
+                "stands a second time as the mean over stretches of 1,000 words. Nearest neighbour: mean Jaccard "
+                "similarity between an instruction's set of words and that of the instruction most like it.",
+            ]
+        )
+        + "\n"
+    )
+
+
+def statistics_table(facts: Sequence[Statistics]) -> str:
+    """Return a Markdown table of the figures, a column for each domain."""
+    columns = [figures(fact) for fact in facts]
+    rows = [[name, *(column[name] for column in columns)] for name in columns[0]]
+    return _markdown(["", *(fact.domain for fact in facts)], rows, right=1)
+
+
+def _beside_paper(fact: Statistics) -> list[str]:
+    found = (fact.tools, fact.entries, fact.tasks)
+    paper = PAPER_SIZES.get(fact.domain)
+    if paper is None:
+        return [f"{count:,}" for count in found]
+    return [f"{count:,} ({least:,})" for count, least in zip(found, paper, strict=True)]
+
+
+def _entities(domain: Domain) -> str:
+    rows = []
+    for name, table in domain.spec.tables.items():
+        keys = primary_key(table)
+        columns = ", ".join(_column(column, spec, column in keys) for column, spec in table.columns.items())
+        count = domain.base.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0]
+        rows.append([f"`{name}`", f"{count:,}", table.description or "–", columns])
+    return _markdown(["table", "rows", "what it holds", "columns (**key**, → reference)"], rows)
+
+
+def _column(name: str, spec: ColumnSpec, key: bool) -> str:
+    shown = f"**{name}**" if key else name
+    return f"{shown} → {spec.references.split('.')[0]}" if spec.references else shown
+
+
+def _tools(domain: Domain) -> str:
+    rows = []
+    for tool in domain.tools.values():
+        parameters = ", ".join(name if spec.required else f"{name}?" for name, spec in tool.parameters.items())
+        rows.append([f"`{tool.name}({parameters})`", tool.effect, f"${tool.price:.4f}", tool.description])
+    return _markdown(["tool", "effect", "price", "what it does"], rows)
+
+
+def _intents(domain: Domain) -> str:
+    rows = []
+    by_intent = {
+        name: list(tasks)
+        for name, tasks in groupby(sorted(domain.tasks(), key=lambda task: task.intent), lambda task: task.intent)
+    }
+    for name in dict.fromkeys(task.intent for task in domain.tasks()):
+        tasks = by_intent[name]
+        spec = domain.spec.intents.get(name)
+        levels = sorted({task.difficulty for task in tasks})
+        marks = [mark for mark in ("branches", "refuses") if any(getattr(task, mark) for task in tasks)]
+        marks += ["held out"] if tasks[0].split == "test_intents" else []
+        description = spec.description if spec else f"Evolved by {tasks[0].operator}."
+        rows.append([f"`{name}`", str(len(tasks)), _span(levels), ", ".join(marks), description])
+    return _markdown(["intent", "tasks", "level", "", "what is asked"], rows)
+
+
+def _span(levels: Sequence[int]) -> str:
+    return str(levels[0]) if len(levels) == 1 else f"{levels[0]}–{levels[-1]}"
+
+
+def _examples(domain: Domain) -> Iterable[str]:
+    """Yield one task of each level, drawn with the domain's seed."""
+    rng = random.Random(f"card:{domain.spec.seed}")
+    for level in range(1, 6):
+        tasks = [task for task in domain.tasks("train") if task.difficulty == level]
+        if tasks:
+            yield _example(rng.choice(tasks))
+
+
+def _example(task: Task) -> str:
+    calls = [
+        f"{call.name}({', '.join(f'{name}={_json(value)}' for name, value in call.arguments.items())})"
+        for call in task.golden
+    ]
+    if len(calls) > _LONGEST_PATH:
+        calls = [*calls[:_LONGEST_PATH], f"… {len(calls) - _LONGEST_PATH} more"]
+    told = "; ".join(_any_of(list(dict.fromkeys(options))) for options in task.communicate)
+    lines = [
+        f"**Level {task.difficulty}**, `{task.id}`",
+        textwrap.indent(task.instruction.strip(), "> ", lambda line: True),
+        "\n".join(["```text", *calls, "```"]) if calls else "No call is needed.",
+    ]
+    return "\n\n".join([*lines, *([f"Must be told: {told}"] if told else [])])
+
+
+def _any_of(options: list[str]) -> str:
+    return " or ".join([*options[:3], *(["…"] if len(options) > 3 else [])])
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _markdown(header: Sequence[str], rows: Iterable[Sequence[str]], right: int | None = None) -> str:
+    """Return a Markdown table; columns from number `right` on are aligned to the right."""
+    rule = ["---" if right is None or i < right else "---:" for i in range(len(header))]
+    cells = ([" ".join(cell.split()).replace("|", "\\|") for cell in row] for row in (header, rule, *rows))
+    return "\n".join(f"| {' | '.join(row)} |" for row in cells)

@@ -1,0 +1,133 @@
+"""Evolution by rule: harder tasks made of verified ones, in any domain (ToolOrchestra §3.4, Table 14).
+
+- ``constraint``: do it only if a look-up says so; otherwise change nothing, and report what it says;
+- ``chain``: two requests whose effects do not meet become one;
+- ``branch``: what a look-up says decides which of two requests is carried out;
+- ``indirect``: an id is replaced by a description, and has to be looked up;
+- ``distract``: something true that does not matter, or a wish that is taken back, is added;
+- ``impossible``: a value is changed so that the request cannot be carried out, which must be found out and told.
+
+Every task made here has been solved: its golden path runs and passes, silence does not, nor does solving the
+tasks that it was made of, and no piece of information that must be told is given away by another. A task stays
+in the split of its parents, which are in one split, and keeps their ids. It is a function of the domain, its
+tasks and the seed.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+
+import msgspec
+
+from toolorchestra.toolscale.domain import Domain
+from toolorchestra.toolscale.errors import TaskError
+from toolorchestra.toolscale.evolution_operators import OPERATORS, TaskDraft, Workshop
+from toolorchestra.toolscale.format import Operator
+from toolorchestra.toolscale.mentions import mentions, tokens
+from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.verifier_mutations import replay
+from toolorchestra.toolscale.verify import verify
+
+_TRIES = 40  # candidates looked at for each task asked for
+
+
+class Evolver:
+    """Makes evolved tasks of a domain's tasks.
+
+    Args:
+        domain: The domain.
+        tasks: Verified tasks of the domain; those that are evolved themselves are left aside.
+    """
+
+    def __init__(self, domain: Domain, tasks: Sequence[Task]) -> None:
+        self.domain = domain
+        self._workshop = Workshop(domain, tasks)
+
+    def close(self) -> None:
+        """Release the database."""
+        self._workshop.world.session.close()
+
+    def tasks(
+        self, operator: Operator, seed: str, count: int, taken: Collection[str] = ()
+    ) -> tuple[dict[str, Task], Counter[str]]:
+        """Return up to `count` tasks made by an operator, and how many drafts were dropped for each reason.
+
+        The tasks have no number in their ids yet; their keys tell them apart from others of the same operator.
+        Instructions that are `taken` are not used again.
+        """
+        rng = random.Random(seed)
+        seen = set(taken)
+        found: dict[str, Task] = {}
+        dropped: Counter[str] = Counter()
+        for _ in range(_TRIES * count):
+            if len(found) == count:
+                break
+            parent = self._workshop.parent(rng)
+            draft = None if parent is None else OPERATORS[operator](self._workshop, parent, rng)
+            if draft is None or draft.key in found:
+                continue
+            reason = "duplicate instruction" if draft.task.instruction in seen else self._fault(draft)
+            if reason:
+                dropped[f"{operator}: {reason}"] += 1
+            else:
+                found[draft.key] = draft.task
+                seen.add(draft.task.instruction)
+        return found, dropped
+
+    def _fault(self, draft: TaskDraft) -> str:
+        """Return why a draft is no task, or nothing."""
+        task, domain, session = draft.task, self.domain, self._workshop.world.session
+        for position, options in enumerate(task.communicate):
+            others = tokens(". ".join(facts[0] for i, facts in enumerate(task.communicate) if i != position))
+            if any(mentions(others, option) for option in options):
+                return "one piece of information gives another away"
+        try:
+            if not replay(domain, task, task.golden, task.answer, session).solved:
+                return "the golden path does not pass"
+            session.reset()
+            if verify(domain, task, session, "").solved:
+                return "solved by doing and saying nothing"
+            if any(replay(domain, task, calls, answer, session).solved for calls, answer in draft.unevolved):
+                return "solved without what was added"
+        except TaskError:
+            return "a golden call errs"
+        return ""
+
+
+def evolve(
+    domain: Domain, tasks: Sequence[Task], counts: Mapping[Operator, int], seed: int
+) -> tuple[list[Task], Counter[str]]:
+    """Make evolved tasks.
+
+    Args:
+        domain: The domain of the tasks.
+        tasks: Verified tasks.
+        counts: How many tasks each operator makes, if it can.
+        seed: Seed of all that is random about it.
+
+    Returns:
+        The evolved tasks, and how many candidates were dropped for each reason.
+    """
+    evolver = Evolver(domain, tasks)
+    made: list[Task] = []
+    dropped: Counter[str] = Counter()
+    numbers: Counter[str] = Counter()
+    seen = {task.instruction for task in tasks}
+    for operator, count in counts.items():
+        found, faults = evolver.tasks(operator, f"{seed}:{domain.name}:{operator}", count, seen)
+        dropped += faults
+        seen.update(task.instruction for task in found.values())
+        made += (numbered(task, numbers) for task in found.values())
+        if len(found) < count:
+            dropped[f"{operator}: no further task found"] += count - len(found)
+    evolver.close()
+    return made, dropped
+
+
+def numbered(task: Task, numbers: Counter[str]) -> Task:
+    """Return an evolved task with the next number of its intent in its id."""
+    number = numbers[task.intent]
+    numbers[task.intent] += 1
+    return msgspec.structs.replace(task, id=f"{task.domain}/{task.intent}/{number:03d}")

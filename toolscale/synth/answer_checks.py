@@ -1,0 +1,113 @@
+"""From a model's text to data of the format, and what is refused on the way.
+
+The text is hostile until shown otherwise: it is read as plain YAML of bounded size, its numbers are finite and its
+texts short, it may name only the Faker providers listed here, and whatever goes wrong becomes an `InvalidError` whose
+message says where and why.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from toolorchestra.toolscale.errors import ToolOrchestraError, unknown_name
+from toolorchestra.toolscale.format import IntentSpec, Recipe
+from toolorchestra.toolscale.synth.model_queries import InvalidError
+from toolorchestra.toolscale.yaml_reader import MOST_CHARACTERS, convert, parse_yaml
+
+_LARGEST = 1e12
+_LONGEST_TEXT = 8_000
+_LONGEST_TEMPLATE = 1_500
+_MOST_PLACEHOLDERS = 40
+_MOST_STEPS = 40
+_FENCE = re.compile(r"^```[\w+-]*[ \t]*\r?\n(.*?)(?:^```[ \t]*\r?$|\Z)", re.MULTILINE | re.DOTALL)
+
+FAKER = (
+    "first_name", "first_name_female", "first_name_male", "last_name", "name", "user_name", "email", "phone_number",
+    "street_address", "street_name", "building_number", "city", "state", "state_abbr", "postcode", "country",
+    "company", "job", "catch_phrase", "color_name", "domain_name", "license_plate", "word", "sentence", "paragraph",
+    "isbn13", "ean13", "iban", "bothify", "numerify", "lexify",
+)  # fmt: skip
+"""Faker's providers that a model may name: they read no clock and make no more than a cell holds."""
+
+T = TypeVar("T")
+
+
+@contextmanager
+def refusing() -> Iterator[None]:
+    """Turn whatever a stranger's text sets off inside into an `InvalidError`: it is that text's fault."""
+    try:
+        yield
+    except InvalidError:
+        raise
+    except ToolOrchestraError as error:
+        raise InvalidError(str(error)) from None
+    except Exception as error:  # not known to happen; a run of hours must not end by it
+        raise InvalidError(f"{type(error).__name__}: {error}"[:500]) from None
+
+
+def read_answer(text: str, kind: type[T]) -> T:
+    r"""Return the YAML of an answer, in a fenced block or bare, as a `kind`.
+
+    >>> read_answer("Here it is:\n```yaml\n- Loans\n- Members\n```", list[str])
+    ['Loans', 'Members']
+
+    Raises:
+        InvalidError: It is no YAML, no plain data, or no `kind`; the message has the key path.
+    """
+    with refusing():
+        if len(text) > MOST_CHARACTERS:
+            raise InvalidError(f"Expected at most {MOST_CHARACTERS:,} characters, found {len(text):,}.")
+        said = text.rpartition("</think>")[2]
+        blocks = _FENCE.findall(said)
+        if len(blocks) > 1:
+            raise InvalidError(f"Expected one fenced block of YAML, found {len(blocks)}. Put everything into one.")
+        value = parse_yaml(blocks[0] if blocks else said, strict=True)
+        _check_plain(value, "")
+        return convert(value, kind)
+
+
+def _check_plain(value: Any, path: str) -> None:
+    """Refuse numbers and texts beyond what a domain can hold."""
+    if isinstance(value, dict):
+        for key, child in value.items():
+            if not isinstance(key, str):
+                raise InvalidError(f"{path or 'top level'}: expected a text as key, found {key!r:.40}. Quote it.")
+            _check_plain(child, f"{path}.{key}".lstrip("."))
+    elif isinstance(value, list):
+        for i, child in enumerate(value):
+            _check_plain(child, f"{path}[{i}]")
+    elif isinstance(value, (int, float)) and not (math.isfinite(value) and abs(value) <= _LARGEST):
+        raise InvalidError(f"{path}: expected a number of at most {_LARGEST:.0e}, found {value!r:.40}.")
+    elif isinstance(value, str) and (len(value) > _LONGEST_TEXT or "\0" in value):
+        raise InvalidError(f"{path}: expected a text of at most {_LONGEST_TEXT:,} characters, without NUL.")
+
+
+def check_recipes(recipes: Mapping[str, Recipe]) -> None:
+    """Refuse recipes that a model may not write."""
+    for column, recipe in recipes.items():
+        if recipe.faker is not None and recipe.faker not in FAKER:
+            raise InvalidError(f"recipes.{column}.faker: {unknown_name('provider', recipe.faker, FAKER, limit=60)}")
+        for name, value in recipe.args.items():
+            wrong = isinstance(value, (list, dict)) or (isinstance(value, str) and len(value) > 60)
+            if wrong or (isinstance(value, (int, float)) and abs(value) > 100):
+                raise InvalidError(f"recipes.{column}.args.{name}: expected a short text or a number up to 100.")
+
+
+def check_intent(intent: IntentSpec) -> None:
+    """Refuse what would make the texts or the golden path of a task longer than a task can be."""
+    facts = [fact for item in intent.communicate for fact in ([item] if isinstance(item, str) else item)]
+    for template in (*intent.instructions, intent.answer, *facts):
+        if len(template) > _LONGEST_TEMPLATE or template.count("{") > _MOST_PLACEHOLDERS:
+            raise InvalidError(
+                f"Expected texts of at most {_LONGEST_TEMPLATE:,} characters and {_MOST_PLACEHOLDERS} placeholders, "
+                f"found {template[:60]!r}…"
+            )
+    if len(facts) > _MOST_STEPS or len(intent.instructions) > _MOST_STEPS or len(intent.alternatives) > 4:
+        raise InvalidError(f"Expected at most {_MOST_STEPS} phrasings and facts, and 4 alternatives.")
+    for steps in (intent.golden, *intent.alternatives):
+        if len(steps) > _MOST_STEPS:
+            raise InvalidError(f"Expected at most {_MOST_STEPS} golden steps, found {len(steps)}.")

@@ -1,0 +1,184 @@
+"""Questions to a model, and the store of its answers: what is answered once is never asked again.
+
+The store is one append-only JSONL file (`toolorchestra.toolscale.append_only`): an answer is on disk before anything is
+made of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from toolorchestra.toolscale.append_only import AppendingError, AppendOnly
+from toolorchestra.toolscale.errors import ExpertError, SynthesisError
+from toolorchestra.toolscale.yaml_reader import convert, parse_yaml
+
+
+class ModelQuestion(msgspec.Struct, frozen=True):
+    """One question, with how to sample its answer.
+
+    Attributes:
+        messages: Pairs of role (``system``, ``user`` or ``assistant``) and text.
+        temperature: 0 is greedy.
+        max_tokens: Most tokens of the answer.
+        seed: Makes sampling repeatable where the model can do so.
+        attempt: Which answer to the same matter it asks for, from 0.
+    """
+
+    messages: tuple[tuple[str, str], ...]
+    temperature: float
+    max_tokens: int
+    seed: int
+    attempt: int = 0
+
+    def key(self, model: str) -> str:
+        """Return what the question is known by in a store: a hash of all that its answer depends on."""
+        return hashlib.sha256(msgspec.json.encode((model, self))).hexdigest()
+
+
+class ModelAnswer(msgspec.Struct, frozen=True):
+    """One answer.
+
+    Attributes:
+        text: What the model wrote.
+        prompt_tokens: Tokens read.
+        completion_tokens: Tokens written.
+        cost: US dollars.
+        cut: It ended at the most tokens allowed, not by itself.
+    """
+
+    text: str
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost: float = 0.0
+    cut: bool = False
+
+
+class Model(Protocol):
+    """What answers the questions."""
+
+    @property
+    def name(self) -> str:
+        """The model's name; its answers are not taken for another's."""
+        ...
+
+    def ask(self, question: ModelQuestion) -> ModelAnswer:
+        """Answer a question; called from several threads.
+
+        Raises:
+            ExpertError: No answer can be had.
+        """
+        ...
+
+
+class RecordedModel:
+    """A public fake: answers from a file, in which bad ones may stand before good ones.
+
+    Args:
+        file: YAML list of objects with ``asked`` (texts that a question holds) and ``answers``. The first entry
+            of which a question holds all texts answers it, with its first answer; shown one of its answers and
+            that answer's error, with the next one.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self.name = "recorded"
+        self._entries = convert(parse_yaml(file.read_text(encoding="utf-8")), list[_Recorded])
+
+    def ask(self, question: ModelQuestion) -> ModelAnswer:
+        """Answer from the recording; a token is a word.
+
+        Raises:
+            ExpertError: Nothing is recorded for the question.
+        """
+        texts = [text for _, text in question.messages]
+        for entry in self._entries:
+            if all(asked in texts[1] for asked in entry.asked):
+                shown = entry.answers.index(texts[2]) if len(texts) > 2 else -1
+                text = entry.answers[min(shown + 1, len(entry.answers) - 1)]
+                return ModelAnswer(text, sum(len(asked.split()) for asked in texts), len(text.split()))
+        raise ExpertError(f"{self.name}: nothing is recorded for the question {texts[1][-200:]!r}.")
+
+
+class _Recorded(msgspec.Struct, forbid_unknown_fields=True):
+    asked: list[str]
+    answers: list[str]
+
+
+class Stored(msgspec.Struct, frozen=True):
+    """One line of the store."""
+
+    key: str
+    matter: str
+    model: str
+    answer: ModelAnswer
+
+
+class AnswerStore:
+    """The answers that a domain was made of.
+
+    Args:
+        file: JSONL file; made when it is not there, and locked while the store is open.
+
+    Raises:
+        SynthesisError: Another run is at work on it, or it is not a file of answers.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self._lock = threading.Lock()
+        self._answers: dict[str, ModelAnswer] = {}
+        self._spent = 0.0
+        with _told():
+            self._lines = AppendOnly(file, Stored, "a stored answer")
+        for stored in self._lines.lines:
+            self._answers.setdefault(stored.key, stored.answer)
+            self._spent += stored.answer.cost
+
+    @property
+    def spent(self) -> float:
+        """US dollars that all answers in it cost."""
+        return self._spent
+
+    def __len__(self) -> int:
+        return len(self._answers)
+
+    def get(self, key: str) -> ModelAnswer | None:
+        """Return the answer to a question, or None."""
+        return self._answers.get(key)
+
+    def add(self, key: str, matter: str, model: str, answer: ModelAnswer) -> None:
+        """Store an answer; it is on disk when this returns.
+
+        Raises:
+            SynthesisError: It cannot be written.
+        """
+        with _told():
+            self._lines.add(Stored(key, matter, model, answer))
+        with self._lock:
+            self._answers[key] = answer
+            self._spent += answer.cost
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._lines.close()
+
+    def __enter__(self) -> AnswerStore:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Tell what is wrong with the file as what stops a synthesis."""
+    try:
+        yield
+    except AppendingError as error:
+        raise SynthesisError(str(error), resumable=error.resumable) from None

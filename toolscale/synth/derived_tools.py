@@ -1,0 +1,146 @@
+"""Derived tools by what they are for, and what the records show of the lives of their rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from toolorchestra.toolscale.format import ToolSpec
+from toolorchestra.toolscale.synth.naming import FINAL, GOOD, said, verb
+from toolorchestra.toolscale.synth.tables import Column, Natural, Table, bare, default_state
+
+
+@dataclass
+class Ending:
+    """A way in which a row's life goes on to another state: the verb, the state, and the column that dates it."""
+
+    verb: str
+    state: str | None
+    dated: str | None
+
+
+@dataclass
+class Life:
+    """The states of a table's rows: which are open, and how they end."""
+
+    status: str | None
+    open: str
+    words: str
+    endings: list[Ending]
+
+
+@dataclass
+class Creation:
+    """A tool that makes a row: the columns that its caller gives."""
+
+    tool: str
+    required: list[str]
+    optional: list[str]
+
+
+@dataclass
+class Toolbox:
+    """The derived tools, by what they are for, and the rules that their guards enforce."""
+
+    tools: dict[str, ToolSpec] = field(default_factory=dict)
+    get: dict[str, str] = field(default_factory=dict)
+    find: dict[tuple[str, str], str] = field(default_factory=dict)
+    named: dict[str, tuple[str, str]] = field(default_factory=dict)
+    listing: dict[tuple[str, str], str] = field(default_factory=dict)
+    search: dict[str, str] = field(default_factory=dict)
+    summary: dict[str, str] = field(default_factory=dict)
+    totals: dict[str, list[str]] = field(default_factory=dict)
+    create: dict[str, Creation] = field(default_factory=dict)
+    update: dict[tuple[str, str], str] = field(default_factory=dict)
+    ending: dict[tuple[str, str], str] = field(default_factory=dict)
+    remove: dict[str, str] = field(default_factory=dict)
+    lives: dict[str, Life] = field(default_factory=dict)
+    exclusive: set[tuple[str, str]] = field(default_factory=set)
+    trusted: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
+    rules: list[str] = field(default_factory=list)
+
+
+def literal(value: Any) -> str:
+    """Return a value as it stands in SQL."""
+    if value is None:
+        return "NULL"
+    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else repr(value)
+
+
+def natural_sql(natural: Natural, alias: str = "") -> str:
+    """Return the SQL of a row's natural name."""
+    dot = f"{alias}." if alias else ""
+    return " || ' ' || ".join(dot + bare(column) for column in natural.columns)
+
+
+def main_date(table: Table) -> Column | None:
+    """Return the column that says when a row happened."""
+    days = [c for c in table.columns.values() if c.kind in ("date", "datetime") and not verb(c.name)]
+    return next((column for column in days if not column.nullable), days[0] if days else None)
+
+
+def dated(column: Column, value: str) -> str:
+    """Return the SQL that puts a date into a column."""
+    return f"{value} || ' 00:00:00'" if column.kind == "datetime" else value
+
+
+def life_of(table: Table) -> Life | None:
+    """Return how the rows of a table begin and end, if they do."""
+    ends = [
+        column.name
+        for column in table.columns.values()
+        if column.kind in ("date", "datetime") and column.nullable and verb(column.name)
+        and 0 < sum(value is None for value in table.data[column.name]) < table.size
+    ]  # fmt: skip
+    status = table.status
+    if status is None:
+        if not ends:
+            return None
+        condition = " AND ".join(f"{bare(name)} IS NULL" for name in ends)
+        words = f"it has no {' or '.join(table.columns[name].words for name in ends)}"
+        return Life(None, condition, words, [Ending(str(verb(name)), None, name) for name in ends])
+    opens = [choice for choice in status.choices if said(choice).lower() not in FINAL]
+    begins = default_state(status)
+    endings: list[Ending] = []
+    for choice in status.choices:
+        word = verb(choice)
+        if word is None or choice == begins or any(word == ending.verb for ending in endings):
+            continue
+        rows = [row for row in table.rows if row[status.name] == choice]
+        stamped = [name for name in ends if rows and all(row[name] is not None for row in rows)]
+        endings.append(Ending(word, choice, next(iter(sorted(stamped, key=lambda n: verb(n) != word)), None)))
+    if not opens or not endings:
+        return None
+    words = f"its {status.words} is {' or '.join(opens)}"
+    return Life(status.name, f"{bare(status.name)} IN ({', '.join(map(literal, opens))})", words, endings)
+
+
+def is_open(table: Table, life: Life, row: Mapping[str, Any]) -> bool:
+    """Whether a row has not ended."""
+    if life.status is not None:
+        return said(str(row[life.status])).lower() not in FINAL
+    return all(row[str(ending.dated)] is None for ending in life.endings)
+
+
+def observe(tables: Mapping[str, Table], box: Toolbox) -> None:
+    """Find the rules that the records keep, though no schema says so."""
+    for name, life in box.lives.items():
+        table = tables[name]
+        open_rows = [row for row in table.rows if is_open(table, life, row)]
+        for column in table.references:
+            assert column.references is not None
+            parent = tables[column.references[0]]
+            held = [row[column.name] for row in open_rows if row[column.name] is not None]
+            again = sum(times - 1 for times in Counter(v for v in table.data[column.name] if v is not None).values())
+            if len(held) ** 2 >= 8 * parent.size and len(set(held)) == len(held) and again >= 5 and not column.unique:
+                box.exclusive.add((name, column.name))
+            state = parent.status
+            if state is None or parent is table:
+                continue
+            good = [choice for choice in state.choices if said(choice).lower() in GOOD]
+            by_key = dict(zip(parent.data[column.references[1]], parent.data[state.name], strict=True))
+            others = sum(value not in good for value in by_key.values()) / parent.size
+            if len(good) == 1 and held and len(held) * others >= 8 and all(by_key[value] in good for value in held):
+                box.trusted[name, column.name] = (state.name, good[0])

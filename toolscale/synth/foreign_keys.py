@@ -1,0 +1,115 @@
+"""References of a foreign database: those declared, those that names and data imply, and the order they give."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from toolorchestra.toolscale.synth.sqlite_file import SqliteTable
+from toolorchestra.toolscale.synth.tables import Column, Table, is_unique
+
+_SELF = re.compile(
+    r"(?:parent|manager|supervisor|boss|reports_to|mentor|leader|referred_by|replaces|previous|successor)"
+)
+
+
+def refer(tables: dict[str, Table], foreign: Sequence[SqliteTable], names: Mapping[str, str], notes: list[str]) -> None:
+    """Find the references: those declared, then those that names and data imply."""
+    by_source = {name.lower(): new for name, new in names.items()}
+    for source in foreign:
+        table = tables.get(names[source.name])
+        if table is None:
+            continue
+        sources = {column.source.lower(): column.name for column in table.columns.values()}
+        for columns, target, targets in source.references:
+            parent = tables.get(by_source.get(target.lower(), ""))
+            if len(columns) != 1 or parent is None or columns[0].lower() not in sources:
+                notes.append(f"The reference {source.name}({', '.join(columns)}) is not one that a domain can hold.")
+                continue
+            column = table.columns[sources[columns[0].lower()]]
+            there = {c.source.lower(): c.name for c in parent.columns.values()}
+            goal = there.get(targets[0].lower()) if targets else (parent.key[0] if len(parent.key) == 1 else None)
+            if goal is None or not _attach(table, column, parent, goal, share=0.9):
+                notes.append(f"{source.name}.{columns[0]} does not refer to {target} as it says; it is a plain column.")
+    for table in tables.values():
+        for column in table.columns.values():
+            if column.references is None and (implied := _implied(table, column, tables)):
+                notes.append(f"{table.source}.{column.source} refers to {implied}, as its name and values say.")
+
+
+def _attach(table: Table, column: Column, parent: Table, to: str, share: float) -> bool:
+    """Make a column refer to another, if at least this share of its values is found there."""
+    goal = parent.columns[to]
+    if parent.key != (to,) and not (parent.size and is_unique(parent, (to,))):
+        return False
+    values = table.data[column.name]
+    if column.type != goal.type:
+        convert: Any = {"TEXT": str, "INTEGER": int, "REAL": float}[goal.type]
+        try:
+            values = [None if value is None else convert(value) for value in values]
+        except ValueError:
+            return False
+    keys = set(parent.data[to])
+    present = [value for value in values if value is not None]
+    if present and sum(value in keys for value in present) < share * len(present):
+        return False
+    table.data[column.name] = values
+    column.type, column.references = goal.type, (parent.name, to)
+    column.kind = "key" if column.name in table.key else "reference"
+    goal.unique = goal.unique or parent.key != (to,)
+    return True
+
+
+def _implied(table: Table, column: Column, tables: Mapping[str, Table]) -> str | None:
+    """Attach a column to the table that its name speaks of, and return what it refers to."""
+    if column.kind in ("date", "datetime", "flag", "json") or not any(v is not None for v in table.data[column.name]):
+        return None
+    for parent in tables.values():
+        to = parent.key[0]
+        if len(parent.key) > 1 or not parent.size:
+            continue
+        if parent is table:
+            if not _SELF.search(column.name) or column.name in table.key:
+                continue
+        elif (
+            not _names(column.name, parent, to)
+            or (table.key == (column.name,) and not column.source)
+            or parent.columns[to].references == (table.name, column.name)
+        ):
+            continue
+        if _attach(table, column, parent, to, share=0.98):
+            return f"{parent.source}.{parent.columns[to].source or to}"
+    return None
+
+
+def _names(column: str, parent: Table, key: str) -> bool:
+    """Whether a column's name says that it holds keys of `parent`."""
+    wanted = {
+        f"{form}_{end}" for form in (parent.one, parent.many) for end in ("id", "key", "no", "code", "number", "ref")
+    }
+    wanted |= {f"{parent.one}id", f"id_{parent.one}", f"{parent.one}_fk", f"fk_{parent.one}"}
+    if key not in ("id", "code", "number", "name", "key") and ("_" in key or len(key) > 4):
+        wanted.add(key)
+    wanted.add(parent.one)
+    return column in wanted | {parent.name} or any(column.endswith(f"_{name}") for name in wanted)
+
+
+def ordered(tables: dict[str, Table], notes: list[str]) -> dict[str, Table]:
+    """Return the tables with every one after those that it refers to; what keeps on in circles is cut."""
+    ordered: dict[str, Table] = {}
+    waiting = dict(tables)
+    while waiting:
+        open_references = {
+            name: [
+                c for c in table.references if c.references and c.references[0] in waiting and c.references[0] != name
+            ]
+            for name, table in waiting.items()
+        }
+        name = min(waiting, key=lambda n: (len(open_references[n]), sum(not c.nullable for c in open_references[n]), n))
+        for column in open_references[name]:
+            notes.append(f"{name}.{column.name} refers in a circle; it is a plain column.")
+            column.references = None
+            column.kind = "key" if column.name in waiting[name].key else "number" if column.type != "TEXT" else "text"
+        ordered[name] = waiting.pop(name)
+    return ordered

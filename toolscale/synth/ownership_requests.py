@@ -1,0 +1,317 @@
+"""Requests about all that belongs to somebody: counted, ended, postponed, compared, traced on one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from toolorchestra.toolscale.format import GoldenSpec, IntentSpec
+from toolorchestra.toolscale.synth.derived_tools import literal
+from toolorchestra.toolscale.synth.naming import an, said
+from toolorchestra.toolscale.synth.request_base import Handle, Request, Requester
+from toolorchestra.toolscale.synth.tables import Column, Table, bare
+
+
+class Owners(Requester):
+    """Requests about the rows that refer to one other row, which is named."""
+
+    def requests(self, table: Table) -> Iterator[Request]:
+        """Yield the requests about the rows of a table that belong to one row of another."""
+        for column in table.references:
+            assert column.references is not None
+            if owner := self._handle(self.tables[column.references[0]], "owner"):
+                yield from self._of_owner(table, column, owner)
+                yield from self._traces(table, column, owner)
+
+    def _of_owner(self, table: Table, column: Column, owner: Handle) -> Iterator[Request]:
+        """Requests about the rows that belong to one other row, which is named."""
+        target, to = column.references  # type: ignore[misc]  # called for references only
+        many, one = said(table.many), said(table.one)
+        stem = column.name.removesuffix("_id")
+        life = self.box.lives.get(table.name)
+        opened = self._alias(life, table) if life else "1"
+        only = self._only_open(table, life) if life else {}
+        adjective = "" if not only else "open " if "open" in only else f"{next(iter(only.values()))} "
+        source = f"FROM {bare(table.name)} t JOIN {bare(target)} p ON p.{bare(to)} = t.{bare(column.name)}"
+        role = "" if stem == owner.table.one else f" (as {said(stem)})"
+        summary = self.box.summary.get(table.name)
+        if summary is not None and column.name in self.box.tools[summary].parameters:
+            for amount in [None, *self.box.totals[table.name][:1]]:
+                if amount and table.columns[amount].kind != "money":
+                    continue
+                words = f"the total {table.columns[amount].words} of the" if amount else "the number of"
+                fact = f"round(total(t.{bare(amount)}), 2)" if amount else "count(*)"
+                where = f"WHERE {opened}" if only else ""
+                yield (
+                    f"{'total' if amount else 'count'}_{table.many}_of_{stem}",
+                    IntentSpec(
+                        description=f"Ask for {words} {adjective}{many} of {an(said(owner.table.one))}.",
+                        bindings=f"SELECT {owner.sql('p')}, {fact} AS fact {source} {where} GROUP BY p.{bare(to)}",
+                        instructions=[
+                            f"What is {words} {adjective}{many} of {owner.phrase}{role}?",
+                            f"Please find out {words} {adjective}{many} on file for {owner.phrase}{role}.",
+                            f"About {owner.phrase}{role}: I would like to know {words} {adjective}{many}.",
+                        ],
+                        golden=[
+                            owner.call,
+                            GoldenSpec(
+                                call=summary, arguments={column.name: self._key_of(owner, to), **only}, save="sum"
+                            ),
+                        ],
+                        communicate=["{fact}"],
+                        answer=f"It is {{sum.{f'total_{amount}' if amount else 'count'}}}.",
+                    ),
+                )
+        listing = self.box.listing.get((table.name, column.name))
+        if listing is None or len(table.key) > 1:
+            return
+        key = table.key[0]
+        yield from self._below(table, column, owner)
+        listed = GoldenSpec(call=listing, arguments={column.name: self._key_of(owner, to), **only}, save="rows")
+        updates = [n for (t, n) in self.box.update if t == table.name and table.columns[n].kind == "date"]
+        if updates and life:
+            name, words = updates[0], table.columns[updates[0]].words
+            cell = f"t.{bare(name)}"
+            item = f"json_object('id', t.{bare(key)}, 'value', date({cell}, '+' || days || ' days'))"
+            yield (
+                f"postpone_{table.many}_of_{stem}",
+                IntentSpec(
+                    description=f"Postpone the {words} of every open {one} of {an(said(owner.table.one))}.",
+                    bindings=f"SELECT {owner.sql('p')}, days, json_group_array({item}) AS items "
+                    f"{source} JOIN (SELECT 7 AS days UNION SELECT 14) WHERE {opened} "
+                    f"GROUP BY p.{bare(to)}, days HAVING count(*) BETWEEN 2 AND 7",
+                    json=["items"],
+                    instructions=[
+                        f"Please postpone the {words} of every open {one} of {owner.phrase}{role} by {{days}} days.",
+                        f"{owner.phrase[0].upper()}{owner.phrase[1:]}{role} needs {{days}} more days: "
+                        f"move the {words} of each open {one}.",
+                        f"All open {many} of {owner.phrase}{role}: the {words} is to be {{days}} days later.",
+                    ],
+                    golden=[
+                        owner.call,
+                        listed,
+                        GoldenSpec(
+                            call=self.box.update[table.name, name],
+                            each="$items",
+                            arguments={key: "$item.id", name: "$item.value"},
+                        ),
+                    ],
+                    answer=f"The {words} of all open {many} is {{days}} days later now.",
+                ),
+            )
+        if life is None:
+            return
+        ending = life.endings[0]
+        do, tool = said(ending.verb), self.box.ending[table.name, ending.verb]
+        endable = " AND ".join(
+            [opened] + ([f"t.{bare(str(life.status))} <> {literal(ending.state)}"] if ending.state else [])
+        )
+        yield (
+            f"{ending.verb}_the_{table.one}_of_{stem}",
+            IntentSpec(
+                description=f"{do.capitalize()} the only open {one} of {an(said(owner.table.one))}.",
+                bindings=f"SELECT {owner.sql('p')}, max(t.{bare(key)}) AS id {source} WHERE {endable} "
+                f"GROUP BY p.{bare(to)} HAVING count(*) = 1",
+                instructions=[
+                    f"Please {do} the open {one} of {owner.phrase}{role}.",
+                    f"{owner.phrase[0].upper()}{owner.phrase[1:]}{role} has one open {one}: {do} it.",
+                    f"Find the {one} of {owner.phrase}{role} that is open still, and {do} it.",
+                ],
+                golden=[owner.call, listed, GoldenSpec(call=tool, arguments={key: "$id"})],
+                answer=f"Done: {do} {one} {{id}}.",
+            ),
+        )
+        yield (
+            f"{ending.verb}_all_{table.many}_of_{stem}",
+            IntentSpec(
+                description=f"{do.capitalize()} every open {one} of {an(said(owner.table.one))}.",
+                bindings=f"SELECT {owner.sql('p')}, json_group_array(t.{bare(key)}) AS items, count(*) AS fact "
+                f"{source} WHERE {endable} GROUP BY p.{bare(to)} HAVING count(*) BETWEEN 2 AND 8",
+                json=["items"],
+                instructions=[
+                    f"Please {do} every open {one} of {owner.phrase}{role}, and tell me how many there were.",
+                    f"{do.capitalize()} all open {many} of {owner.phrase}{role}. How many is that?",
+                    f"For {owner.phrase}{role}: {do} whatever {one} is open, one by one, and give me their number.",
+                ],
+                golden=[owner.call, listed, GoldenSpec(call=tool, each="$items", arguments={key: "$item"})],
+                communicate=["{fact}"],
+                answer=f"Done, {{fact}} {many}.",
+            ),
+        )
+        ends = {life.status, *(e.dated for e in life.endings)}
+        measure = next(
+            (
+                c
+                for c in table.columns.values()
+                if c.kind in ("money", "date") and c.name not in ends and not c.nullable
+            ),
+            None,
+        )
+        if measure is None:
+            return
+        most = "highest" if measure.kind == "money" else "latest"
+        cell = f"t.{bare(measure.name)}"
+        yield (
+            f"{ending.verb}_{most}_{table.one}_of_{stem}",
+            IntentSpec(
+                description=f"{do.capitalize()} the open {one} with the {most} {measure.words}, and tell which it is.",
+                bindings=f"""WITH mine AS (
+  SELECT {owner.sql("p")}, t.{bare(key)} AS id, {cell} AS fact,
+    rank() OVER (PARTITION BY p.{bare(to)} ORDER BY {cell} DESC) AS place,
+    count(*) OVER (PARTITION BY p.{bare(to)}) AS size_of
+  {source} WHERE {endable})
+SELECT owner, max(id) AS id, fact FROM mine WHERE place = 1 AND size_of BETWEEN 2 AND 20
+GROUP BY owner HAVING count(*) = 1""",
+                instructions=[
+                    f"Of the open {many} of {owner.phrase}{role}, {do} the one with the {most} {measure.words}, "
+                    f"and tell me that {measure.words}.",
+                    f"Please {do} the open {one} of {owner.phrase}{role} that has the {most} {measure.words}. "
+                    f"Which {measure.words} is it?",
+                    f"{owner.phrase[0].upper()}{owner.phrase[1:]}{role} has several open {many}. "
+                    f"{do.capitalize()} only the "
+                    f"one with the {most} {measure.words}, and report it.",
+                ],
+                golden=[owner.call, listed, GoldenSpec(call=tool, arguments={key: "$id"})],
+                communicate=["{fact}"],
+                answer=f"Done: {do} {one} {{id}}, {measure.words} {self._shown(measure, 'fact')}.",
+                branches=True,
+            ),
+        )
+
+    def _below(self, table: Table, column: Column, owner: Handle) -> Iterator[Request]:
+        """How many rows belong to the rows of somebody: listed, then counted one by one."""
+        target, to = column.references  # type: ignore[misc]  # called for references only
+        key = table.key[0]
+        below = next(
+            (
+                (child, link)
+                for child in self.tables.values()
+                for link in child.references
+                if child is not table
+                and link.references == (table.name, key)
+                and (child.name, link.name) in self.box.listing
+            ),
+            None,
+        )
+        if below is None:
+            return
+        child, link = below
+        many, stem = said(table.many), column.name.removesuffix("_id")
+        yield (
+            f"count_{child.many}_below_{stem}",
+            IntentSpec(
+                description=f"Ask how many {said(child.many)} all {many} of {an(said(owner.table.one))} have together.",
+                bindings=f"""SELECT {owner.sql("p")}, sum((
+  SELECT count(*) FROM {bare(child.name)} c WHERE c.{bare(link.name)} = t.{bare(key)})) AS fact
+FROM {bare(table.name)} t JOIN {bare(target)} p ON p.{bare(to)} = t.{bare(column.name)}
+GROUP BY p.{bare(to)} HAVING count(*) BETWEEN 3 AND 12 AND fact > 0""",
+                instructions=[
+                    f"How many {said(child.many)} belong to the {many} of {owner.phrase}, taken together?",
+                    f"Go through the {many} of {owner.phrase} one by one and count their {said(child.many)}.",
+                    f"For each of the {many} of {owner.phrase}, look for {said(child.many)}. "
+                    f"How many are there in all?",
+                ],
+                golden=[
+                    owner.call,
+                    GoldenSpec(
+                        call=self.box.listing[table.name, column.name],
+                        arguments={column.name: self._key_of(owner, to)},
+                        save="rows",
+                    ),
+                    GoldenSpec(
+                        call=self.box.listing[child.name, link.name],
+                        each="$rows",
+                        arguments={link.name: f"$item.{key}"},
+                    ),
+                ],
+                communicate=["{fact}"],
+                answer=f"There are {{fact}} {said(child.many)} in all.",
+            ),
+        )
+
+    def _traces(self, table: Table, column: Column, owner: Handle) -> Iterator[Request]:
+        """What each row of somebody leads to: listed, then looked up one by one."""
+        target, _ = column.references  # type: ignore[misc]  # called for references only
+        listing = self.box.listing.get((table.name, column.name))
+        if listing is None:
+            return
+        for next_column in table.references:
+            assert next_column.references is not None
+            if next_column is column or next_column.references[0] in (target, table.name):
+                continue
+            end = self.tables[next_column.references[0]]
+            if end.name not in self.box.get:
+                continue
+            path = [next_column]
+            named = end.naturals and len(end.naturals[0].columns) == 1
+            if not (named and end.naturals[0].name.endswith(("name", "title"))):
+                path += [c for c in end.references if self._tells_more(c, (target, table.name))][:1]
+            last = self.tables[path[-1].references[0]]  # type: ignore[index]
+            label = self._label(last)
+            if label is not None:
+                yield from self._trace(table, column, owner, path, label, listing)
+            return
+
+    def _tells_more(self, column: Column, passed: tuple[str, ...]) -> bool:
+        """Whether a reference leads to a row with a name, and not back."""
+        assert column.references is not None
+        target = column.references[0]
+        return target in self.box.get and target not in passed and bool(self.tables[target].naturals)
+
+    def _trace(
+        self, table: Table, column: Column, owner: Handle, path: list[Column], label: tuple[str, str, str], listing: str
+    ) -> Iterator[Request]:
+        target, to = column.references  # type: ignore[misc]
+        words, sql, _ = label
+        life = self.box.lives.get(table.name)
+        only = self._only_open(table, life) if life else {}
+        opened = f"WHERE {self._alias(life, table)}" if life and only else ""
+        adjective = "" if not only else "open " if "open" in only else f"{next(iter(only.values()))} "
+        joins, alias = "", "t"
+        for i, step in enumerate(path):
+            to_table, to_column = step.references  # type: ignore[misc]
+            name = "z" if i == len(path) - 1 else f"y{i}"
+            joins += f" JOIN {bare(to_table)} {name} ON {name}.{bare(to_column)} = {alias}.{bare(step.name)}"
+            alias = name
+        last = said(self.tables[path[-1].references[0]].one)  # type: ignore[index]
+        order = ", ".join(f"t.{bare(part)}" for part in table.key)
+        for size in (2, 3, 4, 5, 6):
+            facts = ", ".join(f"max(CASE WHEN n = {i + 1} THEN fact END) AS fact_{i}" for i in range(size))
+            told = [f"{{fact_{i}}}" for i in range(size)]
+            steps = [
+                owner.call,
+                GoldenSpec(call=listing, arguments={column.name: self._key_of(owner, to), **only}, save="rows"),
+            ]
+            items = "$rows"
+            for i, step in enumerate(path):
+                to_table, to_column = step.references  # type: ignore[misc]
+                save = f"found_{i}"
+                argument = {to_column: f"$item.{step.name}"}
+                steps.append(GoldenSpec(call=self.box.get[to_table], each=items, arguments=argument, save=save))
+                items = f"${save}"
+            many = said(table.many)
+            yield (
+                f"trace_{size}_{table.many}_of_{column.name.removesuffix('_id')}",
+                IntentSpec(
+                    description=f"Ask for the {words} of the {last} of each of {size} {adjective}{many} of "
+                    f"{an(said(owner.table.one))}.",
+                    bindings=f"""WITH mine AS (
+  SELECT {owner.sql("p")}, p.{bare(to)} AS owner_id, {sql} AS fact,
+    row_number() OVER (PARTITION BY p.{bare(to)} ORDER BY {order}) AS n
+  FROM {bare(table.name)} t JOIN {bare(target)} p ON p.{bare(to)} = t.{bare(column.name)}{joins} {opened})
+SELECT owner, {facts} FROM mine GROUP BY owner_id HAVING count(*) = {size} AND count(fact) = {size}
+  AND NOT EXISTS (SELECT 1 FROM mine a JOIN mine b ON a.owner_id = b.owner_id AND a.n <> b.n
+    WHERE a.owner_id = mine.owner_id AND instr(lower(b.fact), lower(a.fact)))""",
+                    instructions=[
+                        f"Which {words} belongs to the {last} of each of the {adjective}{many} of {owner.phrase}? "
+                        f"I expect {size}.",
+                        f"{owner.phrase[0].upper()}{owner.phrase[1:]} has {size} {adjective}{many}. "
+                        f"Look up the {last} of each "
+                        f"and tell me every {words}.",
+                        f"Please go through the {adjective}{many} of {owner.phrase}, {size} in number, and tell me "
+                        f"the {words} of each {last}.",
+                    ],
+                    golden=steps,
+                    communicate=list(told),
+                    answer=f"These are {self._listed(told)}.",
+                ),
+            )

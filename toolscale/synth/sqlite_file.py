@@ -1,0 +1,183 @@
+"""Reading a SQLite file that is none of ours: its tables as they stand, and nothing of it trusted.
+
+The file is opened read-only, its schema is not trusted (no function with side effects can hide in it), no view,
+trigger or generated column is ever run, and the work that reading may cost is bounded. What the tables mean is
+worked out in `toolorchestra.toolscale.synth.schema_analysis`.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote as quote_url
+
+from toolorchestra.toolscale.build import quote
+from toolorchestra.toolscale.errors import DomainError
+
+MOST_SCANNED = 200_000
+"""Rows read of one table; of a longer one, these are taken for the whole."""
+MOST_TEXT = 2_000
+"""Characters read of a text."""
+MOST_TABLES = 200
+
+_TICK = 1_000_000  # virtual-machine operations of SQLite between two looks at the bound
+_MOST_TICKS = 5_000
+
+
+@dataclass
+class SqliteColumn:
+    """A column as the file declares it."""
+
+    name: str
+    declared: str
+    not_null: bool
+    default: str | None
+
+
+@dataclass
+class SqliteTable:
+    """A table as the file declares it, and its rows; a BLOB reads as ``b""``."""
+
+    name: str
+    columns: list[SqliteColumn]
+    key: list[str]
+    uniques: list[list[str]]
+    references: list[tuple[list[str], str, list[str]]]
+    checks: list[list[str]]
+    total: int
+    rows: list[tuple[Any, ...]] = field(default_factory=list)
+    computed: list[str] = field(default_factory=list)
+
+
+def read_foreign(file: Path) -> list[SqliteTable]:
+    """Return the ordinary tables of a SQLite file, in the order of their names.
+
+    Raises:
+        DomainError: It is no SQLite file that can be read, or has no table.
+    """
+    if not file.is_file():
+        raise DomainError("Expected a SQLite file; there is none.", file=file, remedy="Check the path.")
+    try:
+        with closing(sqlite3.connect(f"file:{quote_url(str(file.resolve()))}?mode=ro", uri=True)) as connection:
+            _distrust(connection)
+            tables = [_read(connection, name) for name in _ordinary(connection)]
+    except (sqlite3.Error, OverflowError) as error:
+        raise DomainError(
+            f"Expected a SQLite file that can be read: {error}.",
+            file=file,
+            remedy="Check it with: sqlite3 FILE 'PRAGMA integrity_check'.",
+        ) from None
+    tables = [table for table in tables if table.columns]
+    if not tables:
+        raise DomainError("Expected a database with tables; it has none that can be read.", file=file)
+    if len(tables) > MOST_TABLES:
+        message = f"Expected at most {MOST_TABLES} tables, found {len(tables)}."
+        raise DomainError(message, file=file, remedy="Copy those that matter to a database of their own.")
+    return tables
+
+
+def _distrust(connection: sqlite3.Connection) -> None:
+    ticks = iter(range(_MOST_TICKS))
+    connection.set_progress_handler(lambda: next(ticks, None) is None, _TICK)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 64_000_000)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA query_only = ON")
+    connection.execute("PRAGMA cell_size_check = ON")
+    connection.text_factory = lambda data: data.decode("utf-8", "replace")
+
+
+def _ordinary(connection: sqlite3.Connection) -> list[str]:
+    """Return the names of the tables that hold data of their own: no view, no virtual table, no shadow of one."""
+    found = connection.execute(
+        "SELECT name, type FROM pragma_table_list WHERE schema = 'main' ORDER BY name"
+    ).fetchall()
+    virtual = [name for name, kind in found if kind == "virtual"]
+    shadow = re.compile("|".join(rf"{re.escape(name)}_\w+" for name in virtual) or r"(?!)", re.IGNORECASE)
+    return [
+        name
+        for name, kind in found
+        if kind == "table" and not name.lower().startswith("sqlite_") and not shadow.fullmatch(name)
+    ]
+
+
+def _read(connection: sqlite3.Connection, name: str) -> SqliteTable:
+    columns, key, computed = [], [], []
+    facts = 'SELECT name, type, "notnull", dflt_value, pk, hidden FROM pragma_table_xinfo(?) ORDER BY cid'
+    for column, declared, not_null, default, position, hidden in connection.execute(facts, (name,)):
+        if hidden:
+            computed.append(column)
+            continue
+        columns.append(SqliteColumn(column, (declared or "").upper(), bool(not_null), default))
+        if position:
+            key.append((position, column))
+    references: dict[int, tuple[list[str], str, list[str]]] = {}
+    facts = 'SELECT id, "table", "from", "to" FROM pragma_foreign_key_list(?) ORDER BY id, seq'
+    for number, target, source, to in connection.execute(facts, (name,)):
+        sources, _, targets = references.setdefault(number, ([], target, []))
+        sources.append(source)
+        targets += [to] if to is not None else []
+    uniques = []
+    for (index,) in connection.execute(
+        'SELECT name FROM pragma_index_list(?) WHERE "unique" AND NOT partial ORDER BY seq', (name,)
+    ).fetchall():
+        parts = [part for (part,) in connection.execute("SELECT name FROM pragma_index_info(?)", (index,))]
+        if all(part is not None for part in parts):
+            uniques.append(parts)
+    (sql,) = connection.execute("SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?", (name,)).fetchone()
+    cells = ", ".join(
+        f"CASE typeof({c}) WHEN 'blob' THEN x'' WHEN 'text' THEN substr({c}, 1, {MOST_TEXT}) ELSE {c} END"
+        for c in (quote(column.name) for column in columns)
+    )
+    source = f"main.{quote(name)}"
+    (total,) = connection.execute(f"SELECT count(*) FROM {source}").fetchone()
+    rows = connection.execute(f"SELECT {cells} FROM {source} LIMIT {MOST_SCANNED}").fetchall() if columns else []
+    return SqliteTable(
+        name,
+        columns,
+        [column for _, column in sorted(key)],
+        uniques,
+        list(references.values()),
+        list(_checks(tokenize(sql or ""))),
+        total,
+        rows,
+        computed,
+    )
+
+
+_TOKEN = re.compile(
+    r"""
+      \s+ | --[^\n]* | /\*.*?\*/
+    | (?P<token> '(?:[^']|'')*' | "(?:[^"]|"")*" | `(?:[^`]|``)*` | \[[^\]]*\]
+        | [^\W\d]\w* | \d+(?:\.\d*)?(?:[eE][+-]?\d+)? | \.\d+ | \|\| | <> | [<>=!]=? | . )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+def tokenize(sql: str) -> list[str]:
+    r"""Return the tokens of SQL without spaces and comments; what is quoted stays quoted.
+
+    >>> tokenize("CHECK (a >= 1.5 -- no less\n AND [b c] <> 'it''s')")
+    ['CHECK', '(', 'a', '>=', '1.5', 'AND', '[b c]', '<>', "'it''s'", ')']
+    """
+    return [found["token"] for found in _TOKEN.finditer(sql) if found["token"]]
+
+
+def _checks(tokens: list[str]) -> Iterator[list[str]]:
+    """Yield the tokens of each CHECK constraint of a CREATE TABLE statement."""
+    for position, token in enumerate(tokens):
+        if token.upper() != "CHECK" or tokens[position + 1 : position + 2] != ["("]:
+            continue
+        depth, inside = 0, []
+        for other in tokens[position + 1 :]:
+            depth += (other == "(") - (other == ")")
+            inside.append(other)
+            if not depth:
+                yield inside[1:-1]
+                break

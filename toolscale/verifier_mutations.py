@@ -1,0 +1,244 @@
+"""Mutation test of verification: wrong episodes that must fail, and right ones that must pass.
+
+For every task, `mutants` derives from the golden path episodes that do or say something else (a golden write
+dropped, one of its arguments altered, a piece of information left out, a stray write added), and `variants`
+episodes that differ only in what does not matter (independent calls in another order, extra reads, another
+wording). `try_verifier` judges them all and lists every one that was judged against expectation, with the
+reason where there is one: a mutant that leaves the very same database is equivalent, not missed.
+"""
+
+from __future__ import annotations
+
+import datetime
+import random
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from toolorchestra.toolscale.guess import Guesser
+from toolorchestra.toolscale.mentions import mentions, tokens
+from toolorchestra.toolscale.session import Session
+from toolorchestra.toolscale.task import Call, Task
+from toolorchestra.toolscale.tool import ArgumentError, Status
+from toolorchestra.toolscale.verify import Verdict, net_changes, verify
+
+if TYPE_CHECKING:
+    from toolorchestra.toolscale.domain import Domain
+
+_ATTEMPTS = 200
+
+
+class MutantTrial(msgspec.Struct, frozen=True):
+    """An episode made to be judged: what was changed, and the calls and answer that result."""
+
+    kind: str
+    detail: str
+    calls: tuple[Call, ...]
+    answer: str
+
+
+class Surprise(msgspec.Struct, frozen=True):
+    """A trial judged against expectation, and why."""
+
+    task_id: str
+    kind: str
+    detail: str
+    reason: str
+    equivalent: bool
+
+
+class VerifierReport(msgspec.Struct):
+    """What `try_verifier` found.
+
+    Attributes:
+        mutants: Mutants judged, by kind.
+        killed: Those judged failed, by kind.
+        variants: Legitimate variants judged, by kind.
+        accepted: Those judged solved, by kind.
+        surprises: Everything judged against expectation.
+    """
+
+    mutants: Counter[str] = msgspec.field(default_factory=Counter)
+    killed: Counter[str] = msgspec.field(default_factory=Counter)
+    variants: Counter[str] = msgspec.field(default_factory=Counter)
+    accepted: Counter[str] = msgspec.field(default_factory=Counter)
+    surprises: list[Surprise] = []
+
+    @property
+    def kill_rate(self) -> float:
+        """Share of mutants judged failed."""
+        return self.killed.total() / max(1, self.mutants.total())
+
+    @property
+    def acceptance_rate(self) -> float:
+        """Share of legitimate variants judged solved."""
+        return self.accepted.total() / max(1, self.variants.total())
+
+
+def replay(domain: Domain, task: Task, calls: Iterable[Call], answer: str, session: Session) -> Verdict:
+    """Judge the episode that makes `calls` (those that err change nothing) and ends with `answer`."""
+    session.reset()
+    for call in calls:
+        tool = domain.tools[call.name]
+        try:
+            arguments = tool.decode(msgspec.json.encode(call.arguments))
+        except ArgumentError:
+            continue
+        session.call(tool, arguments)
+    return verify(domain, task, session, answer)
+
+
+def mutants(domain: Domain, task: Task, session: Session) -> Iterator[MutantTrial]:
+    """Yield episodes of `task` that are wrong."""
+    guesser = Guesser(domain, random.Random(f"mutants:{task.id}"))
+    golden = list(task.golden)
+    for position, call in enumerate(golden):
+        tool = domain.tools[call.name]
+        if tool.effect != "write":
+            continue
+        rest = (*golden[:position], *golden[position + 1 :])
+        yield MutantTrial("drop a write", f"{call.name} #{position}", rest, task.answer)
+        for name, value in call.arguments.items():
+            altered = Call(call.name, {**call.arguments, name: guesser.other(tool.parameters[name], value)}, call.stage)
+            if altered == call:
+                continue
+            calls = (*golden[:position], altered, *golden[position + 1 :])
+            detail = f"{call.name} #{position}: {name} = {altered.arguments[name]!r} for {value!r}"
+            yield MutantTrial("alter an argument", detail, calls, task.answer)
+    for position, options in enumerate(task.communicate):
+        others = [facts[0] for i, facts in enumerate(task.communicate) if i != position]
+        yield MutantTrial("omit information", options[0], task.golden, ". ".join(["Done", *others]))
+    stray = _stray_write(domain, task, guesser, session)
+    if stray is not None:
+        detail = f"{stray.name}({stray.arguments})"
+        yield MutantTrial("add a stray write", detail, (*task.golden, stray), task.answer)
+
+
+def _stray_write(domain: Domain, task: Task, guesser: Guesser, session: Session) -> Call | None:
+    """Return a write that succeeds after the golden path and changes the database."""
+    writers = [tool for tool in domain.tools.values() if tool.effect == "write"]
+    if not writers:
+        return None
+    replay(domain, task, task.golden, task.answer, session)
+    before = net_changes(domain, session.touched())
+    for _ in range(_ATTEMPTS):
+        tool = guesser.rng.choice(writers)
+        call = Call(tool.name, guesser.arguments(tool))
+        decoded = tool.decode(msgspec.json.encode(call.arguments))
+        if session.call(tool, decoded).status is Status.OK:
+            if net_changes(domain, session.touched()) != before:  # one that changes nothing is no mutant
+                return call
+            replay(domain, task, task.golden, task.answer, session)
+    return None
+
+
+def variants(domain: Domain, task: Task) -> Iterator[MutantTrial]:
+    """Yield episodes of `task` that are right, though not the golden one."""
+    guesser = Guesser(domain, random.Random(f"variants:{task.id}"))
+    stages = [list(stage) for _, stage in groupby(task.golden, key=lambda call: call.stage)]
+    if any(len(stage) > 1 for stage in stages):
+        calls = tuple(call for stage in stages for call in reversed(stage))
+        yield MutantTrial("reorder independent calls", "each stage reversed", calls, task.answer)
+    readers = [tool for tool in domain.tools.values() if tool.effect != "write"]
+    extra: list[Call] = []
+    for call in task.golden:
+        tool = guesser.rng.choice(readers)
+        extra += [Call(tool.name, guesser.arguments(tool)), call]
+    yield MutantTrial("add reads", f"{len(task.golden)} reads", tuple(extra), task.answer)
+    for name, wording in WORDINGS.items():
+        if (answer := wording(task.answer)) != task.answer:
+            yield MutantTrial("reword the answer", name, task.golden, answer)
+
+
+def _reworded(pattern: str, write: Callable[[re.Match[str]], str]) -> Callable[[str], str]:
+    return lambda text: re.sub(pattern, write, text)
+
+
+def _iso_to_long(found: re.Match[str]) -> str:
+    try:
+        day = datetime.date.fromisoformat(found[0])
+    except ValueError:
+        return found[0]
+    return f"{day.day} {day:%B} {day.year}"
+
+
+def _long_to_iso(found: re.Match[str]) -> str:
+    return datetime.datetime.strptime(found[0].replace(",", ""), "%B %d %Y").date().isoformat()
+
+
+def _padded(found: re.Match[str]) -> str:
+    whole, _, fraction = found[1].replace(",", "").partition(".")
+    return f"{int(whole):,}.{fraction:0<2}"
+
+
+def _twelve_hours(found: re.Match[str]) -> str:
+    hour = int(found[1])
+    return f"{hour % 12 or 12}:{found[2]} {'pm' if hour >= 12 else 'am'}"
+
+
+_MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
+
+WORDINGS: dict[str, Callable[[str], str]] = {
+    "in a longer text": lambda text: f"Certainly!\n\n{text}\n\nIs there anything else I can do for you?",
+    "in capitals": str.upper,
+    "amounts with two decimals and thousands separators": _reworded(
+        r"(?<![\w.:/-])(\d[\d,]*\.\d+)(?![\w.:/-])", _padded
+    ),
+    "ISO dates in words": _reworded(r"\b\d{4}-\d{2}-\d{2}\b", _iso_to_long),
+    "dates in words as ISO dates": _reworded(rf"\b(?:{_MONTHS}) \d{{1,2}}, \d{{4}}\b", _long_to_iso),
+    "times on a twelve-hour clock": _reworded(r"\b(\d{2}):(\d{2})\b(?! ?[AaPp][Mm])", _twelve_hours),
+}
+"""Wordings of an answer that do not change what it says."""
+
+
+def try_verifier(domain: Domain, tasks: Sequence[Task], progress: Callable[[], object] | None = None) -> VerifierReport:
+    """Judge all mutants and variants of `tasks`.
+
+    Args:
+        domain: Their domain.
+        tasks: Tasks to test.
+        progress: Called after each task.
+    """
+    report = VerifierReport()
+    session = domain.session()
+    for task in tasks:
+        for trial in [*mutants(domain, task, session)]:
+            verdict = replay(domain, task, trial.calls, trial.answer, session)
+            report.mutants[trial.kind] += 1
+            if not verdict.solved:
+                report.killed[trial.kind] += 1
+                continue
+            reason, equivalent = _why_it_passes(domain, task, trial, session)
+            report.surprises.append(Surprise(task.id, trial.kind, trial.detail, reason, equivalent=equivalent))
+        for trial in variants(domain, task):
+            verdict = replay(domain, task, trial.calls, trial.answer, session)
+            report.variants[trial.kind] += 1
+            if verdict.solved:
+                report.accepted[trial.kind] += 1
+            else:
+                report.surprises.append(Surprise(task.id, trial.kind, trial.detail, str(verdict), equivalent=False))
+        if progress is not None:
+            progress()
+    session.close()
+    return report
+
+
+def _why_it_passes(domain: Domain, task: Task, trial: MutantTrial, session: Session) -> tuple[str, bool]:
+    """Return why a mutant passes, and whether that makes it equivalent to the golden episode."""
+    if trial.kind == "omit information":
+        told = tokens(trial.answer)
+        others = [facts for facts in task.communicate if facts[0] != trial.detail]
+        twin = next((facts[0] for facts in others if mentions(tokens(facts[0]), trial.detail)), None)
+        if twin is not None and mentions(told, twin):
+            return f"the information is part of another piece: {twin!r}", True
+        return "the answer says it elsewhere", False
+    touched = session.touched()
+    session.reset()
+    replay(domain, task, task.golden, task.answer, session)
+    if session.touched() == touched:
+        return "the database ends exactly as after the golden path", True
+    return "the net change of the database is the golden one", True
