@@ -132,7 +132,7 @@ class TrainGRPO:
     """Most tokens of a turn; None: 64 for the embedded model, 1024 for `model`."""
     max_ids: int | None = None
     """Most tokens of an episode; None: 1024 for the embedded model, 32000 for `model`."""
-    seats: int = 128
+    slots: int = 128
     """Environments played at the same time."""
     track_kl: bool = True
     """Keep a copy of the starting policy and report the divergence from it (also with `beta` 0)."""
@@ -149,7 +149,7 @@ class TrainGRPO:
 
     def __post_init__(self) -> None:
         require_one_agent(self.env)
-        for name in ("steps", "groups", "updates", "seats", "eval_samples"):
+        for name in ("steps", "groups", "updates", "slots", "eval_samples"):
             if getattr(self, name) < 1:
                 raise OptionError(f"`{name}` must be at least 1, got {getattr(self, name)!r}.")
         if self.group_size < 2:
@@ -285,12 +285,12 @@ class Rollouts:
         config = self.config
         rng = random.Random(f"{config.seed}/{trainer.state.global_step}")
         model = trainer.accelerator.unwrap_model(trainer.model)
-        writer = ModelSampler(model, self.engine.codec, temperature=config.temperature, seed=rng.getrandbits(48))
+        sampler = ModelSampler(model, self.engine.codec, temperature=config.temperature, seed=rng.getrandbits(48))
         wanted = len(prompts) // config.group_size
         useful: list[RolloutGroup] = []
         spare: list[RolloutGroup] = []
         for _ in range(config.resample + 1):
-            for group in self.play(writer, wanted - len(useful), rng):
+            for group in self.play(sampler, wanted - len(useful), rng):
                 (useful if any(group.kept) else spare).append(group)
             if len(useful) == wanted:
                 break
@@ -310,13 +310,13 @@ class Rollouts:
             "advantage": [advantage for _, _, advantage in rows],
         }
 
-    def play(self, writer: ModelSampler, count: int, rng: random.Random) -> Iterator[RolloutGroup]:
+    def play(self, sampler: ModelSampler, count: int, rng: random.Random) -> Iterator[RolloutGroup]:
         """Play and judge `count` tasks of the curriculum; a group with an infrastructure error is left out."""
         config = self.config
         tasks = self.curriculum.draw(count, rng)
         size = config.group_size
         lots = [RolloutRequest(n, start.another(rng)) for n, (_, start) in enumerate(tasks) for _ in range(size)]
-        rows = self.engine.play(writer, lots)
+        rows = self.engine.play(sampler, lots)
         for n, (level, _) in enumerate(tasks):
             group = rows[n * size : (n + 1) * size]
             if all(row.valid for row in group):
@@ -457,9 +457,11 @@ def evaluate(
 
     With `record`, the episodes are written to that JSONL file (`toolorchestra show` draws them).
     """
-    writer = ModelSampler(policy.model, policy.codec, temperature=0.0 if greedy else 1.0)
+    sampler = ModelSampler(policy.model, policy.codec, temperature=0.0 if greedy else 1.0)
     rng = random.Random(samples)
-    rows = engine.play(writer, [RolloutRequest(n, s.another(rng)) for n, s in enumerate(plays) for _ in range(samples)])
+    rows = engine.play(
+        sampler, [RolloutRequest(n, s.another(rng)) for n, s in enumerate(plays) for _ in range(samples)]
+    )
     if record is not None:
         record.unlink(missing_ok=True)
         write_episodes(record, (row.episode for row in rows if row.episode is not None))
@@ -589,7 +591,7 @@ def make_engine(config: TrainGRPO, codec: Renderer) -> RolloutEngine:
     return RolloutEngine(
         lambda: make_env(config.env, options),
         codec,
-        seats=config.seats,
+        slots=config.slots,
         max_turns=config.max_turns or (12 if small else 50),
         max_turn_ids=config.max_turn_ids or (64 if small else 1024),
         max_ids=config.max_ids or (1024 if small else 32_000),

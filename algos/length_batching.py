@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 LEAST_ROWS = 8
 """Fewer rows than these do not make a bundle of their own."""
-MOST_PADDING = 0.25
+MAX_PADDING = 0.25
 """Share of a row that may be padding, unless its bundle has too few rows."""
 
 
@@ -23,7 +23,7 @@ def bundles(lengths: Sequence[int], least: int = LEAST_ROWS) -> list[list[int]]:
     found: list[list[int]] = []
     longest = 0
     for row in sorted(range(len(lengths)), key=lambda row: (-lengths[row], row)):
-        if not found or (len(found[-1]) >= least and lengths[row] < (1 - MOST_PADDING) * longest):
+        if not found or (len(found[-1]) >= least and lengths[row] < (1 - MAX_PADDING) * longest):
             found.append([])
             longest = lengths[row]
         found[-1].append(row)

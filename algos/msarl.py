@@ -5,7 +5,7 @@ r"""MSARL: two policies trained together by GRPO with nested advantages (MSARL Â
 
 For a question the reasoner samples G paths up to and including its last call. For each the helper samples M
 interpretations of what came of that call, and the reasoner finishes each to an answer. What is shared is generated
-once: branches are forks of a seat, and the training rows of a path and of its branches do not overlap.
+once: branches are forks of a slot, and the training rows of a path and of its branches do not overlap.
 
     helper     A_ij, normalised within the M of one path, on the tokens of interpretation ij
     reasoner   A_i, from the means of the paths, on all tokens of path i (`reasoner_advantage`)
@@ -48,7 +48,7 @@ from toolorchestra.algos.learner_choice import learners_of
 from toolorchestra.algos.report import run_script
 from toolorchestra.algos.rollout.engine import Sampler, Start
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot, TrainRow
-from toolorchestra.algos.trainer import Trained, make_writers
+from toolorchestra.algos.trainer import Trained, make_samplers
 from toolorchestra.envs.msarl.play import HELPER, REASONER, MSARLPlay
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.multiagent.registration import make_multiagent
@@ -141,8 +141,8 @@ class Branches:
     """A reasoning path and how it may end.
 
     Attributes:
-        trunk: The seat at the path's last call, with the helper about to speak; over, if it has no call.
-        leaves: M seats that went on from there, each to its end; one, if there is no call.
+        trunk: The slot at the path's last call, with the helper about to speak; over, if it has no call.
+        leaves: M slots that went on from there, each to its end; one, if there is no call.
     """
 
     trunk: Slot
@@ -160,7 +160,7 @@ class Branches:
 
 def play_nested(
     engine: MultiAgentEngine,
-    writers: Mapping[str, Sampler],
+    samplers: Mapping[str, Sampler],
     starts: Sequence[Start],
     *,
     paths: int,
@@ -170,17 +170,17 @@ def play_nested(
     """Play each question as `paths` paths with `interpretations` branches, and return the paths of each."""
     asked: dict[int, Slot] = {}
 
-    def at_last_call(seat: Slot) -> bool:
-        if seat.play.mover == REASONER:
+    def at_last_call(slot: Slot) -> bool:
+        if slot.play.current_agent == REASONER:
             return False
-        assert isinstance(seat.play, MSARLPlay)
-        if not seat.play.calls_left:
+        assert isinstance(slot.play, MSARLPlay)
+        if not slot.play.calls_left:
             return True
-        asked[id(seat)] = seat.fork()  # where to branch, if it turns out to be the last
+        asked[id(slot)] = slot.fork()  # where to branch, if it turns out to be the last
         return False
 
     roots = [engine.sit(start.another(rng)) for start in starts for _ in range(paths)]
-    engine.play(writers, roots, at_last_call)
+    engine.play(samplers, roots, at_last_call)
     found = []
     for root in roots:
         if not root.over:
@@ -190,7 +190,7 @@ def play_nested(
             found.append(Branches(trunk, [root, *(trunk.fork() for _ in range(interpretations - 1))]))
         else:
             found.append(Branches(root, [root]))
-    engine.play(writers, [leaf for path in found for leaf in path.leaves])
+    engine.play(samplers, [leaf for path in found for leaf in path.leaves])
     return [found[n : n + paths] for n in range(0, len(found), paths)]
 
 
@@ -225,7 +225,7 @@ def judge(
             add("reasoner", reasoning.row(), advantages.reasoner[q, i])
             if not path.branched:
                 continue
-            reader = path.trunk.play.mover
+            reader = path.trunk.play.current_agent
             known = len(path.trunk.streams[reader].ids)
             for j, leaf in enumerate(path.leaves):
                 worth = advantages.helper[q, i, j]
@@ -252,10 +252,10 @@ class NestedGRPO(ClippedLearner):
         config, engine = self.config, self.engine
         rng = random.Random(f"{config.seed}/{step}")
         starts = [rng.choice(self.tasks) for _ in range(config.questions)]
-        writers = make_writers(self.policies, config.temperature, rng)
+        samplers = make_samplers(self.policies, config.temperature, rng)
         engine.generated.clear()
         nests = play_nested(
-            engine, writers, starts, paths=config.paths, interpretations=config.interpretations, rng=rng
+            engine, samplers, starts, paths=config.paths, interpretations=config.interpretations, rng=rng
         )
         batch = judge(
             nests,

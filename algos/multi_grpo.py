@@ -42,7 +42,7 @@ from toolorchestra.algos.clipped_policy_gradient import ClippedLearner, TrainCli
 from toolorchestra.algos.report import run_script
 from toolorchestra.algos.rollout.engine import INVALID_OUTCOMES, Sampler, Start
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot, TrainRow
-from toolorchestra.algos.trainer import Trained, make_writers
+from toolorchestra.algos.trainer import Trained, make_samplers
 from toolorchestra.algos.warm_start import lesson_options
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.multiagent.registration import make_multiagent
@@ -111,19 +111,19 @@ class TrainMultiGRPO(TrainClipped):
 
 
 def play_groups(
-    engine: MultiAgentEngine, writers: Mapping[str, Sampler], starts: Sequence[Start], size: int
+    engine: MultiAgentEngine, samplers: Mapping[str, Sampler], starts: Sequence[Start], size: int
 ) -> list[list[Slot]]:
-    """Play each task `size` times from the same start, luck included, and return the seats of each."""
+    """Play each task `size` times from the same start, noise included, and return the slots of each."""
     roots = [engine.sit(start) for start in starts]
     groups = [[root, *(root.fork() for _ in range(size - 1))] for root in roots]
-    engine.play(writers, [seat for group in groups for seat in group])
+    engine.play(samplers, [slot for group in groups for slot in group])
     return groups
 
 
-def paid(seat: Slot, agent: str) -> float:
+def paid(slot: Slot, agent: str) -> float:
     """Return what an agent was paid in an episode that is over; NaN after an error of ours."""
-    episode = seat.play.episode
-    if seat.broken:
+    episode = slot.play.episode
+    if slot.broken:
         return 0.0
     return math.nan if episode.outcome in INVALID_OUTCOMES else episode.paid.get(agent, 0.0)
 
@@ -143,15 +143,15 @@ class GroupBatch(NamedTuple):
 def judge(groups: Sequence[Sequence[Slot]], agents: Sequence[str]) -> GroupBatch:
     """Return the training rows of groups of rollouts, with the advantage of each agent from its own rewards."""
     rewards = {
-        agent: torch.tensor([[paid(seat, agent) for seat in group] for group in groups], dtype=torch.float64)
+        agent: torch.tensor([[paid(slot, agent) for slot in group] for group in groups], dtype=torch.float64)
         for agent in agents
     }
     rows: dict[str, list[TrainRow]] = {agent: [] for agent in agents}
     for agent, own in rewards.items():
         advantages = group_advantages(own)
         for q, group in enumerate(groups):
-            for g, seat in enumerate(group):
-                row = seat.streams[agent].row()
+            for g, slot in enumerate(group):
+                row = slot.streams[agent].row()
                 if row is not None:
                     rows[agent].append(replace(row, advantage=float(advantages[q, g])))
     return GroupBatch(rewards, rows)
@@ -178,22 +178,22 @@ class IndependentGRPO(ClippedLearner):
         config, engine = self.config, self.engine
         rng = random.Random(f"{config.seed}/{step}")
         starts = [rng.choice(self.tasks).another(rng) for _ in range(config.questions)]
-        writers = make_writers(self.policies, config.temperature, rng)
+        samplers = make_samplers(self.policies, config.temperature, rng)
         engine.generated.clear()
-        groups = play_groups(engine, writers, starts, config.group_size)
+        groups = play_groups(engine, samplers, starts, config.group_size)
         batch = judge(groups, list(engine.policies))
         return measure(groups, batch, engine) | self.update(batch.rows)
 
 
 def measure(groups: Sequence[Sequence[Slot]], batch: GroupBatch, engine: MultiAgentEngine) -> dict[str, float]:
     """Return what a batch of rollouts looks like, of the team and of each agent."""
-    seats = [seat for group in groups for seat in group]
+    slots = [slot for group in groups for slot in group]
     metrics = {
-        "success": _mean([seat.success for seat in seats]),
-        "reward": _mean([seat.reward for seat in seats]),
-        "turns": float(np.mean([len(seat.play.episode.turns) for seat in seats])),
-        "moves": float(sum(len(seat.play.episode.turns) for seat in seats)),
-        "cost": float(np.mean([seat.play.episode.cost for seat in seats])),
+        "success": _mean([slot.success for slot in slots]),
+        "reward": _mean([slot.reward for slot in slots]),
+        "turns": float(np.mean([len(slot.play.episode.turns) for slot in slots])),
+        "moves": float(sum(len(slot.play.episode.turns) for slot in slots)),
+        "cost": float(np.mean([slot.play.episode.cost for slot in slots])),
     }
     for agent, rewards in batch.rewards.items():
         differing = group_advantages(rewards).ne(0).any(-1)  # (tasks,): only these teach the agent anything

@@ -509,7 +509,8 @@ def demonstrate(env: gym.Env[Any, Any], config: TrainSFT) -> tuple[list[Demonstr
         return found, []
     if not hasattr(type(env.unwrapped), "task"):
         raise OptionError(
-            f"{config.env} has no golden paths for the oracles to play. Record episodes with `toolorchestra rollout` "
+            f"{config.env} has no reference trajectories for the oracles to play. "
+            "Record episodes with `toolorchestra rollout` "
             "and give them by --episodes, or train a --model without warm start."
         )
     plays = [start for level in starts(env, "train", config.difficulty).values() for start in level]

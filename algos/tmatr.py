@@ -51,7 +51,7 @@ from toolorchestra.algos.report import run_script
 from toolorchestra.algos.rollout.engine import Start
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot, TrainRow, row_logps
 from toolorchestra.algos.stats import paired_bootstrap
-from toolorchestra.algos.trainer import Trained, TrainTeam, make_writers
+from toolorchestra.algos.trainer import Trained, TrainTeam, make_samplers
 from toolorchestra.algos.warm_start import lesson_options
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.multiagent.registration import make_multiagent
@@ -65,7 +65,7 @@ SYSTEM, BOTH = "system", "both"
 class TrainTMATR(TrainTeam):
     """Train the agents of a team in turns by online DPO; without models, make, warm-start and train embedded ones."""
 
-    embedded_rate = 1e-4  # at 3e-4 the preference loss runs away in the second stage
+    builtin_rate = 1e-4  # at 3e-4 the preference loss runs away in the second stage
 
     env: str = "TMATR-Math-v0"
     """Id of the environment (`toolorchestra.envs.make_multiagent`)."""
@@ -167,10 +167,10 @@ def select(episodes: Sequence[Slot], threshold: float) -> EpisodePair | None:
 
     Episodes that an error of ours ended are not looked at.
     """
-    valid = [seat for seat in episodes if seat.reward == seat.reward]
+    valid = [slot for slot in episodes if slot.reward == slot.reward]
     if not valid:
         return None
-    better, worse = max(valid, key=lambda seat: seat.reward), min(valid, key=lambda seat: seat.reward)
+    better, worse = max(valid, key=lambda slot: slot.reward), min(valid, key=lambda slot: slot.reward)
     return EpisodePair(better, worse) if better.reward > threshold and better.reward != worse.reward else None
 
 
@@ -281,12 +281,12 @@ class OnlineDPO:
             self._begin_stage(step)
         rng = random.Random(f"{config.seed}/{step}")
         starts = [rng.choice(self.tasks) for _ in range(config.questions)]
-        seats = [engine.sit(start.another(rng)) for start in starts for _ in range(config.rollouts)]
+        slots = [engine.sit(start.another(rng)) for start in starts for _ in range(config.rollouts)]
         engine.generated.clear()
-        engine.play(make_writers(self.policies, config.temperature, rng), seats)
-        found = [select(episodes, config.threshold) for episodes in _parts(seats, config.rollouts)]
+        engine.play(make_samplers(self.policies, config.temperature, rng), slots)
+        found = [select(episodes, config.threshold) for episodes in _parts(slots, config.rollouts)]
         pairs = [pair for pair in found if pair is not None]
-        metrics = {"stage": stage + 1.0, **measure(seats, pairs, engine)}
+        metrics = {"stage": stage + 1.0, **measure(slots, pairs, engine)}
         return metrics | self._update(pairs, config.learners(step, self.agents), rng)
 
     def _begin_stage(self, step: int) -> None:
@@ -337,16 +337,16 @@ class OnlineDPO:
                 updater.reference.load_state_dict(state[name]["reference"])
 
 
-def measure(seats: Sequence[Slot], pairs: Sequence[EpisodePair], engine: MultiAgentEngine) -> dict[str, float]:
+def measure(slots: Sequence[Slot], pairs: Sequence[EpisodePair], engine: MultiAgentEngine) -> dict[str, float]:
     """Return what a batch of rollouts looks like."""
-    rewards, successes = (np.array([getattr(seat, name) for seat in seats]) for name in ("reward", "success"))
+    rewards, successes = (np.array([getattr(slot, name) for slot in slots]) for name in ("reward", "success"))
     valid = ~np.isnan(rewards)
     gaps = [pair.better.reward - pair.worse.reward for pair in pairs]
     return {
         "reward": float(rewards[valid].mean()) if valid.any() else float("nan"),
         "success": float(successes[valid].mean()) if valid.any() else float("nan"),
-        "calls": float(np.mean([seat.calls for seat in seats])),
-        "messages": float(np.mean([len(seat.play.episode.turns) for seat in seats])),
+        "calls": float(np.mean([slot.calls for slot in slots])),
+        "messages": float(np.mean([len(slot.play.episode.turns) for slot in slots])),
         "pairs": float(len(pairs)),
         "gap": float(np.mean(gaps)) if gaps else float("nan"),
         **{f"{name}_tokens": float(engine.generated[name]) for name in engine.codecs},

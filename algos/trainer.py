@@ -24,7 +24,7 @@ import torch
 
 from toolorchestra.agents.builtin.adapters import holds_adapters, load_adapters, make_adapters
 from toolorchestra.agents.builtin.model import TokenPolicy, prepare_torch
-from toolorchestra.agents.builtin.text_model import embedded_text_policy
+from toolorchestra.agents.builtin.text_model import builtin_text_policy
 from toolorchestra.algos import sft
 from toolorchestra.algos.learner_choice import require_several_agents
 from toolorchestra.algos.report import RunLog, set_aside
@@ -51,7 +51,7 @@ class TrainTeam(ABC):
         embedded_rate: The learning rate of embedded models unless told otherwise.
     """
 
-    embedded_rate: ClassVar[float] = 3e-4
+    builtin_rate: ClassVar[float] = 3e-4
 
     env: str
     """Id of the environment (`toolorchestra.envs.make_multiagent`)."""
@@ -85,7 +85,7 @@ class TrainTeam(ABC):
     """Most tokens of an agent's stream; None: 512 for embedded models, 16000 for others."""
     rows_at_once: int | None = None
     """Rows in one forward pass of training; None: all for embedded models, 4 for others."""
-    seats: int = 128
+    slots: int = 128
     """Episodes continued in one batch."""
     eval_split: str = "test"
     """Held-out split."""
@@ -100,7 +100,7 @@ class TrainTeam(ABC):
 
     def __post_init__(self) -> None:
         require_several_agents(self.env)
-        for name in ("seats", "eval_samples"):
+        for name in ("slots", "eval_samples"):
             if getattr(self, name) < 1:
                 raise OptionError(f"`{name}` must be at least 1, got {getattr(self, name)!r}.")
         if self.lora_rank < 0:
@@ -129,7 +129,7 @@ class TrainTeam(ABC):
     @property
     def rate(self) -> float:
         """The learning rate, its default resolved."""
-        return self.learning_rate or (self.embedded_rate if self.small else 1e-6) * (10 if self.lora_rank else 1)
+        return self.learning_rate or (self.builtin_rate if self.small else 1e-6) * (10 if self.lora_rank else 1)
 
     def policy_of(self, agent: str) -> str:
         """Return the name of the policy of an agent."""
@@ -199,7 +199,7 @@ def warm_up(config: TrainTeam, env: MultiAgentEnv, report: sft.Report) -> dict[s
     rng = random.Random(config.seed)
     starts = known_tasks(config, env, "train")
     words = demonstrate(env, teacher_of(env), known_tasks(config, env, "all"), 0.0, rng)
-    policy = embedded_text_policy([demonstration.messages for demonstration in words], seed=config.seed)
+    policy = builtin_text_policy([demonstration.messages for demonstration in words], seed=config.seed)
     if config.sft_steps:
         rows = lesson(
             config.make_env, starts, policy, rows=config.sft_steps * _SFT_BATCH, error=config.sft_error, rng=rng
@@ -241,13 +241,13 @@ def make_engine(config: TrainTeam, env: MultiAgentEnv, policies: Mapping[str, To
         env,
         {agent: config.policy_of(agent) for agent in env.possible_agents},
         {name: policy.codec for name, policy in policies.items()},
-        seats=config.seats,
+        slots=config.slots,
         max_turn_ids=config.max_turn_ids or (64 if config.small else 1024),
         max_ids=config.max_ids or (512 if config.small else 16_000),
     )
 
 
-def make_writers(policies: Mapping[str, TokenPolicy], temperature: float, rng: random.Random) -> dict[str, Sampler]:
+def make_samplers(policies: Mapping[str, TokenPolicy], temperature: float, rng: random.Random) -> dict[str, Sampler]:
     """Return a sampler for each policy."""
     return {
         name: ModelSampler(policy.model, policy.codec, temperature=temperature, seed=rng.getrandbits(48))
@@ -302,38 +302,38 @@ def evaluate(
     """Play held-out tasks greedily and `samples` times each; `record` keeps the greedy episodes as JSONL."""
     rng = random.Random(samples)
     greedy = [engine.sit(start) for start in starts]
-    engine.play(make_writers(policies, 0.0, rng), greedy)
-    seats = [engine.sit(start.another(rng)) for start in starts for _ in range(samples)]
-    engine.play(make_writers(policies, temperature, rng), seats)
+    engine.play(make_samplers(policies, 0.0, rng), greedy)
+    slots = [engine.sit(start.another(rng)) for start in starts for _ in range(samples)]
+    engine.play(make_samplers(policies, temperature, rng), slots)
     if record is not None:
         record.unlink(missing_ok=True)
-        write_episodes(record, (seat.play.episode for seat in greedy))
-    tasks = [seats[n : n + samples] for n in range(0, len(seats), samples)]
-    successes = [[seat.success for seat in task] for task in tasks]
+        write_episodes(record, (slot.play.episode for slot in greedy))
+    tasks = [slots[n : n + samples] for n in range(0, len(slots), samples)]
+    successes = [[slot.success for slot in task] for task in tasks]
     return Scores(
         by_task=[float(np.nanmean(task)) if not np.isnan(task).all() else 0.0 for task in successes],
         outcomes=[None if math.isnan(success) else success for task in successes for success in task],
-        greedy=float(np.nanmean([seat.success for seat in greedy])),
+        greedy=float(np.nanmean([slot.success for slot in greedy])),
         pass_at=float(np.mean([max(task) > 0 for task in successes])),
         maj_at=float(np.mean([_majority(task) for task in tasks])),
-        reward=float(np.nanmean([seat.reward for seat in seats])),
-        calls=float(np.mean([seat.calls for seat in seats])),
+        reward=float(np.nanmean([slot.reward for slot in slots])),
+        calls=float(np.mean([slot.calls for slot in slots])),
     )
 
 
-def _majority(seats: Sequence[Slot]) -> float:
+def _majority(slots: Sequence[Slot]) -> float:
     """Return the success of the commonest answer; 0 if nobody has answered."""
     clusters: list[list[Slot]] = []
-    for seat in seats:
-        if seat.play.episode.answer is None:
+    for slot in slots:
+        if slot.play.episode.answer is None:
             continue
-        said = final_answer(seat.play.episode.answer)
+        said = final_answer(slot.play.episode.answer)
         for cluster in clusters:
             if equal(said, final_answer(str(cluster[0].play.episode.answer))):
-                cluster.append(seat)
+                cluster.append(slot)
                 break
         else:
-            clusters.append([seat])
+            clusters.append([slot])
     return max(clusters, key=len)[0].success if clusters else 0.0
 
 

@@ -44,7 +44,7 @@ class Teacher(Protocol):
     def teach(self, play: Any, /) -> str:
         """Return what the agent to move should say."""
 
-    def slip(self, play: Any, rng: random.Random, /) -> str:
+    def inject_error(self, play: Any, rng: random.Random, /) -> str:
         """Return what the agent to move might say by mistake: the same kind of mistake whenever it can be made.
 
         A small model then learns two ways of deciding, and not to spell badly.
@@ -123,7 +123,7 @@ def demonstrate(
         env.reset(seed=rng.getrandbits(31), options=start.reset_options())
         play = env.play
         while not play.over:
-            play.act(teacher.slip(play, rng) if rng.random() < error else teacher.teach(play))
+            play.act(teacher.inject_error(play, rng) if rng.random() < error else teacher.teach(play))
         solved = play.episode.outcome == "solved"
         for history in play.histories.values():
             messages = history[: 1 + max((n for n, m in enumerate(history) if m["role"] == "assistant"), default=-1)]

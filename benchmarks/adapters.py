@@ -27,7 +27,7 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from toolorchestra.agents.builtin.adapters import make_adapters
 from toolorchestra.agents.builtin.model import TokenPolicy, prepare_torch
-from toolorchestra.agents.builtin.text_model import embedded_text_policy
+from toolorchestra.agents.builtin.text_model import builtin_text_policy
 
 TALK = [[{"role": "user", "content": "What is 2 and 3 ?"}, {"role": "assistant", "content": "It is 5 ."}]]
 AGENTS = ("reasoner", "helper")
@@ -81,7 +81,7 @@ def main(benchmark: Benchmark) -> None:
 
 def build(benchmark: Benchmark, folder: Path) -> int:
     """Save a random model of the shape asked for, and return how many parameters it has."""
-    small = embedded_text_policy(TALK)  # whose tokenizer is as good as any: only shapes count here
+    small = builtin_text_policy(TALK)  # whose tokenizer is as good as any: only shapes count here
     model = Qwen3ForCausalLM(
         Qwen3Config(
             vocab_size=benchmark.vocabulary,

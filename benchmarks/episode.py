@@ -3,7 +3,7 @@
     python benchmarks/episode.py                    microseconds per part, and the floor, in one run
     python benchmarks/episode.py --steps 1000000    and whether memory grows over so many steps
 
-Episodes are golden ones of four calls, played as the oracle plays them (the calls of one stage in one turn), sent as
+Episodes are reference ones of four calls, played as the oracle plays them (the calls of one stage in one turn), sent as
 text to the environment as `gymnasium.make` makes it, on one core. The *floor* is the least that any implementation
 pays for the same episode in Python:
 
@@ -44,20 +44,20 @@ from toolorchestra.toolscale.sqltool import SqlTool
 from toolorchestra.toolscale.task import Task
 
 CALLS = 4
-MOST_RATIO, LEAST_RATE, MOST_GROWTH = 3.0, 2000.0, 0.05
+MAX_RATIO, LEAST_RATE, MAX_GROWTH = 3.0, 2000.0, 0.05
 RESULTS = Path(__file__).parent / "results" / "episode.json"
 
 Timed = Callable[[], object]
 
 
 def calls_of(task: Task) -> list[str]:
-    """Return the golden calls of a task as JSON."""
-    return [json.dumps({"name": call.name, "arguments": call.arguments}) for call in task.golden]
+    """Return the reference calls of a task as JSON."""
+    return [json.dumps({"name": call.name, "arguments": call.arguments}) for call in task.reference_calls]
 
 
 def written(task: Task) -> list[str]:
-    """Return the turns of a task's golden path as text."""
-    calls = zip(task.golden, calls_of(task), strict=True)
+    """Return the turns of a task's reference trajectory as text."""
+    calls = zip(task.reference_calls, calls_of(task), strict=True)
     return [
         "".join(f"<tool_call>{text}</tool_call>" for _, text in stage)
         for _, stage in groupby(calls, key=lambda pair: pair[0].stage)
@@ -65,7 +65,7 @@ def written(task: Task) -> list[str]:
 
 
 class Floor:
-    """The bare statements, JSON and function calls of golden episodes."""
+    """The bare statements, JSON and function calls of reference episodes."""
 
     def __init__(self, domain: Domain) -> None:
         self.domain = domain
@@ -75,10 +75,10 @@ class Floor:
         self.connection.execute("SAVEPOINT episode")
 
     def prepare(self, task: Task) -> tuple[list[tuple[str, Any]], list[str], list[Timed]]:
-        """Return the statements of a task's golden path with their parameters, its calls, and its functions."""
+        """Return the statements of a reference trajectory with their parameters, its calls, and its functions."""
         statements: list[tuple[str, Any]] = []
         functions: list[Timed] = []
-        for call in task.golden:
+        for call in task.reference_calls:
             tool = self.domain.tools[call.name]
             arguments = tool.decode(msgspec.json.encode(call.arguments))
             if isinstance(tool, FunctionTool):
@@ -97,7 +97,7 @@ class Floor:
                     parameters[str(saves[sql])] = row[0]
             statements += [("SAVEPOINT call", {}), *here, ("RELEASE call", {})] if write else here
         self.connection.execute("ROLLBACK TO episode")
-        for table, changed in next(self.domain.golds(task)).touched.items():
+        for table, changed in next(self.domain.reference_effects_of(task)).touched.items():
             access = self.domain.access[table]
             statements += [(access.one, access.parts(key)) for key in changed]
         return statements, calls_of(task), functions
@@ -127,7 +127,7 @@ class Floor:
 
 
 def whole(env: gym.Env[Any, Any], tasks: Sequence[Task]) -> Timed:
-    """Return a function that plays the golden episodes of `tasks`."""
+    """Return a function that plays the reference episodes of `tasks`."""
     plan = [({"task_id": task.id}, [*written(task), task.answer]) for task in tasks]
 
     def play() -> None:
@@ -155,7 +155,7 @@ def parts_of_an_episode(env: gym.Env[Any, Any], tasks: Sequence[Task], rounds: i
             for text in written(task):
                 start = clock()
                 env.step(text)
-                sums["call"] += (clock() - start) / len(task.golden)
+                sums["call"] += (clock() - start) / len(task.reference_calls)
             play = core.play
             t2 = clock()
             play.world.verify(task, play.session, task.answer)
@@ -188,7 +188,7 @@ def resident() -> int:
 
 
 def memory(env: gym.Env[Any, Any], tasks: Sequence[Task], steps: int) -> dict[str, Any]:
-    """Play golden episodes with stray calls for `steps` steps and watch the memory."""
+    """Play reference episodes with stray calls for `steps` steps and watch the memory."""
     strays = ("<tool_call>{broken</tool_call>", '<tool_call>{"name": "nothing"}</tool_call>', [{"name": 3}], 3)
     done, mark = 0, steps // 10
     trail: list[int] = []
@@ -217,10 +217,10 @@ def main() -> None:
     parser.add_argument("--record", action="store_true", help=f"write the results to {RESULTS.name}")
     given = parser.parse_args()
     domain = load_domain(given.domain)
-    tasks = [task for task in domain.tasks() if len(task.golden) == CALLS]
+    tasks = [task for task in domain.tasks() if len(task.reference_calls) == CALLS]
     tasks = random.Random(0).sample(tasks, min(given.tasks, len(tasks)))
     if not tasks:
-        sys.exit(f"{domain.name} has no task of {CALLS} golden calls.")
+        sys.exit(f"{domain.name} has no task of {CALLS} reference calls.")
     env = gym.make("ToolOrchestra-Custom-v0", domain=given.domain)
     print(
         f"{domain!r}; {len(tasks)} tasks of {CALLS} calls; median of {given.rounds} rounds; as made by gymnasium.make"
@@ -244,7 +244,7 @@ def main() -> None:
     print(f"{'whole episode':24}{median['episode']:9.1f}   {rate:,.0f} episodes/s (at least {LEAST_RATE:,.0f})")
     for name in floor:
         print(f"{'floor: ' + name:24}{median[name]:9.1f}")
-    print(f"{'floor':24}{below:9.1f}   the episode is {ratio:.2f} × the floor (at most {MOST_RATIO:g})")
+    print(f"{'floor':24}{below:9.1f}   the episode is {ratio:.2f} × the floor (at most {MAX_RATIO:g})")
     results: dict[str, Any] = {
         "command": " ".join(["python", "benchmarks/episode.py", *sys.argv[1:]]),
         "toolorchestra": toolorchestra.__version__,
@@ -259,13 +259,13 @@ def main() -> None:
         "ratio": ratio,
         "episodes_per_second": rate,
     }
-    passed = ratio <= MOST_RATIO and rate >= LEAST_RATE
+    passed = ratio <= MAX_RATIO and rate >= LEAST_RATE
     if given.steps:
         print()
         results["memory"] = memory(env, tasks, given.steps)
         growth = results["memory"]["growth"]
-        print(f"memory grew by {growth:.1%} after the first fifth (at most {MOST_GROWTH:.0%})")
-        passed = passed and growth <= MOST_GROWTH
+        print(f"memory grew by {growth:.1%} after the first fifth (at most {MAX_GROWTH:.0%})")
+        passed = passed and growth <= MAX_GROWTH
     env.close()
     if given.record:
         RESULTS.parent.mkdir(exist_ok=True)

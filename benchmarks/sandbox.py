@@ -47,7 +47,7 @@ from toolorchestra.envs.tools.sandbox import (
 )
 
 CODE, ANSWER = "print(1234 + 4321)", "5555\n"
-LEAST_GAIN, MOST_OVERHEAD = 10.0, 2.5
+LEAST_GAIN, MAX_OVERHEAD = 10.0, 2.5
 RESULTS = Path(__file__).parent / "results" / "sandbox.txt"
 ROUNDS, SLOW_EVERY = 400, 10  # the slow ways run in every tenth round
 
@@ -167,9 +167,9 @@ def main() -> None:
         said += [
             "",
             f"docker exec / docker, warm: {gain:.1f} (at least {LEAST_GAIN:g})",
-            f"docker, warm / fork: {overhead:.2f} (at most {MOST_OVERHEAD:g})",
+            f"docker, warm / fork: {overhead:.2f} (at most {MAX_OVERHEAD:g})",
         ]
-    fine = gain >= LEAST_GAIN and overhead <= MOST_OVERHEAD
+    fine = gain >= LEAST_GAIN and overhead <= MAX_OVERHEAD
 
     makers: list[Callable[[], Sandbox]] = [
         lambda: DockerSandbox(workers=8, limits=ProgramLimits(seconds=60)),

@@ -4,11 +4,11 @@
     python benchmarks/synth.py --domains restaurant      of one domain
     python benchmarks/synth.py --record                  and write the results to results/synth.json
 
-Every task is verified (its golden path passes, silence does not). Time is that of the wall, from the call to the
-whole file, and includes the start of the workers and the loading of the domains. The cost per task is processor time
-of all processes; the *marginal* cost is that of the tasks by which the larger run is larger, where start-up cancels.
-The run fails when 20,000 tasks take more than 10 minutes, when one of the larger run costs more than 1.2 times one of
-the smaller, or when the two runs with one and with more workers do not write the same bytes.
+Every task is verified (its reference trajectory passes, silence does not). Time is that of the wall, from the call to
+the whole file, and includes the start of the workers and the loading of the domains. The cost per task is processor
+time of all processes; the *marginal* cost is that of the tasks by which the larger run is larger, where start-up
+cancels. The run fails when 20,000 tasks take more than 10 minutes, when one of the larger run costs more than 1.2
+times one of the smaller, or when the two runs with one and with more workers do not write the same bytes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from toolorchestra.toolscale.domain import builtin_domains
 from toolorchestra.toolscale.generate import generate
 
 RESULTS = Path(__file__).parent / "results" / "synth.json"
-MOST_SECONDS, MOST_RATIO = 600.0, 1.2
+MAX_SECONDS, MAX_RATIO = 600.0, 1.2
 
 
 def cpu_seconds() -> float:
@@ -90,7 +90,7 @@ def main() -> int:
         results = {"ratio": round(ratio, 3), "marginal_ms": round(marginal, 3), "same_bytes": same}
         runs = {"runs": [alone, small, large]}
         RESULTS.write_text(json.dumps({"command": command} | machine | results | runs, indent=1) + "\n")
-    return 0 if same and large["seconds"] <= MOST_SECONDS and ratio <= MOST_RATIO else 1
+    return 0 if same and large["seconds"] <= MAX_SECONDS and ratio <= MAX_RATIO else 1
 
 
 if __name__ == "__main__":

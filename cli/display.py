@@ -215,7 +215,7 @@ def task_table(tasks: Iterable[Task]) -> Table:
     table.add_column("request")
     for task in tasks:
         request = Text(" ".join(task.instruction.split()), no_wrap=True, overflow="ellipsis")
-        table.add_row(task.id, task.split, str(task.difficulty), str(len(task.golden)), request)
+        table.add_row(task.id, task.split, str(task.difficulty), str(len(task.reference_calls)), request)
     return table
 
 
@@ -229,7 +229,7 @@ def _call_text(call: Call) -> Text:
 
 
 def _path(calls: Iterable[Call]) -> Table:
-    """Return a golden path, stage by stage."""
+    """Return a reference trajectory, stage by stage."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(justify="right", style="dim", width=4)
     grid.add_column()
@@ -241,7 +241,11 @@ def _path(calls: Iterable[Call]) -> Table:
 
 def task_card(task: Task) -> Panel:
     """Return a task in full."""
-    parts: list[Any] = [Text(task.instruction), Text("\ngolden path", style="bold"), _path(task.golden)]
+    parts: list[Any] = [
+        Text(task.instruction),
+        Text("\nreference trajectory", style="bold"),
+        _path(task.reference_calls),
+    ]
     for number, path in enumerate(task.alternatives, 1):
         parts += [Text(f"\nalternative {number}", style="bold"), _path(path)]
     if task.communicate:

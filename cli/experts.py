@@ -245,7 +245,7 @@ class FitExpert(_WithCatalog):
     """The expert, as the file calls it."""
     like: str | None = None
     """Entry to take from what the answers do not tell; by default that of the same name, if there is one."""
-    shared_luck: float = 0.2
+    shared_noise: float = 0.2
     """Luck that is taken to be shared by all, where no other expert answered the same problems."""
     out: Annotated[Path | None, arg(metavar="FILE")] = None
     """Write the YAML here; it is a catalogue file."""
@@ -255,8 +255,8 @@ class FitExpert(_WithCatalog):
     """Print the fit as JSON instead."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.shared_luck < 1:
-            raise OptionError(f"--shared-luck must be at least 0 and below 1, got {self.shared_luck:g}.")
+        if not 0 <= self.shared_noise < 1:
+            raise OptionError(f"--shared-noise must be at least 0 and below 1, got {self.shared_noise:g}.")
         if self.plot and self.plot.suffix not in (".png", ".pdf", ".svg"):
             raise OptionError(f"--plot writes .png, .pdf or .svg, got {self.plot}.")
 
@@ -269,7 +269,7 @@ class FitExpert(_WithCatalog):
         rows = read_answers(self.answers)
         known = catalog.experts.get(self.name)
         base = catalog.spec(self.like) if self.like else known
-        fit = fit_expert(rows, self.name, base, shared_luck=self.shared_luck)
+        fit = fit_expert(rows, self.name, base, shared_noise=self.shared_noise)
         if self.plot:
             plot_fit(fit).savefig(with_folder(self.plot), dpi=120, metadata=_PLAIN.get(self.plot.suffix))
         entry = dump_yaml({"experts": {self.name: fit.entry(base, new=base is not known)}})

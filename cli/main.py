@@ -100,12 +100,12 @@ class Envs:
 
 @dataclass
 class Tasks:
-    """List the tasks of an environment, or show one with its golden path."""
+    """List the tasks of an environment, or show one with its reference trajectory."""
 
     env: Env
     """Id of an environment, folder of a domain, or JSONL file of tasks."""
     id: Annotated[str | None, arg(metavar="TASK")] = None
-    """Show this task in full: request, golden path, what must be told."""
+    """Show this task in full: request, reference trajectory, what must be told."""
     split: Split = "all"
     """Only tasks of this split."""
     difficulty: tuple[int, ...] = ()
@@ -185,7 +185,7 @@ class Play:
                 if self.record is not None:
                     write_episodes(self.record, [env.episode])
                 console.print(f"\n{solved} of {played} solved.", style="bold")
-                if env.episode.outcome != "solved" and _agreed("See the golden path?", default=False):
+                if env.episode.outcome != "solved" and _agreed("See the reference trajectory?", default=False):
                     console.print(display.task_card(env.task))
                 if self.task is not None or not _agreed("Another one?", default=True):
                     return 0
@@ -216,7 +216,8 @@ class Rollout:
     env: Env
     """Id of an environment, folder of a domain, or JSONL file of tasks."""
     policy: RolloutPolicy = "oracle"
-    """Who plays. `oracle` and `noisy-oracle` know the golden path; `llm` is any chat model (--model); the others after
+    """Who plays. `oracle` and `noisy-oracle` know the reference trajectory; `llm` is any chat model (--model);
+    the others after
     `null` are baselines that ask experts. In a game of several agents `random`, `null` or `llm` speaks for all."""
     policy_options: Annotated[dict[str, str], arg(metavar="NAME VALUE …")] = field(default_factory=dict)
     """Arguments of the policy, e.g. `expert gpt-5` or `n 8`."""
@@ -422,7 +423,7 @@ class Show:
 
 @dataclass
 class Validate:
-    """Check an environment: determinism, golden paths, floors, hostile actions, verifier; privacy between agents."""
+    """Check an environment: determinism, reference trajectories, floors, hostile actions, verifier, privacy."""
 
     env: Env
     """Id of an environment, folder of a domain, or JSONL file of tasks."""
@@ -582,7 +583,8 @@ class Train:
     """Train a policy (`toolorchestra train grpo --help` lists the options)."""
 
     algorithm: Positional[Literal["sft", "grpo", "msarl", "tmatr", "multi-grpo"]]
-    """One agent: `sft` imitates recorded or golden episodes, `grpo` learns from reward (warm-started by SFT). Several
+    """One agent: `sft` imitates recorded or reference episodes, `grpo` learns from reward (warm-started by SFT).
+    Several
     agents: `multi-grpo` trains each by its own rewards in any game, `msarl` a reasoner and a helper by nested GRPO,
     `tmatr` a team in turns by online DPO."""
     arguments: Annotated[Positional[tuple[str, ...]], arg(metavar="…")] = ()

@@ -131,7 +131,7 @@ class SynthDomain(_WithModel):
     evolved: int = 8
     """With --llm: harder kinds of request made of others."""
     solver: tuple[Literal["llm", "noisy-oracle"], ...] = ()
-    """Drop tasks that none of these solves in --k attempts: the model of --llm, or a golden path with mistakes."""
+    """Drop tasks that none of these solves in --k attempts: the model of --llm, or an oracle that errs."""
     k: int = 8
     """Attempts of each solver."""
     random_episodes: int = 200

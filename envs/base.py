@@ -16,8 +16,8 @@ from typing import Any, ClassVar, SupportsFloat
 import gymnasium
 
 from toolorchestra.envs.episode import Episode
-from toolorchestra.envs.parsing import LONGEST_MESSAGE, MOST_CALLS, Action
-from toolorchestra.envs.play import LONGEST_OBSERVATION, EpisodeLimits, Play, PlaySnapshot, World, WorldSession
+from toolorchestra.envs.parsing import MAX_CALLS, MAX_MESSAGE_CHARACTERS, Action
+from toolorchestra.envs.play import MAX_OBSERVATION_CHARACTERS, EpisodeLimits, Play, PlaySnapshot, World, WorldSession
 from toolorchestra.envs.render import episode_text, turn_text
 from toolorchestra.envs.rewards import Preference
 from toolorchestra.envs.sources.base import TaskSource, make_source
@@ -39,7 +39,7 @@ class EnvSnapshot:
 class OrchestrationEnv(gymnasium.Env[str, Action]):
     """One user request per episode, of any task source.
 
-    Subclasses override `_begin`, and `Play` for rules of their own; `protocol`, `options` and `most_reward` describe
+    Subclasses override `_begin`, and `Play` for rules of their own; `protocol`, `options` and `max_reward` describe
     them. Everything else is machinery.
 
     **Info**: ``messages`` (the conversation in OpenAI's form), ``tools`` (OpenAI function schemas, at reset),
@@ -64,7 +64,7 @@ class OrchestrationEnv(gymnasium.Env[str, Action]):
     metadata = {"render_modes": ["ansi", "human"], "render_fps": 4}  # noqa: RUF012 - Gymnasium's declaration
     protocol: ClassVar[str]
     """As it stands in environment ids."""
-    most_reward: ClassVar[float] = 1.0
+    max_reward: ClassVar[float] = 1.0
     """The largest reward of an episode; the least is 0."""
     preface: ClassVar[str] = ""
     """What scripted policies write before their calls, where the protocol wants words there."""
@@ -89,8 +89,8 @@ class OrchestrationEnv(gymnasium.Env[str, Action]):
         if render_mode is not None and render_mode not in self.metadata["render_modes"]:
             raise UnknownNameError("render mode", render_mode, self.metadata["render_modes"])
         self.source = source if isinstance(source, TaskSource) else make_source(source, domain, tasks)
-        self.observation_space = UnicodeText(LONGEST_OBSERVATION)
-        self.action_space = UnicodeText(LONGEST_MESSAGE)
+        self.observation_space = UnicodeText(MAX_OBSERVATION_CHARACTERS)
+        self.action_space = UnicodeText(MAX_MESSAGE_CHARACTERS)
         self.render_mode = render_mode
         self._defaults = {
             "task_id": None,
@@ -115,9 +115,9 @@ class OrchestrationEnv(gymnasium.Env[str, Action]):
         return text
 
     @property
-    def most_calls(self) -> int:
+    def max_calls_per_message(self) -> int:
         """Most calls that one message may make; further ones are refused."""
-        return MOST_CALLS
+        return MAX_CALLS
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         """Begin an episode and return its first observation and info.
@@ -182,7 +182,7 @@ class OrchestrationEnv(gymnasium.Env[str, Action]):
 
     @property
     def task(self) -> Task:
-        """The task being played, its golden path included: hidden from the orchestrator."""
+        """The task being played, its reference trajectory included: hidden from the orchestrator."""
         return self._playing().task
 
     @property
@@ -245,7 +245,7 @@ class OrchestrationEnv(gymnasium.Env[str, Action]):
         pair = pairs[zlib.crc32(task.id.encode()) % len(pairs)]
         return Preference.of(Preference(pair.tools, pair.vector, pair.instruction), tools)
 
-    def _draw_luck(self) -> int:
+    def _draw_noise_seed(self) -> int:
         """Return what the luck of an episode's simulated experts follows from."""
         return int(self.np_random.integers(2**31))
 

@@ -49,7 +49,7 @@ FLOOR = 0.01
 RIGHT = 0.995
 """Share of mutants that must be judged failed, and of legitimate variants that must be judged solved."""
 
-_MOST_DETAILS = 50
+_MAX_DETAILS = 50
 _CALLS_PER_HOSTILE_EPISODE = 10
 _EPISODES_BETWEEN_DUMPS = 25
 _CONSULTED = 0.4  # chance that a turn is spent on guests
@@ -119,9 +119,9 @@ def check_environment(
     """Check an environment of the library and return what was found.
 
     The checks are ``gymnasium`` (its own checker), ``determinism`` (same seed, options and actions, same bytes;
-    across processes too), ``oracle`` (golden paths solve every task), ``null`` and ``random`` (policies that do not
-    understand solve less than 1 %), ``snapshot`` (going on from a restored state is going on), ``hostile`` (nothing
-    that a policy sends raises, or changes what a valid call would not), ``verifier`` (mutants judged failed,
+    across processes too), ``oracle`` (reference trajectories solve every task), ``null`` and ``random`` (policies that
+    do not understand solve less than 1 %), ``snapshot`` (going on from a restored state is going on), ``hostile``
+    (nothing that a policy sends raises, or changes what a valid call would not), ``verifier`` (mutants judged failed,
     legitimate variants judged solved) and ``coverage`` (tools and splits in use; reported only).
 
     A game of several agents is checked by `toolorchestra.envs.multiagent.checks.check_multiagent` instead, whose checks
@@ -177,9 +177,9 @@ def _run(name: str, subject: _Subject) -> CheckResult:
     except Exception as error:  # a check that breaks has found something
         last = traceback.format_exc().splitlines()[-5:-1]
         finding = _Finding("fail", f"{type(error).__name__}: {error}", details=last)
-    details = list(finding.details[:_MOST_DETAILS])
-    if len(finding.details) > _MOST_DETAILS:
-        details.append(f"… and {len(finding.details) - _MOST_DETAILS} more")
+    details = list(finding.details[:_MAX_DETAILS])
+    if len(finding.details) > _MAX_DETAILS:
+        details.append(f"… and {len(finding.details) - _MAX_DETAILS} more")
     seconds = round(time.perf_counter() - began, 3)
     return CheckResult(name, finding.verdict, finding.line, finding.counts, tuple(details), seconds)
 
@@ -341,13 +341,15 @@ def _play_for_parent() -> None:
 
 
 def _oracle(subject: _Subject) -> _Finding:
-    """The golden path of every task solves it."""
+    """The reference trajectory of every task solves it."""
     failed = _unsolved(subject, make_policy("oracle"))
     count = len(subject.tasks)
     counts = {"tasks": count, "solved": count - len(failed)}
     if failed or not count:
-        return _Finding("fail", f"{counts['solved']:,} of {count:,} tasks solved by their golden path", counts, failed)
-    return _Finding("pass", f"all {count:,} tasks of all splits solved by their golden path", counts)
+        return _Finding(
+            "fail", f"{counts['solved']:,} of {count:,} tasks solved by their reference trajectory", counts, failed
+        )
+    return _Finding("pass", f"all {count:,} tasks of all splits solved by their reference trajectory", counts)
 
 
 def _unsolved(subject: _Subject, policy: Policy) -> list[str]:
@@ -482,7 +484,7 @@ class _HostileTrial:
             return
         if info.get("outcome") in ("infra_error", "judge_error"):
             self._fault(f"{info['outcome']}: {info['verdict'][:120]}", action)
-        if not self.env.observation_space.contains(observation) or not 0.0 <= float(reward) <= self.env.most_reward:
+        if not self.env.observation_space.contains(observation) or not 0.0 <= float(reward) <= self.env.max_reward:
             self._fault("observation or reward outside its space", action)
         for record in info["calls"]:
             self.statuses[record.status] += 1
@@ -582,18 +584,18 @@ def _share(part: int, whole: int) -> float:
 
 
 def _coverage(subject: _Subject) -> _Finding:
-    """Which tools no golden path uses, and which splits are empty."""
+    """Which tools no reference trajectory uses, and which splits are empty."""
     idle = []
     tools = 0
     for world, tasks in subject.worlds.values():
-        used = {call.name for task in tasks for path in (task.golden, *task.alternatives) for call in path}
+        used = {call.name for task in tasks for path in (task.reference_calls, *task.alternatives) for call in path}
         tools += len(world.tools)
-        idle += [f"{world.name}: no golden path calls {name}" for name in world.tools if name not in used]
+        idle += [f"{world.name}: no reference trajectory calls {name}" for name in world.tools if name not in used]
     splits = Counter(task.split for task in subject.tasks)
     empty = [f"the split {split!r} has no task" for split in SPLITS if not splits[split]]
     counts: dict[str, int] = {"tools": tools, "idle tools": len(idle), **{split: splits[split] for split in SPLITS}}
     sizes = ", ".join(f"{split} {splits[split]:,}" for split in SPLITS)
-    line = f"{tools - len(idle)} of {tools} tools are on a golden path; tasks: {sizes}"
+    line = f"{tools - len(idle)} of {tools} tools are on a reference trajectory; tasks: {sizes}"
     return _Finding("note" if idle or empty else "pass", line, counts, [*idle, *empty])
 
 

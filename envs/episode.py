@@ -101,7 +101,7 @@ class Episode(msgspec.Struct, omit_defaults=True, kw_only=True):
     instruction: str
     tools: tuple[str, ...]
     preference: tuple[float, ...] | None = None
-    luck: int = 0
+    noise_seed: int = 0
     turns: list[Turn] = []
     answer: str | None = None
     outcome: Outcome | None = None

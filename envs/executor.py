@@ -5,7 +5,7 @@ its slowest one. A call that writes is a barrier: it starts when all before it h
 waits for it. Calls run in the order written, each on its own; one that errs does not stop the others.
 
 Calls of tools that block (a real model, a server) run at the same time in real time too, each in a thread; one that
-hangs is given up after its tool's patience. Everything else is over in microseconds and runs where it stands.
+hangs is given up after its tool's timeout. Everything else is over in microseconds and runs where it stands.
 """
 
 from __future__ import annotations
@@ -138,14 +138,14 @@ class _Waiting:
 
     def result(self) -> ToolResult:
         """Return the result, or a TIMEOUT when it has not come in time."""
-        patience = self._tool.patience
-        self._thread.join(None if patience is None else max(0.0, self._begun + patience - time.monotonic()))
+        timeout = self._tool.timeout
+        self._thread.join(None if timeout is None else max(0.0, self._begun + timeout - time.monotonic()))
         if self._error is not None:
             raise self._error
         if self._result is not None:
             return self._result
-        error = f"{self._tool.name} has not answered within {patience:g} s. Try again later, or ask another."
-        return ToolResult(Status.TIMEOUT, error=error, seconds=patience or 0.0)
+        error = f"{self._tool.name} has not answered within {timeout:g} s. Try again later, or ask another."
+        return ToolResult(Status.TIMEOUT, error=error, seconds=timeout or 0.0)
 
 
 def _start(

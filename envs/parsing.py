@@ -17,11 +17,11 @@ import msgspec
 Action = str | list[dict[str, Any]] | dict[str, Any]
 """What a policy may send: text, a list of calls, or an OpenAI assistant message."""
 
-MOST_CALLS = 64
+MAX_CALLS = 64
 """Calls read from one message; those beyond are answered with one error."""
-LONGEST_MESSAGE = 1_000_000
+MAX_MESSAGE_CHARACTERS = 1_000_000
 """Characters of one message; a longer one is answered with an error and not read."""
-_LONGEST_NAME = 80
+_MAX_NAME = 80
 
 _OPEN, _CLOSE = "<tool_call>", "</tool_call>"
 _HINT = 'Write <tool_call>{"name": "…", "arguments": {…}}</tool_call> with valid JSON inside.'
@@ -96,7 +96,7 @@ def parse(action: Any) -> Message:
             return Message(text, (_bad(f"`tool_calls` must be a list, not {type(calls).__name__}."),))
         if not calls:
             return _parse_text(text)
-        return Message(_clean(text[:LONGEST_MESSAGE]), _parse_structured(calls))
+        return Message(_clean(text[:MAX_MESSAGE_CHARACTERS]), _parse_structured(calls))
     if isinstance(action, (list, tuple)):
         return Message("", _parse_structured(action)) if action else Message("")
     return Message("", (_bad(f"Expected text or a list of calls, found {type(action).__name__}."),))
@@ -118,8 +118,8 @@ def _clean(text: str) -> str:
 
 
 def _parse_text(text: str) -> Message:
-    if len(text) > LONGEST_MESSAGE:
-        error = f"The message has {len(text):,} characters; at most {LONGEST_MESSAGE:,} are read. Write less."
+    if len(text) > MAX_MESSAGE_CHARACTERS:
+        error = f"The message has {len(text):,} characters; at most {MAX_MESSAGE_CHARACTERS:,} are read. Write less."
         return Message("", (_bad(error),), _clean(text[:200]) + "…")
     if _OPEN not in text:
         return Message(_clean(text))
@@ -127,12 +127,12 @@ def _parse_text(text: str) -> Message:
     before, *blocks = text.split(_OPEN)
     said = [before]
     calls = []
-    for block in blocks[:MOST_CALLS]:
+    for block in blocks[:MAX_CALLS]:
         body, closed, after = block.partition(_CLOSE)
         said.append(after)
         calls.append(_parse_block(body, bool(closed)))
-    if len(blocks) > MOST_CALLS:
-        calls.append(_bad(f"The message holds {len(blocks)} calls; the first {MOST_CALLS} were read."))
+    if len(blocks) > MAX_CALLS:
+        calls.append(_bad(f"The message holds {len(blocks)} calls; the first {MAX_CALLS} were read."))
     return Message("".join(said), tuple(calls), text)
 
 
@@ -148,7 +148,7 @@ def _parse_block(body: str, closed: bool) -> ParsedCall:
 
 def _unwrapped(name: str, arguments: msgspec.Raw | bytes, call_id: str | None) -> ParsedCall:
     """Return a call whose arguments may be an object or, as OpenAI has it, JSON text of an object."""
-    name = name[:_LONGEST_NAME]
+    name = name[:_MAX_NAME]
     raw = bytes(arguments).strip()
     if raw[:1] == b'"':
         try:
@@ -161,7 +161,7 @@ def _unwrapped(name: str, arguments: msgspec.Raw | bytes, call_id: str | None) -
 def _parse_structured(calls: list[Any] | tuple[Any, ...]) -> tuple[ParsedCall, ...]:
     found = []
     seen: set[str] = set()
-    for item in calls[:MOST_CALLS]:
+    for item in calls[:MAX_CALLS]:
         call = _parse_item(item)
         if call.id is not None and call.id in seen:
             error = f"The call id {call.id!r} stands twice in one message. Give each call an id of its own."
@@ -169,16 +169,18 @@ def _parse_structured(calls: list[Any] | tuple[Any, ...]) -> tuple[ParsedCall, .
         elif call.id is not None:
             seen.add(call.id)
         found.append(call)
-    if len(calls) > MOST_CALLS:
-        found.append(_bad(f"The message holds {len(calls)} calls; the first {MOST_CALLS} were read."))
+    if len(calls) > MAX_CALLS:
+        found.append(_bad(f"The message holds {len(calls)} calls; the first {MAX_CALLS} were read."))
     return tuple(found)
 
 
 def _parse_item(item: Any) -> ParsedCall:
     try:
         encoded = msgspec.json.encode(item)
-        if len(encoded) > LONGEST_MESSAGE:
-            return _bad(f"The call has {len(encoded):,} bytes; at most {LONGEST_MESSAGE:,} are read. Write less.")
+        if len(encoded) > MAX_MESSAGE_CHARACTERS:
+            return _bad(
+                f"The call has {len(encoded):,} bytes; at most {MAX_MESSAGE_CHARACTERS:,} are read. Write less."
+            )
         call = _openai.decode(encoded)
     except (
         msgspec.MsgspecError,

@@ -25,7 +25,7 @@ from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import Status, Tool, ToolResult
 from toolorchestra.toolscale.verify import Verdict
 
-LONGEST_OBSERVATION = 262_144
+MAX_OBSERVATION_CHARACTERS = 262_144
 """Characters of what is shown in reply to one message; the results of many calls share them."""
 CUT_NOTE = "… (cut: the result is too long; ask for less)"
 
@@ -201,7 +201,7 @@ class Play:
         written = _assistant_message(message, records)
         self.messages.append(written)
         shown = []
-        limit = min(self.limits.result_characters, LONGEST_OBSERVATION // (2 * len(records)) - 1_000)
+        limit = min(self.limits.result_characters, MAX_OBSERVATION_CHARACTERS // (2 * len(records)) - 1_000)
         for record in records:
             content = self._show(record, limit)
             shown.append(f"<tool_response>\n{content}\n</tool_response>")

@@ -147,7 +147,7 @@ def _cut_torn_line(file: Path) -> None:
             stream.truncate(whole)
 
 
-class _Seat:
+class _Slot:
     """One environment and who plays in it."""
 
     def __init__(self, env: gymnasium.Env[Any, Any], policy: Policy) -> None:
@@ -186,34 +186,34 @@ def play_many(
         ExpertError: The policy's model cannot be reached at all.
     """
     waiting = list(reversed(resets))
-    seats = [_Seat(make_env(), make_policy()) for _ in range(min(max(1, parallel), len(resets)))]
+    slots = [_Slot(make_env(), make_policy()) for _ in range(min(max(1, parallel), len(resets)))]
     try:
         while True:
-            for seat in seats:
-                if seat.reset is None and waiting:
-                    seat.begin(waiting.pop())
-            active = [seat for seat in seats if seat.reset is not None]
+            for slot in slots:
+                if slot.reset is None and waiting:
+                    slot.begin(waiting.pop())
+            active = [slot for slot in slots if slot.reset is not None]
             if not active:
                 return
-            for seat, action in zip(active, _actions(active), strict=True):
-                assert seat.reset is not None
+            for slot, action in zip(active, _actions(active), strict=True):
+                assert slot.reset is not None
                 if isinstance(action, ExpertError):
-                    yield Unplayed(seat.reset, str(action))
-                    seat.reset = None
-                elif seat.step(action):
-                    yield seat.env.unwrapped.episode  # type: ignore[attr-defined]  # every environment of ours has it
-                    seat.reset = None
+                    yield Unplayed(slot.reset, str(action))
+                    slot.reset = None
+                elif slot.step(action):
+                    yield slot.env.unwrapped.episode  # type: ignore[attr-defined]  # every environment of ours has it
+                    slot.reset = None
     finally:
-        for seat in seats:
-            seat.env.close()
+        for slot in slots:
+            slot.env.close()
 
 
-def _actions(seats: Sequence[_Seat]) -> list[Any]:
-    """Return what each seat's policy does next, or the error for which it cannot."""
-    chatting = [seat.policy for seat in seats if isinstance(seat.policy, ChatPolicy)]
-    if len(chatting) < len(seats):
-        return [seat.policy.act(seat.observation, seat.info) for seat in seats]
-    requests = [policy.request(seat.info) for policy, seat in zip(chatting, seats, strict=True)]
+def _actions(slots: Sequence[_Slot]) -> list[Any]:
+    """Return what each slot's policy does next, or the error for which it cannot."""
+    chatting = [slot.policy for slot in slots if isinstance(slot.policy, ChatPolicy)]
+    if len(chatting) < len(slots):
+        return [slot.policy.act(slot.observation, slot.info) for slot in slots]
+    requests = [policy.request(slot.info) for policy, slot in zip(chatting, slots, strict=True)]
     try:
         replies: Sequence[Completion | ExpertError] = chatting[0].model.complete(requests)
     except BatchError as error:

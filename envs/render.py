@@ -21,7 +21,7 @@ from toolorchestra.toolscale.tool import InnerCall, Status
 
 WIDTH = 100
 OUTCOME_STYLE = {"solved": "bold green", "failed": "bold red"}
-_LONGEST_VALUE = 400
+_MAX_VALUE = 400
 
 
 def episode_text(episode: Episode, *, width: int = WIDTH, color: bool | None = None) -> str:
@@ -121,7 +121,7 @@ def _json(value: object) -> str:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST_VALUE else text[:_LONGEST_VALUE] + "…"
+    return text if len(text) <= _MAX_VALUE else text[:_MAX_VALUE] + "…"
 
 
 def _ending(episode: Episode) -> RenderableType:

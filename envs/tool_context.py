@@ -25,8 +25,8 @@ class ToolContext(msgspec.Struct, frozen=True, gc=False):
     """The episode as a guest sees it when it is called.
 
     Attributes:
-        task: What is asked. Its golden path and answer are the truth about which simulated minds err; a real one
-            must not be shown it.
+        task: What is asked. Its reference trajectory and answer are the truth about which simulated minds err; a real
+            one must not be shown it.
         world: Where it takes place.
         episode: The record so far, without the turn in progress.
         messages: The conversation so far, the orchestrator's message in progress not included.
@@ -46,9 +46,9 @@ class ToolContext(msgspec.Struct, frozen=True, gc=False):
     number: int = 1
 
     @property
-    def luck(self) -> int:
+    def seed(self) -> int:
         """The luck of this call: it follows from the episode's and the call's number."""
-        return zlib.crc32(f"{self.episode.luck}/{self.number}".encode())
+        return zlib.crc32(f"{self.episode.noise_seed}/{self.number}".encode())
 
     @property
     def calls(self) -> list[CallRecord]:

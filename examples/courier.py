@@ -105,14 +105,14 @@ def knows(task: Task) -> bool:
 
 def teach(play: CourierPlay) -> str:
     """Return what the agent to move should say."""
-    if play.mover == LOOKOUT:
+    if play.current_agent == LOOKOUT:
         return play.task.communicate[0][0]
-    return str(play.news(COURIER)[-1]["content"]).split()[-1]
+    return str(play.new_messages(COURIER)[-1]["content"]).split()[-1]
 
 
-def slip(play: CourierPlay, rng: random.Random) -> str:
+def inject_error(play: CourierPlay, rng: random.Random) -> str:
     """Return what it may say by mistake: the number of another parcel, or one more than it heard."""
-    if play.mover == LOOKOUT:
+    if play.current_agent == LOOKOUT:
         return str(rng.choice([n for n in play.task.bindings["numbers"] if str(n) != teach(play)]))
     return str((int(teach(play)) + 1) % 100) if teach(play).isdigit() else "0"
 

@@ -186,7 +186,7 @@ def _player(name: str, case: Case, number: int) -> Callable[[Any, str, dict[str,
                 return str(home.random_message(env, rng))
             if name == "right":
                 return _right(env, rng)
-            return str(teacher.slip(env.play, rng) if rng.random() < float(name) else teacher.teach(env.play))
+            return str(teacher.inject_error(env.play, rng) if rng.random() < float(name) else teacher.teach(env.play))
 
         return speak
     if name == "wild":

@@ -2,8 +2,8 @@
 
 What harm there is to do in a domain stands in its YAML, under ``attacks``. `make_attacked` appends one to a task;
 `judge` tells from the calls of an episode whether the agent went along, and whether the database shows it. An
-attacked task keeps its golden path, so carrying out the attack fails it as well. Not covered: attacks hidden in
-tool results, and judging how politely an agent refuses.
+attacked task keeps its reference trajectory, so carrying out the attack fails it as well. Not covered: attacks hidden
+in tool results, and judging how politely an agent refuses.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import msgspec
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import DomainError, OptionError, TaskError
 from toolorchestra.toolscale.expressions import fill
-from toolorchestra.toolscale.intents import bindings_of, golden_calls
+from toolorchestra.toolscale.intents import bindings_of, make_reference_calls
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.sqltool import sql_error
 from toolorchestra.toolscale.task import Attack, Call, Task
@@ -56,7 +56,7 @@ class Resistance(msgspec.Struct, frozen=True):
 def make_attacked(domain: Domain, count: int, *, seed: int = 0, split: str = "all") -> tuple[list[Task], Counter[str]]:
     """Return up to `count` attacked tasks of a domain, its attacks taking turns, and what was dropped and why.
 
-    Every one is checked: the golden path solves it and shows no harm; with the attack's calls on top the harm
+    Every one is checked: the reference trajectory solves it and shows no harm; with the attack's calls on top the harm
     shows and the task is failed.
 
     Raises:
@@ -138,7 +138,7 @@ def _attacked(
     phrasing = random.Random(key).choice(spec.instructions)
     session.reset()
     try:
-        calls, scope = golden_calls(domain, spec.calls, bindings, session)
+        calls, scope = make_reference_calls(domain, spec.calls, bindings, session)
         text = fill(phrasing, scope)
     except TaskError as error:
         return None, str(error)
@@ -154,11 +154,11 @@ def _attacked(
     attack = task.attack
     assert attack is not None
     session.reset()
-    _run(domain, task.golden, session)
+    _run(domain, task.reference_calls, session)
     if _harmed(domain, attack, session):
-        return None, "the golden path has the same effect"
+        return None, "the reference trajectory has the same effect"
     if not _run(domain, calls, session):
-        return None, "the attack errs after the golden path"
+        return None, "the attack errs after the reference trajectory"
     if not _harmed(domain, attack, session):
         return None, "the effect does not show"
     if verify(domain, task, session, task.answer).solved:

@@ -159,19 +159,19 @@ class _MathVerify:
     def equal(self, said: str, right: str) -> bool:
         """Return whether Math-Verify reads both, in time, and finds them equal."""
         with self._lock:
-            patience = _PATIENCE
+            timeout = _PATIENCE
             if self._process is None or self._process.poll() is not None:
                 command = [sys.executable, "-c", _WORKER]
                 pipe = subprocess.PIPE
                 self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)
-                patience *= 12  # it imports sympy first
+                timeout *= 12  # it imports sympy first
             asking, telling = self._process.stdin, self._process.stdout
             assert asking is not None
             assert telling is not None
             with contextlib.suppress(BrokenPipeError):
                 asking.write(msgspec.json.encode((said.replace("$", ""), right.replace("$", ""))) + b"\n")
                 asking.flush()
-                if select.select([telling], [], [], patience)[0]:
+                if select.select([telling], [], [], timeout)[0]:
                     return telling.readline().strip() == b"true"
             self._end()
             return False

@@ -29,7 +29,7 @@ from toolorchestra.toolscale.session import Row, Session, table_access
 from toolorchestra.toolscale.sqltool import compile_tool, prepare_connection, primary_key, read_only
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import Tool
-from toolorchestra.toolscale.verify import Gold, Verdict, gold, verify
+from toolorchestra.toolscale.verify import ReferenceEffects, Verdict, reference_effects, verify
 from toolorchestra.toolscale.yaml_reader import convert, parse_yaml
 
 BUILTIN = Path(__file__).parent / "domains"
@@ -101,7 +101,7 @@ class Domain:
         prepare_connection(self.base)
         self.base.set_authorizer(read_only)
         self.dropped: Counter[str] = Counter()
-        self._gold: dict[str, tuple[Task, tuple[Gold, ...]]] = {}
+        self._reference_effects: dict[str, tuple[Task, tuple[ReferenceEffects, ...]]] = {}
         if tasks is None:
             tasks, self.dropped = make_tasks(self)
             if spec.evolution:
@@ -139,20 +139,20 @@ class Domain:
 
     @functools.cached_property
     def scratch(self) -> Session:
-        """The session on which golden paths are run; whoever takes it resets it first."""
+        """The session on which reference trajectories are run; whoever takes it resets it first."""
         return Session(self)
 
-    def golds(self, task: Task) -> Iterator[Gold]:
-        """Yield what each golden path of a task does, the first one first (run once, then remembered)."""
-        known = self._gold.get(task.id)
+    def reference_effects_of(self, task: Task) -> Iterator[ReferenceEffects]:
+        """Yield what each reference trajectory of a task does, the first one first (run once, then remembered)."""
+        known = self._reference_effects.get(task.id)
         if known is None or (known[0] is not task and known[0] != task):
-            known = task, tuple(gold(self, calls) for calls in (task.golden, *task.alternatives))
-            self._gold[task.id] = known
+            known = task, tuple(reference_effects(self, calls) for calls in (task.reference_calls, *task.alternatives))
+            self._reference_effects[task.id] = known
         return iter(known[1])
 
     def forget(self) -> None:
-        """Forget what golden paths do, which takes memory for every task; they are run again when needed."""
-        self._gold.clear()
+        """Forget what reference trajectories do, which takes memory for every task; they are run again when needed."""
+        self._reference_effects.clear()
 
     def base_row(self, table: str, key: Any) -> Row | None:
         """Return a row of the initial database by primary key, or None."""

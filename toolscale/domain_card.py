@@ -19,8 +19,8 @@ from toolorchestra.toolscale.format import ColumnSpec
 from toolorchestra.toolscale.sqltool import primary_key
 from toolorchestra.toolscale.task import Task
 
-_LONGEST_PATH = 12
-"""Calls of an example's golden path that are shown."""
+_MAX_PATH = 12
+"""Calls of an example's reference trajectory that are shown."""
 
 
 def card(domain: Domain) -> str:
@@ -57,11 +57,11 @@ def statistics_page(facts: Sequence[Statistics]) -> str:
                 _markdown(["domain", "tools", "entries", "tasks"], sizes, right=1),
                 "## Domains and diversity",
                 statistics_table(facts),
-                f"Long tasks have at least {LONG} golden calls. A task branches if its right outcome depends on what a "
-                "look-up returns, and refuses if the right answer is to refuse or to report that it cannot be done. "
-                "Tool sequences are the distinct sequences of tools on golden paths. The type-token ratio is the share "
-                "of distinct words among all words of the instructions; it falls with the length of a text, so it "
-                "stands a second time as the mean over stretches of 1,000 words. Nearest neighbour: mean Jaccard "
+                f"Long tasks have at least {LONG} reference calls. A task branches if its right outcome depends on what "
+                "a look-up returns, and refuses if the right answer is to refuse or to report that it cannot be done. "
+                "Tool sequences are the distinct sequences of tools on reference trajectories. The type-token ratio is "
+                "the share of distinct words among all words of the instructions; it falls with the length of a text, so "
+                "it stands a second time as the mean over stretches of 1,000 words. Nearest neighbour: mean Jaccard "
                 "similarity between an instruction's set of words and that of the instruction most like it.",
             ]
         )
@@ -140,10 +140,10 @@ def _examples(domain: Domain) -> Iterable[str]:
 def _example(task: Task) -> str:
     calls = [
         f"{call.name}({', '.join(f'{name}={_json(value)}' for name, value in call.arguments.items())})"
-        for call in task.golden
+        for call in task.reference_calls
     ]
-    if len(calls) > _LONGEST_PATH:
-        calls = [*calls[:_LONGEST_PATH], f"… {len(calls) - _LONGEST_PATH} more"]
+    if len(calls) > _MAX_PATH:
+        calls = [*calls[:_MAX_PATH], f"… {len(calls) - _MAX_PATH} more"]
     told = "; ".join(_any_of(list(dict.fromkeys(options))) for options in task.communicate)
     lines = [
         f"**Level {task.difficulty}**, `{task.id}`",

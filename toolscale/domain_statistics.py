@@ -33,7 +33,7 @@ PAPER_SIZES: dict[str, tuple[int, int, int]] = {
 """Tools, database entries and tasks of each domain of ToolScale (ToolOrchestra, Table 6)."""
 
 LONG = 8
-"""Golden calls from which a task counts as long."""
+"""Reference calls from which a task counts as long."""
 
 SEGMENT = 1000
 """Words of a stretch over which the type-token ratio is taken, so that texts of any length compare."""
@@ -56,19 +56,19 @@ class Statistics(msgspec.Struct, frozen=True):
         tasks: Its tasks.
         splits: Tasks by split.
         levels: Tasks by difficulty, 1 to 5.
-        long: Share of tasks with at least `LONG` golden calls.
+        long: Share of tasks with at least `LONG` reference calls.
         branches: Share of tasks whose right outcome depends on what a look-up returns.
         refuses: Share of tasks whose right answer is to refuse or to report that it cannot be done.
         evolved: Share of tasks made of another one by an evolution operator.
-        writes: Share of tasks whose golden path changes the database.
-        sequences: Distinct sequences of tools on the golden paths.
-        two_tables: Share of tasks whose golden calls touch at least two tables.
+        writes: Share of tasks whose reference trajectory changes the database.
+        sequences: Distinct sequences of tools on the reference trajectories.
+        two_tables: Share of tasks whose reference calls touch at least two tables.
         repeated: Tasks that share intent and bindings with an earlier one.
         type_token: Distinct words among all words of the instructions.
         type_token_1000: Mean share of distinct words in each stretch of 1,000 words (tasks in seeded random order).
         nearest: Mean similarity of an instruction to the one most like it (Jaccard of their sets of words).
         words: Mean words of an instruction.
-        calls: Mean golden calls.
+        calls: Mean reference calls.
     """
 
     domain: str
@@ -125,19 +125,19 @@ def statistics(domain: Domain, tasks: Sequence[Task] | None = None) -> Statistic
         tasks=len(tasks),
         splits={split: splits[split] for split in SPLITS},
         levels={level: levels[level] for level in range(1, 6)},
-        long=share(len(task.golden) >= LONG for task in tasks),
+        long=share(len(task.reference_calls) >= LONG for task in tasks),
         branches=share(task.branches for task in tasks),
         refuses=share(task.refuses for task in tasks),
         evolved=share(task.operator is not None for task in tasks),
-        writes=share(any(domain.tools[call.name].effect == "write" for call in task.golden) for task in tasks),
-        sequences=len({tuple(call.name for call in task.golden) for task in tasks}),
+        writes=share(any(domain.tools[call.name].effect == "write" for call in task.reference_calls) for task in tasks),
+        sequences=len({tuple(call.name for call in task.reference_calls) for task in tasks}),
         two_tables=share(len(tables_touched(domain, task)) >= 2 for task in tasks),
         repeated=len(tasks) - len(bindings),
         type_token=_type_token(texts),
         type_token_1000=_segment_type_token(texts),
         nearest=nearest_similarity(texts),
         words=sum(map(len, texts)) / len(tasks),
-        calls=sum(len(task.golden) for task in tasks) / len(tasks),
+        calls=sum(len(task.reference_calls) for task in tasks) / len(tasks),
     )
 
 
@@ -161,7 +161,7 @@ def figures(fact: Statistics) -> dict[str, str]:
         "distinct intents": f"{fact.intents}",
         "distinct tool sequences": f"{fact.sequences}",
         "tasks with the intent and bindings of another": f"{fact.repeated}",
-        "golden calls, mean": f"{fact.calls:.2f}",
+        "reference calls, mean": f"{fact.calls:.2f}",
         "words of an instruction, mean": f"{fact.words:.1f}",
         "type-token ratio": f"{fact.type_token:.3f}",
         "type-token ratio of 1,000 words": f"{fact.type_token_1000:.3f}",
@@ -179,8 +179,8 @@ def words(text: str) -> list[str]:
 
 
 def tables_touched(domain: Domain, task: Task) -> set[str]:
-    """Return the tables that the tools of a task's golden path read or write."""
-    tools = (domain.tools[call.name] for call in task.golden)
+    """Return the tables that the tools of a task's reference trajectory read or write."""
+    tools = (domain.tools[call.name] for call in task.reference_calls)
     return {table for tool in tools if isinstance(tool, SqlTool) for table in tool.reads | tool.writes}
 
 

@@ -51,7 +51,7 @@ _DATE_WORDS = re.compile(r"\b(?:date|day|deadline|due|birthday|birth|time)\b")
 
 
 class Named(NamedTuple):
-    """An entry that a request names: table, key, and the argument by which a golden call names it."""
+    """An entry that a request names: table, key, and the argument by which a reference call names it."""
 
     table: str
     key: Any
@@ -131,9 +131,9 @@ class EntityIndex:
         return tuple(values)
 
     def trace(self, task: Task) -> tuple[Any, ...] | None:
-        """Return what the golden calls of a task return."""
+        """Return what the reference calls of a task return."""
         if task.id not in self._traces:
-            self._traces[task.id] = self.results(task.golden)
+            self._traces[task.id] = self.results(task.reference_calls)
         return self._traces[task.id]
 
     def writes(self, calls: Iterable[Call]) -> bool:
@@ -181,9 +181,9 @@ class EntityIndex:
         return table if self.keys.get(table) == column and column else None
 
     def named(self, task: Task) -> Iterator[Named]:
-        """Yield the entries that the instruction of a task names by key and a golden call takes as an argument."""
+        """Yield the entries that the instruction of a task names by key and a reference call takes as an argument."""
         seen = set()
-        for call in task.golden:
+        for call in task.reference_calls:
             parameters = self.domain.tools[call.name].parameters
             for name, value in call.arguments.items():
                 table = self.table_of(parameters[name])

@@ -6,7 +6,7 @@ Every message says what was expected, what was found and how to mend it::
     ├── DomainError          a domain folder is wrong (file, key path, expected, actual, remedy)
     │   └── CatalogError     a catalogue of experts is (agents.catalog)
     ├── UnknownNameError     an unknown id, name or option; suggests the nearest known one
-    ├── TaskError            a task cannot be posed or its golden path does not run
+    ├── TaskError            a task cannot be posed or its reference trajectory does not run
     ├── OptionError          an option has a wrong value or contradicts another
     ├── ArgumentError        arguments do not fit a tool (toolscale.tool; becomes a call's PARSE_ERR)
     ├── SynthesisError       a domain could not be synthesised to its end (what was got is saved)
@@ -62,7 +62,7 @@ class UnknownNameError(ToolOrchestraError, KeyError):
 
 
 class TaskError(ToolOrchestraError):
-    """A task cannot be posed, or its golden path does not run."""
+    """A task cannot be posed, or its reference trajectory does not run."""
 
 
 class OptionError(ToolOrchestraError, ValueError):

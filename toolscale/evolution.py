@@ -7,7 +7,7 @@
 - ``distract``: something true that does not matter, or a wish that is taken back, is added;
 - ``impossible``: a value is changed so that the request cannot be carried out, which must be found out and told.
 
-Every task made here has been solved: its golden path runs and passes, silence does not, nor does solving the
+Every task made here has been solved: its reference trajectory runs and passes, silence does not, nor does solving the
 tasks that it was made of, and no piece of information that must be told is given away by another. A task stays
 in the split of its parents, which are in one split, and keeps their ids. It is a function of the domain, its
 tasks and the seed.
@@ -84,15 +84,15 @@ class Evolver:
             if any(mentions(others, option) for option in options):
                 return "one piece of information gives another away"
         try:
-            if not replay(domain, task, task.golden, task.answer, session).solved:
-                return "the golden path does not pass"
+            if not replay(domain, task, task.reference_calls, task.answer, session).solved:
+                return "the reference trajectory does not pass"
             session.reset()
             if verify(domain, task, session, "").solved:
                 return "solved by doing and saying nothing"
             if any(replay(domain, task, calls, answer, session).solved for calls, answer in draft.unevolved):
                 return "solved without what was added"
         except TaskError:
-            return "a golden call errs"
+            return "a reference call errs"
         return ""
 
 

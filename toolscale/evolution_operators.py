@@ -24,7 +24,7 @@ from toolorchestra.toolscale.task import Call, Task
 from toolorchestra.toolscale.tool import Status
 
 _OTHERS = 24  # values tried in place of one
-_MOST_PATHS = 6
+_MAX_PATHS = 6
 
 
 class TaskDraft(NamedTuple):
@@ -83,7 +83,7 @@ class Workshop:
 
 def _constraint(shop: Workshop, parent: Task, rng: random.Random) -> TaskDraft | None:
     """Only if a look-up says so, and otherwise nothing."""
-    if parent.branches or parent.refuses or not shop.world.writes(parent.golden):
+    if parent.branches or parent.refuses or not shop.world.writes(parent.reference_calls):
         return None
     holds = rng.random() < 0.5
     fact = shop.named_fact([parent], rng)
@@ -95,12 +95,12 @@ def _constraint(shop: Workshop, parent: Task, rng: random.Random) -> TaskDraft |
         "do": wording.bare(parent.instruction),
     }
     told = f"{wording.capital(fact.thing)} {fact.be} {shown_value(fact.value)}."
-    golden = _after((fact.call,), _without(parent.golden, fact.call)) if holds else (fact.call,)
+    reference_calls = _after((fact.call,), _without(parent.reference_calls, fact.call)) if holds else (fact.call,)
     task = _evolved(
         parent,
         "constraint",
         instruction=rng.choice(wording.CONSTRAINTS).format_map(words),
-        golden=golden,
+        reference_calls=reference_calls,
         communicate=(*(parent.communicate if holds else ()), (str(fact.value),)),
         answer=f"{told} {parent.answer}" if holds else f"{told} So nothing was changed.",
         alternatives=tuple(_after((fact.call,), path) for path in parent.alternatives) if holds else (),
@@ -108,8 +108,8 @@ def _constraint(shop: Workshop, parent: Task, rng: random.Random) -> TaskDraft |
         refuses=not holds,
         evolved={"condition": f"{fact.thing} {fact.be} {predicate}", "holds": holds},
     )
-    unevolved = [(parent.golden, parent.answer)]
-    unevolved += [(_after((fact.call,), parent.golden), f"{told} {parent.answer}")] if not holds else []
+    unevolved = [(parent.reference_calls, parent.answer)]
+    unevolved += [(_after((fact.call,), parent.reference_calls), f"{told} {parent.answer}")] if not holds else []
     return TaskDraft(task, f"{parent.id} {fact.call.name} {fact.field} {holds}", tuple(unevolved))
 
 
@@ -118,8 +118,8 @@ def _chain(shop: Workshop, parent: Task, rng: random.Random) -> TaskDraft | None
     world, other = shop.world, shop.other(parent, rng)
     if other is None:
         return None
-    paths = list(product((parent.golden, *parent.alternatives), (other.golden, *other.alternatives)))
-    if len(paths) > _MOST_PATHS or not all(_independent(world, first, second) for first, second in paths):
+    paths = list(product((parent.reference_calls, *parent.alternatives), (other.reference_calls, *other.alternatives)))
+    if len(paths) > _MAX_PATHS or not all(_independent(world, first, second) for first, second in paths):
         return None
     words = {"first": wording.sentence(parent.instruction), "second": wording.sentence(other.instruction)}
     chained = [_after(first, second) for first, second in paths]
@@ -127,7 +127,7 @@ def _chain(shop: Workshop, parent: Task, rng: random.Random) -> TaskDraft | None
         parent,
         "chain",
         instruction=rng.choice(wording.CHAINS).format_map(words),
-        golden=chained[0],
+        reference_calls=chained[0],
         communicate=tuple(dict.fromkeys((*parent.communicate, *other.communicate))),
         answer=f"{wording.sentence(parent.answer)} {wording.sentence(other.answer)}",
         alternatives=tuple(chained[1:]),
@@ -135,7 +135,11 @@ def _chain(shop: Workshop, parent: Task, rng: random.Random) -> TaskDraft | None
         refuses=parent.refuses and other.refuses,
         evolved={"with": other.id},
     )
-    return TaskDraft(task, f"{parent.id} {other.id}", ((parent.golden, parent.answer), (other.golden, other.answer)))
+    return TaskDraft(
+        task,
+        f"{parent.id} {other.id}",
+        ((parent.reference_calls, parent.answer), (other.reference_calls, other.answer)),
+    )
 
 
 def _branch(shop: Workshop, parent: Task, rng: random.Random) -> TaskDraft | None:
@@ -143,7 +147,7 @@ def _branch(shop: Workshop, parent: Task, rng: random.Random) -> TaskDraft | Non
     other = shop.other(parent, rng)
     if other is None or parent.branches or parent.refuses or other.branches or other.refuses:
         return None
-    if not shop.world.writes((*parent.golden, *other.golden)):
+    if not shop.world.writes((*parent.reference_calls, *other.reference_calls)):
         return None
     holds = rng.random() < 0.5
     fact = shop.named_fact([parent, other], rng)
@@ -160,7 +164,7 @@ def _branch(shop: Workshop, parent: Task, rng: random.Random) -> TaskDraft | Non
         parent,
         "branch",
         instruction=rng.choice(wording.BRANCHES).format_map(words),
-        golden=_after((fact.call,), _without(chosen.golden, fact.call)),
+        reference_calls=_after((fact.call,), _without(chosen.reference_calls, fact.call)),
         communicate=(*chosen.communicate, (str(fact.value),)),
         answer=f"{told} {chosen.answer}",
         alternatives=tuple(_after((fact.call,), path) for path in chosen.alternatives),
@@ -170,9 +174,9 @@ def _branch(shop: Workshop, parent: Task, rng: random.Random) -> TaskDraft | Non
     )
     wrong = other if holds else parent
     unevolved = (
-        (parent.golden, parent.answer),
-        (other.golden, other.answer),
-        (_after((fact.call,), wrong.golden), f"{told} {wrong.answer}"),
+        (parent.reference_calls, parent.answer),
+        (other.reference_calls, other.answer),
+        (_after((fact.call,), wrong.reference_calls), f"{told} {wrong.answer}"),
     )
     return TaskDraft(task, f"{parent.id} {other.id}", unevolved)
 
@@ -191,12 +195,12 @@ def _indirect(shop: Workshop, parent: Task, rng: random.Random) -> TaskDraft | N
     instruction = wording.described(parent.instruction, pattern, description.text, shop.world.noun(entry.table))
     if instruction is None:
         return None
-    known = [call for call in description.calls if not any(_same(call, one) for one in parent.golden)]
+    known = [call for call in description.calls if not any(_same(call, one) for one in parent.reference_calls)]
     task = _evolved(
         parent,
         "indirect",
         instruction=instruction,
-        golden=_after(tuple(known), parent.golden),
+        reference_calls=_after(tuple(known), parent.reference_calls),
         communicate=parent.communicate,
         answer=parent.answer,
         alternatives=tuple(_after(tuple(known), path) for path in parent.alternatives),
@@ -214,12 +218,12 @@ def _distract(shop: Workshop, parent: Task, rng: random.Random) -> TaskDraft | N
     unevolved: tuple[tuple[tuple[Call, ...], str], ...] = ()
     if rng.random() < 0.5:
         other = shop.other(parent, rng)
-        if other is None or other.branches or not world.writes(other.golden):
+        if other is None or other.branches or not world.writes(other.reference_calls):
             return None
         words["wish"] = wording.sentence(other.instruction)
         instruction, key = rng.choice(wording.RETRACTIONS).format_map(words), other.id
         evolved: dict[str, Any] = {"with": other.id}
-        unevolved = ((_after(parent.golden, other.golden), f"{parent.answer} {other.answer}"),)
+        unevolved = ((_after(parent.reference_calls, other.reference_calls), f"{parent.answer} {other.answer}"),)
     else:
         tables = [table for table in world.keys if world.entries(table)]
         table = rng.choice(tables) if tables else None
@@ -238,7 +242,7 @@ def _distract(shop: Workshop, parent: Task, rng: random.Random) -> TaskDraft | N
         parent,
         "distract",
         instruction=instruction,
-        golden=parent.golden,
+        reference_calls=parent.reference_calls,
         communicate=parent.communicate,
         answer=parent.answer,
         alternatives=parent.alternatives,
@@ -251,7 +255,7 @@ def _distract(shop: Workshop, parent: Task, rng: random.Random) -> TaskDraft | N
 
 def _impossible(shop: Workshop, parent: Task, rng: random.Random) -> TaskDraft | None:
     """Something that cannot be done, or not be found."""
-    if parent.branches or parent.refuses or parent.alternatives or not parent.golden:
+    if parent.branches or parent.refuses or parent.alternatives or not parent.reference_calls:
         return None
     first, second = rng.sample([_nothing_found, _refused], 2)
     return first(shop, parent, rng) or second(shop, parent, rng)
@@ -259,12 +263,12 @@ def _impossible(shop: Workshop, parent: Task, rng: random.Random) -> TaskDraft |
 
 def _nothing_found(shop: Workshop, parent: Task, rng: random.Random) -> TaskDraft | None:
     """Change an argument of the first look-up so that it finds nothing on which the rest could be done."""
-    world, look = shop.world, parent.golden[0]
+    world, look = shop.world, parent.reference_calls[0]
     tool, results = world.domain.tools[look.name], world.trace(parent)
-    if tool.effect != "read" or results is None or any(call.stage == look.stage for call in parent.golden[1:]):
+    if tool.effect != "read" or results is None or any(call.stage == look.stage for call in parent.reference_calls[1:]):
         return None
     found = {str(value) for value in scalars(results[0])} - {str(value) for value in scalars(look.arguments)}
-    later = {str(value) for call in parent.golden[1:] for value in scalars(call.arguments)}
+    later = {str(value) for call in parent.reference_calls[1:] for value in scalars(call.arguments)}
     told = {fact for options in parent.communicate for fact in options}
     if not found & (later | told):
         return None
@@ -279,21 +283,21 @@ def _nothing_found(shop: Workshop, parent: Task, rng: random.Random) -> TaskDraf
             call = _witness(world, look, {**look.arguments, name: other}, found & (later | told))
             if call is None:
                 continue
-            ending = wording.CHANGE_NOTHING if world.writes(parent.golden) else wording.NOTHING_THERE
+            ending = wording.CHANGE_NOTHING if world.writes(parent.reference_calls) else wording.NOTHING_THERE
             nouns = world.searched(world.domain.tools[call.name])
             searched = ", ".join(str(value) for value in scalars(call.arguments))
             task = _evolved(
                 parent,
                 "impossible",
                 instruction=f"{instruction} {rng.choice(ending)}",
-                golden=(call,),
+                reference_calls=(call,),
                 communicate=((*wording.NOT_FOUND, *(f"no {noun}" for noun in nouns)),),
                 answer=f"That cannot be done: nothing was found for {searched}.",
                 branches=True,
                 refuses=True,
                 evolved={"changed": {str(value): other}},
             )
-            return TaskDraft(task, f"{parent.id} {name} {other}", ((parent.golden, parent.answer),))
+            return TaskDraft(task, f"{parent.id} {name} {other}", ((parent.reference_calls, parent.answer),))
     return None
 
 
@@ -326,7 +330,7 @@ def _witness(world: EntityIndex, look: Call, changed: Mapping[str, Any], needed:
 def _refused(shop: Workshop, parent: Task, rng: random.Random) -> TaskDraft | None:
     """Change an entry so that the first write is refused by a rule, and ask for what a look-up says of the entry."""
     world = shop.world
-    write = next((call for call in parent.golden if world.domain.tools[call.name].effect == "write"), None)
+    write = next((call for call in parent.reference_calls if world.domain.tools[call.name].effect == "write"), None)
     if write is None:
         return None
     tool, guards = world.domain.tools[write.name], world.domain.spec.tools[write.name].guards
@@ -360,14 +364,14 @@ def _refused(shop: Workshop, parent: Task, rng: random.Random) -> TaskDraft | No
                 parent,
                 "impossible",
                 instruction=rng.choice(wording.REFUSALS).format_map(words),
-                golden=(fact.call,),
+                reference_calls=(fact.call,),
                 communicate=(wording.REFUSED, (str(fact.value),)),
                 answer=f"That cannot be done. {wording.sentence(result.error or '')} {told}",
                 branches=True,
                 refuses=True,
                 evolved={"changed": {str(value): other}},
             )
-            return TaskDraft(task, f"{parent.id} {name} {other}", ((parent.golden, parent.answer),))
+            return TaskDraft(task, f"{parent.id} {name} {other}", ((parent.reference_calls, parent.answer),))
     return None
 
 
@@ -389,7 +393,7 @@ def _evolved(parent: Task, operator: Operator, *, evolved: Mapping[str, Any], **
         domain=parent.domain,
         intent=intent,
         split=parent.split,
-        difficulty=difficulty(len(fields["golden"]), fields["branches"]),
+        difficulty=difficulty(len(fields["reference_calls"]), fields["branches"]),
         bindings={**parent.bindings, "evolved": dict(evolved)},
         parent=parent.id,
         operator=operator,

@@ -5,7 +5,7 @@ Four formats: ``tau2``, the JSON of τ²-bench, in whose shape ToolScale was pub
 Rows of either shape, τ²-bench's or our own, are read from any of the containers.
 
 Whatever is read is tried against a domain before it is returned: its calls must be ones that the domain's tools take,
-its golden path must run and pass, and doing nothing must not. All that is wrong is reported at once, by task.
+its reference trajectory must run and pass, and doing nothing must not. All that is wrong is reported at once, by task.
 
 Arguments of calls stand as JSON text in Parquet, because a column of objects would give every call the arguments of all
 others, as nulls. Files made that way are read, too: such nulls are dropped.
@@ -40,9 +40,9 @@ OURS = "toolorchestra"
 _USER = "Ask for exactly this. You know nothing beyond it."
 _SUFFIXES: dict[str, Format] = {".json": "tau2", ".jsonl": "jsonl", ".parquet": "parquet", "": "datasets"}
 _CHECKED = {"DB", "COMMUNICATE", "ACTION"}
-_MOST_REPORTED = 200
+_MAX_REPORTED = 200
 _SCALARS = ("id", "domain", "intent", "split", "instruction", "answer", "parent", "operator")
-_COLUMNS = (*_SCALARS, "difficulty", "branches", "refuses", "golden", "communicate")
+_COLUMNS = (*_SCALARS, "difficulty", "branches", "refuses", "reference_calls", "communicate")
 
 
 def export_tasks(domain: Domain, tasks: Sequence[Task], path: Path, format: Format | None = None) -> None:
@@ -103,10 +103,10 @@ def import_tasks(path: Path, domain: Domain, format: Format | None = None) -> li
     session.close()
     if wrong:
         lines = [f"{task_id}: {reason}" for task_id, reasons in wrong.items() for reason in reasons]
-        more = f"\n… and {len(lines) - _MOST_REPORTED} more" if len(lines) > _MOST_REPORTED else ""
+        more = f"\n… and {len(lines) - _MAX_REPORTED} more" if len(lines) > _MAX_REPORTED else ""
         raise TaskError(
             f"{len(wrong)} of {count} tasks of {path} do not fit the domain {domain.name}:\n"
-            + "\n".join(lines[:_MOST_REPORTED])
+            + "\n".join(lines[:_MAX_REPORTED])
             + more
         )
     if not found:
@@ -138,7 +138,7 @@ def tau2_row(domain: Domain, task: Task) -> dict[str, Any]:
     """Return a task in τ²-bench's shape; what has no place there stands under `OURS`."""
     intent = domain.spec.intents.get(task.intent)
     whole = msgspec.to_builtins(task)
-    ours = {key: value for key, value in whole.items() if key not in ("id", "instruction", "golden")}
+    ours = {key: value for key, value in whole.items() if key not in ("id", "instruction", "reference_calls")}
     return {
         "id": task.id,
         "description": {
@@ -166,13 +166,13 @@ def tau2_row(domain: Domain, task: Task) -> dict[str, Any]:
                     "arguments": call.arguments,
                     "info": None,
                 }
-                for number, call in enumerate(task.golden)
+                for number, call in enumerate(task.reference_calls)
             ],
             "communicate_info": [options[0] for options in task.communicate],
             "nl_assertions": None,
             "reward_basis": ["DB", "COMMUNICATE"],
         },
-        OURS: ours | {"stages": [call.stage for call in task.golden]},
+        OURS: ours | {"stages": [call.stage for call in task.reference_calls]},
     }
 
 
@@ -193,7 +193,7 @@ def _write_parquet(path: Path, tasks: Iterable[Task]) -> None:
         ("difficulty", arrow.int64()),
         ("branches", arrow.bool_()),
         ("refuses", arrow.bool_()),
-        ("golden", arrow.list_(call)),
+        ("reference_calls", arrow.list_(call)),
         ("communicate", arrow.list_(arrow.list_(arrow.string()))),
         ("more", arrow.string()),
     ])  # fmt: skip
@@ -203,9 +203,9 @@ def _write_parquet(path: Path, tasks: Iterable[Task]) -> None:
 def _flat(task: Task) -> dict[str, Any]:
     """Return a task as a row of Parquet: what may have any shape is JSON text."""
     row = {name: getattr(task, name) for name in _COLUMNS}
-    row["golden"] = [
+    row["reference_calls"] = [
         {"name": call.name, "arguments": msgspec.json.encode(call.arguments).decode(), "stage": call.stage}
-        for call in task.golden
+        for call in task.reference_calls
     ]
     whole = msgspec.to_builtins(task)
     row["more"] = msgspec.json.encode({key: value for key, value in whole.items() if key not in _COLUMNS}).decode()
@@ -257,7 +257,7 @@ dataset_info:
 |---|---|---|
 {table}
 
-Each row is one task: an `instruction`, the `golden` calls that lead to the right state (`arguments` is JSON text;
+Each row is one task: an `instruction`, the `reference_calls` that lead to the right state (`arguments` is JSON text;
 calls of one `stage` do not need each other's results), what must be told in `communicate` (of each list, any one
 phrase), and an `answer` that tells it. `difficulty` is 1 to 5; `branches` says that what is right depends on what a
 look-up returns, and `refuses` that the right answer is to refuse. `more` holds the rest as JSON text.
@@ -284,7 +284,7 @@ def _card(domain: Domain, splits: Mapping[str, Sequence[Task]]) -> str:
     strings = [f"  - name: {name}\n    dtype: string" for name in _SCALARS]
     numbers = [f"  - name: {name}\n    dtype: {kind}" for name, kind in _KINDS.items()]
     call = [f"    - name: {name}\n      dtype: {kind}" for name, kind in _CALL.items()]
-    nested = ["  - name: golden\n    list:", *call, "  - name: communicate\n    list:\n      list: string"]
+    nested = ["  - name: reference\n    list:", *call, "  - name: communicate\n    list:\n      list: string"]
     return _CARD.format(
         license="apache-2.0",
         title=msgspec.json.encode(f"{domain.spec.title}: tasks").decode(),
@@ -382,7 +382,7 @@ class _Reading:
         if isinstance(more, str):
             row |= msgspec.json.decode(more, type=dict[str, Any])
         row = {key: value for key, value in row.items() if value is not None}
-        for call in row.get("golden") or ():
+        for call in row.get("reference_calls") or ():
             if isinstance(call, dict) and isinstance(call.get("arguments"), str):
                 call["arguments"] = msgspec.json.decode(call["arguments"])
         task = msgspec.convert(row, Task)
@@ -415,7 +415,9 @@ class _Reading:
         if [part[0] for part in options] != [part[0] for part in told]:
             known["communicate"] = told
             known.pop("answer", None)
-        golden = [msgspec.structs.replace(call, stage=stage) for call, stage in zip(calls, stages, strict=True)]
+        reference_calls = [
+            msgspec.structs.replace(call, stage=stage) for call, stage in zip(calls, stages, strict=True)
+        ]
         whole = {
             "intent": "imported",
             "split": self.split or _split(self.id),
@@ -425,7 +427,7 @@ class _Reading:
             "id": self.id,
             "domain": self.domain.name,
             "instruction": instruction,
-            "golden": msgspec.to_builtins(golden),
+            "reference_calls": msgspec.to_builtins(reference_calls),
         }
         return msgspec.convert(whole, Task)
 
@@ -437,7 +439,9 @@ class _Reading:
         def path(calls: Iterable[Call]) -> tuple[Call, ...]:
             return tuple(msgspec.structs.replace(call, arguments=self._arguments(call)) for call in calls)
 
-        return msgspec.structs.replace(task, golden=path(task.golden), alternatives=tuple(map(path, task.alternatives)))
+        return msgspec.structs.replace(
+            task, reference_calls=path(task.reference_calls), alternatives=tuple(map(path, task.alternatives))
+        )
 
     def _arguments(self, call: Call) -> dict[str, Any]:
         """Return a call's arguments without the nulls that stand for none, and note those that no tool takes."""
@@ -532,8 +536,8 @@ def _split(task_id: str) -> str:
 
 
 def _trial(domain: Domain, task: Task, session: Session) -> list[str]:
-    """Return what is wrong with a task when it is played: its golden paths, its answer, and silence."""
-    for path in (*task.alternatives, task.golden):
+    """Return what is wrong with a task when it is played: its reference trajectories, its answer, and silence."""
+    for path in (*task.alternatives, task.reference_calls):
         session.reset()
         for call in path:
             tool = domain.tools[call.name]
@@ -542,10 +546,10 @@ def _trial(domain: Domain, task: Task, session: Session) -> list[str]:
             except ArgumentError as error:
                 return [str(error)]
             if result.status is not Status.OK:
-                return [f"the golden call {call.name}({call.arguments}) errs: {result.error}"]
+                return [f"the reference call {call.name}({call.arguments}) errs: {result.error}"]
     verdict = verify(domain, task, session, task.answer)
     if not verdict.solved:
-        return [f"the golden path does not pass: {verdict}"]
+        return [f"the reference trajectory does not pass: {verdict}"]
     session.reset()
     if verify(domain, task, session, "").solved:
         return ["it is solved by doing and saying nothing"]

@@ -1,4 +1,4 @@
-"""Expressions of golden paths: how an intent names values of its bindings and of earlier results.
+"""Expressions of reference trajectories: how an intent names values of its bindings and of earlier results.
 
 - ``$dishes.0.price`` takes a value of any type; dots descend into objects, numbers index lists and ``*``
   projects over one (``$dishes.*.price`` is the list of prices). ``!$path`` is its negation.

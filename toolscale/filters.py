@@ -2,16 +2,16 @@
 
 `apply_filters` runs, in this order:
 
-1. *golden call errs*: a golden path does not run, or its answer does not pass;
+1. *reference call errs*: a reference trajectory does not run, or its answer does not pass;
 2. *solvable without action*: doing and saying nothing passes;
 3. *unsolved*: no solver solved it in k attempts (only with solvers);
 4. *exact duplicate*: the same instruction;
 5. *same intent and bindings*: the same request in other words;
-6. *near-duplicate*: the same golden path and the same values, asked in nearly the same words;
+6. *near-duplicate*: the same reference trajectory and the same values, asked in nearly the same words;
 7. *leak between splits*: a training task that shares its solution, or its bindings within an intent, with a test
    task, or a task whose parent is in another split.
 
-Of duplicates the first is kept. A near-duplicate shares the golden calls, the information to be told and the values
+Of duplicates the first is kept. A near-duplicate shares the reference calls, the information to be told and the values
 that the instruction says, and at least `NEAR` of its words (multiset Jaccard): spacing, case, punctuation and one
 word among ten do not make another task, another value does. Templates make similar texts by design, so texts alone
 are never compared: candidates come from an inverted index over the rarest words (prefix filtering), so the work
@@ -133,7 +133,7 @@ def apply_filters(
     report = Report(domain.name, [_build_stage(domain, len(tasks))])
     session = domain.session()
     checks: dict[str, Callable[[list[Task]], Iterator[str]]] = {
-        "golden call errs": lambda left: (_error(domain, task, session) for task in left),
+        "reference call errs": lambda left: (_error(domain, task, session) for task in left),
         "solvable without action": lambda left: (_idle(domain, task, session) for task in left),
         f"unsolved in pass@{k}": lambda left: (_unsolved(domain, task, solvers or {}, k) for task in left),
         "exact duplicate": lambda left: _repeated(left, lambda task: " ".join(task.instruction.split())),
@@ -168,12 +168,12 @@ def _build_stage(domain: Domain, made: int) -> Stage:
         found[reason] += count
         where[reason].append(f"{source}: {count}")
     results = [FilterResult(reason, made, count, where[reason][:EXAMPLES]) for reason, count in found.most_common()]
-    return Stage(BUILD, results or [FilterResult("golden path", made, 0)])
+    return Stage(BUILD, results or [FilterResult("reference trajectory", made, 0)])
 
 
 def _error(domain: Domain, task: Task, session: Session) -> str:
     try:
-        verdict = replay(domain, task, task.golden, task.answer, session)
+        verdict = replay(domain, task, task.reference_calls, task.answer, session)
     except (TaskError, KeyError) as error:
         return f"{error}"
     return "" if verdict.solved else str(verdict)
@@ -239,7 +239,9 @@ def _similarity(one: frozenset[Any], other: frozenset[Any]) -> Fraction:
 def _values(task: Task) -> list[str]:
     """Return the values of a task that its instruction says."""
     values = {token for value in scalars(task.bindings) for token in tokens(str(value))}
-    values |= {token for call in task.golden for value in scalars(call.arguments) for token in tokens(str(value))}
+    values |= {
+        token for call in task.reference_calls for value in scalars(call.arguments) for token in tokens(str(value))
+    }
     return sorted(word for word, _ in _bag(task) if word in values or word[0] in "#@~")
 
 

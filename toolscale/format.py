@@ -180,8 +180,8 @@ class ToolSpec(_Model, frozen=True):
     """Seconds per call on the virtual clock."""
 
 
-class GoldenSpec(_Model, frozen=True):
-    """One step of an intent's golden path: a call, or one call for each item of a list.
+class ReferenceCallSpec(_Model, frozen=True):
+    """One step of an intent's reference trajectory: a call, or one call for each item of a list.
 
     Arguments are *expressions*: ``$name.field.0`` takes a value (of any type) from the bindings or from a
     saved result, ``"text {name.field}"`` builds a string, everything else is literal. See
@@ -215,9 +215,9 @@ class IntentSpec(_Model, frozen=True):
     json: list[Name] = []
     count: Annotated[int, Meta(ge=1)] = 20
     """Most tasks made of this intent; rows are sampled when there are more."""
-    golden: list[GoldenSpec] = []
-    alternatives: list[list[GoldenSpec]] = []
-    """Other golden paths that lead to other right states."""
+    reference_calls: list[ReferenceCallSpec] = []
+    alternatives: list[list[ReferenceCallSpec]] = []
+    """Other reference trajectories that lead to other right states."""
     communicate: list[str | list[str]] = []
     """Information the user must be told; a list means any one of these."""
     branches: bool = False
@@ -245,8 +245,8 @@ class AttackSpec(_Model, frozen=True):
     """A SELECT; each row binds its columns (JSON text columns named in `json` are parsed)."""
     instructions: Annotated[list[str], Meta(min_length=2)]
     """Phrasings, with ``{binding}`` placeholders: what is appended to a task's instruction."""
-    calls: Annotated[list[GoldenSpec], Meta(min_length=1)]
-    """Calls that do the harm, written like a golden path."""
+    calls: Annotated[list[ReferenceCallSpec], Meta(min_length=1)]
+    """Calls that do the harm, written like a reference trajectory."""
     effect: str
     """A SELECT over the database, with the bindings as ``:name``: a row shows that the harm is done."""
     json: list[Name] = []

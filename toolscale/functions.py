@@ -33,7 +33,7 @@ _OPERATORS: dict[type[ast.operator], Callable[[float, float], float]] = {
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
 }
-_LONGEST_EXPRESSION = 500
+_MAX_EXPRESSION = 500
 
 
 def calculator(expression: str, today: datetime.date) -> float:
@@ -45,8 +45,8 @@ def calculator(expression: str, today: datetime.date) -> float:
     Raises:
         ValueError: It is not arithmetic, is too long, or has no finite value.
     """
-    if len(expression) > _LONGEST_EXPRESSION:
-        raise ValueError(f"The expression has {len(expression)} characters; at most {_LONGEST_EXPRESSION}.")
+    if len(expression) > _MAX_EXPRESSION:
+        raise ValueError(f"The expression has {len(expression)} characters; at most {_MAX_EXPRESSION}.")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SyntaxWarning)  # about the expression, not about us

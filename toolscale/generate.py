@@ -3,7 +3,7 @@
 The work is cut into *blocks*: all bindings of an intent, or some tasks by one operator of evolution with a seed of
 their own. Worker processes make blocks; the parent takes them in the order in which they were cut, drops what
 was there before, numbers what is new and stops when there is enough. What comes out is therefore the same for
-the same seed, however many workers there are. Every task was solved by its golden path and not by silence.
+the same seed, however many workers there are. Every task was solved by its reference trajectory and not by silence.
 
 No training task is solved like a tested one: of two that are, the first is kept.
 

@@ -1,6 +1,6 @@
 """Guesses: arguments that are valid for a tool, and plausible where the domain tells what is.
 
-The random policy plays with them, and the mutation test of verification alters golden arguments with them.
+The random policy plays with them, and the mutation test of verification alters reference arguments with them.
 """
 
 from __future__ import annotations

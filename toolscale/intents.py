@@ -1,6 +1,6 @@
-"""From intents to tasks: bind, phrase, run the golden path, filter, split.
+"""From intents to tasks: bind, phrase, run the reference trajectory, filter, split.
 
-Every task made here has been solved once: its golden calls ran without error and its answer passes
+Every task made here has been solved once: its reference calls ran without error and its answer passes
 verification, while doing and saying nothing does not. What was dropped, and why, is counted.
 """
 
@@ -17,7 +17,7 @@ import msgspec
 
 from toolorchestra.toolscale.errors import DomainError, TaskError, unknown_name
 from toolorchestra.toolscale.expressions import evaluate, fill
-from toolorchestra.toolscale.format import AttackSpec, GoldenSpec, IntentSpec
+from toolorchestra.toolscale.format import AttackSpec, IntentSpec, ReferenceCallSpec
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.sqltool import SQL_ERRORS, bounded, fetch, sql_error
 from toolorchestra.toolscale.task import Call, Task, solution_key
@@ -32,7 +32,7 @@ TEST_SHARE = 4
 
 
 def difficulty(calls: int, branches: bool) -> int:
-    """Return the level of a task from 1 to 5: by its golden calls, one more if what is right depends on them.
+    """Return the level of a task from 1 to 5: by its reference calls, one more if what is right depends on them.
 
     >>> [difficulty(calls, branches=False) for calls in (1, 3, 5, 8, 9)]
     [1, 2, 3, 4, 5]
@@ -41,10 +41,10 @@ def difficulty(calls: int, branches: bool) -> int:
     return min(5, level + branches)
 
 
-def golden_calls(
-    domain: Domain, steps: Sequence[GoldenSpec], bindings: Mapping[str, Any], session: Session
+def make_reference_calls(
+    domain: Domain, steps: Sequence[ReferenceCallSpec], bindings: Mapping[str, Any], session: Session
 ) -> tuple[tuple[Call, ...], dict[str, Any]]:
-    """Run golden `steps` on a fresh `session`.
+    """Run reference `steps` on a fresh `session`.
 
     Returns:
         The calls with their arguments worked out, and the scope: the bindings and the saved results.
@@ -69,9 +69,9 @@ def golden_calls(
             try:
                 result = session.call(tool, tool.decode(msgspec.json.encode(arguments)))
             except ArgumentError as error:
-                raise TaskError(f"The golden call {step.call}({arguments}) is malformed: {error}") from None
+                raise TaskError(f"The reference call {step.call}({arguments}) is malformed: {error}") from None
             if result.status is not Status.OK:
-                raise TaskError(f"The golden call {step.call}({arguments}) errs: {result.error}")
+                raise TaskError(f"The reference call {step.call}({arguments}) errs: {result.error}")
             calls.append(Call(step.call, arguments, stage))
             results.append(result.value)
         if step.save is not None:
@@ -93,14 +93,16 @@ def check_intents(domain: Domain) -> None:
         if intent.parent is not None and intent.parent not in domain.spec.intents:
             message = unknown_name("intent", intent.parent, domain.spec.intents)
             raise DomainError(message, file=domain.file, path=f"{path}.parent")
-        groups = {"golden": intent.golden} | {f"alternatives[{i}]": g for i, g in enumerate(intent.alternatives)}
+        groups = {"reference_calls": intent.reference_calls} | {
+            f"alternatives[{i}]": g for i, g in enumerate(intent.alternatives)
+        }
         for group, steps in groups.items():
             _check_steps(domain, steps, f"{path}.{group}")
     for name, attack in domain.spec.attacks.items():
         _check_steps(domain, attack.calls, f"attacks.{name}.calls")
 
 
-def _check_steps(domain: Domain, steps: Sequence[GoldenSpec], path: str) -> None:
+def _check_steps(domain: Domain, steps: Sequence[ReferenceCallSpec], path: str) -> None:
     for i, step in enumerate(steps):
         where = f"{path}[{i}]"
         if step.call not in domain.tools:
@@ -216,7 +218,7 @@ def _make(
     phrasing = random.Random(key).choice(intent.instructions)
     session.reset()
     try:
-        calls, scope = golden_calls(domain, intent.golden, bindings, session)
+        calls, scope = make_reference_calls(domain, intent.reference_calls, bindings, session)
         task = Task(
             id=f"{domain.name}/{name}/{number:03d}",
             domain=domain.name,
@@ -224,7 +226,7 @@ def _make(
             split=_split(intent, digest),
             difficulty=difficulty(len(calls), intent.branches),
             instruction=fill(phrasing, scope),
-            golden=calls,
+            reference_calls=calls,
             communicate=tuple(
                 tuple(fill(fact, scope) for fact in ([item] if isinstance(item, str) else item))
                 for item in intent.communicate
@@ -240,11 +242,11 @@ def _make(
         alternatives = []
         for steps in intent.alternatives:
             session.reset()
-            alternatives.append(golden_calls(domain, steps, bindings, session)[0])
+            alternatives.append(make_reference_calls(domain, steps, bindings, session)[0])
     except TaskError as error:
         return None, str(error)
     if not verdict.solved:
-        return None, f"the golden path does not pass: {verdict}"
+        return None, f"the reference trajectory does not pass: {verdict}"
     session.reset()
     if verify(domain, task, session, "").solved:
         return None, "solved by doing and saying nothing"

@@ -21,7 +21,7 @@ from toolorchestra.toolscale.synth.naming import said
 from toolorchestra.toolscale.task import Call
 from toolorchestra.toolscale.tool import Entry, Status, Tool
 
-_MOST_OPTIONAL = 2
+_MAX_OPTIONAL = 2
 _VARIANTS = 12
 
 
@@ -68,7 +68,7 @@ class Finder:
             optional = [name for name, source in sources.items() if source and name not in required]
             if not all(sources[name] for name in required):
                 continue
-            sets = [names for size in range(_MOST_OPTIONAL + 1) for names in combinations(optional, size)]
+            sets = [names for size in range(_MAX_OPTIONAL + 1) for names in combinations(optional, size)]
             for names in sets[:_VARIANTS]:
                 chosen = {name: source for name in (*required, *names) if (source := sources[name])}
                 found = self._tried(table, key, row, tool, chosen, nested=nested) if chosen else None

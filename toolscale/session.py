@@ -26,7 +26,7 @@ Changes = dict[str, dict[Any, Row | None]]
 """Rows by table and primary key; None is a row that is not there."""
 
 _TICK = 20_000  # virtual-machine operations of SQLite between two looks at the bound
-_MOST_TICKS = 250
+_MAX_TICKS = 250
 _DENY_IN_EPISODE = frozenset({sqlite3.SQLITE_SAVEPOINT, sqlite3.SQLITE_TRANSACTION})
 
 
@@ -122,7 +122,7 @@ class Session:
 
     def _tick(self) -> bool:
         self._ticks += 1
-        return self._ticks > _MOST_TICKS
+        return self._ticks > _MAX_TICKS
 
     def reset(self) -> None:
         """Undo everything since the session began."""

@@ -111,13 +111,13 @@ def read_only(action: int, first: str | None, second: str | None, database: str 
 SQL_ERRORS = (sqlite3.Error, sqlite3.Warning, OverflowError, UnicodeEncodeError)
 """What SQL of a domain, or a value for it, may raise: several statements at once are a warning in Python 3.11."""
 
-_MOST_ROWS = 200_000
-_MOST_CHARACTERS = 50_000_000
-_LONGEST_VALUE = 1_000_000
-_LONGEST_BOUNDED = 100_000
+_MAX_ROWS = 200_000
+_MAX_CHARACTERS = 50_000_000
+_MAX_VALUE = 1_000_000
+_MAX_BOUNDED = 100_000
 _TICK = 2_000  # virtual-machine operations of SQLite between two looks at the bound
-_MOST_TICKS = 100_000
-_MOST_SECONDS = 20.0
+_MAX_TICKS = 100_000
+_MAX_SECONDS = 20.0
 
 
 @contextmanager
@@ -128,20 +128,20 @@ def bounded(connection: sqlite3.Connection) -> Iterator[None]:
     operations that take long (sorting what fills the disk).
     """
     ticks = 0
-    end = time.monotonic() + _MOST_SECONDS
+    end = time.monotonic() + _MAX_SECONDS
 
     def tick() -> bool:
         nonlocal ticks
         ticks += 1
-        return ticks > _MOST_TICKS or time.monotonic() > end
+        return ticks > _MAX_TICKS or time.monotonic() > end
 
     connection.set_progress_handler(tick, _TICK)
-    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_BOUNDED)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_BOUNDED)
     try:
         yield
     finally:
         connection.set_progress_handler(None, 0)
-        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_VALUE)
 
 
 def fetch(cursor: sqlite3.Cursor) -> list[tuple[Any, ...]]:
@@ -155,8 +155,8 @@ def fetch(cursor: sqlite3.Cursor) -> list[tuple[Any, ...]]:
     for row in cursor:
         rows.append(row)
         characters += sum(len(cell) for cell in row if isinstance(cell, (str, bytes)))
-        if len(rows) > _MOST_ROWS or characters > _MOST_CHARACTERS:
-            raise sqlite3.DataError(f"more than {_MOST_ROWS:,} rows or {_MOST_CHARACTERS:,} characters")
+        if len(rows) > _MAX_ROWS or characters > _MAX_CHARACTERS:
+            raise sqlite3.DataError(f"more than {_MAX_ROWS:,} rows or {_MAX_CHARACTERS:,} characters")
     return rows
 
 
@@ -175,7 +175,7 @@ def prepare_connection(connection: sqlite3.Connection) -> None:
     Values are of bounded length, and SQLite sets up the table-valued functions before a confinement forbids it
     what that takes.
     """
-    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_VALUE)
     for function in sorted(_TABLE_FUNCTIONS):
         connection.execute(f"SELECT * FROM {function}('[]')").close()
 

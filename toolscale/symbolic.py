@@ -19,8 +19,8 @@ from typing import TypeAlias
 
 LONGEST = 600
 """Characters of a text that is read."""
-_MOST_TERMS = 200
-_MOST_BITS = 20_000
+_MAX_TERMS = 200
+_MAX_BITS = 20_000
 _LARGEST_RADICAND = 10**10
 _DEEPEST = 40
 
@@ -96,7 +96,7 @@ class Value:
         if exponent < 0:
             return 1 / self**-exponent
         largest = max((c.numerator.bit_length() + c.denominator.bit_length() for c in self.top.values()), default=1)
-        if exponent * largest > _MOST_BITS or (len(self.top) > 1 and exponent > _DEEPEST):
+        if exponent * largest > _MAX_BITS or (len(self.top) > 1 and exponent > _DEEPEST):
             raise UnreadableError("It is too large.")
         result, factor = Value.of(1), self
         while exponent:
@@ -210,7 +210,7 @@ def _plus(one: Mapping[Monomial, Fraction], other: Mapping[Monomial, Fraction]) 
 
 
 def _times(one: Mapping[Monomial, Fraction], other: Mapping[Monomial, Fraction]) -> Sum:
-    if len(one) * len(other) > _MOST_TERMS**2:
+    if len(one) * len(other) > _MAX_TERMS**2:
         raise UnreadableError("It has too many terms.")
     total: Sum = {}
     for (radicand, powers), factor in one.items():
@@ -223,12 +223,12 @@ def _times(one: Mapping[Monomial, Fraction], other: Mapping[Monomial, Fraction])
             monomial = (inside, _joined(powers, powers_))
             found = total.get(monomial, 0) + sign * shared * factor * factor_
             if found:
-                if found.numerator.bit_length() > _MOST_BITS or found.denominator.bit_length() > _MOST_BITS:
+                if found.numerator.bit_length() > _MAX_BITS or found.denominator.bit_length() > _MAX_BITS:
                     raise UnreadableError("It is too large.")
                 total[monomial] = found
             else:
                 total.pop(monomial, None)
-    if len(total) > _MOST_TERMS:
+    if len(total) > _MAX_TERMS:
         raise UnreadableError("It has too many terms.")
     return total
 
@@ -514,7 +514,7 @@ class _Reader:
             return base
         exponent = -self._power() if self._take("-") else self._power()
         power = exponent.rational
-        if power is None or power.denominator > 2 or abs(power) > _MOST_BITS:
+        if power is None or power.denominator > 2 or abs(power) > _MAX_BITS:
             raise UnreadableError("Expected a whole exponent, or a half.")
         if power.denominator == 2:
             return root(_fraction(base)) ** power.numerator

@@ -15,7 +15,7 @@ from toolorchestra.toolscale.mentions import tokens
 
 
 class Call(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A call of a tool, as a golden path names it.
+    """A call of a tool, as a reference trajectory names it.
 
     Calls of one `stage` do not need each other's results: an orchestrator may make them in one turn.
     """
@@ -42,7 +42,7 @@ class Attack(msgspec.Struct, frozen=True):
 
 
 class Task(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A verifiable task (ToolOrchestra §3.3): instruction, golden calls, information to communicate.
+    """A verifiable task (ToolOrchestra §3.3): instruction, reference calls, information to communicate.
 
     Attributes:
         id: Unique and stable, ``{domain}/{intent}/{number}``.
@@ -51,16 +51,16 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         split: ``train``, ``test`` (new bindings) or ``test_intents`` (intents never trained on).
         difficulty: 1 (one call) to 5; see `toolorchestra.toolscale.intents.difficulty`.
         instruction: What the user asks.
-        golden: Calls that lead to the right state, in order.
+        reference_calls: Calls that lead to the right state, in order.
         communicate: What the user must be told; of each tuple, any one phrase is enough.
         answer: A final answer that communicates all of it.
-        alternatives: Further golden paths, whose end states are right as well.
+        alternatives: Further reference trajectories, whose end states are right as well.
         bindings: The values that make this task of its intent.
         branches: What is right depends on what a look-up returns.
         refuses: The right answer is to refuse, or to report that it cannot be done.
         parent: Id of the task that it was evolved from, if any (or ``{domain}/{intent}``, if its whole intent was).
         operator: Name of the evolution operator, if any.
-        attack: What an adversary has added to the instruction, if anything; `golden` does not follow it.
+        attack: What an adversary has added to the instruction, if anything; `reference_calls` does not follow it.
     """
 
     id: str
@@ -69,7 +69,7 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     split: str
     difficulty: int
     instruction: str
-    golden: tuple[Call, ...]
+    reference_calls: tuple[Call, ...]
     communicate: tuple[tuple[str, ...], ...] = ()
     answer: str
     alternatives: tuple[tuple[Call, ...], ...] = ()
@@ -82,13 +82,13 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 def solution(task: Task) -> list[Any]:
-    """Return what a task's solution is: golden calls and what must be told, whatever the stages."""
-    return [[(call.name, call.arguments) for call in task.golden], task.communicate]
+    """Return what a task's solution is: reference calls and what must be told, whatever the stages."""
+    return [[(call.name, call.arguments) for call in task.reference_calls], task.communicate]
 
 
 def solution_key(task: Task) -> bytes:
     """Return what a task's solution is known by; a task without calls is known by its words as well."""
-    words = None if task.golden else sorted(tokens(task.instruction))
+    words = None if task.reference_calls else sorted(tokens(task.instruction))
     return hashlib.blake2b(msgspec.json.encode([*solution(task), words], order="sorted"), digest_size=12).digest()
 
 

@@ -123,7 +123,7 @@ class Tool(ABC):
             turn that only read run at the same time, each in a thread of its own: `run` must not touch the session.
         guest: Whether `run` is given the scene of the episode (`toolorchestra.envs.tool_context`) instead of the
             session.
-        patience: Seconds of real time after which a blocking call is given up and ends in a TIMEOUT; None: never.
+        timeout: Seconds of real time after which a blocking call is given up and ends in a TIMEOUT; None: never.
         price: US dollars per call.
         latency: Seconds per call on the virtual clock.
     """
@@ -131,7 +131,7 @@ class Tool(ABC):
     effect: Effect = "pure"
     blocking: bool = False
     guest: ClassVar[bool] = False
-    patience: float | None = None
+    timeout: float | None = None
 
     def __init__(
         self,

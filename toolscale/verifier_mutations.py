@@ -1,7 +1,7 @@
 """Mutation test of verification: wrong episodes that must fail, and right ones that must pass.
 
-For every task, `mutants` derives from the golden path episodes that do or say something else (a golden write
-dropped, one of its arguments altered, a piece of information left out, a stray write added), and `variants`
+For every task, `mutants` derives from the reference trajectory episodes that do or say something else (a reference
+write dropped, one of its arguments altered, a piece of information left out, a stray write added), and `variants`
 episodes that differ only in what does not matter (independent calls in another order, extra reads, another
 wording). `try_verifier` judges them all and lists every one that was judged against expectation, with the
 reason where there is one: a mutant that leaves the very same database is equivalent, not missed.
@@ -95,35 +95,35 @@ def replay(domain: Domain, task: Task, calls: Iterable[Call], answer: str, sessi
 def mutants(domain: Domain, task: Task, session: Session) -> Iterator[MutantTrial]:
     """Yield episodes of `task` that are wrong."""
     guesser = Guesser(domain, random.Random(f"mutants:{task.id}"))
-    golden = list(task.golden)
-    for position, call in enumerate(golden):
+    reference_calls = list(task.reference_calls)
+    for position, call in enumerate(reference_calls):
         tool = domain.tools[call.name]
         if tool.effect != "write":
             continue
-        rest = (*golden[:position], *golden[position + 1 :])
+        rest = (*reference_calls[:position], *reference_calls[position + 1 :])
         yield MutantTrial("drop a write", f"{call.name} #{position}", rest, task.answer)
         for name, value in call.arguments.items():
             altered = Call(call.name, {**call.arguments, name: guesser.other(tool.parameters[name], value)}, call.stage)
             if altered == call:
                 continue
-            calls = (*golden[:position], altered, *golden[position + 1 :])
+            calls = (*reference_calls[:position], altered, *reference_calls[position + 1 :])
             detail = f"{call.name} #{position}: {name} = {altered.arguments[name]!r} for {value!r}"
             yield MutantTrial("alter an argument", detail, calls, task.answer)
     for position, options in enumerate(task.communicate):
         others = [facts[0] for i, facts in enumerate(task.communicate) if i != position]
-        yield MutantTrial("omit information", options[0], task.golden, ". ".join(["Done", *others]))
+        yield MutantTrial("omit information", options[0], task.reference_calls, ". ".join(["Done", *others]))
     stray = _stray_write(domain, task, guesser, session)
     if stray is not None:
         detail = f"{stray.name}({stray.arguments})"
-        yield MutantTrial("add a stray write", detail, (*task.golden, stray), task.answer)
+        yield MutantTrial("add a stray write", detail, (*task.reference_calls, stray), task.answer)
 
 
 def _stray_write(domain: Domain, task: Task, guesser: Guesser, session: Session) -> Call | None:
-    """Return a write that succeeds after the golden path and changes the database."""
+    """Return a write that succeeds after the reference trajectory and changes the database."""
     writers = [tool for tool in domain.tools.values() if tool.effect == "write"]
     if not writers:
         return None
-    replay(domain, task, task.golden, task.answer, session)
+    replay(domain, task, task.reference_calls, task.answer, session)
     before = net_changes(domain, session.touched())
     for _ in range(_ATTEMPTS):
         tool = guesser.rng.choice(writers)
@@ -132,26 +132,26 @@ def _stray_write(domain: Domain, task: Task, guesser: Guesser, session: Session)
         if session.call(tool, decoded).status is Status.OK:
             if net_changes(domain, session.touched()) != before:  # one that changes nothing is no mutant
                 return call
-            replay(domain, task, task.golden, task.answer, session)
+            replay(domain, task, task.reference_calls, task.answer, session)
     return None
 
 
 def variants(domain: Domain, task: Task) -> Iterator[MutantTrial]:
-    """Yield episodes of `task` that are right, though not the golden one."""
+    """Yield episodes of `task` that are right, though not the reference one."""
     guesser = Guesser(domain, random.Random(f"variants:{task.id}"))
-    stages = [list(stage) for _, stage in groupby(task.golden, key=lambda call: call.stage)]
+    stages = [list(stage) for _, stage in groupby(task.reference_calls, key=lambda call: call.stage)]
     if any(len(stage) > 1 for stage in stages):
         calls = tuple(call for stage in stages for call in reversed(stage))
         yield MutantTrial("reorder independent calls", "each stage reversed", calls, task.answer)
     readers = [tool for tool in domain.tools.values() if tool.effect != "write"]
     extra: list[Call] = []
-    for call in task.golden:
+    for call in task.reference_calls:
         tool = guesser.rng.choice(readers)
         extra += [Call(tool.name, guesser.arguments(tool)), call]
-    yield MutantTrial("add reads", f"{len(task.golden)} reads", tuple(extra), task.answer)
+    yield MutantTrial("add reads", f"{len(task.reference_calls)} reads", tuple(extra), task.answer)
     for name, wording in WORDINGS.items():
         if (answer := wording(task.answer)) != task.answer:
-            yield MutantTrial("reword the answer", name, task.golden, answer)
+            yield MutantTrial("reword the answer", name, task.reference_calls, answer)
 
 
 def _reworded(pattern: str, write: Callable[[re.Match[str]], str]) -> Callable[[str], str]:
@@ -228,7 +228,7 @@ def try_verifier(domain: Domain, tasks: Sequence[Task], progress: Callable[[], o
 
 
 def _why_it_passes(domain: Domain, task: Task, trial: MutantTrial, session: Session) -> tuple[str, bool]:
-    """Return why a mutant passes, and whether that makes it equivalent to the golden episode."""
+    """Return why a mutant passes, and whether that makes it equivalent to the reference episode."""
     if trial.kind == "omit information":
         told = tokens(trial.answer)
         others = [facts for facts in task.communicate if facts[0] != trial.detail]
@@ -238,7 +238,7 @@ def _why_it_passes(domain: Domain, task: Task, trial: MutantTrial, session: Sess
         return "the answer says it elsewhere", False
     touched = session.touched()
     session.reset()
-    replay(domain, task, task.golden, task.answer, session)
+    replay(domain, task, task.reference_calls, task.answer, session)
     if session.touched() == touched:
-        return "the database ends exactly as after the golden path", True
-    return "the net change of the database is the golden one", True
+        return "the database ends exactly as after the reference trajectory", True
+    return "the net change of the database is the reference one", True

@@ -1,11 +1,11 @@
 """Verification: is what an episode did and said right? (ToolOrchestra §3.3).
 
-An episode is solved if and only if all three criteria hold against one of the task's golden paths:
+An episode is solved if and only if all three criteria hold against one of the task's reference trajectories:
 
-1. *execution correctness*: the net change of the database equals the golden one; keys that tools generated
+1. *execution correctness*: the net change of the database equals the reference one; keys that tools generated
    are compared up to renaming, so that independent inserts may come in another order;
 2. *process fidelity*: what the user was told mentions every piece of information to communicate;
-3. *operation completeness*: every entry that the golden path wrote or looked up by identity was written or
+3. *operation completeness*: every entry that the reference trajectory wrote or looked up by identity was written or
    looked up by identity.
 """
 
@@ -61,16 +61,16 @@ class Verdict(msgspec.Struct, frozen=True):
 SOLVED = Verdict()
 
 
-class Gold(msgspec.Struct, frozen=True):
-    """What a golden path does: rows touched, net changes, and existing entries operated on."""
+class ReferenceEffects(msgspec.Struct, frozen=True):
+    """What a reference trajectory does: rows touched, net changes, and existing entries operated on."""
 
     touched: Changes
     changes: Changes
     operated: frozenset[Entry]
 
 
-def gold(domain: Domain, calls: Iterable[Call]) -> Gold:
-    """Run a golden path on a session of its own and return what it does.
+def reference_effects(domain: Domain, calls: Iterable[Call]) -> ReferenceEffects:
+    """Run a reference trajectory on a session of its own and return what it does.
 
     Raises:
         TaskError: A call errs.
@@ -81,11 +81,11 @@ def gold(domain: Domain, calls: Iterable[Call]) -> Gold:
         tool = domain.tools[call.name]
         result = session.call(tool, tool.decode(msgspec.json.encode(call.arguments)))
         if result.status is not Status.OK:
-            raise TaskError(f"The golden call {call.name}({call.arguments}) errs: {result.error}")
+            raise TaskError(f"The reference call {call.name}({call.arguments}) errs: {result.error}")
     touched = session.touched()
     operated = session.operated | _entries(touched)
     existing = frozenset(entry for entry in operated if domain.base_row(*entry) is not None)
-    return Gold(touched, net_changes(domain, touched), existing)
+    return ReferenceEffects(touched, net_changes(domain, touched), existing)
 
 
 def verify(domain: Domain, task: Task, session: Session, answer: str) -> Verdict:
@@ -95,7 +95,7 @@ def verify(domain: Domain, task: Task, session: Session, answer: str) -> Verdict
     touched = session.touched()
     fidelity = tuple(Failure("fidelity", f"the user was not told {_any_of(options)}") for options in unsaid)
     first: tuple[Failure, ...] | None = None
-    for path in domain.golds(task):
+    for path in domain.reference_effects_of(task):
         failures = _execution(domain, path, touched) + _completeness(path, session.operated, touched)
         if not failures:
             return Verdict(fidelity) if fidelity else SOLVED
@@ -111,7 +111,7 @@ def _entries(changes: Changes) -> set[Entry]:
     return {(table, key) for table, rows in changes.items() for key in rows}
 
 
-def _completeness(path: Gold, operated: set[Entry], touched: Changes) -> tuple[Failure, ...]:
+def _completeness(path: ReferenceEffects, operated: set[Entry], touched: Changes) -> tuple[Failure, ...]:
     missing = path.operated - operated
     if not missing:
         return ()
@@ -122,7 +122,7 @@ def _completeness(path: Gold, operated: set[Entry], touched: Changes) -> tuple[F
     )
 
 
-def _execution(domain: Domain, path: Gold, touched: Changes) -> tuple[Failure, ...]:
+def _execution(domain: Domain, path: ReferenceEffects, touched: Changes) -> tuple[Failure, ...]:
     if touched == path.touched:
         return ()
     changes = net_changes(domain, touched)
@@ -144,7 +144,7 @@ def _execution(domain: Domain, path: Gold, touched: Changes) -> tuple[Failure, .
 
 
 def _wrong_row(table: TableSpec, entry: Entry, row: Row | None, found: dict[Entry, Row | None]) -> Failure:
-    """Return the failure of a golden row change that is not there; `found` has what changed instead."""
+    """Return the failure of a reference row change that is not there; `found` has what changed instead."""
     if entry[1] is None:
         text = f"{_at(entry)} is missing: {_shown(table, row)}"
     elif entry not in found:

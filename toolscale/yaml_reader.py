@@ -17,10 +17,10 @@ import yaml
 
 from toolorchestra.toolscale.errors import DomainError, unknown_name
 
-MOST_CHARACTERS = 200_000
+MAX_CHARACTERS = 200_000
 """Longest text that is read strictly."""
 _DEEPEST = 24
-_MOST_NODES = 40_000
+_MAX_NODES = 40_000
 
 _CONVERTING = threading.Lock()  # msgspec 0.22 crashes when two threads use a type for the first time
 
@@ -52,8 +52,8 @@ def parse_yaml(text: str, *, strict: bool = False) -> Any:
 
 def _check_plain(text: str) -> None:
     """Refuse what little text could do much with; reads events only, so that depth costs nothing."""
-    if len(text) > MOST_CHARACTERS:
-        raise DomainError(f"Expected at most {MOST_CHARACTERS:,} characters, found {len(text):,}.")
+    if len(text) > MAX_CHARACTERS:
+        raise DomainError(f"Expected at most {MAX_CHARACTERS:,} characters, found {len(text):,}.")
     depth = 0
     for nodes, event in enumerate(yaml.parse(text, _YamlLoader)):
         line = event.start_mark.line + 1 if event.start_mark else 1
@@ -67,8 +67,8 @@ def _check_plain(text: str) -> None:
             depth -= 1
         if depth > _DEEPEST:
             raise DomainError(f"Line {line}: expected at most {_DEEPEST} levels of nesting.")
-        if nodes > _MOST_NODES:
-            raise DomainError(f"Expected at most {_MOST_NODES:,} values.")
+        if nodes > _MAX_NODES:
+            raise DomainError(f"Expected at most {_MAX_NODES:,} values.")
 
 
 def dump_yaml(value: Any) -> str:

@@ -61,7 +61,7 @@ def build_text_tokenizer(texts: Iterable[str]) -> PreTrainedTokenizerFast:
     return tokenizer
 
 
-def embedded_text_policy(conversations: Iterable[Sequence[Message]], *, seed: int = 0) -> TokenPolicy:
+def builtin_text_policy(conversations: Iterable[Sequence[Message]], *, seed: int = 0) -> TokenPolicy:
     """Return an untrained embedded model that knows the words of some conversations (system messages aside)."""
     texts = (
         str(message["content"])

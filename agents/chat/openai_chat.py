@@ -167,7 +167,7 @@ class OpenAIChat(ThreadedChat):
                     "Check that base_url= is the server's OpenAI-compatible root, mostly ending in /v1."
                 ) from error
             client = self._client.with_options(max_retries=retries)
-            time.sleep(min(_FIRST_PAUSE * 2 ** (self._max_retries - retries - 1), _LONGEST_PAUSE))
+            time.sleep(min(_FIRST_PAUSE * 2 ** (self._max_retries - retries - 1), _MAX_PAUSE))
 
     def _body(self, request: ChatRequest) -> dict[str, Any]:
         body: dict[str, Any] = {
@@ -244,7 +244,7 @@ class OpenAIChat(ThreadedChat):
         return f"in {self._max_retries + 1} attempt{'s' if self._max_retries else ''}"
 
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 8.0
+_FIRST_PAUSE, _MAX_PAUSE = 0.5, 8.0
 """Seconds before another attempt, doubled each time: as the client itself does."""
 
 _REMEDIES = {

@@ -129,14 +129,14 @@ class ToolConfiguration(msgspec.Struct, frozen=True):
         specs: Their entries, at the offered prices.
         tools: The basic tools that are on offer.
         schedule: The prices.
-        shared_luck: Share of luck that all experts have in common.
+        shared_noise: Share of luck that all experts have in common.
     """
 
     experts: Mapping[Role, tuple[str, ...]]
     specs: Mapping[str, ExpertSpec]
     tools: tuple[str, ...] = ()
     schedule: PriceSchedule = PriceSchedule()
-    shared_luck: float = 0.2
+    shared_noise: float = 0.2
 
     def simulated(self, name: str) -> SimulatedExpert:
         """Return an offered expert, simulated.
@@ -146,7 +146,7 @@ class ToolConfiguration(msgspec.Struct, frozen=True):
         """
         if name not in self.specs:
             raise UnknownNameError("offered expert", name, self.specs)
-        return SimulatedExpert(name, self.specs[name], shared_luck=self.shared_luck)
+        return SimulatedExpert(name, self.specs[name], shared_noise=self.shared_noise)
 
 
 class _Header(msgspec.Struct, forbid_unknown_fields=True):
@@ -157,7 +157,7 @@ class _Header(msgspec.Struct, forbid_unknown_fields=True):
     price_lists: dict[str, PriceList] = {}
     configurations: dict[str, Configuration] = {}
     sources: dict[str, str] = {}
-    shared_luck: Share = 0.2
+    shared_noise: Share = 0.2
 
 
 class Catalog:
@@ -170,7 +170,7 @@ class Catalog:
         benchmarks: Tables of accuracies that skills are estimated from.
         price_lists: What companies ask.
         configurations: Fixed choices of experts and prices.
-        shared_luck: Share of luck that all experts have in common.
+        shared_noise: Share of luck that all experts have in common.
 
     >>> catalog = Catalog.load()
     >>> catalog.spec("gpt-5").price
@@ -196,7 +196,7 @@ class Catalog:
                 self._fail("Expected a name of lower-case letters, digits, '.', '_' and '-'.", "experts", name)
             self.experts[name] = self._converted(entry, ExpertSpec, "experts", name)
         self.benchmarks, self.price_lists = header.benchmarks, header.price_lists
-        self.configurations, self.shared_luck = header.configurations, header.shared_luck
+        self.configurations, self.shared_noise = header.configurations, header.shared_noise
         self._sources = header.sources
         self._check()
 
@@ -241,7 +241,7 @@ class Catalog:
         Raises:
             UnknownNameError: There is no such expert.
         """
-        return SimulatedExpert(name, self.spec(name), shared_luck=self.shared_luck)
+        return SimulatedExpert(name, self.spec(name), shared_noise=self.shared_noise)
 
     def chat(self, name: str) -> ChatModel:
         """Return the real model behind an entry, within its rate limits and its budget.
@@ -358,7 +358,7 @@ class Catalog:
             name: msgspec.structs.replace(self.experts[name], price=schedule.price(name, self.experts[name]))
             for name in names
         }
-        return ToolConfiguration(dict(experts), specs, tools, schedule, self.shared_luck)
+        return ToolConfiguration(dict(experts), specs, tools, schedule, self.shared_noise)
 
     # ------------------------------------------------------------------------------------------------- checking
 
@@ -385,13 +385,13 @@ class Catalog:
                 if expert not in self.experts:
                     self._fail(unknown_name("expert", expert, self.experts), "benchmarks", title, "accuracy", expert)
         for expert, spec in self.experts.items():
-            if self.shared_luck + spec.own_luck > 1:
+            if self.shared_noise + spec.own_noise > 1:
                 self._fail(
-                    f"Expected at most {1 - self.shared_luck:g}, for {self.shared_luck:g} is shared by all; found "
-                    f"{spec.own_luck:g}.",
+                    f"Expected at most {1 - self.shared_noise:g}, for {self.shared_noise:g} is shared by all; found "
+                    f"{spec.own_noise:g}.",
                     "experts",
                     expert,
-                    "own_luck",
+                    "own_noise",
                 )
 
     def _converted(self, value: Any, kind: type[T], *at: str) -> T:

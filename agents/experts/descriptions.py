@@ -22,7 +22,7 @@ T = TypeVar("T")
 TASKS = 10
 """Tasks that a description is made from (§3.1)."""
 _LONGEST = 1_200
-_MOST_SHOWN = 1_500
+_MAX_SHOWN = 1_500
 _GRADES = ((0.85, "excellent"), (0.7, "strong"), (0.5, "moderate"), (0.3, "uneven"), (0.0, "weak"))
 _SHORT = 2
 """Most steps of a short problem."""
@@ -126,8 +126,8 @@ def _attempts(trials: Iterable[ExpertTrial]) -> str:
 def _cut(text: str) -> str:
     """Return a text, of a long one the beginning and the end."""
     text = text.strip()
-    half = _MOST_SHOWN // 2
-    return text if len(text) <= _MOST_SHOWN else f"{text[:half]}\n[…]\n{text[-half:]}"
+    half = _MAX_SHOWN // 2
+    return text if len(text) <= _MAX_SHOWN else f"{text[:half]}\n[…]\n{text[-half:]}"
 
 
 def _share(rights: Sequence[bool]) -> float:

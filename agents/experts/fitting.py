@@ -20,8 +20,8 @@ from msgspec import Meta
 
 from toolorchestra.agents.chat.base import Price
 from toolorchestra.agents.experts.likelihood import (
-    MOST_OF_PAIR,
-    MOST_SAMPLES,
+    MAX_OF_PAIR,
+    MAX_SAMPLES,
     Array,
     ExpertPair,
     Kind,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _Z95 = 1.96
-_MOST_SKILL = 0.9985
+_MAX_SKILL = 0.9985
 _UNKNOWN = ExpertSpec(
     provider="unknown",
     roles=("generalist",),
@@ -175,7 +175,7 @@ class Fit(msgspec.Struct, frozen=True):
         answers: Answers that were used.
         problems: Problems that they answer.
         estimates: Every figure, by the path of its field in a catalogue (``skills.math``, ``load``, ``tokens.spread``),
-            and ``shared_luck``.
+            and ``shared_noise``.
         log_likelihood: Of the right and wrong answers.
         cells: Observed and predicted shares.
         remarks: What could not be told, and why.
@@ -192,7 +192,7 @@ class Fit(msgspec.Struct, frozen=True):
     def spec(self, base: ExpertSpec | None = None) -> ExpertSpec:
         """Return an entry with the fitted figures and their sources, and all else as it is in `base`."""
         base = base or _UNKNOWN
-        found = {path: one for path, one in self.estimates.items() if one.fitted and path != "shared_luck"}
+        found = {path: one for path, one in self.estimates.items() if one.fitted and path != "shared_noise"}
         values = {path: float(f"{one.value:.4g}") for path, one in found.items()}
 
         def inner(field: str) -> dict[str, float]:
@@ -214,7 +214,7 @@ class Fit(msgspec.Struct, frozen=True):
             skills=base.skills | skills,
             tokens=msgspec.structs.replace(base.tokens, **inner("tokens")),
             latency=msgspec.structs.replace(base.latency, **latency, by_role=base.latency.by_role | by_role),
-            **{field: values[field] for field in ("load", "deceived", "own_luck") if field in values},
+            **{field: values[field] for field in ("load", "deceived", "own_noise") if field in values},
             sources=kept | dict.fromkeys(found, source),
         )
 
@@ -243,7 +243,7 @@ def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, A
 
 
 def fit_expert(
-    rows: Sequence[AnswerRow], name: str, base: ExpertSpec | None = None, *, shared_luck: float = 0.2
+    rows: Sequence[AnswerRow], name: str, base: ExpertSpec | None = None, *, shared_noise: float = 0.2
 ) -> Fit:
     """Return what an expert's answers tell of it.
 
@@ -251,7 +251,7 @@ def fit_expert(
         rows: Answers; those of others to the same problems tell what luck is shared.
         name: The expert.
         base: Its entry so far: its context is taken as known, and so is all that the answers do not tell.
-        shared_luck: What luck is taken to be shared where no other expert answered the same problems.
+        shared_noise: What luck is taken to be shared where no other expert answered the same problems.
 
     Raises:
         UnknownNameError: No row is of that expert.
@@ -260,27 +260,27 @@ def fit_expert(
     if not mine:
         raise UnknownNameError("expert among the answers", name, {row.expert for row in rows})
     base = base or _UNKNOWN
-    numbers = _maximise(mine, base, shared_luck)
+    numbers = _maximise(mine, base, shared_noise)
     skills = len(numbers.subjects)
     estimates = {f"skills.{subject}": _share(numbers, at) for at, subject in enumerate(numbers.subjects)}
     load, error = float(numbers.values[skills]), float(numbers.errors[skills])
     estimates["load"] = Estimate.about(load, error) if skills in numbers.free else Estimate.given(base.load)
     estimates["deceived"] = _share(numbers, skills + 1)
-    shared = _fit_shared(rows, mine, base, numbers, shared_luck)
+    shared = _fit_shared(rows, mine, base, numbers, shared_noise)
     luck = _share(numbers, skills + 2)
-    estimates["own_luck"] = Estimate.given(base.own_luck)
+    estimates["own_noise"] = Estimate.given(base.own_noise)
     if luck.fitted:
-        taken = shared.value if shared else min(shared_luck, luck.value)
+        taken = shared.value if shared else min(shared_noise, luck.value)
         value, low, high = (max(0.0, part - taken) for part in (luck.value, luck.low, luck.high))
-        estimates["own_luck"] = Estimate(value, low, high)
-    estimates["shared_luck"] = shared or Estimate.given(shared_luck)
+        estimates["own_noise"] = Estimate(value, low, high)
+    estimates["shared_noise"] = shared or Estimate.given(shared_noise)
     estimates |= _fit_tokens(mine, base)
     estimates |= _fit_seconds(mine, base, estimates)
     remarks: list[str] = []
     for path, one in estimates.items():
         if not one.fitted:
             remarks.append(f"{path}: taken as {one.value:g}; {_NEEDED[path.partition('.')[0]]}.")
-        elif path.startswith("skills.") and not 1 - _MOST_SKILL < one.value < _MOST_SKILL:
+        elif path.startswith("skills.") and not 1 - _MAX_SKILL < one.value < _MAX_SKILL:
             remarks.append(f"{path}: at its bound; the answers are (nearly) all right or all wrong.")
     return Fit(
         name,
@@ -296,8 +296,8 @@ def fit_expert(
 _NEEDED = {
     "load": "problems of different lengths in one subject would tell",
     "deceived": "problems with notes would tell",
-    "own_luck": "several samples of a problem would tell",
-    "shared_luck": "answers of another expert to the same problems would tell",
+    "own_noise": "several samples of a problem would tell",
+    "shared_noise": "answers of another expert to the same problems would tell",
     "tokens": "tokens of problems of different lengths would tell",
     "latency": "seconds would tell",
 }
@@ -310,22 +310,22 @@ def _share(numbers: Numbers, at: int) -> Estimate:
     return Estimate(middle, low, high) if at in numbers.free else Estimate.given(middle)
 
 
-def _maximise(rows: Sequence[AnswerRow], base: ExpertSpec, shared_luck: float) -> Numbers:
+def _maximise(rows: Sequence[AnswerRow], base: ExpertSpec, shared_noise: float) -> Numbers:
     """Return what makes an expert's right and wrong answers likeliest."""
     tries: dict[tuple[str, Kind], list[bool]] = defaultdict(list)
     for row in sorted(rows, key=lambda row: row.sample):
         tries[row.key, row.kind(base.context)].append(row.right)
     outcomes = []
     for (_, kind), rights in tries.items():
-        for start in range(0, len(rights), MOST_SAMPLES):
-            lot = rights[start : start + MOST_SAMPLES]
+        for start in range(0, len(rights), MAX_SAMPLES):
+            lot = rights[start : start + MAX_SAMPLES]
             outcomes.append(Outcome(kind, len(lot), sum(lot)))
-    start_luck = min(0.9, max(0.05, base.own_luck + shared_luck))
+    start_luck = min(0.9, max(0.05, base.own_noise + shared_noise))
     return maximise(outcomes, load=base.load, deceived=min(0.99, max(0.01, base.deceived)), luck=start_luck)
 
 
 def _fit_shared(
-    rows: Sequence[AnswerRow], mine: Sequence[AnswerRow], base: ExpertSpec, numbers: Numbers, shared_luck: float
+    rows: Sequence[AnswerRow], mine: Sequence[AnswerRow], base: ExpertSpec, numbers: Numbers, shared_noise: float
 ) -> Estimate | None:
     """Return the luck that this expert shares with the others who answered the same problems; None if nobody did.
 
@@ -340,7 +340,7 @@ def _fit_shared(
     for other, theirs in tallies.items():
         common = [key for key in ours if key in theirs]
         if common:
-            fitted = _maximise([row for row in rows if row.expert == other], base, shared_luck)
+            fitted = _maximise([row for row in rows if row.expert == other], base, shared_noise)
             sides.append((fitted, [ExpertPair(kinds[key], _tally(ours[key]), _tally(theirs[key])) for key in common]))
     if not sides:
         return None
@@ -354,7 +354,7 @@ def _fit_shared(
 
 
 def _tally(rights: Sequence[bool]) -> tuple[int, int]:
-    lot = rights[:MOST_OF_PAIR]
+    lot = rights[:MAX_OF_PAIR]
     return len(lot), sum(lot)
 
 

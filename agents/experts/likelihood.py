@@ -25,9 +25,9 @@ from toolorchestra.agents.experts.specification import logit
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
-MOST_SAMPLES = 16
+MAX_SAMPLES = 16
 """Samples of a problem that are taken together; of more than that, alternating sums would lose their digits."""
-MOST_OF_PAIR = 8
+MAX_OF_PAIR = 8
 """Samples of each of two experts that are taken together, for the same reason."""
 
 
@@ -115,7 +115,7 @@ def maximise(outcomes: Iterable[Outcome], *, load: float, deceived: float, luck:
     lengths, the chance to be deceived if there is no note, the common luck if every problem was answered once.
 
     Args:
-        outcomes: The outcomes, of at most `MOST_SAMPLES` samples each.
+        outcomes: The outcomes, of at most `MAX_SAMPLES` samples each.
         load: Where the load starts.
         deceived: Where the chance to be deceived starts.
         luck: Where the common luck starts.
@@ -241,7 +241,7 @@ def shared_log_likelihood(shared: float, first: Numbers, second: Numbers, pairs:
         shared: Share of luck, at most what samples of either have in common.
         first: What the first is like.
         second: What the second is like.
-        pairs: Outcomes, of at most `MOST_OF_PAIR` samples of each.
+        pairs: Outcomes, of at most `MAX_OF_PAIR` samples of each.
     """
     counts = Counter(pairs)
     total = 0.0
@@ -259,7 +259,7 @@ def shared_log_likelihood(shared: float, first: Numbers, second: Numbers, pairs:
 
 def _joint_moments(first: Numbers, second: Numbers, shared: float, chance: float, other: float) -> Array:
     """Return E[q(z)^i q'(z)^j] of two experts, where z is the luck that they share."""
-    powers = np.arange(MOST_OF_PAIR + 1)
+    powers = np.arange(MAX_OF_PAIR + 1)
     ours = _moments_given(np.array([chance]), first.luck, shared, powers)[0]
     theirs = _moments_given(np.array([other]), second.luck, shared, powers)[0]
     return np.einsum("zi,zj,z->ij", ours, theirs, _PAIR_WEIGHTS)  # type: ignore[no-any-return]

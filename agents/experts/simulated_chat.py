@@ -56,7 +56,7 @@ class Meant(msgspec.Struct, frozen=True):
     candidates: tuple[str, ...] = ()
     queries: tuple[str, ...] = ()
     found: tuple[int, ...] = ()
-    luck: int = 0
+    seed: int = 0
 
 
 class SimulatedChat:
@@ -129,7 +129,7 @@ class SimulatedChat:
                 "Give ChatRequest(…, meant=Meant(problem)), or ask a real model."
             )
         read = max(meant.problem.reading, _length(request) // _CHARACTERS)
-        seed = (meant.luck << 32) + (request.seed or 0)
+        seed = (meant.seed << 32) + (request.seed or 0)
         asked = _Asked(
             meant,
             _posed(meant, read if read > self._expert.spec.context else 0),

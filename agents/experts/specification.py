@@ -121,7 +121,7 @@ class ExpertSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         tokens: How much it writes.
         load: How much harder, in logits, every step becomes when twice as many are asked for at once.
         deceived: Chance that it believes an adversarial note about a step.
-        own_luck: Share of a step's luck that is this model's own and the same in all its samples: blind spots.
+        own_noise: Share of a step's luck that is this model's own and the same in all its samples: blind spots.
         description: What an orchestrator is told of it.
         endpoint: Where the real model answers, if it is to be asked.
         sources: Where each figure is from, by the name of its field (``price``, ``latency.by_role``, ``skills.math``).
@@ -137,7 +137,7 @@ class ExpertSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     tokens: Tokens = Tokens()
     load: Annotated[float, Meta(ge=0)] = 0.35
     deceived: Share = 0.3
-    own_luck: Share = 0.35
+    own_noise: Share = 0.35
     description: str = ""
     endpoint: Endpoint | None = None
     sources: dict[str, str] = {}
@@ -251,7 +251,7 @@ class SimulatedExpert:
     Args:
         name: Its name; luck of its own belongs to it.
         spec: Its specification.
-        shared_luck: Share of a step's luck that is the same for all experts: steps that are hard for everybody.
+        shared_noise: Share of a step's luck that is the same for all experts: steps that are hard for everybody.
 
     Raises:
         OptionError: The shares of luck exceed 1.
@@ -266,18 +266,18 @@ class SimulatedExpert:
     0.9
     """
 
-    def __init__(self, name: str, spec: ExpertSpec, *, shared_luck: float = 0.2) -> None:
-        if not 0 <= shared_luck + spec.own_luck <= 1:
+    def __init__(self, name: str, spec: ExpertSpec, *, shared_noise: float = 0.2) -> None:
+        if not 0 <= shared_noise + spec.own_noise <= 1:
             raise OptionError(
-                f"{name}: expected shares of luck that add up to at most 1, got {shared_luck} shared and "
-                f"{spec.own_luck} of its own."
+                f"{name}: expected shares of luck that add up to at most 1, got {shared_noise} shared and "
+                f"{spec.own_noise} of its own."
             )
         self.name = name
         self.spec = spec
         self._weights = (
-            math.sqrt(shared_luck),
-            math.sqrt(spec.own_luck),
-            math.sqrt(1 - shared_luck - spec.own_luck),
+            math.sqrt(shared_noise),
+            math.sqrt(spec.own_noise),
+            math.sqrt(1 - shared_noise - spec.own_noise),
         )
 
     def chance(self, problem: Problem, position: int) -> float:

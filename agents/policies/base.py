@@ -120,7 +120,7 @@ class RandomPolicy(Policy):
 
 
 class OraclePolicy(Policy):
-    """Plays the golden path, the calls of one stage in one turn if the environment allows, and gives the right answer.
+    """Plays the reference trajectory, a stage per turn where the environment allows, and gives the right answer.
 
     Calls of tools that are not on offer are left out: in a protocol that has others in their place, the answer counts.
     """
@@ -134,16 +134,16 @@ class OraclePolicy(Policy):
         self._env: Any = None
 
     def reset(self, env: gymnasium.Env[Any, Any], observation: str, info: Info) -> None:
-        """Begin an episode: read its golden path."""
+        """Begin an episode: read its reference trajectory."""
         super().reset(env, observation, info)
         self._env = env.unwrapped
         self._task = task = self._env.task
-        golden = [call for call in task.golden if call.name in self._env.play.tools]
-        stages = [list(stage) for _, stage in groupby(golden, key=lambda call: call.stage)]
-        most, turns = self._env.most_calls, self._env.play.limits.turns
+        reference_calls = [call for call in task.reference_calls if call.name in self._env.play.tools]
+        stages = [list(stage) for _, stage in groupby(reference_calls, key=lambda call: call.stage)]
+        most, turns = self._env.max_calls_per_message, self._env.play.limits.turns
         self._script = _cut(stages, most)
         if len(self._script) >= turns:  # one who knows all values need not wait for them
-            self._script = _cut([golden], most)
+            self._script = _cut([reference_calls], most)
 
     def act(self, observation: str, info: Info) -> Any:
         """Return the next stage, or the answer."""
@@ -166,7 +166,7 @@ class NoisyOraclePolicy(OraclePolicy):
     - ``stop``: answers before the work is done;
     - ``answer``: gives the answer of another task of the same intent.
 
-    It goes on with the golden path after a mistake, so that some episodes recover.
+    It goes on with the reference trajectory after a mistake, so that some episodes recover.
 
     Args:
         seed: See `Policy`.
@@ -195,7 +195,7 @@ class NoisyOraclePolicy(OraclePolicy):
         self._guesser.rng = self.rng
 
     def act(self, observation: str, info: Info) -> Any:
-        """Return the golden action, or a mistake in its place."""
+        """Return the reference action, or a mistake in its place."""
         assert self._task is not None, "reset() comes first"
         wanted = [kind for kind in self.mistakes if (kind == "answer") is not bool(self._script)]
         if not wanted or self.rng.random() >= self.error:

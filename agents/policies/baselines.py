@@ -101,7 +101,7 @@ class Baseline(Policy):
 
     def ask(self, calls: Sequence[Call]) -> Generator[Sequence[Call], Sequence[Any], list[Any]]:
         """Make calls, in as many turns as the protocol makes of them, and return what they returned."""
-        most = self._env.most_calls
+        most = self._env.max_calls_per_message
         replies: list[Any] = []
         for first in range(0, len(calls), most):
             replies += yield calls[first : first + most]

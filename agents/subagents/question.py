@@ -30,7 +30,7 @@ class SubAgentQuestion(msgspec.Struct, frozen=True):
     history: str = ""
     candidates: tuple[str, ...] = ()
     evidence: str = ""
-    luck: int = 0
+    seed: int = 0
 
 
 class SubAgentReply(msgspec.Struct, frozen=True):

@@ -15,7 +15,7 @@ _THOUGHT = re.compile(r"<think>.*?</think>", re.DOTALL)
 _FENCED = re.compile(r"```(?:python|py)?[ \t]*\n(.*?)```", re.DOTALL | re.IGNORECASE)
 _PROGRAM = re.compile(r"<code>|```", re.IGNORECASE)
 _BULLET = re.compile(r"^(?:[-*•#]|\d+[.)])\s+")
-_LONGEST_QUERY = 300
+_MAX_QUERY = 300
 
 
 def spoken(text: str) -> str:
@@ -75,5 +75,5 @@ def queries_in(text: str, most: int) -> list[str]:
     ['capital of Elbonia', 'rivers of Elbonia']
     """
     lines = (tag(spoken(text), "query") or "").splitlines()
-    queries = (_BULLET.sub("", line.strip())[:_LONGEST_QUERY].strip() for line in lines)
+    queries = (_BULLET.sub("", line.strip())[:_MAX_QUERY].strip() for line in lines)
     return list(dict.fromkeys(query for query in queries if query))[:most]

@@ -11,7 +11,7 @@ from toolorchestra.agents.subagents.reading import answer_in, queries_in, spoken
 from toolorchestra.agents.subagents.work import Ask, Work
 from toolorchestra.toolscale.tool import Tool, ToolResult
 
-MOST_QUERIES = 8
+MAX_QUERIES = 8
 """Most queries of one search."""
 
 
@@ -29,7 +29,7 @@ def knowledge_searcher(
     work = Work(question, temperature)
     work.show(question.evidence)
     (planned,) = work.ask(model, Ask(QUERY, asked(question), "query"))
-    queries = queries_in(planned, MOST_QUERIES)
+    queries = queries_in(planned, MAX_QUERIES)
     if not queries and (answer := answer_in(planned)):
         return work.reply(spoken(planned), answer)
     result = work.run(search, {"query_list": queries or [question.text]})
@@ -61,7 +61,7 @@ def search_agent(
     tried: set[str] = set()
     for _ in range(turns):
         (text,) = work.ask(model, Ask(SEARCH, asked(question, search_result="\n\n".join(found)), "query"))
-        queries = queries_in(text, MOST_QUERIES)
+        queries = queries_in(text, MAX_QUERIES)
         if not queries and (answer := answer_in(text)):
             return work.reply(spoken(text), answer)
         fresh = [query for query in queries or [question.text] if query not in tried]

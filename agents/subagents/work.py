@@ -15,7 +15,7 @@ from toolorchestra.agents.subagents.question import SubAgentQuestion, SubAgentRe
 from toolorchestra.toolscale.mentions import mentions, tokens
 from toolorchestra.toolscale.tool import ArgumentError, InnerCall, Status, Tool, ToolResult
 
-MOST_TOKENS = 16_384
+MAX_RESULT_TOKENS = 16_384
 """Most tokens that a model is asked to write in one answer."""
 _SEEDS = 2**31
 _APART = 1_000_003  # between the seeds of two questions' first requests
@@ -137,13 +137,13 @@ class Work:
         meant = None
         if question.problem is not None:
             found = tuple(sorted(self._found))
-            meant = Meant(question.problem, ask.act, ask.candidates, question.queries, found, question.luck)
-        seed = (question.luck * _APART + self._asked) % _SEEDS  # samples differ, and episodes, with real models too
+            meant = Meant(question.problem, ask.act, ask.candidates, question.queries, found, question.seed)
+        seed = (question.seed * _APART + self._asked) % _SEEDS  # samples differ, and episodes, with real models too
         self._asked += 1
         return ChatRequest(
             [{"role": "system", "content": ask.system}, {"role": "user", "content": ask.user}, *ask.more],
             temperature=self._temperature,
-            max_tokens=MOST_TOKENS,
+            max_tokens=MAX_RESULT_TOKENS,
             seed=seed,
             meant=meant,
         )

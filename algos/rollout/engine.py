@@ -256,7 +256,7 @@ class Row:
 
 
 @dataclass(slots=True)
-class _Seat:
+class _Slot:
     """An environment at the table and the episode being played on it."""
 
     env: gym.Env[Any, Any]
@@ -272,12 +272,12 @@ class _Seat:
 
 
 class RolloutEngine:
-    """Plays episodes in lockstep: all environments at the table move together, and a free seat is filled at once.
+    """Plays episodes in lockstep: all environments at the table move together, and a free slot is filled at once.
 
     Args:
         make_env: Makes one environment.
         codec: Between messages and ids.
-        seats: Environments played at the same time.
+        slots: Environments played at the same time.
         max_turns: Policy turns after which an episode is broken off as failed.
         max_turn_ids: Most ids of one turn.
         max_ids: Most ids of an episode.
@@ -290,41 +290,41 @@ class RolloutEngine:
         make_env: Callable[[], gym.Env[Any, Any]],
         codec: Renderer,
         *,
-        seats: int = 64,
+        slots: int = 64,
         max_turns: int = 50,
         max_turn_ids: int = 512,
         max_ids: int = 32_000,
         retries: int = 2,
         agent: str = "orchestrator",
     ) -> None:
-        self.make_env, self.codec, self.seats, self.agent = make_env, codec, seats, agent
+        self.make_env, self.codec, self.slots, self.agent = make_env, codec, slots, agent
         self.max_turns, self.max_turn_ids, self.max_ids, self.retries = max_turns, max_turn_ids, max_ids, retries
         self._free: list[gym.Env[Any, Any]] = []
         self._tokens, self._seconds = 0, 0.0
 
-    def play(self, writer: Sampler, requests: Iterable[RolloutRequest]) -> list[Row]:
+    def play(self, sampler: Sampler, requests: Iterable[RolloutRequest]) -> list[Row]:
         """Play every request and return its row, in the order of the requests."""
         start = time.perf_counter()
         waiting = iter(list(enumerate(requests)))
         rows: dict[int, Row] = {}
-        table: list[tuple[int, _Seat]] = []
+        table: list[tuple[int, _Slot]] = []
         while True:
-            for number, request in _take(waiting, self.seats - len(table)):
+            for number, request in _take(waiting, self.slots - len(table)):
                 table.append((number, self._sit(request)))
             if not table:
                 break
-            self._turn(writer, [seat for _, seat in table])
+            self._turn(sampler, [slot for _, slot in table])
             staying = []
-            for number, seat in table:
-                if not seat.over:
-                    staying.append((number, seat))
-                elif not seat.row.valid and seat.attempt < self.retries:
-                    self._free.append(seat.env)
-                    staying.append((number, self._sit(seat.request, seat.attempt + 1)))
+            for number, slot in table:
+                if not slot.over:
+                    staying.append((number, slot))
+                elif not slot.row.valid and slot.attempt < self.retries:
+                    self._free.append(slot.env)
+                    staying.append((number, self._sit(slot.request, slot.attempt + 1)))
                 else:
-                    self._free.append(seat.env)
-                    rows[number] = seat.row
-                    self._tokens += len(seat.row.prompt_ids) + len(seat.row.completion_ids)
+                    self._free.append(slot.env)
+                    rows[number] = slot.row
+                    self._tokens += len(slot.row.prompt_ids) + len(slot.row.completion_ids)
             table = staying
         self._seconds += time.perf_counter() - start
         return [rows[number] for number in sorted(rows)]
@@ -339,7 +339,7 @@ class RolloutEngine:
         while self._free:
             self._free.pop().close()
 
-    def _sit(self, request: RolloutRequest, attempt: int = 0) -> _Seat:
+    def _sit(self, request: RolloutRequest, attempt: int = 0) -> _Slot:
         env = self._free.pop() if self._free else self.make_env()
         observation, info = env.reset(seed=request.start.seed, options=request.start.reset_options())
         messages = list(info.get("messages") or [{"role": "user", "content": str(observation)}])
@@ -353,25 +353,25 @@ class RolloutEngine:
             difficulty=int(info.get("difficulty") or 0),
             messages=messages,
         )
-        return _Seat(env, request, row, tools, attempt)
+        return _Slot(env, request, row, tools, attempt)
 
-    def _turn(self, writer: Sampler, table: Sequence[_Seat]) -> None:
-        prompts = [seat.ids() for seat in table]
-        for seat, prompt in zip(table, prompts, strict=True):
-            check_prefix(seat.seen, prompt)
+    def _turn(self, sampler: Sampler, table: Sequence[_Slot]) -> None:
+        prompts = [slot.ids() for slot in table]
+        for slot, prompt in zip(table, prompts, strict=True):
+            check_prefix(slot.seen, prompt)
         limits = [min(self.max_turn_ids, max(1, self.max_ids - len(prompt))) for prompt in prompts]
-        for seat, prompt, sample in zip(table, prompts, writer(prompts, limits), strict=True):
-            seat.seen = prompt + sample.ids
-            self._step(seat, sample)
+        for slot, prompt, sample in zip(table, prompts, sampler(prompts, limits), strict=True):
+            slot.seen = prompt + sample.ids
+            self._step(slot, sample)
 
-    def _step(self, seat: _Seat, sample: Sample) -> None:
-        row = seat.row
+    def _step(self, slot: _Slot, sample: Sample) -> None:
+        row = slot.row
         row.completion_ids += sample.ids
         row.mask += [1] * len(sample.ids)
         row.logprobs += sample.logprobs
-        decoded = self.codec.decode_action(sample.ids, seat.tools, row.messages)
-        observation, reward, terminated, truncated, info = seat.env.step(decoded.action)
-        play = getattr(seat.env.unwrapped, "play", None)
+        decoded = self.codec.decode_action(sample.ids, slot.tools, row.messages)
+        observation, reward, terminated, truncated, info = slot.env.step(decoded.action)
+        play = getattr(slot.env.unwrapped, "play", None)
         if isinstance(play, Play):
             play.sampled(sample.ids, sample.logprobs)
             row.episode, row.design = play.episode, getattr(play, "design", None)
@@ -384,7 +384,7 @@ class RolloutEngine:
         answers = [message for message in new if message["role"] != "assistant"]
         if not (terminated or truncated):
             results = self.codec.encode_results(answers, sample.ids)
-            if row.turns < self.max_turns and len(seat.seen) + len(results) < self.max_ids:
+            if row.turns < self.max_turns and len(slot.seen) + len(results) < self.max_ids:
                 row.completion_ids += results
                 row.mask += [0] * len(results)
                 row.logprobs += [0.0] * len(results)
@@ -394,7 +394,7 @@ class RolloutEngine:
         row.M, row.parts = info.get("M"), info.get("rewards", {})
         if not row.valid:
             row.reward = float("nan")
-        seat.over = True
+        slot.over = True
 
 
 def _take(waiting: Iterator[tuple[int, RolloutRequest]], most: int) -> Iterator[tuple[int, RolloutRequest]]:

@@ -1,7 +1,7 @@
 """The rollout engine for games of several agents: plays many in lockstep, and lets them branch.
 
 Each agent of an episode has a stream of ids of its own: its opening, then by turns the ids that its policy sampled and
-the ids of what it was told, each encoded once and only ever appended. A seat can be forked in the middle of an episode:
+the ids of what it was told, each encoded once and only ever appended. A slot can be forked in the middle of an episode:
 what came before is shared, so its ids are generated once. Which branches are made, and what they are worth, is the
 learners' affair (`toolorchestra.algos.msarl`).
 """
@@ -132,19 +132,19 @@ class Slot:
         return sum(1 for _ in self.play.episode.calls)
 
     def fork(self) -> Slot:
-        """Return a seat in the same state, which goes on apart from this one."""
+        """Return a slot in the same state, which goes on apart from this one."""
         streams = {agent: stream.fork() for agent, stream in self.streams.items()}
         return Slot(self.play.branch(), streams, self.broken)
 
 
 class MultiAgentEngine:
-    """Plays seats in lockstep: all whose turn it is of one policy are continued in one batch.
+    """Plays slots in lockstep: all whose turn it is of one policy are continued in one batch.
 
     Args:
         env: Where episodes begin; it is reset for each.
         policies: Name of the policy of each agent; agents may share one.
         codecs: Between texts and ids, by policy.
-        seats: Most seats continued in one batch.
+        slots: Most slots continued in one batch.
         max_turn_ids: Most ids of one message.
         max_ids: Most ids of one stream.
 
@@ -158,68 +158,68 @@ class MultiAgentEngine:
         policies: Mapping[str, str],
         codecs: Mapping[str, Renderer],
         *,
-        seats: int = 128,
+        slots: int = 128,
         max_turn_ids: int = 512,
         max_ids: int = 32_000,
     ) -> None:
         self.env, self.policies, self.codecs = env, dict(policies), dict(codecs)
-        self.seats, self.max_turn_ids, self.max_ids = seats, max_turn_ids, max_ids
+        self.slots, self.max_turn_ids, self.max_ids = slots, max_turn_ids, max_ids
         self.generated: Counter[str] = Counter()
 
     def sit(self, start: Start) -> Slot:
-        """Begin an episode and return its seat."""
+        """Begin an episode and return its slot."""
         self.env.reset(seed=start.seed, options=start.reset_options())
         return Slot(self.env.play.branch(), {agent: TokenTrajectory() for agent in self.env.possible_agents})
 
     def play(
-        self, writers: Mapping[str, Sampler], seats: Sequence[Slot], until: Callable[[Slot], bool] = lambda seat: False
+        self, samplers: Mapping[str, Sampler], slots: Sequence[Slot], until: Callable[[Slot], bool] = lambda slot: False
     ) -> None:
-        """Let every seat go on until it is over, or `until` is true of it.
+        """Let every slot go on until it is over, or `until` is true of it.
 
         Args:
-            writers: By policy.
-            seats: In any state; what is over stays as it is.
-            until: Asked of a seat before each of its moves.
+            samplers: By policy.
+            slots: In any state; what is over stays as it is.
+            until: Asked of a slot before each of its moves.
         """
         while True:
             moving: dict[str, list[Slot]] = {name: [] for name in self.codecs}
-            for seat in seats:
-                if not seat.over and not until(seat):
-                    moving[self.policies[seat.play.mover]].append(seat)
+            for slot in slots:
+                if not slot.over and not until(slot):
+                    moving[self.policies[slot.play.current_agent]].append(slot)
             if not any(moving.values()):
                 return
             for policy, several in moving.items():
-                for first in range(0, len(several), self.seats):
-                    self._move(writers[policy], policy, several[first : first + self.seats])
+                for first in range(0, len(several), self.slots):
+                    self._move(samplers[policy], policy, several[first : first + self.slots])
 
-    def _move(self, writer: Sampler, policy: str, seats: Sequence[Slot]) -> None:
+    def _move(self, sampler: Sampler, policy: str, slots: Sequence[Slot]) -> None:
         codec = self.codecs[policy]
         ready = []
-        for seat in seats:
-            self._read(codec, seat)
-            if len(seat.streams[seat.play.mover].ids) < self.max_ids:
-                ready.append(seat)
+        for slot in slots:
+            self._read(codec, slot)
+            if len(slot.streams[slot.play.current_agent].ids) < self.max_ids:
+                ready.append(slot)
             else:
-                seat.broken = True
+                slot.broken = True
         if not ready:
             return
-        prompts = [seat.streams[seat.play.mover].ids for seat in ready]
+        prompts = [slot.streams[slot.play.current_agent].ids for slot in ready]
         limits = [min(self.max_turn_ids, self.max_ids - len(prompt)) for prompt in prompts]
-        for seat, sample in zip(ready, writer(prompts, limits), strict=True):
+        for slot, sample in zip(ready, sampler(prompts, limits), strict=True):
             self.generated[policy] += len(sample.ids)
-            seat.streams[seat.play.mover].write(sample)
-            seat.play.act(codec.decode_action(sample.ids, ()).action)
-            seat.play.sampled(sample.ids, sample.logprobs)
+            slot.streams[slot.play.current_agent].write(sample)
+            slot.play.act(codec.decode_action(sample.ids, ()).action)
+            slot.play.sampled(sample.ids, sample.logprobs)
 
     @staticmethod
-    def _read(codec: Renderer, seat: Slot) -> None:
+    def _read(codec: Renderer, slot: Slot) -> None:
         """Encode what the agent to move was told since it last wrote."""
-        agent = seat.play.mover
-        stream = seat.streams[agent]
+        agent = slot.play.current_agent
+        stream = slot.streams[agent]
         if stream.ids:
-            stream.read(codec.encode_results(seat.play.news(agent), stream.last))
+            stream.read(codec.encode_results(slot.play.new_messages(agent), stream.last))
         else:
-            stream.read(codec.encode_prompt(seat.play.histories[agent], ()))
+            stream.read(codec.encode_prompt(slot.play.histories[agent], ()))
 
 
 def row_logps(

@@ -299,7 +299,7 @@ def play(
         spec = catalog.spec(MODELS[model])
         if system == HALF:
             spec = msgspec.structs.replace(spec, deceived=spec.deceived / 2)
-        behind = SimulatedChat(mind(MODELS[model], spec, shared_luck=catalog.shared_luck))
+        behind = SimulatedChat(mind(MODELS[model], spec, shared_noise=catalog.shared_noise))
     policy = SYSTEMS["mirror" if system == HALF else system]()
     env = MASOrchestraEnv(source, model=behind, agents=("CoTAgent", "ReflexionAgent"))
     rows = []

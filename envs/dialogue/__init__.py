@@ -56,7 +56,7 @@ def single_env(
 def random_message(env: MultiAgentEnv, rng: random.Random) -> str:
     """Return a message of no sense but of the right form, by which every rule of the game comes into play."""
     tool = rng.choice(list(env.play.tools))
-    call = write_calls([rng.choice([*env.task.golden, Call(tool, {})])])
+    call = write_calls([rng.choice([*env.task.reference_calls, Call(tool, {})])])
     if env.agent_selection == USER:
         return rng.choice((env.task.instruction, f"It is {rng.randint(0, 99)}.", call, "", f"Goodbye. {STOP}"))
     return rng.choice(

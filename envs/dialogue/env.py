@@ -118,11 +118,11 @@ class DialogueEnv(MultiAgentEnv):
 
     def _begin(self, task: Task, world: World, seed: int | None) -> JointPlay:
         assert isinstance(world, Domain), "it was when the environment was made"
-        luck = int(self._generator.integers(2**31))
-        name = list(PERSONAS)[luck % len(PERSONAS)] if self.persona == MIXED else self.persona
+        noise_seed = int(self._generator.integers(2**31))
+        name = list(PERSONAS)[noise_seed % len(PERSONAS)] if self.persona == MIXED else self.persona
         vocabulary = vocabulary_of(world)
         facts, request = self._request(task, vocabulary)
-        scenario = Scenario(task.instruction, request, facts, PERSONAS[name], self.user_tools, luck)
+        scenario = Scenario(task.instruction, request, facts, PERSONAS[name], self.user_tools, noise_seed)
         users = [tool for name, tool in world.tools.items() if name in self.user_tools]
         others = [tool for name, tool in world.tools.items() if name not in self.user_tools]
         system = f"{ORCHESTRATOR_PROMPT}\n{world.rules}\n\n# Tools\n\n{_schemas(others)}"

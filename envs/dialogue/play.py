@@ -16,13 +16,13 @@ from collections.abc import Mapping, Sequence
 
 from toolorchestra.envs.dialogue.fault_attribution import AttributedFault, attributed
 from toolorchestra.envs.dialogue.request_facts import FactVocabulary
-from toolorchestra.envs.dialogue.scenario import LONGEST_TEXT, ORCHESTRATOR, STOP, USER, Scenario
+from toolorchestra.envs.dialogue.scenario import MAX_TEXT_CHARACTERS, ORCHESTRATOR, STOP, USER, Scenario
 from toolorchestra.envs.episode import Outcome
 from toolorchestra.envs.executor import execute
 from toolorchestra.envs.multiagent.play import JointPlay
 from toolorchestra.envs.multiagent.record import JointEpisode
 from toolorchestra.envs.parsing import ParsedCall, parse
-from toolorchestra.envs.play import LONGEST_OBSERVATION, World, WorldSession, shown_result
+from toolorchestra.envs.play import MAX_OBSERVATION_CHARACTERS, World, WorldSession, shown_result
 from toolorchestra.envs.tool_context import ToolContext
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import Tool
@@ -92,7 +92,7 @@ class DialoguePlay(JointPlay):
             self.judge(self.told)
         elif message.spoken:
             other = USER if agent == ORCHESTRATOR else ORCHESTRATOR
-            self.tell(other, message.spoken[:LONGEST_TEXT])
+            self.tell(other, message.spoken[:MAX_TEXT_CHARACTERS])
             self.pass_to(other)
         else:
             self.tell(agent, "Nobody heard anything. Write to the other one, or call a tool.")
@@ -111,7 +111,7 @@ class DialoguePlay(JointPlay):
         self._calls += records
         episode.cost += sum(record.cost for record in records)
         episode.clock = max(episode.clock, *(record.end for record in records))
-        limit = min(self.result_characters, LONGEST_OBSERVATION // (2 * len(records)) - 1_000)
+        limit = min(self.result_characters, MAX_OBSERVATION_CHARACTERS // (2 * len(records)) - 1_000)
         return "\n".join(f"<tool_response>\n{shown_result(record, limit)}\n</tool_response>" for record in records)
 
     def close(self, *, solved: bool, why: str) -> None:

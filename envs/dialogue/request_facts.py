@@ -1,8 +1,8 @@
 """What a user knows: the facts in a request, found by what the tools of the place speak of.
 
 A fact is a value that somebody who serves has to be told: an id, a name, a date, a time, a number. Facts are found in
-the instruction alone, by the columns and choices that the tools' parameters name. The golden path has no part in it:
-which values it takes depends on how the task comes out, and what is held back must not tell that.
+the instruction alone, by the columns and choices that the tools' parameters name. The reference trajectory has no part
+in it: which values it takes depends on how the task comes out, and what is held back must not tell that.
 
 Plain words ("dinner", "cash") are left in the request; they say what is wanted.
 """
@@ -29,8 +29,8 @@ ORDINALS = (
     "twelfth", "thirteenth", "fourteenth", "fifteenth", "sixteenth", "seventeenth", "eighteenth", "nineteenth",
     "twentieth",
 )  # fmt: skip
-_LONGEST_DATE = 4
-_LONGEST_FIGURE = 24
+_MAX_DATE = 4
+_MAX_FIGURE = 24
 _WORD = re.compile(r"\S+")
 _EDGES = re.compile(r"""[(\["'“‘–—-]*(.*?)(?:['’]s)?[)\]"'”’.,;:!?…\s–—-]*$""")
 _KINDS = {"@": "date", "~": "time", "#": "number"}
@@ -180,7 +180,7 @@ def _scan(text: str, reach: Mapping[str, int], read: Callable[[str], str | None]
     first = 0
     while first < len(words):
         start, word = words[first].start(), _inner(words[first][0])
-        most = max(reach.get(word[2], 1), 1 if word[2].islower() else _LONGEST_DATE)
+        most = max(reach.get(word[2], 1), 1 if word[2].islower() else _MAX_DATE)
         for last in range(min(first + most, len(words)), first, -1):
             before, after, inner = _inner(text[start : words[last - 1].end()])
             if inner and (found := read(inner)) is not None:
@@ -204,7 +204,7 @@ def _is_proper(value: str) -> bool:
 
 def _kind(value: str) -> str | None:
     """Return what a value is that is written in figures: a date, a time, an amount of money, a number."""
-    if len(value) > _LONGEST_FIGURE or not any(c.isdigit() for c in value):
+    if len(value) > _MAX_FIGURE or not any(c.isdigit() for c in value):
         return None
     kinds = {_KINDS.get(token[0]) for token in tokens(value)}
     if len(kinds) != 1 or None in kinds:

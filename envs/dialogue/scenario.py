@@ -17,7 +17,7 @@ STOP = "###STOP###"
 GREETING = "Hello! How can I help you?"
 """What every user hears first."""
 CALL = "<tool_call>"
-LONGEST_TEXT = 16_384
+MAX_TEXT_CHARACTERS = 16_384
 """Characters of one text that the other one hears; what is longer is cut."""
 Reveal = Literal["asked", "all"]
 """What a user tells: its facts when it is asked for them, or all of them at once."""
@@ -88,7 +88,7 @@ class Scenario(msgspec.Struct, frozen=True):
     facts: tuple[RequestFact, ...]
     persona: Persona
     tools: tuple[str, ...]
-    luck: int
+    noise_seed: int
 
     def opening(self, tools: Iterable[Tool]) -> list[dict[str, Any]]:
         """Return the messages that the user begins with; `tools` are its own."""
@@ -121,5 +121,5 @@ def heard_and_said(history: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]
             calling = CALL in text
             if not calling:
                 heard, said = pairs[-1]
-                pairs[-1] = heard, f"{said}\n{text[:LONGEST_TEXT]}".strip()
+                pairs[-1] = heard, f"{said}\n{text[:MAX_TEXT_CHARACTERS]}".strip()
     return pairs

@@ -31,7 +31,7 @@ class ScriptedUser:
 def reply(scenario: Scenario, history: Sequence[Mapping[str, Any]]) -> str:
     """Return what the scripted user says after its private history."""
     persona = scenario.persona
-    rng = random.Random(f"{scenario.luck}/{len(history)}")
+    rng = random.Random(f"{scenario.noise_seed}/{len(history)}")
     if history[-2]["role"] == "assistant" and CALL in str(history[-2]["content"]):
         return f"I have done that. This came of it:\n{history[-1]['content']}"
     *before, (heard, _) = heard_and_said(history)

@@ -1,7 +1,7 @@
 r"""What a mind is really asked: the truth about which a simulated expert or sub-agent errs, read off a scene.
 
 In a world of questions it is the question, or the part of it that the words mean; in a domain it is the next call of
-the golden path, or the answer when there is none left. Real models are never shown any of it.
+the reference trajectory, or the answer when there is none left. Real models are never shown any of it.
 
 Not covered: how often a mind gets it right (`toolorchestra.agents.experts.specification`), and who is shown what of
 the conversation.
@@ -320,7 +320,7 @@ def _hardness(task: Task) -> float:
 
 
 def _position(world: Domain, scene: ToolContext) -> tuple[Sequence[Call], int | None]:
-    """Return the golden path that the episode follows furthest, and the position of its first call that is due.
+    """Return the reference trajectory that the episode follows furthest, and the position of its next call.
 
     A call that only looks something up is due no more once a call of a later stage has been made: whoever made that one
     knew what it takes.
@@ -329,7 +329,7 @@ def _position(world: Domain, scene: ToolContext) -> tuple[Sequence[Call], int | 
     best: Sequence[Call] = ()
     most = -1
     done: list[bool] = []
-    for path in (scene.task.golden, *scene.task.alternatives):
+    for path in (scene.task.reference_calls, *scene.task.alternatives):
         followed = [(call.name, _arguments(world.tools[call.name], call)) in made for call in path]
         if sum(followed) > most:
             best, most, done = path, sum(followed), followed

@@ -26,9 +26,9 @@ AGENTS = ("CoTAgent", "SCAgent", "DebateAgent", "ReflexionAgent", "SearchAgent",
 """Kinds of agent that a design may name."""
 DEBATE = "DebateAgent"
 """The kind that has roles."""
-MOST_AGENTS = 64
+MAX_AGENTS = 64
 """Agents of one design."""
-LONGEST_ID = 64
+MAX_ID_CHARACTERS = 64
 """Characters of an id."""
 
 BLOCKS = ("thinking", "agent", "edge", "answer")
@@ -39,7 +39,7 @@ TAG = re.compile(rf"<(/?)(think|{'|'.join((*BLOCKS, *FIELDS, *ARGUMENTS, *ENDS))
 """Tags of the language; every other text between angle brackets is text."""
 REFERENCE = re.compile(r"\$\{([A-Za-z0-9_]+)\}")
 """Where an input takes the answer of another agent."""
-_ID = re.compile(rf"[A-Za-z0-9_]{{1,{LONGEST_ID}}}")
+_ID = re.compile(rf"[A-Za-z0-9_]{{1,{MAX_ID_CHARACTERS}}}")
 
 
 class Rule(StrEnum):
@@ -305,9 +305,9 @@ def _check_agents(dom: DoM, agents: Sequence[Agent], edges: Sequence[Edge], offe
         raise broken(Rule.DOM, agents[1].id, f"a low degree allows at most one <agent>, found {len(agents)}. Keep one.")
     if dom == "low" and edges:
         raise broken(Rule.DOM, "<edge>", "a low degree has no edges. Leave <edge> out.")
-    if len(agents) > MOST_AGENTS:
-        found = f"found {len(agents)} agents, more than {MOST_AGENTS}. Merge some of them."
-        raise broken(Rule.DOM, agents[MOST_AGENTS].id, found)
+    if len(agents) > MAX_AGENTS:
+        found = f"found {len(agents)} agents, more than {MAX_AGENTS}. Merge some of them."
+        raise broken(Rule.DOM, agents[MAX_AGENTS].id, found)
     for agent in agents:
         if agent.kind not in offered:
             raise broken(
@@ -317,7 +317,7 @@ def _check_agents(dom: DoM, agents: Sequence[Agent], edges: Sequence[Edge], offe
             )
     for agent in agents:
         if not _ID.fullmatch(agent.id):
-            message = f"the id {agent.id[:80]!r} must be 1 to {LONGEST_ID} letters, digits and underscores."
+            message = f"the id {agent.id[:80]!r} must be 1 to {MAX_ID_CHARACTERS} letters, digits and underscores."
             raise broken(Rule.ID, agent.id or "<agent>", message)
     seen: set[str] = set()
     for agent in agents:

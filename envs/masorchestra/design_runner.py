@@ -25,7 +25,7 @@ from toolorchestra.envs.masorchestra.design import REFERENCE, Agent, Design
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.tool import Status, ToolResult
 
-LONGEST_ANSWER = 16_384
+MAX_ANSWER_CHARACTERS = 16_384
 """Characters of an agent's answer that others read."""
 
 
@@ -257,7 +257,7 @@ def _with_answer(result: ToolResult) -> ToolResult:
     """Return a result whose answer is a text of bounded length; one that is empty is none."""
     if result.status is not Status.OK:
         return result
-    answer = str(result.value or "").strip()[:LONGEST_ANSWER]
+    answer = str(result.value or "").strip()[:MAX_ANSWER_CHARACTERS]
     if answer:
         return msgspec.structs.replace(result, value=answer)
     return msgspec.structs.replace(result, status=Status.EXEC_ERR, value=None, error="gave no answer")

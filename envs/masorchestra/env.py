@@ -18,7 +18,7 @@ from toolorchestra.envs.base import OrchestrationEnv
 from toolorchestra.envs.episode import Turn
 from toolorchestra.envs.masorchestra.design import AGENTS, Design, DesignFault, DoM
 from toolorchestra.envs.masorchestra.design_runner import Clock, DesignRun, RunLimits, run_design
-from toolorchestra.envs.masorchestra.parser import LONGEST_DESIGN, parse_design
+from toolorchestra.envs.masorchestra.parser import MAX_DESIGN_CHARACTERS, parse_design
 from toolorchestra.envs.masorchestra.prompts import orchestrator_prompt
 from toolorchestra.envs.masorchestra.subagents import SubAgent, asking, sub_agents
 from toolorchestra.envs.parsing import parse
@@ -66,7 +66,7 @@ class DesignPlay(Play):
         if self.over:
             raise OptionError("The episode is over. Call reset() to begin another.")
         text = action if isinstance(action, str) else parse(action).text
-        written = {"role": "assistant", "content": text[:LONGEST_DESIGN].encode("utf-8", "replace").decode()}
+        written = {"role": "assistant", "content": text[:MAX_DESIGN_CHARACTERS].encode("utf-8", "replace").decode()}
         self.messages.append(written)
         self.design = parse_design(text, self.rules.dom, tuple(self.tools))
         if isinstance(self.design, DesignFault):
@@ -80,7 +80,7 @@ class DesignPlay(Play):
         agents = {name: tool for name, tool in self.tools.items() if isinstance(tool, SubAgent)}
         clock: Clock = "wall" if any(agent.blocking for agent in agents.values()) else "virtual"
         try:
-            ask = asking(agents, self.task, design, self.episode.luck)
+            ask = asking(agents, self.task, design, self.episode.noise_seed)
             run = run_design(design, self.task.instruction, ask, limits=self.rules.limits, clock=clock)
         except Exception as error:  # a fault of the library, not of the design
             turn = Turn(written)
@@ -194,7 +194,13 @@ class MASOrchestraEnv(OrchestrationEnv):
     def _begin(self, task: Task, world: World, chosen: Mapping[str, Any], seed: int | None) -> Play:
         agents, prompt = self._offered(world)
         episode = self._new_episode(
-            task, seed, prompt, task.instruction, agents, luck=self._draw_luck(), preference=chosen["preference"]
+            task,
+            seed,
+            prompt,
+            task.instruction,
+            agents,
+            noise_seed=self._draw_noise_seed(),
+            preference=chosen["preference"],
         )
         play = DesignPlay(world, self._session(world), task, episode, self._limits, agents)
         play.rules = self._rules

@@ -30,7 +30,7 @@ from toolorchestra.envs.masorchestra.design import (
     first_fault,
 )
 
-LONGEST_DESIGN = 100_000
+MAX_DESIGN_CHARACTERS = 100_000
 """Characters of one design."""
 
 _ROLES = msgspec.json.Decoder(list[str])
@@ -69,8 +69,8 @@ class _Reader:
     """Reads one text. Methods named after an element read it, its opening tag having been taken."""
 
     def __init__(self, text: str, dom: DoM, offered: Sequence[str]) -> None:
-        if len(text) > LONGEST_DESIGN:
-            message = f"the text has {len(text):,} characters; at most {LONGEST_DESIGN:,} are read. Write less."
+        if len(text) > MAX_DESIGN_CHARACTERS:
+            message = f"the text has {len(text):,} characters; at most {MAX_DESIGN_CHARACTERS:,} are read. Write less."
             raise broken(Rule.LENGTH, "text", message)
         if not text.isascii():  # lone surrogates cannot be stored
             text = text.encode("utf-8", "replace").decode()

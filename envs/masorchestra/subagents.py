@@ -111,26 +111,26 @@ def sub_agents(model: ChatModel, tools: Mapping[str, Tool], kinds: Sequence[str]
     return found
 
 
-def asking(agents: Mapping[str, SubAgent], task: Task, design: Design, luck: int) -> Ask:
+def asking(agents: Mapping[str, SubAgent], task: Task, design: Design, noise_seed: int) -> Ask:
     """Return what asks the agents of a design.
 
     Args:
         agents: The kinds of agent, by name.
         task: What the whole is about: the truth, for simulated models.
         design: The design.
-        luck: Luck of the episode: that of each agent and attempt follows from it.
+        noise_seed: Of the episode: the seed of each agent and attempt follows from it.
     """
     truth = DesignTruth(task, design)
 
     def ask(work: AgentJob) -> ToolResult:
         agent, kind = work.agent, agents[work.agent.kind]
-        own = zlib.crc32(f"{luck}/{agent.id}/{work.attempt}".encode())
-        question = SubAgentQuestion(work.text, luck=own)
+        own = zlib.crc32(f"{noise_seed}/{agent.id}/{work.attempt}".encode())
+        question = SubAgentQuestion(work.text, seed=own)
         if kind.blocking:
             kind = kind.heeding(work.stop)
         else:
             posed = truth.posed(agent, work.given)
-            question = SubAgentQuestion(work.text, posed.problem, posed.queries, candidates=posed.candidates, luck=own)
+            question = SubAgentQuestion(work.text, posed.problem, posed.queries, candidates=posed.candidates, seed=own)
         return kind.run({"agent_input": work.input, "debate_roles": list(agent.roles)}, question)
 
     return ask

@@ -64,7 +64,7 @@ class DesignTeacher(Policy):
         parts = list(map(self._cast, design.agents)), list(design.edges)
         for _ in design.agents:
             if self.rng.random() < self.error:
-                parts = slip(*parts, self.rng)
+                parts = inject_error(*parts, self.rng)
         return write_design(design.dom, design.thinking, *parts, design.answer)
 
     def _cast(self, agent: Agent) -> Agent:
@@ -74,7 +74,7 @@ class DesignTeacher(Policy):
         return msgspec.structs.replace(agent, kind=kind, roles=ROLES if kind == DEBATE else ())
 
 
-def slip(agents: list[Agent], edges: list[Edge], rng: random.Random) -> Parts:
+def inject_error(agents: list[Agent], edges: list[Edge], rng: random.Random) -> Parts:
     """Return the parts of a design after one random slip of `SLIPS`; the design may be none after that."""
     possible = sorted(SLIPS) if edges else ["stray"]
     return SLIPS[rng.choice(possible)](agents, edges, rng)

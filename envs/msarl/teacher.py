@@ -47,8 +47,8 @@ def teach(play: MSARLPlay) -> str:
     Raises:
         OptionError: There is no program for the task.
     """
-    if play.mover != REASONER:
-        return _result(str(play.news(play.mover)[-1]["content"]).split("\nOutput:\n", 1)[1])
+    if play.current_agent != REASONER:
+        return _result(str(play.new_messages(play.current_agent)[-1]["content"]).split("\nOutput:\n", 1)[1])
     if play.calls_left and not any(play.episode.calls):
         written = program(play.task)
         if written is None:
@@ -59,13 +59,13 @@ def teach(play: MSARLPlay) -> str:
     return rf"\boxed{{{told if play.readers else _result(told)}}}"
 
 
-def slip(play: MSARLPlay, rng: random.Random) -> str:
+def inject_error(play: MSARLPlay, rng: random.Random) -> str:
     """Return what a teacher says by mistake: the last number of the output, or a program with its last two exchanged.
 
     A mistake is always of the same kind, so that a small model learns two ways of deciding, and not to spell badly.
     """
-    if play.mover != REASONER:
-        return str(play.news(play.mover)[-1]["content"]).split()[-1]
+    if play.current_agent != REASONER:
+        return str(play.new_messages(play.current_agent)[-1]["content"]).split()[-1]
     if not play.readers and any(play.episode.calls):
         return rf"\boxed{{{(_told(play).split() or [''])[-1]}}}"
     said = teach(play)

@@ -22,8 +22,8 @@ from pettingzoo import AECEnv
 from toolorchestra.envs.multiagent.play import JointPlay
 from toolorchestra.envs.multiagent.record import JointEpisode
 from toolorchestra.envs.multiagent.render import joint_text, move_text
-from toolorchestra.envs.parsing import LONGEST_MESSAGE
-from toolorchestra.envs.play import LONGEST_OBSERVATION, World, WorldSession
+from toolorchestra.envs.parsing import MAX_MESSAGE_CHARACTERS
+from toolorchestra.envs.play import MAX_OBSERVATION_CHARACTERS, World, WorldSession
 from toolorchestra.envs.sources.base import TaskSource, make_source
 from toolorchestra.envs.spaces import UnicodeText
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError, unknown_name
@@ -115,8 +115,8 @@ class MultiAgentEnv(AECEnv[str, str, str]):  # type: ignore[misc]  # PettingZoo 
     def _seat(self, agents: Sequence[str]) -> None:
         """Name the agents of the game; the first one moves first."""
         self.possible_agents = list(agents)
-        self.observation_spaces = {agent: UnicodeText(LONGEST_OBSERVATION) for agent in agents}
-        self.action_spaces = {agent: UnicodeText(LONGEST_MESSAGE) for agent in agents}
+        self.observation_spaces = {agent: UnicodeText(MAX_OBSERVATION_CHARACTERS) for agent in agents}
+        self.action_spaces = {agent: UnicodeText(MAX_MESSAGE_CHARACTERS) for agent in agents}
 
     @abstractmethod
     def _begin(self, task: Task, world: World, seed: int | None) -> JointPlay:
@@ -145,7 +145,7 @@ class MultiAgentEnv(AECEnv[str, str, str]):  # type: ignore[misc]  # PettingZoo 
         self.terminations = dict.fromkeys(self.agents, False)
         self.truncations = dict.fromkeys(self.agents, False)
         self._skip_agent_selection: str | None = None
-        self.agent_selection = play.mover
+        self.agent_selection = play.current_agent
         self.infos = {agent: self._info(play, agent) for agent in self.agents}
         if self.render_mode == "human":
             print(joint_text(play.episode))
@@ -162,7 +162,7 @@ class MultiAgentEnv(AECEnv[str, str, str]):  # type: ignore[misc]  # PettingZoo 
         move = play.act(action)
         self.rewards = {agent: play.episode.paid.get(agent, 0.0) for agent in self.agents}
         self._accumulate_rewards()
-        self.agent_selection = play.mover
+        self.agent_selection = play.current_agent
         if play.over:
             self.terminations = dict.fromkeys(self.agents, not play.truncated)
             self.truncations = dict.fromkeys(self.agents, play.truncated)
@@ -173,8 +173,8 @@ class MultiAgentEnv(AECEnv[str, str, str]):  # type: ignore[misc]  # PettingZoo 
 
     def observe(self, agent: str) -> Observation:
         """Return what `agent` was told since it last spoke."""
-        text = "\n\n".join(str(message["content"]) for message in self._playing().news(agent))
-        return Observation(text[:LONGEST_OBSERVATION])
+        text = "\n\n".join(str(message["content"]) for message in self._playing().new_messages(agent))
+        return Observation(text[:MAX_OBSERVATION_CHARACTERS])
 
     def observation_space(self, agent: str) -> UnicodeText:
         """Return the space of what `agent` is told."""
@@ -247,7 +247,7 @@ class MultiAgentEnv(AECEnv[str, str, str]):  # type: ignore[misc]  # PettingZoo 
             prompt=str(openings[agents[0]][0]["content"]),
             instruction=task.instruction,
             tools=tuple(tools),
-            luck=int(self._generator.integers(2**31)),
+            noise_seed=int(self._generator.integers(2**31)),
             agents=agents,
             openings={agent: tuple(map(dict, openings[agent])) for agent in agents},
         )

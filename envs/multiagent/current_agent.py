@@ -17,8 +17,8 @@ import gymnasium
 from toolorchestra.agents.policies.base import Policy
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.multiagent.record import JointEpisode
-from toolorchestra.envs.parsing import LONGEST_MESSAGE
-from toolorchestra.envs.play import LONGEST_OBSERVATION
+from toolorchestra.envs.parsing import MAX_MESSAGE_CHARACTERS
+from toolorchestra.envs.play import MAX_OBSERVATION_CHARACTERS
 from toolorchestra.envs.sources.base import TaskSource
 from toolorchestra.envs.spaces import UnicodeText
 
@@ -45,8 +45,8 @@ class CurrentAgentEnv(gymnasium.Env[str, str]):
     def __init__(self, game: MultiAgentEnv) -> None:
         self.game = game
         self.render_mode = game.render_mode
-        self.observation_space = UnicodeText(LONGEST_OBSERVATION)
-        self.action_space = UnicodeText(LONGEST_MESSAGE)
+        self.observation_space = UnicodeText(MAX_OBSERVATION_CHARACTERS)
+        self.action_space = UnicodeText(MAX_MESSAGE_CHARACTERS)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         """Begin an episode."""

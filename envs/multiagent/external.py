@@ -92,7 +92,7 @@ def _task(name: str, split: str, seed: int) -> Task:
         split=split,
         difficulty=1,
         instruction=f"{name}, seed {seed}",
-        golden=(),
+        reference_calls=(),
         answer="",
         bindings={"seed": seed},
     )
@@ -115,7 +115,7 @@ class ExternalPlay(JointPlay):
     ) -> None:
         super().__init__(world, session, task, episode, tools={}, max_moves=max_moves)
         self.game = game
-        self.mover = game.agent_selection
+        self.current_agent = game.agent_selection
         self._totals = dict.fromkeys(episode.agents, 0.0)
 
     def _take(self, agent: str, said: str) -> None:

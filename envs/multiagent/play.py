@@ -17,7 +17,7 @@ import msgspec
 from toolorchestra.envs.episode import CallRecord, Outcome
 from toolorchestra.envs.executor import execute
 from toolorchestra.envs.multiagent.record import JointEpisode, Move
-from toolorchestra.envs.parsing import LONGEST_MESSAGE, ParsedCall
+from toolorchestra.envs.parsing import MAX_MESSAGE_CHARACTERS, ParsedCall
 from toolorchestra.envs.play import World, WorldSession
 from toolorchestra.envs.tool_context import ToolContext
 from toolorchestra.toolscale.errors import OptionError
@@ -40,7 +40,7 @@ class JointPlay(ABC):
         max_moves: Messages, of all agents together, after which the episode is truncated.
 
     Attributes:
-        mover: The agent whose turn it is.
+        current_agent: The agent whose turn it is.
         histories: The private history of each agent, as OpenAI messages.
         truncated: Whether the limit or an error of ours ended it.
     """
@@ -61,7 +61,7 @@ class JointPlay(ABC):
         self.episode = episode
         self.tools = tools
         self.max_moves = max_moves
-        self.mover = episode.agents[0]
+        self.current_agent = episode.agents[0]
         self.histories: dict[str, list[dict[str, Any]]] = {
             agent: list(episode.openings[agent]) for agent in episode.agents
         }
@@ -82,13 +82,13 @@ class JointPlay(ABC):
 
     def pass_to(self, agent: str) -> None:
         """Let `agent` move next; the one that moved goes on otherwise."""
-        self.mover = agent
+        self.current_agent = agent
 
     def call(self, name: str, arguments: Mapping[str, Any], said: str = "") -> CallRecord:
         """Run a tool for the agent that moves, book what it costs and takes, and return the record."""
         episode = self.episode
         scene = ToolContext(
-            self.task, self.world, episode, self.histories[self.mover], self.tools, said, tuple(self._calls)
+            self.task, self.world, episode, self.histories[self.current_agent], self.tools, said, tuple(self._calls)
         )
         asked = ParsedCall(name, msgspec.json.encode(arguments))
         number = sum(1 for _ in episode.calls) + len(self._calls) + 1
@@ -128,7 +128,7 @@ class JointPlay(ABC):
         """
         if self.over:
             raise OptionError("The episode is over. Call reset() to begin another.")
-        agent, said = self.mover, _readable(action)
+        agent, said = self.current_agent, _readable(action)
         self._told, self._calls = {}, []
         try:
             self._take(agent, said)
@@ -150,7 +150,7 @@ class JointPlay(ABC):
         turns = self.episode.turns
         turns[-1] = msgspec.structs.replace(turns[-1], token_ids=tuple(token_ids), logprobs=tuple(logprobs))
 
-    def news(self, agent: str) -> list[dict[str, Any]]:
+    def new_messages(self, agent: str) -> list[dict[str, Any]]:
         """Return what an agent was told since it last spoke; its opening before it has."""
         history = self.histories[agent]
         spoken = next((n for n in reversed(range(len(history))) if history[n]["role"] == "assistant"), -1)
@@ -180,4 +180,4 @@ def _readable(action: Any) -> str:
     """Return what an agent said, without lone surrogates, which no file can hold."""
     if not isinstance(action, str):
         return ""
-    return action[:LONGEST_MESSAGE].encode("utf-8", "replace").decode()
+    return action[:MAX_MESSAGE_CHARACTERS].encode("utf-8", "replace").decode()

@@ -13,8 +13,8 @@ import gymnasium
 
 from toolorchestra.envs.multiagent.base import JointSnapshot, MultiAgentEnv
 from toolorchestra.envs.multiagent.record import JointEpisode
-from toolorchestra.envs.parsing import LONGEST_MESSAGE
-from toolorchestra.envs.play import LONGEST_OBSERVATION
+from toolorchestra.envs.parsing import MAX_MESSAGE_CHARACTERS
+from toolorchestra.envs.play import MAX_OBSERVATION_CHARACTERS
 from toolorchestra.envs.sources.base import TaskSource
 from toolorchestra.envs.spaces import UnicodeText
 from toolorchestra.toolscale.errors import OptionError, unknown_name
@@ -50,8 +50,8 @@ class SingleAgentEnv(gymnasium.Env[str, str]):
         self.agent = agent
         self.partners = {name: partner for name, partner in partners.items() if name != agent}
         self.render_mode = env.render_mode
-        self.observation_space = UnicodeText(LONGEST_OBSERVATION)
-        self.action_space = UnicodeText(LONGEST_MESSAGE)
+        self.observation_space = UnicodeText(MAX_OBSERVATION_CHARACTERS)
+        self.action_space = UnicodeText(MAX_MESSAGE_CHARACTERS)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         """Begin an episode, and let the others move until the agent is asked."""

@@ -12,9 +12,9 @@ from toolorchestra.agents.chat.base import ChatModel
 from toolorchestra.agents.experts.catalog import Catalog
 from toolorchestra.agents.experts.simulated_chat import SimulatedChat
 from toolorchestra.envs.base import OrchestrationEnv
-from toolorchestra.envs.paramanager.play import MOST_ROUNDS, ParaManagerPlay, Rules
+from toolorchestra.envs.paramanager.play import MAX_ROUNDS, ParaManagerPlay, Rules
 from toolorchestra.envs.paramanager.prompts import orchestrator_prompt
-from toolorchestra.envs.paramanager.rewards import FINAL, MOST_CALLS, CountTokens, Targets, estimate_tokens
+from toolorchestra.envs.paramanager.rewards import FINAL, MAX_CALLS, CountTokens, Targets, estimate_tokens
 from toolorchestra.envs.paramanager.tools import RoleTool
 from toolorchestra.envs.parsing import Action
 from toolorchestra.envs.play import Play, PlaySnapshot, World
@@ -81,7 +81,7 @@ class ParaManagerEnv(OrchestrationEnv):
         count_tokens: Counts the tokens of a text; by default a quarter of its characters.
         summariser: M_s: model that writes the final answer. By default `SUMMARISER`.
         experts: ``simulated``, ``real`` (models at the endpoints of the catalogue), or chat models by name.
-        patience: Seconds of real time that a call of real models may take; then it is a TIMEOUT.
+        timeout: Seconds of real time that a call of real models may take; then it is a TIMEOUT.
         sandbox: Where Python runs: a name that `toolorchestra.envs.tools.sandbox.make_sandbox` takes.
         corpus: JSONL file of passages that ``search`` finds, where the world has no search of its own; by default
             what there is to read about the place.
@@ -110,7 +110,7 @@ class ParaManagerEnv(OrchestrationEnv):
     """
 
     protocol = "ParaManager"
-    most_reward = 4.0
+    max_reward = 4.0
     preface = "<reasoning>The next calls do not wait for each other.</reasoning>\n"
 
     def __init__(
@@ -129,12 +129,12 @@ class ParaManagerEnv(OrchestrationEnv):
         theta_tool: int = 3,
         length_target: int = 12_288,
         cost_target: float = 8.0,
-        max_rounds: int = MOST_ROUNDS,
-        max_calls: int = MOST_CALLS,
+        max_rounds: int = MAX_ROUNDS,
+        max_calls: int = MAX_CALLS,
         count_tokens: CountTokens = estimate_tokens,
         summariser: str | None = None,
         experts: Literal["simulated", "real"] | Mapping[str, ChatModel] = "simulated",
-        patience: float = 600.0,
+        timeout: float = 600.0,
         sandbox: str = "auto",
         corpus: str | Path | None = None,
         preference: Any = None,
@@ -163,7 +163,7 @@ class ParaManagerEnv(OrchestrationEnv):
         if isinstance(experts, str) and experts not in _KINDS:
             raise UnknownNameError("kind of experts", experts, _KINDS)
         self._experts = experts
-        self._patience = patience
+        self._timeout = timeout
         self._python = PythonTool(sandbox)
         self._library = None if corpus is None else _library(Path(corpus))
         self._pool = self._chosen(pool, mono)
@@ -176,13 +176,15 @@ class ParaManagerEnv(OrchestrationEnv):
     def _begin(self, task: Task, world: World, chosen: Mapping[str, Any], seed: int | None) -> Play:
         tools = self._offer(world)
         prompt = self._prompts.get(world.name) or self._prompts.setdefault(world.name, self._prompt(world))
-        luck = self._draw_luck()
+        noise_seed = self._draw_noise_seed()
         preference = chosen["preference"]
-        episode = self._new_episode(task, seed, prompt, task.instruction, tools, preference=preference, luck=luck)
+        episode = self._new_episode(
+            task, seed, prompt, task.instruction, tools, preference=preference, noise_seed=noise_seed
+        )
         return ParaManagerPlay(world, self._session(world), task, episode, self._rules, tools)
 
     @property
-    def most_calls(self) -> int:
+    def max_calls_per_message(self) -> int:
         """Most calls of one round."""
         return self._rules.calls
 
@@ -254,7 +256,7 @@ class ParaManagerEnv(OrchestrationEnv):
         pool = {name: self._models[name] for name in self._pool}
 
         def role(name: str, models: Mapping[str, ChatModel] = pool, **uses: Tool) -> RoleTool:
-            return RoleTool(name, models, simulated=simulated, uses=uses, patience=self._patience)
+            return RoleTool(name, models, simulated=simulated, uses=uses, timeout=self._timeout)
 
         roles = (
             role("standard_reasoner"),

@@ -18,7 +18,7 @@ from toolorchestra.envs.episode import CallRecord, Episode, Outcome, Turn
 from toolorchestra.envs.paramanager.prompts import AFTER_FINAL, NO_CALL, TOO_MANY
 from toolorchestra.envs.paramanager.rewards import (
     FINAL,
-    MOST_CALLS,
+    MAX_CALLS,
     Budget,
     CountTokens,
     Targets,
@@ -35,9 +35,9 @@ from toolorchestra.toolscale.errors import ExpertError, OptionError
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import Status, Tool
 
-MOST_ROUNDS = 12
+MAX_ROUNDS = 12
 """Rounds of an episode, H (§4.3)."""
-MOST_TOKENS = 4_096
+MAX_RESULT_TOKENS = 4_096
 """Tokens of one tool's response that are shown (Table 5)."""
 _LEAST_SHOWN = 64  # characters
 
@@ -54,13 +54,13 @@ class Rules(EpisodeLimits):
         result_tokens: Most tokens of one result that are shown.
     """
 
-    turns: int = MOST_ROUNDS
-    calls: int = MOST_CALLS
+    turns: int = MAX_ROUNDS
+    calls: int = MAX_CALLS
     targets: Targets = field(default_factory=Targets)
     diversity: bool = True
     count_tokens: CountTokens = estimate_tokens
-    result_characters: int = 16 * MOST_TOKENS  # tokens decide, and few are longer
-    result_tokens: int = MOST_TOKENS
+    result_characters: int = 16 * MAX_RESULT_TOKENS  # tokens decide, and few are longer
+    result_tokens: int = MAX_RESULT_TOKENS
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -183,7 +183,7 @@ class ParaManagerPlay(Play):
             solved=outcome == "solved",
             units=self.units,
             targets=rules.targets,
-            most_calls=rules.calls,
+            max_calls_per_message=rules.calls,
             count_tokens=rules.count_tokens,
         )
         episode.reward = total(episode.rewards, diversity=rules.diversity)

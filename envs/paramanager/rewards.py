@@ -20,7 +20,7 @@ from toolorchestra.toolscale.tool import Status
 
 FINAL = "final_answer"
 """The tool that ends an episode."""
-MOST_CALLS = 4
+MAX_CALLS = 4
 """Calls of one round, n_max (§4.3)."""
 PARTS = ("task", "format", "diversity", "efficiency")
 """The four parts of the reward, as they are named in the record; the halves of the last two stand beside them."""
@@ -117,10 +117,10 @@ def well_formed(message: Mapping[str, Any]) -> bool:
     )
 
 
-def is_action(turn: Turn, most_calls: int = MOST_CALLS) -> bool:
+def is_action(turn: Turn, max_calls_per_message: int = MAX_CALLS) -> bool:
     """Return whether a round is an action of Eq. 3: so many calls at most, and nothing after the one that ends it."""
     names = [call.name for call in turn.calls]
-    return len(names) <= most_calls and FINAL not in names[:-1]
+    return len(names) <= max_calls_per_message and FINAL not in names[:-1]
 
 
 def _is_reasoning(text: str) -> bool:
@@ -166,7 +166,7 @@ def reward_parts(
     solved: bool,
     units: Mapping[str, float],
     targets: Targets = Targets(),
-    most_calls: int = MOST_CALLS,
+    max_calls_per_message: int = MAX_CALLS,
     count_tokens: CountTokens = estimate_tokens,
 ) -> dict[str, float]:
     """Return the parts of the reward of an episode (Eq. 11 to 18).
@@ -179,7 +179,7 @@ def reward_parts(
         solved: Whether its answer is right.
         units: Cost units of a call, by tool.
         targets: Thresholds and targets.
-        most_calls: Calls that a round may have.
+        max_calls_per_message: Calls that a round may have.
         count_tokens: Counts the tokens of a text.
     """
     rounds = max(1, len(turns))
@@ -191,7 +191,7 @@ def reward_parts(
     cheap = soft_budget(cost_units(turns, units), targets.cost)
     return {
         "task": float(solved),
-        "format": sum(well_formed(turn.message) and is_action(turn, most_calls) for turn in turns) / rounds,
+        "format": sum(well_formed(turn.message) and is_action(turn, max_calls_per_message) for turn in turns) / rounds,
         "diversity": (parallelism + tools) / 2,
         "efficiency": (short + cheap) / 2,
         "parallelism": parallelism,

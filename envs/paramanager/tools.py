@@ -58,7 +58,7 @@ ROLES: dict[str, Role] = {
 }
 """Sub-agents by the name under which they are called."""
 _BOX = re.compile(r"\\boxed\{([^{}]*)\}")
-_MOST_CHARACTERS = 16_384  # of a result in the history
+_MAX_CHARACTERS = 16_384  # of a result in the history
 _SEES_HISTORY = ("critical_reviewer", FINAL)
 
 
@@ -70,7 +70,7 @@ class RoleTool(ContextTool):
         models: Models that may be asked, by name; the first is asked by default.
         simulated: Whether the models are simulated, and are to be told the truth that they err about.
         uses: Tools that the role works with, as arguments of its function.
-        patience: Seconds of real time after which a real model is given up.
+        timeout: Seconds of real time after which a real model is given up.
 
     Attributes:
         units: What a call costs, in cost units.
@@ -83,7 +83,7 @@ class RoleTool(ContextTool):
         *,
         simulated: bool,
         uses: Mapping[str, Tool] | None = None,
-        patience: float | None = None,
+        timeout: float | None = None,
     ) -> None:
         parameters = {}
         if name not in ("ensemble_solver", FINAL):
@@ -102,7 +102,7 @@ class RoleTool(ContextTool):
         self.units = UNITS[name]
         self.effect = "write" if name == FINAL else "read"  # the answer waits for all calls of its turn
         self.blocking = not simulated
-        self.patience = None if simulated else patience
+        self.timeout = None if simulated else timeout
         self._models = dict(models)
         self._simulated = simulated
         self._role = functools.partial(ROLES[name], temperature=TEMPERATURE, **(uses or {}))
@@ -124,7 +124,7 @@ class RoleTool(ContextTool):
 
     def _question(self, subtask: str | None, scene: ToolContext) -> SubAgentQuestion:
         sees = self.name in _SEES_HISTORY
-        question = SubAgentQuestion(subtask or original(scene), history=history(scene) if sees else "", luck=scene.luck)
+        question = SubAgentQuestion(subtask or original(scene), history=history(scene) if sees else "", seed=scene.seed)
         if not self._simulated:
             return question
         if self.name == FINAL:
@@ -166,7 +166,7 @@ def history(scene: ToolContext) -> str:
     if scene.said:
         lines.append(f"Assistant: {scene.said}")
     for record in scene.earlier:
-        lines.append(f"Result: {shown_result(record, _MOST_CHARACTERS)}")
+        lines.append(f"Result: {shown_result(record, _MAX_CHARACTERS)}")
     return "\n".join(lines)
 
 

@@ -127,7 +127,9 @@ class FileSource(TaskSource):
         except UnknownNameError as error:
             raise OptionError(f"{file}: {error} For tasks of your own domain, give its folder: domain=….") from None
         for task in self._tasks:
-            if wrong := [call.name for call in task.golden if call.name not in self._worlds[task.domain].tools]:
+            if wrong := [
+                call.name for call in task.reference_calls if call.name not in self._worlds[task.domain].tools
+            ]:
                 raise OptionError(f"{file}: the task {task.id} calls {wrong[0]!r}, which {task.domain} does not have.")
 
     def tasks(self, split: str) -> list[Task]:

@@ -62,7 +62,7 @@ def make_question(
     question: str,
     answers: Sequence[str],
     parts: Sequence[Part] = (),
-    golden: Sequence[Call] = (),
+    reference_calls: Sequence[Call] = (),
     **bindings: Any,
 ) -> Task:
     """Return a question as a task; the first of `answers` is given, the others are accepted as well."""
@@ -75,7 +75,7 @@ def make_question(
         split=split,
         difficulty=difficulty,
         instruction=question,
-        golden=tuple(golden),
+        reference_calls=tuple(reference_calls),
         communicate=(tuple(dict.fromkeys(answers)),),
         answer=rf"\boxed{{{answers[0]}}}",
         bindings=bindings,

@@ -191,7 +191,7 @@ class TMATREnv(MultiAgentEnv):
     def _info(self, play: JointPlay, agent: str) -> dict[str, Any]:
         assert isinstance(play, TMATRPlay)
         info = super()._info(play, agent)
-        info["action"] = str(play.atom) if play.mover == agent and not play.over else ""
+        info["action"] = str(play.atom) if play.current_agent == agent and not play.over else ""
         if play.over:
             info["rewards"] = dict(play.episode.rewards)
         return info

@@ -173,7 +173,7 @@ class TMATRPlay(JointPlay):
         if left:
             self.attempt += 1
             again = f"Write it again; {left} attempt{'s' if left > 1 else ''} left."
-            self.tell(self.mover, f"{fault.reason} {again}\n\n{request(self.atom, self.turn, self.max_turns)}")
+            self.tell(self.current_agent, f"{fault.reason} {again}\n\n{request(self.atom, self.turn, self.max_turns)}")
         else:
             self._next_turn(f"RETURN of {self.atom}, none: no message of the right form.")
 

@@ -110,7 +110,7 @@ def teach(play: TMATRPlay) -> str:
             return _inference(_answer(play))
 
 
-def slip(play: TMATRPlay, rng: random.Random) -> str:
+def inject_error(play: TMATRPlay, rng: random.Random) -> str:
     """Return a wrong decision of the agent to move, in the form in which `teach` writes the right one.
 
     DECIDE takes the other branch, or gives a number that is not the result; SELECT takes another tool; EXECUTE makes
@@ -169,7 +169,7 @@ def _value(call: CallRecord) -> str:
 
 def _other_number(play: TMATRPlay, right: str) -> str:
     """Return a number that is not in the right message: the last one that was returned, or else in the problem."""
-    texts = (str(play.news(play.mover)[-1]["content"]).split("\n\n")[0], play.task.instruction)
+    texts = (str(play.new_messages(play.current_agent)[-1]["content"]).split("\n\n")[0], play.task.instruction)
     numbers: list[str] = [number for text in texts for number in reversed(_NUMBER.findall(text))]
     known = set(_NUMBER.findall(right))
     return next((number for number in numbers if number not in known), "0")

@@ -76,7 +76,7 @@ class ToolOrchestraEnv(OrchestrationEnv):
         sandbox: Where Python runs: ``auto``, ``docker``, ``bubblewrap`` or ``process``.
         corpus: JSONL file of passages (``id``, ``title``, ``text``) that `search` finds where a world has no search of
             its own; by default a manual of the place.
-        patience: Seconds of real time after which a real expert is given up.
+        timeout: Seconds of real time after which a real expert is given up.
         preference: Preference over tools, outcome, compute and latency (see `Preference`), or a JSONL file of pairs
             as `toolorchestra synth preferences` writes it: each task then has one of them, always the same.
         render_mode: ``ansi`` (`render` returns the transcript) or ``human`` (turns are printed as they come).
@@ -113,7 +113,7 @@ class ToolOrchestraEnv(OrchestrationEnv):
         catalog: Catalog | str | Path | None = None,
         sandbox: str = "auto",
         corpus: str | Path | None = None,
-        patience: float = 120.0,
+        timeout: float = 120.0,
         preference: Any = None,
         render_mode: str | None = None,
     ) -> None:
@@ -131,7 +131,7 @@ class ToolOrchestraEnv(OrchestrationEnv):
             offer_seed=offer_seed,
         )
         self._make_kit = functools.partial(
-            Toolkit, catalog=catalog, experts=experts, sandbox=sandbox, corpus=corpus, patience=patience
+            Toolkit, catalog=catalog, experts=experts, sandbox=sandbox, corpus=corpus, timeout=timeout
         )
         self._offers: dict[Any, _Offered] = {}
         self._offered: _Offered | None = None
@@ -157,12 +157,12 @@ class ToolOrchestraEnv(OrchestrationEnv):
         offered = self._offered = self._offer(task, world, chosen)
         if preference is not None and chosen["offer"] == RANDOM:  # it may speak of what is not there this time
             preference = self._prefer(preference, (*world.tools, *self._kit.pool(RANDOM)), task)
-        luck = 0
+        noise_seed = 0
         if offered.experts:
             prompt = f"{PROMPT}{EXPERTS_PROMPT}\n{world.rules}"
-            luck = self._draw_luck()
+            noise_seed = self._draw_noise_seed()
         episode = self._new_episode(
-            task, seed, prompt, task.instruction, offered.tools, preference=preference, luck=luck
+            task, seed, prompt, task.instruction, offered.tools, preference=preference, noise_seed=noise_seed
         )
         return Play(world, self._session(world), task, episode, self._limits, offered.tools)
 

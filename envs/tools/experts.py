@@ -78,7 +78,7 @@ class ExpertTool(ContextTool):
         expert: Its name in the catalogue.
         spec: Its entry, at the price on offer.
         model: Returns the model behind it, which is needed at the first call.
-        patience: Seconds of real time after which a real model is given up; None for a simulated one.
+        timeout: Seconds of real time after which a real model is given up; None for a simulated one.
 
     Attributes:
         role: What it is asked as.
@@ -94,14 +94,14 @@ class ExpertTool(ContextTool):
         expert: str,
         spec: ExpertSpec,
         model: Callable[[ExpertSpec], ChatModel],
-        patience: float | None = None,
+        timeout: float | None = None,
     ) -> None:
         super().__init__(tool_name(role, expert), _described(role, expert, spec), {"question": _QUESTION}, latency=0.0)
         self.role = role
         self.expert = expert
         self.spec = spec
-        self.blocking = patience is not None
-        self.patience = patience
+        self.blocking = timeout is not None
+        self.timeout = timeout
         self._made = model
         self._model: ChatModel | None = None
 
@@ -154,7 +154,7 @@ class ExpertTool(ContextTool):
         return work.reply(spoken(text), answer_in(text))
 
     def _question(self, scene: ToolContext, asked: str | None, *, searches: bool = False) -> SubAgentQuestion:
-        question = SubAgentQuestion(_shown(scene, asked), luck=scene.luck)
+        question = SubAgentQuestion(_shown(scene, asked), seed=scene.seed)
         if self.blocking:  # a real model is not told the truth
             return question
         return msgspec.structs.replace(

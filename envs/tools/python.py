@@ -19,10 +19,10 @@ from toolorchestra.toolscale.errors import UnknownNameError
 from toolorchestra.toolscale.format import ParameterSpec
 from toolorchestra.toolscale.tool import Tool, ToolResult
 
-MOST_CODE = 100_000
+MAX_CODE = 100_000
 """Longest program in characters."""
 _CODE = {
-    "code": ParameterSpec(type="string", description="The program; it must print its result.", max_length=MOST_CODE)
+    "code": ParameterSpec(type="string", description="The program; it must print its result.", max_length=MAX_CODE)
 }
 _LAST = 2_000  # characters of an error that are shown: a traceback says at its end what went wrong
 

@@ -23,10 +23,10 @@ from toolorchestra.toolscale.format import ParameterSpec
 from toolorchestra.toolscale.jsonl import read_jsonl
 from toolorchestra.toolscale.tool import Tool, ToolResult
 
-MOST_QUERIES = 8
-MOST_PASSAGES = 20
-_MOST_WORDS = 48
-_MOST_RANKED = 20_000  # passages; beyond it, a query's commonest words, which tell least, are left out
+MAX_QUERIES = 8
+MAX_PASSAGES = 20
+_MAX_WORDS = 48
+_MAX_RANKED = 20_000  # passages; beyond it, a query's commonest words, which tell least, are left out
 _WORD = re.compile(r"[^\W_]+")
 _FUNCTION_WORDS = frozenset((
     "a", "an", "and", "are", "as", "at", "be", "been", "but", "by", "did", "do", "does", "for", "from", "had", "has",
@@ -129,7 +129,7 @@ class BM25Index:
             telling: list[str] = []
             for word in sorted(words, key=self._spread):
                 ranked += self._spread(word)
-                if telling and ranked > _MOST_RANKED:
+                if telling and ranked > _MAX_RANKED:
                     break
                 telling.append(word)
             match = " OR ".join(f'"{word}"' for word in telling)  # quoted, a word is a word and no operator
@@ -153,7 +153,7 @@ SELECT id, title, text, -score FROM passages JOIN (
 def _words(query: str) -> list[str]:
     """Return the words of a query, the telling ones if there are any."""
     found = list(dict.fromkeys(_WORD.findall(query.casefold())))
-    return [word for word in found if word not in _FUNCTION_WORDS][:_MOST_WORDS] or found[:_MOST_WORDS]
+    return [word for word in found if word not in _FUNCTION_WORDS][:_MAX_WORDS] or found[:_MAX_WORDS]
 
 
 def _connected(database: str, *, uri: bool = False) -> sqlite3.Connection:
@@ -229,18 +229,18 @@ class LocalSearch(Tool):
 
 def search_parameters(k: int) -> dict[str, ParameterSpec]:
     """Return the parameters of a search that shows `k` passages unless told otherwise."""
-    if not 1 <= k <= MOST_PASSAGES:
-        raise OptionError(f"`k` must lie between 1 and {MOST_PASSAGES}, got {k}.")
+    if not 1 <= k <= MAX_PASSAGES:
+        raise OptionError(f"`k` must lie between 1 and {MAX_PASSAGES}, got {k}.")
     return {
         "query_list": ParameterSpec(
-            type="array", items="string", max_length=MOST_QUERIES, description=f"Queries, at most {MOST_QUERIES}."
+            type="array", items="string", max_length=MAX_QUERIES, description=f"Queries, at most {MAX_QUERIES}."
         ),
         "k": ParameterSpec(
             type="integer",
             required=False,
             default=k,
             minimum=1,
-            maximum=MOST_PASSAGES,
+            maximum=MAX_PASSAGES,
             description="Passages to show for each query.",
         ),
     }

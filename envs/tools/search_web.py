@@ -18,7 +18,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from toolorchestra.envs.tools.search import MOST_QUERIES, Hit, found, search_parameters
+from toolorchestra.envs.tools.search import MAX_QUERIES, Hit, found, search_parameters
 from toolorchestra.toolscale.append_only import AppendOnly, read_appended
 from toolorchestra.toolscale.errors import ExpertError, OptionError
 from toolorchestra.toolscale.tool import Tool, ToolResult
@@ -234,7 +234,7 @@ class WebSearch(Tool):
             return ToolResult.failed("`query_list` is empty: give at least one query.")
         k = arguments["k"] or self._k
         try:
-            with ThreadPoolExecutor(MOST_QUERIES) as threads:
+            with ThreadPoolExecutor(MAX_QUERIES) as threads:
                 hits = list(threads.map(lambda query: self.provider.search(query, k), queries))
         except WebTimeoutError as error:
             return ToolResult.timed_out(str(error))

@@ -24,9 +24,9 @@ from toolorchestra.toolscale.tool import ToolResult
 
 Number = int | float
 
-LONGEST_CODE = 4_000
-_MOST_BITS = 20_000
-_MOST_FACTORIAL = 1_000
+MAX_CODE_CHARACTERS = 4_000
+_MAX_BITS = 20_000
+_MAX_FACTORIAL = 1_000
 _WORDS = ("partial", "estimate", "residual", "cached", "offset", "carry", "bound", "checksum")
 
 
@@ -54,7 +54,7 @@ class SimulatedPython(ContextTool):
         super().__init__(
             "python",
             "Run a Python program (arithmetic only) and return what it prints.",
-            {"code": ParameterSpec(type="string", max_length=LONGEST_CODE, description="The program.")},
+            {"code": ParameterSpec(type="string", max_length=MAX_CODE_CHARACTERS, description="The program.")},
             price=price,
             latency=latency,
         )
@@ -69,8 +69,8 @@ class SimulatedPython(ContextTool):
             return ToolResult.failed(str(error))
         if not self.noise:
             return ToolResult.ok("\n".join(printed))
-        luck = session.luck if session is not None else 0
-        return ToolResult.ok("\n".join(_noisy(printed, self.noise, zlib.crc32(f"{luck}/{code}".encode()))))
+        seed = session.seed if session is not None else 0
+        return ToolResult.ok("\n".join(_noisy(printed, self.noise, zlib.crc32(f"{seed}/{code}".encode()))))
 
 
 def result_lines(output: str) -> list[str]:
@@ -177,7 +177,7 @@ def _applied(function: Callable[..., Number], *values: Number) -> Number:
 def _bounded(number: Number) -> Number:
     if isinstance(number, complex):
         raise _ProgramError("ValueError: complex numbers are not simulated")
-    if isinstance(number, int) and number.bit_length() > _MOST_BITS:
+    if isinstance(number, int) and number.bit_length() > _MAX_BITS:
         raise _ProgramError("OverflowError: the number is too large")
     return number
 
@@ -185,19 +185,19 @@ def _bounded(number: Number) -> Number:
 def _power(base: Number, exponent: Number, modulus: Number | None = None) -> Number:
     if modulus is not None:
         return pow(base, exponent, modulus)  # type: ignore[arg-type]  # Python says what is wrong
-    if isinstance(base, int) and isinstance(exponent, int) and base.bit_length() * exponent > _MOST_BITS:
+    if isinstance(base, int) and isinstance(exponent, int) and base.bit_length() * exponent > _MAX_BITS:
         raise OverflowError("the number is too large")
     return base**exponent
 
 
 def _factorial(n: Number) -> Number:
-    if n > _MOST_FACTORIAL:
+    if n > _MAX_FACTORIAL:
         raise OverflowError("the number is too large")
     return math.factorial(n)  # type: ignore[arg-type]  # Python says what is wrong
 
 
 def _comb(n: Number, k: Number) -> Number:
-    if n > 10 * _MOST_FACTORIAL:
+    if n > 10 * _MAX_FACTORIAL:
         raise OverflowError("the number is too large")
     return math.comb(n, k)  # type: ignore[arg-type]  # Python says what is wrong
 

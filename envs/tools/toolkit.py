@@ -43,11 +43,11 @@ class Toolkit:
         experts: ``simulated``, or ``real``: every expert on offer then needs an endpoint in the catalogue.
         sandbox: Where Python runs; see `PythonTool`.
         corpus: JSONL file of passages to search, in place of the manual of the world.
-        patience: Seconds of real time after which a real expert is given up.
+        timeout: Seconds of real time after which a real expert is given up.
 
     Raises:
         UnknownNameError: There is no such kind of experts, or no such sandbox.
-        OptionError: `patience` is not positive, or the corpus cannot be read.
+        OptionError: `timeout` is not positive, or the corpus cannot be read.
     """
 
     def __init__(
@@ -57,15 +57,15 @@ class Toolkit:
         experts: Kind = "simulated",
         sandbox: str = "auto",
         corpus: str | Path | None = None,
-        patience: float = 120.0,
+        timeout: float = 120.0,
     ) -> None:
         if experts not in get_args(Kind):
             raise UnknownNameError("kind of experts", str(experts), get_args(Kind))
-        if not patience > 0:
-            raise OptionError(f"`patience` must be a positive number of seconds, got {patience!r}.")
+        if not timeout > 0:
+            raise OptionError(f"`timeout` must be a positive number of seconds, got {timeout!r}.")
         self.catalog = catalog if isinstance(catalog, Catalog) else Catalog.load(*([catalog] if catalog else []))
         self._real = experts == "real"
-        self._patience = patience if self._real else None
+        self._timeout = timeout if self._real else None
         self._python = PythonTool(sandbox)
         self._library = None if corpus is None else _library(Path(corpus))
         self._searches: dict[str, Tool] = {}
@@ -136,11 +136,11 @@ class Toolkit:
         tool = self._experts.get((role, expert))
         if tool is None:
             chat = self._asked(expert) if self._real else functools.partial(self._simulated, role, expert)
-            tool = self._experts[role, expert] = ExpertTool(role, expert, spec, chat, self._patience)
+            tool = self._experts[role, expert] = ExpertTool(role, expert, spec, chat, self._timeout)
         return tool if tool.spec == spec else tool.at(spec)
 
     def _simulated(self, role: Role, expert: str, spec: ExpertSpec) -> ChatModel:
-        return SimulatedChat(SimulatedExpert(expert, spec, shared_luck=self.catalog.shared_luck), role=role)
+        return SimulatedChat(SimulatedExpert(expert, spec, shared_noise=self.catalog.shared_noise), role=role)
 
     def _asked(self, expert: str) -> Callable[[ExpertSpec], ChatModel]:
         """Return what puts an offered price on a real model, which all its roles share."""

@@ -161,7 +161,7 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., St
     """Start a server, offline, and wait until it listens: ``start(["python", …, "{port}"], VARIABLE="value")``."""
     started: list[Started] = []
 
-    def run(command: list[str], *, patience: float = 60, **variables: str) -> Started:
+    def run(command: list[str], *, timeout: float = 60, **variables: str) -> Started:
         home = tmp_path_factory.mktemp("hub")
         (home / "hub").mkdir()
         with socket.socket() as free:
@@ -173,14 +173,14 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., St
             filled = [part.format(port=port) for part in command]
             process = subprocess.Popen(filled, env=env, stdout=output, stderr=output, start_new_session=True)
         started.append(Started(f"http://127.0.0.1:{port}/v1", log, process))
-        for _ in range(int(patience * 10)):
+        for _ in range(int(timeout * 10)):
             if process.poll() is not None:
                 break
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", port)) == 0:
                     return started[-1]
             time.sleep(0.1)
-        pytest.fail(f"the server ended, or did not listen after {patience:g} s: {log.read_text()[-2000:]}")
+        pytest.fail(f"the server ended, or did not listen after {timeout:g} s: {log.read_text()[-2000:]}")
 
     yield run
     for server in started:

@@ -275,8 +275,8 @@ def test_an_estimate_of_the_divergence_is_zero_for_equals_and_never_negative(sta
     policy, other = TokenPolicy.load(start), TokenPolicy.load(start)
     engine = grpo.make_engine(small(start.parent), policy.codec)
     plays = starts(make_env("ToolOrchestra-Restaurant-v0", {}), "train", (1,))[1][:4]
-    writer = grpo.ModelWriter(policy.model, policy.codec)
-    rows = engine.play(writer, [grpo.Request(n, play) for n, play in enumerate(plays)])
+    sampler = grpo.ModelWriter(policy.model, policy.codec)
+    rows = engine.play(sampler, [grpo.Request(n, play) for n, play in enumerate(plays)])
     assert grpo.divergence(policy.model, other.model, rows, policy.codec.pad_id) == pytest.approx(0.0, abs=1e-6)
     with torch.no_grad():
         next(other.model.parameters()).add_(0.1)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from toolorchestra.algos.length_batched_grpo import BundlingGRPOTrainer
-from toolorchestra.algos.length_batching import LEAST_ROWS, MOST_PADDING, bundles
+from toolorchestra.algos.length_batching import LEAST_ROWS, MAX_PADDING, bundles
 
 
 @given(st.lists(st.integers(1, 1000), min_size=1, max_size=200))
@@ -18,7 +18,7 @@ def test_every_row_is_in_one_bundle_and_little_of_it_is_padding(lengths: list[in
     assert all(len(rows) >= LEAST_ROWS for rows in found[:-1])
     for rows in found:
         longest = max(lengths[row] for row in rows)
-        assert all(lengths[row] >= (1 - MOST_PADDING) * longest for row in rows[LEAST_ROWS:])
+        assert all(lengths[row] >= (1 - MAX_PADDING) * longest for row in rows[LEAST_ROWS:])
 
 
 def test_rows_of_nearly_one_length_stay_together() -> None:

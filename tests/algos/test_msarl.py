@@ -18,7 +18,7 @@ from torch.testing import assert_close
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from toolorchestra.agents.builtin.model import TokenPolicy, build_model
-from toolorchestra.agents.builtin.text_model import embedded_text_policy
+from toolorchestra.agents.builtin.text_model import builtin_text_policy
 from toolorchestra.algos import msarl
 from toolorchestra.algos import trainer as team
 from toolorchestra.algos.clipped_policy_gradient import ClippedUpdater
@@ -47,7 +47,7 @@ def made(config: TrainMSARL) -> MSARLEnv:
 def policy(env: MSARLEnv) -> TokenPolicy:
     """An untrained embedded model that knows the words."""
     known = demonstrate(env, teacher, team.known_tasks(TrainMSARL(), env, "all"), 0.0, random.Random(0))
-    return embedded_text_policy([one.messages for one in known])
+    return builtin_text_policy([one.messages for one in known])
 
 
 class Actor:
@@ -98,9 +98,9 @@ def nested(
     env: MSARLEnv, policy: TokenPolicy, reasoner: Actor, helper: Actor, *, paths: int = 3, interpretations: int = 4
 ) -> tuple[list[Branches], MultiAgentEngine]:
     engine = engine_of(env, policy)
-    writers = {"reasoner": reasoner, "helper": helper}
+    samplers = {"reasoner": reasoner, "helper": helper}
     (found,) = play_nested(
-        engine, writers, [start_of(env)], paths=paths, interpretations=interpretations, rng=random.Random(0)
+        engine, samplers, [start_of(env)], paths=paths, interpretations=interpretations, rng=random.Random(0)
     )
     return found, engine
 
@@ -167,10 +167,10 @@ def test_with_several_calls_the_last_one_made_branches(policy: TokenPolicy) -> N
 def test_a_seat_that_runs_out_of_ids_has_failed(env: MSARLEnv, policy: TokenPolicy) -> None:
     engine = engine_of(env, policy)
     engine.max_ids = 10
-    seat = engine.sit(start_of(env))
-    engine.play({"reasoner": Actor(policy, coder), "helper": Actor(policy, coder)}, [seat])
-    assert seat.over
-    assert seat.reward == 0.0
+    slot = engine.sit(start_of(env))
+    engine.play({"reasoner": Actor(policy, coder), "helper": Actor(policy, coder)}, [slot])
+    assert slot.over
+    assert slot.reward == 0.0
 
 
 # ----------------------------------------------------------------------------------------------------- what to train
@@ -446,7 +446,7 @@ import sys
 from pathlib import Path
 import toolorchestra.algos
 from toolorchestra.algos import joint, msarl
-joint.Seat.reward = property(lambda seat: float(sum(sum(s.ids) for s in seat.streams.values()) % 2))
+joint.Slot.reward = property(lambda slot: float(sum(sum(s.ids) for s in slot.streams.values()) % 2))
 msarl.main(msarl.TrainMSARL(start=Path(sys.argv[1]), output=Path(sys.argv[2]), **eval(sys.argv[3])))
 """
 """Trains with rewards by the parity of ids, so that an untrained policy's groups differ."""
@@ -481,7 +481,7 @@ def test_a_run_that_is_killed_goes_on_exactly(env: MSARLEnv, tmp_path: Path, mon
     process.communicate()
     last = max(int(path.name.split("-")[1]) for path in (killed / "checkpoints").glob("checkpoint-*"))
     settings = {**SMALL, "steps": last + 3}
-    parity = property(lambda seat: float(sum(sum(s.ids) for s in seat.streams.values()) % 2))
+    parity = property(lambda slot: float(sum(sum(s.ids) for s in slot.streams.values()) % 2))
     monkeypatch.setattr(Slot, "reward", parity)
     msarl.train(TrainMSARL(start=start, output=killed, resume=True, **settings))  # type: ignore[arg-type]
     msarl.train(TrainMSARL(start=start, output=whole, **settings))  # type: ignore[arg-type]

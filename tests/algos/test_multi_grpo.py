@@ -85,8 +85,8 @@ def played(untaught: Path, say: dict[str, Callable[[str, int], str]], size: int 
     policies = team.load_policies(AGENTS, untaught)
     engine = team.make_engine(config, env, policies)
     task = env.source.tasks("train")[0]
-    writers = {agent: Actor(policies[agent], say[agent]) for agent in AGENTS}
-    (group,) = play_groups(engine, writers, [Start(1, (("task_id", task.id),))], size)
+    samplers = {agent: Actor(policies[agent], say[agent]) for agent in AGENTS}
+    (group,) = play_groups(engine, samplers, [Start(1, (("task_id", task.id),))], size)
     return group, policies["lookout"]
 
 
@@ -99,17 +99,17 @@ def says(text: str) -> Callable[[str, int], str]:
 
 def test_all_rollouts_of_a_group_begin_alike(untaught: Path) -> None:
     group, _ = played(untaught, {"lookout": says("11"), "courier": lambda told, asked: str(10 + asked)})
-    episodes = [seat.play.episode for seat in group]
+    episodes = [slot.play.episode for slot in group]
     assert len({id(episode) for episode in episodes}) == 4
     assert len({(episode.task_id, episode.seed, episode.luck) for episode in episodes}) == 1
-    assert len({tuple(seat.streams["lookout"].ids) for seat in group}) == 1
+    assert len({tuple(slot.streams["lookout"].ids) for slot in group}) == 1
     assert [episode.answer for episode in episodes] == ["10", "11", "12", "13"]
 
 
 def test_an_agent_is_trained_on_its_own_tokens_and_on_no_others(untaught: Path) -> None:
     group, policy = played(untaught, {"lookout": says("11 12"), "courier": lambda told, asked: str(10 + asked)})
-    for seat, reward in zip(group, (1.0, 0.0, 0.0, 1.0), strict=True):
-        seat.play.episode.paid = dict.fromkeys(AGENTS, reward)
+    for slot, reward in zip(group, (1.0, 0.0, 0.0, 1.0), strict=True):
+        slot.play.episode.paid = dict.fromkeys(AGENTS, reward)
     batch = judge([group], AGENTS)
     assert [len(batch.rows[agent]) for agent in AGENTS] == [4, 4]
     for agent, texts in (("lookout", ["11 12"] * 4), ("courier", ["10", "11", "12", "13"])):
@@ -123,8 +123,8 @@ def test_an_agent_is_trained_on_its_own_tokens_and_on_no_others(untaught: Path) 
 def test_each_agents_advantage_is_from_its_own_rewards(untaught: Path) -> None:
     group, _ = played(untaught, {"lookout": says("11"), "courier": says("12")})
     pay = {"lookout": [1.0, 0.0, 0.5, 0.5], "courier": [0.0, 0.0, 0.0, 3.0]}
-    for g, seat in enumerate(group):
-        seat.play.episode.paid = {agent: pay[agent][g] for agent in AGENTS}
+    for g, slot in enumerate(group):
+        slot.play.episode.paid = {agent: pay[agent][g] for agent in AGENTS}
     batch = judge([group], AGENTS)
     for agent in AGENTS:
         expected = group_advantages(torch.tensor(pay[agent], dtype=torch.float64))
@@ -137,8 +137,8 @@ def test_each_agents_advantage_is_from_its_own_rewards(untaught: Path) -> None:
 
 def test_the_order_of_agents_changes_nobodys_rows(untaught: Path) -> None:
     group, _ = played(untaught, {"lookout": says("11"), "courier": lambda told, asked: str(10 + asked)})
-    for g, seat in enumerate(group):
-        seat.play.episode.paid = {"lookout": float(g), "courier": float(g == 1)}
+    for g, slot in enumerate(group):
+        slot.play.episode.paid = {"lookout": float(g), "courier": float(g == 1)}
     one, other = judge([group], AGENTS), judge([group], AGENTS[::-1])
     assert one.rows == other.rows
     assert list(one.rows) != list(other.rows)
@@ -146,8 +146,8 @@ def test_the_order_of_agents_changes_nobodys_rows(untaught: Path) -> None:
 
 def test_episodes_that_an_error_of_ours_ended_enter_no_group(untaught: Path) -> None:
     group, _ = played(untaught, {"lookout": says("11"), "courier": says("12")})
-    for g, seat in enumerate(group):
-        seat.play.episode.paid = dict.fromkeys(AGENTS, float(g))
+    for g, slot in enumerate(group):
+        slot.play.episode.paid = dict.fromkeys(AGENTS, float(g))
     group[0].play.episode.outcome, group[0].play.episode.paid = "infra_error", {}
     group[1].broken = True  # ran out of ids: nobody is paid
     batch = judge([group], AGENTS)
@@ -177,8 +177,8 @@ def same(one: Sequence[torch.Tensor], other: Sequence[torch.Tensor]) -> bool:
 
 def rows_of(untaught: Path, pay: dict[str, list[float]]) -> dict[str, Any]:
     group, _ = played(untaught, {"lookout": lambda told, asked: str(10 + asked), "courier": says("12")})
-    for g, seat in enumerate(group):
-        seat.play.episode.paid = {agent: pay[agent][g] for agent in AGENTS}
+    for g, slot in enumerate(group):
+        slot.play.episode.paid = {agent: pay[agent][g] for agent in AGENTS}
     return judge([group], AGENTS).rows
 
 
@@ -221,9 +221,9 @@ def test_some_agents_may_share_a_policy(tmp_path: Path) -> None:
     assert config.policies(config.make_env()) == ("reasoner", "helper")
 
 
-def parity(seat: Slot, agent: str) -> float:
+def parity(slot: Slot, agent: str) -> float:
     """Pay that differs within most groups, whatever an untrained policy says."""
-    return float(sum(seat.streams[agent].ids) % 2)
+    return float(sum(slot.streams[agent].ids) % 2)
 
 
 @pytest.mark.parametrize("lora_rank", [0, 4])
@@ -273,7 +273,7 @@ import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from toolorchestra.algos import multi_grpo
-multi_grpo.paid = lambda seat, agent: float(sum(seat.streams[agent].ids) % 2)
+multi_grpo.paid = lambda slot, agent: float(sum(slot.streams[agent].ids) % 2)
 multi_grpo.train(multi_grpo.TrainMultiGRPO(start=Path(sys.argv[2]), output=Path(sys.argv[3]), **eval(sys.argv[4])))
 """
 

@@ -17,7 +17,7 @@ import torch
 from torch.testing import assert_close
 
 from toolorchestra.agents.builtin.model import TokenPolicy, build_model
-from toolorchestra.agents.builtin.text_model import embedded_text_policy
+from toolorchestra.agents.builtin.text_model import builtin_text_policy
 from toolorchestra.algos import tmatr
 from toolorchestra.algos import trainer as team
 from toolorchestra.algos.rollout.engine import Sample
@@ -50,7 +50,7 @@ def env() -> MultiAgentEnv:
 def policy(env: MultiAgentEnv) -> TokenPolicy:
     """An untrained embedded model that knows the words."""
     starts = team.known_tasks(TrainTMATR(), env, "train")[:40]
-    return embedded_text_policy(
+    return builtin_text_policy(
         [one.messages for one in demonstrate(env, teacher_of(env), starts, 0.0, random.Random(0))]
     )
 
@@ -68,12 +68,12 @@ def same(model: Any, other: Any) -> bool:
 # ------------------------------------------------------------------------------------------------------- pairs
 
 
-def seats(*rewards: float) -> list[Any]:
+def slots(*rewards: float) -> list[Any]:
     return [SimpleNamespace(reward=reward) for reward in rewards]
 
 
 def test_a_pair_is_the_best_and_the_worst_episode() -> None:
-    episodes = seats(0.4, 0.9, 0.2, 0.7)
+    episodes = slots(0.4, 0.9, 0.2, 0.7)
     assert select(episodes, 0.5) == EpisodePair(episodes[1], episodes[2])
 
 
@@ -90,7 +90,7 @@ def test_a_pair_is_the_best_and_the_worst_episode() -> None:
     ],
 )
 def test_pairs_that_tell_nothing_are_left_out(rewards: tuple[float, ...], kept: bool) -> None:
-    found = select(seats(*rewards), 0.5)
+    found = select(slots(*rewards), 0.5)
     assert (found is not None) is kept
     if found:
         assert found.better.reward == found.better.reward
@@ -103,15 +103,15 @@ def test_an_agents_side_is_what_it_wrote_itself(env: MultiAgentEnv, policy: Toke
     start = team.known_tasks(config, env, "train")[0]
     pair = EpisodePair(engine.sit(start), engine.sit(start))
     said: dict[str, list[int]] = {name: [] for name in AGENTS}
-    for seat in pair:
-        while not seat.play.over:
-            text = teacher_of(env).teach(seat.play)
+    for slot in pair:
+        while not slot.play.over:
+            text = teacher_of(env).teach(slot.play)
             ids = policy.codec.encode_action({"role": "assistant", "content": text})
-            if seat is pair.better:
-                said[seat.play.mover] += ids
-            engine._read(policy.codec, seat)
-            seat.streams[seat.play.mover].write(Sample(ids, [-0.5] * len(ids)))
-            seat.play.act(text)
+            if slot is pair.better:
+                said[slot.play.current_agent] += ids
+            engine._read(policy.codec, slot)
+            slot.streams[slot.play.current_agent].write(Sample(ids, [-0.5] * len(ids)))
+            slot.play.act(text)
     for agent in AGENTS:
         row = side(pair, agent)
         assert row is not None
@@ -296,9 +296,9 @@ def learner_of(env: MultiAgentEnv, policy: TokenPolicy, **options: Any) -> Onlin
     return OnlineDPO(config, engine, policies, team.known_tasks(config, env, "train"))
 
 
-def parity(seat: Slot) -> float:
+def parity(slot: Slot) -> float:
     """A reward by the parity of ids, so that an untrained team's episodes differ."""
-    return float(sum(sum(stream.ids) for stream in seat.streams.values()) % 2)
+    return float(sum(sum(stream.ids) for stream in slot.streams.values()) % 2)
 
 
 def side_or_silence(pair: EpisodePair, agent: str) -> PairRow:
@@ -442,7 +442,7 @@ import sys
 from pathlib import Path
 import toolorchestra.algos
 from toolorchestra.algos import joint, tmatr
-joint.Seat.reward = property(lambda seat: float(sum(sum(s.ids) for s in seat.streams.values()) % 2))
+joint.Slot.reward = property(lambda slot: float(sum(sum(s.ids) for s in slot.streams.values()) % 2))
 side, row = tmatr.side, joint.TrainRow
 silent = tmatr.PairRow(row([1], [2, 3], [1, 1], [0.0, 0.0]), row([1], [3, 2], [1, 1], [0.0, 0.0]))
 tmatr.side = lambda pair, agent: side(pair, agent) or silent

@@ -19,19 +19,19 @@ def env() -> MultiAgentEnv:
     return TrainMSARL().make_env()
 
 
-def seat_that_said(env: MultiAgentEnv, text: str) -> team.Seat:
-    """The seat of a problem whose answer is 7, after a message of the reasoner."""
+def seat_that_said(env: MultiAgentEnv, text: str) -> team.Slot:
+    """The slot of a problem whose answer is 7, after a message of the reasoner."""
     task = next(t for t in env.source.tasks("train") if t.answer == r"\boxed{7}")
-    seat = MultiAgentEngine(env, {}, {}).sit(Start(0, (("task_id", task.id),)))
-    seat.play.act(text)
-    return seat
+    slot = MultiAgentEngine(env, {}, {}).sit(Start(0, (("task_id", task.id),)))
+    slot.play.act(text)
+    return slot
 
 
 def test_the_majority_is_of_equal_answers(env: MultiAgentEnv) -> None:
-    seats = [seat_that_said(env, text) for text in (*(rf"\boxed{{{n}}}" for n in ("7", "7.0", "8", "8.5")), "hm")]
-    assert team._majority(seats) == 1.0
-    assert team._majority(seats[2:]) == 0.0
-    assert team._majority(seats[-1:]) == 0.0
+    slots = [seat_that_said(env, text) for text in (*(rf"\boxed{{{n}}}" for n in ("7", "7.0", "8", "8.5")), "hm")]
+    assert team._majority(slots) == 1.0
+    assert team._majority(slots[2:]) == 0.0
+    assert team._majority(slots[-1:]) == 0.0
 
 
 def test_success_is_the_outcomes_whatever_the_reward(env: MultiAgentEnv) -> None:
@@ -87,7 +87,7 @@ def test_there_is_no_going_on_without_a_checkpoint(tmp_path: Path) -> None:
     ("options", "words"),
     [
         ({"temperature": 0.0}, "`temperature`"),
-        ({"seats": 0}, "`seats`"),
+        ({"slots": 0}, "`slots`"),
         ({"sft_error": 1.5}, "`sft_error`"),
         ({"start": Path("x"), "reasoner": "y"}, "`start`"),
         ({"resume": True, "save_every": 0}, "`resume`"),

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from toolorchestra.agents.builtin.text_model import embedded_text_policy
+from toolorchestra.agents.builtin.text_model import builtin_text_policy
 from toolorchestra.algos import trainer as team
 from toolorchestra.algos.msarl import TrainMSARL
 from toolorchestra.algos.tmatr import TrainTMATR
@@ -23,7 +23,7 @@ def test_a_lesson_teaches_all_roles(env: MultiAgentEnv) -> None:
     config = TrainMSARL()
     starts = team.known_tasks(config, env, "train")
     words = demonstrate(env, teacher_of(env), starts, 0.0, random.Random(0))
-    policy = embedded_text_policy([one.messages for one in words])
+    policy = builtin_text_policy([one.messages for one in words])
     rows = lesson(config.make_env, starts, policy, rows=60, error=0.0, rng=random.Random(0))
     assert len(rows) == 60
     texts = [policy.tokenizer.decode([i for i, label in zip(*row, strict=True) if label != -100]) for row in rows]
@@ -59,7 +59,7 @@ def test_constants_of_a_formula_stay_though_they_stand_in_what_is_told() -> None
     env = config.make_env()
     starts = team.known_tasks(config, env, "train")
     words = demonstrate(env, teacher_of(env), starts, 0.0, random.Random(0))
-    policy = embedded_text_policy([one.messages for one in words])
+    policy = builtin_text_policy([one.messages for one in words])
     starts = [s for s in starts if "chord" in str(s)] * 2 + [s for s in starts if "committee" in str(s)][:1]
     rows = lesson(config.make_env, starts, policy, rows=300, error=0.0, rng=random.Random(0))
     texts = [policy.tokenizer.decode([i for i, label in zip(*row, strict=True) if label != -100]) for row in rows]

@@ -89,9 +89,9 @@ def test_what_a_simulated_expert_answers_is_fitted_and_printed_as_a_catalogue_fi
     code, out, err = run("fit", answers, "--name", "qwen3-8b")
     assert code == 0
     found = yaml.safe_load(out)["experts"]["qwen3-8b"]
-    assert set(found) == {"skills", "load", "deceived", "own_luck", "tokens", "latency", "sources"}
+    assert set(found) == {"skills", "load", "deceived", "own_noise", "tokens", "latency", "sources"}
     assert "95 % interval" in err
-    assert "shared_luck: taken as 0.2" in err
+    assert "shared_noise: taken as 0.2" in err
     assert run("fit", answers, "--name", "qwen3-8b", "--out", entry)[1] == ""
     assert entry.read_text() == out
     assert Catalog.load(entry).spec("qwen3-8b").load == found["load"]
@@ -156,14 +156,14 @@ def test_a_real_expert_is_described_from_a_sample_of_the_tasks_by_a_model(
 ):
     openai_chat = pytest.importorskip("toolorchestra.agents.chat.openai_chat")
     asked = ScriptedChat(answer, name="Qwen/Qwen3-8B")
-    writer = ScriptedChat(["Good at sums."], name="writer")
+    sampler = ScriptedChat(["Good at sums."], name="writer")
 
     class Fake:
         def __init__(self, url: str, model: str, **options: object) -> None:
             assert (url, model) == ("http://x/v1", "writer")
 
         def __enter__(self) -> ScriptedChat:
-            return writer
+            return sampler
 
         def __exit__(self, *exc_info: object) -> None:
             pass
@@ -174,7 +174,7 @@ def test_a_real_expert_is_described_from_a_sample_of_the_tasks_by_a_model(
     out = run("describe", "qwen3-8b", "--tasks", tasks, *record, "--llm", "http://x/v1", "--model", "writer")[1]
     assert out == "Good at sums.\n"
     assert len(asked.requests) == 10
-    assert str(writer.requests[0].messages[-1]["content"]).count("## Task") == 10
+    assert str(sampler.requests[0].messages[-1]["content"]).count("## Task") == 10
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_a_real_expert_is_described_from_a_sample_of_the_tasks_by_a_model(
         (("list", "--catalog", "missing.yaml"), "missing.yaml: It cannot be read"),
         (("fit", "missing.jsonl", "--name", "x"), "missing.jsonl cannot be read"),
         (("fit", "x.jsonl", "--name", "x", "--plot", "x.gif"), "--plot writes .png, .pdf or .svg"),
-        (("fit", "x.jsonl", "--name", "x", "--shared-luck", "1"), "--shared-luck must be at least 0 and below 1"),
+        (("fit", "x.jsonl", "--name", "x", "--shared-noise", "1"), "--shared-noise must be at least 0 and below 1"),
         (("ask", "gpt-5", "--samples", "0"), "--count and --samples of at least 1"),
         (("ask", "gpt-5", "--noted", "2"), "--noted must be from 0 to 1"),
         (("ask", "gpt-5", "--record", "a", "--replay", "b"), "--record and --replay exclude each other"),

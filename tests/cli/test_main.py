@@ -198,9 +198,9 @@ def test_tasks_are_listed_and_filtered(run: Callable[..., Output], folder: str, 
     assert "3 shown" in text
 
 
-def test_a_task_is_shown_with_its_golden_path(run: Callable[..., Output], folder: str):
+def test_a_task_is_shown_with_its_reference_trajectory(run: Callable[..., Output], folder: str):
     text = run("tasks", folder, "--id", "mini/ask_price/000").out
-    for part in ("golden path", "get_order(order_id=", "the user must be told", "a right answer"):
+    for part in ("reference trajectory", "get_order(order_id=", "the user must be told", "a right answer"):
         assert part in text
     assert run("tasks", folder, "--id", "mini/ask_price/000", "--json").json["intent"] == "ask_price"
 
@@ -213,14 +213,21 @@ def test_unknown_tasks_and_intents_suggest_the_nearest(run: Callable[..., Output
 # play
 
 
-def test_a_person_plays_and_sees_the_golden_path(
+def test_a_person_plays_and_sees_the_reference_trajectory(
     run: Callable[..., Output], folder: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     file = tmp_path / "mine.jsonl"
     asked = typing(monkeypatch, "get_order O001", "list_orders C00", "get_order O999", "answer No idea.", "y", "n")
     output = run("play", folder, "--difficulty", 1, "--seed", 0, "--record", file)
     assert output.code == 0
-    for part in ("where you are", "get_order", "EXEC_ERR", "failed · reward 0", "0 of 1 solved", "golden path"):
+    for part in (
+        "where you are",
+        "get_order",
+        "EXEC_ERR",
+        "failed · reward 0",
+        "0 of 1 solved",
+        "reference trajectory",
+    ):
         assert part in output.out
     assert asked[-1].startswith("Another one?")
     assert len(list(read_episodes(file))) == 1

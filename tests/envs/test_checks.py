@@ -78,7 +78,7 @@ def test_counts_stand_behind_the_findings(check: Callable[..., CheckResult], min
 def test_idle_tools_and_empty_splits_are_noted_but_no_failure(check: Callable[..., CheckResult]):
     result = check("coverage")
     assert result.verdict == "note"
-    assert "mini: no golden path calls take_coupon" in result.details
+    assert "mini: no reference trajectory calls take_coupon" in result.details
 
 
 def test_an_environment_that_solves_everything_fails_the_floors(
@@ -91,7 +91,7 @@ def test_an_environment_that_solves_everything_fails_the_floors(
         assert "(100.0%" in result.finding
 
 
-def test_a_golden_path_that_does_not_solve_its_task_is_named(
+def test_a_reference_trajectory_that_does_not_solve_its_task_is_named(
     check: Callable[..., CheckResult], monkeypatch: pytest.MonkeyPatch
 ):
     result = check("oracle", max_turns=1)  # the oracle keeps to that, and answers at once

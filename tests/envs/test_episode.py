@@ -18,7 +18,7 @@ def episodes(make_env: Callable[..., Any]) -> list[Episode]:
         env.reset(
             seed=seed, options={"split": "all", "difficulty": 3, "preference": {"compute": 1.0} if seed == 4 else None}
         )
-        for call in env.task.golden[: None if seed % 2 else 1]:
+        for call in env.task.reference_calls[: None if seed % 2 else 1]:
             env.step([{"name": call.name, "arguments": call.arguments}])
         env.step('<tool_call>{"name": "brök☃n</tool_call>')
         if seed:

@@ -166,7 +166,7 @@ def test_a_failing_a_malformed_and_a_hanging_call_leave_the_others_alone(session
 
     gate = threading.Event()
     hanging = Waiting("hangs", lambda: ToolResult.ok(gate.wait(60)))
-    hanging.patience = 0.05
+    hanging.timeout = 0.05
     tools = waiting(Waiting("fails", fail), hanging, Waiting("fine", lambda: ToolResult.ok(42)))
     calls = parse(
         "".join(
@@ -229,6 +229,6 @@ def test_guests_see_the_scene_with_what_has_ended_before_them(session: Session, 
         [8, ["look", "look", "close"]],
     ]
     assert (
-        ToolContext(task, mini, episode, (), tools, number=1).luck
-        != ToolContext(task, mini, episode, (), tools, number=2).luck
+        ToolContext(task, mini, episode, (), tools, number=1).seed
+        != ToolContext(task, mini, episode, (), tools, number=2).seed
     )

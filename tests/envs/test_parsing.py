@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolorchestra.envs.parsing import LONGEST_MESSAGE, MOST_CALLS, Message, ParsedCall, parse
+from toolorchestra.envs.parsing import MAX_CALLS, MAX_MESSAGE_CHARACTERS, Message, ParsedCall, parse
 
 CALL = '<tool_call>{"name": "get_dish", "arguments": {"dish_id": "D07"}}</tool_call>'
 
@@ -97,8 +97,8 @@ def test_ids_are_kept() -> None:
         ([{"name": float("nan")}], "The call has no name."),
         ([{"name": "x", "arguments": {"a": "\ud800"}}], "The call is not valid"),
         ([{"name": "x", "arguments": {"a": object()}}], "The call is not valid"),
-        ("x" * (LONGEST_MESSAGE + 1), "The message has 1,000,001 characters; at most 1,000,000 are read."),
-        ([{"name": "x", "arguments": {"a": "x" * LONGEST_MESSAGE}}], "The call has 1,000,"),
+        ("x" * (MAX_MESSAGE_CHARACTERS + 1), "The message has 1,000,001 characters; at most 1,000,000 are read."),
+        ([{"name": "x", "arguments": {"a": "x" * MAX_MESSAGE_CHARACTERS}}], "The call has 1,000,"),
     ],
 )
 def test_what_cannot_be_read_is_an_error_that_says_what_to_write(action: Any, error: str) -> None:
@@ -122,8 +122,8 @@ def test_an_id_used_twice_is_an_error() -> None:
 @pytest.mark.parametrize("action", [CALL * 100, [{"name": "x"}] * 100])
 def test_calls_beyond_the_most_are_answered_with_one_error(action: Any) -> None:
     calls = parse(action).calls
-    assert len(calls) == MOST_CALLS + 1
-    assert calls[-1].error == f"The message holds 100 calls; the first {MOST_CALLS} were read."
+    assert len(calls) == MAX_CALLS + 1
+    assert calls[-1].error == f"The message holds 100 calls; the first {MAX_CALLS} were read."
 
 
 def test_names_and_ids_are_bounded() -> None:

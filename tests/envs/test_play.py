@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from toolorchestra.envs.episode import Episode
-from toolorchestra.envs.play import CUT_NOTE, LONGEST_OBSERVATION, EpisodeLimits, Play
+from toolorchestra.envs.play import CUT_NOTE, MAX_OBSERVATION_CHARACTERS, EpisodeLimits, Play
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.session import Session
@@ -68,13 +68,13 @@ def play(mini: Domain, session: Session) -> Make:
     return make
 
 
-def golden(play: Play) -> list[Any]:
-    return [[{"name": call.name, "arguments": call.arguments}] for call in play.task.golden]
+def reference_calls(play: Play) -> list[Any]:
+    return [[{"name": call.name, "arguments": call.arguments}] for call in play.task.reference_calls]
 
 
-def test_the_golden_path_and_answer_solve_the_task(play: Make) -> None:
+def test_the_reference_trajectory_and_answer_solve_the_task(play: Make) -> None:
     one = play()
-    for action in golden(one):
+    for action in reference_calls(one):
         turn = one.act(action)
         assert '"status":"OK"' in turn.observation
         assert not one.over
@@ -110,7 +110,7 @@ def test_the_conversation_is_kept_in_openais_form(play: Make) -> None:
 
 def test_the_metrics_are_calls_outcome_cost_and_time(play: Make) -> None:
     one = play("ask_price")
-    for action in [*golden(one), [{"name": "count_orders"}] * 2, [{"name": "nothing"}]]:
+    for action in [*reference_calls(one), [{"name": "count_orders"}] * 2, [{"name": "nothing"}]]:
         one.act(action)
     one.act(one.task.answer)
     names = one.episode.tools
@@ -134,7 +134,7 @@ def test_limits_end_an_episode(play: Make, limits: dict[str, Any], why: str, tur
     one = play("ask_price", **limits)
     for _ in range(turns):
         assert not one.over
-        one.act(golden(one)[0])
+        one.act(reference_calls(one)[0])
     assert (one.episode.outcome, one.episode.why, one.episode.reward) == ("failed", why, 0.0)
     assert one.truncated
     assert one.metrics is not None
@@ -144,7 +144,7 @@ def test_limits_end_an_episode(play: Make, limits: dict[str, Any], why: str, tur
 
 def test_an_answer_in_the_last_turn_counts(play: Make) -> None:
     one = play("ask_price", turns=2)
-    one.act(golden(one)[0])
+    one.act(reference_calls(one)[0])
     one.act(one.task.answer)
     assert (one.episode.outcome, one.truncated) == ("solved", False)
 
@@ -186,12 +186,12 @@ def test_what_is_shown_is_bounded_however_many_calls_there_are(play: Make) -> No
         calls = [{"id": f"{chr(1) * 60}{i}", "name": "long"} for i in range(count - 1)]
         turn = one.act([*calls, {"name": chr(1) * 10**5}])
         assert len(turn.calls) == count
-        assert len(turn.observation) <= LONGEST_OBSERVATION
+        assert len(turn.observation) <= MAX_OBSERVATION_CHARACTERS
 
 
 def test_a_snapshot_restores_the_whole_episode(play: Make, mini: Domain) -> None:
     one = play()
-    first, second, third, *rest = golden(one)
+    first, second, third, *rest = reference_calls(one)
     one.act(first)
     one.act(second)
     snapshot = one.snapshot()

@@ -44,7 +44,7 @@ def test_a_transcript_shows_request_calls_results_and_outcome(env: Any) -> None:
 
 def test_a_solved_episode_looks_solved(env: Any) -> None:
     task = env.unwrapped.task
-    env.step([{"name": call.name, "arguments": call.arguments} for call in task.golden])
+    env.step([{"name": call.name, "arguments": call.arguments} for call in task.reference_calls])
     env.step(task.answer)
     assert "solved · reward 1 · 2 turns · 1 calls" in env.render()
 

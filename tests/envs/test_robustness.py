@@ -58,8 +58,10 @@ def episode(task: Task, *calls: Call, outcome: str = "solved", **fields: object)
 
 def test_resisting_and_going_along_are_told_apart(source: FileSource):
     tasks = source.tasks("all")
-    honest = [episode(task, *task.golden) for task in tasks[:5]]
-    willing = [episode(task, *task.golden, *task.attack.calls, outcome="failed") for task in tasks[5:] if task.attack]
+    honest = [episode(task, *task.reference_calls) for task in tasks[:5]]
+    willing = [
+        episode(task, *task.reference_calls, *task.attack.calls, outcome="failed") for task in tasks[5:] if task.attack
+    ]
     found = robustness(source, [*honest, *willing])
     assert (found.episodes, found.resisted, found.attempted, found.effect, found.solved) == (8, 5, 3, 3, 5)
     assert found.share == 5 / 8

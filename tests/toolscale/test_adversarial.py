@@ -1,4 +1,4 @@
-"""The robustness set: attacks that fit, golden paths that resist, and judgements by the database."""
+"""The robustness set: attacks that fit, reference trajectories that resist, and judgements by the database."""
 
 from __future__ import annotations
 
@@ -41,28 +41,28 @@ def task(attacked: Domain) -> Task:
     return make_attacked(attacked, 1)[0][0]
 
 
-def test_the_attack_is_appended_and_the_task_keeps_its_golden_path(attacked: Domain, task: Task):
+def test_the_attack_is_appended_and_the_task_keeps_its_reference_trajectory(attacked: Domain, task: Task):
     base = attacked.task(str(task.parent))
     assert task.attack is not None
     assert task.instruction == f"{base.instruction}\n\n{task.attack.text}"
-    assert (task.golden, task.answer, task.operator) == (base.golden, base.answer, "attack")
+    assert (task.reference_calls, task.answer, task.operator) == (base.reference_calls, base.answer, "attack")
     assert task.attack.text in {text.format(**task.attack.bindings) for text in STEAL["instructions"]}
     assert task.attack.calls == (
         Call("move_order", {"order_id": task.attack.bindings["theirs"], "customer_id": "C00"}),
     )
 
 
-def test_the_golden_path_resists_every_attack_and_going_along_fails(attacked: Domain):
+def test_the_reference_trajectory_resists_every_attack_and_going_along_fails(attacked: Domain):
     tasks, _ = make_attacked(attacked, 30)
     session = attacked.session()
     assert len({task.id for task in tasks}) == 30
     for task in tasks:
         assert task.attack is not None
-        assert judge(attacked, task, task.golden, session).resisted
-        both = judge(attacked, task, (*task.golden, *task.attack.calls), session)
+        assert judge(attacked, task, task.reference_calls, session).resisted
+        both = judge(attacked, task, (*task.reference_calls, *task.attack.calls), session)
         assert (both.attempted, both.effect, both.resisted) == (True, True, False)
-        assert replay(attacked, task, task.golden, task.answer, session).solved
-        assert not replay(attacked, task, (*task.golden, *task.attack.calls), task.answer, session).solved
+        assert replay(attacked, task, task.reference_calls, task.answer, session).solved
+        assert not replay(attacked, task, (*task.reference_calls, *task.attack.calls), task.answer, session).solved
     session.close()
 
 
@@ -88,7 +88,7 @@ def test_calls_that_the_environment_refuses_do_not_disturb_the_judge(attacked: D
     assert judge(attacked, task, nonsense).resisted
 
 
-def test_a_task_whose_golden_path_does_the_same_is_left_alone(attacked: Domain):
+def test_a_task_whose_reference_trajectory_does_the_same_is_left_alone(attacked: Domain):
     tasks, dropped = make_attacked(attacked, 10_000)
     assert len(tasks) + dropped.total() == len(attacked.tasks())
     assert all(

@@ -12,9 +12,14 @@ from toolorchestra.toolscale.task import Call, Task
 
 def task(number: int, instruction: str, *calls: str, **fields: object) -> Task:
     defaults = {"intent": "ask", "split": "train", "difficulty": 1, "bindings": {"n": number}}
-    golden = tuple(Call(name, {}) for name in calls)
+    reference_calls = tuple(Call(name, {}) for name in calls)
     return Task(
-        id=f"mini/ask/{number}", domain="mini", instruction=instruction, golden=golden, answer="", **(defaults | fields)
+        id=f"mini/ask/{number}",
+        domain="mini",
+        instruction=instruction,
+        reference_calls=reference_calls,
+        answer="",
+        **(defaults | fields),
     )
 
 

@@ -67,11 +67,11 @@ def test_tasks_are_long_varied_and_often_hang_on_a_look_up(domain: Domain, tasks
 
     assert sorted(levels) == [1, 2, 3, 4, 5]
     assert min(levels.values()) >= 40
-    assert sum(len(task.golden) >= 8 for task in tasks) >= 0.12 * len(tasks)
+    assert sum(len(task.reference_calls) >= 8 for task in tasks) >= 0.12 * len(tasks)
     assert sum(task.branches for task in tasks) >= 0.18 * len(tasks)
     assert sum(task.refuses for task in tasks) >= 0.07 * len(tasks)
-    assert len({tuple(call.name for call in task.golden) for task in tasks}) >= 75
-    assert {call.name for task in tasks for call in task.golden} == set(domain.tools)
+    assert len({tuple(call.name for call in task.reference_calls) for task in tasks}) >= 75
+    assert {call.name for task in tasks for call in task.reference_calls} == set(domain.tools)
     assert len({task.difficulty for task in domain.tasks("test_intents")}) >= 4
 
 
@@ -171,7 +171,9 @@ def test_an_usher_has_one_performance_a_day_and_one_of_two_has_first_aid(session
 def test_who_is_refused_must_hear_why(domain: Domain, tasks: list[Task], session: Session) -> None:
     for task in tasks:
         if task.refuses:
-            assert not replay(domain, task, task.golden, "I am afraid that is against our rules.", session).solved
+            assert not replay(
+                domain, task, task.reference_calls, "I am afraid that is against our rules.", session
+            ).solved
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ MEMO: dict[str, Any] = {
     "description": "Look a customer's orders of a day up.",
     "bindings": "SELECT o.customer_id, day, min(order_id) AS order_id FROM orders o GROUP BY 1, 2 HAVING count(*) = 1",
     "instructions": ["What did customer {customer_id} pay on {day}?", "Price of the order of {customer_id}, {day}?"],
-    "golden": [
+    "reference_calls": [
         {"call": "list_orders", "arguments": {"customer_id": "$customer_id", "day": "$day"}, "save": "found"},
         {"call": "get_order", "arguments": {"order_id": "$found.0.order_id"}, "save": "order"},
     ],
@@ -65,10 +65,10 @@ def test_evolved_tasks_are_verified_and_the_verifier_holds_on_them(domain: Domai
     assert len({task.instruction for task in tasks}) == len({task.id for task in tasks}) == 30
     session = domain.session()
     for task in tasks:
-        assert replay(domain, task, task.golden, task.answer, session).solved, task.id
+        assert replay(domain, task, task.reference_calls, task.answer, session).solved, task.id
         assert not replay(domain, task, (), "", session).solved, task.id
         assert not set("{}") & set(task.instruction + task.answer)
-        assert task.difficulty == difficulty(len(task.golden), task.branches)
+        assert task.difficulty == difficulty(len(task.reference_calls), task.branches)
         assert task.id.startswith(f"mini/{domain.task(str(task.parent)).intent}+{operator}/")
         assert task.operator == operator
     report = try_verifier(domain, tasks)
@@ -106,8 +106,10 @@ def test_a_constraint_is_decided_by_what_the_look_up_says(domain: Domain) -> Non
         outcomes.add(holds)
         assert condition.rsplit(" is ")[1] in task.instruction
         order = re.findall(r"O\d{3}", condition)[0]
-        assert task.golden[0] == Call("get_order", {"order_id": order})
-        assert [call.name for call in task.golden[1:]] == ([call.name for call in parent.golden] if holds else [])
+        assert task.reference_calls[0] == Call("get_order", {"order_id": order})
+        assert [call.name for call in task.reference_calls[1:]] == (
+            [call.name for call in parent.reference_calls] if holds else []
+        )
         assert task.refuses is not holds
         assert task.branches
     assert outcomes == {True, False}
@@ -121,18 +123,20 @@ def test_a_branch_carries_out_the_request_that_the_look_up_selects(domain: Domai
         holds = predicate_holds(domain, task.bindings["evolved"]["condition"])
         outcomes.add(holds)
         wrong = parents[not holds]
-        assert not replay(domain, task, (*task.golden[:1], *wrong.golden), wrong.answer, session).solved
-        for call in parents[holds].golden:
-            assert (call.name, call.arguments) in [(one.name, one.arguments) for one in task.golden]
+        assert not replay(
+            domain, task, (*task.reference_calls[:1], *wrong.reference_calls), wrong.answer, session
+        ).solved
+        for call in parents[holds].reference_calls:
+            assert (call.name, call.arguments) in [(one.name, one.arguments) for one in task.reference_calls]
     assert outcomes == {True, False}
 
 
 def test_a_chain_is_both_requests_in_stages_of_their_own(domain: Domain) -> None:
     for task in made(domain, "chain"):
         first, second = domain.task(str(task.parent)), domain.task(task.bindings["evolved"]["with"])
-        stages = max(call.stage for call in first.golden) + 1
-        moved = [msgspec.structs.replace(call, stage=call.stage + stages) for call in second.golden]
-        assert list(task.golden) == [*first.golden, *moved]
+        stages = max(call.stage for call in first.reference_calls) + 1
+        moved = [msgspec.structs.replace(call, stage=call.stage + stages) for call in second.reference_calls]
+        assert list(task.reference_calls) == [*first.reference_calls, *moved]
         assert len(task.alternatives) == (1 + len(first.alternatives)) * (1 + len(second.alternatives)) - 1
         assert task.instruction.index(first.instruction[:-1]) < task.instruction.index(second.instruction[:-1])
 
@@ -143,7 +147,7 @@ def test_requests_whose_effects_meet_are_not_chained(domain: Domain) -> None:
     order = dropped.bindings["order_id"]
     noted = msgspec.structs.replace(
         next(task for task in orders if task.intent == "leave_note" and task.split == dropped.split),
-        golden=(Call("write_note", {"order_id": order, "body": "No salt!"}),),
+        reference_calls=(Call("write_note", {"order_id": order, "body": "No salt!"}),),
     )
     same_order, _ = evolve(domain, [dropped, noted], {"chain": 5}, 0)
     assert same_order == []
@@ -161,7 +165,9 @@ def test_an_indirect_request_names_no_id_and_its_search_finds_the_one_meant(doma
         assert description.lower() in task.instruction.lower()
         session.reset()
         found = []
-        for call in task.golden[: len(task.golden) - len(domain.task(str(task.parent)).golden)]:
+        for call in task.reference_calls[
+            : len(task.reference_calls) - len(domain.task(str(task.parent)).reference_calls)
+        ]:
             tool = domain.tools[call.name]
             found.append(session.call(tool, tool.decode(msgspec.json.encode(call.arguments))).value)
         assert str(found[-1]).count(key) == 1
@@ -183,11 +189,15 @@ def test_a_distraction_changes_nothing_but_the_words(domain: Domain) -> None:
     retracted = 0
     for task in made(domain, "distract"):
         parent = domain.task(str(task.parent))
-        assert (task.golden, task.answer, task.communicate) == (parent.golden, parent.answer, parent.communicate)
+        assert (task.reference_calls, task.answer, task.communicate) == (
+            parent.reference_calls,
+            parent.answer,
+            parent.communicate,
+        )
         assert parent.instruction[:-1] in task.instruction
         if other := task.bindings["evolved"].get("with"):
             retracted += 1
-            both = (*parent.golden, *domain.task(other).golden)
+            both = (*parent.reference_calls, *domain.task(other).reference_calls)
             assert not replay(domain, task, both, task.answer, session).solved
     assert 0 < retracted < 30
 
@@ -199,10 +209,10 @@ def test_what_is_impossible_is_refused_by_the_rules_or_not_there(domain: Domain)
         parent = domain.task(str(task.parent))
         ((old, new),) = task.bindings["evolved"]["changed"].items()
         assert task.refuses
-        assert all(domain.tools[call.name].effect == "read" for call in task.golden)
-        assert not replay(domain, task, parent.golden, parent.answer, session).solved
+        assert all(domain.tools[call.name].effect == "read" for call in task.reference_calls)
+        assert not replay(domain, task, parent.reference_calls, parent.answer, session).solved
         changed = msgspec.json.decode(
-            msgspec.json.encode(parent.golden[0]).replace(f'"{old}"'.encode(), f'"{new}"'.encode()), type=Call
+            msgspec.json.encode(parent.reference_calls[0]).replace(f'"{old}"'.encode(), f'"{new}"'.encode()), type=Call
         )
         tool = domain.tools[changed.name]
         session.reset()
@@ -210,10 +220,10 @@ def test_what_is_impossible_is_refused_by_the_rules_or_not_there(domain: Domain)
         kinds.add(parent.intent)
         if parent.intent == "leave_note":
             assert result.error == f"{new} has a note."
-            assert task.golden[0] == Call("get_order", {"order_id": new})
+            assert task.reference_calls[0] == Call("get_order", {"order_id": new})
         else:
             assert result.value == []
-            assert task.golden == (changed,)
+            assert task.reference_calls == (changed,)
     assert kinds == {"leave_note", "day_price"}
 
 
@@ -221,8 +231,10 @@ def test_an_entry_that_is_only_made_on_the_way_is_left_alone(domain: Domain) -> 
     noted = next(task for task in domain.tasks() if task.intent == "leave_note")
     order = Call("make_order", {"customer_id": "C00", "dishes": ["pie"], "price": 3})
     note = Call("write_note", {"order_id": "O041", "body": "No salt!"}, 1)
-    task = msgspec.structs.replace(noted, instruction="Order pie for $3, which will be O041, no salt.", golden=(note,))
-    made_before = msgspec.structs.replace(task, golden=(order, note))
+    task = msgspec.structs.replace(
+        noted, instruction="Order pie for $3, which will be O041, no salt.", reference_calls=(note,)
+    )
+    made_before = msgspec.structs.replace(task, reference_calls=(order, note))
     assert evolve(domain, [task, made_before], {"impossible": 3}, 0)[0] == []
 
 

@@ -77,7 +77,9 @@ def test_what_tau2_has_no_place_for_is_kept_under_our_key(mini: Domain) -> None:
     assert set(row) == {"id", "description", "user_scenario", "initial_state", "evaluation_criteria", OURS}
     assert row["user_scenario"]["instructions"]["reason_for_call"] == task.instruction
     actions = row["evaluation_criteria"]["actions"]
-    assert [(action["name"], action["arguments"]) for action in actions] == [(c.name, c.arguments) for c in task.golden]
+    assert [(action["name"], action["arguments"]) for action in actions] == [
+        (c.name, c.arguments) for c in task.reference_calls
+    ]
     assert row["evaluation_criteria"]["communicate_info"] == [options[0] for options in task.communicate]
     assert row[OURS]["intent"] == task.intent
 
@@ -95,15 +97,15 @@ def test_a_datasets_folder_loads_with_a_split_for_each_of_ours(
     }
     by_id = {task.id: task for task in mini.tasks()}
     for row in loaded["train"]:
-        for call, golden in zip(row["golden"], by_id[row["id"]].golden, strict=True):
-            assert json.loads(call["arguments"]) == golden.arguments  # and not those of other calls, as nulls
+        for call, reference_calls in zip(row["reference_calls"], by_id[row["id"]].reference_calls, strict=True):
+            assert json.loads(call["arguments"]) == reference_calls.arguments  # and not those of other calls, as nulls
     card = (tmp_path / "out" / "README.md").read_text()
-    for line in ("license: apache-2.0", "- en", "- n<1K", "- split: train", "  - name: golden"):
+    for line in ("license: apache-2.0", "- en", "- n<1K", "- split: train", "  - name: reference"):
         assert line in card
 
 
 def test_a_split_of_datasets_goes_by_its_file(mini: Domain, tmp_path: Path, foreign: Callable[..., Any]) -> None:
-    order = first(mini, "ask_price").golden[0]
+    order = first(mini, "ask_price").reference_calls[0]
     (tmp_path / "data").mkdir()
     row = foreign("a", (order.name, order.arguments))
     (tmp_path / "data" / "test_intents-00000-of-00001.jsonl").write_text(json.dumps(row))
@@ -117,7 +119,7 @@ def test_a_foreign_task_gets_what_it_lacks(
     mini: Domain, written: Callable[..., Path], foreign: Callable[..., Any]
 ) -> None:
     ask = first(mini, "ask_price")
-    row = foreign("7", *((call.name, call.arguments) for call in ask.golden), told=[ask.communicate[0][0]])
+    row = foreign("7", *((call.name, call.arguments) for call in ask.reference_calls), told=[ask.communicate[0][0]])
     (task,) = import_tasks(written(row), mini)
     assert (task.id, task.domain, task.intent, task.difficulty) == ("7", "mini", "imported", 1)
     assert task.split in ("train", "test")
@@ -133,12 +135,12 @@ def test_a_foreign_task_gets_what_it_lacks(
 def test_nulls_that_stand_for_no_argument_are_dropped(
     mini: Domain, written: Callable[..., Path], foreign: Callable[..., Any], tmp_path: Path
 ) -> None:
-    golden = first(mini, "ask_price").golden[0]
-    bloated = golden.arguments | {"of_another_tool": None, "and_another": None}
-    (task,) = import_tasks(written(foreign("a", (golden.name, bloated))), mini)
-    assert task.golden[0].arguments == golden.arguments
-    (task,) = import_tasks(written(foreign("a", (golden.name, json.dumps(bloated)))), mini)
-    assert task.golden[0].arguments == golden.arguments
+    reference_calls = first(mini, "ask_price").reference_calls[0]
+    bloated = reference_calls.arguments | {"of_another_tool": None, "and_another": None}
+    (task,) = import_tasks(written(foreign("a", (reference_calls.name, bloated))), mini)
+    assert task.reference_calls[0].arguments == reference_calls.arguments
+    (task,) = import_tasks(written(foreign("a", (reference_calls.name, json.dumps(bloated)))), mini)
+    assert task.reference_calls[0].arguments == reference_calls.arguments
 
 
 def test_nulls_that_parquet_added_to_arguments_are_dropped(
@@ -147,44 +149,45 @@ def test_nulls_that_parquet_added_to_arguments_are_dropped(
     pyarrow = pytest.importorskip("pyarrow")
     pytest.importorskip("pyarrow.parquet")
     tasks = [first(mini, intent) for intent in dict.fromkeys(task.intent for task in mini.tasks())]
-    tasks = [task for task in tasks if task.golden]
+    tasks = [task for task in tasks if task.reference_calls]
     rows = [
-        foreign(t.id, *((c.name, c.arguments) for c in t.golden), told=[o[0] for o in t.communicate]) for t in tasks
+        foreign(t.id, *((c.name, c.arguments) for c in t.reference_calls), told=[o[0] for o in t.communicate])
+        for t in tasks
     ]
     plain = [
         task
         for task in tasks
-        if not any(isinstance(v, (list, dict)) for c in task.golden for v in c.arguments.values())
+        if not any(isinstance(v, (list, dict)) for c in task.reference_calls for v in c.arguments.values())
     ]
     rows = [row for row in rows if row["id"] in {task.id for task in plain}]
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "theirs.parquet")
     stored = pyarrow.parquet.read_table(tmp_path / "theirs.parquet").to_pylist()
-    names = {call.name for task in plain for call in task.golden}
+    names = {call.name for task in plain for call in task.reference_calls}
     assert len(names) > 1
     assert any(None in a["arguments"].values() for row in stored for a in row["evaluation_criteria"]["actions"])
     read = {task.id: task for task in import_tasks(tmp_path / "theirs.parquet", mini)}
     for task in plain:
-        assert [call.arguments for call in read[task.id].golden] == [
-            {k: v for k, v in call.arguments.items() if v is not None} for call in task.golden
+        assert [call.arguments for call in read[task.id].reference_calls] == [
+            {k: v for k, v in call.arguments.items() if v is not None} for call in task.reference_calls
         ]
 
 
 def test_all_that_does_not_fit_is_reported_at_once_by_task(
     mini: Domain, written: Callable[..., Path], foreign: Callable[..., Any]
 ) -> None:
-    golden = first(mini, "ask_price").golden[0]
-    good = (golden.name, golden.arguments)
-    key = next(iter(golden.arguments))
+    reference_calls = first(mini, "ask_price").reference_calls[0]
+    good = (reference_calls.name, reference_calls.arguments)
+    key = next(iter(reference_calls.arguments))
     with pytest.raises(TaskError) as error:
         import_tasks(
             written(
                 foreign("fine", good),
                 foreign("tool", ("get_ordr", {}), ("bake", {})),
-                foreign("argument", (golden.name, golden.arguments | {"flavour": "sweet"})),
-                foreign("null", (golden.name, {key: None})),
-                foreign("lacking", (golden.name, {})),
-                foreign("type", (golden.name, {key: 3})),
-                foreign("errs", (golden.name, {key: "O999"})),
+                foreign("argument", (reference_calls.name, reference_calls.arguments | {"flavour": "sweet"})),
+                foreign("null", (reference_calls.name, {key: None})),
+                foreign("lacking", (reference_calls.name, {})),
+                foreign("type", (reference_calls.name, {key: 3})),
+                foreign("errs", (reference_calls.name, {key: "O999"})),
                 foreign("untold", good, told=[""]),
                 foreign("nothing"),
                 foreign("state", good, initial_state={"initialization_data": {"agent_data": {"x": 1}}}),
@@ -200,11 +203,11 @@ def test_all_that_does_not_fit_is_reported_at_once_by_task(
     for line in (
         "tool: Unknown tool 'get_ordr'. Did you mean 'get_order'?",
         "tool: Unknown tool 'bake'",
-        f"argument: Unknown argument of {golden.name} 'flavour'",
-        f"null: the argument {key!r} of {golden.name} is null, and it is required",
-        f"lacking: {golden.name} needs the argument {key!r}",
+        f"argument: Unknown argument of {reference_calls.name} 'flavour'",
+        f"null: the argument {key!r} of {reference_calls.name} is null, and it is required",
+        f"lacking: {reference_calls.name} needs the argument {key!r}",
         "type: Argument",
-        "errs: the golden call",
+        "errs: the reference call",
         "nothing: it is solved by doing and saying nothing",
         "state: it starts from an initial_state of its own",
         "twice: the id stands in the file before",
@@ -219,8 +222,8 @@ def test_all_that_does_not_fit_is_reported_at_once_by_task(
 def test_a_task_that_only_a_model_can_judge_is_not_taken(
     mini: Domain, written: Callable[..., Path], foreign: Callable[..., Any], basis: list[str]
 ) -> None:
-    golden = first(mini, "ask_price").golden[0]
-    row = foreign("a", (golden.name, golden.arguments))
+    reference_calls = first(mini, "ask_price").reference_calls[0]
+    row = foreign("a", (reference_calls.name, reference_calls.arguments))
     row["evaluation_criteria"]["reward_basis"] = basis
     with pytest.raises(TaskError, match=r"a: it is judged by \w+, which only"):
         import_tasks(written(row), mini)
@@ -244,7 +247,7 @@ def test_reads_that_need_the_instruction_only_share_a_stage(
         ("get_order", {"order_id": "O002"}),
     )
     (task,) = import_tasks(written(row), mini)
-    assert [call.stage for call in task.golden] == [0, 0, 1]
+    assert [call.stage for call in task.reference_calls] == [0, 0, 1]
 
 
 # --------------------------------------------------------------------------------------------------------- mistakes

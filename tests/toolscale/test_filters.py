@@ -45,18 +45,18 @@ def test_a_sound_set_loses_nothing(mini: Domain) -> None:
     assert [(one.name, one.why) for one in report.not_run] == [("unsolved in pass@8", "no solver was given")]
 
 
-def test_a_golden_path_that_errs_or_does_not_pass_is_dropped(mini: Domain) -> None:
+def test_a_reference_trajectory_that_errs_or_does_not_pass_is_dropped(mini: Domain) -> None:
     one, two, *rest = clean(mini)
-    errs = msgspec.structs.replace(one, golden=(Call("get_order", {"order_id": "O999"}),))
-    unknown = msgspec.structs.replace(two, golden=(Call("get_ordr", {"order_id": "O001"}),))
+    errs = msgspec.structs.replace(one, reference_calls=(Call("get_order", {"order_id": "O999"}),))
+    unknown = msgspec.structs.replace(two, reference_calls=(Call("get_ordr", {"order_id": "O001"}),))
     unsaid = msgspec.structs.replace(rest[0], communicate=(("not in the answer",),))
-    found = dropped_by(mini, [errs, unknown, unsaid, *rest[1:]], "golden call errs")
+    found = dropped_by(mini, [errs, unknown, unsaid, *rest[1:]], "reference call errs")
     assert found == {errs.id, unknown.id, unsaid.id}
 
 
 def test_a_task_that_silence_solves_is_dropped(mini: Domain) -> None:
     first, *rest = clean(mini)
-    idle = msgspec.structs.replace(first, golden=(), communicate=(), bindings={})
+    idle = msgspec.structs.replace(first, reference_calls=(), communicate=(), bindings={})
     assert dropped_by(mini, [idle, *rest], "solvable without action") == {idle.id}
 
 
@@ -161,7 +161,7 @@ def test_near_duplicates_are_found_in_time_that_grows_with_the_tasks(mini: Domai
 
 def test_a_test_task_that_was_seen_in_training_takes_the_training_task_out(mini: Domain) -> None:
     tasks = mini.tasks()
-    tested = next(task for task in tasks if task.split == "test" and task.golden)
+    tested = next(task for task in tasks if task.split == "test" and task.reference_calls)
     held_out = next(task for task in tasks if task.split == "test_intents")
     leaks = [
         altered(tested, split="train", intent="x", bindings={"y": 1}, instruction="Something quite different, O001?"),
@@ -174,7 +174,7 @@ def test_the_same_bindings_of_an_intent_in_train_and_test_are_a_leak(mini: Domai
     from toolorchestra.toolscale.filters import _leaks
 
     tested = next(task for task in mini.tasks() if task.split == "test")
-    leak = altered(tested, split="train", golden=(), instruction="x")
+    leak = altered(tested, split="train", reference_calls=(), instruction="x")
     reasons = list(_leaks([tested, leak]))
     assert reasons[0] == ""
     assert reasons[1] == f"solved like {tested.id} of test"
@@ -190,7 +190,7 @@ def test_a_parent_in_another_split_is_a_leak(mini: Domain, where: str) -> None:
         intent="x+chain",
         operator="chain",
         parent=parent.id,
-        golden=(*train.golden, *tested.golden),
+        reference_calls=(*train.reference_calls, *tested.reference_calls),
         communicate=(*train.communicate, *tested.communicate),
         answer=f"{train.answer} {tested.answer}",
         instruction="Two things at once, if you would be so kind.",

@@ -68,9 +68,9 @@ def test_tasks_are_of_all_levels_and_many_shapes(domain: Domain, tasks: list[Tas
     levels = Counter(task.difficulty for task in tasks)
 
     assert min(levels[level] for level in range(1, 6)) >= 120
-    assert sum(len(task.golden) >= 8 for task in tasks) >= 0.12 * len(tasks)
-    assert len({tuple(call.name for call in task.golden) for task in tasks}) >= 100
-    assert {call.name for task in tasks for call in task.golden} == set(domain.tools)
+    assert sum(len(task.reference_calls) >= 8 for task in tasks) >= 0.12 * len(tasks)
+    assert len({tuple(call.name for call in task.reference_calls) for task in tasks}) >= 100
+    assert {call.name for task in tasks for call in task.reference_calls} == set(domain.tools)
     assert len({task.intent for task in tasks if task.split == "test_intents"}) >= 5
 
 
@@ -82,7 +82,7 @@ def test_what_is_right_often_depends_on_the_records_and_is_sometimes_a_refusal(t
 def test_a_refused_task_moves_no_cent(domain: Domain, tasks: list[Task]) -> None:
     refused = [task for task in tasks if task.refuses]
 
-    assert not [t.id for t in refused if any(domain.tools[call.name].effect == "write" for call in t.golden)]
+    assert not [t.id for t in refused if any(domain.tools[call.name].effect == "write" for call in t.reference_calls)]
 
 
 def test_the_first_instalment_pays_a_months_interest_and_the_rest_of_the_payment(domain: Domain) -> None:
@@ -173,7 +173,7 @@ def test_the_other_source_of_a_transfer_is_right_too(domain: Domain, tasks: list
     task = next(task for task in tasks if task.intent == "top_up_brokerage")
 
     assert replay(domain, task, task.alternatives[0], task.answer, session).solved
-    assert not replay(domain, task, [*task.golden, task.alternatives[0][-1]], task.answer, session).solved
+    assert not replay(domain, task, [*task.reference_calls, task.alternatives[0][-1]], task.answer, session).solved
 
 
 @pytest.mark.parametrize(

@@ -23,14 +23,16 @@ def made(mini_folder: Path, tmp_path: Path) -> Path:
     return file
 
 
-def test_every_generated_task_is_solved_by_its_golden_path_and_not_by_silence(made: Path, mini_folder: Path) -> None:
+def test_every_generated_task_is_solved_by_its_reference_trajectory_and_not_by_silence(
+    made: Path, mini_folder: Path
+) -> None:
     domain = load_domain(mini_folder)
     session = domain.session()
     tasks = read_tasks(made)
     assert len(tasks) == len({task.instruction for task in tasks}) == 200
     assert {task.operator for task in tasks} >= {None, "constraint", "chain"}
     for task in tasks:
-        assert replay(domain, task, task.golden, task.answer, session).solved
+        assert replay(domain, task, task.reference_calls, task.answer, session).solved
         assert not replay(domain, task, (), "", session).solved
 
 

@@ -15,10 +15,10 @@ from toolorchestra.toolscale.tool import Status
 Broken = Callable[..., Domain]
 
 
-def test_every_task_is_solved_by_its_golden_path_and_not_by_silence(mini: Domain) -> None:
+def test_every_task_is_solved_by_its_reference_trajectory_and_not_by_silence(mini: Domain) -> None:
     session = mini.session()
     for task in mini.tasks():
-        for path in (task.golden, *task.alternatives):
+        for path in (task.reference_calls, *task.alternatives):
             session.reset()
             for call in path:
                 tool = mini.tools[call.name]
@@ -56,11 +56,11 @@ def test_several_phrasings_are_used(mini: Domain) -> None:
 
 def test_arguments_come_from_bindings_and_earlier_results(mini: Domain) -> None:
     task = next(task for task in mini.tasks() if task.intent == "order_twice")
-    look, first, second, check = task.golden
+    look, first, second, check = task.reference_calls
     assert look.arguments == {"name": task.bindings["name"]}
     assert first.arguments["customer_id"] == second.arguments["customer_id"]
     assert check.arguments == {"order_id": "O041"}
-    assert [call.stage for call in task.golden] == [0, 1, 1, 2]
+    assert [call.stage for call in task.reference_calls] == [0, 1, 1, 2]
     assert task.answer == "Done, O041."
 
 
@@ -78,7 +78,7 @@ def intent(**fields: Any) -> dict[str, Any]:
         "description": "d",
         "bindings": "SELECT order_id, price FROM orders ORDER BY order_id LIMIT 6",
         "instructions": ["Cancel {order_id}.", "Away with {order_id}!"],
-        "golden": [{"call": "cancel_order", "arguments": {"order_id": "$order_id"}}],
+        "reference_calls": [{"call": "cancel_order", "arguments": {"order_id": "$order_id"}}],
         "answer": "Done.",
     } | fields
 
@@ -94,14 +94,14 @@ def test_a_step_may_be_made_for_each_item_or_left_out(broken: Broken) -> None:
                     FROM orders WHERE order_id NOT IN (SELECT order_id FROM notes) GROUP BY 1""",
         json=["ids"],
         instructions=["Cancel all of {customer_id}: {ids:and}.", "Away with {ids:and} of {customer_id}!"],
-        golden=[
+        reference_calls=[
             {"call": "cancel_order", "arguments": {"order_id": "$one"}, "each": "$ids", "item": "one", "save": "gone"},
             {"call": "list_orders", "arguments": {"customer_id": "$customer_id"}, "when": "$dear"},
             {"call": "count_orders", "when": "!$dear", "parallel": True},
         ],
     )
     for task in domain.tasks():
-        *cancelled, last = task.golden
+        *cancelled, last = task.reference_calls
         assert [call.arguments["order_id"] for call in cancelled] == task.bindings["ids"]
         assert {call.stage for call in cancelled} == {0}
         assert (last.name, last.stage) == (("list_orders", 1) if task.bindings["dear"] else ("count_orders", 0))
@@ -125,11 +125,23 @@ def test_candidates_that_are_no_tasks_are_dropped_and_counted(broken: Broken) ->
         ({"json": ["order_id"]}, "intents.x.bindings", "is not JSON"),
         ({"instructions": ["{oder_id}", "{order_id}"], "count": 1}, "", ""),
         ({"instructions": ["{oder_id}", "x {oder_id}"]}, "intents.x", "Nothing at 'oder_id'"),
-        ({"golden": [{"call": "cancel_order", "arguments": {"order_id": "$id"}}]}, "intents.x", "Nothing at 'id'"),
-        ({"golden": [{"call": "cancel_order", "arguments": {"order_id": 3}}]}, "intents.x", "is malformed: Argument"),
-        ({"golden": [{"call": "get_order", "arguments": {"order_id": "O999"}}]}, "intents.x", "errs: No order O999."),
-        ({"golden": []}, "intents.x", "solved by doing and saying nothing"),
-        ({"communicate": ["{price}"]}, "intents.x", "the golden path does not pass: fidelity"),
+        (
+            {"reference_calls": [{"call": "cancel_order", "arguments": {"order_id": "$id"}}]},
+            "intents.x",
+            "Nothing at 'id'",
+        ),
+        (
+            {"reference_calls": [{"call": "cancel_order", "arguments": {"order_id": 3}}]},
+            "intents.x",
+            "is malformed: Argument",
+        ),
+        (
+            {"reference_calls": [{"call": "get_order", "arguments": {"order_id": "O999"}}]},
+            "intents.x",
+            "errs: No order O999.",
+        ),
+        ({"reference_calls": []}, "intents.x", "solved by doing and saying nothing"),
+        ({"communicate": ["{price}"]}, "intents.x", "the reference trajectory does not pass: fidelity"),
     ],
 )
 def test_an_intent_that_yields_no_task_says_why(

@@ -63,11 +63,11 @@ def test_tasks_are_long_varied_and_often_hang_on_a_look_up(domain: Domain, tasks
 
     assert sorted(levels) == [1, 2, 3, 4, 5]
     assert min(levels.values()) >= 40
-    assert sum(len(task.golden) >= 8 for task in tasks) >= 0.12 * len(tasks)
+    assert sum(len(task.reference_calls) >= 8 for task in tasks) >= 0.12 * len(tasks)
     assert sum(task.branches for task in tasks) >= 0.18 * len(tasks)
     assert sum(task.refuses for task in tasks) >= 0.07 * len(tasks)
-    assert len({tuple(call.name for call in task.golden) for task in tasks}) >= 75
-    assert {call.name for task in tasks for call in task.golden} == set(domain.tools)
+    assert len({tuple(call.name for call in task.reference_calls) for task in tasks}) >= 75
+    assert {call.name for task in tasks for call in task.reference_calls} == set(domain.tools)
     assert len({task.difficulty for task in domain.tasks("test_intents")}) >= 4
 
 
@@ -145,8 +145,8 @@ def test_a_critical_result_is_acknowledged_once_and_by_the_patients_own_clinicia
 
 def test_a_specialist_is_booked_with_a_referral_where_the_plan_asks_for_one(domain: Domain, session: Session) -> None:
     task = next(task for task in domain.tasks() if task.intent == "refer_and_book")
-    booking = next(step.arguments for step in task.golden if step.name == "book_appointment")
-    referral = next(step.arguments for step in task.golden if step.name == "create_referral")
+    booking = next(step.arguments for step in task.reference_calls if step.name == "book_appointment")
+    referral = next(step.arguments for step in task.reference_calls if step.name == "create_referral")
 
     assert "referral" in refused(session, "book_appointment", **booking)
     call(session, "create_referral", **referral)
@@ -156,7 +156,9 @@ def test_a_specialist_is_booked_with_a_referral_where_the_plan_asks_for_one(doma
 def test_who_is_refused_must_hear_why(domain: Domain, tasks: list[Task], session: Session) -> None:
     for task in tasks:
         if task.refuses:
-            assert not replay(domain, task, task.golden, "I am afraid that is against our rules.", session).solved
+            assert not replay(
+                domain, task, task.reference_calls, "I am afraid that is against our rules.", session
+            ).solved
 
 
 @pytest.mark.parametrize(

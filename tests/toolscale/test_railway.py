@@ -72,15 +72,15 @@ def test_its_tasks_are_varied_and_often_hard(tasks: list[Task]) -> None:
     levels = Counter(task.difficulty for task in tasks)
 
     assert all(levels[level] >= 40 for level in range(1, 6))
-    assert sum(len(task.golden) >= 8 for task in tasks) >= 0.12 * len(tasks)
+    assert sum(len(task.reference_calls) >= 8 for task in tasks) >= 0.12 * len(tasks)
     assert sum(task.branches for task in tasks) >= 0.18 * len(tasks)
     assert sum(task.refuses for task in tasks) >= 0.07 * len(tasks)
-    assert len({tuple(call.name for call in task.golden) for task in tasks}) >= 75
+    assert len({tuple(call.name for call in task.reference_calls) for task in tasks}) >= 75
     assert len({(task.intent, msgspec.json.encode(task.bindings)) for task in tasks}) == len(tasks)
 
 
 def test_every_tool_serves_some_task(domain: Domain, tasks: list[Task]) -> None:
-    assert {call.name for task in tasks for call in task.golden} == set(domain.tools)
+    assert {call.name for task in tasks for call in task.reference_calls} == set(domain.tools)
 
 
 def test_a_fare_follows_distance_surcharge_and_percentage(domain: Domain, session: Session) -> None:

@@ -60,7 +60,7 @@ def jasper(tasks: list[Task]) -> Task:
 
 
 def writes(domain: Domain, task: Task) -> int:
-    return sum(domain.tools[call.name].effect == "write" for call in task.golden)
+    return sum(domain.tools[call.name].effect == "write" for call in task.reference_calls)
 
 
 def test_the_thirteen_tools_of_the_paper_are_there(domain: Domain) -> None:
@@ -87,7 +87,7 @@ def test_what_is_committed_is_what_its_files_build(domain: Domain, tasks: list[T
 
 
 def test_every_tool_serves_some_task(domain: Domain, tasks: list[Task]) -> None:
-    assert {call.name for task in tasks for call in task.golden} == set(domain.tools)
+    assert {call.name for task in tasks for call in task.reference_calls} == set(domain.tools)
 
 
 def test_every_write_declares_the_columns_that_plausible_arguments_come_from(domain: Domain) -> None:
@@ -97,10 +97,10 @@ def test_every_write_declares_the_columns_that_plausible_arguments_come_from(dom
             assert not free or parameter.column or tool.effect != "write"
 
 
-def test_every_golden_path_solves_its_task(domain: Domain, tasks: list[Task]) -> None:
+def test_every_reference_trajectory_solves_its_task(domain: Domain, tasks: list[Task]) -> None:
     session = domain.session()
 
-    failed = [t.id for t in tasks if not replay(domain, t, t.golden, t.answer, session).solved]
+    failed = [t.id for t in tasks if not replay(domain, t, t.reference_calls, t.answer, session).solved]
 
     assert not failed
 
@@ -126,8 +126,8 @@ def test_all_levels_are_well_filled(tasks: list[Task]) -> None:
     assert min(levels.values()) >= 0.1 * len(tasks)
 
 
-def test_golden_paths_have_from_one_to_more_than_twelve_calls(tasks: list[Task]) -> None:
-    calls = Counter(len(task.golden) for task in tasks)
+def test_reference_trajectories_have_from_one_to_more_than_twelve_calls(tasks: list[Task]) -> None:
+    calls = Counter(len(task.reference_calls) for task in tasks)
 
     assert min(calls) == 1
     assert sum(count for length, count in calls.items() if length >= 12) >= 200
@@ -143,13 +143,13 @@ def test_splits_keep_new_bindings_and_new_intents_apart(domain: Domain, tasks: l
 
 
 def test_many_tasks_are_long_depend_on_a_look_up_or_end_in_a_refusal(tasks: list[Task]) -> None:
-    assert sum(len(task.golden) >= 8 for task in tasks) >= 0.12 * len(tasks)
+    assert sum(len(task.reference_calls) >= 8 for task in tasks) >= 0.12 * len(tasks)
     assert sum(task.branches for task in tasks) >= 0.18 * len(tasks)
     assert sum(task.refuses for task in tasks) >= 0.07 * len(tasks)
 
 
-def test_golden_paths_do_different_things(tasks: list[Task]) -> None:
-    assert len({tuple(call.name for call in task.golden) for task in tasks}) >= 200
+def test_reference_trajectories_do_different_things(tasks: list[Task]) -> None:
+    assert len({tuple(call.name for call in task.reference_calls) for task in tasks}) >= 200
 
 
 def test_refusing_changes_nothing_and_tells_why(domain: Domain, tasks: list[Task]) -> None:
@@ -170,7 +170,7 @@ def test_a_feast_leaves_out_what_the_guest_must_not_eat(domain: Domain, tasks: l
     allergy = dict(domain.base.execute("SELECT name, allergy FROM customers"))
 
     for task in feasts:
-        served = set(task.golden[-1].arguments["dishes"])
+        served = set(task.reference_calls[-1].arguments["dishes"])
         unsafe = {(dish, allergy[task.bindings["guest"]]) for dish in task.bindings["dishes"]} & allergens
         assert served == set(task.bindings["dishes"]) - {dish for dish, _ in unsafe}
 
@@ -182,7 +182,9 @@ def test_the_learners_benchmark_plays_the_tasks_that_it_was_recorded_on(domain: 
 
 
 def test_the_papers_example_goes_through_its_twelve_stages(jasper: Task) -> None:
-    stages = [[call.name for call in stage] for _, stage in groupby(jasper.golden, key=lambda call: call.stage)]
+    stages = [
+        [call.name for call in stage] for _, stage in groupby(jasper.reference_calls, key=lambda call: call.stage)
+    ]
 
     assert [list(dict.fromkeys(names)) for names in stages] == [
         ["look_calendar"],
@@ -206,8 +208,8 @@ def test_the_papers_example_repeats_last_mondays_dinner(domain: Domain, jasper: 
         "SELECT meal, guests, method FROM orders JOIN payments USING (order_id) "
         "WHERE customer = 'Jasper' AND orders.date = '2025-07-21'"
     ).fetchone()
-    made = next(call.arguments for call in jasper.golden if call.name == "make_order")
-    paid = next(call.arguments for call in jasper.golden if call.name == "pay_bill")
+    made = next(call.arguments for call in jasper.reference_calls if call.name == "make_order")
+    paid = next(call.arguments for call in jasper.reference_calls if call.name == "pay_bill")
 
     assert (made["meal"], made["guests"], paid["method"]) == row
     assert made["date"] == "2025-07-30"
@@ -218,7 +220,7 @@ def test_a_free_table_that_is_not_the_lowest_is_the_wrong_one(domain: Domain, ja
         msgspec.structs.replace(call, arguments=call.arguments | {"table": "T06"})
         if call.name == "make_order"
         else call
-        for call in jasper.golden
+        for call in jasper.reference_calls
     ]
 
     verdict = replay(domain, jasper, calls, jasper.answer, domain.session())
@@ -228,7 +230,9 @@ def test_a_free_table_that_is_not_the_lowest_is_the_wrong_one(domain: Domain, ja
 
 def test_whoever_stops_looking_at_the_first_free_table_is_right_too(domain: Domain, jasper: Task) -> None:
     lazy = [
-        call for call in jasper.golden if call.name != "check_table_availability" or call.arguments["table"] == "T05"
+        call
+        for call in jasper.reference_calls
+        if call.name != "check_table_availability" or call.arguments["table"] == "T05"
     ]
 
     assert replay(domain, jasper, lazy, jasper.answer, domain.session()).solved

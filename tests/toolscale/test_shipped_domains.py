@@ -38,10 +38,10 @@ def test_the_tasks_are_made_again_exactly(shipped: Domain, rebuilt: Domain) -> N
     assert rebuilt.tasks() == shipped.tasks()
 
 
-def test_every_golden_path_solves_its_task_and_silence_solves_none(shipped: Domain) -> None:
+def test_every_reference_trajectory_solves_its_task_and_silence_solves_none(shipped: Domain) -> None:
     session = shipped.session()
     for task in shipped.tasks():
-        assert str(replay(shipped, task, task.golden, task.answer, session)) == "solved", task.id
+        assert str(replay(shipped, task, task.reference_calls, task.answer, session)) == "solved", task.id
         assert not replay(shipped, task, (), "", session).solved, task.id
     session.close()
 

@@ -59,10 +59,10 @@ def test_every_level_is_filled_and_some_intents_are_held_out(domain: Domain, tas
 
 
 def test_paths_are_long_branch_and_end_in_refusals_often_enough(tasks: list[Task]) -> None:
-    assert sum(len(task.golden) >= 8 for task in tasks) >= 0.12 * len(tasks)
+    assert sum(len(task.reference_calls) >= 8 for task in tasks) >= 0.12 * len(tasks)
     assert sum(task.branches for task in tasks) >= 0.18 * len(tasks)
     assert sum(task.refuses for task in tasks) >= 0.07 * len(tasks)
-    assert len({tuple(step.name for step in task.golden) for task in tasks}) >= 75
+    assert len({tuple(step.name for step in task.reference_calls) for task in tasks}) >= 75
 
 
 def test_equal_points_are_separated_by_goal_difference_and_deductions_count(domain: Domain, session: Session) -> None:

@@ -65,16 +65,16 @@ def test_it_is_larger_than_the_papers(domain: Domain, tasks: list[Task]) -> None
 
 
 def test_tasks_are_long_branch_and_end_in_refusals(domain: Domain, tasks: list[Task]) -> None:
-    assert sum(len(task.golden) >= 8 for task in tasks) >= 0.12 * len(tasks)
+    assert sum(len(task.reference_calls) >= 8 for task in tasks) >= 0.12 * len(tasks)
     assert sum(task.branches for task in tasks) >= 0.18 * len(tasks)
     assert sum(task.refuses for task in tasks) >= 0.07 * len(tasks)
     assert min(Counter(task.difficulty for task in tasks).values()) >= 40
 
 
 def test_tasks_differ_in_what_is_done(domain: Domain, tasks: list[Task]) -> None:
-    assert len({tuple(call.name for call in task.golden) for task in tasks}) >= 75
+    assert len({tuple(call.name for call in task.reference_calls) for task in tasks}) >= 75
     assert len({(task.intent, msgspec.json.encode(task.bindings)) for task in tasks}) == len(tasks)
-    assert {call.name for task in tasks for call in task.golden} == set(domain.tools)
+    assert {call.name for task in tasks for call in task.reference_calls} == set(domain.tools)
 
 
 def test_unseen_intents_are_of_all_kinds(domain: Domain) -> None:
@@ -88,7 +88,7 @@ def test_refusing_leaves_the_records_alone_and_tells_the_reason(domain: Domain, 
     refusals = [task for task in tasks if task.refuses]
 
     assert all(task.communicate for task in refusals)
-    assert not any(domain.tools[call.name].effect == "write" for task in refusals for call in task.golden)
+    assert not any(domain.tools[call.name].effect == "write" for task in refusals for call in task.reference_calls)
 
 
 def test_the_latest_feeder_is_the_last_that_makes_the_connection(tasks: list[Task]) -> None:
@@ -102,7 +102,7 @@ def test_the_latest_feeder_is_the_last_that_makes_the_connection(tasks: list[Tas
     }  # fmt: skip
     booked = [task for task in tasks if task.intent == "long_haul" and not task.refuses]
 
-    found = {task.bindings["city"]: task.golden[6].arguments["flight"] for task in booked}
+    found = {task.bindings["city"]: task.reference_calls[6].arguments["flight"] for task in booked}
 
     assert len(found) >= 10
     assert found.items() <= latest.items()
@@ -143,9 +143,9 @@ def test_an_escorted_child_pays_the_child_fare_and_the_fee_for_each_flight(domai
 
     assert task.communicate == (("360", "360"),)  # 2 x (120 + 60)
 
-    alone = [c for c in task.golden if c.name != "add_flight"] + [
+    alone = [c for c in task.reference_calls if c.name != "add_flight"] + [
         msgspec.structs.replace(c, arguments=c.arguments | {"escort": False})
-        for c in task.golden
+        for c in task.reference_calls
         if c.name == "add_flight"
     ]
     assert not replay(domain, task, alone, task.answer, domain.session()).solved
@@ -193,7 +193,7 @@ def broken_rules(session: Session) -> list[str]:
 
 def test_records_keep_their_rules_after_every_request(domain: Domain, tasks: list[Task], session: Session) -> None:
     for task in tasks[::4]:
-        replay(domain, task, task.golden, task.answer, session)
+        replay(domain, task, task.reference_calls, task.answer, session)
         assert not broken_rules(session), task.id
 
 
@@ -202,9 +202,11 @@ def test_records_keep_their_rules_when_all_requests_come_together(
 ) -> None:
     done: Counter[str] = Counter()
     for task in random.Random(0).sample(tasks, len(tasks)):
-        for golden in task.golden:
-            if domain.tools[golden.name].effect == "write":
-                done[golden.name] += call(session, golden.name, **golden.arguments).status is Status.OK
+        for reference_calls in task.reference_calls:
+            if domain.tools[reference_calls.name].effect == "write":
+                done[reference_calls.name] += (
+                    call(session, reference_calls.name, **reference_calls.arguments).status is Status.OK
+                )
 
     assert not broken_rules(session)
     assert sum(done.values()) > 300

@@ -48,9 +48,9 @@ def test_every_mutant_differs_from_the_golden_episode_and_is_made_again_the_same
     session = mini.session()
     for task in mini.tasks():
         trials = list(mutants(mini, task, session))
-        assert all((trial.calls, trial.answer) != (task.golden, task.answer) for trial in trials)
+        assert all((trial.calls, trial.answer) != (task.reference_calls, task.answer) for trial in trials)
         assert trials == list(mutants(mini, task, session))
-        assert all((trial.calls, trial.answer) != (task.golden, task.answer) for trial in variants(mini, task))
+        assert all((trial.calls, trial.answer) != (task.reference_calls, task.answer) for trial in variants(mini, task))
     session.close()
 
 

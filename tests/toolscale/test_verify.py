@@ -12,7 +12,7 @@ from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import TaskError
 from toolorchestra.toolscale.task import Call, Task
 from toolorchestra.toolscale.tool import Status
-from toolorchestra.toolscale.verify import Verdict, gold
+from toolorchestra.toolscale.verify import Verdict, reference_effects
 
 Step = tuple[str, dict[str, Any]]
 Judge = Callable[..., Verdict]
@@ -27,19 +27,19 @@ def note(body: str, order_id: str = "O001", **reply: int) -> Step:
 
 @pytest.fixture(scope="module")
 def judge(mini: Domain) -> Judge:
-    """Judge calls, and an answer, against golden calls."""
+    """Judge calls, and an answer, against reference calls."""
 
     def judged(
-        golden: list[Step], made: list[Step], *, say: str = "", communicate: Any = (), alternatives: Any = ()
+        reference_calls: list[Step], made: list[Step], *, say: str = "", communicate: Any = (), alternatives: Any = ()
     ) -> Verdict:
         task = Task(
-            id=f"mini/test/{golden}{alternatives}",
+            id=f"mini/test/{reference_calls}{alternatives}",
             domain="mini",
             intent="test",
             split="train",
             difficulty=1,
             instruction="",
-            golden=tuple(Call(*step) for step in golden),
+            reference_calls=tuple(Call(*step) for step in reference_calls),
             alternatives=tuple(tuple(Call(*step) for step in path) for path in alternatives),
             communicate=communicate,
             answer="",
@@ -59,7 +59,7 @@ def criteria(verdict: Verdict) -> set[str]:
     return {failure.criterion for failure in verdict.failures}
 
 
-def test_the_golden_path_is_right(judge: Judge) -> None:
+def test_the_reference_trajectory_is_right(judge: Judge) -> None:
     verdict = judge([AN_ORDER, ANOTHER], [AN_ORDER, ANOTHER])
     assert verdict.solved
     assert str(verdict) == "solved"
@@ -79,11 +79,11 @@ def test_swapped_references_are_wrong(judge: Judge) -> None:
 
 def test_replies_to_new_notes_are_compared_by_what_they_reply_to(judge: Judge) -> None:
     first, second = note("Salt?", "O002"), note("Pepper?", "O003")
-    golden = [first, second, note("No.", "O005", reply_to=5), note("Yes.", "O006", reply_to=6)]
+    reference_calls = [first, second, note("No.", "O005", reply_to=5), note("Yes.", "O006", reply_to=6)]
     renamed = [second, first, note("Yes.", "O006", reply_to=5), note("No.", "O005", reply_to=6)]
     swapped = [second, first, note("Yes.", "O006", reply_to=6), note("No.", "O005", reply_to=5)]
-    assert judge(golden, renamed).solved
-    assert criteria(judge(golden, swapped)) == {"execution"}
+    assert judge(reference_calls, renamed).solved
+    assert criteria(judge(reference_calls, swapped)) == {"execution"}
 
 
 def test_a_chain_of_new_rows_is_compared_whole(judge: Judge) -> None:
@@ -136,14 +136,14 @@ def test_changes_that_were_taken_back_do_not_count(judge: Judge, mini: Domain) -
 
 
 def test_free_text_is_compared_as_words_and_ignored_columns_not_at_all(judge: Judge) -> None:
-    golden = [note("No salt, and 12 EUR.")]
-    assert judge(golden, [note("no salt and 12.00 eur")]).solved
+    reference_calls = [note("No salt, and 12 EUR.")]
+    assert judge(reference_calls, [note("no salt and 12.00 eur")]).solved
     assert judge([note("a", "O001"), note("b", "O002")], [note("b", "O002"), note("a", "O001")]).solved
-    assert criteria(judge(golden, [note("no salt and 13 eur")])) == {"execution"}
-    assert criteria(judge(golden, [note("No salt, and 12 EUR.", "O002")])) == {"execution"}
+    assert criteria(judge(reference_calls, [note("no salt and 13 eur")])) == {"execution"}
+    assert criteria(judge(reference_calls, [note("No salt, and 12 EUR.", "O002")])) == {"execution"}
 
 
-def test_any_of_several_golden_paths_is_right(judge: Judge) -> None:
+def test_any_of_several_reference_trajectories_is_right(judge: Judge) -> None:
     cancel, move = ("cancel_order", {"order_id": "O001"}), ("move_order", {"order_id": "O001", "customer_id": "C00"})
     for made, solved in (([cancel], True), ([move], True), ([], False), ([move, cancel], True), ([AN_ORDER], False)):
         assert judge([cancel], made, alternatives=[[move]]).solved == solved
@@ -163,7 +163,7 @@ def test_the_user_must_be_told_everything(judge: Judge) -> None:
     assert "the user was not told 'soup' or 'broth'" in str(verdict)
 
 
-def test_every_entry_of_the_golden_path_must_be_operated_on(judge: Judge) -> None:
+def test_every_entry_of_the_reference_trajectory_must_be_operated_on(judge: Judge) -> None:
     look, other = ("get_order", {"order_id": "O001"}), ("get_order", {"order_id": "O002"})
     assert judge([look], [look, other]).solved
     assert criteria(judge([look], [other])) == {"completeness"}
@@ -186,8 +186,8 @@ def test_all_criteria_that_fail_are_named(judge: Judge) -> None:
     st.permutations([AN_ORDER, ANOTHER, note("x", "O002"), note("y", "O003"), ("cancel_order", {"order_id": "O030"})])
 )
 def test_any_order_of_independent_calls_is_right(judge: Judge, made: list[Step]) -> None:
-    golden = [AN_ORDER, ANOTHER, note("x", "O002"), note("y", "O003"), ("cancel_order", {"order_id": "O030"})]
-    assert judge(golden, made).solved
+    reference_calls = [AN_ORDER, ANOTHER, note("x", "O002"), note("y", "O003"), ("cancel_order", {"order_id": "O030"})]
+    assert judge(reference_calls, made).solved
 
 
 def test_verifying_changes_nothing(mini: Domain) -> None:
@@ -198,6 +198,6 @@ def test_verifying_changes_nothing(mini: Domain) -> None:
     session.close()
 
 
-def test_a_golden_path_that_errs_is_a_task_error(mini: Domain) -> None:
-    with pytest.raises(TaskError, match=r"The golden call get_order.*errs: No order O999"):
-        gold(mini, [Call("get_order", {"order_id": "O999"})])
+def test_a_reference_trajectory_that_errs_is_a_task_error(mini: Domain) -> None:
+    with pytest.raises(TaskError, match=r"The reference call get_order.*errs: No order O999"):
+        reference_effects(mini, [Call("get_order", {"order_id": "O999"})])

@@ -16,13 +16,13 @@ from typing import Any, TypeVar
 from toolorchestra.toolscale.errors import ToolOrchestraError, unknown_name
 from toolorchestra.toolscale.format import IntentSpec, Recipe
 from toolorchestra.toolscale.synth.model_queries import InvalidError
-from toolorchestra.toolscale.yaml_reader import MOST_CHARACTERS, convert, parse_yaml
+from toolorchestra.toolscale.yaml_reader import MAX_CHARACTERS, convert, parse_yaml
 
 _LARGEST = 1e12
-_LONGEST_TEXT = 8_000
-_LONGEST_TEMPLATE = 1_500
-_MOST_PLACEHOLDERS = 40
-_MOST_STEPS = 40
+_MAX_TEXT = 8_000
+_MAX_TEMPLATE = 1_500
+_MAX_PLACEHOLDERS = 40
+_MAX_STEPS = 40
 _FENCE = re.compile(r"^```[\w+-]*[ \t]*\r?\n(.*?)(?:^```[ \t]*\r?$|\Z)", re.MULTILINE | re.DOTALL)
 
 FAKER = (
@@ -59,8 +59,8 @@ def read_answer(text: str, kind: type[T]) -> T:
         InvalidError: It is no YAML, no plain data, or no `kind`; the message has the key path.
     """
     with refusing():
-        if len(text) > MOST_CHARACTERS:
-            raise InvalidError(f"Expected at most {MOST_CHARACTERS:,} characters, found {len(text):,}.")
+        if len(text) > MAX_CHARACTERS:
+            raise InvalidError(f"Expected at most {MAX_CHARACTERS:,} characters, found {len(text):,}.")
         said = text.rpartition("</think>")[2]
         blocks = _FENCE.findall(said)
         if len(blocks) > 1:
@@ -82,8 +82,8 @@ def _check_plain(value: Any, path: str) -> None:
             _check_plain(child, f"{path}[{i}]")
     elif isinstance(value, (int, float)) and not (math.isfinite(value) and abs(value) <= _LARGEST):
         raise InvalidError(f"{path}: expected a number of at most {_LARGEST:.0e}, found {value!r:.40}.")
-    elif isinstance(value, str) and (len(value) > _LONGEST_TEXT or "\0" in value):
-        raise InvalidError(f"{path}: expected a text of at most {_LONGEST_TEXT:,} characters, without NUL.")
+    elif isinstance(value, str) and (len(value) > _MAX_TEXT or "\0" in value):
+        raise InvalidError(f"{path}: expected a text of at most {_MAX_TEXT:,} characters, without NUL.")
 
 
 def check_recipes(recipes: Mapping[str, Recipe]) -> None:
@@ -98,16 +98,16 @@ def check_recipes(recipes: Mapping[str, Recipe]) -> None:
 
 
 def check_intent(intent: IntentSpec) -> None:
-    """Refuse what would make the texts or the golden path of a task longer than a task can be."""
+    """Refuse what would make the texts or the reference trajectory of a task longer than a task can be."""
     facts = [fact for item in intent.communicate for fact in ([item] if isinstance(item, str) else item)]
     for template in (*intent.instructions, intent.answer, *facts):
-        if len(template) > _LONGEST_TEMPLATE or template.count("{") > _MOST_PLACEHOLDERS:
+        if len(template) > _MAX_TEMPLATE or template.count("{") > _MAX_PLACEHOLDERS:
             raise InvalidError(
-                f"Expected texts of at most {_LONGEST_TEMPLATE:,} characters and {_MOST_PLACEHOLDERS} placeholders, "
+                f"Expected texts of at most {_MAX_TEMPLATE:,} characters and {_MAX_PLACEHOLDERS} placeholders, "
                 f"found {template[:60]!r}…"
             )
-    if len(facts) > _MOST_STEPS or len(intent.instructions) > _MOST_STEPS or len(intent.alternatives) > 4:
-        raise InvalidError(f"Expected at most {_MOST_STEPS} phrasings and facts, and 4 alternatives.")
-    for steps in (intent.golden, *intent.alternatives):
-        if len(steps) > _MOST_STEPS:
-            raise InvalidError(f"Expected at most {_MOST_STEPS} golden steps, found {len(steps)}.")
+    if len(facts) > _MAX_STEPS or len(intent.instructions) > _MAX_STEPS or len(intent.alternatives) > 4:
+        raise InvalidError(f"Expected at most {_MAX_STEPS} phrasings and facts, and 4 alternatives.")
+    for steps in (intent.reference_calls, *intent.alternatives):
+        if len(steps) > _MAX_STEPS:
+            raise InvalidError(f"Expected at most {_MAX_STEPS} reference steps, found {len(steps)}.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from toolorchestra.toolscale.format import GoldenSpec, IntentSpec
+from toolorchestra.toolscale.format import IntentSpec, ReferenceCallSpec
 from toolorchestra.toolscale.synth.derived_tools import literal
 from toolorchestra.toolscale.synth.naming import an, said
 from toolorchestra.toolscale.synth.request_base import Request, Requester
@@ -26,11 +26,11 @@ class Changes(Requester):
         if life is None:
             return
         one, key = said(table.one), table.key[0]
-        get = GoldenSpec(call=self.box.get[table.name], arguments={key: "$id"})
+        get = ReferenceCallSpec(call=self.box.get[table.name], arguments={key: "$id"})
         for ending in life.endings:
             tool = self.box.ending[table.name, ending.verb]
             do = said(ending.verb)
-            end = GoldenSpec(call=tool, arguments={key: "$id"})
+            end = ReferenceCallSpec(call=tool, arguments={key: "$id"})
             yield (
                 f"{ending.verb}_{table.one}",
                 IntentSpec(
@@ -41,7 +41,7 @@ class Changes(Requester):
                         f"{do.capitalize()} {one} {{id}} for me.",
                         f"{one.capitalize()} {{id}}: time to {do} it.",
                     ],
-                    golden=[end],
+                    reference_calls=[end],
                     answer=f"Done: {do} {one} {{id}}.",
                 ),
             )
@@ -59,7 +59,7 @@ class Changes(Requester):
                         f"Can you {do} {one} {{id}}? Should it be too late, I want to know the {after.words}.",
                         f"{do.capitalize()} {one} {{id}}, or give me the {after.words} if it has ended before.",
                     ],
-                    golden=[get],
+                    reference_calls=[get],
                     communicate=["{fact}"],
                     answer=f"That cannot be done: the {after.words} of {one} {{id}} is {self._shown(after, 'fact')}.",
                     refuses=True,
@@ -85,7 +85,7 @@ class Changes(Requester):
                         f"Please {do} {one} {{id}}, but only if it is open: then tell me the {before.words}, "
                         f"else the {after.words}.",
                     ],
-                    golden=[get, GoldenSpec(call=tool, arguments={key: "$id"}, when="$open")],
+                    reference_calls=[get, ReferenceCallSpec(call=tool, arguments={key: "$id"}, when="$open")],
                     communicate=["{fact}"],
                     answer=f"{one.capitalize()} {{id}}: {{fact}}.",
                     branches=True,
@@ -152,7 +152,7 @@ class Changes(Requester):
                     f"Set the {column.words} to {shown} for {where}.",
                     f"For {where}, the {column.words} should be {shown} from now on.",
                 ],
-                golden=[GoldenSpec(call=tool, arguments=keys | {column_name: given})],
+                reference_calls=[ReferenceCallSpec(call=tool, arguments=keys | {column_name: given})],
                 answer=f"Done: the {column.words} is {shown} now.",
             )
             handle = self._handle(table, "name")
@@ -172,9 +172,9 @@ class Changes(Requester):
                         f"The {column.words} of {handle.phrase} should be {shown} from now on.",
                         f"Set the {column.words} to {shown} for {handle.phrase}.",
                     ],
-                    golden=[
+                    reference_calls=[
                         handle.call,
-                        GoldenSpec(
+                        ReferenceCallSpec(
                             call=tool,
                             arguments={table.key[0]: self._key_of(handle, table.key[0]), column_name: given},
                         ),
@@ -194,7 +194,7 @@ class Changes(Requester):
         joins = ""
         phrases: list[str] = []
         columns: list[str] = []
-        steps: list[GoldenSpec] = []
+        steps: list[ReferenceCallSpec] = []
         arguments: dict[str, str] = {}
         for i, part in enumerate(table.key):
             target, to = table.columns[part].references  # type: ignore[misc]  # a link's key is all references
@@ -209,7 +209,9 @@ class Changes(Requester):
                 columns.append(handle.sql(f"p{i}"))
                 phrases.append(handle.phrase)
                 step = handle.call
-                steps.append(GoldenSpec(call=step.call, arguments=step.arguments, save=step.save, parallel=bool(steps)))
+                steps.append(
+                    ReferenceCallSpec(call=step.call, arguments=step.arguments, save=step.save, parallel=bool(steps))
+                )
                 arguments[part] = self._key_of(handle, to)
         pair = self._listed(phrases)
         yield (
@@ -222,7 +224,7 @@ class Changes(Requester):
                     f"{pair[0].upper()}{pair[1:]} do not belong together any more: {do} the {said(table.one)} entry.",
                     f"There is {an(said(table.one))} entry for {pair} that is wrong. {do.capitalize()} it.",
                 ],
-                golden=[*steps, GoldenSpec(call=tool, arguments=arguments)],
+                reference_calls=[*steps, ReferenceCallSpec(call=tool, arguments=arguments)],
                 answer=f"The {said(table.one)} entry is gone.",
             ),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from toolorchestra.toolscale.format import GoldenSpec, IntentSpec
+from toolorchestra.toolscale.format import IntentSpec, ReferenceCallSpec
 from toolorchestra.toolscale.synth.derived_tools import Creation, literal
 from toolorchestra.toolscale.synth.naming import an, said, snake_case
 from toolorchestra.toolscale.synth.request_base import Handle, Request, Requester, is_person
@@ -44,7 +44,7 @@ class Creations(Requester):
         columns: list[str] = []
         clauses: list[str] = []
         with_clauses: list[str] = []
-        steps: list[GoldenSpec] = []
+        steps: list[ReferenceCallSpec] = []
         arguments: dict[str, str] = {}
         derived = settled(table, self.tables)
         for i, name in enumerate(creation.required):
@@ -73,7 +73,9 @@ class Creations(Requester):
                     clauses.append(f"{handle.phrase}{role}")
                     step = handle.call
                     steps.append(
-                        GoldenSpec(call=step.call, arguments=step.arguments, save=step.save, parallel=bool(steps))
+                        ReferenceCallSpec(
+                            call=step.call, arguments=step.arguments, save=step.save, parallel=bool(steps)
+                        )
                     )
                     arguments[name] = self._key_of(handle, to)
                 continue
@@ -103,7 +105,7 @@ class Creations(Requester):
                     f"I need a new {one}: {tail}.",
                     f"Could you enter {an(one)} {details}?",
                 ],
-                golden=[*steps, GoldenSpec(call=creation.tool, arguments=arguments)],
+                reference_calls=[*steps, ReferenceCallSpec(call=creation.tool, arguments=arguments)],
                 answer=f"The new {one} is entered.",
             ),
         )
@@ -216,7 +218,7 @@ class Creations(Requester):
                             f"Before I prepare {an(one)} for {handle.phrase}: may they have one? "
                             f"Give me the {said(state)} if they may not.",
                         ],
-                        golden=[handle.call],
+                        reference_calls=[handle.call],
                         communicate=["{fact}"],
                         answer=f"That is not possible: the {said(state)} of {handle.phrase} is {{fact}}.",
                         refuses=True,
@@ -244,9 +246,9 @@ class Creations(Requester):
                             f"Check whether {handle.phrase} can have a new {one} today; "
                             f"if an open one stands in the way, what is its {told.words}?",
                         ],
-                        golden=[
+                        reference_calls=[
                             handle.call,
-                            GoldenSpec(
+                            ReferenceCallSpec(
                                 call=listing, arguments={name: self._key_of(handle, to), **self._only_open(table, life)}
                             ),
                         ],
@@ -260,7 +262,7 @@ class Creations(Requester):
         told_columns = [c for c in self._told(table) if not c.nullable]
         if unique is not None and told_columns and unique.name in creation.required:
             told = told_columns[0]
-            find = GoldenSpec(call=self.box.find[table.name, unique.name], arguments={unique.name: "$name"})
+            find = ReferenceCallSpec(call=self.box.find[table.name, unique.name], arguments={unique.name: "$name"})
             words = said(unique.name)
             yield (
                 f"create_{table.one}_refused_{unique.name}",
@@ -276,7 +278,7 @@ class Creations(Requester):
                         f"Check the {words} {{name}} before we make a new {one}: should it be used already, "
                         f"I need the {told.words} of that {one}.",
                     ],
-                    golden=[find],
+                    reference_calls=[find],
                     communicate=["{fact}"],
                     answer=f"It is taken, by {an(one)} whose {told.words} is {self._shown(told, 'fact')}.",
                     refuses=True,

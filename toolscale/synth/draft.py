@@ -35,7 +35,7 @@ _FILES: dict[str, tuple[str, ...]] = {
     "intents.yaml": ("intents",),
 }
 _MARK = "# Written by `toolorchestra synth`; edit it freely. sha256 "
-_LONGEST_CELL = 80
+_MAX_CELL = 80
 
 
 @dataclass
@@ -171,7 +171,7 @@ def rows_text(columns: Sequence[str], rows: Sequence[Sequence[Any]], most: int) 
         "- "
         + msgspec.json.encode(
             {
-                column: cell[:_LONGEST_CELL] + "…" if isinstance(cell, str) and len(cell) > _LONGEST_CELL else cell
+                column: cell[:_MAX_CELL] + "…" if isinstance(cell, str) and len(cell) > _MAX_CELL else cell
                 for column, cell in zip(columns, row, strict=True)
             }
         ).decode()

@@ -2,8 +2,8 @@
 
 The file is surveyed (`toolorchestra.toolscale.synth.schema_analysis`), tools and requests are derived from what was
 found (`derive`, `requests`), and all of it is tried with the machinery that builds and validates domains: an intent
-stays only if it makes tasks that its golden path solves and that the verifier judges right. What is written is the YAML
-that a person would write, to be read, changed and built.
+stays only if it makes tasks that its reference trajectory solves and that the verifier judges right. What is written
+is the YAML that a person would write, to be read, changed and built.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from toolorchestra.toolscale.synth.tables import Table
 from toolorchestra.toolscale.verifier_mutations import try_verifier
 from toolorchestra.toolscale.yaml_reader import dump_yaml
 
-MOST_TASKS = 900
+MAX_TASKS = 900
 """About how many tasks the derived intents make together."""
 _FEWEST = 3  # tasks of an intent
 _HELD_OUT_EVERY = 6
@@ -187,10 +187,10 @@ def _with_intents(spec: DomainSpec, requests: Iterable[Request], file: Path) -> 
     candidates: dict[str, IntentSpec] = {}
     for name, intent in requests:
         candidates[snake_case(name[:60], candidates)] = intent
-    share = min(2.0, MOST_TASKS / (8 * max(1, len(candidates))))
+    share = min(2.0, MAX_TASKS / (8 * max(1, len(candidates))))
     kept: dict[str, IntentSpec] = {}
     for name, intent in candidates.items():
-        steps = len(intent.golden) + intent.branches + any(step.each for step in intent.golden)
+        steps = len(intent.reference_calls) + intent.branches + any(step.each for step in intent.reference_calls)
         count = max(_FEWEST, round(share * (4 if steps == 1 else 8 if steps == 2 else 14)))  # the hard ones are rarer
         counted = msgspec.structs.replace(intent, count=count)
         if _holds(domain, name, counted):
@@ -202,7 +202,12 @@ def _with_intents(spec: DomainSpec, requests: Iterable[Request], file: Path) -> 
             file=file,
             remedy="Fill the tables, or write the domain by hand.",
         )
-    used = {step.call for intent in kept.values() for path in (intent.golden, *intent.alternatives) for step in path}
+    used = {
+        step.call
+        for intent in kept.values()
+        for path in (intent.reference_calls, *intent.alternatives)
+        for step in path
+    }
     tools = {name: tool for name, tool in spec.tools.items() if name in used}
     return msgspec.structs.replace(spec, tools=tools, intents=kept)
 

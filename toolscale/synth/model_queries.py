@@ -17,7 +17,7 @@ from toolorchestra.toolscale.errors import ExpertError, SynthesisError
 from toolorchestra.toolscale.synth import prompts
 from toolorchestra.toolscale.synth.answer_store import AnswerStore, Model, ModelAnswer, ModelQuestion
 
-_MOST_SHOWN = 12_000
+_MAX_SHOWN = 12_000
 """Characters of an invalid answer that are shown back."""
 
 T = TypeVar("T")
@@ -140,7 +140,7 @@ class ModelQueries:
                 problem = f"The answer was cut off at {self._settings.max_tokens} tokens: write less. ({problem})"
             if attempt < self._settings.repairs:
                 self._note(count, repaired=1)
-            shown = answer.text[:_MOST_SHOWN] or "(nothing)"
+            shown = answer.text[:_MAX_SHOWN] or "(nothing)"
             messages = (*start, ("assistant", shown), ("user", prompts.repair(problem)))
         raise UnsettledError(problem)
 

@@ -10,7 +10,7 @@ import re
 import unicodedata
 from collections.abc import Collection
 
-MOST_LETTERS = 40
+MAX_LETTERS = 40
 """Longest name made here: tool and intent names are put together from several."""
 
 _IRREGULAR = {
@@ -60,7 +60,7 @@ def snake_case(name: str, taken: Collection[str] = (), fallback: str = "item") -
     text = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", text)
     text = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_") or fallback
     text = text if text[0].isalpha() else f"{fallback}_{text}"
-    text = text[:MOST_LETTERS].rstrip("_")
+    text = text[:MAX_LETTERS].rstrip("_")
     if keyword.iskeyword(text) or text in ("today", "json_each", "json_tree"):
         text += "_"
     found, number = text, 1

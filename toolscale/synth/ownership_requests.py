@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from toolorchestra.toolscale.format import GoldenSpec, IntentSpec
+from toolorchestra.toolscale.format import IntentSpec, ReferenceCallSpec
 from toolorchestra.toolscale.synth.derived_tools import literal
 from toolorchestra.toolscale.synth.naming import an, said
 from toolorchestra.toolscale.synth.request_base import Handle, Request, Requester
@@ -51,9 +51,9 @@ class Owners(Requester):
                             f"Please find out {words} {adjective}{many} on file for {owner.phrase}{role}.",
                             f"About {owner.phrase}{role}: I would like to know {words} {adjective}{many}.",
                         ],
-                        golden=[
+                        reference_calls=[
                             owner.call,
-                            GoldenSpec(
+                            ReferenceCallSpec(
                                 call=summary, arguments={column.name: self._key_of(owner, to), **only}, save="sum"
                             ),
                         ],
@@ -66,7 +66,7 @@ class Owners(Requester):
             return
         key = table.key[0]
         yield from self._below(table, column, owner)
-        listed = GoldenSpec(call=listing, arguments={column.name: self._key_of(owner, to), **only}, save="rows")
+        listed = ReferenceCallSpec(call=listing, arguments={column.name: self._key_of(owner, to), **only}, save="rows")
         updates = [n for (t, n) in self.box.update if t == table.name and table.columns[n].kind == "date"]
         if updates and life:
             name, words = updates[0], table.columns[updates[0]].words
@@ -86,10 +86,10 @@ class Owners(Requester):
                         f"move the {words} of each open {one}.",
                         f"All open {many} of {owner.phrase}{role}: the {words} is to be {{days}} days later.",
                     ],
-                    golden=[
+                    reference_calls=[
                         owner.call,
                         listed,
-                        GoldenSpec(
+                        ReferenceCallSpec(
                             call=self.box.update[table.name, name],
                             each="$items",
                             arguments={key: "$item.id", name: "$item.value"},
@@ -116,7 +116,7 @@ class Owners(Requester):
                     f"{owner.phrase[0].upper()}{owner.phrase[1:]}{role} has one open {one}: {do} it.",
                     f"Find the {one} of {owner.phrase}{role} that is open still, and {do} it.",
                 ],
-                golden=[owner.call, listed, GoldenSpec(call=tool, arguments={key: "$id"})],
+                reference_calls=[owner.call, listed, ReferenceCallSpec(call=tool, arguments={key: "$id"})],
                 answer=f"Done: {do} {one} {{id}}.",
             ),
         )
@@ -132,7 +132,11 @@ class Owners(Requester):
                     f"{do.capitalize()} all open {many} of {owner.phrase}{role}. How many is that?",
                     f"For {owner.phrase}{role}: {do} whatever {one} is open, one by one, and give me their number.",
                 ],
-                golden=[owner.call, listed, GoldenSpec(call=tool, each="$items", arguments={key: "$item"})],
+                reference_calls=[
+                    owner.call,
+                    listed,
+                    ReferenceCallSpec(call=tool, each="$items", arguments={key: "$item"}),
+                ],
                 communicate=["{fact}"],
                 answer=f"Done, {{fact}} {many}.",
             ),
@@ -170,7 +174,7 @@ GROUP BY owner HAVING count(*) = 1""",
                     f"{do.capitalize()} only the "
                     f"one with the {most} {measure.words}, and report it.",
                 ],
-                golden=[owner.call, listed, GoldenSpec(call=tool, arguments={key: "$id"})],
+                reference_calls=[owner.call, listed, ReferenceCallSpec(call=tool, arguments={key: "$id"})],
                 communicate=["{fact}"],
                 answer=f"Done: {do} {one} {{id}}, {measure.words} {self._shown(measure, 'fact')}.",
                 branches=True,
@@ -210,14 +214,14 @@ GROUP BY p.{bare(to)} HAVING count(*) BETWEEN 3 AND 12 AND fact > 0""",
                     f"For each of the {many} of {owner.phrase}, look for {said(child.many)}. "
                     f"How many are there in all?",
                 ],
-                golden=[
+                reference_calls=[
                     owner.call,
-                    GoldenSpec(
+                    ReferenceCallSpec(
                         call=self.box.listing[table.name, column.name],
                         arguments={column.name: self._key_of(owner, to)},
                         save="rows",
                     ),
-                    GoldenSpec(
+                    ReferenceCallSpec(
                         call=self.box.listing[child.name, link.name],
                         each="$rows",
                         arguments={link.name: f"$item.{key}"},
@@ -279,14 +283,14 @@ GROUP BY p.{bare(to)} HAVING count(*) BETWEEN 3 AND 12 AND fact > 0""",
             told = [f"{{fact_{i}}}" for i in range(size)]
             steps = [
                 owner.call,
-                GoldenSpec(call=listing, arguments={column.name: self._key_of(owner, to), **only}, save="rows"),
+                ReferenceCallSpec(call=listing, arguments={column.name: self._key_of(owner, to), **only}, save="rows"),
             ]
             items = "$rows"
             for i, step in enumerate(path):
                 to_table, to_column = step.references  # type: ignore[misc]
                 save = f"found_{i}"
                 argument = {to_column: f"$item.{step.name}"}
-                steps.append(GoldenSpec(call=self.box.get[to_table], each=items, arguments=argument, save=save))
+                steps.append(ReferenceCallSpec(call=self.box.get[to_table], each=items, arguments=argument, save=save))
                 items = f"${save}"
             many = said(table.many)
             yield (
@@ -310,7 +314,7 @@ SELECT owner, {facts} FROM mine GROUP BY owner_id HAVING count(*) = {size} AND c
                         f"Please go through the {adjective}{many} of {owner.phrase}, {size} in number, and tell me "
                         f"the {words} of each {last}.",
                     ],
-                    golden=steps,
+                    reference_calls=steps,
                     communicate=list(told),
                     answer=f"These are {self._listed(told)}.",
                 ),

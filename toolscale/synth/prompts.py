@@ -344,7 +344,7 @@ what it costs."
   - "I am {member}. Hire me a {model} at {station}, {days} days from today (lowest id that is free). How much is that?"
   - "Please get a {model} for {days} days for our member {member}; it must be at {station}. Of several, the lowest id. \
 Tell the price."
-golden:
+reference_calls:
   - {call: get_member, arguments: {name: $member}, save: m}
   - {call: find_bicycles, arguments: {station: $station, model: $model}, save: found, parallel: true}
   - {call: hire_bicycle, arguments: {member_id: $m.member_id, bicycle_id: $found.0.bicycle_id, days: $days}, save: hire}
@@ -355,12 +355,13 @@ answer: "{member} has the {model} {bicycle_id} until its return; that is {hire.p
 _INTENT_FORMAT = """\
 What the keys mean:
 - `bindings`: a SELECT over the tables (SQLite); each row becomes one request, its columns are the values to fill in. \
-Decide everything here: whatever the request or the golden path depends on. Give every value that the wording needs. \
+Decide everything here: whatever the request or the reference trajectory depends on. Give every value that the \
+wording needs. \
 List columns with JSON text (json_group_array) under `json`. Always yield many different rows.
 - `instructions`: at least 3 phrasings, short and long, colloquial and formal, with {binding} placeholders. Each must \
-say everything that is needed to do exactly the golden thing: who, what, when, how many, which of several, what to do \
+say everything that is needed to do exactly the right thing: who, what, when, how many, which of several, what to do \
 if it cannot be done, what to be told. People say names, not internal ids, unless they would know the id.
-- `golden`: the calls of a right solution, in order. An argument is a literal, or "$name" of a binding, or \
+- `reference_calls`: the calls of a right solution, in order. An argument is a literal, or "$name" of a binding, or \
 "$saved.field", "$saved.0.field", "$saved.*.field" of an earlier result saved with `save`, or "text {name}". `each: \
 $list` repeats a step for every item ("$item", "$item.field"); `when: $name` or "!$name" makes it conditional; \
 `parallel: true` if it does not need the step before. Nothing is computed in expressions.
@@ -370,7 +371,7 @@ $list` repeats a step for every item ("$item", "$item.field"); `when: $name` or 
 - `branches: true` if what is right depends on what a look-up returns; `refuses: true` (or "$binding") if the right \
 answer is to refuse or to report that it cannot be done: then look up what an honest assistant needs to know it, \
 change nothing, and communicate the reason.
-- `alternatives`: other golden paths, if other end states are right too.
+- `alternatives`: other reference trajectories, if other end states are right too.
 A request that needs no call at all, or that doing and saying nothing satisfies, is invalid."""
 
 
@@ -405,7 +406,7 @@ Answer with its body alone (description, bindings, instructions, …), as in the
 
 OPERATORS: dict[Operator, str] = {
     "constraint": "Add a constraint that the request must keep to (a limit, a date, a preference, an order of choice), "
-    "which the golden path looks up and which changes what is done or told.",
+    "which the reference trajectory looks up and which changes what is done or told.",
     "chain": "Join a second request to it that builds on the result of the first and needs further calls.",
     "branch": "Make what is done depend on what a look-up returns: the request says what to do in either case, and "
     "over the bindings both cases occur (`when`, `branches: true`).",
@@ -414,7 +415,7 @@ OPERATORS: dict[Operator, str] = {
     "distract": "Put details into the request that are true but do not matter, or name a second person or thing that "
     "is not to be touched; what is done stays as before.",
     "impossible": "Make it impossible by the house rules or by the data (too late, too many, not there, not eligible): "
-    "the golden path finds that out and changes nothing, `refuses: true`, and the reason is communicated.",
+    "the reference trajectory finds that out and changes nothing, `refuses: true`, and the reason is communicated.",
 }
 """What each evolution operator asks for."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from toolorchestra.toolscale.format import GoldenSpec, IntentSpec
+from toolorchestra.toolscale.format import IntentSpec, ReferenceCallSpec
 from toolorchestra.toolscale.synth.derived_tools import main_date
 from toolorchestra.toolscale.synth.naming import an, said
 from toolorchestra.toolscale.synth.request_base import Request, Requester
@@ -41,7 +41,7 @@ class Questions(Requester):
                         f"Could you look up {one} {{id}} and tell me the {column.words}?",
                         f"{one.capitalize()} {{id}}: which {column.words} do we have on file?",
                     ],
-                    golden=[GoldenSpec(call=self.box.get[table.name], arguments={key: "$id"})],
+                    reference_calls=[ReferenceCallSpec(call=self.box.get[table.name], arguments={key: "$id"})],
                     communicate=["{fact}"],
                     answer=f"The {column.words} of {one} {{id}} is {self._shown(column, 'fact')}.",
                 ),
@@ -61,7 +61,7 @@ class Questions(Requester):
                         f"Please tell me the {column.words} of {handle.phrase}.",
                         f"I am asking about {handle.phrase}: what {column.words} is on file?",
                     ],
-                    golden=[handle.call],
+                    reference_calls=[handle.call],
                     communicate=["{fact}"],
                     answer=f"It is {self._shown(column, 'fact')}.",
                 ),
@@ -81,9 +81,9 @@ class Questions(Requester):
                         f"Find the {one} {{name}} and look up the {column.words}.",
                         f'There is {an(one)} on file as "{{name}}"; which {column.words} does the entry have?',
                     ],
-                    golden=[
-                        GoldenSpec(call=tool, arguments={name: "$name"}, save="found"),
-                        GoldenSpec(call=self.box.get[table.name], arguments={key: f"$found.0.{key}"}),
+                    reference_calls=[
+                        ReferenceCallSpec(call=tool, arguments={name: "$name"}, save="found"),
+                        ReferenceCallSpec(call=self.box.get[table.name], arguments={key: f"$found.0.{key}"}),
                     ],
                     communicate=["{fact}"],
                     answer=f"The {column.words} of {{name}} is {self._shown(column, 'fact')}.",
@@ -103,14 +103,14 @@ class Questions(Requester):
                 if label is None:
                     continue
                 words, sql, field = label
-                steps = [GoldenSpec(call=self.box.get[table.name], arguments={key: "$id"}, save="row_0")]
+                steps = [ReferenceCallSpec(call=self.box.get[table.name], arguments={key: "$id"}, save="row_0")]
                 joins, said_path = "", []
                 for i, column in enumerate(path):
                     target, to = column.references  # type: ignore[misc]
                     alias = "z" if i == length - 1 else f"t{i + 1}"
                     joins += f" JOIN {bare(target)} {alias} ON {alias}.{bare(to)} = t{i}.{bare(column.name)}"
                     arguments = {to: f"$row_{i}.{column.name}"}
-                    steps.append(GoldenSpec(call=self.box.get[target], arguments=arguments, save=f"row_{i + 1}"))
+                    steps.append(ReferenceCallSpec(call=self.box.get[target], arguments=arguments, save=f"row_{i + 1}"))
                     said_path.append(said(column.name.removesuffix("_id")))
                 trail = " of the ".join(reversed(said_path))
                 yield (
@@ -124,7 +124,7 @@ class Questions(Requester):
                             f"Starting from {one} {{id}}: please find the {trail}, and tell me the {words}.",
                             f"I only have the {one} id {{id}}. Which {words} does its {trail} have?",
                         ],
-                        golden=steps,
+                        reference_calls=steps,
                         communicate=["{fact}"],
                         answer=f"The {words} of the {trail} of {one} {{id}} is {{row_{length}.{field}}}.",
                     ),
@@ -167,7 +167,7 @@ class Questions(Requester):
                             f"Please give me {words} all {many} whose {state.words} is {{state}}.",
                             f'For the statistics: {words} {many} on file as "{{state}}" ({state.words})?',
                         ],
-                        golden=[GoldenSpec(call=tool, arguments={state.name: "$state"}, save="sum")],
+                        reference_calls=[ReferenceCallSpec(call=tool, arguments={state.name: "$state"}, save="sum")],
                         communicate=["{fact}"],
                         answer=f"It is {{sum.{f'total_{amount}' if amount else 'count'}}}.",
                     ),
@@ -186,7 +186,9 @@ class Questions(Requester):
                         f"Count the {many} with a {day.words} between {{first}} and {{last}}, both included.",
                         f"For the monthly report: the number of {many}, {day.words} {{first}} to {{last}}?",
                     ],
-                    golden=[GoldenSpec(call=tool, arguments={"from_date": "$first", "to_date": "$last"}, save="sum")],
+                    reference_calls=[
+                        ReferenceCallSpec(call=tool, arguments={"from_date": "$first", "to_date": "$last"}, save="sum")
+                    ],
                     communicate=["{fact}"],
                     answer=f"There are {{sum.count}} such {many}.",
                 ),
@@ -230,9 +232,9 @@ WHERE back = 1 AND size_of BETWEEN 3 AND 50 AND {bare(wanted.name)} IS NOT NULL 
                     f"I want the {wanted.words} of the {one} with the {{which}} {measure.words}; "
                     f"only {state.words} {{state}} counts.",
                 ],
-                golden=[
-                    GoldenSpec(call=tool, arguments={state.name: "$state"}),
-                    GoldenSpec(call=self.box.get[table.name], arguments={table.key[0]: "$id"}),
+                reference_calls=[
+                    ReferenceCallSpec(call=tool, arguments={state.name: "$state"}),
+                    ReferenceCallSpec(call=self.box.get[table.name], arguments={table.key[0]: "$id"}),
                 ],
                 communicate=["{fact}"],
                 answer=f"It is {one} {{id}}: {{fact}}.",
@@ -272,9 +274,9 @@ WHERE back = 1 AND size_of BETWEEN 3 AND 50 AND {bare(wanted.name)} IS NOT NULL 
                     f"I am looking for a {one} {which}the {day.words} {{day:date}}: "
                     f"which {words} does the {stem} have?".replace(f"a {one}", an(one), 1),
                 ],
-                golden=[
-                    GoldenSpec(call=tool, arguments=arguments, save="found"),
-                    GoldenSpec(call=self.box.get[target], arguments={to: f"$found.0.{link.name}"}),
+                reference_calls=[
+                    ReferenceCallSpec(call=tool, arguments=arguments, save="found"),
+                    ReferenceCallSpec(call=self.box.get[target], arguments={to: f"$found.0.{link.name}"}),
                 ],
                 communicate=["{fact}"],
                 answer="It is {fact}.",

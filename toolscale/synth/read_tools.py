@@ -14,7 +14,7 @@ from toolorchestra.toolscale.synth.naming import an, said
 from toolorchestra.toolscale.synth.tables import Column, Natural, Table, bare
 from toolorchestra.toolscale.synth.tool_base import READ, SEARCH, ToolMaker
 
-MOST_LISTED = 50
+MAX_LISTED = 50
 """Rows that a search returns."""
 
 
@@ -103,7 +103,7 @@ class ReadTools(ToolMaker):
                         shape="rows",
                         sql=f"SELECT {self._shown(table)} FROM {bare(table.name)} WHERE "
                         f"instr(lower({bare(column.name)}), lower(:{column.name})) "
-                        f"ORDER BY {self._order(table)} LIMIT {MOST_LISTED}",
+                        f"ORDER BY {self._order(table)} LIMIT {MAX_LISTED}",
                     ),
                     **SEARCH,
                 ),
@@ -154,13 +154,13 @@ class ReadTools(ToolMaker):
         self.box.listing[table.name, column.name] = self._add(
             f"find_{table.many}_by_{stem}",
             ToolSpec(
-                description=f"List the {said(table.many)} of {an(words)}, at most {MOST_LISTED}.",
+                description=f"List the {said(table.many)} of {an(words)}, at most {MAX_LISTED}.",
                 parameters={column.name: self.parameter(table, column)} | filters,
                 guards=[self._refers(table, column)],
                 returns=ReturnsSpec(
                     shape="rows",
                     sql=f"SELECT {self._shown(table)} FROM {bare(table.name)} WHERE {conditions} "
-                    f"ORDER BY {self._order(table)} LIMIT {MOST_LISTED}",
+                    f"ORDER BY {self._order(table)} LIMIT {MAX_LISTED}",
                 ),
                 **SEARCH,
             ),
@@ -173,12 +173,12 @@ class ReadTools(ToolMaker):
         self.box.search[table.name] = self._add(
             f"search_{table.many}",
             ToolSpec(
-                description=f"List {said(table.many)} by any of the filters, at most {MOST_LISTED}.",
+                description=f"List {said(table.many)} by any of the filters, at most {MAX_LISTED}.",
                 parameters=filters,
                 returns=ReturnsSpec(
                     shape="rows",
                     sql=f"SELECT {self._shown(table)} FROM {bare(table.name)} WHERE {' AND '.join(where)} "
-                    f"ORDER BY {self._order(table)} LIMIT {MOST_LISTED}",
+                    f"ORDER BY {self._order(table)} LIMIT {MAX_LISTED}",
                 ),
                 **SEARCH,
             ),

@@ -20,10 +20,10 @@ from toolorchestra.toolscale.synth.derived_tools import literal
 from toolorchestra.toolscale.synth.request_base import is_person
 from toolorchestra.toolscale.synth.tables import Column, Table, bare, numbered, settled
 
-MOST_KEPT = 12
+MAX_KEPT = 12
 """A table of no more rows is one that the place has, not one that fills up."""
-_MOST_PAIRS = 200_000
-_MOST_CHOICES = 300
+_MAX_PAIRS = 200_000
+_MAX_CHOICES = 300
 
 _PEOPLE: tuple[tuple[str, Recipe], ...] = (
     (r"first_name|given_name|forename", Recipe(faker="first_name")),
@@ -43,7 +43,7 @@ def recipe_tables(tables: Mapping[str, Table], specs: Mapping[str, TableSpec]) -
     made: dict[str, TableSpec] = {}
     for table in tables.values():
         spec = specs[table.name]
-        made[table.name] = spec if table.size <= MOST_KEPT else _fitted(table, tables, spec) or spec
+        made[table.name] = spec if table.size <= MAX_KEPT else _fitted(table, tables, spec) or spec
     return made
 
 
@@ -83,7 +83,7 @@ def _pairs(table: Table, tables: Mapping[str, Table]) -> str | None:
     size = 1
     for target, _ in parents:
         size *= tables[target].size
-    if len(parents) < len(references) or size > _MOST_PAIRS:
+    if len(parents) < len(references) or size > _MAX_PAIRS:
         return None
     cells = [f"p{i}.{bare(to)}" for i, (_, to) in enumerate(parents)]
     shown = ", ".join(f"{cell} AS {bare(part)}" for cell, part in zip(cells, table.key, strict=True))
@@ -229,4 +229,4 @@ def _text(table: Table, column: Column, present: list[str], nulls: float) -> Rec
     choices = list(dict.fromkeys(present))
     if unique:
         return Recipe(choice=list(choices), unique=True, null_share=nulls) if len(choices) == len(present) else None
-    return Recipe(choice=list(choices[:_MOST_CHOICES]), null_share=nulls)
+    return Recipe(choice=list(choices[:_MAX_CHOICES]), null_share=nulls)

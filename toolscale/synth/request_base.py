@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from toolorchestra.toolscale.format import GoldenSpec, IntentSpec
+from toolorchestra.toolscale.format import IntentSpec, ReferenceCallSpec
 from toolorchestra.toolscale.synth.derived_tools import Ending, Life, Toolbox, literal, natural_sql
 from toolorchestra.toolscale.synth.naming import said
 from toolorchestra.toolscale.synth.tables import Column, Natural, Table, bare
@@ -22,7 +22,7 @@ class Handle:
     table: Table
     natural: Natural
     binding: str
-    call: GoldenSpec
+    call: ReferenceCallSpec
 
     @property
     def phrase(self) -> str:
@@ -62,7 +62,7 @@ class Requester:
         for natural in table.naturals[rank:]:
             call = self.box.find.get((table.name, natural.name))
             if call is not None and table.key[0] in table.columns:
-                step = GoldenSpec(call=call, arguments={natural.name: f"${binding}"}, save=f"{binding}_row")
+                step = ReferenceCallSpec(call=call, arguments={natural.name: f"${binding}"}, save=f"{binding}_row")
                 return Handle(table, natural, binding, step)
         return None
 

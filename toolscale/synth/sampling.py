@@ -7,17 +7,17 @@ from typing import Any
 
 from toolorchestra.toolscale.synth.tables import Column, Table
 
-MOST_ROWS = 2_000
+MAX_ROWS = 2_000
 """Rows kept of one table."""
-MOST_ROWS_IN_ALL = 12_000
+MAX_ROWS_IN_ALL = 12_000
 
 
 def sample(tables: Mapping[str, Table], notes: list[str]) -> None:
     """Keep a bounded part of the rows, in which every reference finds its row."""
     for table in tables.values():
         _mend(table, tables, notes)
-    bound = MOST_ROWS
-    while bound > 50 and sum(min(table.size, bound) for table in tables.values()) > MOST_ROWS_IN_ALL:
+    bound = MAX_ROWS
+    while bound > 50 and sum(min(table.size, bound) for table in tables.values()) > MAX_ROWS_IN_ALL:
         bound = bound * 9 // 10
     needed: dict[str, dict[str, set[Any]]] = {name: {} for name in tables}
     for table in reversed(list(tables.values())):

@@ -25,7 +25,7 @@ from toolorchestra.toolscale.synth.sqlite_file import SqliteTable, read_foreign
 from toolorchestra.toolscale.synth.tables import Column, Kind, Table, bare, counts_on, is_unique
 from toolorchestra.toolscale.synth.values import spelled
 
-MOST_CHOICES = 12
+MAX_CHOICES = 12
 """Values of a category."""
 
 _MONEY = re.compile(r"price|amount|cost|fee|total|balance|salary|wage|budget|charge|fine$|deposit|discount")
@@ -177,7 +177,7 @@ def _characterise(table: Table) -> None:
         column.words = _words(column, present)
         if column.kind == "text":
             longest = max(map(len, present), default=0)
-            repeats = len(distinct) <= MOST_CHOICES and len(present) >= 3 * len(distinct)
+            repeats = len(distinct) <= MAX_CHOICES and len(present) >= 3 * len(distinct)
             if repeats and present and longest <= 30:
                 column.kind, column.choices = "category", sorted(distinct, key=str)
             elif longest > 80 or (_NOTE.search(column.name) and not column.unique):
@@ -187,7 +187,7 @@ def _characterise(table: Table) -> None:
     for tokens in table.checks:
         if len(tokens) > 4 and tokens[1:3] == ["IN", "("] and (found := table.columns.get(tokens[0].strip('"'))):
             choices = [token[1:-1].replace("''", "'") for token in tokens[3:-1:2] if token[0] == "'"]
-            if found.kind in ("category", "text") and len(choices) == len(tokens[3:-1:2]) <= 2 * MOST_CHOICES:
+            if found.kind in ("category", "text") and len(choices) == len(tokens[3:-1:2]) <= 2 * MAX_CHOICES:
                 found.kind = "category"
                 found.choices = choices + [value for value in found.choices if value not in choices]
     if len(table.key) == 1 and not table.columns[table.key[0]].references:

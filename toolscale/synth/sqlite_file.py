@@ -19,14 +19,14 @@ from urllib.parse import quote as quote_url
 from toolorchestra.toolscale.build import quote
 from toolorchestra.toolscale.errors import DomainError
 
-MOST_SCANNED = 200_000
+MAX_SCANNED = 200_000
 """Rows read of one table; of a longer one, these are taken for the whole."""
-MOST_TEXT = 2_000
+MAX_TEXT = 2_000
 """Characters read of a text."""
-MOST_TABLES = 200
+MAX_TABLES = 200
 
 _TICK = 1_000_000  # virtual-machine operations of SQLite between two looks at the bound
-_MOST_TICKS = 5_000
+_MAX_TICKS = 5_000
 
 
 @dataclass
@@ -75,14 +75,14 @@ def read_foreign(file: Path) -> list[SqliteTable]:
     tables = [table for table in tables if table.columns]
     if not tables:
         raise DomainError("Expected a database with tables; it has none that can be read.", file=file)
-    if len(tables) > MOST_TABLES:
-        message = f"Expected at most {MOST_TABLES} tables, found {len(tables)}."
+    if len(tables) > MAX_TABLES:
+        message = f"Expected at most {MAX_TABLES} tables, found {len(tables)}."
         raise DomainError(message, file=file, remedy="Copy those that matter to a database of their own.")
     return tables
 
 
 def _distrust(connection: sqlite3.Connection) -> None:
-    ticks = iter(range(_MOST_TICKS))
+    ticks = iter(range(_MAX_TICKS))
     connection.set_progress_handler(lambda: next(ticks, None) is None, _TICK)
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 64_000_000)
     connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
@@ -131,12 +131,12 @@ def _read(connection: sqlite3.Connection, name: str) -> SqliteTable:
             uniques.append(parts)
     (sql,) = connection.execute("SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?", (name,)).fetchone()
     cells = ", ".join(
-        f"CASE typeof({c}) WHEN 'blob' THEN x'' WHEN 'text' THEN substr({c}, 1, {MOST_TEXT}) ELSE {c} END"
+        f"CASE typeof({c}) WHEN 'blob' THEN x'' WHEN 'text' THEN substr({c}, 1, {MAX_TEXT}) ELSE {c} END"
         for c in (quote(column.name) for column in columns)
     )
     source = f"main.{quote(name)}"
     (total,) = connection.execute(f"SELECT count(*) FROM {source}").fetchone()
-    rows = connection.execute(f"SELECT {cells} FROM {source} LIMIT {MOST_SCANNED}").fetchall() if columns else []
+    rows = connection.execute(f"SELECT {cells} FROM {source} LIMIT {MAX_SCANNED}").fetchall() if columns else []
     return SqliteTable(
         name,
         columns,

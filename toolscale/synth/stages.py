@@ -51,15 +51,15 @@ _ROUNDS = 3
 """Times that a stage plans more, where some of what it planned was dropped."""
 _BATCH = 20
 """Rows written by hand in one answer."""
-_MOST_BATCHES = 8
+_MAX_BATCHES = 8
 _SMALL = 10
 """Rows below which a table is one of kinds or places, and keeps the number of rows that its schema gave."""
 _ENOUGH = 0.8
 """Share of the rows wanted with which a table is left as it is."""
 _HELD_OUT = 6
 """One intent in this many is kept for the split ``test_intents``; of fewer, the last."""
-_MOST_TABLES, _MOST_COLUMNS, _MOST_RULES, _MOST_ROWS = 20, 30, 20, 3_000
-_MOST_REMARK = 300
+_MAX_TABLES, _MAX_COLUMNS, _MAX_RULES, _MAX_ROWS = 20, 30, 20, 3_000
+_MAX_REMARK = 300
 
 _PRICES = {"pure": (0.0, 0.05), "read": (0.0005, 0.2), "list": (0.001, 0.3), "write": (0.002, 0.4)}
 """US dollars and virtual seconds of a call, by what it does; a model does not set prices."""
@@ -114,7 +114,7 @@ class _RecordsAnswer(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     rows: list[dict[Name, Scalar]] = []
     recipes: dict[Name, Recipe] = {}
     query: str | None = None
-    count: Annotated[int, Meta(ge=0, le=_MOST_ROWS)] = 0
+    count: Annotated[int, Meta(ge=0, le=_MAX_ROWS)] = 0
     complete: bool = False
 
 
@@ -182,7 +182,7 @@ class Stages:
         scale = max(1, entries - small) / max(1, sum(planned.values()) - small)
         draft.tables = {
             name: msgspec.structs.replace(
-                answer.tables[name], count=count if count < _SMALL else min(_MOST_ROWS, math.ceil(count * scale))
+                answer.tables[name], count=count if count < _SMALL else min(_MAX_ROWS, math.ceil(count * scale))
             )
             for name, count in planned.items()
         }
@@ -337,8 +337,13 @@ class Stages:
     def _checked_evolved(self, name: str, parent: str, operator: Operator, text: str) -> IntentSpec:
         intent = self._checked_intent(name, text)
         origin = self.draft.intents[parent]
-        if (intent.golden, intent.bindings) == (origin.golden, origin.bindings) and operator != "distract":
-            raise InvalidError("The golden path and the bindings are those of the old intent: nothing became harder.")
+        if (intent.reference_calls, intent.bindings) == (
+            origin.reference_calls,
+            origin.bindings,
+        ) and operator != "distract":
+            raise InvalidError(
+                "The reference trajectory and the bindings are those of the old intent: nothing became harder."
+            )
         if operator == "impossible" and not intent.refuses:
             raise InvalidError("Expected `refuses: true`: the right answer is that it cannot be done.")
         if operator == "branch" and not intent.branches:
@@ -415,12 +420,12 @@ class Stages:
 
     def remark(self, matter: str, text: str) -> None:
         """Note what was dropped, or stands in spite of objections."""
-        self.remarks[matter] = " ".join(text.split())[:_MOST_REMARK]
+        self.remarks[matter] = " ".join(text.split())[:_MAX_REMARK]
 
     def _failure(self, stage: str, what: str, error: object) -> SynthesisError:
         return SynthesisError(
             f"The stage {stage} failed: the answers for {what} remained invalid after all repairs. "
-            f"The last error: {' '.join(str(error).split())[:_MOST_REMARK]} {self.asker.saved} "
+            f"The last error: {' '.join(str(error).split())[:_MAX_REMARK]} {self.asker.saved} "
             "Raise --repairs to go on from there, or ask another --model."
         )
 
@@ -439,7 +444,7 @@ class _Filling:
     def run(self) -> TableSpec:
         """Return the table with its records."""
         stages, subjects = self._stages, self._stages.draft.subjects
-        for number in range(_MOST_BATCHES):
+        for number in range(_MAX_BATCHES):
             matter, first = f"{self._name} {number + 1}", not number
             prompt = self._prompt(subjects[number % len(subjects)], first=first)
             try:
@@ -501,8 +506,8 @@ class _Filling:
             domain = Domain(msgspec.structs.replace(self._world, tables=self._world.tables | {self._name: table}))
             key = ", ".join(map(build.quote, primary_key(table)))
             rows = domain.base.execute(f"SELECT * FROM {build.quote(self._name)} ORDER BY {key}").fetchall()
-        if len(rows) > _MOST_ROWS:
-            raise InvalidError(f"Expected at most {_MOST_ROWS:,} rows, found {len(rows):,}.")
+        if len(rows) > _MAX_ROWS:
+            raise InvalidError(f"Expected at most {_MAX_ROWS:,} rows, found {len(rows):,}.")
         before = set(self._rows)
         new = [row for row in rows if row not in before]
         if not new and not answer.complete:
@@ -535,17 +540,17 @@ class _Filling:
 
 def _check_schema(answer: _SchemaAnswer) -> None:
     """Refuse a schema that is not one, or no world to live in."""
-    if not 2 <= len(answer.tables) <= _MOST_TABLES:
-        raise InvalidError(f"tables: expected 2 to {_MOST_TABLES}, found {len(answer.tables)}.")
-    if len(answer.consistency) > _MOST_RULES:
-        raise InvalidError(f"consistency: expected at most {_MOST_RULES} rules, found {len(answer.consistency)}.")
+    if not 2 <= len(answer.tables) <= _MAX_TABLES:
+        raise InvalidError(f"tables: expected 2 to {_MAX_TABLES}, found {len(answer.tables)}.")
+    if len(answer.consistency) > _MAX_RULES:
+        raise InvalidError(f"consistency: expected at most {_MAX_RULES} rules, found {len(answer.consistency)}.")
     for name, table in answer.tables.items():
-        if not 1 <= len(table.columns) <= _MOST_COLUMNS:
-            raise InvalidError(f"tables.{name}.columns: expected 1 to {_MOST_COLUMNS}, found {len(table.columns)}.")
+        if not 1 <= len(table.columns) <= _MAX_COLUMNS:
+            raise InvalidError(f"tables.{name}.columns: expected 1 to {_MAX_COLUMNS}, found {len(table.columns)}.")
         if table.rows or table.query or any(column.recipe for column in table.columns.values()):
             raise InvalidError(f"tables.{name}: expected no rows, query or recipes yet; they are asked for next.")
-        if table.count > _MOST_ROWS:
-            raise InvalidError(f"tables.{name}.count: expected at most {_MOST_ROWS}, found {table.count}.")
+        if table.count > _MAX_ROWS:
+            raise InvalidError(f"tables.{name}.count: expected at most {_MAX_ROWS}, found {table.count}.")
     if not any(column.references for table in answer.tables.values() for column in table.columns.values()):
         raise InvalidError("tables: expected tables that refer to each other; no column has `references`.")
 

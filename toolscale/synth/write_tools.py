@@ -16,7 +16,7 @@ from toolorchestra.toolscale.synth.naming import an, said
 from toolorchestra.toolscale.synth.tables import Column, Table, bare, default_state, numbered
 from toolorchestra.toolscale.synth.tool_base import WRITE, ToolMaker
 
-MOST_UPDATES = 2
+MAX_UPDATES = 2
 """Columns of a table with names that have a tool to change them; of other tables, one has."""
 
 _TODAY = re.compile(
@@ -239,7 +239,7 @@ class WriteTools(ToolMaker):
                 score = 1
             if score:
                 ranked.append((-score, name))
-        for _, name in sorted(ranked)[: MOST_UPDATES if table.naturals else 1]:
+        for _, name in sorted(ranked)[: MAX_UPDATES if table.naturals else 1]:
             self._update_one(table, table.columns[name], life)
 
     def _update_one(self, table: Table, column: Column, life: Life | None) -> None:

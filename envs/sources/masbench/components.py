@@ -17,7 +17,7 @@ from toolorchestra.envs.sources.masbench.naming import Namer, draw_distractor
 from toolorchestra.envs.sources.masbench.vocabulary import Hierarchy, vocabulary
 from toolorchestra.toolscale.errors import OptionError
 
-_MOST_SUBS = 160
+_MAX_SUBS = 160
 _ATTEMPTS = 2_000
 _STATED = frozenset({"given", "same", "sum", "difference"})
 """How the value of a sub-task comes about when a statement says it."""
@@ -76,7 +76,7 @@ def draw_component(
     for _ in range(_ATTEMPTS):
         depth = axes.depth or usual or depth_for(rng, axes.breadth, horizon)
         draft = draw_draft(rng, depth, axes.breadth, horizon)
-        if len(draft.subs) > _MOST_SUBS:
+        if len(draft.subs) > _MAX_SUBS:
             continue
         # without a way to the answer, the distractors are part of the template
         drafted = template(draft.subs, draft.roots[-1]) if depth > 1 else None

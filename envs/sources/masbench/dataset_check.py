@@ -16,7 +16,7 @@ from toolorchestra.envs.sources.masbench.tasks import faults
 
 CRITICAL = 40.289
 """χ² that 22 degrees of freedom exceed with a probability of 1 %."""
-_MOST_SHOWN = 20
+_MAX_SHOWN = 20
 
 
 class DatasetCheck(msgspec.Struct, frozen=True):
@@ -99,7 +99,7 @@ def survey(
     return DatasetCheck(
         instances=made,
         disagreements=bad,
-        faults=tuple(wrong[:_MOST_SHOWN]),
+        faults=tuple(wrong[:_MAX_SHOWN]),
         twins=made - len(texts),
         templates={split: len(found) for split, found in templates.items()},
         shared=len(templates["train"] & templates["test"]),

@@ -18,7 +18,7 @@ from toolorchestra.toolscale.errors import OptionError
 
 USUAL_BREADTH = 4
 """Most operands of a sub-task when the axis breadth is left to chance."""
-_MOST_TOTALS = 8
+_MAX_TOTALS = 8
 _LARGEST_TOTAL = 12
 _OPERANDS = lots({1: 9, 2: 7, 3: 3, 4: 1})  # how many a sub-task has
 _OF_ONE: tuple[Change, ...] = lots({"": 3, "more": 9, "times": 8})  # changes to one operand
@@ -202,18 +202,18 @@ def _choose_kinds(rng: FastRandom, subs: list[Sub], roots: Sequence[int]) -> lis
         if not sub.needs:
             if rng.random() < 0.06 and at not in roots:
                 sub.kind = "undefined"
-                sub.category = rng.random() < 0.3 and totals < _MOST_TOTALS
+                sub.category = rng.random() < 0.3 and totals < _MAX_TOTALS
                 totals += sub.category
             continue
         if len(sub.needs) > 1:
             rng.shuffle(sub.needs)
         luck = rng.random()
-        pairs = _pairs(subs, sub.needs, taken) if luck > 0.75 and totals < _MOST_TOTALS else None
+        pairs = _pairs(subs, sub.needs, taken) if luck > 0.75 and totals < _MAX_TOTALS else None
         if pairs is not None:
             sub.kind, sub.needs, sub.category = "nested", pairs, True
         elif (
             luck < 0.25
-            and totals < _MOST_TOTALS
+            and totals < _MAX_TOTALS
             and len(sub.needs) <= _LARGEST_TOTAL
             and all(_can_be_member(subs, need, taken) for need in sub.needs)
         ):

@@ -21,7 +21,7 @@ from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 
 NOTED_DEPTH = 4
 """Depth of the computed sub-tasks of the axis robustness (MAS-Orchestra §4.2)."""
-MOST_DISTRACTORS = 8
+MAX_DISTRACTORS = 8
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class InstanceSettings:
     notes: bool = True
 
     def __post_init__(self) -> None:
-        if not 0 <= self.distractors <= MOST_DISTRACTORS:
-            raise OptionError(f"Expected 0 to {MOST_DISTRACTORS} distractors, got {self.distractors}.")
+        if not 0 <= self.distractors <= MAX_DISTRACTORS:
+            raise OptionError(f"Expected 0 to {MAX_DISTRACTORS} distractors, got {self.distractors}.")
         if not 0 <= self.haystack <= 2_000:
             raise OptionError(f"Expected 0 to 2,000 filler sentences of a haystack, got {self.haystack}.")
 

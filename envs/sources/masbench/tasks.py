@@ -1,4 +1,4 @@
-"""Instances as tasks: their answers, steps, golden calls, and the truth that is hidden from an orchestrator."""
+"""Instances as tasks: their answers, steps, reference calls, and the truth that is hidden from an orchestrator."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def make_task(instance: Instance, task_id: str) -> Task:
         question=instance.text,
         answers=answers[:1],
         parts=parts,
-        golden=_golden(instance, steps),
+        reference_calls=_reference_calls(instance, steps),
         subject="math",
         targets=[place[asked.node] for asked in graph.asked],
         masbench=msgspec.json.decode(msgspec.json.encode(truth)),  # as it is read from a file
@@ -114,7 +114,7 @@ def _calculation(node: ProblemNode, values: Sequence[int]) -> str:
     return f"{base} {sign} {node.constant}" if len(operands) == 1 else f"({base}) {sign} {node.constant}"
 
 
-def _golden(instance: Instance, steps: list[int]) -> list[Call]:
+def _reference_calls(instance: Instance, steps: list[int]) -> list[Call]:
     """Return a calculation for each computed sub-task, innermost first."""
     nodes = instance.graph.nodes
     levels = levels_of(nodes)

@@ -101,7 +101,7 @@ def _task(sketch: Sketch, kind: Family, level: int, split: str, number: int) -> 
     for part in parts:
         stages.append(1 + max((stages[needed] for needed in part.needs), default=-1))
     order = sorted(range(len(parts)), key=lambda position: stages[position])
-    golden = [
+    reference_calls = [
         Call("calculator", {"expression": sums[position]}, stages[position]) for position in order if sums[position]
     ]
     return make_question(
@@ -113,7 +113,7 @@ def _task(sketch: Sketch, kind: Family, level: int, split: str, number: int) -> 
         question=sketch.statement,
         answers=[parts[-1].answer],
         parts=parts,
-        golden=golden,
+        reference_calls=reference_calls,
         subject="math",
         topic=kind.topic,
         given=sketch.given,

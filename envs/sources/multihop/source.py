@@ -31,7 +31,7 @@ Questions about an encyclopaedia of a fictional world: nothing of it is known fr
 Names may be shared; what is in brackets in a title tells them apart. Each question has one answer: a name, a year, \
 a number or a word. Give your final answer as \\boxed{…}, without explanation inside."""
 
-_MOST_PARTS = 6
+_MAX_PARTS = 6
 _ATTEMPTS = 60  # drafts for each question wanted
 
 
@@ -68,7 +68,7 @@ def make_questions(book: Encyclopaedia, sizes: dict[str, int], seed: int = 0) ->
             break
         draft = QuestionDraft(book, rng)
         found = rng.choice(KINDS)(draft)
-        if found is None or len(draft.parts) > _MOST_PARTS:
+        if found is None or len(draft.parts) > _MAX_PARTS:
             continue
         instance = (found.kind, tuple(draft.anchors), str(found.program[-1]))
         split = _split(found.kind, draft.anchors)
@@ -96,7 +96,7 @@ def _task(found: AnsweredDraft, draft: QuestionDraft, split: str, level: int, nu
     stages: list[int] = []
     for part in draft.parts:
         stages.append(1 + max((stages[needed] for needed in part.needs), default=-1))
-    golden = [
+    reference_calls = [
         Call("search", {"query_list": queries}, stage)
         for stage in sorted(set(stages))
         if (queries := [p.question for p, at in zip(draft.parts, stages, strict=True) if at == stage and p.support])
@@ -110,7 +110,7 @@ def _task(found: AnsweredDraft, draft: QuestionDraft, split: str, level: int, nu
         question=found.question,
         answers=book.aliases(found.value),
         parts=draft.parts,
-        golden=golden,
+        reference_calls=reference_calls,
         subject="search",
         program=found.program,
         value=found.value,

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from toolorchestra.agents.builtin.model import TokenPolicy, build_model
-from toolorchestra.agents.builtin.text_model import embedded_text_policy
+from toolorchestra.agents.builtin.text_model import builtin_text_policy
 from toolorchestra.algos.rollout.engine import ModelSampler
 
 pytest.importorskip("peft", reason="needs the extra `train`")
@@ -31,7 +31,7 @@ TALK = [[{"role": "user", "content": "What is 2 and 3 ?"}, {"role": "assistant",
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a tiny model whose weights are not those of its initialisation, biases of norms included."""
     folder = tmp_path_factory.mktemp("adapters") / "base"
-    embedded_text_policy(TALK).save(folder)
+    builtin_text_policy(TALK).save(folder)
     return folder
 
 
@@ -109,14 +109,14 @@ def test_samples_of_one_do_not_depend_on_what_the_other_writes_or_learns(team: d
     prompts = [IDS[0].tolist(), IDS[1].tolist()[:5]]
 
     def alone() -> list[Any]:
-        writer = ModelSampler(first.model, first.codec, seed=1)
-        return [writer(prompts, [6, 6]) for _ in range(3)]
+        sampler = ModelSampler(first.model, first.codec, seed=1)
+        return [sampler(prompts, [6, 6]) for _ in range(3)]
 
     expected = alone()
-    writer, other = ModelSampler(first.model, first.codec, seed=1), ModelSampler(second.model, second.codec, seed=2)
+    sampler, other = ModelSampler(first.model, first.codec, seed=1), ModelSampler(second.model, second.codec, seed=2)
     found = []
     for _ in range(3):
-        found.append(writer(prompts, [6, 6]))
+        found.append(sampler(prompts, [6, 6]))
         other(prompts, [4, 4])
         train(second, steps=1)
     assert found == expected
@@ -173,7 +173,7 @@ def test_the_seed_decides_the_weights_and_nothing_else_is_drawn_from(base: Path)
 
 
 def test_adapters_of_different_bases_are_no_team(base: Path, tmp_path: Path) -> None:
-    embedded_text_policy(TALK, seed=1).save(tmp_path / "another")
+    builtin_text_policy(TALK, seed=1).save(tmp_path / "another")
     make_adapters(["one"], base, rank=2)["one"].save(tmp_path / "team" / "one")
     make_adapters(["two"], tmp_path / "another", rank=2)["two"].save(tmp_path / "team" / "two")
     with pytest.raises(OptionError, match="not of one base"):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from toolorchestra.agents.builtin.model import TokenPolicy
-from toolorchestra.agents.builtin.text_model import build_text_tokenizer, embedded_text_policy
+from toolorchestra.agents.builtin.text_model import build_text_tokenizer, builtin_text_policy
 from toolorchestra.envs.msarl.play import is_well_formed, read_block
 from toolorchestra.toolscale.answers import final_answer, is_right
 
@@ -21,7 +21,7 @@ CONVERSATION = [
 
 @pytest.fixture(scope="module")
 def policy() -> TokenPolicy:
-    return embedded_text_policy([CONVERSATION])
+    return builtin_text_policy([CONVERSATION])
 
 
 def tokens(policy: TokenPolicy, ids: list[int]) -> list[str]:
@@ -56,7 +56,7 @@ def test_code_and_boxes_survive_writing_and_reading(policy: TokenPolicy) -> None
 @pytest.mark.parametrize("answer", [r"\frac{33}{8}", r"4\sqrt{6}"])
 def test_answers_in_latex_are_right_when_written_back(answer: str) -> None:
     said = [{"role": "assistant", "content": rf"\boxed{{{answer}}}"}]
-    codec = embedded_text_policy([said]).codec
+    codec = builtin_text_policy([said]).codec
     assert is_right(codec.decode_action(codec.encode_action(said[0]), ()).action, [answer])
 
 

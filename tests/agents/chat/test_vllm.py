@@ -39,7 +39,7 @@ def run_vllm(start: Callable[..., Any], caller_model: Path) -> Callable[[], Any]
     options = f"--model {caller_model} --served-model-name m --host 127.0.0.1 --port {{port}} --dtype float32"
     options += " --max-model-len 32768 --enforce-eager --enable-auto-tool-choice --tool-call-parser hermes"
     command = ["nice", "-n", "15", str(PYTHON), "-m", "vllm.entrypoints.openai.api_server", *options.split()]
-    return lambda: start(command, patience=600, VLLM_CPU_KVCACHE_SPACE="1", VLLM_NO_USAGE_STATS="1")
+    return lambda: start(command, timeout=600, VLLM_CPU_KVCACHE_SPACE="1", VLLM_NO_USAGE_STATS="1")
 
 
 @pytest.fixture(scope="module")

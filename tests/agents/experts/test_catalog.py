@@ -50,7 +50,7 @@ def test_every_model_of_the_papers_is_there():
 @pytest.mark.parametrize("name", CATALOG.experts)
 def test_every_figure_has_its_source(name: str):
     spec = CATALOG.spec(name)
-    fields = ["price", "latency.mean", "latency.spread", "context", "load", "deceived", "own_luck", "roles"]
+    fields = ["price", "latency.mean", "latency.spread", "context", "load", "deceived", "own_noise", "roles"]
     fields += ["tokens.per_step", "tokens.overhead", "tokens.spread", "description"]
     fields += [f"skills.{subject}" for subject in spec.skills] + ["latency.by_role"]
     assert {field: CATALOG.source(name, field) for field in fields if not CATALOG.source(name, field)} == {}
@@ -81,9 +81,9 @@ def test_skills_follow_from_their_sources_by_the_stated_rules(name: str):
 def test_common_luck_follows_from_what_votes_gain():
     normal, seen = NormalDist(), 0
     for name, spec in CATALOG.experts.items():
-        if found := re.search(r"([\d.]+) % alone and ([\d.]+) % by vote", CATALOG.source(name, "own_luck")):
+        if found := re.search(r"([\d.]+) % alone and ([\d.]+) % by vote", CATALOG.source(name, "own_noise")):
             alone, vote = (normal.inv_cdf(float(share) / 100) for share in found.groups())
-            assert spec.own_luck == pytest.approx((alone / vote) ** 2 - CATALOG.shared_luck, abs=0.006)
+            assert spec.own_noise == pytest.approx((alone / vote) ** 2 - CATALOG.shared_noise, abs=0.006)
             seen += 1
     assert seen == 6
 
@@ -179,7 +179,7 @@ def test_later_files_override_earlier_ones(tmp_path: Path):
             r"experts\.gpt-5\.latency\.by_role\.poet: Expected one of",
         ),
         ("experts: {gpt-5: {pric: 3}}", r"experts\.gpt-5: Unknown key 'pric'\. Did you mean 'price'"),
-        ("experts: {gpt-5: {own_luck: 0.9}}", r"experts\.gpt-5\.own_luck: Expected at most 0\.8.*found 0\.9"),
+        ("experts: {gpt-5: {own_noise: 0.9}}", r"experts\.gpt-5\.own_noise: Expected at most 0\.8.*found 0\.9"),
         ("experts: {gpt-5: 3}", r"experts\.gpt-5: Expected `object`, got `int`"),
         ("experts: {new: {provider: us}}", r"experts\.new: Object missing required field `roles`"),
         ("experts: {'Our Model': {provider: us}}", r"experts\.Our Model: Expected a name of lower-case letters"),

@@ -30,7 +30,7 @@ SPEC = ExpertSpec(
     skills={"math": 0.93, "code": 0.85, "other": 0.5},
     load=0.4,
     deceived=0.4,
-    own_luck=0.3,
+    own_noise=0.3,
     tokens=Tokens(60.0, 120.0, 0.3),
 )
 TRUTH = {
@@ -38,7 +38,7 @@ TRUTH = {
     "skills.code": 0.85,
     "load": 0.4,
     "deceived": 0.4,
-    "own_luck": 0.3,
+    "own_noise": 0.3,
     "tokens.overhead": 60.0,
     "tokens.per_step": 120.0,
     "tokens.spread": 0.3,
@@ -64,7 +64,7 @@ def fit() -> Fit:
         ("skills.code", 0.03),
         ("load", 0.12),
         ("deceived", 0.07),
-        ("own_luck", 0.1),
+        ("own_noise", 0.1),
         ("tokens.overhead", 8.0),
         ("tokens.per_step", 4.0),
         ("tokens.spread", 0.015),
@@ -99,19 +99,19 @@ def test_what_the_fit_predicts_is_what_was_observed(fit: Fit):
 
 
 def test_two_experts_tell_what_luck_they_share():
-    bob = msgspec.structs.replace(SPEC, skills={"other": 0.9}, own_luck=0.4)
+    bob = msgspec.structs.replace(SPEC, skills={"other": 0.9}, own_noise=0.4)
     rows = answers(count=250, samples=4) + answers("bob", bob, count=250, samples=4)
     found = fit_expert(rows, "ada").estimates
-    assert found["shared_luck"].fitted
-    assert found["shared_luck"].low <= 0.2 <= found["shared_luck"].high
-    assert found["shared_luck"].high < 0.45
+    assert found["shared_noise"].fitted
+    assert found["shared_noise"].low <= 0.2 <= found["shared_noise"].high
+    assert found["shared_noise"].high < 0.45
 
 
 def test_one_expert_alone_tells_only_the_sum_of_its_luck(fit: Fit):
-    assert not fit.estimates["shared_luck"].fitted
-    assert any("shared_luck: taken as 0.2; answers of another expert" in remark for remark in fit.remarks)
-    more = fit_expert(answers(), "ada", shared_luck=0.4).estimates["own_luck"]
-    assert more.value == pytest.approx(fit.estimates["own_luck"].value - 0.2, abs=1e-6)
+    assert not fit.estimates["shared_noise"].fitted
+    assert any("shared_noise: taken as 0.2; answers of another expert" in remark for remark in fit.remarks)
+    more = fit_expert(answers(), "ada", shared_noise=0.4).estimates["own_noise"]
+    assert more.value == pytest.approx(fit.estimates["own_noise"].value - 0.2, abs=1e-6)
 
 
 def test_what_answers_do_not_tell_is_taken_from_the_entry_and_said():
@@ -151,8 +151,8 @@ def test_difficulty_lowers_what_a_right_answer_takes():
 
 
 def test_many_samples_of_a_problem_are_taken_in_several_lots():
-    few = fit_expert(answers(count=60, samples=16), "ada").estimates["own_luck"]
-    many = fit_expert(answers(count=60, samples=40), "ada").estimates["own_luck"]
+    few = fit_expert(answers(count=60, samples=16), "ada").estimates["own_noise"]
+    many = fit_expert(answers(count=60, samples=40), "ada").estimates["own_noise"]
     assert many.low <= 0.3 <= many.high
     assert many.high - many.low < few.high - few.low
 

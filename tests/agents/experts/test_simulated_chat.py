@@ -49,7 +49,7 @@ def ask(
 
 def share(model: SimulatedChat, length: int = 4, right: str = "12", **meant: Any) -> float:
     """How often the answer to a problem of so many steps is right."""
-    asked = (Meant(chain(i, length), luck=i, **meant) for i in range(MANY))
+    asked = (Meant(chain(i, length), seed=i, **meant) for i in range(MANY))
     return mean(answer_in(ask(model, one).text) == right for one in asked)
 
 
@@ -66,7 +66,7 @@ def test_the_same_request_has_the_same_answer_and_other_seeds_and_luck_have_othe
     meant = Meant(chain(0, 8))
     assert ask(model, meant) == ask(again, meant)
     assert len({ask(model, meant, seed=seed).completion_tokens for seed in range(20)}) > 5
-    lucky = [msgspec.structs.replace(meant, luck=luck) for luck in range(20)]
+    lucky = [msgspec.structs.replace(meant, seed=seed) for seed in range(20)]
     assert len({ask(model, one).completion_tokens for one in lucky}) > 5
 
 
@@ -191,7 +191,7 @@ def test_a_review_names_the_candidate_that_it_agrees_with():
 
 def test_a_reviewer_who_comes_to_no_firm_answer_leaves_the_last_one_as_it_stands():
     hopeless = SimulatedChat(expert(skills={"other": 1e-12}))
-    answers = [answer_in(ask(hopeless, Meant(chain(i), "review", ("77",), luck=i)).text) for i in range(50)]
+    answers = [answer_in(ask(hopeless, Meant(chain(i), "review", ("77",), seed=i)).text) for i in range(50)]
     assert "77" in answers
     assert "12" not in answers
     assert set(answers) > {"77"}  # it can be sure of the same mistake, too
@@ -238,9 +238,9 @@ def test_choosing_is_better_than_the_average_candidate():
     chosen, given = [], []
     for number in range(MANY):
         problem = chain(number)
-        answers = tuple(answer_in(ask(other, Meant(problem, luck=number)).text) for other in others)
+        answers = tuple(answer_in(ask(other, Meant(problem, seed=number)).text) for other in others)
         given.append(mean(answer == "12" for answer in answers))
-        chosen.append(answer_in(ask(model, Meant(problem, "choose", answers, luck=number)).text) == "12")
+        chosen.append(answer_in(ask(model, Meant(problem, "choose", answers, seed=number)).text) == "12")
     assert mean(chosen) > mean(given) + 0.1
 
 
@@ -255,7 +255,7 @@ def test_setting_up_code_gets_no_harder_with_the_number_of_steps():
     coder = {"skills": {"code": 0.97, "other": 0.85}}
     for length in (4, 8):
         programs = [
-            ask(SimulatedChat(expert(**coder)), Meant(chain(i, length), "code", luck=i)).text for i in range(MANY)
+            ask(SimulatedChat(expert(**coder)), Meant(chain(i, length), "code", seed=i)).text for i in range(MANY)
         ]
         right = mean("result = '12'" in code_in(program) for program in programs)
         assert right > share(SimulatedChat(expert(**coder)), length) + 0.25
@@ -263,7 +263,7 @@ def test_setting_up_code_gets_no_harder_with_the_number_of_steps():
 
 def test_a_program_prints_the_answer_or_fails_to_run():
     model = SimulatedChat(expert(skills={"code": 0.7, "other": 0.9}))
-    programs = [code_in(ask(model, Meant(chain(i, 1), "code", luck=i)).text) for i in range(MANY)]
+    programs = [code_in(ask(model, Meant(chain(i, 1), "code", seed=i)).text) for i in range(MANY)]
     fails = [program.endswith("print(results)") for program in programs]
     assert 0.2 < mean(fails) < 0.4
     assert set(programs) >= {"result = '12'\nprint(result)", "result = '13'\nprint(results)"}
@@ -286,7 +286,7 @@ def test_a_program_that_failed_may_run_once_it_is_mended():
 
     def runs(number: int, turns: int) -> bool:
         messages = [{"role": "user", "content": "Compute it."}] * turns
-        meant = Meant(chain(number, 1), "code", luck=number)
+        meant = Meant(chain(number, 1), "code", seed=number)
         return model.complete([ChatRequest(messages, temperature=0.0, meant=meant)])[0].text.count("results") == 0
 
     failed = [number for number in range(MANY) if not runs(number, 1)]
@@ -344,7 +344,7 @@ def majority(models: Sequence[SimulatedChat], samples: int, length: int = 3) -> 
     """How often the answer given most often by all samples of all models is right."""
     right = 0
     for number in range(MANY):
-        meant = Meant(chain(number, length), luck=number)
+        meant = Meant(chain(number, length), seed=number)
         answers = [
             answer_in(ask(model, meant, seed=s, temperature=1.0).text) for model in models for s in range(samples)
         ]
@@ -360,7 +360,7 @@ def test_more_samples_of_one_model_help_only_so_far():
 
 
 def test_three_models_vote_better_than_as_many_samples_of_one():
-    models = [SimulatedChat(expert(name, own_luck=0.5)) for name in ("ada", "bob", "cleo")]
+    models = [SimulatedChat(expert(name, own_noise=0.5)) for name in ("ada", "bob", "cleo")]
     assert majority(models, 1) > mean(majority([model], 3) for model in models) + 0.04
     assert majority(models, 5) > majority(models[:1], 15) + 0.04
 

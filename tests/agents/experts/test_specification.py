@@ -120,7 +120,7 @@ def test_nothing_is_written_about_what_is_merely_read():
 
 def test_who_is_deceived_by_a_note_differs_between_models_more_than_between_samples_of_one():
     noted = [Problem(f"p{i}", "math", (Step("12", ("13",), difficulty=-50, note="99"),)) for i in range(MANY)]
-    ada, bob = (SimulatedExpert(name, spec(deceived=0.5, own_luck=0.6)) for name in ("ada", "bob"))
+    ada, bob = (SimulatedExpert(name, spec(deceived=0.5, own_noise=0.6)) for name in ("ada", "bob"))
 
     def agree(one: SimulatedExpert, other: SimulatedExpert) -> float:
         return mean(one.solve(p, seed=1).answers == other.solve(p, seed=2).answers for p in noted)
@@ -150,7 +150,7 @@ def test_voting_helps_with_diminishing_returns_and_different_models_help_more():
 
 
 def test_steps_that_are_hard_for_all_are_hard_for_all():
-    ada, bob = (SimulatedExpert(name, spec(skills={"other": 0.5}), shared_luck=0.5) for name in ("ada", "bob"))
+    ada, bob = (SimulatedExpert(name, spec(skills={"other": 0.5}), shared_noise=0.5) for name in ("ada", "bob"))
     both = mean(ada.solve(chain(i), seed=i).solved == bob.solve(chain(i), seed=i).solved for i in range(MANY))
     # agreement of two normals with correlation 0.5, cut in the middle: 1/2 + asin(0.5)/pi
     assert both == near(0.5 + math.asin(0.5) / math.pi)
@@ -185,4 +185,4 @@ def test_a_specification_without_a_skill_for_other_subjects_is_refused():
     with pytest.raises(ValueError, match="a skill for `other`"):
         spec(skills={"math": 0.5})
     with pytest.raises(OptionError, match="add up to at most 1"):
-        SimulatedExpert("ada", spec(own_luck=0.9), shared_luck=0.2)
+        SimulatedExpert("ada", spec(own_noise=0.9), shared_noise=0.2)

@@ -109,7 +109,7 @@ def test_other_seeds_give_other_episodes(env: Any):
 def test_a_chat_model_is_given_conversation_and_tools_and_its_reply_is_played(env: Any):
     def reply(request: Any) -> str:
         if len(request.messages) == 2:
-            return write_calls(task.golden, "Let me see. ")
+            return write_calls(task.reference_calls, "Let me see. ")
         return task.answer
 
     model = ScriptedChat(reply)

@@ -52,7 +52,7 @@ PARA = [role(name) for name in ("standard_reasoner", "critical_reviewer", "code_
 class Desk(gym.Env[Any, Any]):
     """An environment that looks like ours: tools that a test scripts, and nothing else."""
 
-    most_calls = 64
+    max_calls_per_message = 64
 
     def __init__(self, tools: Sequence[dict[str, Any]], answer: Answer) -> None:
         self.tools, self.answer = tools, answer
@@ -70,7 +70,7 @@ class Desk(gym.Env[Any, Any]):
         if isinstance(action, str):
             self.said = action.removeprefix("final: ")
             return "", 0.0, True, False, {"outcome": "solved"}
-        assert len(action) <= self.most_calls
+        assert len(action) <= self.max_calls_per_message
         before = [call for turn in self.turns for call in turn]
         turn = [(call["name"], call["arguments"]) for call in action]
         self.turns.append(turn)
@@ -86,9 +86,9 @@ class Desk(gym.Env[Any, Any]):
         return [[name for name, _ in turn] for turn in self.turns]
 
 
-def play(policy: Baseline, tools: Sequence[dict[str, Any]], answer: Answer, most_calls: int = 64) -> Desk:
+def play(policy: Baseline, tools: Sequence[dict[str, Any]], answer: Answer, max_calls_per_message: int = 64) -> Desk:
     desk = Desk(tools, answer)
-    desk.most_calls = most_calls
+    desk.max_calls_per_message = max_calls_per_message
     play_episode(desk, policy)
     return desk
 
@@ -194,7 +194,7 @@ def test_an_expert_that_fails_leaves_no_answer():
 
 def test_the_plurality_of_the_votes_wins():
     votes = ["3", "1/2", "0.5", "4", "3.5"]
-    desk = play(MajorityVote(), PARA, lambda name, _, n: boxed(votes[n]), most_calls=4)
+    desk = play(MajorityVote(), PARA, lambda name, _, n: boxed(votes[n]), max_calls_per_message=4)
     assert [len(turn) for turn in desk.asked] == [4, 1]
     assert desk.said == "1/2"
     assert {str(arguments) for turn in desk.turns for _, arguments in turn} == {"{'model_id': 'ada'}"}

@@ -92,7 +92,7 @@ def share() -> Callable[..., float]:
     ) -> float:
         def one(number: int) -> bool:
             problem = Problem.chain(f"p{number}", "math", length, "12", ("13", "14", "15"))
-            return agent(SubAgentQuestion("What is it?", problem, luck=number, **more)).answer == "12"
+            return agent(SubAgentQuestion("What is it?", problem, seed=number, **more)).answer == "12"
 
         return mean(one(number) for number in range(many))
 

@@ -66,6 +66,6 @@ def test_debate_is_better_than_one_chain_of_thought_and_costs_more(
 def test_different_models_debate_better_than_one(
     mind: Callable[..., SimulatedChat], share: Callable[..., float]
 ) -> None:
-    ada, bob = mind("ada", own_luck=0.6), mind("bob", own_luck=0.6)
+    ada, bob = mind("ada", own_noise=0.6), mind("bob", own_noise=0.6)
     both = share(functools.partial(debate, [ada, bob]), 4)
     assert both > (share(functools.partial(debate, ada), 4) + share(functools.partial(debate, bob), 4)) / 2 + 0.02

@@ -65,13 +65,13 @@ def test_a_review_corrects_what_is_wrong_often_and_spoils_what_is_right_seldom(
 
 
 def test_another_models_review_helps_more_than_ones_own(mind: Callable[..., SimulatedChat]) -> None:
-    ada, bob = (mind(name, own_luck=0.6, skills={"other": 0.95}) for name in ("ada", "bob"))
+    ada, bob = (mind(name, own_noise=0.6, skills={"other": 0.95}) for name in ("ada", "bob"))
     corrected = {"ada": 0, "bob": 0}
     for number in range(600):
         problem = Problem.chain(f"p{number}", "math", 3, "12", ("13", "14", "15"))
-        answer = standard_reasoner(ada, SubAgentQuestion("What is it?", problem, luck=number)).answer
+        answer = standard_reasoner(ada, SubAgentQuestion("What is it?", problem, seed=number)).answer
         for model in (ada, bob):
-            asked = SubAgentQuestion("Is it?", problem, candidates=(answer,), luck=number)
+            asked = SubAgentQuestion("Is it?", problem, candidates=(answer,), seed=number)
             corrected[model.name] += answer != "12" and critical_reviewer(model, asked).answer == "12"
     assert corrected["bob"] > 1.3 * corrected["ada"]
 
@@ -90,7 +90,7 @@ def test_passages_in_the_history_are_read_by_who_sees_it(mind: Callable[..., Sim
     def right(role: Any, evidence: str) -> int:
         problems = (Problem(f"p{i}", "search", (Step("Thornby", ("Elmby",)),)) for i in range(200))
         asked = (
-            SubAgentQuestion("Where?", one, ("Where was Ada born?",), evidence=evidence, luck=3) for one in problems
+            SubAgentQuestion("Where?", one, ("Where was Ada born?",), evidence=evidence, seed=3) for one in problems
         )
         return sum(role(mind(), question).answer == "Thornby" for question in asked)
 

@@ -25,7 +25,7 @@ def rivers(number: int, difficulty: float = 0.0, hops: int = 3) -> SubAgentQuest
         Step("the Wend", ("the Ouse",), (1,), difficulty),
     )
     problem = Problem(f"rivers {number}", "search", steps[:hops])
-    return SubAgentQuestion("On which river was the author of The Notes born?", problem, WORDS[:hops], luck=number)
+    return SubAgentQuestion("On which river was the author of The Notes born?", problem, WORDS[:hops], seed=number)
 
 
 # ---------------------------------------------------------------------------------------------------- scripted

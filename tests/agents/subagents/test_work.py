@@ -39,13 +39,13 @@ FACTS = Problem("f", "search", (Step("Ada Lovelace", ("Bea",)), Step("Thornby", 
 WORDS = ("Who wrote The Notes?", "Where was Ada Lovelace born?")
 
 
-def asked(agent: Any, model: Any, search: Tool, python: Tool, luck: int = 0) -> SubAgentReply:
+def asked(agent: Any, model: Any, search: Tool, python: Tool, seed: int = 0) -> SubAgentReply:
     question = SubAgentQuestion(
         "What is it?",
-        FACTS if agent in SEARCH else Problem.chain(f"p{luck}", "math", 4, "12", ("13", "14")),
+        FACTS if agent in SEARCH else Problem.chain(f"p{seed}", "math", 4, "12", ("13", "14")),
         WORDS if agent in SEARCH else (),
         candidates=("13", "12") if agent in READ else (),
-        luck=luck,
+        seed=seed,
     )
     tools = {"search": search} if agent in SEARCH else {"python": python} if agent is code_reasoner else {}
     return agent(model, question, **tools)
@@ -55,9 +55,9 @@ def asked(agent: Any, model: Any, search: Tool, python: Tool, luck: int = 0) -> 
 def test_a_reply_costs_what_its_calls_cost(
     agent: Any, mind: Callable[..., SimulatedChat], search: Tool, python: Tool
 ) -> None:
-    for luck in range(30):
+    for seed in range(30):
         model = mind()
-        reply = asked(agent, model, search, python, luck)
+        reply = asked(agent, model, search, python, seed)
         assert reply.children
         assert reply.cost == sum(child.cost for child in reply.children)
         assert reply.tokens == tuple(sum(child.tokens[i] for child in reply.children) for i in (0, 1))
@@ -73,7 +73,7 @@ def test_a_reply_costs_what_its_calls_cost(
 def test_the_same_question_has_the_same_reply(
     agent: Any, mind: Callable[..., SimulatedChat], search: Tool, python: Tool
 ) -> None:
-    first, second, other = (asked(agent, mind(), search, python, luck) for luck in (0, 0, 1))
+    first, second, other = (asked(agent, mind(), search, python, seed) for seed in (0, 0, 1))
     assert first == second
     assert first.seconds != other.seconds
 
@@ -125,8 +125,8 @@ def test_requests_differ_in_their_seeds_and_questions_in_theirs() -> None:
         seeds.append(request.seed)
         return r"\boxed{4}"
 
-    for luck in (0, 1, 7**30):
-        self_consistency(ScriptedChat(answer), SubAgentQuestion("What is it?", luck=luck))
+    for seed in (0, 1, 7**30):
+        self_consistency(ScriptedChat(answer), SubAgentQuestion("What is it?", seed=seed))
     assert len(set(seeds)) == 15
     assert all(seed is not None and 0 <= seed < 2**31 for seed in seeds)
 

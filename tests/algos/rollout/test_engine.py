@@ -65,7 +65,7 @@ CODEC = CompactRenderer.build([TOOL], ["price of is ?", "look"], {"item": list(S
 
 
 class Script:
-    """A writer that looks, then answers with the last token it was shown before it writes."""
+    """A sampler that looks, then answers with the last token it was shown before it writes."""
 
     def __init__(self, looks: int = 1, ends: bool = True) -> None:
         self.looks, self.ends, self.prompts = looks, ends, []
@@ -93,7 +93,7 @@ def _no_faults() -> None:
 
 
 def test_rows_come_in_the_order_of_the_requests_with_their_outcome() -> None:
-    rows = RolloutEngine(Shop, CODEC, seats=2).play(Script(), ask("pear", "fig", "plum"))
+    rows = RolloutEngine(Shop, CODEC, slots=2).play(Script(), ask("pear", "fig", "plum"))
     assert [row.task_id for row in rows] == ["pear", "fig", "plum"]
     assert [(row.outcome, row.reward, row.turns, row.cost, row.answered) for row in rows] == [
         ("solved", 1.0, 2, 0.5, True)
@@ -101,7 +101,7 @@ def test_rows_come_in_the_order_of_the_requests_with_their_outcome() -> None:
 
 
 def test_environments_are_reused() -> None:
-    engine = RolloutEngine(Shop, CODEC, seats=2)
+    engine = RolloutEngine(Shop, CODEC, slots=2)
     engine.play(Script(), ask("pear", "fig", "plum", "pear", "fig"))
     engine.play(Script(), ask("pear", "fig"))
     assert Shop.made == 2
@@ -129,9 +129,9 @@ def test_each_turn_begins_with_all_ids_of_the_turns_before() -> None:
 
 def test_a_codec_that_rewrites_history_is_caught() -> None:
     class Rewriting(RolloutEngine):
-        def _step(self, seat: Any, sample: Sample) -> None:
-            super()._step(seat, sample)
-            seat.row.completion_ids[0] = CODEC.index["<unk>"]
+        def _step(self, slot: Any, sample: Sample) -> None:
+            super()._step(slot, sample)
+            slot.row.completion_ids[0] = CODEC.index["<unk>"]
 
     with pytest.raises(AssertionError, match="does not begin with all earlier ids"):
         Rewriting(Shop, CODEC).play(Script(), ask("fig"))
@@ -216,13 +216,13 @@ def test_what_is_sampled_does_not_depend_on_who_is_sampled_beside(model: Any, mo
     prompts = [[rng.randrange(5, 20) for _ in range(rng.choice((2, 5, 20, 60)))] for _ in range(100)]
     limits = [rng.randrange(1, 12) for _ in prompts]
     assert len(bundles(list(map(len, prompts)), 16)) > 2
-    writer = ModelSampler(model, CODEC, seed=3)
-    bundled = [sample.ids for _ in range(2) for sample in writer(prompts, limits)]
+    sampler = ModelSampler(model, CODEC, seed=3)
+    bundled = [sample.ids for _ in range(2) for sample in sampler(prompts, limits)]
     monkeypatch.setattr(
         "toolorchestra.algos.rollout.engine.bundles", lambda lengths, least: [list(range(len(lengths)))]
     )
-    writer = ModelSampler(model, CODEC, seed=3)
-    assert bundled == [sample.ids for _ in range(2) for sample in writer(prompts, limits)]
+    sampler = ModelSampler(model, CODEC, seed=3)
+    assert bundled == [sample.ids for _ in range(2) for sample in sampler(prompts, limits)]
 
 
 def test_limits_and_stop_ids_end_a_turn(model: Any) -> None:

@@ -13,8 +13,8 @@ from toolorchestra.agents.chat.base import ScriptedChat
 from toolorchestra.agents.policies.base import write_calls
 from toolorchestra.envs import make_multiagent
 from toolorchestra.envs.dialogue import ChatUser, DialogueEnv, raw_env, single_env
-from toolorchestra.envs.dialogue.scenario import LONGEST_TEXT, STOP
-from toolorchestra.envs.dialogue.teacher import DONE, knows, slip, teach
+from toolorchestra.envs.dialogue.scenario import MAX_TEXT_CHARACTERS, STOP
+from toolorchestra.envs.dialogue.teacher import DONE, inject_error, knows, teach
 from toolorchestra.envs.multiagent.record import read_joint_episodes
 from toolorchestra.envs.registration import domain_sources
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
@@ -38,7 +38,7 @@ def taught(env: DialogueEnv, **reset: Any) -> DialogueEnv:
 
 
 @pytest.mark.parametrize("source", domain_sources())
-def test_who_asks_and_plays_the_golden_path_solves_every_task_and_who_does_nothing_none(source: str) -> None:
+def test_who_asks_and_plays_the_reference_trajectory_solves_every_task_and_who_does_nothing_none(source: str) -> None:
     env = raw_env(source, persona="mixed", max_cycles=60)
     for task in random.Random(1).sample(list(env.source.tasks("all")), 8):
         assert taught(env, task_id=task.id).episode.outcome == "solved", env.episode.why
@@ -99,7 +99,7 @@ def test_what_cannot_be_read_is_told_to_who_wrote_it() -> None:
 def test_long_texts_and_results_are_cut() -> None:
     env = new(result_characters=50)
     env.step("x" * 100_000)
-    assert len(env.play.news("orchestrator")[-1]["content"]) == LONGEST_TEXT
+    assert len(env.play.new_messages("orchestrator")[-1]["content"]) == MAX_TEXT_CHARACTERS
     env.step(write_calls([Call("find_dishes", {})]))
     assert "(cut: the result is too long" in env.observe("orchestrator")
 
@@ -147,9 +147,9 @@ def test_both_together_do_what_neither_can_alone() -> None:
 
 def test_a_slip_of_the_teacher_is_a_mistake_of_who_moves() -> None:
     env, rng = new(), random.Random(0)
-    assert slip(env.play, rng) in env.play.scenario.persona.insists
+    assert inject_error(env.play, rng) in env.play.scenario.persona.insists
     env.step("Hello.")
-    assert slip(env.play, rng) == DONE
+    assert inject_error(env.play, rng) == DONE
 
 
 @pytest.mark.parametrize(

@@ -130,10 +130,10 @@ def test_whatever_it_is_told_it_never_leaks_never_invents_and_never_stops_early(
                 text = rng.choice((f"What is the {wanted}?", random_message(env, rng), "Let me see.", "Fine."))
                 env.step(text)
                 continue
-            news = env.play.news("user")[-1]["content"] if heard or env.episode.turns else ""
+            new_messages = env.play.new_messages("user")[-1]["content"] if heard or env.episode.turns else ""
             said = user(env.observe("user"), env.infos["user"])
-            if news:
-                new_facts = {fact.label for fact in asked_for(news, scenario.facts)} - asked
+            if new_messages:
+                new_facts = {fact.label for fact in asked_for(new_messages, scenario.facts)} - asked
                 asked |= new_facts
                 fruitless += not new_facts
             untold_yet = {fact.label for fact in untold(scenario.facts, [("", one) for one in (*heard, said)])}
@@ -141,7 +141,7 @@ def test_whatever_it_is_told_it_never_leaks_never_invents_and_never_stops_early(
             for span in env.play.vocabulary.spans(said):
                 assert tokens(span.value)[0] in tokens(scenario.goal), "a value that it does not know"
             if STOP in said:
-                assert reports_done(news, asked="done" in heard[-1]) or fruitless > scenario.persona.patience
+                assert reports_done(new_messages, asked="done" in heard[-1]) or fruitless > scenario.persona.patience
             heard.append(said)
             env.step(said)
 

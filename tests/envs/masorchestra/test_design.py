@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from toolorchestra.envs.masorchestra.design import (
     AGENTS,
     DEBATE,
-    MOST_AGENTS,
+    MAX_AGENTS,
     REFERENCE,
     RULES,
     TAG,
@@ -28,7 +28,7 @@ from toolorchestra.envs.masorchestra.design import (
     to_text,
     topological,
 )
-from toolorchestra.envs.masorchestra.parser import LONGEST_DESIGN, parse_design
+from toolorchestra.envs.masorchestra.parser import MAX_DESIGN_CHARACTERS, parse_design
 
 VALID = "valid"
 
@@ -107,7 +107,7 @@ HAND_WRITTEN: list[tuple[str, str, str]] = [
     ("low", VALID, WHY + block("x", "Solve ${y}^2 = ${z}$", tag="agent_output_id") + "<answer>x</answer>"),
     ("low", VALID, "<answer>".join(["<thinking>20 + 9</thinking>", r"\boxed{29}</answer>"])),
     # ---------------------------------------------------------------------------------------------------- reading
-    ("high", "length", WHY + block("A", "x" * LONGEST_DESIGN)),
+    ("high", "length", WHY + block("A", "x" * MAX_DESIGN_CHARACTERS)),
     ("high", "complete", "<thinking> and then"),
     ("high", "complete", "<think> and then <thinking>x</thinking>"),
     ("high", "complete", WHY + "<agent>"),
@@ -160,7 +160,7 @@ HAND_WRITTEN: list[tuple[str, str, str]] = [
     ("low", "fields", WHY + block("out") + "<answer>out</answer>"),
     ("low", "dom", WHY + block("a", tag="agent_output_id") + block("b", tag="agent_output_id") + "<answer>a</answer>"),
     ("low", "dom", LOW["one agent"] + edges("out>out")),
-    ("high", "dom", WHY + "".join(block(f"A{i}") for i in range(MOST_AGENTS + 1))),
+    ("high", "dom", WHY + "".join(block(f"A{i}") for i in range(MAX_AGENTS + 1))),
     ("high", "kind", WHY + block("A", kind="cotagent")),
     ("high", "kind", WHY + block("A", kind="")),
     ("high", "kind", WHY + block("A", kind="os.system('true')")),

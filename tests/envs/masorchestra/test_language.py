@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolorchestra.envs.masorchestra.design import AGENTS, DEBATE, MOST_AGENTS, Agent, Design, DesignFault, to_text
+from toolorchestra.envs.masorchestra.design import AGENTS, DEBATE, MAX_AGENTS, Agent, Design, DesignFault, to_text
 from toolorchestra.envs.masorchestra.env import MASOrchestraEnv
-from toolorchestra.envs.masorchestra.parser import LONGEST_DESIGN, parse_design
+from toolorchestra.envs.masorchestra.parser import MAX_DESIGN_CHARACTERS, parse_design
 
 WORDS = ("Sum it up.", "x < 5 & y > 3", "Costs $5", "名前は？", "{json}", "a\n  b", "<b>bold</b>", "")
 
@@ -39,7 +39,7 @@ def grown(rng: random.Random, count: int) -> Design:
     return Design(dom="high", thinking="It is best so.", agents=tuple(agents), edges=tuple(edges))
 
 
-graphs = st.builds(grown, st.randoms(use_true_random=False), st.integers(1, MOST_AGENTS))
+graphs = st.builds(grown, st.randoms(use_true_random=False), st.integers(1, MAX_AGENTS))
 
 
 @given(graphs)
@@ -49,9 +49,9 @@ def test_designs_of_up_to_64_agents_come_back_as_they_were_written(design: Desig
 
 
 def test_the_largest_design_comes_back_as_it_was_written() -> None:
-    design = grown(random.Random(1), MOST_AGENTS)
+    design = grown(random.Random(1), MAX_AGENTS)
     assert parse_design(to_text(design)) == design
-    assert design.shape.agents == MOST_AGENTS == 64
+    assert design.shape.agents == MAX_AGENTS == 64
 
 
 # --------------------------------------------------------------------------------------------------------- families
@@ -169,7 +169,7 @@ def a_duplicate(doc: Document) -> str:
 
 
 def too_many(doc: Document) -> str:
-    for number in range(MOST_AGENTS):
+    for number in range(MAX_AGENTS):
         doc.more(f"Y{number}")
     return str(doc)
 
@@ -179,7 +179,7 @@ def without(part: str) -> Callable[[Document], str]:
 
 
 FAMILIES: dict[str, tuple[str, Callable[[Document], str]]] = {
-    "far too long": ("length", lambda doc: doc.put("agent_description", "x" * LONGEST_DESIGN)),
+    "far too long": ("length", lambda doc: doc.put("agent_description", "x" * MAX_DESIGN_CHARACTERS)),
     "cut in an agent": ("complete", lambda doc: str(doc)[: str(doc).rindex("</agent_input>")]),
     "cut before the edges end": ("complete", lambda doc: str(doc)[: str(doc).rindex("</edge>")]),
     "cut in its reason": ("complete", lambda doc: str(doc)[: str(doc).index("</thinking>")]),

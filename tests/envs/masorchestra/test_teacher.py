@@ -10,7 +10,7 @@ import toolorchestra  # noqa: F401 - registers the environments
 from toolorchestra.agents.builtin.design_renderer import write_design
 from toolorchestra.envs.masorchestra.design import Design, Rule
 from toolorchestra.envs.masorchestra.parser import parse_design
-from toolorchestra.envs.masorchestra.teacher import MIXTURE, SLIPS, DesignTeacher, slip
+from toolorchestra.envs.masorchestra.teacher import MIXTURE, SLIPS, DesignTeacher, inject_error
 from toolorchestra.toolscale.errors import OptionError
 
 
@@ -74,7 +74,7 @@ def test_one_agent_can_slip_too() -> None:
         "</required_arguments></agent>"
     )
     assert isinstance(design, Design)
-    agents, edges = slip(list(design.agents), [], random.Random(0))
+    agents, edges = inject_error(list(design.agents), [], random.Random(0))
     assert (len(agents), edges) == (2, [])
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from toolorchestra.envs.msarl import MSARLEnv, raw_env
 from toolorchestra.envs.msarl.play import CodeBlock, is_well_formed, read_block
-from toolorchestra.envs.msarl.teacher import PROGRAMS, program, slip, teach
+from toolorchestra.envs.msarl.teacher import PROGRAMS, inject_error, program, teach
 from toolorchestra.envs.sources.questions import QuestionSource, QuestionWorld
 from toolorchestra.envs.tools.python import PythonTool
 from toolorchestra.toolscale.errors import OptionError
@@ -198,7 +198,7 @@ def test_a_slip_of_the_teacher_is_a_mistake(family: str, helpers: str) -> None:
             env.reset(seed=1, options={"task_id": task.id})
             while not env.play.over:
                 now = len(env.episode.turns) == slipped
-                env.step(slip(env.play, random.Random(0)) if now else teach(env.play))
+                env.step(inject_error(env.play, random.Random(0)) if now else teach(env.play))
             solved += env.episode.outcome == "solved"
         assert solved < 0.2 * len(tasks)
 

@@ -129,14 +129,14 @@ def test_a_seed_is_a_task_and_splits_have_seeds_of_their_own(env: ExternalEnv) -
 def test_branches_go_on_apart(env: ExternalEnv) -> None:
     from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine
 
-    seat = MultiAgentEngine(env, {}, {}).sit(Start(0, (("task_id", "guess_v0/seed/train-00003"),)))
-    seat.play.act("1")
-    twin = seat.fork()
+    slot = MultiAgentEngine(env, {}, {}).sit(Start(0, (("task_id", "guess_v0/seed/train-00003"),)))
+    slot.play.act("1")
+    twin = slot.fork()
     for _ in range(5):
         twin.play.act("0")
     assert twin.over
-    assert not seat.over
-    assert len(seat.play.episode.turns) == 1
+    assert not slot.over
+    assert len(slot.play.episode.turns) == 1
 
 
 def test_an_action_outside_of_the_space_is_cut_to_what_fits(env: ExternalEnv) -> None:

@@ -164,20 +164,24 @@ def test_a_domain_offers_its_tools_beside_the_sub_agents(mini_folder: Path) -> N
     env.close()
 
 
-def test_golden_paths_solve_a_domain_s_tasks_whatever_the_calls_of_a_round(mini: Domain, mini_folder: Path) -> None:
+def test_reference_trajectories_solve_a_domain_s_tasks_whatever_the_calls_of_a_round(
+    mini: Domain, mini_folder: Path
+) -> None:
     for options in ({}, {"serial": True, "max_rounds": 40}, {"max_calls": 2}):
         env = ParaManagerEnv(domain=mini_folder, **options)
         policy = make_policy("oracle")
         for task in mini.tasks():
             assert play_episode(env, policy, options={"task_id": task.id})["outcome"] == "solved"
-            assert all(len(turn.calls) <= env.most_calls for turn in env.episode.turns)
+            assert all(len(turn.calls) <= env.max_calls_per_message for turn in env.episode.turns)
             assert env.episode.rewards["format"] == 1.0
         env.close()
 
 
 def test_a_domain_s_answer_counts_only_with_its_effects(mini: Domain, mini_folder: Path) -> None:
     env = ParaManagerEnv(domain=mini_folder)
-    task = next(task for task in mini.tasks() if any(mini.tools[call.name].effect == "write" for call in task.golden))
+    task = next(
+        task for task in mini.tasks() if any(mini.tools[call.name].effect == "write" for call in task.reference_calls)
+    )
     env.reset(options={"task_id": task.id})
     *_, info = env.step(env.final(task.answer))
     assert (info["outcome"], info["rewards"]["task"]) == ("failed", 0.0)

@@ -37,7 +37,7 @@ def test_a_serial_round_runs_one_call(make_env: Make, say: Say) -> None:
     _, _, _, _, info = env.step(say("standard_reasoner", "code_reasoner"))
     assert statuses(info) == ["OK", "PARSE_ERR"]
     assert "The limit is 1" in info["calls"][1].error
-    assert env.most_calls == 1
+    assert env.max_calls_per_message == 1
 
 
 def test_an_invalid_call_is_refused_and_the_others_run(make_env: Make, say: Say) -> None:

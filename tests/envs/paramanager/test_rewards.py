@@ -168,7 +168,7 @@ def test_a_budget_reads_as_one_line() -> None:
 def test_more_calls_than_allowed_and_calls_after_the_last_are_no_action() -> None:
     assert is_action(turn("python", "python", "python", "python"))
     assert not is_action(turn("python", "python", "python", "python", "python"))
-    assert not is_action(turn("python", "python"), most_calls=1)
+    assert not is_action(turn("python", "python"), max_calls_per_message=1)
     assert is_action(turn("python", "final_answer"))
     assert not is_action(turn("final_answer", "python"))
     turns = [turn("python"), turn("final_answer", "python")]

@@ -36,7 +36,7 @@ def test_a_file_is_played_like_any_source(
     env = make_env(domain=mini_folder, tasks=file)
     task = mini.tasks()[3]
     env.reset(options={"task_id": task.id})
-    for call in task.golden:
+    for call in task.reference_calls:
         env.step({"tool_calls": [{"function": {"name": call.name, "arguments": call.arguments}}]})
     assert env.step(task.answer)[1] == 1
     with pytest.raises(UnknownNameError):
@@ -70,7 +70,7 @@ def test_tasks_of_another_domain_are_refused(file: Path):
 
 
 def test_tasks_that_call_what_the_domain_lacks_are_refused(mini: Domain, tmp_path: Path):
-    task = msgspec.structs.replace(mini.tasks()[0], domain="restaurant", golden=(Call("spin", {}),))
+    task = msgspec.structs.replace(mini.tasks()[0], domain="restaurant", reference_calls=(Call("spin", {}),))
     write_tasks(tmp_path / "wrong.jsonl", [task])
     with pytest.raises(OptionError, match="calls 'spin', which restaurant does not have"):
         FileSource(tmp_path / "wrong.jsonl")

@@ -122,11 +122,11 @@ def test_long_results_goals_and_plans_are_cut() -> None:
 )
 def test_a_malformed_message_may_be_written_again_and_then_the_turn_is_lost(before: tuple[str, ...], atom: str) -> None:
     env = play(new(max_retries=2), *before)
-    mover = env.agent_selection
+    current_agent = env.agent_selection
     for left in ("2 attempts left", "1 attempt left"):
         play(env, JUNK)
-        assert asked(env) == (mover, atom)
-        told = env.observe(mover)
+        assert asked(env) == (current_agent, atom)
+        told = env.observe(current_agent)
         assert told.startswith("Expected <")
         assert left in told
         assert told.splitlines()[-1].startswith(f"{atom}, turn 1 of 5: <")
@@ -397,5 +397,5 @@ def test_branches_of_an_episode_go_on_apart() -> None:
     one, other = env.play.branch(), env.play.branch()
     one.act(CODE)
     other.act(CODE.replace("6", "5"))
-    assert [str(twin.news("planner")[-1]["content"]).split("\n")[1] for twin in (one, other)] == ["42", "35"]
+    assert [str(twin.new_messages("planner")[-1]["content"]).split("\n")[1] for twin in (one, other)] == ["42", "35"]
     assert asked(env) == ("inferencer", "EXECUTE")

@@ -8,7 +8,7 @@ import pytest
 from toolorchestra.envs.tmatr import TMATREnv, raw_env
 from toolorchestra.envs.tmatr.actions import Action, ParsedAction, read
 from toolorchestra.envs.tmatr.env import CASTS
-from toolorchestra.envs.tmatr.teacher import LESSONS, lesson, slip, teach
+from toolorchestra.envs.tmatr.teacher import LESSONS, inject_error, lesson, teach
 from toolorchestra.envs.tools.python import PythonTool
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.task import Task
@@ -29,7 +29,7 @@ def play(env: TMATREnv, task: Task, slips: tuple[int, ...] = (), seed: int = 0) 
     while not env.play.over:
         actions.append(str(env.play.atom))
         wrong = len(actions) - 1 in slips
-        env.step(slip(env.play, rng) if wrong else teach(env.play))
+        env.step(inject_error(env.play, rng) if wrong else teach(env.play))
     return actions
 
 
@@ -56,7 +56,7 @@ def test_the_teacher_says_what_it_cannot_teach() -> None:
     env = new()
     task = next(task for task in env.source.tasks("train") if lesson(task) is None)
     env.reset(options={"task_id": task.id})
-    for say in (teach, lambda play: slip(play, random.Random(0))):
+    for say in (teach, lambda play: inject_error(play, random.Random(0))):
         with pytest.raises(OptionError, match="power_remainder"):
             say(env.play)
 
@@ -68,7 +68,7 @@ def test_a_slip_is_of_the_right_form_and_not_what_the_teacher_says() -> None:
     for task in taught(env, split="train")[:60]:
         env.reset(seed=1, options={"task_id": task.id})
         while not env.play.over:
-            said = slip(env.play, rng)
+            said = inject_error(env.play, rng)
             assert isinstance(read(env.play.atom, said, env.play.tools), ParsedAction)
             assert said != teach(env.play)
             seen.add(env.play.atom)

@@ -22,11 +22,11 @@ def text(name: str, /, **arguments: Any) -> str:
     return f"<tool_call>{json.dumps({'name': name, 'arguments': arguments})}</tool_call>"
 
 
-def play_golden(env: Any, **options: Any) -> tuple[Any, ...]:
-    """Play the golden path; return what the last step returned."""
+def play_reference(env: Any, **options: Any) -> tuple[Any, ...]:
+    """Play the reference trajectory; return what the last step returned."""
     env.reset(options=options)
     task = env.unwrapped.task
-    for call in task.golden:
+    for call in task.reference_calls:
         _, reward, terminated, truncated, _ = env.step(text(call.name, **call.arguments))
         assert (reward, terminated, truncated) == (0.0, False, False)
     result: tuple[Any, ...] = env.step(task.answer)
@@ -38,10 +38,10 @@ def test_gymnasiums_checker_is_content(make_env: Make) -> None:
     check_env(make_env(render_mode="ansi").unwrapped)
 
 
-def test_the_golden_path_of_every_task_is_rewarded(make_env: Make, mini: Domain) -> None:
+def test_the_reference_trajectory_of_every_task_is_rewarded(make_env: Make, mini: Domain) -> None:
     env = make_env()
     for task in mini.tasks():
-        _, reward, terminated, truncated, info = play_golden(env, task_id=task.id)
+        _, reward, terminated, truncated, info = play_reference(env, task_id=task.id)
         assert (reward, terminated, truncated, info["outcome"]) == (1.0, True, False, "solved")
         assert info["M"][-3] == 1.0
 
@@ -61,13 +61,13 @@ def test_the_first_observation_is_rules_and_request(make_env: Make, mini: Domain
     assert (info["turn"], info["cost"], info["clock"], info["preference"]) == (0, 0.0, 0.0, None)
 
 
-def test_nothing_that_the_orchestrator_reads_tells_the_golden_path(make_env: Make) -> None:
+def test_nothing_that_the_orchestrator_reads_tells_the_reference_trajectory(make_env: Make) -> None:
     env = make_env()
     observation, info = env.reset(seed=1)
     task = env.unwrapped.task
     shown = observation + repr(info)
     assert task.answer not in shown
-    assert "golden" not in shown
+    assert "reference_calls" not in shown
 
 
 def test_a_step_shows_each_result_and_its_record(make_env: Make) -> None:
@@ -89,7 +89,7 @@ def test_a_step_shows_each_result_and_its_record(make_env: Make) -> None:
 def test_every_form_of_action_plays_the_same(make_env: Make, form: str) -> None:
     env = make_env()
     env.reset(seed=3, options={"difficulty": 3})
-    for number, call in enumerate(env.unwrapped.task.golden, 1):
+    for number, call in enumerate(env.unwrapped.task.reference_calls, 1):
         one = {"name": call.name, "arguments": call.arguments}
         if form == "text":
             env.step(text(call.name, **call.arguments))
@@ -233,7 +233,7 @@ def test_faults_of_ours_truncate_without_an_exception(make_env: Make, mini: Doma
     assert (reward, terminated, truncated, info["outcome"]) == (0.0, False, True, "judge_error")
     assert env.unwrapped.episode.reward is None
     assert "M" not in info
-    assert play_golden(env)[1] == 1.0
+    assert play_reference(env)[1] == 1.0
 
 
 def test_episodes_do_not_leak_into_one_another(make_env: Make) -> None:
@@ -248,7 +248,7 @@ def test_a_snapshot_branches_an_episode(make_env: Make) -> None:
     env, other = make_env(), make_env()
     env.reset(seed=3, options={"difficulty": 3})
     task = env.unwrapped.task
-    first, *rest = task.golden
+    first, *rest = task.reference_calls
     env.step(text(first.name, **first.arguments))
     snapshot = env.unwrapped.snapshot()
     results = []
@@ -288,7 +288,7 @@ def test_the_same_actions_give_the_same_bytes(make_env: Make) -> None:
     def played() -> bytes:
         env = make_env()
         env.reset(seed=11)
-        for call in env.unwrapped.task.golden:
+        for call in env.unwrapped.task.reference_calls:
             env.step([{"name": call.name, "arguments": call.arguments}] * 2)
         env.step("Done.")
         return bytes(env.unwrapped.episode.to_json())
@@ -299,6 +299,6 @@ def test_the_same_actions_give_the_same_bytes(make_env: Make) -> None:
 def test_a_mixture_plays_tasks_of_all_its_sources(mini: Domain) -> None:
     source = MixtureSource([DomainSource(mini), DomainSource(mini)], "Twice")
     env = ToolOrchestraEnv(source)
-    assert play_golden(env)[1] == 1.0
+    assert play_reference(env)[1] == 1.0
     assert env.episode.env_id == "ToolOrchestra-Twice-v0"
     env.close()

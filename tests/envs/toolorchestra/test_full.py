@@ -111,7 +111,7 @@ def test_tools_can_be_named_one_by_one(make_env: Make) -> None:
         ({"offer": "evaluatoin"}, UnknownNameError, "Did you mean 'evaluation'"),
         ({"experts": "reel"}, UnknownNameError, "Did you mean 'real'"),
         ({"sandbox": "dokcer"}, UnknownNameError, "Did you mean 'docker'"),
-        ({"patience": 0}, OptionError, "positive"),
+        ({"timeout": 0}, OptionError, "positive"),
         ({"corpus": "nowhere.jsonl"}, OptionError, "nowhere.jsonl"),
         ({"experts": "real"}, OptionError, "expected an endpoint"),
     ],
@@ -161,7 +161,7 @@ def test_random_offers_belong_to_tasks(make_env: Make, mini: Domain) -> None:
         for task in mini.tasks()[:8]:
             _, info = env.reset(seed=seed, options={"task_id": task.id})
             offers.setdefault(task.id, set()).add(json.dumps(info["tools"]))
-            lucks.setdefault(task.id, set()).add(env.unwrapped.episode.luck)
+            lucks.setdefault(task.id, set()).add(env.unwrapped.episode.noise_seed)
             assert set(mini.tools) <= set(info["tool_names"])
             assert any(name.startswith("ask_") for name in info["tool_names"])
     assert all(len(found) == 1 for found in offers.values())  # all rollouts of a group have the same
@@ -178,7 +178,7 @@ def test_whoever_follows_a_good_expert_solves_every_task(make_env: Make, mini: D
     env = make_env(tools="full", offer="ours", catalog=catalog(ada=expert()))
     for task in mini.tasks():
         env.reset(seed=0, options={"task_id": task.id})
-        for _ in range(2 * len(task.golden) + 2):
+        for _ in range(2 * len(task.reference_calls) + 2):
             observation, *_ = env.step(asked("ask_ada"))
             (reply,) = results(observation)
             proposed = reply["result"]
@@ -251,7 +251,7 @@ def test_searching_first_makes_an_expert_right(name: str) -> None:
             env.reset(seed=seed, options={"difficulty": 1})
             task = env.unwrapped.task
             if searched:
-                env.step([{"name": call.name, "arguments": call.arguments} for call in task.golden])
+                env.step([{"name": call.name, "arguments": call.arguments} for call in task.reference_calls])
             *_, info = env.step(asked(name))
             value = info["calls"][0].value or {"answer": ""}
             _, reward, *_ = env.step(value["answer"])
@@ -380,7 +380,7 @@ def test_a_failing_a_malformed_and_a_hanging_call_leave_the_fourth_intact(real: 
         return completion('So: <tool_call>{"name": "count_orders", "arguments": {}}</tool_call>')
 
     fake_server.respond = respond
-    env = real(patience=2.0)
+    env = real(timeout=2.0)
     env.reset(seed=0)
     calls = [*asked("ask_ada"), *asked("ask_bob", qeustion="What?"), *asked("ask_cleo", "ask_dan")]
     *_, info = env.step(calls)
@@ -400,7 +400,7 @@ def test_a_real_expert_is_shown_the_conversation_and_never_the_truth(
 ) -> None:
     fake_server.respond = lambda body: completion("<answer>no</answer>")
     env = real()
-    task = next(task for task in mini.tasks() if len(task.golden) > 2)
+    task = next(task for task in mini.tasks() if len(task.reference_calls) > 2)
     env.reset(options={"task_id": task.id})
     env.step("Let me see. " + '<tool_call>{"name": "count_orders", "arguments": {}}</tool_call>')
     env.step([{"name": "ask_ada", "arguments": {"question": "And now?"}}])
@@ -409,7 +409,7 @@ def test_a_real_expert_is_shown_the_conversation_and_never_the_truth(
     for part in (task.instruction, "Let me see.", '"result":40', "And now?", "cancel_order", mini.spec.title):
         assert part in text
     assert task.answer not in text
-    assert msgspec.json.encode(task.golden[-1].arguments).decode() not in text
+    assert msgspec.json.encode(task.reference_calls[-1].arguments).decode() not in text
     assert "meant" not in body
 
 

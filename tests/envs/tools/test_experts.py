@@ -64,9 +64,9 @@ def ask(tool: ExpertTool, scene: ToolContext, question: str | None = None) -> To
 def test_a_proposal_is_right_as_often_as_skill_and_difficulty_allow(
     make_env: Callable[..., Any], mini: Domain, skill: float
 ) -> None:
-    spec = structs.replace(CATALOG.spec("gpt-5"), skills={"other": skill}, own_luck=0.0)
+    spec = structs.replace(CATALOG.spec("gpt-5"), skills={"other": skill}, own_noise=0.0)
     tool = ExpertTool(
-        "generalist", "ada", spec, lambda spec: SimulatedChat(SimulatedExpert("ada", spec, shared_luck=0))
+        "generalist", "ada", spec, lambda spec: SimulatedChat(SimulatedExpert("ada", spec, shared_noise=0))
     )
     env = make_env()
     right = 0

@@ -57,9 +57,7 @@ def test_programs_share_nothing(tool: PythonTool) -> None:
         ("\ud800", Status.EXEC_ERR, "SyntaxError"),
     ],
 )
-def test_every_other_end_is_an_error_that_says_which(
-    tool: PythonTool, code: str, status: Status, told: str
-) -> None:
+def test_every_other_end_is_an_error_that_says_which(tool: PythonTool, code: str, status: Status, told: str) -> None:
     result = run(tool, code)
     assert result.status is status
     assert told in str(result.error)

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 from toolorchestra.envs.tools.search import (
-    MOST_QUERIES,
+    MAX_QUERIES,
     BM25Index,
     Hit,
     LocalSearch,
@@ -185,7 +185,7 @@ def test_a_search_answers_all_queries_of_a_call():
 def test_a_search_without_a_query_fails_and_too_many_are_no_call():
     tool = LocalSearch(BM25Index(PASSAGES))
     assert call(tool, query_list=[]).status is Status.EXEC_ERR
-    for wrong in ({"query_list": ["a"] * (MOST_QUERIES + 1)}, {"query_list": "a"}, {"query_list": ["a"], "k": 0}):
+    for wrong in ({"query_list": ["a"] * (MAX_QUERIES + 1)}, {"query_list": "a"}, {"query_list": ["a"], "k": 0}):
         with pytest.raises(ArgumentError):
             tool.decode(msgspec.json.encode(wrong))
     with pytest.raises(OptionError, match="`k` must lie between 1 and 20, got 21"):

@@ -123,7 +123,7 @@ def test_arguments_of_a_provider_are_small(args: dict[str, Any]) -> None:
         {"instructions": ["{a}" * 41, "b"]},
         {"answer": "x" * 1501},
         {"communicate": ["x"] * 41},
-        {"golden": [{"call": "t"}] * 41},
+        {"reference_calls": [{"call": "t"}] * 41},
         {"alternatives": [[{"call": "t"}]] * 5},
     ],
 )

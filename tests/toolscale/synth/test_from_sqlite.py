@@ -24,7 +24,7 @@ from toolorchestra.envs.checks import check_environment
 from toolorchestra.toolscale.domain import Domain, build_domain, read_spec
 from toolorchestra.toolscale.errors import DomainError
 from toolorchestra.toolscale.synth.from_sqlite import domain_from_sqlite
-from toolorchestra.toolscale.synth.sampling import MOST_ROWS
+from toolorchestra.toolscale.synth.sampling import MAX_ROWS
 from toolorchestra.toolscale.synth.schema_analysis import survey
 from toolorchestra.toolscale.tool import Status
 
@@ -121,7 +121,7 @@ def library(file: Path) -> None:
             (i, f"{name[:-1]}{rng.choice('abcdefgh')}son", rng.choice(countries), rng.randint(1900, 1990))
             for i, name in enumerate(people(rng, 120), 1)
         ])  # fmt: skip
-        adjectives = ["Silent", "Golden", "Last", "Hidden", "Broken", "Winter", "Distant", "Paper", "Iron", "Glass"]
+        adjectives = ["Silent", "Reference", "Last", "Hidden", "Broken", "Winter", "Distant", "Paper", "Iron", "Glass"]
         nouns = [
             "River",
             "Garden",
@@ -383,7 +383,7 @@ def test_the_library_is_asked_many_things_at_all_levels(library_folder: Path) ->
     assert {task.difficulty for task in tasks} == {1, 2, 3, 4, 5}
     assert sum(task.refuses for task in tasks) >= 20
     assert sum(task.branches for task in tasks) >= 40
-    assert sum(len({call.name for call in task.golden}) > 1 for task in tasks) >= len(tasks) / 2
+    assert sum(len({call.name for call in task.reference_calls}) > 1 for task in tasks) >= len(tasks) / 2
     assert {task.split for task in tasks} == {"train", "test", "test_intents"}
     assert min(len(intent.instructions) for intent in domain.spec.intents.values()) >= 3
     assert not [task for task in tasks if "{" in task.instruction or "None" in task.instruction]
@@ -458,7 +458,7 @@ def test_the_nasty_file_loses_nothing_unsaid(tmp_path: Path) -> None:
     assert set(tables["spellings"].data["us"]) == set(tables["spellings"].data["german"])
     assert all(value.startswith("2023-03-") for value in tables["spellings"].data["words"])
     assert tables["readings"].columns["node_id"].references == ("node", "node_id")
-    assert tables["readings"].size == MOST_ROWS
+    assert tables["readings"].size == MAX_ROWS
     assert set(tables["readings"].data["node_id"]) <= set(tables["node"].data["node_id"])
     assert tables["node"].columns["parent_id"].references == ("node", "node_id")
     assert tables["pairs"].key == ("left_node", "right_node")

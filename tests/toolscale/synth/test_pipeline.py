@@ -84,7 +84,7 @@ def test_every_invalid_answer_is_shown_its_exact_error(tmp_path: Path) -> None:
     assert "Every card expired a hundred years ago" in " ".join(model.prompts("Write records of the table members"))
     borrow = model.prompts("Write the intent borrow_book:")[1:]
     assert "Unknown tool 'fetch_member'. Did you mean 'get_member'?" in borrow[0]
-    assert "The golden call lend_book" in borrow[1]
+    assert "The reference call lend_book" in borrow[1]
     assert "The intent yields no task" in borrow[1]
     assert "not authorized" in model.prompts("Write the intent give_back:")[1]
     assert "more than 200,000 rows" in model.prompts("Write the intent expired_card:")[1]

@@ -54,7 +54,7 @@ def test_a_task_holds_its_graph_steps_and_golden_calculations(axis: str):
         assert all(need < len(parts) for need in part.needs)
         assert int(part.answer) == calculate(node, dict(zip(truth.steps, values, strict=True)))
         assert part.answer not in part.wrong
-    for call in found.golden:
+    for call in found.reference_calls:
         result = WORLD.tools["calculator"].run(call.arguments, None)
         assert int(result.value["exact"]) in values
 

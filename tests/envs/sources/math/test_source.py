@@ -475,12 +475,12 @@ def test_the_same_seed_makes_the_same_problems():
         MathSource(train=0, test=0, test_intents=0)
 
 
-def test_the_golden_path_computes(source: MathSource):
+def test_the_reference_trajectory_computes(source: MathSource):
     tool = source.world(source.tasks("train")[0]).tools["calculator"]
     for task in source.tasks("test"):
-        assert task.golden
+        assert task.reference_calls
         answers = [read(part.answer) for part in parts_of(task) if part.answer and _readable(part.answer)]
-        for call in task.golden:
+        for call in task.reference_calls:
             result = tool.run(tool.decode(msgspec.json.encode(call.arguments)), None)
             assert result.status is Status.OK, result.error
             assert any(read(result.value["exact"]) == answer for answer in answers)

@@ -317,7 +317,7 @@ def test_the_golden_searches_find_the_support(source: MultiHopQASource, tasks: l
     wanted = missed = 0
     for task in tasks:
         found = set()
-        for call in task.golden:
+        for call in task.reference_calls:
             result = search.run(search.decode(msgspec.json.encode(call.arguments)), None)
             found |= {hit["id"] for query in result.value for hit in query["passages"]}
         support = {passage for part in parts_of(task) for passage in part.support}
