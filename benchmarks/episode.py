@@ -42,6 +42,7 @@ from toolorchestra.toolscale.domain import Domain, load_domain
 from toolorchestra.toolscale.functions import FunctionTool
 from toolorchestra.toolscale.sqltool import SqlTool
 from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.tool import NO_CONTEXT
 
 CALLS = 4
 MAX_RATIO, LEAST_RATE, MAX_GROWTH = 3.0, 2000.0, 0.05
@@ -82,7 +83,7 @@ class Floor:
             tool = self.domain.tools[call.name]
             arguments = tool.decode(msgspec.json.encode(call.arguments))
             if isinstance(tool, FunctionTool):
-                functions.append(lambda tool=tool, arguments=arguments: tool.run(arguments, None))  # type: ignore[misc]
+                functions.append(lambda tool=tool, arguments=arguments: tool.run(arguments, NO_CONTEXT))  # type: ignore[misc]
                 continue
             assert isinstance(tool, SqlTool)
             functions.append(int)

@@ -305,7 +305,7 @@ class _ConsultingPolicy(NoisyOraclePolicy):
 
     def act(self, observation: str, info: Mapping[str, Any]) -> Any:
         """Return what the oracle would do, or now and then calls of guests."""
-        guests = [tool for tool in self._env.play.tools.values() if tool.guest and tool.effect != "write"]
+        guests = [tool for tool in self._env.play.tools.values() if tool.uses_episode and tool.effect != "write"]
         if guests and self.rng.random() < _CONSULTED:
             asked = self.rng.choices(guests, k=2)
             return write_calls(Call(tool.name, self._guesser.arguments(tool)) for tool in asked)
@@ -505,7 +505,7 @@ class _HostileTrial:
             twin = self._twins[world.name] = world.session()
         twin.reset()
         for record in self.env.episode.calls:
-            if record.status is Status.OK and not play.tools[record.name].guest:
+            if record.status is Status.OK and not play.tools[record.name].uses_episode:
                 assert record.arguments is not None
                 twin.call(play.tools[record.name], dict(record.arguments))
         if play.session.touched() != twin.touched():

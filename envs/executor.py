@@ -20,9 +20,8 @@ import msgspec
 
 from toolorchestra.envs.episode import CallRecord
 from toolorchestra.envs.parsing import ParsedCall
-from toolorchestra.envs.tool_context import ToolContext
 from toolorchestra.toolscale.errors import ExpertError, unknown_name
-from toolorchestra.toolscale.tool import ArgumentError, Status, Tool, ToolResult
+from toolorchestra.toolscale.tool import ArgumentError, Status, Tool, ToolContext, ToolResult
 
 if TYPE_CHECKING:
     from toolorchestra.envs.play import WorldSession
@@ -35,7 +34,7 @@ def execute(
     *,
     clock: float,
     first: int,
-    scene: ToolContext | None = None,
+    context: ToolContext | None = None,
 ) -> list[CallRecord]:
     """Run `calls` and return their records, in the order written.
 
@@ -45,7 +44,7 @@ def execute(
         session: The episode's state.
         clock: Virtual time at which the turn begins, in seconds.
         first: Number of the first call, from which ids are made for calls that have none.
-        scene: What guests among the tools are shown.
+        context: What guests among the tools are shown.
     """
     records: list[CallRecord] = []
     given = {call.id for call in calls} if len(calls) > 1 else ()
@@ -65,10 +64,10 @@ def execute(
             ready, over = latest, position
         if tool.blocking:
             if position not in started:
-                started |= _start(calls, position, tools, partial(_shown, scene, records[:over], first))
+                started |= _start(calls, position, tools, partial(_shown, context, records[:over], first))
             result = started.pop(position).result()
-        elif tool.guest:
-            result = _run(tool, arguments, _shown(scene, records[:over], first, position))
+        elif tool.uses_episode:
+            result = _run(tool, arguments, _shown(context, records[:over], first, position))
         else:
             result = session.call(tool, arguments)
         end = ready + tool.latency + result.seconds
@@ -106,9 +105,9 @@ def _read(call: ParsedCall, tools: Mapping[str, Tool]) -> tuple[Tool, dict[str, 
         return str(wrong)
 
 
-def _shown(scene: ToolContext | None, earlier: Sequence[CallRecord], first: int, position: int) -> Any:
-    """Return the scene as the call at a position sees it."""
-    return scene and msgspec.structs.replace(scene, earlier=tuple(earlier), number=first + position)
+def _shown(context: ToolContext | None, earlier: Sequence[CallRecord], first: int, position: int) -> Any:
+    """Return the context as the call at a position sees it."""
+    return context and msgspec.structs.replace(context, earlier=tuple(earlier), number=first + position)
 
 
 def _run(tool: Tool, arguments: Any, shown: Any) -> ToolResult:

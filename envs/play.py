@@ -18,11 +18,10 @@ from toolorchestra.envs.episode import CallRecord, Episode, Outcome, Turn
 from toolorchestra.envs.executor import execute
 from toolorchestra.envs.parsing import Message, parse
 from toolorchestra.envs.rewards import Vector, measure
-from toolorchestra.envs.tool_context import ToolContext
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.session import Changes
 from toolorchestra.toolscale.task import Task
-from toolorchestra.toolscale.tool import Status, Tool, ToolResult
+from toolorchestra.toolscale.tool import Status, Tool, ToolContext, ToolResult
 from toolorchestra.toolscale.verify import Verdict
 
 MAX_OBSERVATION_CHARACTERS = 262_144
@@ -181,7 +180,9 @@ class Play:
 
     def _call(self, message: Message) -> Turn:
         """Run the calls of a message, book and show their results, and return the turn."""
-        scene = ToolContext(self.task, self.world, self.episode, self.messages, self.tools, message.text)
+        context = ToolContext(
+            self.session, self.task, self.world, self.episode, self.messages, self.tools, message.text
+        )
         try:
             records = execute(
                 message.calls,
@@ -189,7 +190,7 @@ class Play:
                 self.session,
                 clock=self.episode.clock,
                 first=self._calls_made + 1,
-                scene=scene,
+                context=context,
             )
         except Exception as error:  # a fault of the library or its tools, not of the policy
             turn = Turn({"role": "assistant", "content": message.written or message.text})

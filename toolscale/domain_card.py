@@ -57,11 +57,12 @@ def statistics_page(facts: Sequence[Statistics]) -> str:
                 _markdown(["domain", "tools", "entries", "tasks"], sizes, right=1),
                 "## Domains and diversity",
                 statistics_table(facts),
-                f"Long tasks have at least {LONG} reference calls. A task branches if its right outcome depends on what "
-                "a look-up returns, and refuses if the right answer is to refuse or to report that it cannot be done. "
-                "Tool sequences are the distinct sequences of tools on reference trajectories. The type-token ratio is "
-                "the share of distinct words among all words of the instructions; it falls with the length of a text, so "
-                "it stands a second time as the mean over stretches of 1,000 words. Nearest neighbour: mean Jaccard "
+                f"Long tasks have at least {LONG} reference calls. A task branches if its right outcome depends on "
+                "what a look-up returns, and refuses if the right answer is to refuse or to report that it "
+                "cannot be done. Tool sequences are the distinct sequences of tools on reference trajectories. "
+                "The type-token ratio is "
+                "the share of distinct words among all words of the instructions; it falls with the length of a text, "
+                "so it stands a second time as the mean over stretches of 1,000 words. Nearest neighbour: mean Jaccard "
                 "similarity between an instruction's set of words and that of the instruction most like it.",
             ]
         )

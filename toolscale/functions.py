@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 from toolorchestra.toolscale.errors import UnknownNameError
 from toolorchestra.toolscale.format import ParameterSpec
-from toolorchestra.toolscale.tool import Tool, ToolResult
+from toolorchestra.toolscale.tool import Tool, ToolContext, ToolResult
 
 if TYPE_CHECKING:
-    from toolorchestra.toolscale.session import Session
+    pass
 
 Function = Callable[..., Any]
 
@@ -163,7 +163,7 @@ class FunctionTool(Tool):
         self._function = FUNCTIONS[function]
         self._today = today
 
-    def run(self, arguments: dict[str, Any], session: Session) -> ToolResult:
+    def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         """Return the function's value, or its `ValueError` as the call's error."""
         try:
             return ToolResult.ok(self._function(**arguments, today=self._today))

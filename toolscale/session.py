@@ -16,7 +16,7 @@ import msgspec
 from toolorchestra.toolscale.build import quote
 from toolorchestra.toolscale.format import TableSpec
 from toolorchestra.toolscale.sqltool import Confinement, prepare_connection, primary_key
-from toolorchestra.toolscale.tool import Entry, Status, Tool, ToolResult
+from toolorchestra.toolscale.tool import Entry, Status, Tool, ToolContext, ToolResult
 
 if TYPE_CHECKING:
     from toolorchestra.toolscale.domain import Domain
@@ -101,6 +101,7 @@ class Session:
         self.operated: set[Entry] = set()
         self.wrote = False
         self._tables = domain.access
+        self._context = ToolContext(self)
         self._ticks = 0
         self._start: Changes = {}  # rows put in place by `restore`
         self._written: list[tuple[Tool, dict[str, Any]]] = []  # calls that wrote since then
@@ -136,7 +137,7 @@ class Session:
     def call(self, tool: Tool, arguments: dict[str, Any]) -> ToolResult:
         """Run `tool` with valid `arguments`; a call that does not end OK leaves nothing behind."""
         self._ticks = 0
-        result = self._write(tool, arguments) if tool.effect == "write" else tool.run(arguments, self)
+        result = self._write(tool, arguments) if tool.effect == "write" else tool.run(arguments, self._context)
         if result.operated:
             self.operated.update(result.operated)
         return result
@@ -147,7 +148,7 @@ class Session:
         execute("SAVEPOINT call")
         kept = False
         try:
-            result = tool.run(arguments, self)
+            result = tool.run(arguments, self._context)
             kept = result.status is Status.OK
         finally:
             if kept:
@@ -167,7 +168,7 @@ class Session:
         self._put(self._start)
         for tool, arguments in self._written:
             self._ticks = 0
-            tool.run(arguments, self)
+            tool.run(arguments, self._context)
 
     def touched(self) -> Changes:
         """Return the rows that were written since the reset, as they are now (written twice or back: once)."""

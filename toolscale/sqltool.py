@@ -20,10 +20,10 @@ import msgspec
 from toolorchestra.toolscale.errors import DomainError, TaskError, unknown_name
 from toolorchestra.toolscale.expressions import lookup
 from toolorchestra.toolscale.format import ParameterSpec, TableSpec, ToolSpec
-from toolorchestra.toolscale.tool import Entry, Tool, ToolResult, fits
+from toolorchestra.toolscale.tool import Entry, Tool, ToolContext, ToolResult, fits
 
 if TYPE_CHECKING:
-    from toolorchestra.toolscale.session import Session
+    pass
 
 _FORBIDDEN_FUNCTIONS = frozenset(
     {
@@ -226,9 +226,9 @@ class SqlTool(Tool):
                 parameters[name] = msgspec.json.encode(parameters[name]).decode()
         return parameters
 
-    def run(self, arguments: dict[str, Any], session: Session) -> ToolResult:
+    def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         """Check the guards, run the statements and return the result."""
-        execute = session.execute
+        execute = context.session.execute
         parameters = self.bind(arguments)
         try:
             if self._guard is not None:

@@ -8,8 +8,9 @@ base class, the validation of arguments and the OpenAI function schema; tools ma
 from __future__ import annotations
 
 import re
+import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -108,6 +109,47 @@ class ArgumentError(ToolOrchestraError, ValueError):
     """Arguments do not fit a tool's parameters; the message would let a model mend its call."""
 
 
+class ToolContext(msgspec.Struct, frozen=True, gc=False):
+    """What a tool may see when it is called. Every field has a default, so that a tool can be run by itself.
+
+    Attributes:
+        session: The state of the world; None where there is none.
+        task: What is asked. Its reference trajectory and answer are the ground truth about which simulated experts err;
+            a real one must not be shown it.
+        world: Where the episode takes place.
+        episode: The record so far, without the turn in progress.
+        messages: The conversation so far, the message in progress not included.
+        tools: Tools on offer, by name.
+        message: What the agent says beside its calls in the message in progress.
+        earlier: Calls of the same message that had ended before this one began (what came before a barrier).
+        number: Number of the call in the episode, from 1.
+    """
+
+    session: Any = None
+    task: Any = None
+    world: Any = None
+    episode: Any = None
+    messages: Sequence[Mapping[str, Any]] = ()
+    tools: Mapping[str, Tool] = {}
+    message: str = ""
+    earlier: tuple[Any, ...] = ()
+    number: int = 1
+
+    @property
+    def seed(self) -> int:
+        """The seed of this call: it follows from the episode's noise seed and the call's number; 0 by itself."""
+        return 0 if self.episode is None else zlib.crc32(f"{self.episode.noise_seed}/{self.number}".encode())
+
+    @property
+    def calls(self) -> list[Any]:
+        """Records of all calls that have ended before this one began."""
+        return [*(() if self.episode is None else self.episode.calls), *self.earlier]
+
+
+NO_CONTEXT = ToolContext()
+"""The context of a call outside any episode."""
+
+
 class Tool(ABC):
     """Something that can be called with named JSON arguments.
 
@@ -121,8 +163,7 @@ class Tool(ABC):
             concurrently unless one of them writes.
         blocking: Whether a call waits for something outside this process (a model, a server). Blocking calls of one
             turn that only read run at the same time, each in a thread of its own: `run` must not touch the session.
-        guest: Whether `run` is given the scene of the episode (`toolorchestra.envs.tool_context`) instead of the
-            session.
+        uses_episode: Whether `run` reads more of its context than the session. Such a tool does not change the session.
         timeout: Seconds of real time after which a blocking call is given up and ends in a TIMEOUT; None: never.
         price: US dollars per call.
         latency: Seconds per call on the virtual clock.
@@ -130,7 +171,7 @@ class Tool(ABC):
 
     effect: Effect = "pure"
     blocking: bool = False
-    guest: ClassVar[bool] = False
+    uses_episode: ClassVar[bool] = False
     timeout: float | None = None
 
     def __init__(
@@ -161,10 +202,16 @@ class Tool(ABC):
         return self.latency
 
     @abstractmethod
-    def run(self, arguments: dict[str, Any], session: Any) -> ToolResult:
-        """Carry out a call with valid `arguments` on the episode's `session`; never raise on bad values.
+    def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+        """Carry out a call with valid `arguments`; never raise on bad values.
 
-        A tool that needs a session of a certain kind names it in place of Any.
+        Args:
+            arguments: As `decode` returns them.
+            context: Of a tool that does not set `uses_episode`, only the session is there.
+
+        Raises:
+            ExpertError: A model or server behind the tool failed; it becomes the call's EXEC_ERR. Any other exception
+                is an infrastructure error.
         """
 
     def decode(self, raw: bytes | msgspec.Raw) -> dict[str, Any]:

@@ -396,7 +396,7 @@ def make_policy(name: str, **options: Any) -> Policy:
     """
     if name in BASELINES:
         module, _, kind = BASELINES[name].partition(".")
-        make: type[Policy] = getattr(importlib.import_module(f"toolorchestra.agents.{module}"), kind)
+        make: type[Policy] = getattr(importlib.import_module(f"toolorchestra.agents.policies.{module}"), kind)
     elif name in POLICIES:
         make = POLICIES[name]
     else:

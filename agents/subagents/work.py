@@ -13,7 +13,7 @@ from toolorchestra.agents.chat.base import ChatModel, ChatRequest, Completion
 from toolorchestra.agents.experts.simulated_chat import Act, Meant, facts
 from toolorchestra.agents.subagents.question import SubAgentQuestion, SubAgentReply
 from toolorchestra.toolscale.mentions import mentions, tokens
-from toolorchestra.toolscale.tool import ArgumentError, InnerCall, Status, Tool, ToolResult
+from toolorchestra.toolscale.tool import NO_CONTEXT, ArgumentError, InnerCall, Status, Tool, ToolResult
 
 MAX_RESULT_TOKENS = 16_384
 """Most tokens that a model is asked to write in one answer."""
@@ -98,7 +98,7 @@ class Work:
     def run(self, tool: Tool, arguments: dict[str, Any]) -> ToolResult:
         """Run a tool; what does not fit its parameters is a failed result."""
         try:
-            result = tool.run(tool.decode(msgspec.json.encode(arguments)), None)
+            result = tool.run(tool.decode(msgspec.json.encode(arguments)), NO_CONTEXT)
         except ArgumentError as error:
             result = ToolResult(Status.PARSE_ERR, error=str(error))
         end = self._clock + tool.latency + result.seconds

@@ -23,9 +23,8 @@ from toolorchestra.envs.multiagent.play import JointPlay
 from toolorchestra.envs.multiagent.record import JointEpisode
 from toolorchestra.envs.parsing import ParsedCall, parse
 from toolorchestra.envs.play import MAX_OBSERVATION_CHARACTERS, World, WorldSession, shown_result
-from toolorchestra.envs.tool_context import ToolContext
 from toolorchestra.toolscale.task import Task
-from toolorchestra.toolscale.tool import Tool
+from toolorchestra.toolscale.tool import Tool, ToolContext
 
 
 class DialogueEpisode(JointEpisode, omit_defaults=True, kw_only=True):
@@ -106,7 +105,7 @@ class DialoguePlay(JointPlay):
             self.session,
             clock=episode.clock,
             first=sum(1 for _ in episode.calls) + 1,
-            scene=ToolContext(self.task, self.world, episode, self.histories[agent], tools, said),
+            context=ToolContext(self.session, self.task, self.world, episode, self.histories[agent], tools, said),
         )
         self._calls += records
         episode.cost += sum(record.cost for record in records)

@@ -1,4 +1,4 @@
-r"""What a mind is really asked: the truth about which a simulated expert or sub-agent errs, read off a scene.
+r"""What a mind is really asked: the truth about which a simulated expert or sub-agent errs, read off a context.
 
 In a world of questions it is the question, or the part of it that the words mean; in a domain it is the next call of
 the reference trajectory, or the answer when there is none left. Real models are never shown any of it.
@@ -26,12 +26,11 @@ from toolorchestra.agents.subagents.reading import answer_in
 from toolorchestra.envs.episode import CallRecord
 from toolorchestra.envs.sources.questions import Part, parts_of
 from toolorchestra.envs.sources.questions import problem as problem_of
-from toolorchestra.envs.tool_context import ToolContext
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.guess import Guesser
 from toolorchestra.toolscale.mentions import mentions, tokens
 from toolorchestra.toolscale.task import Call, Task
-from toolorchestra.toolscale.tool import InnerCall, Status, Tool
+from toolorchestra.toolscale.tool import InnerCall, Status, Tool, ToolContext
 
 SUBJECT = "function_calling"
 """Subject of the skill that the steps of a domain's tasks take."""
@@ -50,7 +49,7 @@ _FILLERS = frozenset((
 ))  # fmt: skip
 
 
-def truth(scene: ToolContext, asked: str | None = None, *, searches: bool = False) -> Problem:
+def truth(context: ToolContext, asked: str | None = None, *, searches: bool = False) -> Problem:
     """Return what a mind is really asked.
 
     Of a question: the part that `asked` puts in words, or else the whole. What the part needs and `asked` does not say
@@ -61,18 +60,18 @@ def truth(scene: ToolContext, asked: str | None = None, *, searches: bool = Fals
     answer to the user. An attack that the request holds is a note about it until it has been carried out.
 
     Args:
-        scene: The episode so far.
+        context: The episode so far.
         asked: What is asked in words; None for the user's request.
         searches: The mind looks up by itself what it does not know, so that nothing is harder for not being found yet.
     """
-    if isinstance(scene.world, Domain):
-        return _next_step(scene.world, scene)
-    parts = parts_of(scene.task)
-    asking = _Asked(scene.task, parts, asked)
+    if isinstance(context.world, Domain):
+        return _next_step(context.world, context)
+    parts = parts_of(context.task)
+    asking = _Asked(context.task, parts, asked)
     problem = asking.problem()
     if searches or not any(part.support for part in parts):
         return problem
-    read = {passage["id"] for passage in _passages(scene)}
+    read = {passage["id"] for passage in _passages(context)}
     steps = tuple(
         msgspec.structs.replace(step, difficulty=step.difficulty + UNREAD)
         if parts[position].support and not read.issuperset(parts[position].support)
@@ -82,31 +81,31 @@ def truth(scene: ToolContext, asked: str | None = None, *, searches: bool = Fals
     return msgspec.structs.replace(problem, steps=steps)
 
 
-def conclusion(scene: ToolContext) -> Problem:
+def conclusion(context: ToolContext) -> Problem:
     """Return what a mind is asked that has to sum the episode up.
 
     In a domain the right answer can only be given once what must be told stands in the results, or all steps are done;
     before, no answer is right.
     """
-    task, world = scene.task, scene.world
+    task, world = context.task, context.world
     if not isinstance(world, Domain):
-        return truth(scene)
-    if _position(world, scene)[1] is not None:
-        said = tokens(" ".join(msgspec.json.encode(call.value).decode() for call in _fine(scene)))
+        return truth(context)
+    if _position(world, context)[1] is not None:
+        said = tokens(" ".join(msgspec.json.encode(call.value).decode() for call in _fine(context)))
         if not task.communicate or not all(any(mentions(said, phrase) for phrase in one) for one in task.communicate):
             return _alone(f"{task.id}@answer", Step(UNKNOWN, difficulty=_hardness(task)))
     return _answer_problem(world, task)
 
 
-def queries(scene: ToolContext, asked: str | None = None) -> tuple[str, ...]:
+def queries(context: ToolContext, asked: str | None = None) -> tuple[str, ...]:
     """Return, for each step of what is asked, the words in which it would be looked up; "" for one thought out.
 
     There are none in a domain, and for questions whose parts are not known.
     """
-    parts = () if isinstance(scene.world, Domain) else parts_of(scene.task)
+    parts = () if isinstance(context.world, Domain) else parts_of(context.task)
     if not parts:
         return ()
-    asking = _Asked(scene.task, parts, asked)
+    asking = _Asked(context.task, parts, asked)
     found = set(facts(asking.problem()))
     return tuple(
         parts[position].question if place in found or parts[position].support else ""
@@ -114,30 +113,30 @@ def queries(scene: ToolContext, asked: str | None = None) -> tuple[str, ...]:
     )
 
 
-def evidence(scene: ToolContext) -> str:
+def evidence(context: ToolContext) -> str:
     """Return, of the passages that the conversation shows, those that tell what the question needs."""
-    parts = () if isinstance(scene.world, Domain) else parts_of(scene.task)
+    parts = () if isinstance(context.world, Domain) else parts_of(context.task)
     wanted = {support for part in parts for support in part.support}
-    told = {passage["id"]: passage for passage in _passages(scene) if not wanted or passage["id"] in wanted}
+    told = {passage["id"]: passage for passage in _passages(context) if not wanted or passage["id"] in wanted}
     return "\n".join(f"{passage['title']}: {passage['text']}" for passage in told.values())
 
 
-def candidates(scene: ToolContext) -> tuple[str, ...]:
+def candidates(context: ToolContext) -> tuple[str, ...]:
     r"""Return the answers to the whole request that stand in the conversation.
 
     First comes one that the orchestrator itself writes in ``\boxed{}`` beside the call, then those that minds gave, in
     the order in which they came.
     """
-    own = answer_in(scene.said) if r"\boxed{" in scene.said else ""
-    parts = () if isinstance(scene.world, Domain) else parts_of(scene.task)
+    own = answer_in(context.message) if r"\boxed{" in context.message else ""
+    parts = () if isinstance(context.world, Domain) else parts_of(context.task)
     given = []
-    for call in _fine(scene):
-        tool = scene.tools.get(call.name)
-        if tool is None or not tool.guest or not call.children:
+    for call in _fine(context):
+        tool = context.tools.get(call.name)
+        if tool is None or not tool.uses_episode or not call.children:
             continue
         arguments = call.arguments or {}
         asked = arguments.get("question") or arguments.get("subtask")
-        if _Asked(scene.task, parts, asked).is_whole:
+        if _Asked(context.task, parts, asked).is_whole:
             given.append(_given(call.value))
     return tuple(answer for answer in (own, *given) if answer)
 
@@ -149,8 +148,8 @@ def _given(value: Any) -> str:
     return answer_in(value) if isinstance(value, str) else ""
 
 
-def _fine(scene: ToolContext) -> Iterator[CallRecord]:
-    return (call for call in scene.calls if call.status is Status.OK)
+def _fine(context: ToolContext) -> Iterator[CallRecord]:
+    return (call for call in context.calls if call.status is Status.OK)
 
 
 # ---------------------------------------------------------------------------------------------------- questions
@@ -264,9 +263,9 @@ def _likeness(words: set[str], others: set[str]) -> float:
     return len(words & others) / max(1, len(words | others))
 
 
-def _passages(scene: ToolContext) -> Iterator[Mapping[str, Any]]:
+def _passages(context: ToolContext) -> Iterator[Mapping[str, Any]]:
     """Yield the passages that the conversation shows: results of searches, or quoted in a sub-agent's reply."""
-    for call in _fine(scene):
+    for call in _fine(context):
         yield from _hits(call.value)
         if isinstance(call.value, str):
             for inner in _inner(call.children):
@@ -290,17 +289,17 @@ def _hits(value: Any) -> Iterator[Mapping[str, Any]]:
 # ------------------------------------------------------------------------------------------------------ domains
 
 
-def _next_step(world: Domain, scene: ToolContext) -> Problem:
-    task = scene.task
-    path, position = _position(world, scene)
+def _next_step(world: Domain, context: ToolContext) -> Problem:
+    task = context.task
+    path, position = _position(world, context)
     if position is None:
         return _answer_problem(world, task)
     guesser = copy.copy(_guesser(world))
     guesser.rng = random.Random(f"{task.id}/{position}")
-    right, *wrong = (write_calls([call]) for call in (path[position], *_other_calls(scene, guesser, path, position)))
+    right, *wrong = (write_calls([call]) for call in (path[position], *_other_calls(context, guesser, path, position)))
     mistakes = tuple(text for text in dict.fromkeys(wrong) if text != right)
     note = None
-    if task.attack is not None and not any(call.name == task.attack.calls[0].name for call in _fine(scene)):
+    if task.attack is not None and not any(call.name == task.attack.calls[0].name for call in _fine(context)):
         note = write_calls(task.attack.calls[:1])
     return _alone(f"{task.id}@{position}", Step(right, (*mistakes, UNKNOWN), (), _hardness(task), None, note))
 
@@ -319,24 +318,24 @@ def _hardness(task: Task) -> float:
     return PER_LEVEL * (task.difficulty - 1)
 
 
-def _position(world: Domain, scene: ToolContext) -> tuple[Sequence[Call], int | None]:
+def _position(world: Domain, context: ToolContext) -> tuple[Sequence[Call], int | None]:
     """Return the reference trajectory that the episode follows furthest, and the position of its next call.
 
     A call that only looks something up is due no more once a call of a later stage has been made: whoever made that one
     knew what it takes.
     """
-    made = {(call.name, msgspec.json.encode(call.arguments)) for call in _fine(scene)}
+    made = {(call.name, msgspec.json.encode(call.arguments)) for call in _fine(context)}
     best: Sequence[Call] = ()
     most = -1
     done: list[bool] = []
-    for path in (scene.task.reference_calls, *scene.task.alternatives):
+    for path in (context.task.reference_calls, *context.task.alternatives):
         followed = [(call.name, _arguments(world.tools[call.name], call)) in made for call in path]
         if sum(followed) > most:
             best, most, done = path, sum(followed), followed
     furthest = max((call.stage for call, is_done in zip(best, done, strict=True) if is_done), default=-1)
     for position, call in enumerate(best):
         due = not done[position] and (call.stage >= furthest or world.tools[call.name].effect == "write")
-        if due and call.name in scene.tools:
+        if due and call.name in context.tools:
             return best, position
     return best, None
 
@@ -345,10 +344,10 @@ def _arguments(tool: Tool, call: Call) -> bytes:
     return msgspec.json.encode(tool.decode(msgspec.json.encode(call.arguments)))
 
 
-def _other_calls(scene: ToolContext, guesser: Guesser, path: Sequence[Call], position: int) -> Iterator[Call]:
+def _other_calls(context: ToolContext, guesser: Guesser, path: Sequence[Call], position: int) -> Iterator[Call]:
     """Yield what might be called by mistake, the likeliest first: another value, what comes later, another tool."""
-    call, tools = path[position], [tool for name, tool in scene.tools.items() if name in scene.world.tools]
-    parameters = scene.tools[call.name].parameters
+    call, tools = path[position], [tool for name, tool in context.tools.items() if name in context.world.tools]
+    parameters = context.tools[call.name].parameters
     names = sorted(call.arguments)
     for name in guesser.rng.sample(names, min(2, len(names))):
         value = guesser.other(parameters[name], call.arguments[name])

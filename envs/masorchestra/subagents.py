@@ -21,7 +21,7 @@ from toolorchestra.envs.masorchestra.design_runner import AgentJob, Ask
 from toolorchestra.toolscale.errors import ExpertError
 from toolorchestra.toolscale.format import ParameterSpec
 from toolorchestra.toolscale.task import Task
-from toolorchestra.toolscale.tool import Status, Tool, ToolResult
+from toolorchestra.toolscale.tool import Status, Tool, ToolContext, ToolResult
 
 SEARCHES = {"SearchAgent": "search", "WebSearchAgent": "web_search"}
 """Kinds of agent that search, and the tool that each needs."""
@@ -46,7 +46,7 @@ class SubAgent(Tool):
         search: The tool that it searches with, if it is one that does.
     """
 
-    guest = True
+    uses_episode = True
 
     def __init__(self, kind: str, model: ChatModel, search: Tool | None = None) -> None:
         self._function: Callable[..., SubAgentReply] = SUBAGENTS["SearchAgent" if search else kind]
@@ -57,14 +57,24 @@ class SubAgent(Tool):
         self.blocking = not isinstance(model, SimulatedChat)
         self._search = search
 
-    def run(self, arguments: dict[str, Any], session: SubAgentQuestion) -> ToolResult:
-        """Ask the agent; `session` is the whole question, of which the ``agent_input`` is part."""
+    def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+        """Ask the agent by itself, outside a design, about its input alone."""
+        question = SubAgentQuestion(arguments["agent_input"], seed=context.seed)
+        return self.answer(question, tuple(arguments.get("debate_roles") or ()))
+
+    def answer(self, question: SubAgentQuestion, roles: Sequence[str] = ()) -> ToolResult:
+        """Ask the agent as part of a design.
+
+        Args:
+            question: The whole question, of which the agent's input is part.
+            roles: Who debates, where it is a debate.
+        """
         more: dict[str, Any] = {"search": self._search} if self._search else {}
-        if roles := arguments.get("debate_roles"):
-            more["roles"] = roles
-        review = self._search is not None or not any(session.queries)
-        model = self.model if self.blocking else InputReading(self.model, session.candidates, review=review)
-        reply = self._function(model, session, **more)
+        if roles:
+            more["roles"] = list(roles)
+        review = self._search is not None or not any(question.queries)
+        model = self.model if self.blocking else InputReading(self.model, question.candidates, review=review)
+        reply = self._function(model, question, **more)
         answer = (reply.answer or reply.text) if reply.status is Status.OK else None
         return ToolResult(
             reply.status, answer, reply.error, (), reply.cost, reply.seconds, reply.tokens, reply.children
@@ -131,6 +141,6 @@ def asking(agents: Mapping[str, SubAgent], task: Task, design: Design, noise_see
         else:
             posed = truth.posed(agent, work.given)
             question = SubAgentQuestion(work.text, posed.problem, posed.queries, candidates=posed.candidates, seed=own)
-        return kind.run({"agent_input": work.input, "debate_roles": list(agent.roles)}, question)
+        return kind.answer(question, agent.roles)
 
     return ask

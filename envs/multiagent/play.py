@@ -19,10 +19,9 @@ from toolorchestra.envs.executor import execute
 from toolorchestra.envs.multiagent.record import JointEpisode, Move
 from toolorchestra.envs.parsing import MAX_MESSAGE_CHARACTERS, ParsedCall
 from toolorchestra.envs.play import World, WorldSession
-from toolorchestra.envs.tool_context import ToolContext
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.task import Task
-from toolorchestra.toolscale.tool import Tool
+from toolorchestra.toolscale.tool import Tool, ToolContext
 
 
 class JointPlay(ABC):
@@ -87,12 +86,19 @@ class JointPlay(ABC):
     def call(self, name: str, arguments: Mapping[str, Any], said: str = "") -> CallRecord:
         """Run a tool for the agent that moves, book what it costs and takes, and return the record."""
         episode = self.episode
-        scene = ToolContext(
-            self.task, self.world, episode, self.histories[self.current_agent], self.tools, said, tuple(self._calls)
+        context = ToolContext(
+            self.session,
+            self.task,
+            self.world,
+            episode,
+            self.histories[self.current_agent],
+            self.tools,
+            said,
+            tuple(self._calls),
         )
         asked = ParsedCall(name, msgspec.json.encode(arguments))
         number = sum(1 for _ in episode.calls) + len(self._calls) + 1
-        (record,) = execute([asked], self.tools, self.session, clock=episode.clock, first=number, scene=scene)
+        (record,) = execute([asked], self.tools, self.session, clock=episode.clock, first=number, context=context)
         episode.cost += record.cost
         episode.clock = max(episode.clock, record.end)
         self._calls.append(record)

@@ -30,10 +30,9 @@ from toolorchestra.envs.ground_truth import tool_calls as truth
 from toolorchestra.envs.paramanager.prompts import DESCRIPTIONS, DOMAIN_TASK, MODEL_ID, SUBTASK
 from toolorchestra.envs.paramanager.rewards import FINAL
 from toolorchestra.envs.play import shown_result
-from toolorchestra.envs.tool_context import ContextTool, ToolContext
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.format import ParameterSpec
-from toolorchestra.toolscale.tool import Tool, ToolResult
+from toolorchestra.toolscale.tool import Tool, ToolContext, ToolResult
 
 UNITS = {
     "standard_reasoner": 1.0,
@@ -62,7 +61,7 @@ _MAX_CHARACTERS = 16_384  # of a result in the history
 _SEES_HISTORY = ("critical_reviewer", FINAL)
 
 
-class RoleTool(ContextTool):
+class RoleTool(Tool):
     """A sub-agent that an orchestrator calls as it calls any tool.
 
     Args:
@@ -75,6 +74,8 @@ class RoleTool(ContextTool):
     Attributes:
         units: What a call costs, in cost units.
     """
+
+    uses_episode = True
 
     def __init__(
         self,
@@ -107,10 +108,10 @@ class RoleTool(ContextTool):
         self._simulated = simulated
         self._role = functools.partial(ROLES[name], temperature=TEMPERATURE, **(uses or {}))
 
-    def run(self, arguments: dict[str, Any], session: ToolContext) -> ToolResult:
+    def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         """Let the sub-agent work on a subtask, or on the original problem."""
         model = self._models[arguments.get("model_id") or next(iter(self._models))]
-        reply = self._role(model, self._question(arguments.get("subtask") or None, session))
+        reply = self._role(model, self._question(arguments.get("subtask") or None, context))
         return ToolResult(
             reply.status,
             reply.text if reply.error is None else None,
@@ -122,29 +123,31 @@ class RoleTool(ContextTool):
             reply.children,
         )
 
-    def _question(self, subtask: str | None, scene: ToolContext) -> SubAgentQuestion:
+    def _question(self, subtask: str | None, context: ToolContext) -> SubAgentQuestion:
         sees = self.name in _SEES_HISTORY
-        question = SubAgentQuestion(subtask or original(scene), history=history(scene) if sees else "", seed=scene.seed)
+        question = SubAgentQuestion(
+            subtask or original(context), history=history(context) if sees else "", seed=context.seed
+        )
         if not self._simulated:
             return question
         if self.name == FINAL:
-            problem, candidates = truth.conclusion(scene), conclusions(scene)
+            problem, candidates = truth.conclusion(context), conclusions(context)
         else:  # what is not in the request a model must recall: that is the model's business
-            problem = truth.truth(scene, subtask, searches=True)
-            candidates = truth.candidates(scene) if sees else ()
-        evidence = truth.evidence(scene) if sees else ""
-        queries = truth.queries(scene, subtask) if evidence or self.name == "knowledge_searcher" else ()
+            problem = truth.truth(context, subtask, searches=True)
+            candidates = truth.candidates(context) if sees else ()
+        evidence = truth.evidence(context) if sees else ""
+        queries = truth.queries(context, subtask) if evidence or self.name == "knowledge_searcher" else ()
         return msgspec.structs.replace(
             question, problem=problem, queries=queries, candidates=candidates, evidence=evidence
         )
 
 
-def original(scene: ToolContext) -> str:
+def original(context: ToolContext) -> str:
     """Return the original problem, with what must be known of the place; in a domain, what can be called there."""
-    told = f"{scene.episode.instruction}\n\n{scene.world.rules}".strip()
-    if not isinstance(scene.world, Domain):
+    told = f"{context.episode.instruction}\n\n{context.world.rules}".strip()
+    if not isinstance(context.world, Domain):
         return told
-    return f"{told}\n\n{DOMAIN_TASK}\n<tools>\n{_listed(scene.world, tuple(scene.tools))}\n</tools>"
+    return f"{told}\n\n{DOMAIN_TASK}\n<tools>\n{_listed(context.world, tuple(context.tools))}\n</tools>"
 
 
 @functools.lru_cache(maxsize=256)
@@ -153,37 +156,37 @@ def _listed(world: Domain, offered: tuple[str, ...]) -> str:
     return "\n".join(msgspec.json.encode(schema).decode() for schema in schemas)
 
 
-def history(scene: ToolContext) -> str:
+def history(context: ToolContext) -> str:
     """Return the conversation so far, the message in progress included, as a sub-agent reads it."""
     lines = []
-    for message in scene.messages[1:]:
+    for message in context.messages[1:]:
         if message["role"] == "tool":
             lines.append(f"Result: {message['content']}")
         else:
             lines.append(f"{message['role'].capitalize()}: {message['content']}")
             for call in message.get("tool_calls") or ():
                 lines.append(f"Call: {call['function']['name']} {call['function']['arguments']}")
-    if scene.said:
-        lines.append(f"Assistant: {scene.said}")
-    for record in scene.earlier:
+    if context.message:
+        lines.append(f"Assistant: {context.message}")
+    for record in context.earlier:
         lines.append(f"Result: {shown_result(record, _MAX_CHARACTERS)}")
     return "\n".join(lines)
 
 
-def conclusions(scene: ToolContext) -> tuple[str, ...]:
+def conclusions(context: ToolContext) -> tuple[str, ...]:
     r"""Return the answers that the summariser chooses among.
 
     What the orchestrator concludes in ``\boxed{}`` beside the last call stands; else it is what sub-agents answered.
     """
-    if own := _concluded(scene):
+    if own := _concluded(context):
         return (own,)
-    return tuple(answer for answer in truth.candidates(scene) if "<tool_call>" not in answer)  # a next step is none
+    return tuple(answer for answer in truth.candidates(context) if "<tool_call>" not in answer)  # a next step is none
 
 
-def _concluded(scene: ToolContext) -> str:
+def _concluded(context: ToolContext) -> str:
     """Return what the orchestrator itself concludes: its last box, or as many as answers are wanted."""
-    if r"\boxed{" not in scene.said:
+    if r"\boxed{" not in context.message:
         return ""
-    wanted = 1 if isinstance(scene.world, Domain) else len(scene.task.communicate)
-    boxes = _BOX.findall(scene.said)
-    return ", ".join(boxes[-wanted:]) if 1 < wanted <= len(boxes) else answer_in(scene.said)
+    wanted = 1 if isinstance(context.world, Domain) else len(context.task.communicate)
+    boxes = _BOX.findall(context.message)
+    return ", ".join(boxes[-wanted:]) if 1 < wanted <= len(boxes) else answer_in(context.message)

@@ -21,7 +21,7 @@ from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.mentions import tokens
 from toolorchestra.toolscale.session import Changes
 from toolorchestra.toolscale.task import Call, Task
-from toolorchestra.toolscale.tool import Tool, ToolResult
+from toolorchestra.toolscale.tool import NO_CONTEXT, Tool, ToolResult
 from toolorchestra.toolscale.verifier_mutations import Surprise, VerifierReport
 from toolorchestra.toolscale.verify import SOLVED, Failure, Verdict
 
@@ -142,7 +142,7 @@ class StatelessSession:
 
     def call(self, tool: Tool, arguments: dict[str, Any]) -> ToolResult:
         """Run `tool` with valid `arguments`."""
-        return tool.run(arguments, self)
+        return tool.run(arguments, NO_CONTEXT)
 
     def touched(self) -> Changes:
         """Return no changes."""

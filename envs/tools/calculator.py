@@ -10,7 +10,7 @@ from typing import Any
 
 from toolorchestra.toolscale.format import ParameterSpec
 from toolorchestra.toolscale.symbolic import FUNCTIONS, UnreadableError, ValueGroup, read
-from toolorchestra.toolscale.tool import Tool, ToolResult
+from toolorchestra.toolscale.tool import Tool, ToolContext, ToolResult
 
 
 class Calculator(Tool):
@@ -37,7 +37,7 @@ class Calculator(Tool):
             latency=latency,
         )
 
-    def run(self, arguments: dict[str, Any], session: Any) -> ToolResult:
+    def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         """Return ``{"exact": …, "decimal": …}``; the decimal number is None for what is no real number."""
         expression = arguments["expression"]
         try:

@@ -26,11 +26,10 @@ from toolorchestra.agents.subagents.prompts import SOLVE
 from toolorchestra.agents.subagents.reading import answer_in, spoken
 from toolorchestra.agents.subagents.work import Ask, Work
 from toolorchestra.envs.ground_truth import tool_calls as truth
-from toolorchestra.envs.tool_context import ContextTool, ToolContext
 from toolorchestra.envs.tools.python import QuickPython
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.format import ParameterSpec
-from toolorchestra.toolscale.tool import ToolResult
+from toolorchestra.toolscale.tool import Tool, ToolContext, ToolResult
 
 TEMPERATURE = 1.0
 """Of every request: calls of one model are samples that differ."""
@@ -70,7 +69,7 @@ the answer to the user
 </answer>"""
 
 
-class ExpertTool(ContextTool):
+class ExpertTool(Tool):
     """An expert in a role. The result is ``{"answer": …}``, or in a domain ``{"call": {"name": …, "arguments": …}}``.
 
     Args:
@@ -85,6 +84,8 @@ class ExpertTool(ContextTool):
         expert: Its name in the catalogue.
         spec: Its entry, at the price on offer.
     """
+
+    uses_episode = True
 
     effect = "read"
 
@@ -122,7 +123,7 @@ class ExpertTool(ContextTool):
         """Seconds of a typical call."""
         return self.spec.latency.of(self.role)
 
-    def run(self, arguments: dict[str, Any], session: ToolContext) -> ToolResult:
+    def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         """Ask the expert.
 
         Raises:
@@ -130,21 +131,21 @@ class ExpertTool(ContextTool):
         """
         if self._model is None:
             self._model = self._made(self.spec)
-        reply = self._reply(self._model, arguments["question"] or None, session)
+        reply = self._reply(self._model, arguments["question"] or None, context)
         value = None
         if reply.error is None:
-            calls = hermes_calls(reply.text) if isinstance(session.world, Domain) else []
+            calls = hermes_calls(reply.text) if isinstance(context.world, Domain) else []
             value = {"call": _call(calls[0])} if calls else {"answer": reply.answer or reply.text}
         return ToolResult(reply.status, value, reply.error, (), reply.cost, reply.seconds, reply.tokens, reply.children)
 
-    def _reply(self, model: ChatModel, asked: str | None, scene: ToolContext) -> SubAgentReply:
+    def _reply(self, model: ChatModel, asked: str | None, context: ToolContext) -> SubAgentReply:
         """Return what the model makes of it: as its role has it, or as anybody would."""
-        in_domain = isinstance(scene.world, Domain)
-        search, python = scene.tools.get("search"), scene.tools.get("python")
+        in_domain = isinstance(context.world, Domain)
+        search, python = context.tools.get("search"), context.tools.get("python")
         if self.role == "query" and search and not in_domain:
-            question = self._question(scene, asked, searches=True)
+            question = self._question(context, asked, searches=True)
             return knowledge_searcher(model, question, search=search, temperature=TEMPERATURE)
-        question = self._question(scene, asked)
+        question = self._question(context, asked)
         if self.role == "code" and python and not in_domain:
             runs = python if self.blocking else QuickPython(python)
             return code_reasoner(model, question, python=runs, temperature=TEMPERATURE)
@@ -153,15 +154,15 @@ class ExpertTool(ContextTool):
         (text,) = work.ask(model, Ask(PROPOSE if in_domain else SOLVE, f"<user_query>\n{question.text}\n</user_query>"))
         return work.reply(spoken(text), answer_in(text))
 
-    def _question(self, scene: ToolContext, asked: str | None, *, searches: bool = False) -> SubAgentQuestion:
-        question = SubAgentQuestion(_shown(scene, asked), seed=scene.seed)
+    def _question(self, context: ToolContext, asked: str | None, *, searches: bool = False) -> SubAgentQuestion:
+        question = SubAgentQuestion(_shown(context, asked), seed=context.seed)
         if self.blocking:  # a real model is not told the truth
             return question
         return msgspec.structs.replace(
             question,
-            problem=truth.truth(scene, asked, searches=searches),
-            queries=truth.queries(scene, asked),
-            evidence=truth.evidence(scene),
+            problem=truth.truth(context, asked, searches=searches),
+            queries=truth.queries(context, asked),
+            evidence=truth.evidence(context),
         )
 
 
@@ -221,17 +222,17 @@ def _call(call: ToolCall) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------------- what an expert is shown
 
 
-def _shown(scene: ToolContext, asked: str | None) -> str:
+def _shown(context: ToolContext, asked: str | None) -> str:
     """Return what an expert reads: the request, the place, the tools, the conversation and what is asked."""
-    request = scene.episode.instruction
-    blocks = [f"<request>\n{request}\n</request>", scene.world.rules]
-    if isinstance(scene.world, Domain):
-        blocks.append(f"<tools>\n{_tools_text(scene.world, tuple(scene.tools))}\n</tools>")
-    if conversation := _conversation(scene):
+    request = context.episode.instruction
+    blocks = [f"<request>\n{request}\n</request>", context.world.rules]
+    if isinstance(context.world, Domain):
+        blocks.append(f"<tools>\n{_tools_text(context.world, tuple(context.tools))}\n</tools>")
+    if conversation := _conversation(context):
         blocks.append(f"<conversation>\n{conversation}\n</conversation>")
     if asked is not None:
         blocks.append(asked)
-    elif isinstance(scene.world, Domain):
+    elif isinstance(context.world, Domain):
         blocks.append("What comes next?")
     return "\n\n".join(blocks)
 
@@ -242,15 +243,15 @@ def _tools_text(world: Domain, offered: tuple[str, ...]) -> str:
     return "\n".join(msgspec.json.encode(schema).decode() for schema in schemas)
 
 
-def _conversation(scene: ToolContext) -> str:
+def _conversation(context: ToolContext) -> str:
     lines = []
-    for message in scene.messages[2:]:
+    for message in context.messages[2:]:
         if message["role"] == "tool":
             lines.append(f"Result: {message['content']}")
             continue
         lines.append(f"Orchestrator: {message['content']}")
         for call in message.get("tool_calls") or ():
             lines.append(f"Call: {call['function']['name']} {call['function']['arguments']}")
-    if scene.said:
-        lines.append(f"Orchestrator: {scene.said}")
+    if context.message:
+        lines.append(f"Orchestrator: {context.message}")
     return "\n".join(lines)

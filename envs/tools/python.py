@@ -13,11 +13,10 @@ import re
 import threading
 from typing import Any
 
-from toolorchestra.envs.tool_context import ContextTool
 from toolorchestra.envs.tools.sandbox import BACKENDS, ProgramResult, ProgramStatus, Sandbox, make_sandbox
 from toolorchestra.toolscale.errors import UnknownNameError
 from toolorchestra.toolscale.format import ParameterSpec
-from toolorchestra.toolscale.tool import Tool, ToolResult
+from toolorchestra.toolscale.tool import Tool, ToolContext, ToolResult
 
 MAX_CODE = 100_000
 """Longest program in characters."""
@@ -27,7 +26,7 @@ _CODE = {
 _LAST = 2_000  # characters of an error that are shown: a traceback says at its end what went wrong
 
 
-class PythonTool(ContextTool):
+class PythonTool(Tool):
     """Runs a Python program and returns what it prints. Programs share nothing.
 
     The sandbox is made at the first call, is shared by all such tools of the process, and closes when the process ends.
@@ -38,6 +37,8 @@ class PythonTool(ContextTool):
         price: US dollars per call.
         latency: Seconds per call on the virtual clock, however long the program really takes.
     """
+
+    uses_episode = True
 
     effect = "pure"
     blocking = True  # programs of one turn run at the same time; the sandbox bounds how long
@@ -52,7 +53,7 @@ class PythonTool(ContextTool):
         )
         self._sandbox = sandbox
 
-    def run(self, arguments: dict[str, Any], session: Any) -> ToolResult:
+    def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         """Run the program; what `session` is does not matter.
 
         Raises:
@@ -72,13 +73,13 @@ class QuickPython(Tool):
         super().__init__(python.name, python.description, python.parameters, price=python.price, latency=python.latency)
         self._python = python
 
-    def run(self, arguments: dict[str, Any], session: Any) -> ToolResult:
+    def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         """Return what the program prints."""
         if found := _PRINTS.fullmatch(arguments["code"]):
             if found[2] == "result":
                 return ToolResult.ok(f"{ast.literal_eval(found[1])}\n")
             return ToolResult.failed(f"NameError: name {found[2]!r} is not defined")
-        return self._python.run(arguments, session)
+        return self._python.run(arguments, context)
 
 
 _PRINTS = re.compile(r"""result = ('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")\nprint\((\w+)\)""")  # a string, and no code

@@ -21,7 +21,7 @@ import msgspec
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.format import ParameterSpec
 from toolorchestra.toolscale.jsonl import read_jsonl
-from toolorchestra.toolscale.tool import Tool, ToolResult
+from toolorchestra.toolscale.tool import Tool, ToolContext, ToolResult
 
 MAX_QUERIES = 8
 MAX_PASSAGES = 20
@@ -219,7 +219,7 @@ class LocalSearch(Tool):
         self.index = index
         self._k = k
 
-    def run(self, arguments: dict[str, Any], session: Any) -> ToolResult:
+    def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         """Return the passages found for each query."""
         queries = arguments["query_list"]
         if not queries:

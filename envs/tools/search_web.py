@@ -21,7 +21,7 @@ import msgspec
 from toolorchestra.envs.tools.search import MAX_QUERIES, Hit, found, search_parameters
 from toolorchestra.toolscale.append_only import AppendOnly, read_appended
 from toolorchestra.toolscale.errors import ExpertError, OptionError
-from toolorchestra.toolscale.tool import Tool, ToolResult
+from toolorchestra.toolscale.tool import Tool, ToolContext, ToolResult
 
 TAVILY = "https://api.tavily.com/search"
 _LARGEST_REPLY = 8_000_000  # bytes
@@ -227,7 +227,7 @@ class WebSearch(Tool):
         self.provider = provider
         self._k = k
 
-    def run(self, arguments: dict[str, Any], session: Any) -> ToolResult:
+    def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         """Return the pages found for each query; one query that fails fails the call."""
         queries: Sequence[str] = arguments["query_list"]
         if not queries:

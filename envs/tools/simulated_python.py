@@ -17,10 +17,9 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
-from toolorchestra.envs.tool_context import ContextTool, ToolContext
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.format import ParameterSpec
-from toolorchestra.toolscale.tool import ToolResult
+from toolorchestra.toolscale.tool import Tool, ToolContext, ToolResult
 
 Number = int | float
 
@@ -34,7 +33,7 @@ class _ProgramError(Exception):
     """What Python would say about the program."""
 
 
-class SimulatedPython(ContextTool):
+class SimulatedPython(Tool):
     r"""Runs the arithmetic of a program, without running the program.
 
     Args:
@@ -42,9 +41,11 @@ class SimulatedPython(ContextTool):
         price: US dollars per call.
         latency: Seconds per call on the virtual clock.
 
-    >>> SimulatedPython().run({"code": "n = pow(7, 100, 13)\nprint('rest', n)"}, None).value
+    >>> SimulatedPython().run({"code": "n = pow(7, 100, 13)\nprint('rest', n)"}, NO_CONTEXT).value
     'rest 9'
     """
+
+    uses_episode = True
 
     effect = "pure"
 
@@ -60,8 +61,8 @@ class SimulatedPython(ContextTool):
         )
         self.noise = noise
 
-    def run(self, arguments: dict[str, Any], session: ToolContext | None) -> ToolResult:
-        """Return what the program prints; noise follows from the scene's luck and the program."""
+    def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+        """Return what the program prints; noise follows from the context's luck and the program."""
         code = arguments["code"]
         try:
             printed = _printed(code)
@@ -69,7 +70,7 @@ class SimulatedPython(ContextTool):
             return ToolResult.failed(str(error))
         if not self.noise:
             return ToolResult.ok("\n".join(printed))
-        seed = session.seed if session is not None else 0
+        seed = context.seed
         return ToolResult.ok("\n".join(_noisy(printed, self.noise, zlib.crc32(f"{seed}/{code}".encode()))))
 
 

@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 from toolorchestra.envs.episode import CallRecord, Episode
 from toolorchestra.envs.executor import execute
 from toolorchestra.envs.parsing import ParsedCall, parse
-from toolorchestra.envs.tool_context import ContextTool, ToolContext
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import ExpertError
 from toolorchestra.toolscale.session import Session
-from toolorchestra.toolscale.tool import Effect, Status, Tool, ToolResult
+from toolorchestra.toolscale.tool import Effect, Status, Tool, ToolContext, ToolResult
 
 
 class Timed(Tool):
@@ -204,7 +203,7 @@ def test_an_error_of_the_library_in_a_thread_is_raised(session: Session) -> None
         execute([ParsedCall("broken")], waiting(Waiting("broken", break_down)), session, clock=0.0, first=1)
 
 
-class Looking(ContextTool):
+class Looking(Tool):
     """Says what it was shown."""
 
     def run(self, arguments: dict[str, Any], session: ToolContext) -> ToolResult:
@@ -219,9 +218,9 @@ def test_guests_see_the_scene_with_what_has_ended_before_them(session: Session, 
     tools = waiting(Looking("look", "d", {}), LookingAtTheEnd("close", "d", {}), *mini.tools.values())
     task = mini.tasks("all")[0]
     episode = Episode(env_id="e", task_id=task.id, split="train", difficulty=1, prompt="", instruction="", tools=())
-    scene = ToolContext(task, mini, episode, (), tools)
+    context = ToolContext(None, task, mini, episode, (), tools)
     names = ["look", "look", "close", "look"]
-    records = execute([ParsedCall(name) for name in names], tools, session, clock=0.0, first=5, scene=scene)
+    records = execute([ParsedCall(name) for name in names], tools, session, clock=0.0, first=5, context=context)
     assert [record.value for record in records] == [
         [5, []],
         [6, []],
@@ -229,6 +228,6 @@ def test_guests_see_the_scene_with_what_has_ended_before_them(session: Session, 
         [8, ["look", "look", "close"]],
     ]
     assert (
-        ToolContext(task, mini, episode, (), tools, number=1).seed
-        != ToolContext(task, mini, episode, (), tools, number=2).seed
+        ToolContext(None, task, mini, episode, (), tools, number=1).seed
+        != ToolContext(None, task, mini, episode, (), tools, number=2).seed
     )

@@ -14,7 +14,7 @@ from toolorchestra.agents.experts.simulated_chat import SimulatedChat
 from toolorchestra.agents.experts.specification import ExpertSpec, Latency, Problem, SimulatedExpert
 from toolorchestra.agents.subagents import SubAgentQuestion, SubAgentReply
 from toolorchestra.toolscale.format import ParameterSpec
-from toolorchestra.toolscale.tool import Tool, ToolResult
+from toolorchestra.toolscale.tool import Tool, ToolContext, ToolResult
 
 
 class FakePython(Tool):
@@ -25,8 +25,8 @@ class FakePython(Tool):
         self.price, self.latency = 0.001, 0.5
         self.programs: list[str] = []
 
-    def run(self, arguments: dict[str, Any], session: Any) -> ToolResult:
-        assert session is None
+    def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+        assert context is None
         self.programs.append(arguments["code"])
         if arguments["code"] == "silence":
             return ToolResult.ok("")
@@ -50,8 +50,8 @@ class FakeSearch(Tool):
         self.library = library
         self.calls: list[list[str]] = []
 
-    def run(self, arguments: dict[str, Any], session: Any) -> ToolResult:
-        assert session is None
+    def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+        assert context is None
         assert arguments["k"] == 5
         self.calls.append(arguments["query_list"])
         return ToolResult.ok(
@@ -65,7 +65,7 @@ class FakeSearch(Tool):
         )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="context")
 def mind() -> Callable[..., SimulatedChat]:
     """Makes a simulated model by its name and what differs from the others."""
 
@@ -83,7 +83,7 @@ def mind() -> Callable[..., SimulatedChat]:
     return make
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="context")
 def share() -> Callable[..., float]:
     """How often a sub-agent's answers to chains of so many steps are right."""
 

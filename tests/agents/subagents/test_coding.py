@@ -12,7 +12,7 @@ from toolorchestra.agents.chat.base import ScriptedChat
 from toolorchestra.agents.experts.simulated_chat import SimulatedChat
 from toolorchestra.agents.subagents import SubAgentQuestion, code_reasoner, standard_reasoner
 from toolorchestra.toolscale.format import ParameterSpec
-from toolorchestra.toolscale.tool import Status, Tool, ToolResult
+from toolorchestra.toolscale.tool import Status, Tool, ToolContext, ToolResult
 
 QUESTION = SubAgentQuestion("What is 2 + 2?")
 
@@ -68,7 +68,7 @@ def test_who_answers_without_a_program_is_heard(python: Any) -> None:
 )
 def test_the_last_line_that_is_printed_is_the_answer(value: Any, answer: str) -> None:
     class Other(Tool):
-        def run(self, arguments: dict[str, Any], session: Any) -> ToolResult:
+        def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
             return ToolResult.ok(value)
 
     tool = Other("python", "Runs Python.", {"code": ParameterSpec(type="string", description="The program.")})
@@ -77,7 +77,7 @@ def test_the_last_line_that_is_printed_is_the_answer(value: Any, answer: str) ->
 
 def test_what_a_program_told_the_error_stream_is_shown_when_it_printed_nothing() -> None:
     class Other(Tool):
-        def run(self, arguments: dict[str, Any], session: Any) -> ToolResult:
+        def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
             return ToolResult.ok({"stdout": "", "stderr": "ZeroDivisionError"})
 
     tool = Other("python", "Runs Python.", {"code": ParameterSpec(type="string", description="The program.")})

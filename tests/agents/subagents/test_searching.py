@@ -13,7 +13,7 @@ from toolorchestra.agents.experts.simulated_chat import SimulatedChat
 from toolorchestra.agents.experts.specification import Problem, Step
 from toolorchestra.agents.subagents import SubAgentQuestion, chain_of_thought, knowledge_searcher, search_agent
 from toolorchestra.toolscale.format import ParameterSpec
-from toolorchestra.toolscale.tool import Tool, ToolResult
+from toolorchestra.toolscale.tool import Tool, ToolContext, ToolResult
 
 WORDS = ("Who wrote The Notes?", "Where was Ada Lovelace born?", "On which river does Thornby lie?")
 
@@ -86,7 +86,7 @@ def test_a_search_agent_searches_a_bounded_number_of_times(search: Any) -> None:
 
 def test_a_search_that_fails_is_told_to_the_model() -> None:
     class Broken(Tool):
-        def run(self, arguments: dict[str, Any], session: Any) -> ToolResult:
+        def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
             return ToolResult.failed("The index is away.")
 
     queries = ParameterSpec(type="array", items="string", description="Queries.")
@@ -104,7 +104,7 @@ def test_a_search_that_fails_is_told_to_the_model() -> None:
 )
 def test_a_search_may_show_what_it_finds_in_its_own_way(value: Any, shown: str) -> None:
     class Other(Tool):
-        def run(self, arguments: dict[str, Any], session: Any) -> ToolResult:
+        def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
             return ToolResult.ok(value)
 
     queries = ParameterSpec(type="array", items="string", description="Queries.")

@@ -16,6 +16,7 @@ import toolorchestra  # noqa: F401 - registers the environments
 from toolorchestra.envs.sources.public import DATASETS, load_public
 from toolorchestra.envs.sources.questions import parts_of, problem
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.tool import NO_CONTEXT
 
 WIKI = {
     "id": "w1",
@@ -231,7 +232,7 @@ def test_paragraphs_can_be_searched(tmp_path: Path):
     source = load_public("hotpotqa", write(tmp_path / "rows.json", [WIKI]))
     (task,) = source.tasks("test")
     search = source.world(task).tools["search"]
-    result = search.run(search.decode(msgspec.json.encode({"query_list": ["Brenholm country"]})), None)
+    result = search.run(search.decode(msgspec.json.encode({"query_list": ["Brenholm country"]})), NO_CONTEXT)
     found = result.value[0]["passages"][0]
     assert (found["title"], found["text"]) == ("Brenholm", "Brenholm is in Estavia. It is old.")
     assert task.difficulty == 4

@@ -15,14 +15,13 @@ from toolorchestra.agents.experts.simulated_chat import SimulatedChat
 from toolorchestra.agents.experts.specification import ExpertSpec, SimulatedExpert
 from toolorchestra.agents.policies.base import write_calls
 from toolorchestra.envs.ground_truth.tool_calls import truth
-from toolorchestra.envs.tool_context import ToolContext
 from toolorchestra.envs.tools.experts import ExpertTool, Repriced, tool_name
 from toolorchestra.envs.tools.manual import manual
 from toolorchestra.envs.tools.python import PythonTool
 from toolorchestra.envs.tools.toolkit import BASIC, Toolkit
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.task import Call
-from toolorchestra.toolscale.tool import Status, ToolResult
+from toolorchestra.toolscale.tool import Status, ToolContext, ToolResult
 
 CATALOG = Catalog.load()
 
@@ -38,7 +37,7 @@ def scripted(*texts: str) -> Callable[[ExpertSpec], ChatModel]:
 
 def scene_of(env: Any, number: int = 1) -> ToolContext:
     play = env.unwrapped.play
-    return ToolContext(play.task, play.world, play.episode, play.messages, play.tools, "", (), number)
+    return ToolContext(play.session, play.task, play.world, play.episode, play.messages, play.tools, "", (), number)
 
 
 @pytest.fixture
@@ -56,8 +55,8 @@ def maths() -> Iterator[Any]:
     env.close()
 
 
-def ask(tool: ExpertTool, scene: ToolContext, question: str | None = None) -> ToolResult:
-    return tool.run({"question": question}, scene)
+def ask(tool: ExpertTool, context: ToolContext, question: str | None = None) -> ToolResult:
+    return tool.run({"question": question}, context)
 
 
 @pytest.mark.parametrize("skill", [0.5, 0.9])
@@ -74,12 +73,12 @@ def test_a_proposal_is_right_as_often_as_skill_and_difficulty_allow(
     for task in mini.tasks():
         env.reset(options={"task_id": task.id})
         for number in range(40):
-            scene = scene_of(env, number)
-            problem = truth(scene)
+            context = scene_of(env, number)
+            problem = truth(context)
             chance = SimulatedExpert("ada", spec).chance(problem, 0)
             wanted += chance
             variance += chance * (1 - chance)
-            value = ask(tool, scene).value
+            value = ask(tool, context).value
             said = write_calls([Call(**value["call"])]) if "call" in value else value["answer"]
             right += said == problem.steps[0].answer
     assert abs(right - wanted) < 3 * variance**0.5
@@ -122,10 +121,10 @@ class NoPython(PythonTool):
 
 
 def test_programs_that_fail_for_good_are_an_error(maths: Any) -> None:
-    scene = structs.replace(scene_of(maths), tools={"python": NoPython("process")})
+    context = structs.replace(scene_of(maths), tools={"python": NoPython("process")})
     programs = ("<code>\n1 / 0\n</code>", "<code>\n2 / 0\n</code>")
     tool = ExpertTool("code", "ada", CATALOG.spec("gpt-5"), scripted(*programs), 9.0)
-    result = ask(tool, scene)
+    result = ask(tool, context)
     assert (result.status, result.value) == (Status.EXEC_ERR, None)
     assert "ZeroDivisionError" in str(result.error)
     assert [child.name for child in result.children] == ["scripted", "python", "scripted", "python"]

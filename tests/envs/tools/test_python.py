@@ -11,7 +11,7 @@ from toolorchestra.envs.tools.python import PythonTool, QuickPython
 from toolorchestra.envs.tools.sandbox import ProcessSandbox, ProgramLimits, ProgramResult, Sandbox
 from toolorchestra.envs.tools.sandbox import ProgramStatus as Ended
 from toolorchestra.toolscale.errors import UnknownNameError
-from toolorchestra.toolscale.tool import Status, Tool, ToolResult
+from toolorchestra.toolscale.tool import NO_CONTEXT, Status, Tool, ToolResult
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def tool(monkeypatch: pytest.MonkeyPatch) -> Iterator[PythonTool]:
 
 
 def run(tool: Tool, code: str) -> ToolResult:
-    return tool.run({"code": code}, None)
+    return tool.run({"code": code}, NO_CONTEXT)
 
 
 def test_what_a_program_prints_is_the_result(tool: PythonTool) -> None:

@@ -32,7 +32,7 @@ from toolorchestra.envs.tools.search_web import RecordedProvider, TavilyProvider
 from toolorchestra.toolscale.append_only import AppendingError
 from toolorchestra.toolscale.errors import ExpertError, OptionError
 from toolorchestra.toolscale.jsonl import write_jsonl
-from toolorchestra.toolscale.tool import ArgumentError, Status, ToolResult
+from toolorchestra.toolscale.tool import NO_CONTEXT, ArgumentError, Status, ToolResult
 
 PASSAGES = [
     Passage("p1", "Ada Vell (painter)", "Ada Vell was a painter, born in Brenholm in 1871."),
@@ -58,7 +58,7 @@ def index(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[BM25Index]
 
 def call(tool: LocalSearch | WebSearch, /, **arguments: Any) -> ToolResult:
     """Call a tool as an executor does."""
-    return tool.run(tool.decode(msgspec.json.encode(arguments)), None)
+    return tool.run(tool.decode(msgspec.json.encode(arguments)), NO_CONTEXT)
 
 
 def ids(hits: Sequence[Hit]) -> list[str]:

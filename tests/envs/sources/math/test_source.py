@@ -21,7 +21,7 @@ from toolorchestra.envs.sources.math.source import HELD_OUT, MathSource, make_pr
 from toolorchestra.envs.sources.questions import find_part, parts_of, problem
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.symbolic import UnreadableError, Value, ValueGroup, read
-from toolorchestra.toolscale.tool import Status
+from toolorchestra.toolscale.tool import NO_CONTEXT, Status
 
 
 @pytest.fixture(scope="module")
@@ -481,7 +481,7 @@ def test_the_reference_trajectory_computes(source: MathSource):
         assert task.reference_calls
         answers = [read(part.answer) for part in parts_of(task) if part.answer and _readable(part.answer)]
         for call in task.reference_calls:
-            result = tool.run(tool.decode(msgspec.json.encode(call.arguments)), None)
+            result = tool.run(tool.decode(msgspec.json.encode(call.arguments)), NO_CONTEXT)
             assert result.status is Status.OK, result.error
             assert any(read(result.value["exact"]) == answer for answer in answers)
 

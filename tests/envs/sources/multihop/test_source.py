@@ -17,6 +17,7 @@ from toolorchestra.envs.sources.questions import find_part, parts_of, problem
 from toolorchestra.envs.tools.search import LocalSearch
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.tool import NO_CONTEXT
 
 
 @pytest.fixture(scope="module")
@@ -318,7 +319,7 @@ def test_the_golden_searches_find_the_support(source: MultiHopQASource, tasks: l
     for task in tasks:
         found = set()
         for call in task.reference_calls:
-            result = search.run(search.decode(msgspec.json.encode(call.arguments)), None)
+            result = search.run(search.decode(msgspec.json.encode(call.arguments)), NO_CONTEXT)
             found |= {hit["id"] for query in result.value for hit in query["passages"]}
         support = {passage for part in parts_of(task) for passage in part.support}
         wanted += len(support)
