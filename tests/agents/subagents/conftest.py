@@ -65,7 +65,7 @@ class FakeSearch(Tool):
         )
 
 
-@pytest.fixture(scope="context")
+@pytest.fixture(scope="session")
 def mind() -> Callable[..., SimulatedChat]:
     """Makes a simulated model by its name and what differs from the others."""
 
@@ -83,7 +83,7 @@ def mind() -> Callable[..., SimulatedChat]:
     return make
 
 
-@pytest.fixture(scope="context")
+@pytest.fixture(scope="session")
 def share() -> Callable[..., float]:
     """How often a sub-agent's answers to chains of so many steps are right."""
 
