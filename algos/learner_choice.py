@@ -5,7 +5,7 @@ A learner that is given an environment of the wrong kind refuses it by naming th
 
 from __future__ import annotations
 
-from toolorchestra.envs.multiagent.registration import is_multiagent
+from toolorchestra.envs.registration import is_multiagent
 from toolorchestra.toolscale.errors import OptionError
 
 OWN_LEARNERS = {"MSARL": "msarl", "TMATR": "tmatr"}

@@ -51,7 +51,7 @@ from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot, Trai
 from toolorchestra.algos.trainer import Trained, make_samplers
 from toolorchestra.envs.msarl.play import HELPER, REASONER, MSARLPlay
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
-from toolorchestra.envs.multiagent.registration import make_multiagent
+from toolorchestra.envs.registration import make_multiagent
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 
 

@@ -45,7 +45,7 @@ from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot, Trai
 from toolorchestra.algos.trainer import Trained, make_samplers
 from toolorchestra.algos.warm_start import lesson_options
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
-from toolorchestra.envs.multiagent.registration import make_multiagent
+from toolorchestra.envs.registration import make_multiagent
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 
 
@@ -125,7 +125,7 @@ def paid(slot: Slot, agent: str) -> float:
     episode = slot.play.episode
     if slot.broken:
         return 0.0
-    return math.nan if episode.outcome in INVALID_OUTCOMES else episode.paid.get(agent, 0.0)
+    return math.nan if episode.outcome in INVALID_OUTCOMES else episode.rewards.get(agent, 0.0)
 
 
 class GroupBatch(NamedTuple):

@@ -54,7 +54,7 @@ from toolorchestra.algos.stats import paired_bootstrap
 from toolorchestra.algos.trainer import Trained, TrainTeam, make_samplers
 from toolorchestra.algos.warm_start import lesson_options
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
-from toolorchestra.envs.multiagent.registration import make_multiagent
+from toolorchestra.envs.registration import make_multiagent
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 
 SYSTEM, BOTH = "system", "both"

@@ -34,7 +34,7 @@ from toolorchestra.algos.stats import Interval, paired_bootstrap
 from toolorchestra.algos.warm_start import demonstrate, lesson, teacher_of
 from toolorchestra.envs.episode import write_episodes
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
-from toolorchestra.envs.multiagent.registration import make_multiagent
+from toolorchestra.envs.registration import make_multiagent
 from toolorchestra.toolscale.answers import equal, final_answer
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 

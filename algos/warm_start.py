@@ -18,7 +18,7 @@ from toolorchestra.agents.builtin.model import TokenPolicy
 from toolorchestra.algos import sft
 from toolorchestra.algos.rollout.engine import Start
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
-from toolorchestra.envs.multiagent.registration import game_module
+from toolorchestra.envs.registration import protocol_module
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.task import Task
 
@@ -73,7 +73,7 @@ def taught_options(env_id: str, hardness: float = 1.0) -> dict[str, Any]:
         env_id: The game.
         hardness: From 0 to 1: the first lessons are easier.
     """
-    options: Callable[[float], dict[str, Any]] | None = getattr(_teacher(game_module(env_id)), "options", None)
+    options: Callable[[float], dict[str, Any]] | None = getattr(_teacher(protocol_module(env_id)), "options", None)
     return options(hardness) if options else {}
 
 

@@ -23,7 +23,7 @@ import tyro
 
 import toolorchestra  # noqa: F401 (registers the environments)
 from toolorchestra.envs.checks import check_environment
-from toolorchestra.envs.multiagent.registration import multiagent_ids
+from toolorchestra.envs.registration import multiagent_ids
 
 PROTOCOLS = ("ToolOrchestra", "ParaManager", "MASOrchestra")
 

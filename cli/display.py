@@ -24,8 +24,6 @@ from rich.text import Text
 
 from toolorchestra.envs.checks import CheckReport
 from toolorchestra.envs.episode import Episode
-from toolorchestra.envs.multiagent.record import JointEpisode
-from toolorchestra.envs.multiagent.render import joint_text
 from toolorchestra.envs.render import episode_text, turn_text
 from toolorchestra.envs.robustness import RobustnessScore
 from toolorchestra.toolscale.adversarial import PAPER_SHARES, PAPER_SIZE
@@ -80,7 +78,7 @@ def progress_bars(*, transient: bool = False) -> Progress:
 def print_episode(console: Console, episode: Episode) -> None:
     """Print the transcript of an episode."""
     how: dict[str, Any] = {"width": min(console.width, PLAIN_WIDTH), "color": colored(console)}
-    text = joint_text(episode, **how) if isinstance(episode, JointEpisode) else episode_text(episode, **how)
+    text = episode_text(episode, **how)
     console.file.write(text + "\n")
 
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from toolorchestra.agents.policies.base import Policy
     from toolorchestra.envs.base import OrchestrationEnv
     from toolorchestra.envs.episode import Episode
-    from toolorchestra.envs.multiagent.current_agent import CurrentAgentEnv
+    from toolorchestra.envs.multiagent.views import CurrentAgentEnv
     from toolorchestra.envs.recording import Reset
     from toolorchestra.envs.sources.base import TaskSource
     from toolorchestra.toolscale.domain import Domain
@@ -77,8 +77,7 @@ class Envs:
     def run(self) -> int:
         """Print the list."""
         from toolorchestra.cli import display
-        from toolorchestra.envs.multiagent.registration import multiagent_ids
-        from toolorchestra.envs.registration import environment_ids
+        from toolorchestra.envs.registration import environment_ids, multiagent_ids
 
         rows = []
         with display.progress_bars(transient=True) as progress:  # sources of questions are made, which takes seconds
@@ -330,7 +329,7 @@ class Rollout:
     def _policy(self) -> Callable[[], Policy]:
         """Return what makes the policy; a chat model is loaded once."""
         from toolorchestra.agents.policies.base import ChatPolicy, make_policy
-        from toolorchestra.envs.multiagent.registration import is_multiagent
+        from toolorchestra.envs.registration import is_multiagent
 
         if self.policy == "llm":
             model = self._chat_model(str(self.model))
@@ -408,11 +407,11 @@ class Show:
 
     def _decisions(self, episode: Episode, *, color: bool) -> int:
         """Print the decision tree of an episode, and draw it."""
-        from toolorchestra.envs.multiagent.record import JointEpisode
+        from toolorchestra.envs.episode import Episode
         from toolorchestra.envs.tmatr.figure import svg, tree_text
         from toolorchestra.envs.tmatr.tree import decision_tree
 
-        if not isinstance(episode, JointEpisode):
+        if not isinstance(episode, Episode):
             raise OptionError(f"Expected an episode of TMATR, which has a decision tree; found {episode.env_id}.")
         tree = decision_tree(episode)
         if self.svg:
@@ -691,8 +690,7 @@ def _resolve(name: str) -> tuple[str, dict[str, Any]]:
     """Return the environment id and its arguments that a person means by `name`."""
     import gymnasium
 
-    from toolorchestra.envs.multiagent.registration import is_multiagent, multiagent_ids
-    from toolorchestra.envs.registration import environment_ids
+    from toolorchestra.envs.registration import environment_ids, is_multiagent, multiagent_ids
 
     if name in gymnasium.registry or ":" in name or is_multiagent(name):
         return name, {}
@@ -708,7 +706,7 @@ def environment(name: str, **options: Any) -> OrchestrationEnv:
     import gymnasium
 
     from toolorchestra.envs.base import OrchestrationEnv
-    from toolorchestra.envs.multiagent.registration import is_multiagent
+    from toolorchestra.envs.registration import is_multiagent
 
     env_id, kwargs = _resolve(name)
     if is_multiagent(env_id):
@@ -734,7 +732,7 @@ def task_source(name: str) -> TaskSource:
 
 def _playable(name: str, **options: Any) -> OrchestrationEnv | CurrentAgentEnv:
     """Make what one policy can play: an environment of one agent, or a game of several as seen by whoever moves."""
-    from toolorchestra.envs.multiagent.registration import is_multiagent
+    from toolorchestra.envs.registration import is_multiagent
 
     return mover_env(name, **options) if is_multiagent(name) else environment(name, **options)
 
@@ -769,7 +767,7 @@ def _domains(name: str) -> list[tuple[Domain, list[Task]]]:
 def _env_facts(env_id: str) -> dict[str, str | int]:
     """Return what the list of environments says of one."""
     from toolorchestra.cli.display import entries
-    from toolorchestra.envs.multiagent.current_agent import CurrentAgentEnv
+    from toolorchestra.envs.multiagent.views import CurrentAgentEnv
     from toolorchestra.toolscale.domain import Domain
 
     env = _playable(env_id)
@@ -793,10 +791,9 @@ def _env_facts(env_id: str) -> dict[str, str | int]:
 def _read(file: Path) -> list[Episode]:
     """Return the episodes of a file."""
     from toolorchestra.envs.episode import read_episodes
-    from toolorchestra.envs.multiagent.record import holds_joint_episodes, read_joint_episodes
 
     try:
-        episodes: list[Episode] = list((read_joint_episodes if holds_joint_episodes(file) else read_episodes)(file))
+        episodes: list[Episode] = list(read_episodes(file))
     except OSError as error:
         raise OptionError(f"{file} cannot be read: {error.strerror}.") from None
     except ValueError as error:

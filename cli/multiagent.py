@@ -11,13 +11,13 @@ from toolorchestra.toolscale.errors import OptionError
 
 if TYPE_CHECKING:
     from toolorchestra.agents.policies.base import Policy
-    from toolorchestra.envs.multiagent.current_agent import CurrentAgentEnv
+    from toolorchestra.envs.multiagent.views import CurrentAgentEnv
 
 
 def mover_env(env_id: str, **options: Any) -> CurrentAgentEnv:
     """Return a game of several agents as one policy plays it that speaks for all."""
-    from toolorchestra.envs.multiagent.current_agent import CurrentAgentEnv
-    from toolorchestra.envs.multiagent.registration import make_multiagent
+    from toolorchestra.envs.multiagent.views import CurrentAgentEnv
+    from toolorchestra.envs.registration import make_multiagent
 
     return CurrentAgentEnv(make_multiagent(env_id, **options))
 
@@ -30,7 +30,7 @@ def mover_policy(env_id: str, name: str, seed: int) -> Policy:
     """
     from toolorchestra.agents.policies.base import NullPolicy
     from toolorchestra.envs.multiagent.checks import random_messages
-    from toolorchestra.envs.multiagent.current_agent import RandomMessages
+    from toolorchestra.envs.multiagent.views import RandomMessages
 
     if name not in ("null", "random"):
         raise OptionError(

@@ -32,9 +32,9 @@ from gymnasium.utils.env_checker import check_env
 from toolorchestra.agents.policies.base import NoisyOraclePolicy, Policy, make_policy, play_episode, write_calls
 from toolorchestra.envs.base import OrchestrationEnv
 from toolorchestra.envs.hostile import hostile_actions
-from toolorchestra.envs.multiagent.registration import is_multiagent
-from toolorchestra.envs.play import World, WorldSession
+from toolorchestra.envs.registration import is_multiagent
 from toolorchestra.envs.sources.questions import try_answers
+from toolorchestra.envs.world import World, WorldSession
 from toolorchestra.toolscale.build import quote
 from toolorchestra.toolscale.domain import SPLITS, Domain
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError

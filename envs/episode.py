@@ -1,8 +1,8 @@
-"""The record of an episode: what every part after the environment reads.
+"""The record of an episode, of one agent or of several: what every part after the environment reads.
 
-An `Episode` is complete and self-contained: the task, every message, call and result, costs, the virtual
-clock, and the outcome. It holds no wall-clock time: the same environment, seed, options and actions give the
-same bytes.
+An `Episode` is complete and self-contained: the task, every message, call, result and observation, costs, the virtual
+clock, and the outcome. It holds no wall-clock time: the same environment, seed, options and actions give the same
+bytes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,11 @@ import msgspec
 from toolorchestra.toolscale.tool import InnerCall, Status
 
 Outcome = Literal["solved", "failed", "infra_error", "judge_error"]
-"""How an episode ended. After the last two the reward is None: nobody's fault but ours."""
+"""How an episode ended. The last two are infrastructure errors: they say nothing about the agents, and the reward is
+None."""
+
+ORCHESTRATOR = "orchestrator"
+"""Name of the agent where there is only one."""
 
 
 class CallRecord(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):  # no cycles, and there are many
@@ -50,21 +54,28 @@ class CallRecord(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):  # 
 
 
 class Turn(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """One message of the orchestrator and what came of it.
+    """One message of one agent and what came of it.
 
     Attributes:
         message: The action as an OpenAI assistant message.
         calls: The calls in it, in order.
-        observation: What the orchestrator was shown in reply.
+        observations: What agents were shown in reply, by name.
+        agent: Who wrote the message.
         token_ids: The message as the policy's own tokens, when it has them.
         logprobs: Their log-probabilities under the policy that sampled them.
     """
 
     message: dict[str, Any]
     calls: tuple[CallRecord, ...] = ()
-    observation: str = ""
+    observations: dict[str, str] = {}
+    agent: str = ORCHESTRATOR
     token_ids: tuple[int, ...] | None = None
     logprobs: tuple[float, ...] | None = None
+
+    @property
+    def observation(self) -> str:
+        """What the agent that wrote the message was shown in reply; empty if it was shown nothing."""
+        return self.observations.get(self.agent, "")
 
 
 class Episode(msgspec.Struct, omit_defaults=True, kw_only=True):
@@ -76,20 +87,24 @@ class Episode(msgspec.Struct, omit_defaults=True, kw_only=True):
         seed: Seed given to the reset that began it, if any.
         split: Split of the task.
         difficulty: Level of the task, 1 to 5.
-        prompt: System message.
+        prompt: System message of the first agent.
         instruction: What the user asked, a preference included.
         tools: Names of the tools offered, in the order of M.
+        agents: Names of the agents; the first one moves first.
+        openings: Messages with which agents begin; one without begins with the prompt and the instruction.
         preference: Weights P over tools, outcome, compute and latency, if there is one.
-        luck: What the luck of simulated experts follows from, where there are any.
-        turns: Messages and results.
+        noise_seed: Seed of simulated experts and noise, where there are any.
+        turns: The turns, in order.
         answer: Final answer, None until there is one.
         outcome: None while in progress.
-        reward: None while in progress and after an error of ours.
-        why: Why it ended or what verification found wrong.
+        reward: Of the agents as a team; None while in progress and after an infrastructure error.
+        rewards: Reward of each agent, once over and judged.
+        reward_parts: Parts of the reward by name, once over and judged, where the protocol has parts.
+        why: Why it ended, or what verification found wrong.
         cost: US dollars spent.
         clock: Virtual seconds passed.
         metrics: M(τ), once over: calls per tool, outcome, -cost, -clock (ToolOrchestra §3.2).
-        rewards: Parts of the reward by name, once over, where the protocol has parts.
+        details: What a protocol records beyond this, by name.
     """
 
     env_id: str
@@ -100,22 +115,48 @@ class Episode(msgspec.Struct, omit_defaults=True, kw_only=True):
     prompt: str
     instruction: str
     tools: tuple[str, ...]
+    agents: tuple[str, ...] = (ORCHESTRATOR,)
+    openings: dict[str, tuple[dict[str, Any], ...]] = {}
     preference: tuple[float, ...] | None = None
     noise_seed: int = 0
     turns: list[Turn] = []
     answer: str | None = None
     outcome: Outcome | None = None
     reward: float | None = None
+    rewards: dict[str, float] = {}
+    reward_parts: dict[str, float] = {}
     why: str = ""
     cost: float = 0.0
     clock: float = 0.0
     metrics: tuple[float, ...] | None = None
-    rewards: dict[str, float] = {}
+    details: dict[str, Any] = {}
 
     @property
     def calls(self) -> Iterator[CallRecord]:
         """All calls, in order."""
         return (call for turn in self.turns for call in turn.calls)
+
+    def opening(self, agent: str) -> list[dict[str, Any]]:
+        """Return the messages with which an agent begins."""
+        if agent in self.openings:
+            return list(self.openings[agent])
+        return [{"role": "system", "content": self.prompt}, {"role": "user", "content": self.instruction}]
+
+    def history(self, agent: str) -> list[dict[str, Any]]:
+        """Return what an agent has read and written: its opening, its messages and its observations, as messages."""
+        messages = self.opening(agent)
+        for turn in self.turns:
+            if turn.agent == agent:
+                messages.append(turn.message)
+            if agent in turn.observations:
+                messages.append({"role": "user", "content": turn.observations[agent]})
+        return messages
+
+    def copied(self) -> Episode:
+        """Return a copy that can grow on its own (turns themselves never change)."""
+        copy = msgspec.structs.replace(self)
+        copy.turns = list(self.turns)
+        return copy
 
     def to_json(self) -> bytes:
         """Return the record as one line of JSON."""

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -23,29 +23,17 @@ from toolorchestra.envs.parsing import ParsedCall
 from toolorchestra.toolscale.errors import ExpertError, unknown_name
 from toolorchestra.toolscale.tool import ArgumentError, Status, Tool, ToolContext, ToolResult
 
-if TYPE_CHECKING:
-    from toolorchestra.envs.play import WorldSession
 
-
-def execute(
-    calls: Sequence[ParsedCall],
-    tools: Mapping[str, Tool],
-    session: WorldSession,
-    *,
-    clock: float,
-    first: int,
-    context: ToolContext | None = None,
-) -> list[CallRecord]:
+def execute(calls: Sequence[ParsedCall], context: ToolContext, *, clock: float, first: int) -> list[CallRecord]:
     """Run `calls` and return their records, in the order written.
 
     Args:
         calls: Calls of one turn.
-        tools: Tools on offer, by name.
-        session: The episode's state.
+        context: The episode at the beginning of the turn: its session, and the tools that can be called.
         clock: Virtual time at which the turn begins, in seconds.
         first: Number of the first call, from which ids are made for calls that have none.
-        context: What guests among the tools are shown.
     """
+    tools, session = context.tools, context.session
     records: list[CallRecord] = []
     given = {call.id for call in calls} if len(calls) > 1 else ()
     ready = latest = clock  # when the next call may start; when all so far have ended
@@ -64,10 +52,10 @@ def execute(
             ready, over = latest, position
         if tool.blocking:
             if position not in started:
-                started |= _start(calls, position, tools, partial(_shown, context, records[:over], first))
+                started |= _start(calls, position, tools, partial(_at, context, records[:over], first))
             result = started.pop(position).result()
         elif tool.uses_episode:
-            result = _run(tool, arguments, _shown(context, records[:over], first, position))
+            result = _run(tool, arguments, _at(context, records[:over], first, position))
         else:
             result = session.call(tool, arguments)
         end = ready + tool.latency + result.seconds
@@ -105,14 +93,14 @@ def _read(call: ParsedCall, tools: Mapping[str, Tool]) -> tuple[Tool, dict[str, 
         return str(wrong)
 
 
-def _shown(context: ToolContext | None, earlier: Sequence[CallRecord], first: int, position: int) -> Any:
-    """Return the context as the call at a position sees it."""
-    return context and msgspec.structs.replace(context, earlier=tuple(earlier), number=first + position)
+def _at(context: ToolContext, earlier: Sequence[CallRecord], first: int, position: int) -> ToolContext:
+    """Return the context of the call at a position."""
+    return msgspec.structs.replace(context, earlier=tuple(earlier), number=first + position)
 
 
-def _run(tool: Tool, arguments: Any, shown: Any) -> ToolResult:
+def _run(tool: Tool, arguments: Any, context: Any) -> ToolResult:
     try:
-        return tool.run(arguments, shown)
+        return tool.run(arguments, context)
     except ExpertError as error:  # an endpoint that is down is part of the world that an orchestrator lives in
         return ToolResult.failed(str(error))
 
@@ -120,18 +108,18 @@ def _run(tool: Tool, arguments: Any, shown: Any) -> ToolResult:
 class _Waiting:
     """A call under way in a thread."""
 
-    def __init__(self, tool: Tool, arguments: Any, shown: Any) -> None:
+    def __init__(self, tool: Tool, arguments: Any, context: Any) -> None:
         self._tool = tool
         self._begun = time.monotonic()
         self._result: ToolResult | None = None
         self._error: Exception | None = None
         # a daemon: what hangs for good must not keep the process from ending
-        self._thread = threading.Thread(target=self._answer, args=(arguments, shown), name=tool.name, daemon=True)
+        self._thread = threading.Thread(target=self._answer, args=(arguments, context), name=tool.name, daemon=True)
         self._thread.start()
 
-    def _answer(self, arguments: Any, shown: Any) -> None:
+    def _answer(self, arguments: Any, context: Any) -> None:
         try:
-            self._result = _run(self._tool, arguments, shown)
+            self._result = _run(self._tool, arguments, context)
         except Exception as error:
             self._error = error
 
@@ -148,7 +136,7 @@ class _Waiting:
 
 
 def _start(
-    calls: Sequence[ParsedCall], first: int, tools: Mapping[str, Tool], shown: Callable[[int], Any]
+    calls: Sequence[ParsedCall], first: int, tools: Mapping[str, Tool], context: Callable[[int], Any]
 ) -> dict[int, _Waiting]:
     """Start the blocking call at a position, and if it only reads those after it up to the next that writes."""
     started = {}
@@ -161,7 +149,7 @@ def _start(
             continue
         if tool.effect == "write" and position > first:
             break
-        started[position] = _Waiting(tool, arguments, shown(position))
+        started[position] = _Waiting(tool, arguments, context(position))
         if tool.effect == "write":
             break
     return started

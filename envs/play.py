@@ -1,80 +1,29 @@
 """One episode being played: the rules of the game, with no environment around them.
 
-A `Play` takes actions, runs their calls on a session, keeps the conversation, the clock and the ledger, and at
-the end asks for the verdict. The Gymnasium and PettingZoo environments translate between their interfaces and
-this class; evaluation and search may use it directly.
+A `Play` takes the message of the agent whose turn it is, says who is shown what and who is next, runs calls on a
+session, keeps histories, clock and costs, and at the end asks for the verdict. The Gymnasium and PettingZoo
+environments translate between their interfaces and this class; evaluation, search and learners that branch episodes
+may use it directly. The rules of a protocol are a subclass with one method, `Play._take`.
 """
 
 from __future__ import annotations
 
+import copy
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Self
 
 import msgspec
-import numpy as np
 
 from toolorchestra.envs.episode import CallRecord, Episode, Outcome, Turn
 from toolorchestra.envs.executor import execute
-from toolorchestra.envs.parsing import Message, parse
-from toolorchestra.envs.rewards import Vector, measure
+from toolorchestra.envs.parsing import MAX_MESSAGE_CHARACTERS, Message, ParsedCall
+from toolorchestra.envs.world import World, WorldSession
 from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.session import Changes
 from toolorchestra.toolscale.task import Task
-from toolorchestra.toolscale.tool import Status, Tool, ToolContext, ToolResult
+from toolorchestra.toolscale.tool import Tool, ToolContext
 from toolorchestra.toolscale.verify import Verdict
-
-MAX_OBSERVATION_CHARACTERS = 262_144
-"""Characters of what is shown in reply to one message; the results of many calls share them."""
-CUT_NOTE = "… (cut: the result is too long; ask for less)"
-
-
-class WorldSession(Protocol):
-    """The state of a world in one episode. `toolorchestra.toolscale.session.Session` is one, with a database."""
-
-    def reset(self) -> None:
-        """Return to the initial state."""
-
-    def call(self, tool: Tool, arguments: dict[str, Any]) -> ToolResult:
-        """Run `tool` with valid `arguments`; a call that does not end OK leaves nothing behind."""
-
-    def touched(self) -> Changes:
-        """Return what was written since the reset."""
-
-    def snapshot(self) -> Any:
-        """Return the state, to be restored in this or any other session of the world."""
-
-    def restore(self, snapshot: Any) -> None:
-        """Put the session into the state of `snapshot`."""
-
-    def close(self) -> None:
-        """Release what it holds."""
-
-
-class World(Protocol):
-    """Where tasks take place.
-
-    `toolorchestra.toolscale.domain.Domain` is one, and so is a `toolorchestra.envs.sources.questions.QuestionWorld`,
-    which has no database.
-    """
-
-    @property
-    def name(self) -> str:
-        """Unique name."""
-
-    @property
-    def tools(self) -> Mapping[str, Tool]:
-        """Tools by name, in a fixed order."""
-
-    @property
-    def rules(self) -> str:
-        """What an orchestrator must know of the place: part of its prompt."""
-
-    def session(self) -> WorldSession:
-        """Return a new session in the initial state."""
-
-    def verify(self, task: Task, session: Any, answer: str) -> Verdict:
-        """Judge an episode by its effects in `session` (one of the world's) and its final answer."""
 
 
 @dataclass(frozen=True)
@@ -82,10 +31,10 @@ class EpisodeLimits:
     """When an episode ends without an answer.
 
     Attributes:
-        turns: Most messages of the orchestrator (ToolOrchestra §4.4: 50).
-        cost: Most US dollars, or None.
-        seconds: Most virtual seconds, or None.
-        result_characters: Longest result shown; more is cut.
+        turns: Maximum number of messages, of all agents together (ToolOrchestra §4.4: 50).
+        cost: Maximum US dollars, or None.
+        seconds: Maximum virtual seconds, or None.
+        result_characters: Characters of a result that are shown; more is cut.
     """
 
     turns: int = 50
@@ -102,33 +51,41 @@ class EpisodeLimits:
 
 @dataclass(frozen=True)
 class PlaySnapshot:
-    """All that a `Play` is made of; restores into any play of the same world."""
+    """The whole state of a `Play`: a copy of it without a session, and the state of the session."""
 
+    play: Play
     session: Any
-    episode: Episode
-    messages: tuple[dict[str, Any], ...]
-    task: Task
-    tools: Mapping[str, Tool]
+
+    def restored(self, session: WorldSession) -> Play:
+        """Return a play in this state, on a session of the same world."""
+        play = self.play.fork(session)
+        session.restore(self.session)
+        return play
 
 
-class Play:
-    """An episode of `task` in `world`.
+class Play(ABC):
+    """An episode of `task` in `world`, in which the agents of `episode` take turns.
+
+    Override `_take`: it reads a message of the current agent and does what the rules say, by `observe`, `run_calls`,
+    `pass_to`, `judge` and `close`. A protocol that takes other actions than text overrides `_read`; one that pays
+    something else than the outcome overrides `_pay`. Everything else is machinery. What a subclass keeps beside the
+    record must be immutable, or be copied in `fork`.
 
     Args:
         world: Where it takes place.
         session: A session of the world; it is reset.
         task: What is asked.
-        episode: The record to be filled, with the prompt, instruction and tools on offer.
+        episode: The record to be filled, with the agents, the prompt and the names of the tools.
         limits: When it ends without an answer.
-        tools: Tools on offer by name, in the order of the record; those of the world that the record names by default.
+        tools: Tools that can be called, by name; those of the world that the record names by default.
 
     Attributes:
         episode: The record so far.
-        tools: Tools on offer by name.
-        messages: The conversation so far, as OpenAI messages.
+        tools: Tools that can be called, by name.
+        current_agent: The agent whose turn it is.
+        histories: The private history of each agent, as OpenAI messages.
         verdict: The judgement, once an answer was given.
-        metrics: M(τ) of the finished episode, shape ``(tools + 3,)``.
-        truncated: Whether a limit or an error of ours ended it.
+        truncated: Whether a limit or an infrastructure error ended it.
     """
 
     def __init__(
@@ -141,7 +98,7 @@ class Play:
         tools: Mapping[str, Tool] | None = None,
     ) -> None:
         self.world = world
-        self.session = session
+        self.session: Any = session
         self.task = task
         self.episode = episode
         self.limits = limits
@@ -149,106 +106,199 @@ class Play:
         if tools is None:
             tools = every if len(episode.tools) == len(every) else {name: every[name] for name in episode.tools}
         self.tools = tools
-        self.messages: list[dict[str, Any]] = [
-            {"role": "system", "content": episode.prompt},
-            {"role": "user", "content": episode.instruction},
-        ]
+        self.current_agent = episode.agents[0]
+        self.histories = {agent: episode.opening(agent) for agent in episode.agents}
         self.verdict: Verdict | None = None
-        self.metrics: Vector | None = None
         self.truncated = False
         self._calls_made = 0
+        self._calls: list[CallRecord] = []
+        self._observations: dict[str, str] = {}
+        self._shown: dict[str, list[dict[str, Any]]] = {}
         session.reset()
 
-    @property
-    def over(self) -> bool:
-        """Whether the episode has ended."""
-        return self.episode.outcome is not None
+    # --- the rules: override these
 
-    def act(self, action: Any) -> Turn:
-        """Take one action of the orchestrator and return the turn; never raises for what the action says."""
-        if self.over:
-            raise OptionError("The episode is over. Call reset() to begin another.")
-        message = parse(action)
-        if not message.calls:
-            self.messages.append({"role": "assistant", "content": message.text})
-            return self._answer(message)
-        turn = self._call(message)
-        if not self.over and (reason := self._spent()):
-            self.truncated = True
-            self._close("failed", reason)
-        return turn
+    @abstractmethod
+    def _take(self, agent: str, message: Message) -> None:
+        """Do what the rules say when `agent`, whose turn it is, writes `message`."""
 
-    def _call(self, message: Message) -> Turn:
-        """Run the calls of a message, book and show their results, and return the turn."""
+    def _read(self, action: Any) -> Message:
+        """Return an action as a message: what is not text counts as an empty one, and one that is too long is cut."""
+        if not isinstance(action, str):
+            return Message("")
+        return Message(action[:MAX_MESSAGE_CHARACTERS].encode("utf-8", "replace").decode())  # files hold no surrogates
+
+    def _written(self, message: Message) -> dict[str, Any]:
+        """Return a message as it stands in the record and in the history of its agent."""
+        return {"role": "assistant", "content": message.text}
+
+    def _pay(self, *, solved: bool) -> None:
+        """Set the rewards of an episode that is over and judged, when its last turn is recorded."""
+        self._reward(float(solved))
+
+    # --- what the rules can do
+
+    def observe(self, agent: str, text: str, messages: Sequence[dict[str, Any]] | None = None) -> None:
+        """Show `agent`, and no other, a text; several texts of a turn are joined.
+
+        Args:
+            agent: Who is shown it.
+            text: The text.
+            messages: The same as messages of its history; one user message by default.
+        """
+        before = self._observations.get(agent)
+        self._observations[agent] = text if before is None else f"{before}\n\n{text}"
+        if messages is not None:
+            self._shown[agent] = list(messages)
+
+    def pass_to(self, agent: str) -> None:
+        """Let `agent` write the next message; otherwise the current one goes on."""
+        self.current_agent = agent
+
+    def call(self, name: str, arguments: Mapping[str, Any]) -> CallRecord:
+        """Run one tool for the current agent and return its record; see `run_calls`."""
+        return self.run_calls([ParsedCall(name, msgspec.json.encode(arguments))])[0]
+
+    def run_calls(
+        self, calls: Sequence[ParsedCall], tools: Mapping[str, Tool] | None = None, text: str = ""
+    ) -> list[CallRecord]:
+        """Run calls of the current agent, add their costs, and let the clock pass to the end of the last one.
+
+        Args:
+            calls: The calls.
+            tools: Tools that the agent may call; all by default.
+            text: What it says beside the calls.
+        """
+        tools = self.tools if tools is None else tools
+        episode = self.episode
         context = ToolContext(
-            self.session, self.task, self.world, self.episode, self.messages, self.tools, message.text
+            self.session, self.task, self.world, episode, self.histories[self.current_agent], tools, text
         )
-        try:
-            records = execute(
-                message.calls,
-                self.tools,
-                self.session,
-                clock=self.episode.clock,
-                first=self._calls_made + 1,
-                context=context,
-            )
-        except Exception as error:  # a fault of the library or its tools, not of the policy
-            turn = Turn({"role": "assistant", "content": message.written or message.text})
-            self.episode.turns.append(turn)
-            self._break_off("infra_error", error)
-            return turn
-        self._calls_made += len(records)
+        first = self._calls_made + 1
+        records = execute(calls, context, clock=episode.clock, first=first)
         self._book(records)
-        written = _assistant_message(message, records)
-        self.messages.append(written)
-        shown = []
-        limit = min(self.limits.result_characters, MAX_OBSERVATION_CHARACTERS // (2 * len(records)) - 1_000)
-        for record in records:
-            content = self._show(record, limit)
-            shown.append(f"<tool_response>\n{content}\n</tool_response>")
-            self.messages.append({"role": "tool", "tool_call_id": record.id, "name": record.name, "content": content})
-        turn = Turn(written, tuple(records), "\n".join(shown))
-        self.episode.turns.append(turn)
-        return turn
+        return records
 
-    def _show(self, record: CallRecord, limit: int) -> str:
-        """Return a call's result as the orchestrator reads it, of at most about `limit` characters."""
-        return shown_result(record, limit)
-
-    def sampled(self, token_ids: Sequence[int], logprobs: Sequence[float]) -> None:
-        """Note the policy's own tokens of the last message, and their log-probabilities, in the record."""
-        turns = self.episode.turns
-        turns[-1] = msgspec.structs.replace(turns[-1], token_ids=tuple(token_ids), logprobs=tuple(logprobs))
-
-    def _answer(self, message: Message) -> Turn:
-        turn = Turn(self.messages[-1])
-        self.episode.turns.append(turn)
-        self._judge(message.spoken)
-        return turn
-
-    def _judge(self, said: str) -> None:
+    def judge(self, answer: str) -> None:
         """End the episode with a final answer."""
         try:
-            self.verdict = self.world.verify(self.task, self.session, said)
-        except Exception as error:  # a fault of the verifier must not be graded as the policy's
+            self.verdict = self.world.verify(self.task, self.session, answer)
+        except Exception as error:  # a fault of the verifier must not be graded as an agent's
             self._break_off("judge_error", error)
         else:
-            self.episode.answer = said
-            self._close("solved" if self.verdict.solved else "failed", str(self.verdict))
+            self.episode.answer = answer
+            self.close(solved=self.verdict.solved, why=str(self.verdict))
 
-    def _break_off(self, outcome: Outcome, error: Exception) -> None:
-        self.truncated = True
-        self.episode.outcome, self.episode.why = outcome, f"{type(error).__name__}: {error}"
+    def close(self, *, solved: bool, why: str) -> None:
+        """End the episode; it is paid when its last turn is recorded."""
+        self.episode.outcome, self.episode.why = "solved" if solved else "failed", why
 
-    def _book(self, records: list[CallRecord]) -> None:
-        """Add the cost of a turn, and let the clock pass to the end of its last call."""
+    def _book(self, records: Sequence[CallRecord]) -> None:
+        """Add calls to the turn, their costs to the episode's, and let the clock pass to the end of the last one."""
+        self._calls += records
+        self._calls_made += len(records)
         episode = self.episode
         for record in records:
             episode.cost += record.cost
             if record.end > episode.clock:
                 episode.clock = record.end
 
-    def _spent(self) -> str:
+    def _reward(self, reward: float, parts: Mapping[str, float] | None = None) -> None:
+        """Pay every agent the same reward, which may have parts."""
+        episode = self.episode
+        episode.reward, episode.rewards = reward, dict.fromkeys(episode.agents, reward)
+        if parts is not None:
+            episode.reward_parts = dict(parts)
+
+    def _break_off(self, outcome: Outcome, error: Exception | str) -> None:
+        """End the episode by an infrastructure error."""
+        self.truncated = True
+        self.episode.outcome = outcome
+        self.episode.why = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
+
+    # --- machinery
+
+    @property
+    def over(self) -> bool:
+        """Whether the episode has ended."""
+        return self.episode.outcome is not None
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        """The history of the first agent, which is the conversation where there is no other."""
+        return self.histories[self.episode.agents[0]]
+
+    def act(self, action: Any) -> Turn:
+        """Take an action of the current agent and return the turn; never raises for what the action says."""
+        episode = self.episode
+        if episode.outcome is not None:
+            raise OptionError("The episode is over. Call reset() to begin another.")
+        agent = self.current_agent
+        self._observations, self._calls, self._shown = {}, [], {}
+        message = self._read(action)
+        try:
+            self._take(agent, message)
+        except Exception as error:  # a fault of the library or its tools, not of a policy
+            self._break_off("infra_error", error)
+        written = self._written(message)
+        turn = Turn(written, tuple(self._calls), self._observations, agent)
+        episode.turns.append(turn)
+        self.histories[agent].append(written)
+        for name, text in self._observations.items():
+            shown = self._shown.get(name)
+            self.histories[name] += [{"role": "user", "content": text}] if shown is None else shown
+        if episode.outcome is None and (reason := self._limit_reached()):
+            self.truncated = True
+            self.close(solved=False, why=reason)
+        if episode.outcome == "solved" or episode.outcome == "failed":
+            self._pay(solved=episode.outcome == "solved")
+        return turn
+
+    def sampled(self, token_ids: Sequence[int], logprobs: Sequence[float]) -> None:
+        """Note the policy's own tokens of the last message, and their log-probabilities, in the record."""
+        turns = self.episode.turns
+        turns[-1] = msgspec.structs.replace(turns[-1], token_ids=tuple(token_ids), logprobs=tuple(logprobs))
+
+    def new_messages(self, agent: str) -> list[dict[str, Any]]:
+        """Return what an agent was shown since it last wrote; its opening before it has."""
+        history = self.histories[agent]
+        spoken = next((n for n in reversed(range(len(history))) if history[n]["role"] == "assistant"), -1)
+        return history[spoken + 1 :]
+
+    def fork(self, session: WorldSession | None) -> Self:
+        """Return a play in the same state, which goes on apart from this one, on a session in the same state."""
+        twin = copy.copy(self)
+        twin.session = session
+        twin.episode = self.episode.copied()
+        twin.histories = {agent: list(history) for agent, history in self.histories.items()}
+        return twin
+
+    def branch(self) -> Self:
+        """Return a play in the same state, which goes on apart from this one, on a new session."""
+        session = self.world.session()
+        twin = self.fork(session)
+        session.restore(self.session.snapshot())
+        return twin
+
+    def snapshot(self) -> PlaySnapshot:
+        """Return the whole state of the episode, from which any number of episodes can go on."""
+        return PlaySnapshot(self.fork(None), self.session.snapshot())
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the session behind: a copy begins with one of its own, in the same state."""
+        if self.session is None:  # of a snapshot
+            return self.__dict__
+        return {**self.__dict__, "session": None, "_session_state": self.session.snapshot()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        held = "_session_state" in state
+        session_state = state.pop("_session_state", None)
+        self.__dict__.update(state)
+        if held:
+            self.session = self.world.session()
+            self.session.restore(session_state)
+
+    def _limit_reached(self) -> str:
         """Return which limit is reached, or nothing."""
         episode, limits = self.episode, self.limits
         if limits.cost is not None and episode.cost > limits.cost:
@@ -258,64 +308,3 @@ class Play:
         if len(episode.turns) >= limits.turns:
             return f"no answer after {limits.turns} turns"
         return ""
-
-    def _close(self, outcome: Outcome, why: str) -> None:
-        episode = self.episode
-        solved = outcome == "solved"
-        counts: dict[str, int] = {}
-        for call in episode.calls:
-            counts[call.name] = counts.get(call.name, 0) + 1
-        episode.outcome, episode.why, episode.reward = outcome, why, float(solved)
-        self.metrics = measure(counts, episode.tools, solved=solved, usd=episode.cost, seconds=episode.clock)
-        episode.metrics = tuple(self.metrics.tolist())
-
-    def snapshot(self) -> PlaySnapshot:
-        """Return the whole state of the episode."""
-        episode = _copied(self.episode)
-        return PlaySnapshot(self.session.snapshot(), episode, tuple(self.messages), self.task, self.tools)
-
-    @classmethod
-    def restored(cls, snapshot: PlaySnapshot, world: World, session: WorldSession, limits: EpisodeLimits) -> Play:
-        """Return a play in the state of `snapshot`."""
-        play = cls(world, session, snapshot.task, _copied(snapshot.episode), limits, snapshot.tools)
-        session.restore(snapshot.session)
-        play.messages = list(snapshot.messages)
-        play._calls_made = sum(1 for _ in play.episode.calls)
-        if play.episode.metrics is not None:
-            play.metrics = np.array(play.episode.metrics)
-        return play
-
-
-def shown_result(record: CallRecord, limit: int) -> str:
-    """Return a call's result as the orchestrator reads it: one JSON object."""
-    part, content = ("result", record.value) if record.status is Status.OK else ("error", record.error)
-    shown = {"id": record.id, "name": record.name, "status": record.status, part: content}
-    text = msgspec.json.encode(shown).decode()
-    if len(text) > limit:
-        whole = msgspec.json.encode(content).decode()
-        if len(whole) > limit:
-            shown[part] = whole[:limit] + CUT_NOTE
-            text = msgspec.json.encode(shown).decode()
-    return text
-
-
-def _copied(episode: Episode) -> Episode:
-    """Return a copy of a record with a list of turns of its own (turns themselves never change)."""
-    copy = msgspec.structs.replace(episode)
-    copy.turns = list(episode.turns)
-    return copy
-
-
-def _assistant_message(message: Message, records: Sequence[CallRecord]) -> dict[str, Any]:
-    """Return a message with calls as OpenAI has it: as text when the calls were written in the text."""
-    if message.written is not None:
-        return {"role": "assistant", "content": message.written}
-    calls = [
-        {
-            "id": record.id,
-            "type": "function",
-            "function": {"name": call.name, "arguments": call.arguments.decode("utf-8", "replace")},
-        }
-        for call, record in zip(message.calls, records, strict=True)
-    ]
-    return {"role": "assistant", "content": message.text, "tool_calls": calls}

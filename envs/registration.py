@@ -1,42 +1,93 @@
-"""Environment ids: ``{Protocol}-{Source}-v0``, registered with Gymnasium when `toolorchestra` is imported.
+"""The registry of environments: every id, what it stands for, and how it is made.
 
-Every protocol is registered with every source, and once as ``{Protocol}-Custom-v0`` for tasks or domains of your own.
-Registering imports neither the environments nor their tasks: an entry point is a string until `gymnasium.make`
-follows it.
+Ids are ``{Protocol}-{Source}-v0``. Every protocol is registered with every source that it can be played on, and once as
+``{Protocol}-Custom-v0`` for tasks or domains of your own. Environments of one agent, and the views of one agent on
+environments of several (``MSARLSingle-Math-v0``), are made by `gymnasium.make`; PettingZoo has no registry, so those of
+several agents are made by `make_multiagent`, and `gymnasium.make` says so.
+
+Registering imports neither the environments nor their tasks: an entry point is a string until it is followed.
 """
 
 from __future__ import annotations
 
+import functools
+import os
+import re
+import sys
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
 
 import gymnasium
 
-PROTOCOLS = {
-    "ToolOrchestra": "toolorchestra.envs.toolorchestra.env:ToolOrchestraEnv",
-    "ParaManager": "toolorchestra.envs.paramanager.env:ParaManagerEnv",
-}
-"""Environment class of each protocol."""
-_AXES = ("Depth", "Horizon", "Breadth", "Parallel", "Robustness")
-QUESTION_PROTOCOLS = {
-    "MASOrchestra-Low": ("toolorchestra.envs.masorchestra.env:MASOrchestraEnv", {"dom": "low"}),
-    "MASOrchestra-High": ("toolorchestra.envs.masorchestra.env:MASOrchestraEnv", {"dom": "high"}),
-}
-"""Environment class and arguments of each protocol that is about questions only."""
-BEYOND_DOMAINS = ("All", "Math", "MultiHopQA", *(f"MASBench{axis}" for axis in _AXES))
-"""Sources that are not one shipped domain."""
+from toolorchestra.toolscale.errors import OptionError, UnknownNameError
+
 _DOMAINS = Path(__file__).parent.parent / "toolscale" / "domains"
+_AXES = ("Depth", "Horizon", "Breadth", "Parallel", "Robustness")
+QUESTION_SOURCES = ("Math", "MultiHopQA", *(f"MASBench{axis}" for axis in _AXES))
+"""Sources of questions, which have no database."""
+_OWN = re.compile(r"([\w.]+):([A-Za-z]\w*)")  # what stands after the colon of a Gymnasium id has hyphens
 
 
-def register_all() -> None:
-    """Register every environment of the library (again is harmless)."""
-    for protocol, entry_point in PROTOCOLS.items():
-        for source in (*domain_sources(), *BEYOND_DOMAINS):
-            _register(f"{protocol}-{source}-v0", entry_point, {"source": source})
-        _register(f"{protocol}-Custom-v0", entry_point, {})
-    for protocol, (entry_point, arguments) in QUESTION_PROTOCOLS.items():
-        for source in BEYOND_DOMAINS[1:]:
-            _register(f"{protocol}-{source}-v0", entry_point, {"source": source, **arguments})
-        _register(f"{protocol}-Custom-v0", entry_point, arguments)
+class _Protocol(NamedTuple):
+    """A protocol in the registry: where it is, what it is played on, and whether it has several agents."""
+
+    entry_point: str
+    domains: bool = True
+    questions: bool = True
+    options: dict[str, Any] = {}  # noqa: RUF012 - never changed
+    several: bool = False
+
+
+PROTOCOLS = {
+    "ToolOrchestra": _Protocol("toolorchestra.envs.toolorchestra.env:ToolOrchestraEnv"),
+    "ParaManager": _Protocol("toolorchestra.envs.paramanager.env:ParaManagerEnv"),
+    "MASOrchestra-Low": _Protocol(
+        "toolorchestra.envs.masorchestra.env:MASOrchestraEnv", domains=False, options={"dom": "low"}
+    ),
+    "MASOrchestra-High": _Protocol(
+        "toolorchestra.envs.masorchestra.env:MASOrchestraEnv", domains=False, options={"dom": "high"}
+    ),
+    "MSARL": _Protocol("toolorchestra.envs.msarl", domains=False, several=True),
+    "TMATR": _Protocol("toolorchestra.envs.tmatr", domains=False, several=True),
+    "Dialogue": _Protocol("toolorchestra.envs.dialogue", questions=False, several=True),
+    "MSARLSingle": _Protocol("toolorchestra.envs.msarl:single_env", domains=False),
+    "TMATRSingle": _Protocol("toolorchestra.envs.tmatr:single_env", domains=False),
+    "DialogueSingle": _Protocol("toolorchestra.envs.dialogue:single_env", questions=False),
+}
+"""Protocols by the first part of their ids. The entry point of one with several agents is a package with `raw_env`,
+`env`, `parallel_env`, `single_env` and `random_message`."""
+
+
+class EnvironmentEntry(NamedTuple):
+    """An environment in the registry.
+
+    Attributes:
+        env_id: Its id.
+        protocol: First part of the id.
+        source: Name of the task source, or ``Custom``.
+        several: Whether it has several agents.
+    """
+
+    env_id: str
+    protocol: str
+    source: str
+    several: bool
+
+
+@functools.cache
+def registry() -> dict[str, EnvironmentEntry]:
+    """Return every environment by id."""
+    found = {}
+    for name, protocol in PROTOCOLS.items():
+        sources = [*(domain_sources() if protocol.domains else ()), *(QUESTION_SOURCES if protocol.questions else ())]
+        if protocol.domains and protocol.questions:
+            sources.append("All")
+        for source in (*sources, "Custom"):
+            env_id = f"{name}-{source}-v0"
+            found[env_id] = EnvironmentEntry(env_id, name, source, protocol.several)
+    return found
 
 
 def domain_sources() -> list[str]:
@@ -44,18 +95,122 @@ def domain_sources() -> list[str]:
     return [path.parent.name.title().replace("_", "") for path in sorted(_DOMAINS.glob("*/domain.yaml"))]
 
 
-def _register(env_id: str, entry_point: str, kwargs: dict[str, str]) -> None:
-    if env_id not in gymnasium.registry:
+def environment_ids() -> list[str]:
+    """Return the ids of all environments that come with tasks and are made by `gymnasium.make`."""
+    return sorted(entry.env_id for entry in registry().values() if entry.source != "Custom" and not entry.several)
+
+
+def multiagent_ids() -> list[str]:
+    """Return the ids of all environments of several agents that come with tasks; `make_multiagent` makes them."""
+    return [entry.env_id for entry in registry().values() if entry.source != "Custom" and entry.several]
+
+
+def register_all() -> None:
+    """Register every environment with Gymnasium (again is harmless)."""
+    for env_id, entry in registry().items():
+        if env_id in gymnasium.registry:
+            continue
+        protocol = PROTOCOLS[entry.protocol]
+        options = dict(protocol.options)
+        if entry.source != "Custom":
+            options["source"] = entry.source
+        elif not entry.several and ":single_env" in protocol.entry_point:
+            options["source"] = None
         # `check_environment` is the thorough checker, and the environment itself demands a reset before a step
         gymnasium.register(
-            env_id, entry_point=entry_point, kwargs=kwargs, disable_env_checker=True, order_enforce=False
+            env_id,
+            entry_point=f"{__name__}:_several_agents" if entry.several else protocol.entry_point,
+            kwargs={"env_id": env_id} if entry.several else options,
+            disable_env_checker=True,
+            order_enforce=False,
         )
 
 
-def environment_ids() -> list[str]:
-    """Return the ids of all environments of the library that come with tasks."""
-    return sorted(
-        env_id
-        for env_id, spec in gymnasium.registry.items()
-        if str(spec.entry_point).startswith("toolorchestra.") and "-Custom-" not in env_id
+def _several_agents(env_id: str, **_: Any) -> Any:
+    """Say how an environment of several agents is made; `gymnasium.make` ends here.
+
+    Raises:
+        OptionError: Always.
+    """
+    protocol, rest = env_id.split("-", 1)
+    raise OptionError(
+        f"{env_id} has several agents, and gymnasium.make makes environments of one. "
+        f"Use toolorchestra.envs.make_multiagent({env_id!r}), a PettingZoo environment, or the view of one of its "
+        f"agents: gymnasium.make('{protocol}Single-{rest}')."
     )
+
+
+def is_multiagent(env_id: str) -> bool:
+    """Return whether an id is of the form of an environment with several agents."""
+    if _OWN.fullmatch(env_id) is not None:
+        return True
+    name = env_id.split("-")[0]
+    return env_id.count("-") == 2 and env_id.endswith("-v0") and name in PROTOCOLS and PROTOCOLS[name].several
+
+
+def protocol_module(env_id: str) -> ModuleType:
+    """Return the module of an environment of several agents, which may have `random_message` and ``teacher``.
+
+    Raises:
+        UnknownNameError: There is no such environment.
+        OptionError: There is no such module.
+
+    >>> protocol_module("MSARL-Math-v0").__name__
+    'toolorchestra.envs.msarl'
+    """
+    if own := _OWN.fullmatch(env_id):
+        return _own_module(own[1])
+    if not is_multiagent(env_id):
+        raise UnknownNameError("environment with several agents", env_id, multiagent_ids())
+    return import_module(PROTOCOLS[env_id.split("-")[0]].entry_point)
+
+
+def make_multiagent(env_id: str, **options: Any) -> Any:
+    """Return an environment with several agents (a `MultiAgentEnv`) by its id.
+
+    Args:
+        env_id: E.g. ``MSARL-Math-v0``, or ``MSARL-Custom-v0`` with `tasks` or `domain` among the options; or
+            ``module:function``, a function that returns an environment of your own: a `MultiAgentEnv`, or a PettingZoo
+            environment whose agents read and write text (`toolorchestra.envs.multiagent.external`). The module is
+            looked for in the current folder too.
+        options: Arguments of the environment.
+
+    Raises:
+        UnknownNameError: There is no such environment.
+        OptionError: It does not take these options, or is no such environment.
+
+    >>> env = make_multiagent("MSARL-Math-v0")
+    >>> env.possible_agents
+    ['reasoner', 'helper']
+    """
+    home, own = protocol_module(env_id), _OWN.fullmatch(env_id)
+    if own is None:
+        make = home.raw_env
+        source = env_id.split("-")[1]
+        options["source"] = None if source == "Custom" else source
+    else:
+        make = getattr(home, own[2], None)
+        if make is None:
+            raise OptionError(f"The module {own[1]!r} has no {own[2]!r}: name a function that returns an environment.")
+    try:
+        made = make(**options)
+    except TypeError as error:
+        raise OptionError(f"{env_id} cannot be made so: {error}.") from None
+    if not hasattr(made, "agents_at_start"):
+        from toolorchestra.envs.multiagent.external import ExternalEnv
+
+        made = ExternalEnv(made)
+    made.home = home.__name__
+    return made
+
+
+def _own_module(name: str) -> ModuleType:
+    """Return a module that may be in the current folder: a program has only its own folder in the path."""
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        if not f"{name}.".startswith(f"{error.name}."):
+            raise
+        raise OptionError(f"There is no module {name!r}, neither installed nor in {os.getcwd()}.") from None

@@ -1,6 +1,7 @@
-"""Episodes as text that a person enjoys reading, in the terminal.
+"""Episodes of one agent or several as text that a person enjoys reading, in the terminal.
 
-`episode_text` draws a whole transcript, `turn_text` one turn as it comes. Colours follow the terminal: pass
+`episode_text` draws a whole transcript, `turn_text` one turn as it comes. Of several agents it shows who wrote what and
+who was shown what of it. Colours follow the terminal: pass
 ``color=True`` or set ``FORCE_COLOR`` to keep them in a file.
 """
 
@@ -22,12 +23,15 @@ from toolorchestra.toolscale.tool import InnerCall, Status
 WIDTH = 100
 OUTCOME_STYLE = {"solved": "bold green", "failed": "bold red"}
 _MAX_VALUE = 400
+_MAX_TEXT = 1_200
+_AGENT_COLORS = ("blue", "magenta", "yellow", "green")
 
 
 def episode_text(episode: Episode, *, width: int = WIDTH, color: bool | None = None) -> str:
     """Return the transcript of an episode, in progress or over."""
     parts: list[RenderableType] = [_request(episode)]
-    parts += [_turn(turn, number) for number, turn in enumerate(episode.turns, 1)]
+    for number, turn in enumerate(episode.turns, 1):
+        parts += _turn(turn, number, episode)
     if episode.outcome is not None:
         parts.append(_ending(episode))
     return drawn(Group(*parts), width, color)
@@ -35,7 +39,7 @@ def episode_text(episode: Episode, *, width: int = WIDTH, color: bool | None = N
 
 def turn_text(turn: Turn, episode: Episode, *, width: int = WIDTH, color: bool | None = None) -> str:
     """Return one turn, and the ending if the episode is over."""
-    parts: list[RenderableType] = [_turn(turn, len(episode.turns))]
+    parts = _turn(turn, len(episode.turns), episode)
     if episode.outcome is not None:
         parts.append(_ending(episode))
     return drawn(Group(*parts), width, color)
@@ -59,11 +63,35 @@ def drawn(content: RenderableType, width: int, color: bool | None) -> str:
 
 def _request(episode: Episode) -> RenderableType:
     title = f"{episode.task_id} · {episode.split} · difficulty {episode.difficulty}"
-    return Panel(Text(episode.instruction), title=Text(title), title_align="left", border_style="cyan")
+    return Panel(
+        Text(_short(episode.instruction, 4 * _MAX_TEXT)), title=Text(title), title_align="left", border_style="cyan"
+    )
 
 
-def _turn(turn: Turn, number: int) -> RenderableType:
-    said = _said(turn)
+def _turn(turn: Turn, number: int, episode: Episode) -> list[RenderableType]:
+    return [_turn_of_one(turn, number)] if len(episode.agents) == 1 else _turn_of_several(turn, episode)
+
+
+def _turn_of_several(turn: Turn, episode: Episode) -> list[RenderableType]:
+    """Return a turn with its agent, without arguments of calls and with the size of results: agents see few of them."""
+    color = _AGENT_COLORS[episode.agents.index(turn.agent) % len(_AGENT_COLORS)]
+    text = _short(str(turn.message.get("content") or "") or "(nothing)", _MAX_TEXT)
+    parts: list[RenderableType] = [Panel(Text(text), title=Text(turn.agent), title_align="left", border_style=color)]
+    for call in turn.calls:
+        line = Text("    ").append(call.name, style="bold yellow").append(_spent(call), "dim")
+        if call.status is Status.OK:
+            value = call.value if isinstance(call.value, str) else _json(call.value)
+            line.append(f"  {len(value):,} characters", "green")
+        else:
+            line.append(f"  ✗ {call.status}: {_short(call.error or '', _MAX_TEXT)}", "red")
+        parts.append(line)
+    for agent, shown in turn.observations.items():
+        parts.append(Text(f"    → {agent}: {_short(shown, _MAX_TEXT)}", style="dim"))
+    return parts
+
+
+def _turn_of_one(turn: Turn, number: int) -> RenderableType:
+    said = _text_before_calls(turn)
     if not turn.calls:
         return Panel(Text(said or "(nothing)"), title="answer", title_align="left", border_style="blue")
     grid = Table.grid(padding=(0, 1))
@@ -79,7 +107,7 @@ def _turn(turn: Turn, number: int) -> RenderableType:
     return grid
 
 
-def _said(turn: Turn) -> str:
+def _text_before_calls(turn: Turn) -> str:
     content = str(turn.message.get("content") or "")
     return content.split("<tool_call>")[0].strip()
 
@@ -120,8 +148,8 @@ def _json(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _short(text: str) -> str:
-    return text if len(text) <= _MAX_VALUE else text[:_MAX_VALUE] + "…"
+def _short(text: str, limit: int = _MAX_VALUE) -> str:
+    return text if len(text) <= limit else f"{text[:limit]}…"
 
 
 def _ending(episode: Episode) -> RenderableType:
@@ -129,8 +157,11 @@ def _ending(episode: Episode) -> RenderableType:
     calls = sum(len(turn.calls) for turn in episode.turns)
     line = Text()
     line.append(outcome, style=OUTCOME_STYLE.get(outcome, "bold magenta"))
-    reward = "none" if episode.reward is None else f"{episode.reward:g}"
-    line.append(f" · reward {reward} · {len(episode.turns)} turns · {calls} calls")
+    if len(episode.agents) > 1:
+        rewards = ", ".join(f"{agent} {reward:g}" for agent, reward in episode.rewards.items()) or "none"
+    else:
+        rewards = "none" if episode.reward is None else f"{episode.reward:g}"
+    line.append(f" · reward {rewards} · {len(episode.turns)} turns · {calls} calls")
     line.append(f" · ${episode.cost:.4f} · {episode.clock:.1f} s")
     if episode.why and episode.why != outcome:
         line.append(f"\n{_short(episode.why)}", style="dim")

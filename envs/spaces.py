@@ -19,6 +19,9 @@ from gymnasium.spaces import Text
 from gymnasium.vector.utils import shared_memory
 from numpy.typing import NDArray
 
+MAX_OBSERVATION_CHARACTERS = 262_144
+"""Characters of what an agent is shown in reply to one message; the results of many calls share them."""
+
 _LENGTH_BYTES = 8
 _BYTES_PER_CHARACTER = 4  # the most that UTF-8 takes
 

@@ -16,9 +16,9 @@ from __future__ import annotations
 import random
 
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
-from toolorchestra.envs.multiagent.play import JointPlay
-from toolorchestra.envs.play import World
+from toolorchestra.envs.play import Play
 from toolorchestra.envs.sources.questions import QuestionSource, QuestionWorld, make_question
+from toolorchestra.envs.world import World
 from toolorchestra.toolscale.task import Task
 
 LOOKOUT, COURIER = "lookout", "courier"
@@ -26,7 +26,7 @@ WORLD = QuestionWorld("courier", "Deliver the number of the wanted parcel.")
 COLOURS = ("red", "blue", "green")
 
 
-class CourierPlay(JointPlay):
+class CourierPlay(Play):
     """The rules: the lookout speaks once, then the courier, and that is the answer."""
 
     def _take(self, agent: str, said: str) -> None:
@@ -130,4 +130,4 @@ if __name__ == "__main__":
         said = teach(env.play)
         print(f"{agent} reads {env.observe(agent)!r} and says {said!r}")
         env.step(said)
-    print(env.episode.outcome, env.episode.paid)
+    print(env.episode.outcome, env.episode.rewards)

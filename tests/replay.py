@@ -54,7 +54,7 @@ def _cases() -> dict[str, Case]:
     for source in ("Restaurant", "Finance", "Railway", "Weather", "Math", "MultiHopQA", "MASBenchDepth"):
         env_id = f"ToolOrchestra-{source}-v0"
         found[f"{env_id}/full"] = Case(env_id, {"tools": "full", **SANDBOX})
-    random_tools = {"tools": "full", "offer": "random", "offer_seed": 3, **SANDBOX}
+    random_tools = {"tools": "full", "tool_config": "random", "tool_config_seed": 3, **SANDBOX}
     found["ToolOrchestra-Medicine-v0/random"] = Case("ToolOrchestra-Medicine-v0", random_tools)
     preference = {"weights": {"outcome": 1.0, "compute": 0.3, "latency": 0.2}, "instruction": "Be quick."}
     for env_id in ("ToolOrchestra-Sport-v0", "ParaManager-Math-v0"):

@@ -21,7 +21,7 @@ from toolorchestra.algos.length_batching import bundles
 from toolorchestra.algos.losses import token_logps
 from toolorchestra.algos.rollout.engine import INVALID_OUTCOMES, Sample, Sampler, Start
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
-from toolorchestra.envs.multiagent.play import JointPlay
+from toolorchestra.envs.play import Play
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Slot:
         broken: An agent ran out of ids: the episode counts as failed.
     """
 
-    play: JointPlay
+    play: Play
     streams: dict[str, TokenTrajectory]
     broken: bool = False
 

@@ -23,8 +23,7 @@ from toolorchestra.envs.dialogue.env import DialogueEnv
 from toolorchestra.envs.dialogue.scenario import ORCHESTRATOR, STOP, USER
 from toolorchestra.envs.dialogue.user import ChatUser, ScriptedUser
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
-from toolorchestra.envs.multiagent.single import Partner, SingleAgentEnv, register_single
-from toolorchestra.envs.registration import domain_sources
+from toolorchestra.envs.multiagent.views import Partner, SingleAgentEnv
 from toolorchestra.envs.sources.base import TaskSource
 from toolorchestra.toolscale.task import Call
 
@@ -62,6 +61,3 @@ def random_message(env: MultiAgentEnv, rng: random.Random) -> str:
     return rng.choice(
         (call, call, "For which date is it?", f"Please do {tool}().", env.task.answer, "Everything is done.")
     )
-
-
-register_single("Dialogue", single_env, domain_sources())

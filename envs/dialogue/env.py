@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from pathlib import Path
-from typing import Any, get_args
+import functools
+from collections.abc import Iterable, Mapping
+from typing import Any, Unpack, get_args
 
 import msgspec
 
 from toolorchestra.envs.dialogue.personas import PERSONAS
-from toolorchestra.envs.dialogue.play import DialogueEpisode, DialoguePlay
+from toolorchestra.envs.dialogue.play import DialoguePlay
 from toolorchestra.envs.dialogue.request_facts import FactVocabulary, RequestFact, facts_in, vocabulary_of, with_blanks
 from toolorchestra.envs.dialogue.scenario import ORCHESTRATOR, USER, Reveal, Scenario
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
-from toolorchestra.envs.multiagent.play import JointPlay
-from toolorchestra.envs.play import World
+from toolorchestra.envs.play import EpisodeLimits
 from toolorchestra.envs.sources.base import TaskSource
+from toolorchestra.envs.task_env import EpisodeSetup, TaskOptions
+from toolorchestra.envs.world import World
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.task import Task
@@ -48,17 +49,13 @@ class DialogueEnv(MultiAgentEnv):
 
     Args:
         source: Name of a domain (``Restaurant``), or a `TaskSource` of tasks in domains.
-        domain: Folder (or name) of a domain to play instead of a named source.
-        tasks: JSONL file of tasks to play instead.
-        split: Split from which `reset` draws unless told otherwise.
-        difficulty: Level or levels from which `reset` draws; None for all.
         reveal: What the user tells at first: ``asked`` leaves the facts of its request open, and it tells them when it
             is asked; ``all`` is the whole request.
         persona: How it talks: a name of `PERSONAS`, or ``mixed`` for one by luck in each episode.
         user_tools: Names of tools that only the user can call (dual control).
         max_cycles: Messages, of both together, after which an episode is truncated.
         result_characters: Longest result shown.
-        render_mode: ``ansi`` (`render` returns the transcript) or ``human`` (messages are printed as they come).
+        options: See `TaskOptions`: `domain`, `tasks`, `split`, `difficulty`, `render_mode`.
 
     >>> env = DialogueEnv("Restaurant")
     >>> env.reset(seed=0, options={"task_id": "restaurant/pay_with_coupon/005"})
@@ -77,26 +74,14 @@ class DialogueEnv(MultiAgentEnv):
         self,
         source: str | TaskSource | None = None,
         *,
-        domain: str | Path | None = None,
-        tasks: str | Path | None = None,
-        split: str = "train",
-        difficulty: int | Iterable[int] | None = None,
         reveal: Reveal = "asked",
         persona: str = "plain",
         user_tools: Iterable[str] = (),
         max_cycles: int = 100,
         result_characters: int = 16_384,
-        render_mode: str | None = None,
+        **options: Unpack[TaskOptions],
     ) -> None:
-        super().__init__(
-            source,
-            domain=domain,
-            tasks=tasks,
-            split=split,
-            difficulty=difficulty,
-            max_cycles=max_cycles,
-            render_mode=render_mode,
-        )
+        super().__init__(source, max_cycles, options)
         if reveal not in get_args(Reveal):
             raise UnknownNameError("value of `reveal`", reveal, get_args(Reveal))
         if persona not in (MIXED, *PERSONAS):
@@ -106,7 +91,7 @@ class DialogueEnv(MultiAgentEnv):
         self.reveal = reveal
         self.persona = persona
         self.user_tools = tuple(dict.fromkeys([user_tools] if isinstance(user_tools, str) else user_tools))
-        self.result_characters = result_characters
+        self.limits = EpisodeLimits(turns=max_cycles, result_characters=result_characters)
         self._requests: dict[str, tuple[tuple[RequestFact, ...], str]] = {}
         worlds = {world.name: world for world in map(self.source.world, self.source.tasks("all"))}
         for world in worlds.values():
@@ -114,11 +99,11 @@ class DialogueEnv(MultiAgentEnv):
                 raise OptionError(f"A dialogue takes place in a domain; {world.name} is none.")
             if wrong := [name for name in self.user_tools if name not in world.tools]:
                 raise UnknownNameError(f"tool of {world.name}", wrong[0], world.tools)
-        self._seat([USER, ORCHESTRATOR])
+        self._set_agents([USER, ORCHESTRATOR])
 
-    def _begin(self, task: Task, world: World, seed: int | None) -> JointPlay:
+    def _begin(self, task: Task, world: World, chosen: Mapping[str, Any]) -> EpisodeSetup:
         assert isinstance(world, Domain), "it was when the environment was made"
-        noise_seed = int(self._generator.integers(2**31))
+        noise_seed = int(self.np_random.integers(2**31))
         name = list(PERSONAS)[noise_seed % len(PERSONAS)] if self.persona == MIXED else self.persona
         vocabulary = vocabulary_of(world)
         facts, request = self._request(task, vocabulary)
@@ -129,17 +114,9 @@ class DialogueEnv(MultiAgentEnv):
         if users:
             system += f"\n{DUAL_PROMPT}{_schemas(users)}"
         openings = {USER: scenario.opening(users), ORCHESTRATOR: [{"role": "system", "content": system}]}
-        episode = self._new_episode(task, seed, openings, world.tools)
-        return DialoguePlay(
-            world,
-            self._session(world),
-            task,
-            DialogueEpisode(**msgspec.structs.asdict(episode), persona=name),
-            scenario=scenario,
-            vocabulary=vocabulary,
-            max_moves=self.max_cycles,
-            result_characters=self.result_characters,
-        )
+        rules = functools.partial(DialoguePlay, scenario=scenario, vocabulary=vocabulary)
+        prompt = str(openings[USER][0]["content"])
+        return EpisodeSetup(prompt, world.tools, rules, openings, details={"persona": name})
 
     def _request(self, task: Task, vocabulary: FactVocabulary) -> tuple[tuple[RequestFact, ...], str]:
         """Return the facts of a task, and its request as the user makes it at first (found once, then remembered)."""
@@ -149,13 +126,12 @@ class DialogueEnv(MultiAgentEnv):
             self._requests[task.id] = facts, with_blanks(task.instruction, open_facts)
         return self._requests[task.id]
 
-    def _info(self, play: JointPlay, agent: str) -> dict[str, Any]:
-        assert isinstance(play, DialoguePlay), "it is what begins here"
+    def _info(self, play: Any, agent: str) -> dict[str, Any]:
         info = super()._info(play, agent)
         if agent == USER:
             info["scenario"] = play.scenario
         if play.over:
-            info["faults"] = play.episode.faults
+            info["faults"] = play.faults
         return info
 
 

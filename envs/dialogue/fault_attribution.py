@@ -11,7 +11,7 @@ are not seen, and then the orchestrator is blamed.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -22,9 +22,6 @@ from toolorchestra.envs.episode import CallRecord
 from toolorchestra.toolscale.mentions import mentions, tokens
 from toolorchestra.toolscale.tool import Status
 from toolorchestra.toolscale.verify import Verdict
-
-if TYPE_CHECKING:
-    from toolorchestra.envs.dialogue.play import DialoguePlay
 
 
 class AttributedFault(msgspec.Struct, frozen=True):
@@ -46,21 +43,26 @@ class AttributedFault(msgspec.Struct, frozen=True):
     message: str
 
 
-def attributed(play: DialoguePlay, verdict: Verdict) -> tuple[AttributedFault, ...]:
-    """Return what went wrong in an episode that ends unsolved, the decisive fault first; there is one at least."""
+def attributed(play: Any, verdict: Verdict) -> tuple[AttributedFault, ...]:
+    """Return what went wrong in an episode that ends unsolved, the decisive fault first; there is at least one.
+
+    Args:
+        play: The episode, a `toolorchestra.envs.dialogue.play.DialoguePlay`.
+        verdict: Of what the orchestrator has told the user so far.
+    """
     faults = [*_of_tools(play), *_of_user(play, verdict), *_of_orchestrator(play, verdict)]
     return tuple(dict.fromkeys(faults)) or (
         AttributedFault(ORCHESTRATOR, "unfinished", "did not say that everything is done"),
     )
 
 
-def _of_tools(play: DialoguePlay) -> Iterator[AttributedFault]:
+def _of_tools(play: Any) -> Iterator[AttributedFault]:
     for call in play.episode.calls:
         if call.status is Status.TIMEOUT:
             yield AttributedFault("tool", "timeout", f"{call.name}: {call.error}")
 
 
-def _of_user(play: DialoguePlay, verdict: Verdict) -> Iterator[AttributedFault]:
+def _of_user(play: Any, verdict: Verdict) -> Iterator[AttributedFault]:
     scenario, history = play.scenario, play.histories[USER]
     talk = heard_and_said(history)
     yield from _invented(play)
@@ -87,24 +89,24 @@ def _of_user(play: DialoguePlay, verdict: Verdict) -> Iterator[AttributedFault]:
             yield AttributedFault(USER, "early", "ended the talk before it was told that everything is done")
 
 
-def _invented(play: DialoguePlay) -> Iterator[AttributedFault]:
+def _invented(play: Any) -> Iterator[AttributedFault]:
     """Yield the values that the user said, or gave to a tool, and had neither from its goal nor from the talk."""
     nouns = {fact.noun for fact in play.scenario.facts}
     known = tokens(play.scenario.goal)
-    for move in play.episode.turns:
-        if move.agent == USER and not move.calls:
-            for span in play.vocabulary.spans(move.told.get(ORCHESTRATOR, "")):
+    for turn in play.episode.turns:
+        if turn.agent == USER and not turn.calls:
+            for span in play.vocabulary.spans(turn.observations.get(ORCHESTRATOR, "")):
                 telling = span.noun in nouns or any(c.isdigit() for c in span.value)
                 if telling and not mentions(known, span.value):
                     yield AttributedFault(USER, "contrary", f"said {span.noun} {span.value!r}, which it does not know")
-        elif move.agent == USER:
-            for call in move.calls:
+        elif turn.agent == USER:
+            for call in turn.calls:
                 for value in _values(call):
                     if not mentions(known, value):
                         yield AttributedFault(
                             USER, "call", f"called {call.name} with {value!r}, which it had from nowhere"
                         )
-        known += tokens(move.told.get(USER, ""))
+        known += tokens(turn.observations.get(USER, ""))
 
 
 def _values(call: CallRecord) -> Iterator[str]:
@@ -114,7 +116,7 @@ def _values(call: CallRecord) -> Iterator[str]:
                 yield str(item)
 
 
-def _of_orchestrator(play: DialoguePlay, verdict: Verdict) -> Iterator[AttributedFault]:
+def _of_orchestrator(play: Any, verdict: Verdict) -> Iterator[AttributedFault]:
     for failure in verdict.failures:
         yield AttributedFault(ORCHESTRATOR, failure.criterion, failure.message)
     for call in _calls(play, ORCHESTRATOR):
@@ -124,5 +126,5 @@ def _of_orchestrator(play: DialoguePlay, verdict: Verdict) -> Iterator[Attribute
         yield AttributedFault(ORCHESTRATOR, "patience", "brought the user no further until it gave up")
 
 
-def _calls(play: DialoguePlay, agent: str) -> list[CallRecord]:
-    return [call for move in play.episode.turns if move.agent == agent for call in move.calls]
+def _calls(play: Any, agent: str) -> list[CallRecord]:
+    return [call for turn in play.episode.turns if turn.agent == agent for call in turn.calls]

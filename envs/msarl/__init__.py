@@ -4,8 +4,7 @@
 environments by id. In the parallel form every step is one message, of the agent whose turn it is; what the others send
 is ignored.
 
-Importing this package registers `single_env` with Gymnasium, so that learners for one agent can be compared:
-``gymnasium.make("toolorchestra.envs.msarl:MSARLSingle-Math-v0")``.
+`single_env` is the view of one agent, for learners of one agent: ``gymnasium.make("MSARLSingle-Math-v0")``.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from pettingzoo.utils.wrappers import OrderEnforcingWrapper
 from toolorchestra.envs.msarl.env import MSARLEnv
 from toolorchestra.envs.msarl.play import REASONER
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
-from toolorchestra.envs.multiagent.single import SingleAgentEnv, register_single
-from toolorchestra.envs.sources.base import QUESTIONS, TaskSource
+from toolorchestra.envs.multiagent.views import SingleAgentEnv
+from toolorchestra.envs.sources.base import TaskSource
 
 __all__ = ["MSARLEnv", "env", "parallel_env", "random_message", "raw_env", "single_env"]
 
@@ -54,6 +53,3 @@ def random_message(env: MultiAgentEnv, rng: random.Random) -> str:
     number = rng.randint(0, 99)
     block = f"```{rng.choice(list(env.play.tools))}\n{number} + {rng.randint(0, 99)}\n```"
     return rng.choice((block, block, rf"\boxed{{{number}}}", f"It may be {number}."))
-
-
-register_single("MSARL", single_env, QUESTIONS)

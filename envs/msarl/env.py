@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from pathlib import Path
-from typing import Literal
+import functools
+from collections.abc import Mapping
+from typing import Any, Literal, Unpack
 
 from toolorchestra.envs.msarl.play import HELPER, REASONER, MSARLPlay, fence_parameter
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
-from toolorchestra.envs.play import World
 from toolorchestra.envs.sources.base import TaskSource
+from toolorchestra.envs.task_env import EpisodeSetup, TaskOptions
 from toolorchestra.envs.tools.simulated_python import SimulatedPython
+from toolorchestra.envs.world import World
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import Tool
@@ -43,10 +44,6 @@ class MSARLEnv(MultiAgentEnv):
 
     Args:
         source: Name of a task source (``Math``), or a `TaskSource`.
-        domain: Folder (or name) of a domain to play instead of a named source.
-        tasks: JSONL file of tasks to play instead.
-        split: Split from which `reset` draws unless told otherwise.
-        difficulty: Level or levels from which `reset` draws; None for all.
         max_calls: Blocks that are run (C in the paper); 0 for reasoning in text alone.
         max_cycles: Messages, of all agents together, after which an episode is truncated.
         python: What runs Python: a sandbox (``auto``, or a name of `make_sandbox`), ``simulated`` (arithmetic only, no
@@ -55,7 +52,7 @@ class MSARLEnv(MultiAgentEnv):
         helpers: ``one`` for all tools, one ``per_tool``, or ``none``.
         output_characters: Longest output that is shown.
         interpretation_characters: Longest interpretation that the reasoner is shown.
-        render_mode: ``ansi`` (`render` returns the transcript) or ``human`` (messages are printed as they come).
+        options: See `TaskOptions`: `domain`, `tasks`, `split`, `difficulty`, `render_mode`.
 
     >>> env = MSARLEnv("Math", python="simulated")
     >>> env.reset(seed=0, options={"difficulty": 1})
@@ -76,10 +73,6 @@ class MSARLEnv(MultiAgentEnv):
         self,
         source: str | TaskSource | None = None,
         *,
-        domain: str | Path | None = None,
-        tasks: str | Path | None = None,
-        split: str = "train",
-        difficulty: int | Iterable[int] | None = None,
         max_calls: int = 1,
         max_cycles: int = 8,
         python: str | Tool = "auto",
@@ -87,17 +80,9 @@ class MSARLEnv(MultiAgentEnv):
         helpers: Literal["one", "per_tool", "none"] = "one",
         output_characters: int = 16_384,
         interpretation_characters: int = 2_048,
-        render_mode: str | None = None,
+        **options: Unpack[TaskOptions],
     ) -> None:
-        super().__init__(
-            source,
-            domain=domain,
-            tasks=tasks,
-            split=split,
-            difficulty=difficulty,
-            max_cycles=max_cycles,
-            render_mode=render_mode,
-        )
+        super().__init__(source, max_cycles, options)
         if max_calls < 0 or min(output_characters, interpretation_characters) < 1:
             raise OptionError("`max_calls` must be at least 0, and the numbers of characters shown above 0.")
         if helpers not in ("one", "per_tool", "none"):
@@ -116,9 +101,9 @@ class MSARLEnv(MultiAgentEnv):
             raise OptionError(f"{self.source.name} has no tool that a code block can call: leave `python` on.")
         readers = {name: HELPER if helpers == "one" else f"{name}_helper" for name in names}
         self.readers = {} if helpers == "none" else readers
-        self._seat([REASONER, *dict.fromkeys(self.readers.values())])
+        self._set_agents([REASONER, *dict.fromkeys(self.readers.values())])
 
-    def _begin(self, task: Task, world: World, seed: int | None) -> MSARLPlay:
+    def _begin(self, task: Task, world: World, chosen: Mapping[str, Any]) -> EpisodeSetup:
         tools = self._tools(world)
         calls = f"At most {self.max_calls} of your blocks {'is' if self.max_calls == 1 else 'are'} run."
         fences = "; ".join(_FENCES.get(name, f"```{name} … ``` ({tool.description})") for name, tool in tools.items())
@@ -128,17 +113,8 @@ class MSARLEnv(MultiAgentEnv):
             {"role": "system", "content": system},
             {"role": "user", "content": task.instruction},
         ]
-        return MSARLPlay(
-            world,
-            self._session(world),
-            task,
-            self._new_episode(task, seed, openings, tools),
-            tools=tools,
-            readers=self.readers,
-            max_calls=self.max_calls,
-            max_moves=self.max_cycles,
-            **self._shown,
-        )
+        rules = functools.partial(MSARLPlay, readers=self.readers, max_calls=self.max_calls, **self._shown)
+        return EpisodeSetup(system, tools, rules, openings)
 
     def _tools(self, world: World) -> Mapping[str, Tool]:
         """Return what blocks can run in a world: Python first."""

@@ -18,10 +18,10 @@ from typing import Any
 
 import msgspec
 
-from toolorchestra.envs.episode import CallRecord
-from toolorchestra.envs.multiagent.play import JointPlay
-from toolorchestra.envs.multiagent.record import JointEpisode
-from toolorchestra.envs.play import World, WorldSession
+from toolorchestra.envs.episode import CallRecord, Episode
+from toolorchestra.envs.parsing import Message
+from toolorchestra.envs.play import EpisodeLimits, Play
+from toolorchestra.envs.world import World, WorldSession
 from toolorchestra.toolscale.answers import boxed
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import Status, Tool
@@ -39,17 +39,17 @@ class CodeBlock(msgspec.Struct, frozen=True):
     text: str
 
 
-def read_block(said: str, tools: Mapping[str, Tool]) -> CodeBlock | None:
+def read_block(text: str, tools: Mapping[str, Tool]) -> CodeBlock | None:
     r"""Return the last block of a message whose language is a tool, or None.
 
     >>> read_block("I compute.\n```python\nprint(2 + 2)\n```", {"python": None})
     CodeBlock(tool='python', text='print(2 + 2)')
     """
     found = None
-    for language, text in _BLOCK.findall(said):
+    for language, code in _BLOCK.findall(text):
         name = _ALIASES.get(language.lower(), language.lower())
         if name in tools:
-            found = CodeBlock(name, textwrap.dedent(text).strip("\n"))
+            found = CodeBlock(name, textwrap.dedent(code).strip("\n"))
     return found
 
 
@@ -72,29 +72,25 @@ def fence_parameter(tool: Tool) -> str | None:
     return needed[0] if text and tool.effect != "write" else None
 
 
-def is_well_formed(said: str) -> bool:
+def is_well_formed(text: str) -> bool:
     r"""Return whether a message gives its answer in ``\boxed{}``.
 
     >>> is_well_formed(r"So it is \boxed{\frac{1}{2}}."), is_well_formed("The answer is 2."), is_well_formed(r"\boxed{")
     (True, False, False)
     """
-    return bool((boxed(said) or "").strip())
+    return bool((boxed(text) or "").strip())
 
 
-class MSARLPlay(JointPlay):
+class MSARLPlay(Play):
     """An episode of reasoner and helpers.
 
     Args:
-        world: Where the question is asked; it judges the answer.
-        session: A session of it.
-        task: The question.
-        episode: The record to be filled.
-        tools: What blocks can run, by language.
         readers: The agent that reads what came of a tool, by tool; the reasoner itself reads that of the others.
         max_calls: Blocks that are run (C in the paper).
-        max_moves: Messages after which the episode is truncated.
-        output_characters: Longest output that a helper is shown.
-        interpretation_characters: Longest interpretation that the reasoner is shown.
+        output_characters: Characters of an output that a helper is shown.
+        interpretation_characters: Characters of an interpretation that the reasoner is shown.
+
+    The other arguments are those of `Play`; blocks can run its tools, by language.
     """
 
     def __init__(
@@ -102,16 +98,16 @@ class MSARLPlay(JointPlay):
         world: World,
         session: WorldSession,
         task: Task,
-        episode: JointEpisode,
+        episode: Episode,
+        limits: EpisodeLimits,
+        tools: Mapping[str, Tool] | None = None,
         *,
-        tools: Mapping[str, Tool],
         readers: Mapping[str, str],
         max_calls: int,
-        max_moves: int,
         output_characters: int,
         interpretation_characters: int,
     ) -> None:
-        super().__init__(world, session, task, episode, tools=tools, max_moves=max_moves)
+        super().__init__(world, session, task, episode, limits, tools)
         self.readers = readers
         self.max_calls = max_calls
         self.output_characters = output_characters
@@ -122,31 +118,31 @@ class MSARLPlay(JointPlay):
         """Blocks that will still be run."""
         return self.max_calls - sum(1 for _ in self.episode.calls)
 
-    def _take(self, agent: str, said: str) -> None:
+    def _take(self, agent: str, message: Message) -> None:
         if agent == REASONER:
-            self._reason(said)
+            self._reason(message.text)
         else:
-            told = _cut(said.strip(), self.interpretation_characters)
-            self.tell(REASONER, f"<interpretation>\n{told}\n</interpretation>")
+            interpretation = _cut(message.text.strip(), self.interpretation_characters)
+            self.observe(REASONER, f"<interpretation>\n{interpretation}\n</interpretation>")
             self.pass_to(REASONER)
 
-    def _reason(self, said: str) -> None:
-        block = read_block(said, self.tools)
+    def _reason(self, text: str) -> None:
+        block = read_block(text, self.tools)
         if block is not None and self.calls_left > 0:
             record = self.call(block.tool, arguments_of(self.tools[block.tool], block.text))
             output = _cut(_shown(record), self.output_characters)
             reader = self.readers.get(block.tool)
             if reader is None:
-                self.tell(REASONER, f"<output>\n{output}\n</output>")
+                self.observe(REASONER, f"<output>\n{output}\n</output>")
             else:
-                self.tell(reader, f"Code:\n```{block.tool}\n{block.text}\n```\nOutput:\n{output}")
+                self.observe(reader, f"Code:\n```{block.tool}\n{block.text}\n```\nOutput:\n{output}")
                 self.pass_to(reader)
-        elif is_well_formed(said):
-            self.judge(said)
+        elif is_well_formed(text):
+            self.judge(text)
         elif block is not None:
-            self.tell(REASONER, r"No call is left, so the code was not run. Answer in text with \boxed{…}.")
+            self.observe(REASONER, r"No call is left, so the code was not run. Answer in text with \boxed{…}.")
         else:
-            self.tell(REASONER, r"Go on: write a code block, or answer with \boxed{…}.")
+            self.observe(REASONER, r"Go on: write a code block, or answer with \boxed{…}.")
 
 
 def _shown(record: CallRecord) -> str:

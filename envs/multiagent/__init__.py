@@ -1,6 +1,15 @@
-"""Games of several agents that speak in turns: the general base, as PettingZoo environments.
+"""Environments of several agents that write in turns.
 
-`play` has the rules of such games with no environment around them, `base` the PettingZoo environment, `record` what is
-kept of an episode, `single` the view of one agent as a Gymnasium environment, `registration` the ids. The games
-themselves are packages of their own (`toolorchestra.envs.msarl`).
+- `base`: `MultiAgentEnv`, PettingZoo's interface to an episode.
+- `views`: such an environment as one agent sees it, or as whoever has the turn, with Gymnasium's interface.
+- `external`: any PettingZoo environment of text as a `MultiAgentEnv`.
+- `checks`: what must hold for training on one to mean anything.
+
+The protocols are packages of their own (`toolorchestra.envs.msarl`, `toolorchestra.envs.tmatr`,
+`toolorchestra.envs.dialogue`).
 """
+
+from toolorchestra.envs.multiagent.base import MultiAgentEnv
+from toolorchestra.envs.multiagent.views import AgentView, CurrentAgentEnv, SingleAgentEnv
+
+__all__ = ["AgentView", "CurrentAgentEnv", "MultiAgentEnv", "SingleAgentEnv"]

@@ -16,7 +16,7 @@ from typing import Any
 
 from toolorchestra.envs.checks import CheckReport, CheckResult, Progress
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
-from toolorchestra.envs.multiagent.registration import game_module, make_multiagent
+from toolorchestra.envs.registration import make_multiagent, protocol_module
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 
 Make = Callable[[], MultiAgentEnv]
@@ -80,7 +80,7 @@ def random_messages(env_id: str) -> Say:
     Raises:
         OptionError: The game has nothing of the kind.
     """
-    say: Say | None = getattr(game_module(env_id), "random_message", None)
+    say: Say | None = getattr(protocol_module(env_id), "random_message", None)
     if say is None:
         raise OptionError(
             f"{env_id} cannot be played at random: its module needs a function `random_message(env, rng)` that returns "

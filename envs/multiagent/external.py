@@ -1,6 +1,6 @@
-"""Any PettingZoo environment whose agents read and write text, as a game that learners of several agents can train on.
+"""Any PettingZoo environment whose agents read and write text, as one that learners of several agents can train on.
 
-What a foreign environment must have: `observe` returns text, action spaces are `gymnasium.spaces.Text` (or
+What an external environment must have: `observe` returns text, action spaces are `gymnasium.spaces.Text` (or
 `UnicodeText`), `copy.deepcopy` copies its state, and what follows depends on the seed of `reset` and the actions alone.
 It has no tasks: each seed is one, with seeds of its own for each split. An agent's rewards in an episode add up.
 """
@@ -8,20 +8,25 @@ It has no tasks: each seed is one, with seeds of its own for each split. An agen
 from __future__ import annotations
 
 import copy
+import functools
+from collections.abc import Mapping
 from typing import Any, Self
 
 from gymnasium.spaces import Text
 from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils.conversions import parallel_to_aec
 
+from toolorchestra.envs.episode import Episode
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
-from toolorchestra.envs.multiagent.play import JointPlay
-from toolorchestra.envs.multiagent.record import JointEpisode
-from toolorchestra.envs.play import World, WorldSession
+from toolorchestra.envs.parsing import Message
+from toolorchestra.envs.play import EpisodeLimits, Play
 from toolorchestra.envs.sources.questions import QuestionSource, QuestionWorld
 from toolorchestra.envs.spaces import UnicodeText
+from toolorchestra.envs.task_env import EpisodeSetup
+from toolorchestra.envs.world import World, WorldSession
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.tool import Tool
 
 SEEDS = {"train": 1_024, "test": 128, "test_intents": 128}
 """Seeds of each split."""
@@ -59,19 +64,11 @@ class ExternalEnv(MultiAgentEnv):
         world = QuestionWorld(name, rules)
         splits = [split for split, count in SEEDS.items() for _ in range(count)]
         tasks = [_task(name, split, seed) for seed, split in enumerate(splits)]
-        super().__init__(
-            QuestionSource(name, world, tasks),
-            domain=None,
-            tasks=None,
-            split="train",
-            difficulty=None,
-            max_cycles=max_cycles,
-            render_mode=None,
-        )
+        super().__init__(QuestionSource(name, world, tasks), max_cycles, {})
         self._rules = rules
-        self._seat(self._game.possible_agents)
+        self._set_agents(self._game.possible_agents)
 
-    def _begin(self, task: Task, world: World, seed: int | None) -> ExternalPlay:
+    def _begin(self, task: Task, world: World, chosen: Mapping[str, Any]) -> EpisodeSetup:
         game = copy.deepcopy(self._game)
         game.reset(seed=task.bindings["seed"])
         openings = {
@@ -80,8 +77,8 @@ class ExternalEnv(MultiAgentEnv):
         }
         first = game.agent_selection
         openings[first].append({"role": "user", "content": _seen(game, first)})
-        episode = self._new_episode(task, seed, openings, ())
-        return ExternalPlay(world, self._session(world), task, episode, game=game, max_moves=self.max_cycles)
+        prompt = str(openings[self.possible_agents[0]][0]["content"])
+        return EpisodeSetup(prompt, {}, functools.partial(ExternalPlay, game=game), openings)
 
 
 def _task(name: str, split: str, seed: int) -> Task:
@@ -98,29 +95,32 @@ def _task(name: str, split: str, seed: int) -> Task:
     )
 
 
-class ExternalPlay(JointPlay):
-    """An episode of a foreign environment.
+class ExternalPlay(Play):
+    """An episode of an external environment; what `Play` asks of a world and its session is not used.
 
     Args:
-        world: Of no account.
-        session: Of no account.
-        task: The seed.
-        episode: The record to be filled.
-        game: The environment, reset.
-        max_moves: Messages after which the episode is truncated.
+        game: The environment, reset; the other arguments are those of `Play`.
     """
 
     def __init__(
-        self, world: World, session: WorldSession, task: Task, episode: JointEpisode, *, game: Any, max_moves: int
+        self,
+        world: World,
+        session: WorldSession,
+        task: Task,
+        episode: Episode,
+        limits: EpisodeLimits,
+        tools: Mapping[str, Tool] | None = None,
+        *,
+        game: Any,
     ) -> None:
-        super().__init__(world, session, task, episode, tools={}, max_moves=max_moves)
+        super().__init__(world, session, task, episode, limits, tools)
         self.game = game
         self.current_agent = game.agent_selection
         self._totals = dict.fromkeys(episode.agents, 0.0)
 
-    def _take(self, agent: str, said: str) -> None:
+    def _take(self, agent: str, message: Message) -> None:
         game = self.game
-        game.step(_fitting(game.action_space(agent), said))
+        game.step(_fitting(game.action_space(agent), message.text))
         for name, reward in game.rewards.items():
             self._totals[name] += float(reward)
         while game.agents and (game.terminations[game.agent_selection] or game.truncations[game.agent_selection]):
@@ -129,14 +129,12 @@ class ExternalPlay(JointPlay):
             self.close(solved=self._mean > 0, why=f"the team was paid {self._mean:g}")
             return
         self.pass_to(game.agent_selection)
-        self.tell(game.agent_selection, _seen(game, game.agent_selection))
+        self.observe(game.agent_selection, _seen(game, game.agent_selection))
 
-    def close(self, *, solved: bool, why: str) -> None:
-        """End the episode; every agent is paid what its rewards add up to."""
-        super().close(solved=solved, why=why)
-        self.episode.reward, self.episode.paid = self._mean, dict(self._totals)
+    def _pay(self, *, solved: bool) -> None:
+        self.episode.reward, self.episode.rewards = self._mean, dict(self._totals)
 
-    def fork(self, session: WorldSession) -> Self:
+    def fork(self, session: WorldSession | None) -> Self:
         """Return a play in the same state, on a copy of the environment."""
         twin = super().fork(session)
         twin.game, twin._totals = copy.deepcopy(self.game), dict(self._totals)
@@ -157,8 +155,8 @@ def _seen(game: Any, agent: str) -> str:
     return seen
 
 
-def _fitting(space: Text, said: str) -> str:
+def _fitting(space: Text, text: str) -> str:
     """Return an action that is in the space, as far as cutting helps."""
     if not isinstance(space, UnicodeText):
-        said = "".join(character for character in said if character in space.character_set)
-    return said[: space.max_length]
+        text = "".join(character for character in text if character in space.character_set)
+    return text[: space.max_length]

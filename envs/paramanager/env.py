@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 from toolorchestra.agents.chat.base import ChatModel
 from toolorchestra.agents.experts.catalog import Catalog
 from toolorchestra.agents.experts.simulated_chat import SimulatedChat
-from toolorchestra.envs.base import OrchestrationEnv
+from toolorchestra.envs.base import OrchestrationEnv, OrchestrationOptions
 from toolorchestra.envs.paramanager.play import MAX_ROUNDS, ParaManagerPlay, Rules
 from toolorchestra.envs.paramanager.prompts import orchestrator_prompt
 from toolorchestra.envs.paramanager.rewards import FINAL, MAX_CALLS, CountTokens, Targets, estimate_tokens
 from toolorchestra.envs.paramanager.tools import RoleTool
 from toolorchestra.envs.parsing import Action
-from toolorchestra.envs.play import Play, PlaySnapshot, World
+from toolorchestra.envs.play import Play
 from toolorchestra.envs.sources.base import TaskSource
+from toolorchestra.envs.task_env import EpisodeSetup
 from toolorchestra.envs.tools.manual import manual
 from toolorchestra.envs.tools.python import PythonTool, QuickPython
 from toolorchestra.envs.tools.search import BM25Index, LocalSearch, read_passages
+from toolorchestra.envs.world import World
 from toolorchestra.toolscale.answers import final_answer
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.task import Task
@@ -54,19 +56,16 @@ class ParaManagerEnv(OrchestrationEnv):
     **Reward**: R_task + R_fmt + R_div + R_eff at the end, at most 4 (`toolorchestra.envs.paramanager.rewards`).
 
     **End**: terminated when `final_answer` has been run: a summariser writes the answer, and it is judged. Truncated
-    after `max_rounds` rounds, or by an error of the library's own (``info["outcome"]`` is then ``infra_error`` or
+    after `max_rounds` rounds, or by an infrastructure error (``info["outcome"]`` is then ``infra_error`` or
     ``judge_error``); a summariser that does not answer is one.
 
-    **Info**: as of `OrchestrationEnv`, and ``budget`` (``rounds``, ``cost``, ``tokens`` left); at the end ``rewards``
-    with ``task``, ``format``, ``diversity`` and ``efficiency``, which add up, and beside them the halves of the last
+    **Info**: as of `OrchestrationEnv`, and ``budget`` (``rounds``, ``cost``, ``tokens`` left); at the end
+    ``reward_parts`` with ``task``, ``format``, ``diversity`` and ``efficiency``, which add up, and beside them the
+    halves of the last
     two: ``parallelism`` and ``tools``, ``length`` and ``cost``.
 
     Args:
         source: Name of a task source (``Math``, ``Restaurant``, ``All``), or a `TaskSource`.
-        domain: Folder (or name) of a domain to play instead of a named source.
-        tasks: JSONL file of tasks to play instead; see `toolorchestra.envs.sources.base.FileSource`.
-        split: Split from which `reset` draws unless told otherwise.
-        difficulty: Level or levels from which `reset` draws; None for all.
         pool: Models that sub-agents can use: a configuration of the catalogue, or names of experts, the default first.
             By default `POOL`, or the names of `experts`.
         mono: The one model of the pool that is there (ablation *Mono*); the summariser stays who it is.
@@ -86,8 +85,8 @@ class ParaManagerEnv(OrchestrationEnv):
         corpus: JSONL file of passages that ``search`` finds, where the world has no search of its own; by default
             what there is to read about the place.
         catalog: Catalogue of experts, or a file that extends the shipped one.
-        preference: Preference over tools, outcome, compute and latency, as of `OrchestrationEnv`.
-        render_mode: ``ansi`` (`render` returns the transcript) or ``human`` (turns are printed as they come).
+        options: See `TaskOptions` and `OrchestrationOptions`: `domain`, `tasks`, `split`, `difficulty`, `preference`,
+            `render_mode`.
 
     Reset options: ``task_id``, ``split``, ``difficulty``, ``preference``, each overriding the above for one episode.
 
@@ -105,7 +104,7 @@ class ParaManagerEnv(OrchestrationEnv):
     >>> info["budget"]["rounds"], info["budget"]["cost"]
     (11, 14.0)
     >>> observation, reward, terminated, truncated, info = env.step([{"name": "final_answer", "arguments": {}}])
-    >>> terminated, sorted(info["rewards"])[:4]
+    >>> terminated, sorted(info["reward_parts"])[:4]
     (True, ['cost', 'diversity', 'efficiency', 'format'])
     """
 
@@ -117,10 +116,6 @@ class ParaManagerEnv(OrchestrationEnv):
         self,
         source: str | TaskSource | None = None,
         *,
-        domain: str | Path | None = None,
-        tasks: str | Path | None = None,
-        split: str = "train",
-        difficulty: int | Iterable[int] | None = None,
         pool: str | Sequence[str] | None = None,
         mono: str | None = None,
         serial: bool = False,
@@ -137,9 +132,8 @@ class ParaManagerEnv(OrchestrationEnv):
         timeout: float = 600.0,
         sandbox: str = "auto",
         corpus: str | Path | None = None,
-        preference: Any = None,
         catalog: Catalog | str | Path | None = None,
-        render_mode: str | None = None,
+        **options: Unpack[OrchestrationOptions],
     ) -> None:
         rules = Rules(
             turns=max_rounds,
@@ -148,16 +142,7 @@ class ParaManagerEnv(OrchestrationEnv):
             diversity=not no_diversity,
             count_tokens=count_tokens,
         )
-        super().__init__(
-            source,
-            domain=domain,
-            tasks=tasks,
-            split=split,
-            difficulty=difficulty,
-            limits=rules,
-            preference=preference,
-            render_mode=render_mode,
-        )
+        super().__init__(source, rules, options)
         self._rules = rules
         self._catalog = catalog if isinstance(catalog, Catalog) else Catalog.load(*([catalog] if catalog else []))
         if isinstance(experts, str) and experts not in _KINDS:
@@ -173,15 +158,9 @@ class ParaManagerEnv(OrchestrationEnv):
         self._tools: dict[str, Mapping[str, Tool]] = {}
         self._prompts: dict[str, str] = {}
 
-    def _begin(self, task: Task, world: World, chosen: Mapping[str, Any], seed: int | None) -> Play:
-        tools = self._offer(world)
+    def _begin(self, task: Task, world: World, chosen: Mapping[str, Any]) -> EpisodeSetup:
         prompt = self._prompts.get(world.name) or self._prompts.setdefault(world.name, self._prompt(world))
-        noise_seed = self._draw_noise_seed()
-        preference = chosen["preference"]
-        episode = self._new_episode(
-            task, seed, prompt, task.instruction, tools, preference=preference, noise_seed=noise_seed
-        )
-        return ParaManagerPlay(world, self._session(world), task, episode, self._rules, tools)
+        return EpisodeSetup(prompt, self._offer(world), ParaManagerPlay, preference=chosen["preference"])
 
     @property
     def max_calls_per_message(self) -> int:
@@ -207,11 +186,7 @@ class ParaManagerEnv(OrchestrationEnv):
     def _opening(self, play: Play) -> str:
         return "\n\n".join(message["content"] for message in play.messages)
 
-    def _restored(self, snapshot: PlaySnapshot, world: World) -> Play:
-        return ParaManagerPlay.restored(snapshot, world, self._session(world), self._rules)
-
-    def _info(self, play: Play) -> dict[str, Any]:
-        assert isinstance(play, ParaManagerPlay)
+    def _info(self, play: ParaManagerPlay) -> dict[str, Any]:
         info = super()._info(play)
         info["budget"] = asdict(play.budget)
         return info

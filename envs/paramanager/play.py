@@ -1,6 +1,6 @@
 """ParaManager's rules: rounds of a few calls at a time, a budget that is shown, and an end by `final_answer` (§3.1).
 
-Beyond what every `Play` does: further calls than allowed and calls after the final one are refused unread; a message
+Beyond tool calling: further calls than allowed and calls after the final one are refused unread; a message
 without a call is answered and costs a round; each observation ends with what is left of the budget; the final answer is
 written by a summariser and judged; the reward is the sum of four parts (`toolorchestra.envs.paramanager.rewards`).
 """
@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from toolorchestra.agents.subagents.reading import spoken, tag
-from toolorchestra.envs.episode import CallRecord, Episode, Outcome, Turn
+from toolorchestra.envs.episode import CallRecord, Episode, Turn
 from toolorchestra.envs.paramanager.prompts import AFTER_FINAL, NO_CALL, TOO_MANY
 from toolorchestra.envs.paramanager.rewards import (
     FINAL,
@@ -29,8 +29,10 @@ from toolorchestra.envs.paramanager.rewards import (
     total,
 )
 from toolorchestra.envs.paramanager.tools import RoleTool
-from toolorchestra.envs.parsing import Message, ParsedCall, parse
-from toolorchestra.envs.play import EpisodeLimits, Play, World, WorldSession
+from toolorchestra.envs.parsing import Message, ParsedCall
+from toolorchestra.envs.play import EpisodeLimits
+from toolorchestra.envs.tool_calling import ToolCallingPlay
+from toolorchestra.envs.world import World, WorldSession
 from toolorchestra.toolscale.errors import ExpertError, OptionError
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import Status, Tool
@@ -68,7 +70,7 @@ class Rules(EpisodeLimits):
             raise OptionError(f"The limit `calls` must be at least 1, got {self.calls!r}.")
 
 
-class ParaManagerPlay(Play):
+class ParaManagerPlay(ToolCallingPlay):
     """An episode played by ParaManager's rules; `limits` are `Rules`.
 
     Attributes:
@@ -105,20 +107,22 @@ class ParaManagerPlay(Play):
 
     def act(self, action: Any) -> Turn:
         """Take one message of the orchestrator and return the round; never raises for what the message says."""
-        if self.over:
-            raise OptionError("The episode is over. Call reset() to begin another.")
-        message = parse(action)
-        turn = self._call(self._allowed(message)) if message.calls else self._refuse(message)
+        turn = super().act(action)
         self._tokens += length(turn, self.rules.count_tokens)
         self._cost_units += cost_units((turn,), self.units)
-        if not self.over:
-            self._conclude(turn)
-        if not self.over and (reason := self._spent()):
-            self.truncated = True
-            self._close("failed", reason)
-        if not self.over:
-            turn = self._remind(turn)
-        return turn
+        return turn if self.over else self._remind(turn)
+
+    def _take(self, agent: str, message: Message) -> None:
+        if not message.calls:
+            self.observe(agent, NO_CALL)
+            return
+        records = self._run(agent, message.calls, message.text)
+        final = next((call for call in records if call.name == FINAL and call.status is not Status.PARSE_ERR), None)
+        if final is not None:
+            self._conclude(final)
+
+    def _read(self, action: Any) -> Message:
+        return self._allowed(super()._read(action))
 
     def _allowed(self, message: Message) -> Message:
         """Return the message with the calls that may not be run marked."""
@@ -136,34 +140,22 @@ class ParaManagerPlay(Play):
         ]
         return msgspec.structs.replace(message, calls=tuple(checked))
 
-    def _refuse(self, message: Message) -> Turn:
-        """Answer a message that calls nothing."""
-        written = {"role": "assistant", "content": message.text}
-        self.messages += (written, {"role": "user", "content": NO_CALL})
-        turn = Turn(written, (), NO_CALL)
-        self.episode.turns.append(turn)
-        return turn
-
     def _remind(self, turn: Turn) -> Turn:
         """Put what is left of the budget at the end of what is shown."""
         left, count = str(self.budget), self.rules.count_tokens
-        reminding = msgspec.structs.replace(turn, observation=f"{turn.observation}\n{left}")
-        self._tokens += count(reminding.observation) - count(turn.observation)
-        turn = reminding
-        self.episode.turns[-1] = turn
+        shown = f"{turn.observation}\n{left}"
+        self._tokens += count(shown) - count(turn.observation)
+        turn = self.episode.turns[-1] = msgspec.structs.replace(turn, observations={turn.agent: shown})
         if self.messages[-1]["role"] == "user":
             self.messages[-1] = {"role": "user", "content": f"{self.messages[-1]['content']}\n{left}"}
         else:
             self.messages.append({"role": "user", "content": left})
         return turn
 
-    def _conclude(self, turn: Turn) -> None:
-        """End the episode if the summariser was called: judge what it said."""
-        final = next((call for call in turn.calls if call.name == FINAL and call.status is not Status.PARSE_ERR), None)
-        if final is None:
-            return
+    def _conclude(self, final: CallRecord) -> None:
+        """End the episode: judge what the summariser wrote."""
         if final.status is Status.OK:
-            self._judge(told(final.value))
+            self.judge(concluding_answer(final.value))
         else:  # the summariser is the environment's own part: that it is down is not the orchestrator's fault
             self._break_off("infra_error", ExpertError(f"The summariser did not answer: {final.error}"))
 
@@ -175,24 +167,24 @@ class ParaManagerPlay(Play):
             text = super()._show(record, limit)
         return text
 
-    def _close(self, outcome: Outcome, why: str) -> None:
-        super()._close(outcome, why)
-        episode, rules = self.episode, self.rules
-        episode.rewards = reward_parts(
-            episode.turns,
-            solved=outcome == "solved",
+    def _pay(self, *, solved: bool) -> None:
+        super()._pay(solved=solved)
+        rules = self.rules
+        parts = reward_parts(
+            self.episode.turns,
+            solved=solved,
             units=self.units,
             targets=rules.targets,
             max_calls_per_message=rules.calls,
             count_tokens=rules.count_tokens,
         )
-        episode.reward = total(episode.rewards, diversity=rules.diversity)
+        self._reward(total(parts, diversity=rules.diversity), parts)
 
 
-def told(reply: str) -> str:
-    r"""Return what a summariser's reply tells the user: its answer, without its reasoning.
+def concluding_answer(reply: str) -> str:
+    r"""Return what a summariser's reply gives as the answer to the user: its answer, without its reasoning.
 
-    >>> told(r"<reasoning>Both say so.</reasoning> <answer> It is \boxed{12}. </answer>")
+    >>> concluding_answer(r"<reasoning>Both say so.</reasoning> <answer> It is \boxed{12}. </answer>")
     'It is \\boxed{12}.'
     """
     answer = tag(spoken(reply), "answer")

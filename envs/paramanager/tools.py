@@ -29,7 +29,7 @@ from toolorchestra.agents.subagents.reading import answer_in
 from toolorchestra.envs.ground_truth import tool_calls as truth
 from toolorchestra.envs.paramanager.prompts import DESCRIPTIONS, DOMAIN_TASK, MODEL_ID, SUBTASK
 from toolorchestra.envs.paramanager.rewards import FINAL
-from toolorchestra.envs.play import shown_result
+from toolorchestra.envs.tool_calling import shown_result
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.format import ParameterSpec
 from toolorchestra.toolscale.tool import Tool, ToolContext, ToolResult

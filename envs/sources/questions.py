@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 
 from toolorchestra.agents.experts.specification import Problem, Step
-from toolorchestra.envs.play import World
 from toolorchestra.envs.sources.base import TaskSource
+from toolorchestra.envs.world import World
 from toolorchestra.toolscale.answers import is_right
 from toolorchestra.toolscale.domain import SPLITS
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError

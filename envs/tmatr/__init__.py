@@ -4,8 +4,7 @@
 environments by id. In the parallel form every step is one message, of the agent whose turn it is; what the others send
 is ignored.
 
-Importing this package registers `single_env` with Gymnasium, so that learners for one agent can be compared:
-``gymnasium.make("toolorchestra.envs.tmatr:TMATRSingle-Math-v0")``.
+`single_env` is the view of one agent, for learners of one agent: ``gymnasium.make("TMATRSingle-Math-v0")``.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from pettingzoo.utils.conversions import turn_based_aec_to_parallel
 from pettingzoo.utils.wrappers import OrderEnforcingWrapper
 
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
-from toolorchestra.envs.multiagent.single import SingleAgentEnv, register_single
-from toolorchestra.envs.sources.base import QUESTIONS, TaskSource
+from toolorchestra.envs.multiagent.views import SingleAgentEnv
+from toolorchestra.envs.sources.base import TaskSource
 from toolorchestra.envs.tmatr.actions import BRANCHES, Action
 from toolorchestra.envs.tmatr.env import TMATREnv
 from toolorchestra.envs.tmatr.play import TMATRPlay
@@ -67,6 +66,3 @@ def random_message(env: MultiAgentEnv, rng: random.Random) -> str:
         case _:
             answer = rf"<ANSWER>\boxed{{{number}}}</ANSWER>" if rng.random() < 0.5 else ""
             return f"<THINK>\nStep 1: {number}.\n</THINK>{answer}"
-
-
-register_single("TMATR", single_env, QUESTIONS)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
-from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from toolorchestra.envs.msarl.env import make_python
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
-from toolorchestra.envs.multiagent.play import JointPlay
-from toolorchestra.envs.play import World
 from toolorchestra.envs.sources.base import TaskSource
+from toolorchestra.envs.task_env import EpisodeSetup, TaskOptions
 from toolorchestra.envs.tmatr.actions import ASKED, Action
 from toolorchestra.envs.tmatr.play import Roles, TMATRPlay, request
 from toolorchestra.envs.tmatr.rewards import RewardRule
@@ -18,6 +17,7 @@ from toolorchestra.envs.tmatr.tool_descriptions import listing
 from toolorchestra.envs.tmatr.tree import DecisionTree, decision_tree
 from toolorchestra.envs.tools.manual import manual
 from toolorchestra.envs.tools.search import BM25Index, LocalSearch
+from toolorchestra.envs.world import World
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import Tool
@@ -61,16 +61,12 @@ class TMATREnv(MultiAgentEnv):
     **Agents**: ``planner`` (DECIDE, SELECT, PLAN) and ``inferencer`` (EXECUTE, INFER, ANSWER), or those of `roles`.
     **Tools**: Python, those of the world, and a search of the world's manual where it has no search of its own.
 
-    **Reward**: R of `toolorchestra.envs.tmatr.rewards`, to every agent the same; its parts are in ``info["rewards"]``
-    and in the record. Whether the answer is right is the outcome. **Info** has also ``action``, the atomic action that
-    is asked of the agent, or nothing.
+    **Reward**: R of `toolorchestra.envs.tmatr.rewards`, to every agent the same; its parts are in
+    ``info["reward_parts"]`` and in the record. Whether the answer is right is the outcome. **Info** has also
+    ``action``, the atomic action that is asked of the agent, or nothing.
 
     Args:
         source: Name of a task source (``Math``), or a `TaskSource`.
-        domain: Folder (or name) of a domain to play instead of a named source.
-        tasks: JSONL file of tasks to play instead.
-        split: Split from which `reset` draws unless told otherwise.
-        difficulty: Level or levels from which `reset` draws; None for all.
         roles: Who is asked for what: ``pair``, ``single`` (one agent for all), ``per_action`` (five agents), or the
             agent of each action of `ASKED`.
         max_turns: Turns after which an episode is truncated (H): 5 in the paper's evaluation, 3 in its training.
@@ -83,7 +79,7 @@ class TMATREnv(MultiAgentEnv):
         tools: Further tools on offer, such as `toolorchestra.envs.tools.search_web.WebSearch`.
         rule: What the reward is made of: a `RewardRule`, or its options by name.
         shown_characters: Longest result, goal or plan that an agent is shown.
-        render_mode: ``ansi`` (`render` returns the transcript) or ``human`` (messages are printed as they come).
+        options: See `TaskOptions`: `domain`, `tasks`, `split`, `difficulty`, `render_mode`.
 
     >>> env = TMATREnv("Math", python="simulated")
     >>> env.reset(seed=0, options={"difficulty": 1})
@@ -106,10 +102,6 @@ class TMATREnv(MultiAgentEnv):
         self,
         source: str | TaskSource | None = None,
         *,
-        domain: str | Path | None = None,
-        tasks: str | Path | None = None,
-        split: str = "train",
-        difficulty: int | Iterable[int] | None = None,
         roles: str | Mapping[str, str] = "pair",
         max_turns: int = 5,
         max_retries: int = 2,
@@ -119,19 +111,12 @@ class TMATREnv(MultiAgentEnv):
         tools: Iterable[Tool] = (),
         rule: RewardRule | Mapping[str, float] | None = None,
         shown_characters: int = 16_384,
-        render_mode: str | None = None,
+        **options: Unpack[TaskOptions],
     ) -> None:
         if min(max_turns, shown_characters) < 1 or max_retries < 0:
             raise OptionError("`max_turns` and `shown_characters` must be at least 1, and `max_retries` at least 0.")
-        super().__init__(
-            source,
-            domain=domain,
-            tasks=tasks,
-            split=split,
-            difficulty=difficulty,
-            max_cycles=3 * (max_retries + 1) * max_turns if max_cycles is None else max_cycles,
-            render_mode=render_mode,
-        )
+        cycles = 3 * (max_retries + 1) * max_turns if max_cycles is None else max_cycles
+        super().__init__(source, cycles, options)
         if noise and python != "simulated":
             raise OptionError("`noise` is of the simulated Python: give python='simulated' as well.")
         self.roles = _cast(roles)
@@ -142,33 +127,30 @@ class TMATREnv(MultiAgentEnv):
         own = make_python(python, noise)
         self._tools = [*([own] if own else []), *tools]
         self._offers: dict[str, dict[str, Tool]] = {}
-        self._seat(list(dict.fromkeys(self.roles.values())))
+        self._set_agents(list(dict.fromkeys(self.roles.values())))
 
     @property
     def tree(self) -> DecisionTree:
         """The decision tree of the current or last episode."""
         return decision_tree(self.episode)
 
-    def _begin(self, task: Task, world: World, seed: int | None) -> TMATRPlay:
+    def _begin(self, task: Task, world: World, chosen: Mapping[str, Any]) -> EpisodeSetup:
         tools = self._offer(world)
         openings = {
             agent: [{"role": "system", "content": self._prompt(agent, world)}] for agent in self.possible_agents
         }
         asked = request(Action.DECIDE, 1, self.max_turns)
         openings[self.roles[Action.DECIDE]].append({"role": "user", "content": f"{task.instruction}\n\n{asked}"})
-        return TMATRPlay(
-            world,
-            self._session(world),
-            task,
-            self._new_episode(task, seed, openings, tools),
-            tools=tools,
+        rules = functools.partial(
+            TMATRPlay,
             roles=self.roles,
             rule=self.rule,
             max_turns=self.max_turns,
             max_retries=self.max_retries,
-            max_moves=self.max_cycles,
             shown_characters=self.shown_characters,
         )
+        first = self.agents_at_start[0]
+        return EpisodeSetup(str(openings[first][0]["content"]), tools, rules, openings)
 
     def _offer(self, world: World) -> Mapping[str, Tool]:
         """Return the tool buffer of a world."""
@@ -188,12 +170,9 @@ class TMATREnv(MultiAgentEnv):
             duties.append(f"The tools:\n{listing(self._offer(world))}")
         return _PROMPT.format(agent=agent, turns=self.max_turns, duties="\n".join(duties), rules=world.rules)
 
-    def _info(self, play: JointPlay, agent: str) -> dict[str, Any]:
-        assert isinstance(play, TMATRPlay)
+    def _info(self, play: Any, agent: str) -> dict[str, Any]:
         info = super()._info(play, agent)
         info["action"] = str(play.atom) if play.current_agent == agent and not play.over else ""
-        if play.over:
-            info["rewards"] = dict(play.episode.rewards)
         return info
 
 

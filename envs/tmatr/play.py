@@ -18,17 +18,16 @@ action is answered with what is wrong, and may be written again so many times; t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
-from toolorchestra.envs.episode import CallRecord
-from toolorchestra.envs.multiagent.play import JointPlay
-from toolorchestra.envs.multiagent.record import JointEpisode, Move
-from toolorchestra.envs.play import World, WorldSession
+from toolorchestra.envs.episode import CallRecord, Episode
+from toolorchestra.envs.parsing import Message
+from toolorchestra.envs.play import EpisodeLimits, Play
 from toolorchestra.envs.tmatr.actions import CALL, FORMS, Action, FormatFault, ParsedAction, read
 from toolorchestra.envs.tmatr.rewards import RewardRule, reward_parts
 from toolorchestra.envs.tmatr.tool_descriptions import bind, describe
+from toolorchestra.envs.world import World, WorldSession
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import Status, Tool
 
@@ -48,21 +47,17 @@ def request(atom: Action, turn: int, turns: int) -> str:
     return f"{atom}, turn {turn} of {turns}: {FORMS[atom]}"
 
 
-class TMATRPlay(JointPlay):
+class TMATRPlay(Play):
     """An episode of a hierarchy of agents.
 
     Args:
-        world: Where the question is asked; it judges the answer.
-        session: A session of it.
-        task: The question.
-        episode: The record to be filled; its first agent is the one that decides, and its opening ends with a request.
-        tools: What can be selected, by name.
-        roles: The agent that is asked for each action.
+        roles: The agent that is asked for each action; the opening of the one that decides ends with a request.
         rule: What the reward is made of.
         max_turns: Turns after which the episode is truncated (H).
         max_retries: Times that a message may be written again before the turn is lost.
-        max_moves: Messages after which the episode is truncated.
-        shown_characters: Longest result, goal or plan that an agent is shown.
+        shown_characters: Characters of a result, goal or plan that an agent is shown.
+
+    The other arguments are those of `Play`.
 
     Attributes:
         atom: The action that is asked of the agent to move.
@@ -78,17 +73,17 @@ class TMATRPlay(JointPlay):
         world: World,
         session: WorldSession,
         task: Task,
-        episode: JointEpisode,
+        episode: Episode,
+        limits: EpisodeLimits,
+        tools: Mapping[str, Tool] | None = None,
         *,
-        tools: Mapping[str, Tool],
         roles: Roles,
         rule: RewardRule,
         max_turns: int,
         max_retries: int,
-        max_moves: int,
         shown_characters: int,
     ) -> None:
-        super().__init__(world, session, task, episode, tools=tools, max_moves=max_moves)
+        super().__init__(world, session, task, episode, limits, tools)
         self.roles = roles
         self.rule = rule
         self.max_turns = max_turns
@@ -98,37 +93,32 @@ class TMATRPlay(JointPlay):
         self.turn = self.attempt = 1
         self.goal = self.tool = self.plan = ""
 
-    def act(self, action: Any) -> Move:
-        """Take a message of the agent to move, and pay the agents once the episode is judged."""
-        move = super().act(action)
-        episode = self.episode
-        if episode.reward is not None:
-            episode.rewards = reward_parts(episode, self.rule)
-            episode.reward = episode.rewards["reward"]
-            episode.paid = dict.fromkeys(episode.agents, episode.reward)
-        return move
+    def _pay(self, *, solved: bool) -> None:
+        super()._pay(solved=solved)  # the parts are computed from a record that says whether it is solved
+        parts = reward_parts(self.episode, self.rule)
+        self._reward(parts["reward"], parts)
 
-    def _take(self, agent: str, said: str) -> None:
-        message = read(self.atom, said, self.tools)
-        if isinstance(message, FormatFault):
-            self._refuse(message)
+    def _take(self, agent: str, message: Message) -> None:
+        action = read(self.atom, message.text, self.tools)
+        if isinstance(action, FormatFault):
+            self._refuse(action)
             return
         match self.atom:
             case Action.DECIDE:
-                self.goal = message["GOAL"]
-                self._ask(Action.SELECT if message["ACTION"] == CALL else Action.PLAN)
+                self.goal = action["GOAL"]
+                self._ask(Action.SELECT if action["ACTION"] == CALL else Action.PLAN)
             case Action.SELECT:
-                self.tool = message["SELECTED_TOOL"]
+                self.tool = action["SELECTED_TOOL"]
                 self._ask(Action.EXECUTE, str(describe(self.tools[self.tool])))
             case Action.PLAN:
-                self.plan = message["REASONING_STEPS"]
+                self.plan = action["REASONING_STEPS"]
                 self._ask(
                     Action.INFER, *([] if agent == self.roles[Action.INFER] else [f"Plan:\n{self._cut(self.plan)}"])
                 )
             case Action.EXECUTE:
-                self._execute(message)
+                self._execute(action)
             case _:
-                self._infer(agent, message)
+                self._infer(agent, action)
 
     def _execute(self, message: ParsedAction) -> None:
         arguments = bind(self.tools[self.tool], message["TOOL_INPUT"])
@@ -149,11 +139,11 @@ class TMATRPlay(JointPlay):
         """Ask whoever it belongs to for an action, and tell it what that needs."""
         agent = self.roles[atom]
         parts = []
-        if agent != self.roles[Action.DECIDE] and not any(agent in move.told for move in self.episode.turns):
+        if agent != self.roles[Action.DECIDE] and not any(agent in turn.observations for turn in self.episode.turns):
             parts.append(self.task.instruction)
         if agent not in {self.roles[above] for above in _ABOVE[atom]}:
             parts.append(f"Goal: {self._cut(self.goal)}")
-        self.tell(agent, "\n\n".join([*parts, *needed, request(atom, self.turn, self.max_turns)]))
+        self.observe(agent, "\n\n".join([*parts, *needed, request(atom, self.turn, self.max_turns)]))
         self.atom, self.attempt = atom, 1
         self.pass_to(agent)
 
@@ -164,7 +154,7 @@ class TMATRPlay(JointPlay):
             self.close(solved=False, why=f"no answer after {self.max_turns} turns")
             return
         self.turn += 1
-        self.tell(self.roles[Action.DECIDE], returned)
+        self.observe(self.roles[Action.DECIDE], returned)
         self._ask(Action.DECIDE)
 
     def _refuse(self, fault: FormatFault) -> None:
@@ -173,7 +163,9 @@ class TMATRPlay(JointPlay):
         if left:
             self.attempt += 1
             again = f"Write it again; {left} attempt{'s' if left > 1 else ''} left."
-            self.tell(self.current_agent, f"{fault.reason} {again}\n\n{request(self.atom, self.turn, self.max_turns)}")
+            self.observe(
+                self.current_agent, f"{fault.reason} {again}\n\n{request(self.atom, self.turn, self.max_turns)}"
+            )
         else:
             self._next_turn(f"RETURN of {self.atom}, none: no message of the right form.")
 

@@ -11,8 +11,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from toolorchestra.envs.episode import CallRecord
-from toolorchestra.envs.multiagent.record import JointEpisode
+from toolorchestra.envs.episode import CallRecord, Episode
 from toolorchestra.envs.paramanager.rewards import estimate_tokens
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.tool import Status
@@ -92,7 +91,7 @@ def brevity(tokens: int, cap: int) -> float:
     return max(0.0, 1 - beyond**2)
 
 
-def reward_parts(episode: JointEpisode, rule: RewardRule = RewardRule()) -> dict[str, float]:
+def reward_parts(episode: Episode, rule: RewardRule = RewardRule()) -> dict[str, float]:
     """Return the reward of an episode that is over and judged, and its parts.
 
     Returns:

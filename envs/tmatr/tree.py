@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from toolorchestra.envs.multiagent.record import JointEpisode, Move
+from toolorchestra.envs.episode import Episode, Turn
 from toolorchestra.envs.paramanager.rewards import estimate_tokens
 from toolorchestra.envs.tmatr.actions import ASKED, Action, FormatFault, ParsedAction, read
 from toolorchestra.envs.tmatr.play import shown
@@ -100,7 +100,7 @@ class DecisionTree(msgspec.Struct, frozen=True, omit_defaults=True):
         return msgspec.json.encode(self)
 
 
-def decision_tree(episode: JointEpisode) -> DecisionTree:
+def decision_tree(episode: Episode) -> DecisionTree:
     """Return the tree of an episode of TMATR.
 
     Raises:
@@ -120,7 +120,7 @@ def decision_tree(episode: JointEpisode) -> DecisionTree:
     )
 
 
-def _asked(episode: JointEpisode) -> Iterator[tuple[Move, Action, int]]:
+def _asked(episode: Episode) -> Iterator[tuple[Turn, Action, int]]:
     """Yield each move with the action that was asked for, and the number of the turn."""
     told = {agent: str(opening[-1]["content"]) for agent, opening in episode.openings.items()}
     for move in episode.turns:
@@ -134,7 +134,7 @@ def _asked(episode: JointEpisode) -> Iterator[tuple[Move, Action, int]]:
 class _Growth:
     """A tree that grows move by move."""
 
-    def __init__(self, episode: JointEpisode) -> None:
+    def __init__(self, episode: Episode) -> None:
         self.outcome = episode.outcome
         self.tools = dict.fromkeys(episode.tools)
         self.nodes: list[TreeNode] = []
@@ -143,7 +143,7 @@ class _Growth:
         self.tip = 0  # of the branch that grows
         self.label = ""  # of the edge that leaves it
 
-    def add(self, move: Move, atom: Action, turn: int) -> None:
+    def add(self, move: Turn, atom: Action, turn: int) -> None:
         """Let the tip be followed by what `move` says, and by what came of it."""
         if turn > self.turn:
             self.turn, self.tip, self.label = turn, 0, f"turn {turn}"

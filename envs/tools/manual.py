@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from toolorchestra.envs.play import World
 from toolorchestra.envs.tools.search import Passage
+from toolorchestra.envs.world import World
 from toolorchestra.toolscale.domain import Domain
 
 

@@ -16,11 +16,11 @@ from toolorchestra.agents.chat.base import ChatModel
 from toolorchestra.agents.experts.catalog import Catalog, ToolConfiguration
 from toolorchestra.agents.experts.simulated_chat import SimulatedChat
 from toolorchestra.agents.experts.specification import ExpertSpec, Role, SimulatedExpert
-from toolorchestra.envs.play import World
 from toolorchestra.envs.tools.experts import ExpertTool, Repriced, tool_name
 from toolorchestra.envs.tools.manual import manual
 from toolorchestra.envs.tools.python import PythonTool
 from toolorchestra.envs.tools.search import BM25Index, LocalSearch, read_passages
+from toolorchestra.envs.world import World
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.tool import Tool
 

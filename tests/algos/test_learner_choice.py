@@ -5,7 +5,7 @@ import pytest
 from toolorchestra.algos.grpo import TrainGRPO
 from toolorchestra.algos.learner_choice import OWN_LEARNERS, require_several_agents
 from toolorchestra.algos.sft import TrainSFT
-from toolorchestra.envs.multiagent.registration import PROTOCOLS
+from toolorchestra.envs.registration import PROTOCOLS
 from toolorchestra.toolscale.errors import OptionError
 
 

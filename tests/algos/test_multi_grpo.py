@@ -109,7 +109,7 @@ def test_all_rollouts_of_a_group_begin_alike(untaught: Path) -> None:
 def test_an_agent_is_trained_on_its_own_tokens_and_on_no_others(untaught: Path) -> None:
     group, policy = played(untaught, {"lookout": says("11 12"), "courier": lambda told, asked: str(10 + asked)})
     for slot, reward in zip(group, (1.0, 0.0, 0.0, 1.0), strict=True):
-        slot.play.episode.paid = dict.fromkeys(AGENTS, reward)
+        slot.play.episode.rewards = dict.fromkeys(AGENTS, reward)
     batch = judge([group], AGENTS)
     assert [len(batch.rows[agent]) for agent in AGENTS] == [4, 4]
     for agent, texts in (("lookout", ["11 12"] * 4), ("courier", ["10", "11", "12", "13"])):
@@ -124,7 +124,7 @@ def test_each_agents_advantage_is_from_its_own_rewards(untaught: Path) -> None:
     group, _ = played(untaught, {"lookout": says("11"), "courier": says("12")})
     pay = {"lookout": [1.0, 0.0, 0.5, 0.5], "courier": [0.0, 0.0, 0.0, 3.0]}
     for g, slot in enumerate(group):
-        slot.play.episode.paid = {agent: pay[agent][g] for agent in AGENTS}
+        slot.play.episode.rewards = {agent: pay[agent][g] for agent in AGENTS}
     batch = judge([group], AGENTS)
     for agent in AGENTS:
         expected = group_advantages(torch.tensor(pay[agent], dtype=torch.float64))
@@ -138,7 +138,7 @@ def test_each_agents_advantage_is_from_its_own_rewards(untaught: Path) -> None:
 def test_the_order_of_agents_changes_nobodys_rows(untaught: Path) -> None:
     group, _ = played(untaught, {"lookout": says("11"), "courier": lambda told, asked: str(10 + asked)})
     for g, slot in enumerate(group):
-        slot.play.episode.paid = {"lookout": float(g), "courier": float(g == 1)}
+        slot.play.episode.rewards = {"lookout": float(g), "courier": float(g == 1)}
     one, other = judge([group], AGENTS), judge([group], AGENTS[::-1])
     assert one.rows == other.rows
     assert list(one.rows) != list(other.rows)
@@ -147,8 +147,8 @@ def test_the_order_of_agents_changes_nobodys_rows(untaught: Path) -> None:
 def test_episodes_that_an_error_of_ours_ended_enter_no_group(untaught: Path) -> None:
     group, _ = played(untaught, {"lookout": says("11"), "courier": says("12")})
     for g, slot in enumerate(group):
-        slot.play.episode.paid = dict.fromkeys(AGENTS, float(g))
-    group[0].play.episode.outcome, group[0].play.episode.paid = "infra_error", {}
+        slot.play.episode.rewards = dict.fromkeys(AGENTS, float(g))
+    group[0].play.episode.outcome, group[0].play.episode.rewards = "infra_error", {}
     group[1].broken = True  # ran out of ids: nobody is paid
     batch = judge([group], AGENTS)
     assert math.isnan(batch.rewards["courier"][0, 0])
@@ -178,7 +178,7 @@ def same(one: Sequence[torch.Tensor], other: Sequence[torch.Tensor]) -> bool:
 def rows_of(untaught: Path, pay: dict[str, list[float]]) -> dict[str, Any]:
     group, _ = played(untaught, {"lookout": lambda told, asked: str(10 + asked), "courier": says("12")})
     for g, slot in enumerate(group):
-        slot.play.episode.paid = {agent: pay[agent][g] for agent in AGENTS}
+        slot.play.episode.rewards = {agent: pay[agent][g] for agent in AGENTS}
     return judge([group], AGENTS).rows
 
 

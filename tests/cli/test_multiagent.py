@@ -9,7 +9,7 @@ import pytest
 
 from toolorchestra.agents.chat.base import ScriptedChat
 from toolorchestra.cli import main as cli
-from toolorchestra.envs.multiagent.record import read_joint_episodes
+from toolorchestra.envs.episode import read_episodes
 from toolorchestra.envs.tmatr.figure import svg
 from toolorchestra.envs.tmatr.tree import decision_tree
 
@@ -51,7 +51,7 @@ def test_a_random_policy_speaks_for_all_and_is_shown(run: Callable[..., Output],
     file = tmp_path / "random.jsonl"
     output = run("rollout", GAME, "--policy", "random", "--episodes", 6, *QUIET, "--out", file, "--json")
     assert json.loads(output.out)["episodes"] == 6
-    episodes = list(read_joint_episodes(file))
+    episodes = list(read_episodes(file))
     assert {move.agent for episode in episodes for move in episode.turns} == {"reasoner", "helper"}
     shown = run("show", file).out
     assert "─ reasoner ─" in shown
@@ -61,7 +61,7 @@ def test_a_random_policy_speaks_for_all_and_is_shown(run: Callable[..., Output],
 def test_the_decisions_of_a_hierarchy_are_shown_drawn_and_printed(run: Callable[..., Output], tmp_path: Path) -> None:
     file, picture = tmp_path / "random.jsonl", tmp_path / "tree.svg"
     run("rollout", "TMATR-Math-v0", "--policy", "random", "--episodes", 2, *QUIET, "--out", file)
-    first, second = read_joint_episodes(file)
+    first, second = read_episodes(file)
     shown = run("show", file, 2, "--tree", "--svg", picture)
     assert shown.code == 0
     assert shown.out.startswith(second.task_id)
@@ -105,7 +105,7 @@ def test_a_chat_model_speaks_for_each_agent_from_its_own_history(
     file = tmp_path / "llm.jsonl"
     options = ["--policy", "llm", "--model", "x", "--episodes", 3, *QUIET, "--out", file]
     assert run("rollout", GAME, *options).code == 0
-    for episode in read_joint_episodes(file):
+    for episode in read_episodes(file):
         assert [move.agent for move in episode.turns] == ["reasoner", "helper", "reasoner"]
         helper = next(text for text in asked if "You read a piece of code" in text)
         assert episode.instruction not in helper

@@ -160,7 +160,7 @@ def test_a_tool_that_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
     while not env.play.over:
         env.step(teach(env.play))
     assert env.episode.faults == (AttributedFault("tool", "error", "RuntimeError: the disk is gone"),)
-    assert (env.episode.outcome, env.episode.reward, env.episode.paid) == ("infra_error", None, {})
+    assert (env.episode.outcome, env.episode.reward, env.episode.rewards) == ("infra_error", None, {})
     assert env.truncations == {"user": True, "orchestrator": True}
 
 

@@ -15,7 +15,7 @@ from toolorchestra.envs import make_multiagent
 from toolorchestra.envs.dialogue import ChatUser, DialogueEnv, raw_env, single_env
 from toolorchestra.envs.dialogue.scenario import MAX_TEXT_CHARACTERS, STOP
 from toolorchestra.envs.dialogue.teacher import DONE, inject_error, knows, teach
-from toolorchestra.envs.multiagent.record import read_joint_episodes
+from toolorchestra.envs.episode import read_episodes
 from toolorchestra.envs.registration import domain_sources
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.task import Call, write_tasks
@@ -42,7 +42,7 @@ def test_who_asks_and_plays_the_reference_trajectory_solves_every_task_and_who_d
     env = raw_env(source, persona="mixed", max_cycles=60)
     for task in random.Random(1).sample(list(env.source.tasks("all")), 8):
         assert taught(env, task_id=task.id).episode.outcome == "solved", env.episode.why
-        assert env.episode.paid == {"user": 1.0, "orchestrator": 1.0}
+        assert env.episode.rewards == {"user": 1.0, "orchestrator": 1.0}
         assert env.episode.faults == ()
         assert knows(task)
         env.reset(seed=1, options={"task_id": task.id})
@@ -183,7 +183,7 @@ def test_tasks_and_domains_of_ones_own_are_played(tmp_path: Path) -> None:
 def test_the_record_says_who_the_user_was_and_is_read_by_others(tmp_path: Path) -> None:
     env = taught(raw_env("Restaurant", persona="chatty"), task_id=TASK)
     (tmp_path / "one.jsonl").write_bytes(env.episode.to_json())
-    (again,) = read_joint_episodes(tmp_path / "one.jsonl")
+    (again,) = read_episodes(tmp_path / "one.jsonl")
     assert again.turns == env.episode.turns
     assert env.episode.persona == "chatty"
     assert env.episode.env_id == "Dialogue-Restaurant-v0"

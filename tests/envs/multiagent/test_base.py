@@ -11,7 +11,6 @@ from toolorchestra.envs import make_multiagent
 from toolorchestra.envs.episode import read_episodes, write_episodes
 from toolorchestra.envs.msarl import MSARLEnv
 from toolorchestra.envs.msarl.teacher import teach
-from toolorchestra.envs.multiagent.record import read_joint_episodes
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.tool import Tool, ToolResult
 
@@ -176,7 +175,7 @@ def test_the_last_message_that_is_allowed_truncates() -> None:
     env = play(new(max_cycles=2), "hm", "hm")
     assert env.truncations == {"reasoner": True, "helper": True}
     assert env.episode.why == "no answer after 2 messages"
-    assert env.episode.paid == {"reasoner": 0.0, "helper": 0.0}
+    assert env.episode.rewards == {"reasoner": 0.0, "helper": 0.0}
     env.step(None)
     env.step(None)
     with pytest.raises(gymnasium.error.ResetNeeded):
@@ -206,7 +205,7 @@ def test_a_fault_of_ours_truncates_without_a_reward() -> None:
 def test_records_are_read_back_by_those_who_know_agents_and_those_who_do_not(tmp_path: Path) -> None:
     env = play(new(), CODE, "42", r"\boxed{42}")
     write_episodes(tmp_path / "episodes.jsonl", [env.episode])
-    (again,) = read_joint_episodes(tmp_path / "episodes.jsonl")
+    (again,) = read_episodes(tmp_path / "episodes.jsonl")
     assert again.to_json() == env.episode.to_json()
     assert [move.agent for move in again.turns] == ["reasoner", "helper", "reasoner"]
     (plain,) = read_episodes(tmp_path / "episodes.jsonl")

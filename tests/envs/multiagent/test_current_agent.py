@@ -5,7 +5,7 @@ import random
 from toolorchestra.agents.policies.base import NullPolicy, play_episode
 from toolorchestra.envs import make_multiagent
 from toolorchestra.envs.msarl import random_message
-from toolorchestra.envs.multiagent.current_agent import CurrentAgentEnv, RandomMessages
+from toolorchestra.envs.multiagent.views import CurrentAgentEnv, RandomMessages
 
 
 def game() -> CurrentAgentEnv:

@@ -101,7 +101,7 @@ def test_each_agent_is_paid_what_its_own_rewards_add_up_to(env: ExternalEnv) -> 
     env.reset(seed=0, options={"task_id": "guess_v0/seed/train-00005"})
     answers = iter([False, True, True])
     episode = play(env, lambda digit: digit if next(answers) else str((int(digit) + 1) % 10))
-    assert episode.paid == {"teller": -1.0, "guesser": 3.0}
+    assert episode.rewards == {"teller": -1.0, "guesser": 3.0}
     assert (episode.reward, episode.outcome) == (1.0, "solved")
     assert len(episode.turns) == 6
 
@@ -151,7 +151,7 @@ def test_an_episode_that_is_too_long_pays_what_was_earned(env: ExternalEnv) -> N
     env.max_cycles = 4
     env.reset(seed=0)
     episode = play(env, lambda digit: digit)
-    assert episode.paid == {"teller": 0.0, "guesser": 4.0}
+    assert episode.rewards == {"teller": 0.0, "guesser": 4.0}
 
 
 def test_it_passes_the_checks_of_games() -> None:
@@ -193,7 +193,7 @@ def test_a_parallel_environment_is_played_in_turns() -> None:
         env.step("x")
         assert env.observe("b") == "A game.\n\nYou are b.\n\nSay the same."
         env.step(said)
-        assert env.episode.paid == {"a": reward, "b": reward}
+        assert env.episode.rewards == {"a": reward, "b": reward}
 
 
 def test_what_models_cannot_play_is_refused_with_the_remedy() -> None:

@@ -15,7 +15,7 @@ from pettingzoo.test.seed_test import parallel_seed_test
 from pettingzoo.utils.conversions import parallel_to_aec
 
 from toolorchestra.envs import make_multiagent, multiagent_ids
-from toolorchestra.envs.multiagent.registration import PROTOCOLS
+from toolorchestra.envs.registration import PROTOCOLS
 
 OPTIONS = {"MSARL": {"python": "simulated"}, "TMATR": {"python": "simulated"}, "Dialogue": {}}
 

@@ -10,10 +10,9 @@ import gymnasium
 import pytest
 
 from toolorchestra.envs import make_multiagent
-from toolorchestra.envs.episode import write_episodes
+from toolorchestra.envs.episode import read_episodes, write_episodes
 from toolorchestra.envs.multiagent.checks import check_multiagent
-from toolorchestra.envs.multiagent.record import read_joint_episodes
-from toolorchestra.envs.multiagent.single import SingleAgentEnv
+from toolorchestra.envs.multiagent.views import SingleAgentEnv
 from toolorchestra.envs.sources.base import QUESTIONS
 from toolorchestra.envs.tmatr import TMATREnv, random_message, raw_env, single_env
 from toolorchestra.envs.tmatr.actions import ASKED, Action
@@ -335,7 +334,7 @@ def test_the_record_is_read_back_as_it_was(tmp_path: Path) -> None:
     env = play(new(), CALL, PYTHON, CODE, REASON, STEPS)
     env.step(answer(env.task.answer))
     write_episodes(tmp_path / "played.jsonl", [env.episode])
-    (episode,) = read_joint_episodes(tmp_path / "played.jsonl")
+    (episode,) = read_episodes(tmp_path / "played.jsonl")
     assert episode.to_json() == env.episode.to_json()
     assert episode.rewards["reward"] == episode.reward == env.rewards["planner"]
 

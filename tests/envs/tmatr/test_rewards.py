@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolorchestra.envs.episode import CallRecord, Outcome
-from toolorchestra.envs.multiagent.record import JointEpisode, Move
+from toolorchestra.envs.episode import CallRecord, Episode, Outcome, Turn
 from toolorchestra.envs.tmatr import raw_env
 from toolorchestra.envs.tmatr.rewards import RewardRule, brevity, repetition, reward_parts, tool_success
 from toolorchestra.toolscale.tool import Status
@@ -19,10 +18,10 @@ def calls(*statuses: Status) -> list[CallRecord]:
     return [CallRecord("1", "python", {}, status) for status in statuses]
 
 
-def episode(outcome: Outcome, *said: str, called: tuple[Status, ...] = ()) -> JointEpisode:
-    moves = [Move({"role": "assistant", "content": text}, agent="planner") for text in said]
-    moves.append(Move({"role": "assistant", "content": ""}, tuple(calls(*called)), agent="inferencer"))
-    return JointEpisode(
+def episode(outcome: Outcome, *said: str, called: tuple[Status, ...] = ()) -> Episode:
+    moves = [Turn({"role": "assistant", "content": text}, agent="planner") for text in said]
+    moves.append(Turn({"role": "assistant", "content": ""}, tuple(calls(*called)), agent="inferencer"))
+    return Episode(
         env_id="TMATR-Math-v0",
         task_id="t",
         split="train",

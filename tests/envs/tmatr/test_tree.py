@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolorchestra.envs import make_multiagent
-from toolorchestra.envs.episode import write_episodes
-from toolorchestra.envs.multiagent.record import read_joint_episodes
+from toolorchestra.envs.episode import read_episodes, write_episodes
 from toolorchestra.envs.tmatr import TMATREnv, random_message, raw_env
 from toolorchestra.envs.tmatr.env import CASTS
 from toolorchestra.envs.tmatr.figure import svg, tree_text
@@ -130,7 +129,7 @@ def test_a_record_that_was_written_down_gives_the_same_tree(tree: DecisionTree, 
     for message in MESSAGES:
         env.step(message)
     write_episodes(tmp_path / "played.jsonl", [env.episode])
-    (read,) = read_joint_episodes(tmp_path / "played.jsonl")
+    (read,) = read_episodes(tmp_path / "played.jsonl")
     assert decision_tree(read) == tree
 
 

@@ -108,7 +108,7 @@ def test_tools_can_be_named_one_by_one(make_env: Make) -> None:
     ("options", "error", "told"),
     [
         ({"tools": "ful"}, UnknownNameError, "Did you mean 'full'"),
-        ({"offer": "evaluatoin"}, UnknownNameError, "Did you mean 'evaluation'"),
+        ({"tool_config": "evaluatoin"}, UnknownNameError, "Did you mean 'evaluation'"),
         ({"experts": "reel"}, UnknownNameError, "Did you mean 'real'"),
         ({"sandbox": "dokcer"}, UnknownNameError, "Did you mean 'docker'"),
         ({"timeout": 0}, OptionError, "positive"),
@@ -146,7 +146,7 @@ def test_an_offer_has_its_own_prices_and_they_are_what_is_told(make_env: Make) -
     env = make_env(tools="full")
     descriptions = {}
     for offer in ("evaluation", "unseen-prices", "evaluation"):
-        _, info = env.reset(seed=0, options={"offer": offer})
+        _, info = env.reset(seed=0, options={"tool_config": offer})
         (schema,) = [schema for schema in info["tools"] if schema["function"]["name"] == "ask_qwen3_32b"]
         descriptions.setdefault(offer, set()).add(schema["function"]["description"])
     assert [len(found) for found in descriptions.values()] == [1, 1]
@@ -154,7 +154,7 @@ def test_an_offer_has_its_own_prices_and_they_are_what_is_told(make_env: Make) -
 
 
 def test_random_offers_belong_to_tasks(make_env: Make, mini: Domain) -> None:
-    env = make_env(tools="full", offer="random", offer_seed=3)
+    env = make_env(tools="full", offer="random", tool_config_seed=3)
     offers: dict[str, set[str]] = {}
     lucks: dict[str, set[int]] = {}
     for seed in range(3):
@@ -167,7 +167,7 @@ def test_random_offers_belong_to_tasks(make_env: Make, mini: Domain) -> None:
     assert all(len(found) == 1 for found in offers.values())  # all rollouts of a group have the same
     assert len({next(iter(found)) for found in offers.values()}) == 8
     assert all(len(found) == 3 for found in lucks.values())
-    _, info = env.reset(options={"task_id": task.id, "offer_seed": 4})
+    _, info = env.reset(options={"task_id": task.id, "tool_config_seed": 4})
     assert json.dumps(info["tools"]) not in offers[task.id]
 
 

@@ -1,0 +1,107 @@
+r"""The rules of MAS-Orchestra: one message designs a whole system of agents, which is run and judged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from toolorchestra.envs.episode import Episode
+from toolorchestra.envs.masorchestra.design import Design, DesignFault, DoM
+from toolorchestra.envs.masorchestra.design_runner import Clock, DesignRun, RunLimits, run_design
+from toolorchestra.envs.masorchestra.parser import MAX_DESIGN_CHARACTERS, parse_design
+from toolorchestra.envs.masorchestra.subagents import SubAgent, asking
+from toolorchestra.envs.parsing import Message, parse
+from toolorchestra.envs.play import EpisodeLimits
+from toolorchestra.envs.sources.masbench.world import credit as share
+from toolorchestra.envs.tool_calling import ToolCallingPlay
+from toolorchestra.envs.world import World, WorldSession
+from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.tool import Tool
+
+Credit = Literal["all", "share"]
+
+
+@dataclass(frozen=True)
+class DesignRules:
+    """What a `DesignPlay` goes by.
+
+    Attributes:
+        dom: Degree of MAS asked for.
+        limits: What a run may take.
+        credit: Whether one of several answers that is right is worth something.
+    """
+
+    dom: DoM = "high"
+    limits: RunLimits = field(default_factory=RunLimits)
+    credit: Credit = "all"
+
+
+class DesignPlay(ToolCallingPlay):
+    """An episode of one decision; its tools are the kinds of sub-agent.
+
+    Args:
+        rules: What it goes by; the other arguments are those of `Play`.
+
+    Attributes:
+        design: The design, once there is one, or the rule that it broke.
+        run: What became of the design, once it was run.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        session: WorldSession,
+        task: Task,
+        episode: Episode,
+        limits: EpisodeLimits,
+        tools: Mapping[str, Tool] | None = None,
+        *,
+        rules: DesignRules,
+    ) -> None:
+        super().__init__(world, session, task, episode, limits, tools)
+        self.rules = rules
+        self.design: Design | DesignFault | None = None
+        self.run: DesignRun | None = None
+
+    def _read(self, action: Any) -> Message:
+        return Message(action if isinstance(action, str) else parse(action).text)
+
+    def _written(self, message: Message) -> dict[str, Any]:
+        content = message.text[:MAX_DESIGN_CHARACTERS].encode("utf-8", "replace").decode()
+        return {"role": "assistant", "content": content}
+
+    def _take(self, agent: str, message: Message) -> None:
+        self.design = parse_design(message.text, self.rules.dom, tuple(self.tools))
+        if isinstance(self.design, DesignFault):
+            self.observe(agent, str(self.design), ())
+            self.close(solved=False, why=str(self.design))
+        else:
+            self._run_design(agent, self.design)
+
+    def _run_design(self, agent: str, design: Design) -> None:
+        agents = {name: tool for name, tool in self.tools.items() if isinstance(tool, SubAgent)}
+        clock: Clock = "wall" if any(agent.blocking for agent in agents.values()) else "virtual"
+        ask = asking(agents, self.task, design, self.episode.noise_seed)
+        run = self.run = run_design(design, self.task.instruction, ask, limits=self.rules.limits, clock=clock)
+        self._book(run.calls)
+        self.observe(agent, _shown(run), ())
+        if run.answer is not None:
+            self.judge(run.answer)
+        elif run.broken:
+            self._break_off("infra_error", run.broken)
+        else:
+            self.close(solved=False, why=_shown(run))
+
+    def _pay(self, *, solved: bool) -> None:
+        super()._pay(solved=solved)
+        if self.rules.credit == "share" and self.run is not None and self.run.answer is not None:
+            self._reward(share(self.task, self.run.answer))
+
+
+def _shown(run: DesignRun) -> str:
+    """Return what came of a run, as the orchestrator reads it."""
+    if run.answer is not None:
+        return f"The system answers: {run.answer}"
+    failed = next(call for call in run.calls if call.error)
+    return f"The system gives no answer: agent {failed.id!r} ({failed.name}) {failed.error}"

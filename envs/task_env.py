@@ -1,0 +1,285 @@
+"""What all environments share: where tasks come from, options, sessions, the episode in progress, and its snapshots.
+
+    TaskEnv ─┬─ OrchestrationEnv    one agent, with Gymnasium's interface
+             └─ MultiAgentEnv       several agents, with PettingZoo's interface
+
+A protocol subclasses one of the two and overrides `TaskEnv._begin`, which says what differs: the prompt, the tools, and
+the rules by which an episode is played.
+"""
+
+from __future__ import annotations
+
+import copy
+import zlib
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, TypedDict, get_type_hints
+
+import gymnasium
+import numpy as np
+
+from toolorchestra.envs.episode import Episode
+from toolorchestra.envs.play import EpisodeLimits, Play, PlaySnapshot
+from toolorchestra.envs.rewards import Preference
+from toolorchestra.envs.sources.base import TaskSource, make_source
+from toolorchestra.envs.world import World, WorldSession
+from toolorchestra.toolscale.errors import OptionError, UnknownNameError, unknown_name
+from toolorchestra.toolscale.preferences import PreferencePair, read_pairs
+from toolorchestra.toolscale.task import Task
+
+RENDER_MODES = ("ansi", "human")
+
+
+class TaskOptions(TypedDict, total=False):
+    """Options of every environment, beside its `source` and those of its protocol.
+
+    Attributes:
+        domain: Folder (or name) of a domain to play instead of a named source.
+        tasks: JSONL file of tasks to play instead; see `toolorchestra.envs.sources.base.FileSource`.
+        split: Split from which `reset` draws unless told otherwise (``train``).
+        difficulty: Level or levels from which `reset` draws; None, the default, for all.
+        render_mode: ``ansi`` (`render` returns the transcript) or ``human`` (turns are printed as they come).
+    """
+
+    domain: str | Path | None
+    tasks: str | Path | None
+    split: str
+    difficulty: int | Iterable[int] | None
+    render_mode: str | None
+
+
+@dataclass(frozen=True)
+class EpisodeSetup:
+    """What a protocol says of an episode that begins.
+
+    Attributes:
+        prompt: System message of the first agent.
+        tools: Tools on offer, by name.
+        rules: Makes the play: a subclass of `Play`, or a function of the same arguments.
+        openings: Messages with which each agent begins, where there are several.
+        preference: Preference over tools, outcome, compute and latency, if there is one; see `Preference`.
+        draws_noise: Whether a noise seed is drawn for the episode.
+        details: What the record holds beside its own fields.
+    """
+
+    prompt: str
+    tools: Mapping[str, Any]
+    rules: Callable[[World, WorldSession, Task, Episode, EpisodeLimits, Mapping[str, Any]], Play]
+    openings: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    preference: Any = None
+    draws_noise: bool = True
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class EnvSnapshot:
+    """The whole state of an environment.
+
+    Attributes:
+        play: The episode.
+        generator: State of the random generator.
+        interface: What the interface keeps beside them, by attribute.
+    """
+
+    play: PlaySnapshot
+    generator: Mapping[str, Any]
+    interface: Mapping[str, Any]
+
+
+class TaskEnv:
+    """An environment in which each episode is about one task.
+
+    Args:
+        source: Name of a task source (``Restaurant``, ``Math``), or a `TaskSource`.
+        limits: When an episode ends without an answer.
+        options: See `TaskOptions`; others are refused.
+        reset_options: Further options of `reset`, with their defaults.
+
+    Raises:
+        OptionError: An option is unknown or has a value that cannot be used.
+    """
+
+    protocol: ClassVar[str]
+    """As it stands in environment ids."""
+    option_types: ClassVar[type] = TaskOptions
+    """The options that it takes beside its source and those of its protocol."""
+    agents_at_start: tuple[str, ...] = ()
+    """Names of the agents, where there are several; the first one moves first."""
+    np_random: np.random.Generator
+
+    def __init__(
+        self,
+        source: str | TaskSource | None,
+        limits: EpisodeLimits,
+        options: Mapping[str, Any],
+        **reset_options: Any,
+    ) -> None:
+        known = get_type_hints(self.option_types)
+        if wrong := [name for name in options if name not in known]:
+            raise OptionError(unknown_name(f"option of {type(self).__name__}", wrong[0], known))
+        domain, tasks = options.get("domain"), options.get("tasks")
+        if (source is None) == (domain is None and tasks is None):
+            raise OptionError(
+                "Give either a `source` (e.g. 'Restaurant'), or the folder of a `domain`, a file of `tasks`, or both."
+            )
+        self.render_mode: str | None = options.get("render_mode")
+        if self.render_mode is not None and self.render_mode not in RENDER_MODES:
+            raise UnknownNameError("render mode", self.render_mode, RENDER_MODES)
+        self.source = source if isinstance(source, TaskSource) else make_source(source, domain, tasks)
+        self.limits = limits
+        self._reset_options: dict[str, Any] = {
+            "task_id": None,
+            "split": options.get("split", "train"),
+            "difficulty": options.get("difficulty"),
+            **reset_options,
+        }
+        self._sessions: dict[str, WorldSession] = {}
+        self._pairs: dict[Path, list[PreferencePair]] = {}
+        self._preference: Preference | None = None
+        self._play: Play | None = None
+
+    # --- override these
+
+    @abstractmethod
+    def _begin(self, task: Task, world: World, chosen: Mapping[str, Any]) -> EpisodeSetup:
+        """Return what is special about a new episode of `task`, given the options of this reset."""
+
+    # --- the episode
+
+    @property
+    def play(self) -> Any:
+        """The episode being played."""
+        if self._play is None:
+            raise gymnasium.error.ResetNeeded("Call reset() before step(), observe(), render() or snapshot().")
+        return self._play
+
+    @property
+    def episode(self) -> Episode:
+        """The record of the current or last episode."""
+        episode: Episode = self.play.episode
+        return episode
+
+    @property
+    def task(self) -> Task:
+        """The task being played, its reference trajectory included: hidden from the agents."""
+        task: Task = self.play.task
+        return task
+
+    def close(self) -> None:
+        """Release the sessions."""
+        for session in self._sessions.values():
+            session.close()
+        self._sessions.clear()
+        self._play = None
+
+    def snapshot(self) -> EnvSnapshot:
+        """Return the whole state: a branch point, from which any number of episodes can go on."""
+        generator = dict(self.np_random.bit_generator.state)
+        return EnvSnapshot(self.play.snapshot(), generator, self._interface_state())
+
+    def restore(self, snapshot: EnvSnapshot) -> None:
+        """Put the environment into the state of `snapshot`, taken from this or an equal environment."""
+        self._play = snapshot.play.restored(self._session(snapshot.play.play.world))
+        self.np_random.bit_generator.state = dict(snapshot.generator)
+        for name, value in snapshot.interface.items():  # a snapshot may be restored many times: copies
+            setattr(self, name, copy.copy(value))
+
+    def _interface_state(self) -> dict[str, Any]:
+        """Return the attributes that a snapshot holds beside the episode and the generator, copied."""
+        return {"_preference": self._preference}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the sessions behind: a copy opens its own. The episode in progress goes along."""
+        return {**self.__dict__, "_sessions": {}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if self._play is not None and self._play.session is not None:
+            self._sessions[self._play.world.name] = self._play.session
+
+    # --- machinery of reset
+
+    def _start_episode(self, chosen: Mapping[str, Any], seed: int | None) -> Play:
+        """Choose a task, ask the protocol how it begins, and return the play."""
+        task = self._choose(chosen)
+        world = self.source.world(task)
+        setup = self._begin(task, world, chosen)
+        names = tuple(setup.tools)
+        preferred = self._preference = self._prefer(setup.preference, names, task)
+        instruction = task.instruction
+        if preferred is not None and preferred.instruction:
+            instruction = f"{instruction}\n\n{preferred.instruction}"
+        episode = Episode(
+            env_id=self._env_id,
+            task_id=task.id,
+            seed=seed,
+            split=task.split,
+            difficulty=task.difficulty,
+            prompt=setup.prompt,
+            instruction=instruction,
+            tools=names,
+            preference=preferred.weights if preferred else None,
+            noise_seed=int(self.np_random.integers(2**31)) if setup.draws_noise else 0,
+        )
+        if self.agents_at_start:
+            episode.agents = self.agents_at_start
+            episode.openings = {agent: tuple(map(dict, setup.openings[agent])) for agent in episode.agents}
+        if setup.details:
+            episode.details = dict(setup.details)
+        self._play = setup.rules(world, self._session(world), task, episode, self.limits, setup.tools)
+        return self._play
+
+    @property
+    def _env_id(self) -> str:
+        spec = getattr(self, "spec", None)
+        return spec.id if spec else f"{self.protocol}-{self.source.name}-v0"
+
+    def _choose(self, chosen: Mapping[str, Any]) -> Task:
+        if chosen["task_id"] is not None:
+            return self.source.task(str(chosen["task_id"]))
+        levels = chosen["difficulty"]
+        if levels is not None:
+            levels = frozenset([levels] if isinstance(levels, int) else levels)
+        return self.source.sample(chosen["split"], levels, self.np_random)
+
+    def _session(self, world: World) -> WorldSession:
+        """Return the session of a world: made once, and reset by each episode."""
+        session = self._sessions.get(world.name)
+        if session is None:
+            session = self._sessions[world.name] = world.session()
+        return session
+
+    def _prefer(self, value: Any, tools: tuple[str, ...], task: Task) -> Preference | None:
+        """Return the preference asked for; of a file of pairs the one that falls to the task."""
+        if value is None:
+            return None
+        if not isinstance(value, (str, Path)):
+            return _preference(value, tools)
+        pairs = self._pairs.setdefault(Path(value), [])
+        if not pairs:
+            pairs += read_pairs(Path(value))
+        pair = pairs[zlib.crc32(task.id.encode()) % len(pairs)]
+        return Preference.of(Preference(pair.tools, pair.vector, pair.instruction), tools)
+
+    def _shared_info(self, play: Play, agent: str) -> dict[str, Any]:
+        """Return the info that agents of all environments have."""
+        episode = play.episode
+        return {
+            "messages": play.histories[agent].copy(),
+            "task_id": episode.task_id,
+            "split": episode.split,
+            "difficulty": episode.difficulty,
+            "cost": episode.cost,
+            "clock": episode.clock,
+        }
+
+
+def _preference(value: Any, tools: tuple[str, ...]) -> Preference | None:
+    """Return the preference that an option asks for: a `Preference`, weights, or both with an instruction."""
+    if isinstance(value, Mapping) and "weights" in value:
+        if wrong := [str(key) for key in value if key not in ("weights", "instruction")]:
+            raise OptionError(unknown_name("key of a preference", wrong[0], ("weights", "instruction")))
+        return Preference.of(value["weights"], tools, str(value.get("instruction", "")))
+    return Preference.of(value, tools)

@@ -1,0 +1,108 @@
+"""The rules of tool calling by one agent: calls are run and their results shown, until a message without any answers.
+
+These are the rules of ToolOrchestra; ParaManager's are built on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from toolorchestra.envs.episode import CallRecord, Episode
+from toolorchestra.envs.parsing import Message, ParsedCall, parse
+from toolorchestra.envs.play import EpisodeLimits, Play
+from toolorchestra.envs.rewards import Vector, measure
+from toolorchestra.envs.spaces import MAX_OBSERVATION_CHARACTERS
+from toolorchestra.envs.world import World, WorldSession
+from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.tool import Status, Tool
+
+CUT_NOTE = "… (cut: the result is too long; ask for less)"
+
+
+class ToolCallingPlay(Play):
+    """An episode in which one agent calls tools and then answers.
+
+    Attributes:
+        metrics: M(τ) of the finished episode, shape ``(tools + 3,)`` (ToolOrchestra §3.2).
+    """
+
+    def __init__(
+        self,
+        world: World,
+        session: WorldSession,
+        task: Task,
+        episode: Episode,
+        limits: EpisodeLimits,
+        tools: Mapping[str, Tool] | None = None,
+    ) -> None:
+        super().__init__(world, session, task, episode, limits, tools)
+        self.metrics: Vector | None = None
+
+    def _read(self, action: Any) -> Message:
+        return parse(action)
+
+    def _take(self, agent: str, message: Message) -> None:
+        if message.calls:
+            self._run(agent, message.calls, message.text)
+        else:
+            self.judge(message.spoken)
+
+    def _run(self, agent: str, calls: Sequence[ParsedCall], text: str) -> list[CallRecord]:
+        """Run the calls of a message and show their results."""
+        records = self.run_calls(calls, text=text)
+        limit = shared_limit(self.limits.result_characters, len(records))
+        shown, messages = [], []
+        for record in records:
+            content = self._show(record, limit)
+            shown.append(f"<tool_response>\n{content}\n</tool_response>")
+            messages.append({"role": "tool", "tool_call_id": record.id, "name": record.name, "content": content})
+        self.observe(agent, "\n".join(shown), messages)
+        return records
+
+    def _show(self, record: CallRecord, limit: int) -> str:
+        """Return a call's result as the agent reads it, of at most about `limit` characters."""
+        return shown_result(record, limit)
+
+    def _written(self, message: Message) -> dict[str, Any]:
+        """Return a message as OpenAI has it: as text when the calls were written in the text."""
+        if message.written is not None or not self._calls:
+            return {"role": "assistant", "content": message.text if message.written is None else message.written}
+        calls = [
+            {
+                "id": record.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": call.arguments.decode("utf-8", "replace")},
+            }
+            for call, record in zip(message.calls, self._calls, strict=True)
+        ]
+        return {"role": "assistant", "content": message.text, "tool_calls": calls}
+
+    def _pay(self, *, solved: bool) -> None:
+        super()._pay(solved=solved)
+        episode = self.episode
+        counts: dict[str, int] = {}
+        for call in episode.calls:
+            counts[call.name] = counts.get(call.name, 0) + 1
+        self.metrics = measure(counts, episode.tools, solved=solved, usd=episode.cost, seconds=episode.clock)
+        episode.metrics = tuple(self.metrics.tolist())
+
+
+def shared_limit(characters: int, results: int) -> int:
+    """Return how many characters of each of several results of one message are shown."""
+    return min(characters, MAX_OBSERVATION_CHARACTERS // (2 * results) - 1_000)
+
+
+def shown_result(record: CallRecord, limit: int) -> str:
+    """Return a call's result as an agent reads it: one JSON object, cut to about `limit` characters."""
+    part, content = ("result", record.value) if record.status is Status.OK else ("error", record.error)
+    shown = {"id": record.id, "name": record.name, "status": record.status, part: content}
+    text = msgspec.json.encode(shown).decode()
+    if len(text) > limit:
+        whole = msgspec.json.encode(content).decode()
+        if len(whole) > limit:
+            shown[part] = whole[:limit] + CUT_NOTE
+            text = msgspec.json.encode(shown).decode()
+    return text

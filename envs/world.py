@@ -1,0 +1,59 @@
+"""What an environment asks of a world: the place in which tasks are posed, and its state in one episode.
+
+`toolorchestra.toolscale.domain.Domain` is a world with a database, and a
+`toolorchestra.envs.sources.questions.QuestionWorld` one without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from toolorchestra.toolscale.session import Changes
+from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.tool import Tool, ToolResult
+from toolorchestra.toolscale.verify import Verdict
+
+
+class WorldSession(Protocol):
+    """The state of a world in one episode. `toolorchestra.toolscale.session.Session` is one, with a database."""
+
+    def reset(self) -> None:
+        """Return to the initial state."""
+
+    def call(self, tool: Tool, arguments: dict[str, Any]) -> ToolResult:
+        """Run `tool` with valid `arguments`; a call that does not end OK leaves nothing behind."""
+
+    def touched(self) -> Changes:
+        """Return what was written since the reset."""
+
+    def snapshot(self) -> Any:
+        """Return the state, to be restored in this or any other session of the world."""
+
+    def restore(self, snapshot: Any) -> None:
+        """Put the session into the state of `snapshot`."""
+
+    def close(self) -> None:
+        """Release what it holds."""
+
+
+class World(Protocol):
+    """Where tasks take place."""
+
+    @property
+    def name(self) -> str:
+        """Unique name."""
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        """Tools by name, in a fixed order."""
+
+    @property
+    def rules(self) -> str:
+        """What an orchestrator must know of the place: part of its prompt."""
+
+    def session(self) -> WorldSession:
+        """Return a new session in the initial state."""
+
+    def verify(self, task: Task, session: Any, answer: str) -> Verdict:
+        """Judge an episode by its effects in `session` (one of the world's) and its final answer."""
