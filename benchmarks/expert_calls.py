@@ -56,7 +56,7 @@ def world(name: str, rounds: int) -> dict[str, float]:
             env.step(action)
             spent.append((time.process_time() - start) * 1e6)
         found[expert.partition("_")[0]] = statistics.median(spent)
-    drawn = gym.make(f"ToolOrchestra-{name}-v0", tools="full", offer="random")
+    drawn = gym.make(f"ToolOrchestra-{name}-v0", tools="full", tool_config="random")
     found["reset, random offer"] = micros(lambda number: drawn.reset(seed=number), rounds)
     return found
 
@@ -103,7 +103,7 @@ def wall() -> float:
     file = Path(tempfile.mkdtemp()) / "catalog.yaml"
     entries = {name: {"endpoint": endpoint} for name in names}
     file.write_text(yaml.safe_dump({"experts": entries, "configurations": {"ours": ours}}))
-    env = gym.make("ToolOrchestra-Math-v0", tools="full", offer="ours", experts="real", catalog=str(file))
+    env = gym.make("ToolOrchestra-Math-v0", tools="full", tool_config="ours", experts="real", catalog=str(file))
     _, info = env.reset(seed=0)
     calls = [{"name": name, "arguments": {}} for name in info["tool_names"] if name.startswith("ask_")]
     env.step(calls)  # loads the client and opens the connections

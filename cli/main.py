@@ -407,11 +407,10 @@ class Show:
 
     def _decisions(self, episode: Episode, *, color: bool) -> int:
         """Print the decision tree of an episode, and draw it."""
-        from toolorchestra.envs.episode import Episode
         from toolorchestra.envs.tmatr.figure import svg, tree_text
         from toolorchestra.envs.tmatr.tree import decision_tree
 
-        if not isinstance(episode, Episode):
+        if not episode.env_id.startswith("TMATR"):
             raise OptionError(f"Expected an episode of TMATR, which has a decision tree; found {episode.env_id}.")
         tree = decision_tree(episode)
         if self.svg:

@@ -151,8 +151,8 @@ class Run(_WithEnvironment):
         from toolorchestra.envs.episode import write_episodes
         from toolorchestra.envs.masorchestra import figure
         from toolorchestra.envs.masorchestra.design import Design
-        from toolorchestra.envs.masorchestra.env import DesignPlay
         from toolorchestra.envs.masorchestra.orchestrators import make_orchestrator
+        from toolorchestra.envs.masorchestra.play import DesignPlay
 
         written = _read(self.design) if self.design is not None else None
         policy = make_orchestrator(self.orchestrator, seed=self.seed)

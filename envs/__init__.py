@@ -1,4 +1,4 @@
-"""Games: episodes, executor, rewards, and the Gymnasium and PettingZoo environments made of them."""
+"""Environments: episodes, executor, rewards, and the Gymnasium and PettingZoo environments made of them."""
 
 from toolorchestra.envs.registration import make_multiagent, multiagent_ids
 

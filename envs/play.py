@@ -250,8 +250,9 @@ class Play(ABC):
         if episode.outcome is None and (reason := self._limit_reached()):
             self.truncated = True
             self.close(solved=False, why=reason)
-        if episode.outcome == "solved" or episode.outcome == "failed":
-            self._pay(solved=episode.outcome == "solved")
+        outcome: str | None = self.episode.outcome
+        if outcome == "solved" or outcome == "failed":
+            self._pay(solved=outcome == "solved")
         return turn
 
     def sampled(self, token_ids: Sequence[int], logprobs: Sequence[float]) -> None:
@@ -287,7 +288,7 @@ class Play(ABC):
     def __getstate__(self) -> dict[str, Any]:
         """Leave the session behind: a copy begins with one of its own, in the same state."""
         if self.session is None:  # of a snapshot
-            return self.__dict__
+            return dict(self.__dict__)
         return {**self.__dict__, "session": None, "_session_state": self.session.snapshot()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

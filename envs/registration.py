@@ -17,11 +17,14 @@ import sys
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import gymnasium
 
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
+
+if TYPE_CHECKING:
+    from toolorchestra.envs.multiagent.base import MultiAgentEnv
 
 _DOMAINS = Path(__file__).parent.parent / "toolscale" / "domains"
 _AXES = ("Depth", "Horizon", "Breadth", "Parallel", "Robustness")
@@ -30,14 +33,18 @@ QUESTION_SOURCES = ("Math", "MultiHopQA", *(f"MASBench{axis}" for axis in _AXES)
 _OWN = re.compile(r"([\w.]+):([A-Za-z]\w*)")  # what stands after the colon of a Gymnasium id has hyphens
 
 
+Kind = Literal["one", "several", "view"]
+"""An environment of one agent, of several, or the view of one agent on one of several."""
+
+
 class _Protocol(NamedTuple):
-    """A protocol in the registry: where it is, what it is played on, and whether it has several agents."""
+    """A protocol in the registry: where it is, what it is played on, and of which kind it is."""
 
     entry_point: str
     domains: bool = True
     questions: bool = True
     options: dict[str, Any] = {}  # noqa: RUF012 - never changed
-    several: bool = False
+    kind: Kind = "one"
 
 
 PROTOCOLS = {
@@ -49,12 +56,12 @@ PROTOCOLS = {
     "MASOrchestra-High": _Protocol(
         "toolorchestra.envs.masorchestra.env:MASOrchestraEnv", domains=False, options={"dom": "high"}
     ),
-    "MSARL": _Protocol("toolorchestra.envs.msarl", domains=False, several=True),
-    "TMATR": _Protocol("toolorchestra.envs.tmatr", domains=False, several=True),
-    "Dialogue": _Protocol("toolorchestra.envs.dialogue", questions=False, several=True),
-    "MSARLSingle": _Protocol("toolorchestra.envs.msarl:single_env", domains=False),
-    "TMATRSingle": _Protocol("toolorchestra.envs.tmatr:single_env", domains=False),
-    "DialogueSingle": _Protocol("toolorchestra.envs.dialogue:single_env", questions=False),
+    "MSARL": _Protocol("toolorchestra.envs.msarl", domains=False, kind="several"),
+    "TMATR": _Protocol("toolorchestra.envs.tmatr", domains=False, kind="several"),
+    "Dialogue": _Protocol("toolorchestra.envs.dialogue", questions=False, kind="several"),
+    "MSARLSingle": _Protocol("toolorchestra.envs.msarl:single_env", domains=False, kind="view"),
+    "TMATRSingle": _Protocol("toolorchestra.envs.tmatr:single_env", domains=False, kind="view"),
+    "DialogueSingle": _Protocol("toolorchestra.envs.dialogue:single_env", questions=False, kind="view"),
 }
 """Protocols by the first part of their ids. The entry point of one with several agents is a package with `raw_env`,
 `env`, `parallel_env`, `single_env` and `random_message`."""
@@ -67,13 +74,13 @@ class EnvironmentEntry(NamedTuple):
         env_id: Its id.
         protocol: First part of the id.
         source: Name of the task source, or ``Custom``.
-        several: Whether it has several agents.
+        kind: Whether it has one agent, several, or is the view of one of several.
     """
 
     env_id: str
     protocol: str
     source: str
-    several: bool
+    kind: Kind
 
 
 @functools.cache
@@ -86,7 +93,7 @@ def registry() -> dict[str, EnvironmentEntry]:
             sources.append("All")
         for source in (*sources, "Custom"):
             env_id = f"{name}-{source}-v0"
-            found[env_id] = EnvironmentEntry(env_id, name, source, protocol.several)
+            found[env_id] = EnvironmentEntry(env_id, name, source, protocol.kind)
     return found
 
 
@@ -96,13 +103,22 @@ def domain_sources() -> list[str]:
 
 
 def environment_ids() -> list[str]:
-    """Return the ids of all environments that come with tasks and are made by `gymnasium.make`."""
-    return sorted(entry.env_id for entry in registry().values() if entry.source != "Custom" and not entry.several)
+    """Return the ids of all environments of one agent that come with tasks; `gymnasium.make` makes them."""
+    return sorted(_ids("one"))
 
 
 def multiagent_ids() -> list[str]:
     """Return the ids of all environments of several agents that come with tasks; `make_multiagent` makes them."""
-    return [entry.env_id for entry in registry().values() if entry.source != "Custom" and entry.several]
+    return _ids("several")
+
+
+def view_ids() -> list[str]:
+    """Return the ids of the views of one agent on environments of several; `gymnasium.make` makes them."""
+    return _ids("view")
+
+
+def _ids(kind: Kind) -> list[str]:
+    return [entry.env_id for entry in registry().values() if entry.source != "Custom" and entry.kind == kind]
 
 
 def register_all() -> None:
@@ -114,13 +130,13 @@ def register_all() -> None:
         options = dict(protocol.options)
         if entry.source != "Custom":
             options["source"] = entry.source
-        elif not entry.several and ":single_env" in protocol.entry_point:
+        elif entry.kind == "view":
             options["source"] = None
         # `check_environment` is the thorough checker, and the environment itself demands a reset before a step
         gymnasium.register(
             env_id,
-            entry_point=f"{__name__}:_several_agents" if entry.several else protocol.entry_point,
-            kwargs={"env_id": env_id} if entry.several else options,
+            entry_point=f"{__name__}:_several_agents" if entry.kind == "several" else protocol.entry_point,
+            kwargs={"env_id": env_id} if entry.kind == "several" else options,
             disable_env_checker=True,
             order_enforce=False,
         )
@@ -145,7 +161,7 @@ def is_multiagent(env_id: str) -> bool:
     if _OWN.fullmatch(env_id) is not None:
         return True
     name = env_id.split("-")[0]
-    return env_id.count("-") == 2 and env_id.endswith("-v0") and name in PROTOCOLS and PROTOCOLS[name].several
+    return env_id.count("-") == 2 and env_id.endswith("-v0") and name in PROTOCOLS and PROTOCOLS[name].kind == "several"
 
 
 def protocol_module(env_id: str) -> ModuleType:
@@ -165,8 +181,8 @@ def protocol_module(env_id: str) -> ModuleType:
     return import_module(PROTOCOLS[env_id.split("-")[0]].entry_point)
 
 
-def make_multiagent(env_id: str, **options: Any) -> Any:
-    """Return an environment with several agents (a `MultiAgentEnv`) by its id.
+def make_multiagent(env_id: str, **options: Any) -> MultiAgentEnv:
+    """Return an environment with several agents by its id.
 
     Args:
         env_id: E.g. ``MSARL-Math-v0``, or ``MSARL-Custom-v0`` with `tasks` or `domain` among the options; or
@@ -200,8 +216,9 @@ def make_multiagent(env_id: str, **options: Any) -> Any:
         from toolorchestra.envs.multiagent.external import ExternalEnv
 
         made = ExternalEnv(made)
-    made.home = home.__name__
-    return made
+    env: MultiAgentEnv = made
+    env.home = home.__name__
+    return env
 
 
 def _own_module(name: str) -> ModuleType:

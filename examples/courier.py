@@ -14,10 +14,14 @@ As a script it plays one episode.
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
+from typing import Any
 
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
+from toolorchestra.envs.parsing import Message
 from toolorchestra.envs.play import Play
 from toolorchestra.envs.sources.questions import QuestionSource, QuestionWorld, make_question
+from toolorchestra.envs.task_env import EpisodeSetup
 from toolorchestra.envs.world import World
 from toolorchestra.toolscale.task import Task
 
@@ -27,34 +31,26 @@ COLOURS = ("red", "blue", "green")
 
 
 class CourierPlay(Play):
-    """The rules: the lookout speaks once, then the courier, and that is the answer."""
+    """The rules: the lookout writes once, then the courier, and that is the answer."""
 
-    def _take(self, agent: str, said: str) -> None:
+    def _take(self, agent: str, message: Message) -> None:
         if agent == LOOKOUT:
-            self.tell(COURIER, f"The lookout says : {said}")
+            self.observe(COURIER, f"The lookout says : {message.text}")
             self.pass_to(COURIER)
         else:
-            self.judge(said)
+            self.judge(message.text)
 
 
 class CourierEnv(MultiAgentEnv):
-    """The environment: who plays, and what each is told at the beginning."""
+    """The environment: its agents, and what each is shown at the beginning."""
 
     protocol = "Courier"
 
     def __init__(self) -> None:
-        super().__init__(
-            QuestionSource("Parcels", WORLD, parcels()),
-            domain=None,
-            tasks=None,
-            split="train",
-            difficulty=None,
-            max_cycles=4,
-            render_mode=None,
-        )
-        self._seat([LOOKOUT, COURIER])
+        super().__init__(QuestionSource("Parcels", WORLD, parcels()), max_cycles=4, options={})
+        self._set_agents([LOOKOUT, COURIER])
 
-    def _begin(self, task: Task, world: World, seed: int | None) -> CourierPlay:
+    def _begin(self, task: Task, world: World, chosen: Mapping[str, Any]) -> EpisodeSetup:
         openings = {
             LOOKOUT: [
                 {"role": "system", "content": "Tell the courier the number of the parcel that is wanted."},
@@ -62,8 +58,7 @@ class CourierEnv(MultiAgentEnv):
             ],
             COURIER: [{"role": "system", "content": "Say the number of the parcel to deliver."}],
         }
-        episode = self._new_episode(task, seed, openings, ())
-        return CourierPlay(world, self._session(world), task, episode, tools={}, max_moves=self.max_cycles)
+        return EpisodeSetup(openings[LOOKOUT][0]["content"], {}, CourierPlay, openings)
 
 
 def parcels() -> list[Task]:

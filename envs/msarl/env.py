@@ -90,7 +90,7 @@ class MSARLEnv(MultiAgentEnv):
         if noise and python != "simulated":
             raise OptionError("`noise` is of the simulated Python: give python='simulated' as well.")
         self.max_calls = max_calls
-        self._shown = {
+        self._shown: dict[str, Any] = {
             "output_characters": output_characters,
             "interpretation_characters": interpretation_characters,
         }

@@ -69,6 +69,11 @@ class MultiAgentEnv(TaskEnv, AECEnv[str, str, str]):  # type: ignore[misc]  # Pe
         super().__init__(source, EpisodeLimits(turns=max_cycles), options)
         self.np_random, _ = seeding.np_random(None)
 
+    @property
+    def max_cycles(self) -> int:
+        """Messages, of all agents together, after which an episode is truncated."""
+        return self.limits.turns
+
     def _set_agents(self, agents: Sequence[str]) -> None:
         """Name the agents; the first one moves first."""
         self.agents_at_start = tuple(agents)

@@ -128,7 +128,7 @@ def _asked(episode: Episode) -> Iterator[tuple[Turn, Action, int]]:
         if found is None:
             raise OptionError(f"Expected an episode of TMATR, which has a decision tree; found {episode.env_id}.")
         yield move, Action(found[1]), int(found[2])
-        told |= move.told
+        told |= move.observations
 
 
 class _Growth:

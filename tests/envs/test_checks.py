@@ -11,7 +11,7 @@ import toolorchestra
 from toolorchestra.envs import checks
 from toolorchestra.envs.checks import CHECKS, CheckReport, CheckResult, check_environment
 from toolorchestra.envs.episode import Episode
-from toolorchestra.envs.play import Play
+from toolorchestra.envs.play import Play, PlaySnapshot
 from toolorchestra.envs.toolorchestra.env import ToolOrchestraEnv
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
@@ -120,14 +120,14 @@ def test_arguments_that_another_process_cannot_have_are_refused_by_determinism(m
 def test_a_restore_that_forgets_the_database_is_found(
     check: Callable[..., CheckResult], monkeypatch: pytest.MonkeyPatch
 ):
-    restored = Play.restored.__func__  # type: ignore[attr-defined]  # the function of a class method
+    restored = PlaySnapshot.restored
 
-    def forgetful(cls: type[Play], *arguments: Any) -> Play:
-        play: Play = restored(cls, *arguments)
+    def forgetful(self: PlaySnapshot, session: Any) -> Play:
+        play = restored(self, session)
         play.session.reset()
         return play
 
-    monkeypatch.setattr(Play, "restored", classmethod(forgetful))
+    monkeypatch.setattr(PlaySnapshot, "restored", forgetful)
     result = check("snapshot")
     assert result.verdict == "fail"
     assert "restored into" in result.details[0]
@@ -179,7 +179,7 @@ def test_a_check_that_breaks_fails_and_hides_no_other(mini_folder: Path, monkeyp
 
 
 def test_long_lists_of_details_are_cut(check: Callable[..., CheckResult], monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(checks, "_MOST_DETAILS", 3)
+    monkeypatch.setattr(checks, "_MAX_DETAILS", 3)
     details = check("oracle", max_turns=1).details
     assert len(details) == 4
     assert details[-1].startswith("… and ")

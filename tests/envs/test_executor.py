@@ -43,7 +43,7 @@ TOOLS = {
 
 
 def run(session: Session, *names: str, clock: float = 0.0, first: int = 1) -> list[CallRecord]:
-    return execute([ParsedCall(name) for name in names], TOOLS, session, clock=clock, first=first)
+    return execute([ParsedCall(name) for name in names], ToolContext(session, tools=TOOLS), clock=clock, first=first)
 
 
 def spans(records: list[CallRecord]) -> list[tuple[float, float]]:
@@ -90,7 +90,7 @@ def test_records_hold_status_value_and_cost(session: Session) -> None:
 def test_calls_are_numbered_and_ids_are_unique(session: Session) -> None:
     assert [record.id for record in run(session, "read1", "read1", first=7)] == ["call_7", "call_8"]
     calls = [ParsedCall("read1", id="call_2"), ParsedCall("read1"), ParsedCall("read1", id="x")]
-    ids = [record.id for record in execute(calls, TOOLS, session, clock=0.0, first=1)]
+    ids = [record.id for record in execute(calls, ToolContext(session, tools=TOOLS), clock=0.0, first=1)]
     assert ids == ["call_2", "call_2_", "x"]
 
 
@@ -104,7 +104,7 @@ def test_a_call_that_errs_does_not_stop_the_others(session: Session, mini: Domai
             3,
         ]
     ).calls
-    records = execute(calls, mini.tools, session, clock=0.0, first=1)
+    records = execute(calls, ToolContext(session, tools=mini.tools), clock=0.0, first=1)
     assert [record.status for record in records] == ["EXEC_ERR", "PARSE_ERR", "PARSE_ERR", "OK", "PARSE_ERR"]
     assert all((record.error is None) == (record.status is Status.OK) for record in records)
 
@@ -118,13 +118,13 @@ def test_writes_of_one_turn_see_what_those_before_them_wrote(session: Session, m
             {"name": "get_order", "arguments": {"order_id": "O041"}},
         ]
     ).calls
-    records = execute(calls, mini.tools, session, clock=0.0, first=1)
+    records = execute(calls, ToolContext(session, tools=mini.tools), clock=0.0, first=1)
     assert [record.status for record in records] == ["OK", "OK", "OK", "EXEC_ERR"]
 
 
 def test_nothing_to_run_is_nothing(session: Session) -> None:
     tools: Mapping[str, Tool] = {}
-    assert execute([], tools, session, clock=0.0, first=1) == []
+    assert execute([], ToolContext(session, tools=tools), clock=0.0, first=1) == []
 
 
 class Waiting(Tool):
@@ -154,7 +154,7 @@ def test_blocking_reads_of_a_turn_are_under_way_at_the_same_time(session: Sessio
 
     tools = waiting(*(Waiting(f"ask{i}", meet) for i in range(4)), TOOLS["read1"])
     names = ["ask0", "ask1", "read1", "ask2", "ask3"]
-    records = execute([ParsedCall(name) for name in names], tools, session, clock=0.0, first=1)
+    records = execute([ParsedCall(name) for name in names], ToolContext(session, tools=tools), clock=0.0, first=1)
     assert [record.name for record in records] == names
     assert all(record.status is Status.OK for record in records)
 
@@ -173,7 +173,7 @@ def test_a_failing_a_malformed_and_a_hanging_call_leave_the_others_alone(session
             for body in ('{"name": "fails"}', '{"name": "fine", "arg', '{"name": "hangs"}', '{"name": "fine"}')
         )
     ).calls
-    fails, malformed, hangs, fine = execute(calls, tools, session, clock=0.0, first=1)
+    fails, malformed, hangs, fine = execute(calls, ToolContext(session, tools=tools), clock=0.0, first=1)
     gate.set()
     assert (fails.status, fails.error) == (Status.EXEC_ERR, "the endpoint is down")
     assert malformed.status is Status.PARSE_ERR
@@ -191,7 +191,7 @@ def test_a_blocking_write_waits_for_the_reads_before_it_and_holds_up_those_after
     tools = waiting(
         Waiting("first", note("first")), Waiting("write", note("write"), "write"), Waiting("last", note("last"))
     )
-    records = execute([ParsedCall(name) for name in tools], tools, session, clock=0.0, first=1)
+    records = execute([ParsedCall(name) for name in tools], ToolContext(session, tools=tools), clock=0.0, first=1)
     assert order == [record.value for record in records] == ["first", "write", "last"]
 
 
@@ -200,14 +200,21 @@ def test_an_error_of_the_library_in_a_thread_is_raised(session: Session) -> None
         raise RuntimeError("a fault of ours")
 
     with pytest.raises(RuntimeError, match="a fault of ours"):
-        execute([ParsedCall("broken")], waiting(Waiting("broken", break_down)), session, clock=0.0, first=1)
+        execute(
+            [ParsedCall("broken")],
+            ToolContext(session, tools=waiting(Waiting("broken", break_down))),
+            clock=0.0,
+            first=1,
+        )
 
 
 class Looking(Tool):
     """Says what it was shown."""
 
-    def run(self, arguments: dict[str, Any], session: ToolContext) -> ToolResult:
-        return ToolResult(Status.OK, [session.number, [call.name for call in session.calls]])
+    uses_episode = True
+
+    def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+        return ToolResult(Status.OK, [context.number, [call.name for call in context.calls]])
 
 
 class LookingAtTheEnd(Looking):
@@ -218,9 +225,9 @@ def test_guests_see_the_scene_with_what_has_ended_before_them(session: Session, 
     tools = waiting(Looking("look", "d", {}), LookingAtTheEnd("close", "d", {}), *mini.tools.values())
     task = mini.tasks("all")[0]
     episode = Episode(env_id="e", task_id=task.id, split="train", difficulty=1, prompt="", instruction="", tools=())
-    context = ToolContext(None, task, mini, episode, (), tools)
+    context = ToolContext(session, task, mini, episode, (), tools)
     names = ["look", "look", "close", "look"]
-    records = execute([ParsedCall(name) for name in names], tools, session, clock=0.0, first=5, context=context)
+    records = execute([ParsedCall(name) for name in names], context, clock=0.0, first=5)
     assert [record.value for record in records] == [
         [5, []],
         [6, []],

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from toolorchestra.envs.episode import Episode
-from toolorchestra.envs.play import CUT_NOTE, MAX_OBSERVATION_CHARACTERS, EpisodeLimits, Play
+from toolorchestra.envs.play import EpisodeLimits, Play
+from toolorchestra.envs.spaces import MAX_OBSERVATION_CHARACTERS
+from toolorchestra.envs.tool_calling import CUT_NOTE, ToolCallingPlay
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.session import Session
@@ -63,7 +65,7 @@ def play(mini: Domain, session: Session) -> Make:
             env_id="e", task_id=task.id, split=task.split, difficulty=task.difficulty, prompt="p",
             instruction=task.instruction, tools=tuple(world.tools),
         )  # fmt: skip
-        return Play(world, session, task, episode, EpisodeLimits(**limits))
+        return ToolCallingPlay(world, session, task, episode, EpisodeLimits(**limits))
 
     return make
 
@@ -202,7 +204,7 @@ def test_a_snapshot_restores_the_whole_episode(play: Make, mini: Domain) -> None
             one.act(action)
         outcomes.append((one.episode.to_json(), one.messages, tuple(one.metrics)))
         session = mini.session() if len(outcomes) == 2 else one.session
-        one = Play.restored(snapshot, one.world, session, one.limits)
+        one = snapshot.restored(session)
         assert one.episode.to_json() == before
     assert outcomes[0] == outcomes[1] == outcomes[2]
     assert one.act([{"name": "count_orders"}]).calls[0].id == "call_3"

@@ -28,7 +28,7 @@ def faults(plant: Plant, agent: str, **options: Any) -> list[tuple[str, str]]:
     while not env.play.over:
         said = teach(env.play)
         env.step(plant(env, said) if env.agent_selection == agent else said)
-    found: tuple[AttributedFault, ...] = env.episode.faults
+    found: tuple[AttributedFault, ...] = env.play.faults
     assert env.episode.why.startswith(f"{found[0].agent}: ")
     assert found[0].message in env.episode.why
     assert env.infos["orchestrator"]["faults"] == found
@@ -36,7 +36,7 @@ def faults(plant: Plant, agent: str, **options: Any) -> list[tuple[str, str]]:
 
 
 def kinds_of(env: DialogueEnv) -> list[tuple[str, str]]:
-    return [(fault.agent, fault.kind) for fault in env.episode.faults]
+    return [(fault.agent, fault.kind) for fault in env.play.faults]
 
 
 def test_no_fault_where_nobody_errs() -> None:
@@ -61,7 +61,7 @@ def test_a_user_that_repeats_what_it_was_told_makes_nothing_up() -> None:
     env.reset(seed=0, options={"task_id": TASK})
     for said in ("A coupon please.", "Is it 2025-08-07?", "2025-08-07? No.", DONE, STOP):
         env.step(said)
-    assert {fault.agent for fault in env.episode.faults} == {"orchestrator"}
+    assert {fault.agent for fault in env.play.faults} == {"orchestrator"}
 
 
 def test_a_user_that_keeps_back_what_it_is_asked_for() -> None:
@@ -142,7 +142,7 @@ def test_an_orchestrator_that_never_says_that_it_is_done() -> None:
     look = write_calls([Call("get_coupon", {"coupon": "DILL"})])
 
     def silent(env: DialogueEnv, said: str) -> str:
-        return look if "44.1" in env.play.told else said.replace(DONE, "")
+        return look if "44.1" in env.play.told_user else said.replace(DONE, "")
 
     assert faults(silent, "orchestrator", max_cycles=20) == [("orchestrator", "unfinished")]
 
@@ -159,7 +159,7 @@ def test_a_tool_that_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
     env.reset(seed=0, options={"task_id": TASK})
     while not env.play.over:
         env.step(teach(env.play))
-    assert env.episode.faults == (AttributedFault("tool", "error", "RuntimeError: the disk is gone"),)
+    assert env.play.faults == (AttributedFault("tool", "error", "RuntimeError: the disk is gone"),)
     assert (env.episode.outcome, env.episode.reward, env.episode.rewards) == ("infra_error", None, {})
     assert env.truncations == {"user": True, "orchestrator": True}
 
@@ -179,4 +179,4 @@ def test_a_verifier_that_breaks_is_neither_agents_fault(monkeypatch: pytest.Monk
         env.reset(seed=0, options={"task_id": TASK})
         env.step(stop)
         assert (env.episode.outcome, env.episode.reward) == ("judge_error", None)
-        assert env.episode.faults[0].agent == "tool"
+        assert env.play.faults[0].agent == "tool"

@@ -43,7 +43,7 @@ def test_who_asks_and_plays_the_reference_trajectory_solves_every_task_and_who_d
     for task in random.Random(1).sample(list(env.source.tasks("all")), 8):
         assert taught(env, task_id=task.id).episode.outcome == "solved", env.episode.why
         assert env.episode.rewards == {"user": 1.0, "orchestrator": 1.0}
-        assert env.episode.faults == ()
+        assert env.play.faults == ()
         assert knows(task)
         env.reset(seed=1, options={"task_id": task.id})
         while not env.play.over:
@@ -185,7 +185,7 @@ def test_the_record_says_who_the_user_was_and_is_read_by_others(tmp_path: Path) 
     (tmp_path / "one.jsonl").write_bytes(env.episode.to_json())
     (again,) = read_episodes(tmp_path / "one.jsonl")
     assert again.turns == env.episode.turns
-    assert env.episode.persona == "chatty"
+    assert env.episode.details["persona"] == "chatty"
     assert env.episode.env_id == "Dialogue-Restaurant-v0"
 
 

@@ -174,7 +174,7 @@ def test_a_branch_can_go_on_in_another_environment_and_at_the_end() -> None:
 def test_the_last_message_that_is_allowed_truncates() -> None:
     env = play(new(max_cycles=2), "hm", "hm")
     assert env.truncations == {"reasoner": True, "helper": True}
-    assert env.episode.why == "no answer after 2 messages"
+    assert env.episode.why == "no answer after 2 turns"
     assert env.episode.rewards == {"reasoner": 0.0, "helper": 0.0}
     env.step(None)
     env.step(None)
@@ -219,4 +219,6 @@ def test_a_transcript_says_who_said_what() -> None:
     while not env.play.over:
         env.step(teach(env.play))
     text = env.render() or ""
-    assert re.search(r"reasoner ─.*helper ─.*reasoner ─.*solved · reasoner 1, helper 1 · 3 messages", text, re.DOTALL)
+    assert re.search(
+        r"reasoner ─.*helper ─.*reasoner ─.*solved · reward reasoner 1, helper 1 · 3 turns", text, re.DOTALL
+    )

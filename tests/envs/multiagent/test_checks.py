@@ -36,7 +36,7 @@ def test_a_leak_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def all_see_all(self: MSARLPlay, agent: str) -> list[dict[str, Any]]:
         return [message for history in self.histories.values() for message in history]
 
-    monkeypatch.setattr(MSARLPlay, "news", all_see_all)
+    monkeypatch.setattr(MSARLPlay, "new_messages", all_see_all)
     assert failed() == {"privacy"}
 
 

@@ -13,6 +13,7 @@ from toolorchestra.algos.rollout.engine import Start
 from toolorchestra.envs import make_multiagent
 from toolorchestra.envs.checks import check_environment
 from toolorchestra.envs.multiagent.external import SEEDS, ExternalEnv
+from toolorchestra.envs.play import EpisodeLimits
 from toolorchestra.toolscale.errors import OptionError
 
 GAME = '''
@@ -148,7 +149,7 @@ def test_an_action_outside_of_the_space_is_cut_to_what_fits(env: ExternalEnv) ->
 
 
 def test_an_episode_that_is_too_long_pays_what_was_earned(env: ExternalEnv) -> None:
-    env.max_cycles = 4
+    env.limits = EpisodeLimits(turns=4)
     env.reset(seed=0)
     episode = play(env, lambda digit: digit)
     assert episode.rewards == {"teller": 0.0, "guesser": 4.0}

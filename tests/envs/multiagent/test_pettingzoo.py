@@ -31,7 +31,7 @@ def advice_is_not_an_error() -> Iterator[None]:
 @pytest.fixture(params=multiagent_ids())
 def game(request: pytest.FixtureRequest) -> SimpleNamespace:
     protocol, source, _ = request.param.split("-")
-    module = import_module(PROTOCOLS[protocol])
+    module = import_module(PROTOCOLS[protocol].entry_point)
     options = OPTIONS[protocol]
     return SimpleNamespace(
         env=partial(module.env, source, **options),

@@ -95,7 +95,7 @@ def test_any_text_can_be_the_conclusion(make_env: Make, text: str) -> None:
     env.reset(seed=0, options={"task_id": "sums/3"})
     _, _, terminated, _, info = env.step(env.final(text))
     assert terminated
-    assert info["rewards"]["task"] == float("12" in text and "is" not in text)
+    assert info["reward_parts"]["task"] == float("12" in text and "is" not in text)
     assert text.replace("{", "").replace("}", "").strip() in env.episode.answer.replace("{", "").replace("}", "")
 
 
@@ -173,7 +173,7 @@ def test_reference_trajectories_solve_a_domain_s_tasks_whatever_the_calls_of_a_r
         for task in mini.tasks():
             assert play_episode(env, policy, options={"task_id": task.id})["outcome"] == "solved"
             assert all(len(turn.calls) <= env.max_calls_per_message for turn in env.episode.turns)
-            assert env.episode.rewards["format"] == 1.0
+            assert env.episode.reward_parts["format"] == 1.0
         env.close()
 
 
@@ -184,7 +184,7 @@ def test_a_domain_s_answer_counts_only_with_its_effects(mini: Domain, mini_folde
     )
     env.reset(options={"task_id": task.id})
     *_, info = env.step(env.final(task.answer))
-    assert (info["outcome"], info["rewards"]["task"]) == ("failed", 0.0)
+    assert (info["outcome"], info["reward_parts"]["task"]) == ("failed", 0.0)
     env.close()
 
 

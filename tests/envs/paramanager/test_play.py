@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from toolorchestra.agents.chat.base import ScriptedChat
-from toolorchestra.envs.paramanager.play import told
+from toolorchestra.envs.paramanager.play import concluding_answer
 from toolorchestra.envs.paramanager.rewards import reward_parts, total
 from toolorchestra.toolscale.errors import ExpertError, OptionError
 
@@ -105,7 +105,7 @@ def test_the_final_answer_waits_for_its_round_and_ends_the_episode(make_env: Mak
     assert info["calls"][1].start == info["calls"][0].end
     assert (terminated, truncated, info["outcome"]) == (True, False, "solved")
     assert env.episode.answer == r"\boxed{12}"
-    assert reward == total(info["rewards"]) == env.episode.reward
+    assert reward == total(info["reward_parts"]) == env.episode.reward
     assert info["M"][-3] == 1.0
     with pytest.raises(OptionError, match="over"):
         env.step("More.")
@@ -127,7 +127,7 @@ def test_after_twelve_rounds_the_episode_is_truncated_without_a_task_reward(make
         _, reward, terminated, truncated, info = env.step(say(("python", {"code": ""}), ("search", {"query_list": []})))
     assert (terminated, truncated, info["outcome"]) == (False, True, "failed")
     assert info["verdict"] == "no answer after 12 turns"
-    assert info["rewards"] == {
+    assert info["reward_parts"] == {
         "task": 0.0,
         "format": 1.0,
         "diversity": 0.5,
@@ -148,8 +148,8 @@ def test_the_reward_can_be_computed_again_from_the_record(make_env: Make, say: S
     env.step(say("final_answer"))
     episode = env.episode
     units = {name: tool.units for name, tool in env.play.tools.items() if hasattr(tool, "units")}
-    assert reward_parts(episode.turns, solved=episode.outcome == "solved", units=units) == episode.rewards
-    assert episode.rewards["format"] == 2 / 3
+    assert reward_parts(episode.turns, solved=episode.outcome == "solved", units=units) == episode.reward_parts
+    assert episode.reward_parts["format"] == 2 / 3
 
 
 def test_without_the_reward_for_diversity_it_is_reported_all_the_same(make_env: Make, say: Say) -> None:
@@ -159,7 +159,7 @@ def test_without_the_reward_for_diversity_it_is_reported_all_the_same(make_env: 
         env.reset(seed=0)
         env.step(say("standard_reasoner", "code_reasoner", "critical_reviewer"))
         *_, info = env.step(say("final_answer"))
-        assert info["rewards"]["diversity"] == 1.0
+        assert info["reward_parts"]["diversity"] == 1.0
         rewards[without] = env.episode.reward
     assert rewards[False] - rewards[True] == 1.0
 
@@ -201,5 +201,5 @@ def test_a_sub_agent_that_fails_is_a_result_to_recover_from(
 
 
 def test_what_is_told_is_the_answer_without_the_reasoning() -> None:
-    assert told("<think>Hm.</think><reasoning>7 or 8.</reasoning>\n<answer>\n8\n</answer>") == "8"
-    assert told("<reasoning>7 or 8.</reasoning> It is 8.") == "It is 8."
+    assert concluding_answer("<think>Hm.</think><reasoning>7 or 8.</reasoning>\n<answer>\n8\n</answer>") == "8"
+    assert concluding_answer("<reasoning>7 or 8.</reasoning> It is 8.") == "It is 8."

@@ -379,7 +379,7 @@ def test_one_agent_plays_with_the_others_as_fixed_policies() -> None:
         assert (reward, over) == (0.0, False)
     _, reward, over, _, info = env.step(STEPS)
     assert over
-    assert reward == info["rewards"]["reward"] > 0.9
+    assert reward == info["reward_parts"]["reward"] > 0.9
 
 
 def test_a_solver_of_all_actions_is_a_gymnasium_environment() -> None:
@@ -387,7 +387,7 @@ def test_a_solver_of_all_actions_is_a_gymnasium_environment() -> None:
     env.reset(seed=0)
     for said in (REASON, STEPS):
         env.step(said)
-    assert env.step(answer(env.unwrapped.env.task.answer))[1] > 0.9  # type: ignore[attr-defined]  # of our view
+    assert env.step(answer(env.unwrapped.game.task.answer))[1] > 0.9  # type: ignore[attr-defined]  # of our view
     assert single_env(python="simulated").agent == "solver"
 
 

@@ -111,10 +111,10 @@ def test_the_environment_pays_what_the_record_gives_and_says_so() -> None:
     env.reset(seed=0)
     env.step("<ACTION>text_reasoning</ACTION><GOAL>Answer.</GOAL>")
     env.step("<REASONING_STEPS>Step 1: Answer.</REASONING_STEPS>")
-    assert "rewards" not in env.infos["planner"]
+    assert "reward_parts" not in env.infos["planner"]
     env.step(f"<THINK>I do.</THINK><ANSWER>{env.task.answer}</ANSWER>")
     parts = reward_parts(env.episode, RewardRule(epsilon_min=0.2))
-    assert env.episode.rewards == env.infos["inferencer"]["rewards"] == parts
+    assert env.episode.reward_parts == env.infos["inferencer"]["reward_parts"] == parts
     assert parts["epsilon"] == 0.2
     assert env.episode.reward == env.rewards["planner"] == env.rewards["inferencer"] == parts["reward"]
     assert env.episode.outcome == "solved"

@@ -154,7 +154,7 @@ def test_an_offer_has_its_own_prices_and_they_are_what_is_told(make_env: Make) -
 
 
 def test_random_offers_belong_to_tasks(make_env: Make, mini: Domain) -> None:
-    env = make_env(tools="full", offer="random", tool_config_seed=3)
+    env = make_env(tools="full", tool_config="random", tool_config_seed=3)
     offers: dict[str, set[str]] = {}
     lucks: dict[str, set[int]] = {}
     for seed in range(3):
@@ -175,7 +175,7 @@ def test_random_offers_belong_to_tasks(make_env: Make, mini: Domain) -> None:
 
 
 def test_whoever_follows_a_good_expert_solves_every_task(make_env: Make, mini: Domain, catalog: Any) -> None:
-    env = make_env(tools="full", offer="ours", catalog=catalog(ada=expert()))
+    env = make_env(tools="full", tool_config="ours", catalog=catalog(ada=expert()))
     for task in mini.tasks():
         env.reset(seed=0, options={"task_id": task.id})
         for _ in range(2 * len(task.reference_calls) + 2):
@@ -192,7 +192,7 @@ def test_whoever_follows_a_good_expert_solves_every_task(make_env: Make, mini: D
 
 def test_cost_and_time_of_experts_are_those_of_the_episode(make_env: Make, catalog: Any) -> None:
     env = make_env(
-        tools="full", offer="ours", catalog=catalog(ada=expert(), bob=expert(price={"input": 3, "output": 4}))
+        tools="full", tool_config="ours", catalog=catalog(ada=expert(), bob=expert(price={"input": 3, "output": 4}))
     )
     env.reset(seed=0)
     *_, info = env.step(asked("ask_ada", "ask_bob"))
@@ -206,7 +206,7 @@ def test_cost_and_time_of_experts_are_those_of_the_episode(make_env: Make, catal
 
 
 def test_four_calls_of_a_second_take_a_second_on_the_virtual_clock(make_env: Make, catalog: Any) -> None:
-    env = make_env(tools="full", offer="ours", catalog=catalog(ada=expert(), bob=expert()))
+    env = make_env(tools="full", tool_config="ours", catalog=catalog(ada=expert(), bob=expert()))
     env.reset(seed=0)
     *_, info = env.step(asked("ask_ada", "ask_bob", "ask_ada", "ask_bob"))
     assert [(call.start, call.end) for call in info["calls"]] == [(0.0, 1.0)] * 4
@@ -294,7 +294,7 @@ def test_a_preference_may_name_experts(make_env: Make) -> None:
 
 def test_a_preference_may_name_what_a_random_offer_lacks(make_env: Make, mini: Domain) -> None:
     env = make_env(
-        tools="full", offer="random", preference={"weights": {"ask_gpt_5": 0.5}, "instruction": "Ask gpt 5."}
+        tools="full", tool_config="random", preference={"weights": {"ask_gpt_5": 0.5}, "instruction": "Ask gpt 5."}
     )
     weights = set()
     for task in mini.tasks()[:10]:
@@ -340,7 +340,7 @@ def real(make_env: Make, catalog: Any, fake_server: Any) -> Callable[..., Any]:
     def make(**options: Any) -> Any:
         endpoint = {"base_url": fake_server.url, "max_retries": 0}
         file = catalog(**{name: expert(endpoint=endpoint) for name in ("ada", "bob", "cleo", "dan")})
-        return make_env(tools="full", offer="ours", catalog=file, experts="real", **options)
+        return make_env(tools="full", tool_config="ours", catalog=file, experts="real", **options)
 
     return make
 
@@ -417,7 +417,7 @@ def test_a_real_expert_is_shown_the_conversation_and_never_the_truth(
 
 
 def test_an_episode_with_guests_goes_on_the_same_from_a_snapshot(make_env: Make) -> None:
-    env, fresh = make_env(tools="full", offer="random"), make_env(tools="full", offer="random")
+    env, fresh = make_env(tools="full", tool_config="random"), make_env(tools="full", tool_config="random")
     env.reset(seed=5)
     (name, *_) = [name for name in env.unwrapped.episode.tools if name.startswith("ask_")]
     env.step(asked(name))
