@@ -14,7 +14,7 @@ from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.task import Task
-from toolorchestra.toolscale.tool import Tool, ToolResult
+from toolorchestra.toolscale.tool import Tool, ToolContext, ToolResult
 from toolorchestra.toolscale.verify import Verdict
 
 Make = Callable[..., Play]
@@ -25,15 +25,15 @@ class Broken(Tool):
 
     effect = "write"
 
-    def run(self, arguments: dict[str, Any], session: Session) -> ToolResult:
-        session.execute("DELETE FROM items")
+    def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+        context.session.execute("DELETE FROM items")
         raise KeyError("a fault of ours")
 
 
 class Long(Tool):
     """A tool that returns a lot."""
 
-    def run(self, arguments: dict[str, Any], session: Session) -> ToolResult:
+    def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         return ToolResult.ok('"\\\n' * 100_000)
 
 

@@ -8,6 +8,7 @@ from toolorchestra.envs import multiagent_ids
 from toolorchestra.envs.msarl.env import MSARLEnv
 from toolorchestra.envs.msarl.play import MSARLPlay
 from toolorchestra.envs.multiagent.checks import CHECKS, check_multiagent
+from toolorchestra.envs.parsing import Message
 from toolorchestra.toolscale.errors import UnknownNameError
 
 
@@ -72,10 +73,10 @@ def test_branches_that_share_a_record_are_found(monkeypatch: pytest.MonkeyPatch)
 def test_a_message_that_breaks_the_game_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     take = MSARLPlay._take
 
-    def fussy(self: MSARLPlay, agent: str, said: str) -> None:
-        if not said:
+    def fussy(self: MSARLPlay, agent: str, message: Message) -> None:
+        if not message.text:
             raise ValueError("silence")
-        take(self, agent, said)
+        take(self, agent, message)
 
     monkeypatch.setattr(MSARLPlay, "_take", fussy)
     assert "hostile" in failed()

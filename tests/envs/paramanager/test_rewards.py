@@ -32,7 +32,7 @@ def words(text: str) -> int:
 
 def turn(*names: str, content: str = GOOD, observation: str = "", status: Status = Status.OK) -> Turn:
     calls = tuple(CallRecord(str(i), name, {}, status) for i, name in enumerate(names))
-    return Turn({"role": "assistant", "content": content}, calls, observation)
+    return Turn({"role": "assistant", "content": content}, calls, {"orchestrator": observation})
 
 
 @pytest.mark.parametrize(

@@ -336,7 +336,7 @@ def test_the_record_is_read_back_as_it_was(tmp_path: Path) -> None:
     write_episodes(tmp_path / "played.jsonl", [env.episode])
     (episode,) = read_episodes(tmp_path / "played.jsonl")
     assert episode.to_json() == env.episode.to_json()
-    assert episode.rewards["reward"] == episode.reward == env.rewards["planner"]
+    assert episode.reward_parts["reward"] == episode.reward == env.rewards["planner"]
 
 
 @pytest.mark.parametrize(

@@ -44,4 +44,4 @@ def test_policies_that_speak_for_all_play_to_the_end() -> None:
     env = game()
     assert play_episode(env, RandomMessages(random_message), seed=0)["outcome"] in ("solved", "failed")
     assert play_episode(env, NullPolicy(), seed=0)["outcome"] == "failed"
-    assert env.episode.why == "no answer after 8 messages"
+    assert env.episode.why == "no answer after 8 turns"
