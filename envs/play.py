@@ -113,7 +113,7 @@ class Play(ABC):
         self._calls_made = 0
         self._calls: list[CallRecord] = []
         self._observations: dict[str, str] = {}
-        self._shown: dict[str, list[dict[str, Any]]] = {}
+        self._shown: tuple[str, Sequence[dict[str, Any]]] | None = None
         session.reset()
 
     # --- the rules: override these
@@ -144,12 +144,12 @@ class Play(ABC):
         Args:
             agent: Who is shown it.
             text: The text.
-            messages: The same as messages of its history; one user message by default.
+            messages: The same as messages of its history, for one agent at most; one user message by default.
         """
         before = self._observations.get(agent)
         self._observations[agent] = text if before is None else f"{before}\n\n{text}"
         if messages is not None:
-            self._shown[agent] = list(messages)
+            self._shown = agent, messages
 
     def pass_to(self, agent: str) -> None:
         """Let `agent` write the next message; otherwise the current one goes on."""
@@ -234,7 +234,7 @@ class Play(ABC):
         if episode.outcome is not None:
             raise OptionError("The episode is over. Call reset() to begin another.")
         agent = self.current_agent
-        self._observations, self._calls, self._shown = {}, [], {}
+        self._observations, self._calls, self._shown = {}, [], None
         message = self._read(action)
         try:
             self._take(agent, message)
@@ -245,8 +245,10 @@ class Play(ABC):
         episode.turns.append(turn)
         self.histories[agent].append(written)
         for name, text in self._observations.items():
-            shown = self._shown.get(name)
-            self.histories[name] += [{"role": "user", "content": text}] if shown is None else shown
+            if self._shown is not None and self._shown[0] == name:
+                self.histories[name] += self._shown[1]
+            else:
+                self.histories[name].append({"role": "user", "content": text})
         if episode.outcome is None and (reason := self._limit_reached()):
             self.truncated = True
             self.close(solved=False, why=reason)

@@ -13,11 +13,13 @@ import copy
 import zlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar, TypedDict, get_type_hints
 
 import gymnasium
+import msgspec
 import numpy as np
 
 from toolorchestra.envs.episode import Episode
@@ -30,6 +32,7 @@ from toolorchestra.toolscale.preferences import PreferencePair, read_pairs
 from toolorchestra.toolscale.task import Task
 
 RENDER_MODES = ("ansi", "human")
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class TaskOptions(TypedDict, total=False):
@@ -50,8 +53,7 @@ class TaskOptions(TypedDict, total=False):
     render_mode: str | None
 
 
-@dataclass(frozen=True)
-class EpisodeSetup:
+class EpisodeSetup(msgspec.Struct, frozen=True, gc=False):
     """What a protocol says of an episode that begins.
 
     Attributes:
@@ -67,10 +69,10 @@ class EpisodeSetup:
     prompt: str
     tools: Mapping[str, Any]
     rules: Callable[[World, WorldSession, Task, Episode, EpisodeLimits, Mapping[str, Any]], Play]
-    openings: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    openings: Mapping[str, Sequence[Mapping[str, Any]]] = _NOTHING
     preference: Any = None
     draws_noise: bool = True
-    details: Mapping[str, Any] = field(default_factory=dict)
+    details: Mapping[str, Any] = _NOTHING
 
 
 @dataclass(frozen=True)
