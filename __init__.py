@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from toolorchestra.envs.registration import environment_ids, register_all
 
 if TYPE_CHECKING:
-    from toolorchestra.envs.checks import check_environment
+    from toolorchestra.envs.checks.environment import check_environment
 
 __version__ = "0.1.0"
 __all__ = ["__version__", "check_environment", "environment_ids"]
@@ -26,7 +26,7 @@ register_all()
 def __getattr__(name: str) -> Any:
     """Import what is public but heavy when it is first used."""
     if name == "check_environment":
-        from toolorchestra.envs.checks import check_environment
+        from toolorchestra.envs.checks.environment import check_environment
 
         return check_environment
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

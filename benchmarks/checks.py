@@ -22,7 +22,7 @@ import msgspec
 import tyro
 
 import toolorchestra  # noqa: F401 (registers the environments)
-from toolorchestra.envs.checks import check_environment
+from toolorchestra.envs.checks.environment import check_environment
 from toolorchestra.envs.registration import multiagent_ids
 
 PROTOCOLS = ("ToolOrchestra", "ParaManager", "MASOrchestra")

@@ -12,7 +12,8 @@ from pathlib import Path
 import msgspec
 import tyro
 
-from toolorchestra.envs.checks import CheckReport, check_environment
+from toolorchestra.envs.checks.environment import check_environment
+from toolorchestra.envs.checks.report import CheckReport
 from toolorchestra.toolscale.domain import builtin_domains
 
 COLUMNS = ("domain", "oracle", "null", "random", "mutants judged failed", "variants judged solved", "hostile actions")

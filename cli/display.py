@@ -22,7 +22,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from toolorchestra.envs.checks import CheckReport
+from toolorchestra.envs.checks.report import CheckReport
 from toolorchestra.envs.episode import Episode
 from toolorchestra.envs.render import episode_text, turn_text
 from toolorchestra.envs.robustness import RobustnessScore

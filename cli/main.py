@@ -441,7 +441,7 @@ class Validate:
     def run(self) -> int:
         """Check, print the report, and return 1 when a check failed."""
         from toolorchestra.cli import display
-        from toolorchestra.envs.checks import check_environment
+        from toolorchestra.envs.checks.environment import check_environment
 
         env_id, kwargs = _resolve(self.env)
         with display.progress_bars() as progress:

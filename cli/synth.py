@@ -274,7 +274,7 @@ class SynthDomain(_WithModel):
 
     def _validate(self) -> int:
         from toolorchestra.cli import display
-        from toolorchestra.envs.checks import check_environment
+        from toolorchestra.envs.checks.environment import check_environment
 
         console = display.stdout_console()
         report = check_environment(

@@ -231,7 +231,7 @@ class Play(ABC):
     def act(self, action: Any) -> Turn:
         """Take an action of the current agent and return the turn; never raises for what the action says."""
         episode = self.episode
-        if episode.outcome is not None:
+        if self.over:
             raise OptionError("The episode is over. Call reset() to begin another.")
         agent = self.current_agent
         self._observations, self._calls, self._shown = {}, [], None
@@ -252,9 +252,8 @@ class Play(ABC):
         if episode.outcome is None and (reason := self._limit_reached()):
             self.truncated = True
             self.close(solved=False, why=reason)
-        outcome: str | None = self.episode.outcome
-        if outcome == "solved" or outcome == "failed":
-            self._pay(solved=outcome == "solved")
+        if episode.outcome == "solved" or episode.outcome == "failed":
+            self._pay(solved=episode.outcome == "solved")
         return turn
 
     def sampled(self, token_ids: Sequence[int], logprobs: Sequence[float]) -> None:

@@ -18,7 +18,7 @@ from toolorchestra.agents.chat.base import ScriptedChat
 from toolorchestra.agents.policies.base import POLICIES
 from toolorchestra.cli import main as cli
 from toolorchestra.envs import multiagent_ids
-from toolorchestra.envs.checks import CheckReport, CheckResult
+from toolorchestra.envs.checks.report import CheckReport, CheckResult
 from toolorchestra.envs.episode import read_episodes
 from toolorchestra.envs.sources.base import DomainSource
 from toolorchestra.toolscale.domain import Domain, load_domain

@@ -9,7 +9,7 @@ import pytest
 import toolorchestra  # noqa: F401 - registers the environments
 from toolorchestra.agents.chat.base import BatchError, ChatRequest, Completion, ScriptedChat
 from toolorchestra.agents.policies.base import make_policy, play_episode
-from toolorchestra.envs.checks import check_environment
+from toolorchestra.envs.checks.environment import check_environment
 from toolorchestra.envs.episode import Episode
 from toolorchestra.envs.masorchestra.design import Agent, Design, to_text
 from toolorchestra.envs.masorchestra.env import DesignPlay, MASOrchestraEnv

@@ -11,7 +11,7 @@ from pettingzoo import AECEnv, ParallelEnv
 
 from toolorchestra.algos.rollout.engine import Start
 from toolorchestra.envs import make_multiagent
-from toolorchestra.envs.checks import check_environment
+from toolorchestra.envs.checks.environment import check_environment
 from toolorchestra.envs.multiagent.external import SEEDS, ExternalEnv
 from toolorchestra.envs.play import EpisodeLimits
 from toolorchestra.toolscale.errors import OptionError

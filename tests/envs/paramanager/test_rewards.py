@@ -96,7 +96,9 @@ def test_structured_calls_come_with_reasoning_or_nothing() -> None:
 def test_a_trajectory_is_as_long_as_what_is_written_and_what_is_shown() -> None:
     assert length(turn(content="three words here", observation="and five words more now"), words) == 8
     calls = [structured("python", '{"code": "1 + 1"}')]  # joined: the name and four words, one of which it begins
-    assert length(Turn({"content": "Think. ", "tool_calls": calls}, (), {"orchestrator": "two words"}), words) == 1 + 4 + 2
+    assert (
+        length(Turn({"content": "Think. ", "tool_calls": calls}, (), {"orchestrator": "two words"}), words) == 1 + 4 + 2
+    )
 
 
 def test_calls_cost_their_units_even_if_they_fail_but_not_if_nothing_ran() -> None:

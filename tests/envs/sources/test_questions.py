@@ -8,7 +8,7 @@ import gymnasium as gym
 import pytest
 
 import toolorchestra  # noqa: F401 - registers the environments
-from toolorchestra.envs.checks import check_environment
+from toolorchestra.envs.checks.environment import check_environment
 from toolorchestra.envs.sources.base import QUESTIONS, FileSource, MixtureSource, make_source, question_source
 from toolorchestra.envs.sources.questions import (
     Part,

@@ -10,8 +10,8 @@ import gymnasium
 import pytest
 
 from toolorchestra.envs import make_multiagent
+from toolorchestra.envs.checks.several_agents import check_multiagent
 from toolorchestra.envs.episode import read_episodes, write_episodes
-from toolorchestra.envs.multiagent.checks import check_multiagent
 from toolorchestra.envs.multiagent.views import SingleAgentEnv
 from toolorchestra.envs.sources.base import QUESTIONS
 from toolorchestra.envs.tmatr import TMATREnv, random_message, raw_env, single_env

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from toolorchestra.agents.policies.base import NullPolicy, make_policy, play_episode
-from toolorchestra.envs.checks import check_environment
+from toolorchestra.envs.checks.environment import check_environment
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.jsonl import write_jsonl

@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from toolorchestra.agents.policies.base import make_policy, play_episode
-from toolorchestra.envs.checks import check_environment
+from toolorchestra.envs.checks.environment import check_environment
 from toolorchestra.toolscale.domain import Domain, build_domain, read_spec
 from toolorchestra.toolscale.errors import DomainError
 from toolorchestra.toolscale.synth.from_sqlite import domain_from_sqlite

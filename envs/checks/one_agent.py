@@ -1,10 +1,4 @@
-"""Checks of a whole environment: what must hold for training on it to mean anything.
-
-`check_environment` runs them all on any environment of the library, built-in, mixed or made from your own
-domain folder; ``toolorchestra validate`` is the same from a terminal. Each check stands alone: one that fails,
-or breaks, does not hide the others. Games of several agents have checks of their own, in
-`toolorchestra.envs.multiagent.checks`. Speed is not checked here; ``benchmarks/`` measures it.
-"""
+"""Checks of an environment of one agent, and what they share."""
 
 from __future__ import annotations
 
@@ -14,7 +8,6 @@ import io
 import os
 import pickle
 import random
-import sqlite3
 import subprocess
 import sys
 import time
@@ -23,7 +16,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import gymnasium
 import msgspec
@@ -31,15 +24,12 @@ from gymnasium.utils.env_checker import check_env
 
 from toolorchestra.agents.policies.base import NoisyOraclePolicy, Policy, make_policy, play_episode, write_calls
 from toolorchestra.envs.base import OrchestrationEnv
-from toolorchestra.envs.hostile import hostile_actions
-from toolorchestra.envs.registration import is_multiagent
+from toolorchestra.envs.checks.hostile_trial import HostileTrial
+from toolorchestra.envs.checks.report import CheckResult, Finding, Progress
 from toolorchestra.envs.sources.questions import try_answers
-from toolorchestra.envs.world import World, WorldSession
-from toolorchestra.toolscale.build import quote
+from toolorchestra.envs.world import World
 from toolorchestra.toolscale.domain import SPLITS, Domain
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
-from toolorchestra.toolscale.guess import Guesser
-from toolorchestra.toolscale.session import Session
+from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.task import Call, Task
 from toolorchestra.toolscale.tool import Status
 from toolorchestra.toolscale.verifier_mutations import Surprise, try_verifier
@@ -50,126 +40,20 @@ RIGHT = 0.995
 """Share of mutants that must be judged failed, and of legitimate variants that must be judged solved."""
 
 _MAX_DETAILS = 50
-_CALLS_PER_HOSTILE_EPISODE = 10
-_EPISODES_BETWEEN_DUMPS = 25
-_CONSULTED = 0.4  # chance that a turn is spent on guests
-
-Verdict = Literal["pass", "fail", "note"]
-Progress = Callable[[str, int, int], object]
-"""Told how far a check is: its name, steps done, steps in all."""
-
-
-class CheckResult(msgspec.Struct, frozen=True):
-    """What one check found.
-
-    Attributes:
-        name: The check.
-        verdict: ``pass``, ``fail``, or ``note`` (worth knowing; not a failure).
-        finding: One line.
-        counts: The numbers behind it.
-        details: What to look at: tasks that failed, mutants that survived and why.
-        seconds: How long it took (wall clock).
-    """
-
-    name: str
-    verdict: Verdict
-    finding: str
-    counts: dict[str, int] = {}
-    details: tuple[str, ...] = ()
-    seconds: float = 0.0
-
-
-class CheckReport(msgspec.Struct, frozen=True):
-    """What all checks found; true in a condition when none failed.
-
-    Attributes:
-        env_id: The environment.
-        results: One for each check, in the order run.
-    """
-
-    env_id: str
-    results: tuple[CheckResult, ...]
-
-    @property
-    def passed(self) -> bool:
-        """Whether no check failed."""
-        return all(result.verdict != "fail" for result in self.results)
-
-    def __bool__(self) -> bool:
-        return self.passed
-
-    def __str__(self) -> str:
-        lines = [
-            f"{result.verdict:4}  {result.name:12}  {result.seconds:6.1f} s  {result.finding}"
-            for result in self.results
-        ]
-        return "\n".join([self.env_id, *lines])
-
-
-def check_environment(
-    env_id: str,
-    *,
-    checks: Sequence[str] | None = None,
-    random_episodes: int = 1000,
-    hostile: int = 3000,
-    seed: int = 0,
-    progress: Progress | None = None,
-    **make_kwargs: Any,
-) -> CheckReport:
-    """Check an environment of the library and return what was found.
-
-    The checks are ``gymnasium`` (its own checker), ``determinism`` (same seed, options and actions, same bytes;
-    across processes too), ``oracle`` (reference trajectories solve every task), ``null`` and ``random`` (policies that
-    do not understand solve less than 1 %), ``snapshot`` (going on from a restored state is going on), ``hostile``
-    (nothing that a policy sends raises, or changes what a valid call would not), ``verifier`` (mutants judged failed,
-    legitimate variants judged solved) and ``coverage`` (tools and splits in use; reported only).
-
-    A game of several agents is checked by `toolorchestra.envs.multiagent.checks.check_multiagent` instead, whose checks
-    are others and play a fixed number of episodes.
-
-    Args:
-        env_id: Id of an environment of the library: one registered with Gymnasium, or a game of several agents.
-        checks: Names of the checks to run; None for all.
-        random_episodes: Episodes of the random policy.
-        hostile: Hostile actions sent.
-        seed: All that is random about the checks follows from it.
-        progress: Called with the name of a check, its steps done and its steps in all.
-        make_kwargs: Arguments of the environment, e.g. ``domain`` for ``ToolOrchestra-Custom-v0``.
-
-    Raises:
-        UnknownNameError: There is no such check.
-        OptionError: The environment is not one of the library.
-    """
-    if is_multiagent(env_id):
-        from toolorchestra.envs.multiagent.checks import check_multiagent  # which itself imports this module
-
-        return check_multiagent(env_id, checks=checks, seed=seed, progress=progress, **make_kwargs)
-    wanted = list(CHECKS) if checks is None else list(checks)
-    for name in wanted:
-        if name not in CHECKS:
-            raise UnknownNameError("check", name, CHECKS)
-    for option, value in (("random_episodes", random_episodes), ("hostile", hostile)):
-        if value < 1:
-            raise OptionError(f"`{option}` must be at least 1, got {value}.")
-    subject = _Subject(
-        env_id, make_kwargs, seed=seed, random_episodes=random_episodes, hostile=hostile, progress=progress
-    )
-    subject.make().close()  # what is wrong with the id or its arguments is the caller's to mend: raise it here
-    report = CheckReport(env_id, tuple(_run(name, subject) for name in wanted))
-    subject.env.close()
-    return report
+_CONSULTED = 0.4  # chance that a turn is spent on experts, sub-agents and Python
 
 
 class _Finding(msgspec.Struct):
-    """What a check returns; `_run` adds the rest."""
+    """What a check returns; `run_check` adds the rest."""
 
-    verdict: Verdict
+    verdict: Finding
     line: str
     counts: dict[str, int] = {}
     details: Sequence[str] = ()
 
 
-def _run(name: str, subject: _Subject) -> CheckResult:
+def run_check(name: str, subject: Subject) -> CheckResult:
+    """Run a check of `CHECKS`; one that breaks has failed."""
     began = time.perf_counter()
     subject.checking = name
     try:
@@ -184,7 +68,7 @@ def _run(name: str, subject: _Subject) -> CheckResult:
     return CheckResult(name, finding.verdict, finding.line, finding.counts, tuple(details), seconds)
 
 
-class _Subject:
+class Subject:
     """The environment under test, and what the checks share."""
 
     def __init__(
@@ -250,7 +134,7 @@ class _Subject:
 # ------------------------------------------------------------------------------------------------- the checks
 
 
-def _gymnasium(subject: _Subject) -> _Finding:
+def _gymnasium(subject: Subject) -> _Finding:
     """Gymnasium's own checker, its warnings included."""
     env = gymnasium.make(subject.env_id, disable_env_checker=True, **subject.kwargs).unwrapped
     with warnings.catch_warnings(record=True) as caught, contextlib.redirect_stdout(io.StringIO()):
@@ -262,7 +146,7 @@ def _gymnasium(subject: _Subject) -> _Finding:
     return _Finding("pass", "Gymnasium's checker passes without warnings", {"warnings": 0})
 
 
-def _determinism(subject: _Subject) -> _Finding:
+def _determinism(subject: Subject) -> _Finding:
     """Same seed, options and actions, same bytes: twice in this process, and in others that hash otherwise."""
     count = min(300, max(50, len(subject.tasks) // 2))
     first = _played(subject.env, count, subject.seed)
@@ -301,18 +185,18 @@ def _played(env: OrchestrationEnv, count: int, seed: int) -> list[tuple[str, str
 
 
 class _ConsultingPolicy(NoisyOraclePolicy):
-    """A noisy oracle that also asks the guests on offer (experts, sub-agents, Python), whose luck must hold too."""
+    """A noisy oracle that also asks others (experts, sub-agents, Python), whose noise must be the same too."""
 
     def act(self, observation: str, info: Mapping[str, Any]) -> Any:
-        """Return what the oracle would do, or now and then calls of guests."""
-        guests = [tool for tool in self._env.play.tools.values() if tool.uses_episode and tool.effect != "write"]
-        if guests and self.rng.random() < _CONSULTED:
-            asked = self.rng.choices(guests, k=2)
+        """Return what the oracle would do, or now and then calls of tools that use the episode."""
+        others = [tool for tool in self._env.play.tools.values() if tool.uses_episode and tool.effect != "write"]
+        if others and self.rng.random() < _CONSULTED:
+            asked = self.rng.choices(others, k=2)
             return write_calls(Call(tool.name, self._guesser.arguments(tool)) for tool in asked)
         return super().act(observation, info)
 
 
-def _played_elsewhere(subject: _Subject, count: int, hash_seed: str) -> list[tuple[str, str]]:
+def _played_elsewhere(subject: Subject, count: int, hash_seed: str) -> list[tuple[str, str]]:
     """Let another process play the same episodes, with another order of sets."""
     try:
         work = pickle.dumps((subject.env_id, subject.kwargs, count, subject.seed))
@@ -321,7 +205,7 @@ def _played_elsewhere(subject: _Subject, count: int, hash_seed: str) -> list[tup
             f"The environment's arguments cannot be sent to another process ({error}): give names or folders."
         ) from None
     done = subprocess.run(
-        [sys.executable, "-c", "from toolorchestra.envs.checks import _play_for_parent; _play_for_parent()"],
+        [sys.executable, "-c", "from toolorchestra.envs.checks.one_agent import _play_for_parent; _play_for_parent()"],
         input=work,
         capture_output=True,
         env={**os.environ, "PYTHONHASHSEED": hash_seed},
@@ -336,11 +220,11 @@ def _played_elsewhere(subject: _Subject, count: int, hash_seed: str) -> list[tup
 def _play_for_parent() -> None:
     """Play what the parent process sent to standard input, and write the digests to standard output."""
     env_id, kwargs, count, seed = pickle.loads(sys.stdin.buffer.read())
-    env = _Subject(env_id, kwargs, seed=seed).make()
+    env = Subject(env_id, kwargs, seed=seed).make()
     sys.stdout.buffer.write(msgspec.json.encode(_played(env, count, seed)))
 
 
-def _oracle(subject: _Subject) -> _Finding:
+def _oracle(subject: Subject) -> _Finding:
     """The reference trajectory of every task solves it."""
     failed = _unsolved(subject, make_policy("oracle"))
     count = len(subject.tasks)
@@ -352,7 +236,7 @@ def _oracle(subject: _Subject) -> _Finding:
     return _Finding("pass", f"all {count:,} tasks of all splits solved by their reference trajectory", counts)
 
 
-def _unsolved(subject: _Subject, policy: Policy) -> list[str]:
+def _unsolved(subject: Subject, policy: Policy) -> list[str]:
     """Play every task once and return those not solved, with the verdict."""
     env = subject.env
     found = []
@@ -363,14 +247,14 @@ def _unsolved(subject: _Subject, policy: Policy) -> list[str]:
     return found
 
 
-def _null(subject: _Subject) -> _Finding:
+def _null(subject: Subject) -> _Finding:
     """Doing nothing solves nothing."""
     count = len(subject.tasks)
     unsolved = {line.split(":")[0] for line in _unsolved(subject, make_policy("null"))}
     return _floor("the empty answer", [task.id for task in subject.tasks if task.id not in unsolved], count, "tasks")
 
 
-def _random(subject: _Subject) -> _Finding:
+def _random(subject: Subject) -> _Finding:
     """Random valid calls and answers solve next to nothing."""
     env, policy = subject.env, make_policy("random", seed=subject.seed)
     solved = []
@@ -383,12 +267,12 @@ def _random(subject: _Subject) -> _Finding:
 
 def _floor(who: str, solved: list[str], count: int, unit: str) -> _Finding:
     share = len(solved) / max(1, count)
-    verdict: Verdict = "pass" if share < FLOOR else "fail"
+    verdict: Finding = "pass" if share < FLOOR else "fail"
     line = f"{who} solves {len(solved):,} of {count:,} {unit} ({share:.1%}; the floor is below {FLOOR:.0%})"
     return _Finding(verdict, line, {unit: count, "solved": len(solved)}, solved)
 
 
-def _snapshot(subject: _Subject) -> _Finding:
+def _snapshot(subject: Subject) -> _Finding:
     """From a snapshot taken at a random moment, the same actions lead to the same observations and record.
 
     It is restored into the same environment after another episode was played there, and into a fresh one.
@@ -439,10 +323,10 @@ def _going_on(env: OrchestrationEnv, actions: Sequence[Any]) -> list[Any]:
     return [*seen, env.episode.to_json(), env.play.session.touched(), env.snapshot().generator]
 
 
-def _hostile(subject: _Subject) -> _Finding:
+def _hostile(subject: Subject) -> _Finding:
     """Nothing that a policy may send raises, leaves a fault, or changes what its valid calls would not."""
     env = subject.env
-    trial = _HostileTrial(env, random.Random(subject.seed))
+    trial = HostileTrial(env, random.Random(subject.seed))
     for _ in subject.steps(subject.hostile):
         trial.step()
     trial.end_episode(whole=True)
@@ -458,90 +342,7 @@ def _hostile(subject: _Subject) -> _Finding:
     return _Finding("pass", f"{subject.hostile:,} actions: nothing raised, nothing harmed ({calls})", counts)
 
 
-class _HostileTrial:
-    """Sends hostile actions, and replays the valid calls among them elsewhere to compare what changed."""
-
-    def __init__(self, env: OrchestrationEnv, rng: random.Random) -> None:
-        self.env = env
-        self.rng = rng
-        self.episodes = 0
-        self.statuses: Counter[Status] = Counter()
-        self.wrong: list[str] = []
-        self._sources: dict[str, Iterator[Any]] = {}
-        self._twins: dict[str, WorldSession] = {}
-        self._over = True
-
-    def step(self) -> None:
-        """Send the next action and look at what comes back."""
-        if self._over:
-            self._begin()
-        action = next(self._actions)
-        try:
-            observation, reward, terminated, truncated, info = self.env.step(action)
-        except Exception as error:
-            self._fault(f"step raised {type(error).__name__}: {str(error)[:120]}", action)
-            self._over = True
-            return
-        if info.get("outcome") in ("infra_error", "judge_error"):
-            self._fault(f"{info['outcome']}: {info['verdict'][:120]}", action)
-        if not self.env.observation_space.contains(observation) or not 0.0 <= float(reward) <= self.env.max_reward:
-            self._fault("observation or reward outside its space", action)
-        for record in info["calls"]:
-            self.statuses[record.status] += 1
-            if record.status is not Status.OK and not (record.error or "").strip():
-                self._fault(f"{record.name}: {record.status} without a message", action)
-        if terminated or truncated or len(self.env.episode.turns) >= _CALLS_PER_HOSTILE_EPISODE:
-            self.end_episode(whole=self.episodes % _EPISODES_BETWEEN_DUMPS == 0)
-
-    def end_episode(self, *, whole: bool) -> None:
-        """Compare the database with one on which only the valid calls were made; `whole`: all of its rows."""
-        if self._over:
-            return
-        self._over = True
-        play = self.env.play
-        world = play.world
-        twin = self._twins.get(world.name)
-        if twin is None:
-            twin = self._twins[world.name] = world.session()
-        twin.reset()
-        for record in self.env.episode.calls:
-            if record.status is Status.OK and not play.tools[record.name].uses_episode:
-                assert record.arguments is not None
-                twin.call(play.tools[record.name], dict(record.arguments))
-        if play.session.touched() != twin.touched():
-            self.wrong.append(f"{self.env.task.id}: the database changed beyond what its valid calls change")
-        elif whole and _rows(play.session) != _rows(twin):
-            self.wrong.append(f"{self.env.task.id}: rows changed that no journal has")
-
-    def _begin(self) -> None:
-        self.env.reset(seed=self.rng.randrange(2**31), options={"split": "all"})
-        self.episodes += 1
-        self._over = False
-        play = self.env.play
-        if play.world.name not in self._sources:
-            arguments = Guesser(play.world, self.rng).arguments if isinstance(play.world, Domain) else None
-            self._sources[play.world.name] = hostile_actions(self.rng, list(play.tools.values()), arguments)
-        self._actions = self._sources[play.world.name]
-
-    def _fault(self, message: str, action: Any) -> None:
-        try:
-            shown = repr(action)[:120]
-        except RecursionError:
-            shown = f"a {type(action).__name__} nested too deep to show"
-        self.wrong.append(f"{message}; action {shown}")
-
-
-def _rows(session: WorldSession) -> dict[str, list[Any]]:
-    """Return all rows of all tables; there are none in a world without a database."""
-    if not isinstance(session, Session):
-        return {}
-    connection: sqlite3.Connection = session.connection
-    return {
-        table: connection.execute(f"SELECT * FROM {quote(table)}").fetchall() for table in session.domain.spec.tables
-    }
-
-
-def _verifier(subject: _Subject) -> _Finding:
+def _verifier(subject: Subject) -> _Finding:
     """Wrong episodes are judged failed, and right ones that look different are judged solved."""
     counts: Counter[str] = Counter()
     surprises: list[Surprise] = []
@@ -575,7 +376,7 @@ def _verifier(subject: _Subject) -> _Finding:
         f"{one.task_id}: {one.kind}: {one.detail} — {'equivalent: ' if one.equivalent else ''}{one.reason}"
         for one in sorted(surprises, key=lambda one: one.equivalent)
     ]
-    verdict: Verdict = "pass" if min(killed, accepted) >= RIGHT else "fail"
+    verdict: Finding = "pass" if min(killed, accepted) >= RIGHT else "fail"
     return _Finding(verdict, line, dict(counts), details)
 
 
@@ -583,7 +384,7 @@ def _share(part: int, whole: int) -> float:
     return part / whole if whole else 1.0
 
 
-def _coverage(subject: _Subject) -> _Finding:
+def _coverage(subject: Subject) -> _Finding:
     """Which tools no reference trajectory uses, and which splits are empty."""
     idle = []
     tools = 0
@@ -599,7 +400,7 @@ def _coverage(subject: _Subject) -> _Finding:
     return _Finding("note" if idle or empty else "pass", line, counts, [*idle, *empty])
 
 
-CHECKS: dict[str, Callable[[_Subject], _Finding]] = {
+CHECKS: dict[str, Callable[[Subject], _Finding]] = {
     "gymnasium": _gymnasium,
     "determinism": _determinism,
     "oracle": _oracle,
@@ -611,5 +412,3 @@ CHECKS: dict[str, Callable[[_Subject], _Finding]] = {
     "coverage": _coverage,
 }
 """All checks by name, in the order run."""
-
-__all__ = ["CHECKS", "CheckReport", "CheckResult", "check_environment"]

@@ -8,8 +8,10 @@ import gymnasium as gym
 import pytest
 
 import toolorchestra
-from toolorchestra.envs import checks
-from toolorchestra.envs.checks import CHECKS, CheckReport, CheckResult, check_environment
+from toolorchestra.envs.checks import one_agent as checks
+from toolorchestra.envs.checks.environment import check_environment
+from toolorchestra.envs.checks.one_agent import CHECKS
+from toolorchestra.envs.checks.report import CheckReport, CheckResult
 from toolorchestra.envs.episode import Episode
 from toolorchestra.envs.play import Play, PlaySnapshot
 from toolorchestra.envs.toolorchestra.env import ToolOrchestraEnv

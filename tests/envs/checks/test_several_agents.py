@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from toolorchestra.envs import multiagent_ids
+from toolorchestra.envs.checks.several_agents import CHECKS, check_multiagent
 from toolorchestra.envs.msarl.env import MSARLEnv
 from toolorchestra.envs.msarl.play import MSARLPlay
-from toolorchestra.envs.multiagent.checks import CHECKS, check_multiagent
 from toolorchestra.envs.parsing import Message
 from toolorchestra.toolscale.errors import UnknownNameError
 

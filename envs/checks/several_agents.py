@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from toolorchestra.envs.checks import CheckReport, CheckResult, Progress
+from toolorchestra.envs.checks.report import CheckReport, CheckResult, Progress
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.registration import make_multiagent, protocol_module
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError

@@ -1,0 +1,69 @@
+"""Checking a whole environment: what must hold for training on it to mean anything.
+
+`check_environment` runs all checks on any environment of the library, built-in, mixed or made from your own
+domain folder; ``toolorchestra validate`` is the same from a terminal. Each check stands alone: one that fails,
+or breaks, does not hide the others. Speed is not checked here; ``benchmarks/`` measures it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from toolorchestra.envs.checks.one_agent import CHECKS, Subject, run_check
+from toolorchestra.envs.checks.report import CheckReport, Progress
+from toolorchestra.envs.checks.several_agents import check_multiagent
+from toolorchestra.envs.registration import is_multiagent
+from toolorchestra.toolscale.errors import OptionError, UnknownNameError
+
+
+def check_environment(
+    env_id: str,
+    *,
+    checks: Sequence[str] | None = None,
+    random_episodes: int = 1000,
+    hostile: int = 3000,
+    seed: int = 0,
+    progress: Progress | None = None,
+    **make_kwargs: Any,
+) -> CheckReport:
+    """Check an environment of the library and return what was found.
+
+    The checks are ``gymnasium`` (its own checker), ``determinism`` (same seed, options and actions, same bytes;
+    across processes too), ``oracle`` (reference trajectories solve every task), ``null`` and ``random`` (policies that
+    do not understand solve less than 1 %), ``snapshot`` (going on from a restored state is going on), ``hostile``
+    (nothing that a policy sends raises, or changes what a valid call would not), ``verifier`` (mutants judged failed,
+    legitimate variants judged solved) and ``coverage`` (tools and splits in use; reported only).
+
+    A game of several agents is checked by `toolorchestra.envs.checks.several_agents.check_multiagent` instead, whose
+    checks are others and play a fixed number of episodes.
+
+    Args:
+        env_id: Id of an environment of the library: one registered with Gymnasium, or a game of several agents.
+        checks: Names of the checks to run; None for all.
+        random_episodes: Episodes of the random policy.
+        hostile: Hostile actions sent.
+        seed: All that is random about the checks follows from it.
+        progress: Called with the name of a check, its steps done and its steps in all.
+        make_kwargs: Arguments of the environment, e.g. ``domain`` for ``ToolOrchestra-Custom-v0``.
+
+    Raises:
+        UnknownNameError: There is no such check.
+        OptionError: The environment is not one of the library.
+    """
+    if is_multiagent(env_id):
+        return check_multiagent(env_id, checks=checks, seed=seed, progress=progress, **make_kwargs)
+    wanted = list(CHECKS) if checks is None else list(checks)
+    for name in wanted:
+        if name not in CHECKS:
+            raise UnknownNameError("check", name, CHECKS)
+    for option, value in (("random_episodes", random_episodes), ("hostile", hostile)):
+        if value < 1:
+            raise OptionError(f"`{option}` must be at least 1, got {value}.")
+    subject = Subject(
+        env_id, make_kwargs, seed=seed, random_episodes=random_episodes, hostile=hostile, progress=progress
+    )
+    subject.make().close()  # what is wrong with the id or its arguments is the caller's to mend: raise it here
+    report = CheckReport(env_id, tuple(run_check(name, subject) for name in wanted))
+    subject.env.close()
+    return report

@@ -1,0 +1,110 @@
+"""The structure of the library: no import cycles, imports that go down, packages with faces, files of readable size."""
+
+from __future__ import annotations
+
+import ast
+import collections
+import importlib
+import re
+import statistics
+from collections.abc import Iterator
+from pathlib import Path
+
+import networkx
+import pytest
+
+ROOT = Path(__file__).parent.parent
+FLOORS = ("toolscale", "agents", "envs", "algos", "cli")
+PROTOCOLS = ("toolorchestra", "paramanager", "masorchestra", "msarl", "tmatr", "dialogue")
+MAX_LINES, MAX_MEDIAN = 500, 180
+
+
+def modules() -> dict[str, Path]:
+    """Return the file of each module of the library."""
+    found = {"toolorchestra": ROOT / "__init__.py"}
+    for floor in FLOORS:
+        for file in sorted((ROOT / floor).rglob("*.py")):
+            parts = file.relative_to(ROOT).with_suffix("").parts
+            found[".".join(("toolorchestra", *parts)).removesuffix(".__init__")] = file
+    return found
+
+
+MODULES = modules()
+PACKAGES = [name for name, file in MODULES.items() if file.name == "__init__.py"]
+
+
+def imports(name: str) -> Iterator[str]:
+    """Yield the modules of the library that a module imports: at its top, under TYPE_CHECKING, and in functions."""
+    for node in ast.walk(ast.parse(MODULES[name].read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in MODULES)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                if inner in MODULES:
+                    yield inner
+                elif node.module in MODULES:
+                    yield node.module
+
+
+GRAPH = networkx.DiGraph((name, other) for name in MODULES for other in imports(name) if other != name)
+
+
+def test_no_modules_import_one_another_in_a_circle() -> None:
+    circles = [sorted(group) for group in networkx.strongly_connected_components(GRAPH) if len(group) > 1]
+    assert not circles
+
+
+def test_imports_go_down_the_floors_only() -> None:
+    height = {floor: number for number, floor in enumerate(FLOORS)}
+
+    def floor_of(name: str) -> int:
+        parts = name.split(".")
+        return height[parts[1]] if len(parts) > 1 else len(FLOORS)
+
+    assert not [(a, b) for a, b in GRAPH.edges if floor_of(a) < floor_of(b) and b != "toolorchestra"]
+    assert [(a, b) for a, b in GRAPH.edges if floor_of(a) > floor_of(b)]  # it would see one
+
+
+def test_no_protocol_imports_another_and_what_is_below_them_imports_none() -> None:
+    def protocol_of(name: str) -> str | None:
+        parts = name.split(".")
+        return parts[2] if parts[:2] == ["toolorchestra", "envs"] and len(parts) > 2 and parts[2] in PROTOCOLS else None
+
+    for a, b in GRAPH.edges:
+        if a.startswith("toolorchestra.envs.") and (wanted := protocol_of(b)) is not None:
+            assert protocol_of(a) == wanted, f"{a} imports {b}"
+
+
+def test_every_file_can_be_read_in_one_go() -> None:
+    sizes = {name: len(file.read_text(encoding="utf-8").splitlines()) for name, file in MODULES.items()}
+    assert not {name: size for name, size in sizes.items() if size > MAX_LINES}
+    assert statistics.median(sizes.values()) <= MAX_MEDIAN
+
+
+def test_no_two_public_classes_share_a_name() -> None:
+    where = collections.defaultdict(list)
+    for name, file in MODULES.items():
+        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                where[node.name].append(name)
+    assert not {name: places for name, places in where.items() if len(places) > 1}
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_every_package_has_a_face(name: str) -> None:
+    package = importlib.import_module(name)
+    assert len((package.__doc__ or "").split()) >= 5
+    shown = [entry for entry in dir(package) if not (entry.startswith("__") and entry.endswith("__"))]
+    assert sorted(shown) == sorted(entry for entry in package.__all__ if not entry.startswith("__"))
+    for entry in package.__all__:
+        getattr(package, entry)
+
+
+def test_the_page_of_the_architecture_names_paths_that_exist() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rows = [line for line in page.splitlines() if line.startswith("| ") and "`" in line.rsplit("|", 2)[1]]
+    assert len(rows) >= 25
+    for row in rows:
+        (path,) = re.findall(r"`([\w/.]+)`", row.rsplit("|", 2)[1])
+        assert (ROOT / path).exists(), row
