@@ -113,7 +113,7 @@ class Play(ABC):
         self._calls_made = 0
         self._calls: list[CallRecord] = []
         self._observations: dict[str, str] = {}
-        self._shown: tuple[str, Sequence[dict[str, Any]]] | None = None
+        self._shown: dict[str, Sequence[dict[str, Any]]] = {}
         session.reset()
 
     # --- the rules: override these
@@ -144,12 +144,12 @@ class Play(ABC):
         Args:
             agent: Who is shown it.
             text: The text.
-            messages: The same as messages of its history, for one agent at most; one user message by default.
+            messages: The same as messages of its history; one user message by default.
         """
         before = self._observations.get(agent)
         self._observations[agent] = text if before is None else f"{before}\n\n{text}"
         if messages is not None:
-            self._shown = agent, messages
+            self._shown[agent] = messages
 
     def pass_to(self, agent: str) -> None:
         """Let `agent` write the next message; otherwise the current one goes on."""
@@ -234,7 +234,8 @@ class Play(ABC):
         if self.over:
             raise OptionError("The episode is over. Call reset() to begin another.")
         agent = self.current_agent
-        self._observations, self._calls, self._shown = {}, [], None
+        self._observations, self._calls = {}, []
+        self._shown.clear()
         message = self._read(action)
         try:
             self._take(agent, message)
@@ -245,8 +246,8 @@ class Play(ABC):
         episode.turns.append(turn)
         self.histories[agent].append(written)
         for name, text in self._observations.items():
-            if self._shown is not None and self._shown[0] == name:
-                self.histories[name] += self._shown[1]
+            if name in self._shown:
+                self.histories[name] += self._shown[name]
             else:
                 self.histories[name].append({"role": "user", "content": text})
         if episode.outcome is None and (reason := self._limit_reached()):
@@ -272,6 +273,7 @@ class Play(ABC):
         twin = copy.copy(self)
         twin.session = session
         twin.episode = self.episode.copied()
+        twin._shown = {}
         twin.histories = {agent: list(history) for agent, history in self.histories.items()}
         return twin
 
