@@ -13,7 +13,7 @@ import msgspec
 import tyro
 
 from toolorchestra.envs.checks import CheckReport, check_environment
-from toolorchestra.toolscale.domain import builtin_domains
+from toolorchestra.toolscale.domain_folder import builtin_domains
 
 COLUMNS = ("domain", "oracle", "null", "random", "mutants judged failed", "variants judged solved", "hostile actions")
 

@@ -35,11 +35,11 @@ from toolorchestra.envs.hostile import hostile_actions
 from toolorchestra.envs.multiagent.registration import is_multiagent
 from toolorchestra.envs.play import World, WorldSession
 from toolorchestra.envs.sources.questions import try_answers
-from toolorchestra.toolscale.build import quote
 from toolorchestra.toolscale.domain import SPLITS, Domain
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.guess import Guesser
 from toolorchestra.toolscale.session import Session
+from toolorchestra.toolscale.sql import quote
 from toolorchestra.toolscale.task import Call, Task
 from toolorchestra.toolscale.tool import Status
 from toolorchestra.toolscale.verifier_mutations import Surprise, try_verifier
@@ -519,7 +519,7 @@ class _HostileTrial:
         self._over = False
         play = self.env.play
         if play.world.name not in self._sources:
-            arguments = Guesser(play.world, self.rng).arguments if isinstance(play.world, Domain) else None
+            arguments = Guesser(play.world.database, self.rng).arguments if isinstance(play.world, Domain) else None
             self._sources[play.world.name] = hostile_actions(self.rng, list(play.tools.values()), arguments)
         self._actions = self._sources[play.world.name]
 
@@ -536,9 +536,7 @@ def _rows(session: WorldSession) -> dict[str, list[Any]]:
     if not isinstance(session, Session):
         return {}
     connection: sqlite3.Connection = session.connection
-    return {
-        table: connection.execute(f"SELECT * FROM {quote(table)}").fetchall() for table in session.domain.spec.tables
-    }
+    return {table: connection.execute(f"SELECT * FROM {quote(table)}").fetchall() for table in session.database.tables}
 
 
 def _verifier(subject: _Subject) -> _Finding:

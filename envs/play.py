@@ -18,8 +18,8 @@ from toolorchestra.envs.episode import CallRecord, Episode, Outcome, Turn
 from toolorchestra.envs.executor import execute
 from toolorchestra.envs.parsing import Message, parse
 from toolorchestra.envs.rewards import Vector, measure
+from toolorchestra.toolscale.database import Changes
 from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.session import Changes
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import Status, Tool, ToolContext, ToolResult
 from toolorchestra.toolscale.verify import Verdict

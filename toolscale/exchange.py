@@ -30,7 +30,6 @@ from toolorchestra.toolscale.mentions import mentions, tokens
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.task import Call, Task, write_tasks
 from toolorchestra.toolscale.tool import ArgumentError, Status
-from toolorchestra.toolscale.verify import verify
 
 Format = Literal["tau2", "jsonl", "parquet", "datasets"]
 
@@ -284,7 +283,7 @@ def _card(domain: Domain, splits: Mapping[str, Sequence[Task]]) -> str:
     strings = [f"  - name: {name}\n    dtype: string" for name in _SCALARS]
     numbers = [f"  - name: {name}\n    dtype: {kind}" for name, kind in _KINDS.items()]
     call = [f"    - name: {name}\n      dtype: {kind}" for name, kind in _CALL.items()]
-    nested = ["  - name: reference\n    list:", *call, "  - name: communicate\n    list:\n      list: string"]
+    nested = ["  - name: reference_calls\n    list:", *call, "  - name: communicate\n    list:\n      list: string"]
     return _CARD.format(
         license="apache-2.0",
         title=msgspec.json.encode(f"{domain.spec.title}: tasks").decode(),
@@ -547,11 +546,11 @@ def _trial(domain: Domain, task: Task, session: Session) -> list[str]:
                 return [str(error)]
             if result.status is not Status.OK:
                 return [f"the reference call {call.name}({call.arguments}) errs: {result.error}"]
-    verdict = verify(domain, task, session, task.answer)
+    verdict = domain.verify(task, session, task.answer)
     if not verdict.solved:
         return [f"the reference trajectory does not pass: {verdict}"]
     session.reset()
-    if verify(domain, task, session, "").solved:
+    if domain.verify(task, session, "").solved:
         return ["it is solved by doing and saying nothing"]
     return []
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from toolorchestra.toolscale.build import build_database, quote
+from toolorchestra.toolscale.build import build_database
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.format import (
     ConsistencySpec,
@@ -26,7 +26,7 @@ from toolorchestra.toolscale.format import (
     TableSpec,
     ToolSpec,
 )
-from toolorchestra.toolscale.sqltool import primary_key, read_only
+from toolorchestra.toolscale.sql import primary_key, quote, read_only
 from toolorchestra.toolscale.yaml_reader import dump_yaml
 
 _FILES: dict[str, tuple[str, ...]] = {

@@ -15,8 +15,9 @@ from typing import Annotated, Any, get_args
 import msgspec
 from msgspec import Meta
 
-from toolorchestra.toolscale import build
+from toolorchestra.toolscale.build import build_database
 from toolorchestra.toolscale.domain import Domain
+from toolorchestra.toolscale.domain_folder import make_domain
 from toolorchestra.toolscale.errors import DomainError, SynthesisError, unknown_name
 from toolorchestra.toolscale.format import (
     ConsistencySpec,
@@ -30,7 +31,7 @@ from toolorchestra.toolscale.format import (
     TableSpec,
     ToolSpec,
 )
-from toolorchestra.toolscale.sqltool import primary_key
+from toolorchestra.toolscale.sql import primary_key, quote
 from toolorchestra.toolscale.synth import prompts
 from toolorchestra.toolscale.synth.answer_checks import check_intent, check_recipes, read_answer, refusing
 from toolorchestra.toolscale.synth.draft import (
@@ -212,7 +213,7 @@ class Stages:
                 filled[name] = table
         draft.tables = {name: filled[name] for name in draft.tables}
         try:
-            self.image = build.build_database(draft.spec())
+            self.image = build_database(draft.spec())
         except DomainError as error:
             raise self._failure("records", "all tables together", error) from None
 
@@ -367,7 +368,7 @@ class Stages:
 
     def _domain(self, intents: dict[str, IntentSpec]) -> Domain:
         """Make the tasks of some intents."""
-        return Domain(self.draft.spec(intents=intents), image=self.image)
+        return make_domain(self.draft.spec(intents=intents), image=self.image)
 
     # -------------------------------------------------------------------------------------------------------- shared
 
@@ -468,7 +469,7 @@ class _Filling:
     def _prompt(self, subject: str, *, first: bool) -> str:
         draft = self._stages.draft
         world = msgspec.structs.replace(self._world, tables=self._world.tables | {self._name: self._table})
-        shown = records_text(world, build.build_database(world), world.tables, 30) if world.tables else ""
+        shown = records_text(world, build_database(world), world.tables, 30) if world.tables else ""
         return prompts.records(
             draft.title,
             tables_text(draft.tables),
@@ -504,8 +505,8 @@ class _Filling:
         )
         with refusing():
             domain = Domain(msgspec.structs.replace(self._world, tables=self._world.tables | {self._name: table}))
-            key = ", ".join(map(build.quote, primary_key(table)))
-            rows = domain.base.execute(f"SELECT * FROM {build.quote(self._name)} ORDER BY {key}").fetchall()
+            key = ", ".join(map(quote, primary_key(table)))
+            rows = domain.database.base.execute(f"SELECT * FROM {quote(self._name)} ORDER BY {key}").fetchall()
         if len(rows) > _MAX_ROWS:
             raise InvalidError(f"Expected at most {_MAX_ROWS:,} rows, found {len(rows):,}.")
         before = set(self._rows)
