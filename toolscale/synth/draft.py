@@ -12,6 +12,7 @@ import re
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any
 
@@ -215,12 +216,12 @@ def fill_order(spec: DomainSpec) -> list[list[str]]:
         if tables:
             last = max(tables, key=order.index)
             needs[last] |= tables - {last}
+    sorter = TopologicalSorter(needs)
+    sorter.prepare()
     groups: list[list[str]] = []
-    placed: set[str] = set()
-    while len(placed) < len(order):
-        group = [name for name in order if name not in placed and needs[name] <= placed]
-        groups.append(group)
-        placed |= set(group)
+    while sorter.is_active():
+        groups.append(sorted(sorter.get_ready(), key=order.index))
+        sorter.done(*groups[-1])
     return groups
 
 
