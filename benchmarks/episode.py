@@ -38,7 +38,8 @@ import msgspec
 
 import toolorchestra  # registers the environments
 from toolorchestra.envs.toolorchestra.env import ToolOrchestraEnv
-from toolorchestra.toolscale.domain import Domain, load_domain
+from toolorchestra.toolscale.domain import Domain
+from toolorchestra.toolscale.domain_folder import load_domain
 from toolorchestra.toolscale.functions import FunctionTool
 from toolorchestra.toolscale.sqltool import SqlTool
 from toolorchestra.toolscale.task import Task
@@ -71,7 +72,7 @@ class Floor:
     def __init__(self, domain: Domain) -> None:
         self.domain = domain
         self.connection = sqlite3.connect(":memory:", isolation_level=None, cached_statements=1024)
-        self.connection.deserialize(domain.image)
+        self.connection.deserialize(domain.database.image)
         self.connection.execute("PRAGMA foreign_keys = ON")
         self.connection.execute("SAVEPOINT episode")
 
@@ -98,8 +99,8 @@ class Floor:
                     parameters[str(saves[sql])] = row[0]
             statements += [("SAVEPOINT call", {}), *here, ("RELEASE call", {})] if write else here
         self.connection.execute("ROLLBACK TO episode")
-        for table, changed in next(self.domain.reference_effects_of(task)).touched.items():
-            access = self.domain.access[table]
+        for table, changed in self.domain.verifier.effects(task)[0].touched.items():
+            access = self.domain.database.access[table]
             statements += [(access.one, access.parts(key)) for key in changed]
         return statements, calls_of(task), functions
 

@@ -21,10 +21,11 @@ from typing import Any
 
 from toolorchestra.envs.hostile import KINDS, hostile_actions
 from toolorchestra.envs.toolorchestra.env import ToolOrchestraEnv
-from toolorchestra.toolscale.build import quote
-from toolorchestra.toolscale.domain import Domain, load_domain
+from toolorchestra.toolscale.domain import Domain
+from toolorchestra.toolscale.domain_folder import load_domain
 from toolorchestra.toolscale.guess import Guesser
 from toolorchestra.toolscale.session import Session
+from toolorchestra.toolscale.sql import quote
 from toolorchestra.toolscale.tool import Status
 
 TURNS = 20
@@ -34,7 +35,7 @@ RESULTS = Path(__file__).parent / "results" / "hostile.json"
 
 def rows(session: Session) -> dict[str, Any]:
     """Return all rows of all tables."""
-    return {t: session.execute(f"SELECT * FROM {quote(t)}").fetchall() for t in session.domain.spec.tables}
+    return {t: session.execute(f"SELECT * FROM {quote(t)}").fetchall() for t in session.database.tables}
 
 
 def attack(domain: Domain, actions: int, seed: int) -> tuple[dict[str, Counter[str]], dict[str, float]]:
@@ -45,7 +46,7 @@ def attack(domain: Domain, actions: int, seed: int) -> tuple[dict[str, Counter[s
     """
     rng = random.Random(seed)
     env = ToolOrchestraEnv(domain=domain.file.parent if domain.file else domain.name, split="all", max_turns=TURNS)
-    arguments = Guesser(domain, rng).arguments
+    arguments = Guesser(domain.database, rng).arguments
     sources = {kind: hostile_actions(rng, list(domain.tools.values()), arguments, [kind]) for kind in KINDS}
     statuses: dict[str, Counter[str]] = {kind: Counter() for kind in KINDS}
     seconds = dict.fromkeys(KINDS, 0.0)

@@ -24,7 +24,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from toolorchestra.toolscale.domain import builtin_domains
+from toolorchestra.toolscale.domain_folder import builtin_domains
 from toolorchestra.toolscale.generate import generate
 
 RESULTS = Path(__file__).parent / "results" / "synth.json"

@@ -14,7 +14,7 @@ import tyro
 
 from toolorchestra.envs.checks.environment import check_environment
 from toolorchestra.envs.checks.report import CheckReport
-from toolorchestra.toolscale.domain import builtin_domains
+from toolorchestra.toolscale.domain_folder import builtin_domains
 
 COLUMNS = ("domain", "oracle", "null", "random", "mutants judged failed", "variants judged solved", "hostile actions")
 

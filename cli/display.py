@@ -27,10 +27,10 @@ from toolorchestra.envs.episode import Episode
 from toolorchestra.envs.render import episode_text, turn_text
 from toolorchestra.envs.robustness import RobustnessScore
 from toolorchestra.toolscale.adversarial import PAPER_SHARES, PAPER_SIZE
-from toolorchestra.toolscale.build import quote
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_statistics import Statistics, figures
 from toolorchestra.toolscale.preferences import PreferencePair
+from toolorchestra.toolscale.sql import quote
 from toolorchestra.toolscale.task import Call, Task
 
 if TYPE_CHECKING:
@@ -409,4 +409,4 @@ def entries(domain: Domain) -> int:
 
 
 def _count(domain: Domain, table: str) -> int:
-    return int(domain.base.execute(f"SELECT count(*) FROM {quote(table)}").fetchone()[0])
+    return int(domain.database.base.execute(f"SELECT count(*) FROM {quote(table)}").fetchone()[0])

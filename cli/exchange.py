@@ -36,7 +36,7 @@ class Export:
 
     def run(self) -> int:
         """Write, and say what."""
-        from toolorchestra.toolscale.domain import load_domain
+        from toolorchestra.toolscale.domain_folder import load_domain
         from toolorchestra.toolscale.exchange import export_tasks
         from toolorchestra.toolscale.task import read_tasks
 
@@ -65,7 +65,7 @@ class Import:
 
     def run(self) -> int:
         """Read, try, write, and say what."""
-        from toolorchestra.toolscale.domain import BUILTIN, builtin_domains, load_domain, save_tasks
+        from toolorchestra.toolscale.domain_folder import BUILTIN, builtin_domains, load_domain, save_tasks
         from toolorchestra.toolscale.exchange import import_tasks
         from toolorchestra.toolscale.task import write_tasks
 

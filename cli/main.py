@@ -478,7 +478,7 @@ class Build:
     def run(self) -> int:
         """Build and say what was made and what was dropped."""
         from toolorchestra.cli import display
-        from toolorchestra.toolscale.domain import build_domain
+        from toolorchestra.toolscale.domain_folder import build_domain
 
         began = time.perf_counter()
         domain = build_domain(self.folder)

@@ -204,7 +204,7 @@ class SynthDomain(_WithModel):
     def _build(self, synthesis: list[Stage]) -> int:
         """Build, filter, report and validate."""
         from toolorchestra.cli import display
-        from toolorchestra.toolscale.domain import build_domain, save_tasks
+        from toolorchestra.toolscale.domain_folder import build_domain, save_tasks
         from toolorchestra.toolscale.filters import apply_filters
 
         console = display.stdout_console()
@@ -346,7 +346,7 @@ class SynthAdversarial:
         """Make, check and write the tasks."""
         from toolorchestra.cli import display
         from toolorchestra.toolscale.adversarial import make_attacked
-        from toolorchestra.toolscale.domain import BUILTIN, builtin_domains, load_domain
+        from toolorchestra.toolscale.domain_folder import BUILTIN, builtin_domains, load_domain
         from toolorchestra.toolscale.task import write_tasks
 
         trained = {load_domain(_domain_name(name)).name for name in self.train}
@@ -488,7 +488,7 @@ class SynthTasks:
     def run(self) -> int:
         """Generate the tasks and say what was made."""
         from toolorchestra.cli import display
-        from toolorchestra.toolscale.domain import builtin_domains
+        from toolorchestra.toolscale.domain_folder import builtin_domains
         from toolorchestra.toolscale.generate import generate
 
         names = builtin_domains() if self.domains == ("all",) else [_domain_name(name) for name in self.domains]
@@ -513,7 +513,7 @@ class SynthTasks:
 
 def _domain_name(name: str) -> str:
     """Return what `load_domain` takes for a name (`Restaurant` as well, as ids spell it), a folder or an id."""
-    from toolorchestra.toolscale.domain import builtin_domains
+    from toolorchestra.toolscale.domain_folder import builtin_domains
 
     found = re.fullmatch(r"ToolOrchestra-(\w+)-v\d+", name)
     spelt = (found[1] if found else name).lower()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from toolorchestra.toolscale.session import Changes
+from toolorchestra.toolscale.database import Changes
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import Tool, ToolResult
 from toolorchestra.toolscale.verify import Verdict

@@ -12,7 +12,7 @@ import gymnasium as gym
 
 import toolorchestra
 from toolorchestra.agents.policies.base import make_policy, play_episode
-from toolorchestra.toolscale.domain import load_domain
+from toolorchestra.toolscale.domain_folder import load_domain
 
 
 def main(folder: Path) -> None:

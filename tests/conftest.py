@@ -16,7 +16,8 @@ import yaml
 from hypothesis import settings
 
 import toolorchestra  # noqa: F401 - registers the environments
-from toolorchestra.toolscale.domain import Domain, load_domain, read_spec
+from toolorchestra.toolscale.domain import Domain
+from toolorchestra.toolscale.domain_folder import load_domain, make_domain, read_spec
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.tool import ToolResult
 
@@ -95,7 +96,7 @@ def broken(edited: Callable[..., Path]) -> Callable[..., Domain]:
 
     def load(path: str, value: Any, *, file: str = "domain.yaml") -> Domain:
         folder = edited(path, value, file=file)
-        return Domain(read_spec(folder), file=folder / "domain.yaml")
+        return make_domain(read_spec(folder), file=folder / "domain.yaml")
 
     return load
 

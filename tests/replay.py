@@ -241,8 +241,8 @@ def _wild(rng: random.Random) -> Callable[[Any, str, dict[str, Any]], Any]:
         if turns < 0:
             return env.final(rng.choice((env.task.answer, "It is 7.")))
         play = env.play
-        guesser = Guesser(play.world, rng)
-        guess = guesser.arguments if hasattr(play.world, "base") else _plain(rng)
+        guesser = Guesser(getattr(play.world, "database", None), rng)
+        guess = guesser.arguments if hasattr(play.world, "database") else _plain(rng)
         tools = [tool for name, tool in play.tools.items() if name not in ("final_answer", "ensemble_solver")]
         beside = [tool for tool in tools if tool.name not in play.world.tools]
         calls = []

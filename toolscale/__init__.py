@@ -1,1 +1,80 @@
-"""Worlds: tools, databases, domains, tasks and their verification. Imports nothing else of the library."""
+"""Worlds: domains with a database and tools, tasks in them, and their verification.
+
+It imports nothing else of the library. Its modules, from the ground up:
+
+    format, yaml_reader              what may stand in a domain's YAML, and reading it
+    sql, build, database             the bounds of all SQL; making the initial database; reading it
+    tool, sqltool, functions         what can be called: tools in general, made of SQL, made of Python
+    tool_compiler                    tools checked against the database's schema
+    session                          one episode's copy of the database
+    task, intents                    tasks, and making them of a domain's intents
+    mentions, net_changes, verify    is what an episode did and said right?
+    domain, domain_folder            all of this together, and domains in folders
+    evolution, adversarial, generate more tasks: harder ones, attacked ones, tens of thousands
+    filters, verifier_mutations      are the tasks good, and is their verification?
+    exchange, preferences            other formats; preferences between tools
+    domain_statistics, domain_card   what a domain holds, as figures and as Markdown
+    answers, symbolic                are two answers to a question the same?
+    synth/                           domains written by a model, or made of a SQLite file
+    domains/                         the domains that come with the library
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from toolorchestra.toolscale.database import Database
+    from toolorchestra.toolscale.domain import SPLITS, Domain
+    from toolorchestra.toolscale.domain_folder import build_domain, builtin_domains, load_domain, make_domain
+    from toolorchestra.toolscale.guess import Guesser
+    from toolorchestra.toolscale.session import Session, Snapshot
+    from toolorchestra.toolscale.task import Call, Task, read_tasks, write_tasks
+    from toolorchestra.toolscale.tool import Status, Tool, ToolContext, ToolResult
+    from toolorchestra.toolscale.verify import Verdict, Verifier
+
+_MODULES = {
+    "database": ("Database",),
+    "domain": ("SPLITS", "Domain"),
+    "domain_folder": ("build_domain", "builtin_domains", "load_domain", "make_domain"),
+    "guess": ("Guesser",),
+    "session": ("Session", "Snapshot"),
+    "task": ("Call", "Task", "read_tasks", "write_tasks"),
+    "tool": ("Status", "Tool", "ToolContext", "ToolResult"),
+    "verify": ("Verdict", "Verifier"),
+}
+
+__all__ = [
+    "SPLITS",
+    "Call",
+    "Database",
+    "Domain",
+    "Guesser",
+    "Session",
+    "Snapshot",
+    "Status",
+    "Task",
+    "Tool",
+    "ToolContext",
+    "ToolResult",
+    "Verdict",
+    "Verifier",
+    "build_domain",
+    "builtin_domains",
+    "load_domain",
+    "make_domain",
+    "read_tasks",
+    "write_tasks",
+]
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(importlib.import_module(f"{__name__}.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -24,10 +24,9 @@ from toolorchestra.toolscale.errors import DomainError, OptionError, TaskError
 from toolorchestra.toolscale.expressions import fill
 from toolorchestra.toolscale.intents import bindings_of, make_reference_calls
 from toolorchestra.toolscale.session import Session
-from toolorchestra.toolscale.sqltool import sql_error
+from toolorchestra.toolscale.sql import sql_error
 from toolorchestra.toolscale.task import Attack, Call, Task
 from toolorchestra.toolscale.tool import ArgumentError, Status
-from toolorchestra.toolscale.verify import verify
 
 PAPER_SIZE = 278
 """Examples in the paper's set (App. N)."""
@@ -118,7 +117,7 @@ def _series(
     rows = bindings_of(domain, domain.spec.attacks[name], f"attacks.{name}")
     if not rows:
         raise DomainError("The bindings are empty.", file=domain.file, path=f"attacks.{name}.bindings")
-    if _shows(domain, name, rows[0], domain.base.execute):  # the base may only be read, so nothing else compiles
+    if _shows(domain, name, rows[0], domain.database.base.execute):
         raise DomainError("The harm shows before anything is done.", file=domain.file, path=f"attacks.{name}.effect")
     bases = random.Random(f"attacks:{domain.name}:{name}:{seed}").sample(tasks, len(tasks))
     for base, bindings in zip(bases, cycle(rows), strict=False):
@@ -161,7 +160,7 @@ def _attacked(
         return None, "the attack errs after the reference trajectory"
     if not _harmed(domain, attack, session):
         return None, "the effect does not show"
-    if verify(domain, task, session, task.answer).solved:
+    if domain.verify(task, session, task.answer).solved:
         return None, "the task is solved all the same"
     return task, ""
 

@@ -24,7 +24,8 @@ from collections.abc import Iterable
 import msgspec
 
 from toolorchestra.toolscale.mentions import tokens
-from toolorchestra.toolscale.symbolic import UnreadableError, Value, ValueGroup, read
+from toolorchestra.toolscale.symbolic import UnreadableError, Value, ValueGroup
+from toolorchestra.toolscale.symbolic_reader import read
 
 _BOX = r"\boxed{"
 _BRACE = re.compile(r"[{}]")

@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 from toolorchestra.toolscale.errors import DomainError, unknown_name
 from toolorchestra.toolscale.format import ColumnSpec, DomainSpec, Recipe, TableSpec
-from toolorchestra.toolscale.sqltool import (
+from toolorchestra.toolscale.sql import (
     SQL_ERRORS,
     bounded,
     fetch,
     prepare_connection,
     primary_key,
+    quote,
     read_only,
     sql_error,
 )
@@ -33,11 +34,6 @@ if TYPE_CHECKING:
 
 _ATTEMPTS = 1000
 _VERSION_FIELDS = ((24, 4), (92, 4), (96, 4))  # change counter, version-valid-for, SQLite's version number
-
-
-def quote(name: str) -> str:
-    """Return `name` as a quoted SQL identifier."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 def create_table_sql(name: str, table: TableSpec) -> str:

@@ -16,7 +16,7 @@ import msgspec
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_statistics import LONG, PAPER_SIZES, Statistics, figures, statistics
 from toolorchestra.toolscale.format import ColumnSpec
-from toolorchestra.toolscale.sqltool import primary_key
+from toolorchestra.toolscale.sql import primary_key
 from toolorchestra.toolscale.task import Task
 
 _MAX_PATH = 12
@@ -90,7 +90,7 @@ def _entities(domain: Domain) -> str:
     for name, table in domain.spec.tables.items():
         keys = primary_key(table)
         columns = ", ".join(_column(column, spec, column in keys) for column, spec in table.columns.items())
-        count = domain.base.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0]
+        count = domain.database.count(name)
         rows.append([f"`{name}`", f"{count:,}", table.description or "–", columns])
     return _markdown(["table", "rows", "what it holds", "columns (**key**, → reference)"], rows)
 

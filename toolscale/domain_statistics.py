@@ -117,7 +117,7 @@ def statistics(domain: Domain, tasks: Sequence[Task] | None = None) -> Statistic
     return Statistics(
         domain=domain.name,
         tools=len(domain.tools),
-        entries=domain.entries(),
+        entries=domain.database.entries(),
         tables=len(domain.spec.tables),
         references=sum(column.references is not None for column in columns),
         rules=len(domain.spec.consistency),

@@ -12,17 +12,18 @@ from __future__ import annotations
 import datetime
 import random
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from toolorchestra.toolscale.build import quote
-from toolorchestra.toolscale.domain import Domain
+from toolorchestra.toolscale.database import Database
 from toolorchestra.toolscale.expressions import FORMATS
 from toolorchestra.toolscale.format import ParameterSpec
 from toolorchestra.toolscale.mentions import mentions, tokens
-from toolorchestra.toolscale.sqltool import SqlTool, primary_key
+from toolorchestra.toolscale.session import Session
+from toolorchestra.toolscale.sql import primary_key
+from toolorchestra.toolscale.sqltool import SqlTool
 from toolorchestra.toolscale.synth.naming import said, singular
 from toolorchestra.toolscale.task import Call, Task
 from toolorchestra.toolscale.tool import ArgumentError, Entry, Status, Tool, ToolResult
@@ -89,14 +90,16 @@ class EntityIndex:
     """The entries of a domain as its tools show them; everything asked once is remembered.
 
     Args:
-        domain: The domain; its tools are run on a session of its own.
+        database: Where the entries are.
+        tools: The tools that show them, by name; they are run on a session of the index's own.
     """
 
-    def __init__(self, domain: Domain) -> None:
-        self.domain = domain
-        self.session = domain.session()
-        self.keys = {name: key[0] for name, t in domain.spec.tables.items() if len(key := primary_key(t)) == 1}
-        self.readers = [tool for tool in domain.tools.values() if isinstance(tool, SqlTool) and tool.effect == "read"]
+    def __init__(self, database: Database, tools: Mapping[str, Tool]) -> None:
+        self.database = database
+        self.tools = tools
+        self.session = Session(database)
+        self.keys = {name: key[0] for name, t in database.tables.items() if len(key := primary_key(t)) == 1}
+        self.readers = [tool for tool in tools.values() if isinstance(tool, SqlTool) and tool.effect == "read"]
         self._entries: dict[str, list[Any]] = {}
         self._values: dict[str, list[Any]] = {}
         self._kinds: dict[str, dict[str, tuple[Kind, list[Any]]]] = {}
@@ -113,7 +116,7 @@ class EntityIndex:
 
     def go_on(self, call: Call) -> ToolResult:
         """Make one call in the present state."""
-        tool = self.domain.tools[call.name]
+        tool = self.tools[call.name]
         try:
             return self.session.call(tool, tool.decode(msgspec.json.encode(call.arguments)))
         except ArgumentError as error:
@@ -138,7 +141,7 @@ class EntityIndex:
 
     def writes(self, calls: Iterable[Call]) -> bool:
         """Return whether one of `calls` may write."""
-        return any(self.domain.tools[call.name].effect == "write" for call in calls)
+        return any(self.tools[call.name].effect == "write" for call in calls)
 
     # ------------------------------------------------------------------------------------------------ entries
 
@@ -155,16 +158,14 @@ class EntityIndex:
     def values(self, column: str) -> list[Any]:
         """Return the distinct values of a column, in order."""
         if column not in self._values:
-            table, name = map(quote, column.split("."))
-            sql = f"SELECT DISTINCT {name} FROM {table} WHERE {name} IS NOT NULL ORDER BY 1"
-            self._values[column] = [row[0] for row in self.domain.base.execute(sql)]
+            self._values[column] = self.database.values(column)
         return self._values[column]
 
     def row(self, table: str, key: Any) -> dict[str, Any]:
         """Return an entry's row by column."""
-        row = self.domain.base_row(table, key)
+        row = self.database.row(table, key)
         assert row is not None
-        return dict(zip(self.domain.spec.tables[table].columns, row, strict=True))
+        return dict(zip(self.database.tables[table].columns, row, strict=True))
 
     def noun(self, table: str) -> str:
         """Return what one entry of a table is called."""
@@ -184,14 +185,14 @@ class EntityIndex:
         """Yield the entries that the instruction of a task names by key and a reference call takes as an argument."""
         seen = set()
         for call in task.reference_calls:
-            parameters = self.domain.tools[call.name].parameters
+            parameters = self.tools[call.name].parameters
             for name, value in call.arguments.items():
                 table = self.table_of(parameters[name])
                 for key in value if isinstance(value, list) else [value]:
                     if table is None or (table, key) in seen or not isinstance(key, str | int):
                         continue
                     seen.add((table, key))
-                    if self.mention(table, key).search(task.instruction) and self.domain.base_row(table, key):
+                    if self.mention(table, key).search(task.instruction) and self.database.row(table, key):
                         yield Named(table, key, call, name)
 
     def mention(self, table: str, key: Any) -> re.Pattern[str]:
@@ -219,7 +220,7 @@ class EntityIndex:
     def _looking_up(self, table: str) -> Iterator[SqlTool]:
         """Yield the tools that give one row for the key of a table and need nothing else."""
         for tool in self.readers:
-            returns, required = self.domain.spec.tools[tool.name].returns, _required(tool)
+            returns, required = tool.spec.returns, _required(tool)
             one = returns is not None and returns.shape == "row" and len(required) == 1
             if one and self.table_of(tool.parameters[required[0]]) == table:
                 yield tool
@@ -261,14 +262,14 @@ class EntityIndex:
 
     def _refers(self, table: str, field: str) -> bool:
         """Return whether a field of a look-up is, by its name, a reference or a key."""
-        columns = self.domain.spec.tables[table].columns
+        columns = self.database.tables[table].columns
         of_tables = {self.noun(name) for name in self.keys}
         spec = columns.get(field) or columns.get(f"{field}_id")
         return field.endswith("_id") or said(field) in of_tables or bool(spec and spec.references)
 
     def predicate(self, fact: EntityFact, rng: random.Random, holds: bool) -> str | None:
         """Return a condition on a fact in words ("at least 30"), one that holds or one that does not, or None."""
-        _, seen = self.kinds(fact.entry[0], self.domain.tools[fact.call.name])[fact.field]
+        _, seen = self.kinds(fact.entry[0], self.tools[fact.call.name])[fact.field]
         others = [value for value in seen if value != fact.value]
         options = []
         for other in others:

@@ -28,7 +28,6 @@ from toolorchestra.toolscale.format import Operator
 from toolorchestra.toolscale.mentions import mentions, tokens
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.verifier_mutations import replay
-from toolorchestra.toolscale.verify import verify
 
 _TRIES = 40  # candidates looked at for each task asked for
 
@@ -87,7 +86,7 @@ class Evolver:
             if not replay(domain, task, task.reference_calls, task.answer, session).solved:
                 return "the reference trajectory does not pass"
             session.reset()
-            if verify(domain, task, session, "").solved:
+            if domain.verify(task, session, "").solved:
                 return "solved by doing and saying nothing"
             if any(replay(domain, task, calls, answer, session).solved for calls, answer in draft.unevolved):
                 return "solved without what was added"

@@ -20,6 +20,7 @@ from toolorchestra.toolscale.entities import EntityFact, EntityIndex, is_code, i
 from toolorchestra.toolscale.format import GuardSpec, Operator
 from toolorchestra.toolscale.intents import difficulty
 from toolorchestra.toolscale.referring_expressions import Finder
+from toolorchestra.toolscale.sqltool import SqlTool
 from toolorchestra.toolscale.task import Call, Task
 from toolorchestra.toolscale.tool import Status
 
@@ -50,7 +51,7 @@ class Workshop:
     """
 
     def __init__(self, domain: Domain, tasks: Sequence[Task]) -> None:
-        self.world = EntityIndex(domain)
+        self.world = EntityIndex(domain.database, domain.tools)
         self.finder = Finder(self.world)
         self._tasks: dict[str, list[Task]] = {}
         self._of_split: dict[str, dict[str, list[Task]]] = {}
@@ -264,7 +265,7 @@ def _impossible(shop: Workshop, parent: Task, rng: random.Random) -> TaskDraft |
 def _nothing_found(shop: Workshop, parent: Task, rng: random.Random) -> TaskDraft | None:
     """Change an argument of the first look-up so that it finds nothing on which the rest could be done."""
     world, look = shop.world, parent.reference_calls[0]
-    tool, results = world.domain.tools[look.name], world.trace(parent)
+    tool, results = world.tools[look.name], world.trace(parent)
     if tool.effect != "read" or results is None or any(call.stage == look.stage for call in parent.reference_calls[1:]):
         return None
     found = {str(value) for value in scalars(results[0])} - {str(value) for value in scalars(look.arguments)}
@@ -284,7 +285,7 @@ def _nothing_found(shop: Workshop, parent: Task, rng: random.Random) -> TaskDraf
             if call is None:
                 continue
             ending = wording.CHANGE_NOTHING if world.writes(parent.reference_calls) else wording.NOTHING_THERE
-            nouns = world.searched(world.domain.tools[call.name])
+            nouns = world.searched(world.tools[call.name])
             searched = ", ".join(str(value) for value in scalars(call.arguments))
             task = _evolved(
                 parent,
@@ -310,7 +311,7 @@ def _witness(world: EntityIndex, look: Call, changed: Mapping[str, Any], needed:
     result = world.run(Call(look.name, dict(changed)))
     if result.status is Status.OK:
         return Call(look.name, dict(changed)) if result.value in (None, []) else None
-    columns = {spec.column: name for name, spec in world.domain.tools[look.name].parameters.items() if spec.column}
+    columns = {spec.column: name for name, spec in world.tools[look.name].parameters.items() if spec.column}
     for tool in world.readers:
         taken = {name: columns[spec.column] for name, spec in tool.parameters.items() if spec.column in columns}
         required = {name for name, spec in tool.parameters.items() if spec.required}
@@ -330,16 +331,17 @@ def _witness(world: EntityIndex, look: Call, changed: Mapping[str, Any], needed:
 def _refused(shop: Workshop, parent: Task, rng: random.Random) -> TaskDraft | None:
     """Change an entry so that the first write is refused by a rule, and ask for what a look-up says of the entry."""
     world = shop.world
-    write = next((call for call in parent.reference_calls if world.domain.tools[call.name].effect == "write"), None)
+    write = next((call for call in parent.reference_calls if world.tools[call.name].effect == "write"), None)
     if write is None:
         return None
-    tool, guards = world.domain.tools[write.name], world.domain.spec.tools[write.name].guards
+    tool = world.tools[write.name]
+    guards = tool.spec.guards if isinstance(tool, SqlTool) else []
     names = [
         name
         for name, value in write.arguments.items()
         if (table := world.table_of(tool.parameters[name]))
         and isinstance(value, str | int)
-        and world.domain.base_row(table, value) is not None  # it may be made on the way
+        and world.database.row(table, value) is not None  # it may be made on the way
         and world.mention(table, value).search(parent.instruction)
     ]
     for name in rng.sample(names, len(names)):

@@ -13,14 +13,11 @@ import operator
 import re
 import warnings
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from toolorchestra.toolscale.errors import UnknownNameError
 from toolorchestra.toolscale.format import ParameterSpec
 from toolorchestra.toolscale.tool import Tool, ToolContext, ToolResult
-
-if TYPE_CHECKING:
-    pass
 
 Function = Callable[..., Any]
 

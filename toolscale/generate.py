@@ -26,7 +26,8 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from toolorchestra.toolscale.domain import Domain, load_domain
+from toolorchestra.toolscale.domain import Domain
+from toolorchestra.toolscale.domain_folder import load_domain
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.evolution import Evolver, numbered
 from toolorchestra.toolscale.evolution_operators import OPERATORS
@@ -230,7 +231,7 @@ class _Maker:
             evolver, operator = self._evolvers[block.domain], _operator(block.name)
             key = f"{seed}:{domain.name}:{operator}:{block.number}"
             found, dropped = evolver.tasks(operator, key, block.size)
-        domain.forget()
+        domain.verifier.forget()
         return msgspec.json.encode((found, dropped))
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""Guesses: arguments that are valid for a tool, and plausible where the domain tells what is.
+"""Guesses: arguments that are valid for a tool, and plausible where the database tells what is.
 
 The random policy plays with them, and the mutation test of verification alters reference arguments with them.
 """
@@ -7,30 +7,28 @@ from __future__ import annotations
 
 import datetime
 import random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
-from toolorchestra.toolscale.build import quote
+from toolorchestra.toolscale.database import Database
 from toolorchestra.toolscale.format import ParameterSpec
 from toolorchestra.toolscale.tool import Tool
 
-if TYPE_CHECKING:
-    from toolorchestra.toolscale.domain import Domain
-
 _ATTEMPTS = 40
+_TODAY = "2026-01-01"  # of tools without a database
 
 
 class Guesser:
-    """Draws arguments that are valid, and plausible where the domain tells what is.
+    """Draws arguments that are valid, and plausible where the database tells what is.
 
     Args:
-        domain: Domain whose columns hold the plausible values (`ParameterSpec.column`).
+        database: Its columns hold the plausible values (`ParameterSpec.column`). None: the tools need none.
         rng: Where randomness comes from.
     """
 
-    def __init__(self, domain: Domain, rng: random.Random) -> None:
-        self._domain = domain
+    def __init__(self, database: Database | None, rng: random.Random) -> None:
+        self._database = database
         self._values: dict[str, list[Any]] = {}
         self.rng = rng
 
@@ -47,9 +45,9 @@ class Guesser:
             return [self.value(item) for _ in range(self.rng.randint(1, min(3, spec.max_length)))]
         if spec.enum:
             return self.rng.choice(spec.enum)
-        if spec.column:
+        if spec.column and self._database is not None:
             if spec.column not in self._values:
-                self._values[spec.column] = self._column(spec.column)
+                self._values[spec.column] = self._database.values(spec.column)
             if values := self._values[spec.column]:
                 return self.rng.choice(values)
         low = 0.0 if spec.minimum is None else spec.minimum
@@ -62,7 +60,7 @@ class Guesser:
             case "boolean":
                 return self.rng.random() < 0.5
         if spec.format == "date":
-            today = datetime.date.fromisoformat(self._domain.spec.today)
+            today = datetime.date.fromisoformat(self._database.today if self._database else _TODAY)
             return (today + datetime.timedelta(self.rng.randint(-30, 30))).isoformat()
         if spec.format == "time":
             return f"{self.rng.randint(0, 23):02d}:{self.rng.choice((0, 15, 30, 45)):02d}"
@@ -74,9 +72,3 @@ class Guesser:
             if (found := self.value(spec)) != value:
                 return found
         return value
-
-    def _column(self, column: str) -> list[Any]:
-        """Return the distinct values of a column (``table.column``) of the initial database."""
-        table, name = map(quote, column.split("."))
-        sql = f"SELECT DISTINCT {name} FROM {table} WHERE {name} IS NOT NULL ORDER BY 1"
-        return [row[0] for row in self._domain.base.execute(sql)]

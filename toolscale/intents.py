@@ -11,21 +11,18 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
+from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import DomainError, TaskError, unknown_name
 from toolorchestra.toolscale.expressions import evaluate, fill
 from toolorchestra.toolscale.format import AttackSpec, IntentSpec, ReferenceCallSpec
 from toolorchestra.toolscale.session import Session
-from toolorchestra.toolscale.sqltool import SQL_ERRORS, bounded, fetch, sql_error
+from toolorchestra.toolscale.sql import SQL_ERRORS, bounded, fetch, sql_error
 from toolorchestra.toolscale.task import Call, Task, solution_key
 from toolorchestra.toolscale.tool import ArgumentError, Status
-from toolorchestra.toolscale.verify import verify
-
-if TYPE_CHECKING:
-    from toolorchestra.toolscale.domain import Domain
 
 TEST_SHARE = 4
 """One task in this many of a training intent is kept for the split ``test``."""
@@ -190,8 +187,8 @@ def bindings_of(domain: Domain, spec: IntentSpec | AttackSpec, entry: str) -> li
     """
     path = f"{entry}.bindings"
     try:
-        with bounded(domain.base):
-            cursor = domain.base.execute(spec.bindings, {"today": domain.spec.today})
+        with bounded(domain.database.base):
+            cursor = domain.database.base.execute(spec.bindings, {"today": domain.spec.today})
             names = [column[0] for column in cursor.description or ()]
             rows = [dict(zip(names, row, strict=True)) for row in fetch(cursor)]
         for row in rows:
@@ -238,7 +235,7 @@ def _make(
             parent=None if intent.parent is None else f"{domain.name}/{intent.parent}",
             operator=intent.operator,
         )
-        verdict = verify(domain, task, session, task.answer)
+        verdict = domain.verify(task, session, task.answer)
         alternatives = []
         for steps in intent.alternatives:
             session.reset()
@@ -248,7 +245,7 @@ def _make(
     if not verdict.solved:
         return None, f"the reference trajectory does not pass: {verdict}"
     session.reset()
-    if verify(domain, task, session, "").solved:
+    if domain.verify(task, session, "").solved:
         return None, "solved by doing and saying nothing"
     return msgspec.structs.replace(task, alternatives=tuple(alternatives)), ""
 

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from toolorchestra.toolscale.build import quote
 from toolorchestra.toolscale.entities import LONGEST, EntityIndex, field_words, is_code, is_date, shown_value
 from toolorchestra.toolscale.expressions import FORMATS
 from toolorchestra.toolscale.format import ParameterSpec
+from toolorchestra.toolscale.sql import quote
 from toolorchestra.toolscale.synth.naming import said
 from toolorchestra.toolscale.task import Call
 from toolorchestra.toolscale.tool import Entry, Status, Tool
@@ -78,7 +78,7 @@ class Finder:
 
     def _source(self, table: str, row: Mapping[str, Any], name: str, spec: ParameterSpec) -> tuple[str, Any] | None:
         """Return where a parameter's value stands: a column of the table, or ``column.column`` of one it refers to."""
-        columns = self.world.domain.spec.tables[table].columns
+        columns = self.world.database.tables[table].columns
         if spec.type == "array" or not (spec.column or spec.enum):
             return None
         of, _, column = (spec.column or "").partition(".")
@@ -124,7 +124,7 @@ class Finder:
         return None
 
     def _target(self, table: str, column: str) -> str:
-        references = self.world.domain.spec.tables[table].columns[column].references
+        references = self.world.database.tables[table].columns[column].references
         assert references is not None
         return references.split(".")[0]
 
@@ -132,7 +132,7 @@ class Finder:
         self, table: str, found: Mapping[str, Any], row: Mapping[str, Any], own: Mapping[str, Any]
     ) -> Iterator[tuple[str, Any]]:
         """Yield further columns that the search shows of the entry, to tell it from the other rows."""
-        columns = self.world.domain.spec.tables[table].columns
+        columns = self.world.database.tables[table].columns
         for field, value in found.items():
             if field in own or field == self.world.keys[table] or field not in columns or row[field] != value:
                 continue
@@ -144,10 +144,10 @@ class Finder:
     def _count(self, table: str, own: Mapping[str, Any]) -> int:
         where = " AND ".join(f"{quote(column)} = ?" for column in own) or "true"
         sql = f"SELECT count(*) FROM {quote(table)} WHERE {where}"
-        return int(self.world.domain.base.execute(sql, list(own.values())).fetchone()[0])
+        return int(self.world.database.base.execute(sql, list(own.values())).fetchone()[0])
 
     def _in_words(self, table: str, told: Mapping[str, Any], call: Call, *, nested: bool) -> Description:
-        columns = self.world.domain.spec.tables[table].columns
+        columns = self.world.database.tables[table].columns
         called: list[str] = []
         owners: list[str] = []
         marks: list[str] = []

@@ -1,4 +1,4 @@
-"""A session: one episode's own copy of a domain's database, and the tools' way to it.
+"""A session: one episode's own copy of a database, and the tools' way to it.
 
 The database lives in memory. The whole episode runs inside one savepoint, so `Session.reset` undoes what was
 changed instead of copying the database again; temp triggers journal the key of every row touched, so that
@@ -8,22 +8,13 @@ verification and snapshots cost what changed, not what is there.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
-from toolorchestra.toolscale.build import quote
-from toolorchestra.toolscale.format import TableSpec
-from toolorchestra.toolscale.sqltool import Confinement, prepare_connection, primary_key
+from toolorchestra.toolscale.database import Changes, Database
+from toolorchestra.toolscale.sql import Confinement, prepare_connection
 from toolorchestra.toolscale.tool import Entry, Status, Tool, ToolContext, ToolResult
-
-if TYPE_CHECKING:
-    from toolorchestra.toolscale.domain import Domain
-
-Row = tuple[Any, ...]
-Changes = dict[str, dict[Any, Row | None]]
-"""Rows by table and primary key; None is a row that is not there."""
 
 _TICK = 20_000  # virtual-machine operations of SQLite between two looks at the bound
 _MAX_TICKS = 250
@@ -48,44 +39,13 @@ class _RuntimeConfinement(Confinement):
         return super().__call__(action, first, second, database, trigger)
 
 
-class _Table:
-    """The SQL of a table: how its rows are journalled, found and put back."""
-
-    def __init__(self, name: str, spec: TableSpec) -> None:
-        key = primary_key(spec)
-        table = quote(name)
-        where = " AND ".join(f"{quote(column)} = ?" for column in key)
-        self.width = len(key)
-        self.one = f"SELECT * FROM {table} WHERE {where}"
-        self.delete = f"DELETE FROM {table} WHERE {where}"
-        self.insert = f"INSERT INTO {table} VALUES ({', '.join('?' * len(spec.columns))})"
-        self._name, self._key = name, key
-
-    def parts(self, key: Any) -> tuple[Any, ...]:
-        """Return a key (a value, or a tuple of values) as the tuple of its values."""
-        return key if self.width > 1 else (key,)
-
-    def journal(self, values: Iterable[str]) -> str:
-        """Return the statement that notes a key in the journal, given SQL for its parts."""
-        columns = ", ".join(f"k{i}" for i in range(self.width))
-        return f"INSERT INTO _journal (tbl, {columns}) VALUES ('{self._name}', {', '.join(values)})"
-
-    def triggers(self) -> list[str]:
-        """Return the statements that make the table's journalling triggers."""
-        return [
-            f"CREATE TEMP TRIGGER _{event.lower()}_{self._name} AFTER {event} ON main.{quote(self._name)} "
-            f"BEGIN {self.journal(f'{row}.{quote(column)}' for column in self._key)}; END"
-            for event, row in (("INSERT", "NEW"), ("UPDATE", "OLD"), ("DELETE", "OLD"))
-        ]
-
-
-def table_access(tables: Mapping[str, TableSpec]) -> dict[str, _Table]:
-    """Return the SQL by which sessions reach each table (made once per domain)."""
-    return {name: _Table(name, spec) for name, spec in tables.items()}
-
-
 class Session:
     """One episode's database, in its initial state until a tool writes.
+
+    A session can be copied and pickled: the copy is a new session in the same state.
+
+    Args:
+        database: Where it starts from.
 
     Attributes:
         connection: The episode's own SQLite connection, confined to the domain's tables.
@@ -93,20 +53,20 @@ class Session:
         wrote: Whether a tool has written since the last reset.
     """
 
-    def __init__(self, domain: Domain) -> None:
-        self.domain = domain
+    def __init__(self, database: Database) -> None:
+        self.database = database
         self.connection = sqlite3.connect(
             ":memory:", isolation_level=None, cached_statements=1024, check_same_thread=False
         )
         self.operated: set[Entry] = set()
         self.wrote = False
-        self._tables = domain.access
+        self._tables = database.access
         self._context = ToolContext(self)
         self._ticks = 0
         self._start: Changes = {}  # rows put in place by `restore`
         self._written: list[tuple[Tool, dict[str, Any]]] = []  # calls that wrote since then
         connection = self.connection
-        connection.deserialize(domain.image)
+        connection.deserialize(database.image)
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA recursive_triggers = ON")  # rows that REPLACE removes are journalled too
         connection.execute("PRAGMA temp_store = MEMORY")
@@ -117,9 +77,15 @@ class Session:
                 connection.execute(trigger)
         prepare_connection(connection)
         connection.set_progress_handler(self._tick, _TICK)
-        connection.set_authorizer(_RuntimeConfinement(domain.spec.tables))
+        connection.set_authorizer(_RuntimeConfinement(database.tables))
         connection.execute("SAVEPOINT episode")
         self.execute = connection.cursor().execute
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.database,), self.snapshot()
+
+    def __setstate__(self, snapshot: Snapshot) -> None:
+        self.restore(snapshot)
 
     def _tick(self) -> bool:
         self._ticks += 1
@@ -187,7 +153,7 @@ class Session:
         return changes
 
     def snapshot(self) -> Snapshot:
-        """Return the state, to be restored in this or any other session of the domain."""
+        """Return the state, to be restored in this or any other session of the database."""
         return Snapshot(self.touched(), frozenset(self.operated))
 
     def restore(self, snapshot: Snapshot) -> None:

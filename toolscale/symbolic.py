@@ -1,28 +1,26 @@
-r"""Exact values: numbers and expressions as people and models write them, read, compared and shown without rounding.
+r"""Symbolic values: numbers and expressions, compared and shown without rounding.
 
 A `Value` is a quotient of sums of rational multiples of square roots, π and symbols: integers, fractions, decimals,
 radicals, polynomials and rational functions. On these equality is decided exactly, whatever the form: ``\frac{1}{2}``,
-``0.5`` and ``2/4`` are one value, and so are ``\frac{1}{\sqrt{2}}`` and ``\sqrt{2}/2``. `read` takes LaTeX and plain
-text, tuples, intervals and sets of values as well.
+``0.5`` and ``2/4`` are one value, and so are ``\frac{1}{\sqrt{2}}`` and ``\sqrt{2}/2``. What would grow too large is
+refused. `toolorchestra.toolscale.symbolic_reader` reads values from text.
 
-The text may be hostile: it is parsed, never evaluated as code, and what would grow too large is refused. Not
-covered: trigonometric and other transcendental functions, roots of roots, equations, matrices.
+Not covered: trigonometric and other transcendental functions, roots of roots, equations, matrices.
 """
 
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import TypeAlias
 
-LONGEST = 600
-"""Characters of a text that is read."""
 _MAX_TERMS = 200
-_MAX_BITS = 20_000
-_LARGEST_RADICAND = 10**10
-_DEEPEST = 40
+MAX_BITS = 20_000
+"""Binary digits of a number, and the largest exponent."""
+_MAX_RADICAND = 10**10
+MAX_DEPTH = 40
+"""Brackets in brackets, and the largest exponent of a sum."""
 
 Monomial: TypeAlias = tuple[int, tuple[tuple[str, int], ...]]
 """A square root (of a squarefree number) times powers of symbols."""
@@ -36,11 +34,12 @@ class UnreadableError(ValueError):
 
 
 class Value:
-    r"""An exact value; arithmetic works with integers and fractions too.
+    r"""A symbolic value; arithmetic works with integers and fractions too.
 
     >>> print(1 / (root(3) - 1))
     \frac{1}{2}+\frac{1}{2}\sqrt{3}
-    >>> read("(x+1)^2") == read("x^2 + 2x + 1")
+    >>> x = symbol("x")
+    >>> (x + 1) ** 2 == x * x + 2 * x + 1
     True
     """
 
@@ -96,7 +95,7 @@ class Value:
         if exponent < 0:
             return 1 / self**-exponent
         largest = max((c.numerator.bit_length() + c.denominator.bit_length() for c in self.top.values()), default=1)
-        if exponent * largest > _MAX_BITS or (len(self.top) > 1 and exponent > _DEEPEST):
+        if exponent * largest > MAX_BITS or (len(self.top) > 1 and exponent > MAX_DEPTH):
             raise UnreadableError("It is too large.")
         result, factor = Value.of(1), self
         while exponent:
@@ -174,7 +173,7 @@ def root(number: int | Fraction) -> Value:
     """Return the square root of a rational number."""
     number = Fraction(number)
     inside = number.numerator * number.denominator
-    if abs(inside) > _LARGEST_RADICAND:
+    if abs(inside) > _MAX_RADICAND:
         whole = math.isqrt(abs(inside))
         if whole * whole == inside:
             return Value.of(Fraction(whole, number.denominator))
@@ -218,12 +217,12 @@ def _times(one: Mapping[Monomial, Fraction], other: Mapping[Monomial, Fraction])
             shared = math.gcd(radicand, radicand_)
             sign = -1 if radicand < 0 and radicand_ < 0 else 1
             inside = (radicand // shared) * (radicand_ // shared)
-            if abs(inside) > _LARGEST_RADICAND:
+            if abs(inside) > _MAX_RADICAND:
                 raise UnreadableError("It has the root of a number that is too large.")
             monomial = (inside, _joined(powers, powers_))
             found = total.get(monomial, 0) + sign * shared * factor * factor_
             if found:
-                if found.numerator.bit_length() > _MAX_BITS or found.denominator.bit_length() > _MAX_BITS:
+                if found.numerator.bit_length() > MAX_BITS or found.denominator.bit_length() > MAX_BITS:
                     raise UnreadableError("It is too large.")
                 total[monomial] = found
             else:
@@ -294,301 +293,3 @@ def _term_text(factor: Fraction, radicand: int, powers: tuple[tuple[str, int], .
         return sign + rest
     shown = str(size.numerator) if size.denominator == 1 else rf"\frac{{{size.numerator}}}{{{size.denominator}}}"
     return sign + shown + rest
-
-
-# ------------------------------------------------------------------------------------------------------ reading
-
-_DROPPED = re.compile(
-    r"\$|\\left|\\right|\\displaystyle|\\!|\\,|\\;|\\:|\\ |~|\^\s*\{?\s*\\circ\s*\}?|°|\\?%"
-    r"|\\(?:text|mathrm|mbox|textbf)\s*\{[^{}]*\}"
-)
-_SPELLINGS = (
-    (re.compile(r"\\[dtc]frac"), r"\\frac"),
-    (re.compile(r"\\cdot|\\times|[·×∗⋅]|\*\*(?=\*)"), "*"),
-    (re.compile(r"\*\*"), "^"),
-    (re.compile(r"\\div|÷"), "/"),
-    (re.compile(r"[−–]"), "-"),
-    (re.compile(r"√"), r"\\sqrt"),
-    (re.compile(r"\\pi\b|π|\bpi\b"), " π "),
-    (re.compile(r"\\infty|∞"), " ∞ "),
-    (re.compile(r"\\[dt]?binom"), r"\\binom"),
-    (re.compile(r"(\d+)\s+(\d+)/(\d+)"), r"(\1+\2/\3)"),
-)
-_NAMED = re.compile(r"\s*[A-Za-z](?:_\{?\w+\}?)?(?:\([a-z]\))?\s*(?:=|\\in\b|∈)(.*)", re.DOTALL)
-_SEPARATOR = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
-_BRACKET = re.compile(r"[(\[]|\\\{")
-_TOKEN = re.compile(r"\s*(?:(\d+(?:\.\d+)?|\.\d+)|(\\?[A-Za-z]+|[π∞])|(\\[{}]|.))", re.DOTALL)
-_NO_FACTOR = ("", r"\cup", "∪", r"\pm", "±", r"\}")
-_CLOSING = {"(": (")", "]"), "[": ("]", ")"), r"\{": (r"\}",)}
-
-
-def read(text: str) -> Value | ValueGroup:
-    r"""Return the value, or the group of values, that a text writes.
-
-    >>> print(read(r"3\frac{1}{2}"), read("sqrt(8)"), read("1,000,000"))
-    \frac{7}{2} 2\sqrt{2} 1000000
-    >>> read("2, 1") == read(r"\{1, 2\}"), read("(1, 2)") == read("(2, 1)")
-    (True, False)
-
-    Raises:
-        UnreadableError: It writes none, or one too large.
-    """
-    if len(text) > LONGEST:
-        raise UnreadableError(f"It has {len(text)} characters; at most {LONGEST}.")
-    text = _DROPPED.sub(" ", text).strip().rstrip(".").strip()
-    if named := _NAMED.fullmatch(text):
-        text = named[1].strip()
-    for pattern, spelling in _SPELLINGS:
-        text = pattern.sub(spelling, text)
-    text = text.replace("{,}", "")
-    if not _BRACKET.search(text):  # there, commas part values
-        text = _SEPARATOR.sub("", text)
-    tokens: list[str] = []
-    for number, word, other in _TOKEN.findall(text.strip()):
-        if len(word) == 2 and word.islower():  # a product, as in xy^2; longer words are none
-            tokens += word
-        else:
-            tokens.append(number or word or other)
-    reader = _Reader(tokens)
-    try:
-        return reader.whole()
-    except (RecursionError, OverflowError, ZeroDivisionError):
-        raise UnreadableError("It is nested too deep, too large, or divides by zero.") from None
-
-
-def _integer(value: Value) -> int:
-    number = value.rational
-    if number is None or number.denominator != 1:
-        raise UnreadableError(f"Expected an integer, found {value}.")
-    return number.numerator
-
-
-def _small(value: Value, largest: int) -> int:
-    number = _integer(value)
-    if not 0 <= number <= largest:
-        raise UnreadableError(f"Expected an integer from 0 to {largest:,}, found {number}.")
-    return number
-
-
-def _fraction(value: Value) -> Fraction:
-    number = value.rational
-    if number is None:
-        raise UnreadableError(f"Expected a rational number, found {value}.")
-    return number
-
-
-def _whole_root(number: Fraction, degree: int) -> Fraction:
-    """Return the root of a perfect power."""
-    parts = []
-    for part in (abs(number.numerator), number.denominator):
-        guess = round(part ** (1 / degree)) if degree and part.bit_length() < 900 else 0
-        if guess**degree != part:
-            raise UnreadableError(f"It has a root of degree {degree} that is not rational.")
-        parts.append(guess)
-    if number < 0 and degree % 2 == 0:
-        raise UnreadableError("It has an even root of a negative number.")
-    return Fraction(parts[0] if number >= 0 else -parts[0], parts[1])
-
-
-def _modulo(value: Value, modulus: Value) -> Value:
-    if not modulus.top:
-        raise UnreadableError("It divides by zero.")
-    return Value.of(_fraction(value) % _fraction(modulus))
-
-
-def _binomial(n: Value, k: Value) -> Value:
-    return Value.of(math.comb(_small(n, 2_000), _small(k, 2_000)))
-
-
-def _power_modulo(base: Value, exponent: Value, modulus: Value) -> Value:
-    divisor = _integer(modulus)
-    if not 0 < divisor < 10**18:
-        raise UnreadableError(f"Expected a modulus from 1 to 10^18, found {divisor}.")
-    return Value.of(pow(_integer(base), _small(exponent, 10**18), divisor))
-
-
-FUNCTIONS: dict[str, tuple[int, Callable[..., Value]]] = {
-    "sqrt": (1, lambda x: root(_fraction(x))),
-    "abs": (1, lambda x: Value.of(abs(_fraction(x)))),
-    "floor": (1, lambda x: Value.of(math.floor(_fraction(x)))),
-    "ceil": (1, lambda x: Value.of(math.ceil(_fraction(x)))),
-    "factorial": (1, lambda n: Value.of(math.factorial(_small(n, 1_000)))),
-    "gcd": (2, lambda a, b: Value.of(math.gcd(_integer(a), _integer(b)))),
-    "lcm": (2, lambda a, b: Value.of(math.lcm(_integer(a), _integer(b)))),
-    "mod": (2, _modulo),
-    "binomial": (2, _binomial),
-    "powmod": (3, _power_modulo),
-}
-"""Functions that may be written: the number of arguments, and what they do."""
-
-
-class _Reader:
-    """Recursive descent over tokens."""
-
-    def __init__(self, tokens: list[str]) -> None:
-        self._tokens = tokens
-        self._at = 0
-        self._depth = 0
-
-    def whole(self) -> Value | ValueGroup:
-        parts = [self._part()]
-        while self._take(r"\cup") or self._take("∪"):
-            parts.append(self._part())
-        if self._at < len(self._tokens):
-            raise UnreadableError(f"Unexpected {self._next!r}.")
-        return parts[0] if len(parts) == 1 else ValueGroup("{}", parts)
-
-    def _part(self) -> Value | ValueGroup:
-        start = self._at
-        for opening, closings in _CLOSING.items():
-            if self._take(opening):
-                items = self._items()
-                closing = next((sign for sign in closings if self._take(sign)), None)
-                ends = self._at == len(self._tokens) or self._next in (r"\cup", "∪")
-                if closing and ends and (len(items) > 1 or opening != "("):
-                    return ValueGroup((opening + closing).replace("\\", ""), items)
-                self._at = start
-                break
-        items = self._items()
-        return items[0] if len(items) == 1 else ValueGroup("{}", items)
-
-    def _items(self) -> list[Value | ValueGroup]:
-        items: list[Value | ValueGroup] = []
-        while True:
-            value = self._sum()
-            if self._take(r"\pm") or self._take("±"):
-                rest = self._product()
-                items += [value + rest, value - rest]
-            else:
-                items.append(value)
-            if not self._take(","):
-                return items
-
-    def _sum(self) -> Value:
-        self._depth += 1
-        if self._depth > _DEEPEST:
-            raise UnreadableError("It is nested too deep.")
-        if self._take(r"\pm") or self._take("±"):  # as in ±3, read by _items
-            self._at -= 1
-            self._depth -= 1
-            return Value({})
-        total = self._product()
-        while True:
-            if self._take("+"):
-                total += self._product()
-            elif self._take("-"):
-                total -= self._product()
-            else:
-                self._depth -= 1
-                return total
-
-    def _product(self) -> Value:
-        sign = 1
-        while self._next in ("+", "-"):
-            sign = -sign if self._take("-") else sign * bool(self._take("+"))
-        first = self._next
-        total = self._power()
-        if first.isdecimal() and self._next == r"\frac":  # a mixed number
-            part = self._power()
-            share = part.rational
-            total = total + part if share is not None and 0 < share < 1 else total * part
-        while True:
-            if self._take("*"):
-                total *= self._power(signed=True)
-            elif self._take("/"):
-                total /= self._power(signed=True)
-            elif self._begins():
-                if self._next[0].isdecimal() or self._next[0] == ".":
-                    raise UnreadableError("Two numbers stand side by side.")
-                total *= self._power()
-            else:
-                return total * sign
-
-    def _power(self, *, signed: bool = False) -> Value:
-        if signed and self._take("-"):
-            return -self._power()
-        base = self._atom()
-        while self._take("!"):
-            base = Value.of(math.factorial(_small(base, 1_000)))
-        if not self._take("^"):
-            return base
-        exponent = -self._power() if self._take("-") else self._power()
-        power = exponent.rational
-        if power is None or power.denominator > 2 or abs(power) > _MAX_BITS:
-            raise UnreadableError("Expected a whole exponent, or a half.")
-        if power.denominator == 2:
-            return root(_fraction(base)) ** power.numerator
-        return base**power.numerator
-
-    def _atom(self) -> Value:
-        token = self._next
-        self._at += 1
-        if not token:
-            raise UnreadableError("It ends too early.")
-        if token[0].isdecimal() or (token[0] == "." and len(token) > 1):
-            return Value.of(Fraction(token))
-        if token in ("(", "{", "["):
-            value = self._sum()
-            self._expect({"(": ")", "{": "}", "[": "]"}[token])
-            return value
-        if token == "|":
-            value = self._sum()
-            self._expect("|")
-            return FUNCTIONS["abs"][1](value)
-        if token == r"\frac":
-            top, bottom = self._argument(), self._argument()
-            return top / bottom
-        if token == r"\binom":
-            return _binomial(self._argument(), self._argument())
-        if token == r"\sqrt":
-            if not self._take("["):
-                return root(_fraction(self._atom()))
-            degree = self._sum()
-            self._expect("]")
-            return Value.of(_whole_root(_fraction(self._atom()), _small(degree, 100)))
-        if token in ("π", "∞"):
-            return symbol(token)
-        if token in FUNCTIONS:
-            return self._call(token)
-        if token == "i":
-            return root(-1)
-        if len(token) == 1 and token.isalpha() and token.isascii():
-            return symbol(token)
-        raise UnreadableError(f"Unexpected {token!r}.")
-
-    def _call(self, name: str) -> Value:
-        count, function = FUNCTIONS[name]
-        self._expect("(")
-        arguments = [self._sum()]
-        while self._take(","):
-            arguments.append(self._sum())
-        self._expect(")")
-        if len(arguments) != count:
-            raise UnreadableError(f"{name} takes {count} argument{'s' * (count > 1)}, found {len(arguments)}.")
-        return function(*arguments)
-
-    def _argument(self) -> Value:
-        r"""Return an argument as LaTeX has it: braces, or a single digit (``\frac12`` is a half)."""
-        token = self._next
-        if token.isdecimal() and len(token) > 1:
-            self._tokens[self._at : self._at + 1] = [token[0], token[1:]]
-        return self._atom()
-
-    @property
-    def _next(self) -> str:
-        return self._tokens[self._at] if self._at < len(self._tokens) else ""
-
-    def _begins(self) -> bool:
-        """Whether a factor begins here, to be multiplied without a sign."""
-        token = self._next
-        return token not in _NO_FACTOR and (token[:1].isalnum() or token[:1] in "({π\\.")
-
-    def _take(self, token: str) -> bool:
-        if self._next != token:
-            return False
-        self._at += 1
-        return True
-
-    def _expect(self, token: str) -> None:
-        if not self._take(token):
-            raise UnreadableError(f"Expected {token!r}, found {self._next or 'the end'!r}.")

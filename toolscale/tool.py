@@ -72,7 +72,7 @@ class ToolResult(msgspec.Struct, frozen=True):
     Attributes:
         status: How the call ended.
         value: The result, JSON-like; None unless `status` is OK.
-        error: What went wrong and what would mend it; None when `status` is OK.
+        error: What went wrong and what would fix it; None when `status` is OK.
         operated: Entries that the call looked up by identity (rows written are in the journal).
         cost: US dollars beyond the tool's price (an expert's tokens).
         seconds: Virtual seconds beyond the tool's latency.
@@ -106,7 +106,7 @@ class ToolResult(msgspec.Struct, frozen=True):
 
 
 class ArgumentError(ToolOrchestraError, ValueError):
-    """Arguments do not fit a tool's parameters; the message would let a model mend its call."""
+    """Arguments do not fit a tool's parameters; the message would let a model fix its call."""
 
 
 class ToolContext(msgspec.Struct, frozen=True, gc=False):
@@ -188,8 +188,14 @@ class Tool(ABC):
         self.parameters = dict(parameters)
         self.price = price
         self.latency = latency
-        self._type = _arguments_type(name, self.parameters)
-        self._decoder = msgspec.json.Decoder(self._type)
+        self._decoder = msgspec.json.Decoder(_arguments_type(name, self.parameters))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_decoder"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._decoder = msgspec.json.Decoder(_arguments_type(self.name, self.parameters))
 
     @property
     def mean_price(self) -> float:

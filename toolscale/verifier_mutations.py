@@ -15,19 +15,17 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 import msgspec
 
+from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.guess import Guesser
 from toolorchestra.toolscale.mentions import mentions, tokens
+from toolorchestra.toolscale.net_changes import net_changes
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.task import Call, Task
 from toolorchestra.toolscale.tool import ArgumentError, Status
-from toolorchestra.toolscale.verify import Verdict, net_changes, verify
-
-if TYPE_CHECKING:
-    from toolorchestra.toolscale.domain import Domain
+from toolorchestra.toolscale.verify import Verdict
 
 _ATTEMPTS = 200
 
@@ -89,12 +87,12 @@ def replay(domain: Domain, task: Task, calls: Iterable[Call], answer: str, sessi
         except ArgumentError:
             continue
         session.call(tool, arguments)
-    return verify(domain, task, session, answer)
+    return domain.verify(task, session, answer)
 
 
 def mutants(domain: Domain, task: Task, session: Session) -> Iterator[MutantTrial]:
     """Yield episodes of `task` that are wrong."""
-    guesser = Guesser(domain, random.Random(f"mutants:{task.id}"))
+    guesser = Guesser(domain.database, random.Random(f"mutants:{task.id}"))
     reference_calls = list(task.reference_calls)
     for position, call in enumerate(reference_calls):
         tool = domain.tools[call.name]
@@ -124,13 +122,13 @@ def _stray_write(domain: Domain, task: Task, guesser: Guesser, session: Session)
     if not writers:
         return None
     replay(domain, task, task.reference_calls, task.answer, session)
-    before = net_changes(domain, session.touched())
+    before = net_changes(domain.database, session.touched())
     for _ in range(_ATTEMPTS):
         tool = guesser.rng.choice(writers)
         call = Call(tool.name, guesser.arguments(tool))
         decoded = tool.decode(msgspec.json.encode(call.arguments))
         if session.call(tool, decoded).status is Status.OK:
-            if net_changes(domain, session.touched()) != before:  # one that changes nothing is no mutant
+            if net_changes(domain.database, session.touched()) != before:  # one that changes nothing is no mutant
                 return call
             replay(domain, task, task.reference_calls, task.answer, session)
     return None
@@ -138,7 +136,7 @@ def _stray_write(domain: Domain, task: Task, guesser: Guesser, session: Session)
 
 def variants(domain: Domain, task: Task) -> Iterator[MutantTrial]:
     """Yield episodes of `task` that are right, though not the reference one."""
-    guesser = Guesser(domain, random.Random(f"variants:{task.id}"))
+    guesser = Guesser(domain.database, random.Random(f"variants:{task.id}"))
     stages = [list(stage) for _, stage in groupby(task.reference_calls, key=lambda call: call.stage)]
     if any(len(stage) > 1 for stage in stages):
         calls = tuple(call for stage in stages for call in reversed(stage))

@@ -11,24 +11,21 @@ An episode is solved if and only if all three criteria hold against one of the t
 
 from __future__ import annotations
 
-import hashlib
-from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 
+from toolorchestra.toolscale.database import Changes, Database, Row
 from toolorchestra.toolscale.errors import TaskError
 from toolorchestra.toolscale.format import TableSpec
 from toolorchestra.toolscale.mentions import mentions, tokens
-from toolorchestra.toolscale.session import Changes, Row, Session
-from toolorchestra.toolscale.sqltool import primary_key
+from toolorchestra.toolscale.net_changes import canonical, net_changes
+from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.task import Call, Task
-from toolorchestra.toolscale.tool import Entry, Status
-
-if TYPE_CHECKING:
-    from toolorchestra.toolscale.domain import Domain
+from toolorchestra.toolscale.tool import Entry, Status, Tool
 
 Criterion = Literal["execution", "fidelity", "completeness", "answer"]
 """What may not hold. The last is that of questions, which have only an answer to be right."""
@@ -69,38 +66,99 @@ class ReferenceEffects(msgspec.Struct, frozen=True):
     operated: frozenset[Entry]
 
 
-def reference_effects(domain: Domain, calls: Iterable[Call]) -> ReferenceEffects:
-    """Run a reference trajectory on a session of its own and return what it does.
+class Verifier:
+    """Judges episodes of tasks against what their reference trajectories do.
 
-    Raises:
-        TaskError: A call errs.
+    A reference trajectory is run once, on a session of the verifier's own, and what it does is remembered.
+
+    Args:
+        database: The initial database of the episodes.
+        tools: The tools that reference trajectories call, by name.
     """
-    session = domain.scratch
-    session.reset()
-    for call in calls:
-        tool = domain.tools[call.name]
-        result = session.call(tool, tool.decode(msgspec.json.encode(call.arguments)))
-        if result.status is not Status.OK:
-            raise TaskError(f"The reference call {call.name}({call.arguments}) errs: {result.error}")
-    touched = session.touched()
-    operated = session.operated | _entries(touched)
-    existing = frozenset(entry for entry in operated if domain.base_row(*entry) is not None)
-    return ReferenceEffects(touched, net_changes(domain, touched), existing)
+
+    def __init__(self, database: Database, tools: Mapping[str, Tool]) -> None:
+        self.database = database
+        self.tools = tools
+        self._session: Session | None = None
+        self._effects: dict[str, tuple[Task, tuple[ReferenceEffects, ...]]] = {}
+
+    def __getstate__(self) -> tuple[Database, Mapping[str, Tool]]:
+        return self.database, self.tools
+
+    def __setstate__(self, state: tuple[Database, Mapping[str, Tool]]) -> None:
+        Verifier.__init__(self, *state)
+
+    def verify(self, task: Task, session: Session, answer: str) -> Verdict:
+        """Judge an episode of `task` that ended with `answer`, its effects being in `session`."""
+        told = tokens(answer) if task.communicate else []
+        missing = [options for options in task.communicate if not any(map(mentions, repeat(told), options))]
+        touched = session.touched()
+        fidelity = tuple(Failure("fidelity", f"the user was not told {_any_of(options)}") for options in missing)
+        first: tuple[Failure, ...] | None = None
+        for reference in self.effects(task):
+            failures = self._execution(reference, touched) + _completeness(reference, session.operated, touched)
+            if not failures:
+                return Verdict(fidelity) if fidelity else SOLVED
+            first = first or failures
+        return Verdict((first or ()) + fidelity)
+
+    def effects(self, task: Task) -> tuple[ReferenceEffects, ...]:
+        """Return what each reference trajectory of a task does, that of `reference_calls` first."""
+        known = self._effects.get(task.id)
+        if known is None or (known[0] is not task and known[0] != task):
+            known = task, tuple(map(self.run, (task.reference_calls, *task.alternatives)))
+            self._effects[task.id] = known
+        return known[1]
+
+    def run(self, calls: Iterable[Call]) -> ReferenceEffects:
+        """Run a reference trajectory and return what it does.
+
+        Raises:
+            TaskError: A call errs.
+        """
+        if self._session is None:
+            self._session = Session(self.database)
+        session = self._session
+        session.reset()
+        for call in calls:
+            tool = self.tools[call.name]
+            result = session.call(tool, tool.decode(msgspec.json.encode(call.arguments)))
+            if result.status is not Status.OK:
+                raise TaskError(f"The reference call {call.name}({call.arguments}) errs: {result.error}")
+        touched = session.touched()
+        operated = session.operated | _entries(touched)
+        existing = frozenset(entry for entry in operated if self.database.row(*entry) is not None)
+        return ReferenceEffects(touched, net_changes(self.database, touched), existing)
+
+    def forget(self) -> None:
+        """Forget what reference trajectories do, which takes memory for every task; they are run again when needed."""
+        self._effects.clear()
+
+    def _execution(self, reference: ReferenceEffects, touched: Changes) -> tuple[Failure, ...]:
+        if touched == reference.touched:
+            return ()
+        changes = net_changes(self.database, touched)
+        if changes == reference.changes:
+            return ()
+        expected, found = canonical(self.database, reference.changes), canonical(self.database, changes)
+        if expected == found:
+            return ()
+        return _wrong_rows(self.database.tables, expected, found)
 
 
-def verify(domain: Domain, task: Task, session: Session, answer: str) -> Verdict:
-    """Judge an episode of `task` that ended with `answer`, its effects being in `session`."""
-    told = tokens(answer) if task.communicate else []
-    unsaid = [options for options in task.communicate if not any(map(mentions, repeat(told), options))]
-    touched = session.touched()
-    fidelity = tuple(Failure("fidelity", f"the user was not told {_any_of(options)}") for options in unsaid)
-    first: tuple[Failure, ...] | None = None
-    for path in domain.reference_effects_of(task):
-        failures = _execution(domain, path, touched) + _completeness(path, session.operated, touched)
-        if not failures:
-            return Verdict(fidelity) if fidelity else SOLVED
-        first = first or failures
-    return Verdict((first or ()) + fidelity)
+def _wrong_rows(
+    tables: Mapping[str, TableSpec], expected: Counter[tuple[Any, ...]], found: Counter[tuple[Any, ...]]
+) -> tuple[Failure, ...]:
+    """Return what differs between canonical changes."""
+    missing = {(entry, row) for entry, row, *_ in expected - found}
+    surplus = {(entry, row) for entry, row, *_ in found - expected}
+    failures = [_wrong_row(tables[entry[0]], entry, row, dict(surplus)) for entry, row in missing]
+    named = {entry for entry, _ in missing if entry[1] is not None}
+    for entry, row in surplus:
+        if entry not in named:
+            text = f"{_at(entry)} should not {'be there' if entry[1] is None else 'have become'}: "
+            failures.append(Failure("execution", text + _shown(tables[entry[0]], row), entry))
+    return tuple(sorted(failures, key=lambda failure: failure.message))
 
 
 def _any_of(options: tuple[str, ...]) -> str:
@@ -111,8 +169,8 @@ def _entries(changes: Changes) -> set[Entry]:
     return {(table, key) for table, rows in changes.items() for key in rows}
 
 
-def _completeness(path: ReferenceEffects, operated: set[Entry], touched: Changes) -> tuple[Failure, ...]:
-    missing = path.operated - operated
+def _completeness(reference: ReferenceEffects, operated: set[Entry], touched: Changes) -> tuple[Failure, ...]:
+    missing = reference.operated - operated
     if not missing:
         return ()
     missing -= _entries(touched)
@@ -120,27 +178,6 @@ def _completeness(path: ReferenceEffects, operated: set[Entry], touched: Changes
         Failure("completeness", f"the entry {table}[{key!r}] was not operated on", (table, key))
         for table, key in sorted(missing, key=repr)
     )
-
-
-def _execution(domain: Domain, path: ReferenceEffects, touched: Changes) -> tuple[Failure, ...]:
-    if touched == path.touched:
-        return ()
-    changes = net_changes(domain, touched)
-    if changes == path.changes:
-        return ()
-    expected, found = _canonical(domain, path.changes), _canonical(domain, changes)
-    if expected == found:
-        return ()
-    missing = {(entry, row) for entry, row, *_ in expected - found}
-    surplus = {(entry, row) for entry, row, *_ in found - expected}
-    tables = domain.spec.tables
-    failures = [_wrong_row(tables[entry[0]], entry, row, dict(surplus)) for entry, row in missing]
-    named = {entry for entry, _ in missing if entry[1] is not None}
-    for entry, row in surplus:
-        if entry not in named:
-            text = f"{_at(entry)} should not {'be there' if entry[1] is None else 'have become'}: "
-            failures.append(Failure("execution", text + _shown(tables[entry[0]], row), entry))
-    return tuple(sorted(failures, key=lambda failure: failure.message))
 
 
 def _wrong_row(table: TableSpec, entry: Entry, row: Row | None, found: dict[Entry, Row | None]) -> Failure:
@@ -165,87 +202,3 @@ def _shown(table: TableSpec, row: Row | None) -> str:
         return "deleted"
     cells = zip(table.columns, row, strict=True)
     return "(" + ", ".join(f"{name}={value!r}" for name, value in cells if value is not None) + ")"
-
-
-def net_changes(domain: Domain, touched: Changes) -> Changes:
-    """Return the rows of `touched` that differ from the initial database, normalised for comparison."""
-    changes: Changes = {}
-    for table, rows in touched.items():
-        spec = domain.spec.tables[table]
-        for key, row in rows.items():
-            before = domain.base_row(table, key)
-            now = _normal(spec, row)
-            if now != _normal(spec, before):
-                changes.setdefault(table, {})[key] = now
-    return changes
-
-
-def _normal(spec: TableSpec, row: Row | None) -> Row | None:
-    """Return a row as verification compares it: ignored columns blank, free text as words, floats rounded."""
-    if row is None:
-        return None
-    cells: list[Any] = []
-    for value, column in zip(row, spec.columns.values(), strict=True):
-        if column.compare == "ignore":
-            cells.append(None)
-        elif column.compare == "text" and isinstance(value, str):
-            cells.append(" ".join(tokens(value)))
-        else:
-            cells.append(round(value, 6) if isinstance(value, float) else value)
-    return tuple(cells)
-
-
-def _canonical(domain: Domain, changes: Changes) -> Counter[tuple[Any, ...]]:
-    """Return changes as a multiset that does not depend on the names of generated keys.
-
-    Inserted rows are nodes of a graph whose edges are their references to one another. Each gets a colour from
-    its values and, round by round, from the colours of the rows it refers to and is referred to by
-    (Weisfeiler-Leman refinement, exact for the trees that references between new rows form). Each element is
-    ``((table, key), row, colour)``, with the key None and generated cells blank for an inserted row.
-    """
-    tables = domain.spec.tables
-    new = {
-        (table, key)
-        for table, rows in changes.items()
-        for key, row in rows.items()
-        if row is not None and domain.base_row(table, key) is None
-    }
-    blank: dict[Entry, Row | None] = {}
-    edges: dict[Entry, list[tuple[str, Entry]]] = defaultdict(list)
-    for table, rows in changes.items():
-        spec = tables[table]
-        generated = set(primary_key(spec)) if spec.generated_key else set()
-        for key, row in rows.items():
-            if row is None:
-                blank[table, key] = None
-                continue
-            cells: list[Any] = []
-            for value, (name, column) in zip(row, spec.columns.items(), strict=True):
-                target = (column.references.split(".")[0], value) if column.references else None
-                if target in new and target is not None:
-                    edges[table, key].append((name, target))
-                    cells.append(None)
-                else:
-                    cells.append(None if name in generated and (table, key) in new else value)
-            blank[table, key] = tuple(cells)
-    colours = {entry: _digest(entry[0], blank[entry]) for entry in new}
-    for _ in range(min(len(new), 8)):
-        back: dict[Entry, list[tuple[str, str, str]]] = defaultdict(list)
-        for source, targets in edges.items():
-            for name, target in targets:
-                back[target].append((source[0], name, colours.get(source, repr(source))))
-        colours = {
-            entry: _digest(colours[entry], [(name, colours[to]) for name, to in edges[entry]], sorted(back[entry]))
-            for entry in new
-        }
-    found: Counter[tuple[Any, ...]] = Counter()
-    for (table, key), row in blank.items():
-        refers = tuple((name, colours[target]) for name, target in edges[table, key])
-        is_new = (table, key) in new and (tables[table].generated_key or bool(refers))
-        colour = colours[table, key] if is_new else ""
-        found[(table, None if is_new else key), row, colour, refers] += 1
-    return found
-
-
-def _digest(*parts: Any) -> str:
-    return hashlib.blake2b(repr(parts).encode(), digest_size=12).hexdigest()

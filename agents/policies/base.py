@@ -103,7 +103,7 @@ class RandomPolicy(Policy):
         play = self._env.play
         world = play.world
         self._tools = [tool for name, tool in play.tools.items() if name in world.tools]
-        self._guesser = self._guessers.setdefault(world.name, Guesser(world, self.rng))
+        self._guesser = self._guessers.setdefault(world.name, Guesser(getattr(world, "database", None), self.rng))
         self._guesser.rng = self.rng
 
     def act(self, observation: str, info: Info) -> Any:
@@ -191,7 +191,7 @@ class NoisyOraclePolicy(OraclePolicy):
         """Begin an episode."""
         super().reset(env, observation, info)
         world = self._env.play.world
-        self._guesser = self._guessers.setdefault(world.name, Guesser(world, self.rng))
+        self._guesser = self._guessers.setdefault(world.name, Guesser(getattr(world, "database", None), self.rng))
         self._guesser.rng = self.rng
 
     def act(self, observation: str, info: Info) -> Any:

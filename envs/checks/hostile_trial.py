@@ -11,10 +11,10 @@ from typing import Any
 from toolorchestra.envs.base import OrchestrationEnv
 from toolorchestra.envs.hostile import hostile_actions
 from toolorchestra.envs.world import WorldSession
-from toolorchestra.toolscale.build import quote
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.guess import Guesser
 from toolorchestra.toolscale.session import Session
+from toolorchestra.toolscale.sql import quote
 from toolorchestra.toolscale.tool import Status
 
 _CALLS_PER_EPISODE = 10
@@ -82,7 +82,7 @@ class HostileTrial:
         self._over = False
         play = self.env.play
         if play.world.name not in self._sources:
-            arguments = Guesser(play.world, self.rng).arguments if isinstance(play.world, Domain) else None
+            arguments = Guesser(play.world.database, self.rng).arguments if isinstance(play.world, Domain) else None
             self._sources[play.world.name] = hostile_actions(self.rng, list(play.tools.values()), arguments)
         self._actions = self._sources[play.world.name]
 
@@ -99,6 +99,4 @@ def _rows(session: WorldSession) -> dict[str, list[Any]]:
     if not isinstance(session, Session):
         return {}
     connection: sqlite3.Connection = session.connection
-    return {
-        table: connection.execute(f"SELECT * FROM {quote(table)}").fetchall() for table in session.domain.spec.tables
-    }
+    return {table: connection.execute(f"SELECT * FROM {quote(table)}").fetchall() for table in session.database.tables}

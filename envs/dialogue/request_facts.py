@@ -17,11 +17,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from toolorchestra.toolscale.build import quote
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.format import ParameterSpec
 from toolorchestra.toolscale.mentions import tokens
-from toolorchestra.toolscale.sqltool import primary_key
+from toolorchestra.toolscale.sql import primary_key, quote
 from toolorchestra.toolscale.synth.naming import said, singular
 
 ORDINALS = (
@@ -111,7 +110,7 @@ class FactVocabulary:
             return []
         table, column = map(quote, spec.column.split("."))
         sql = f"SELECT DISTINCT {column} FROM {table} WHERE typeof({column}) = 'text' ORDER BY 1"
-        return [row[0] for row in self._domain.base.execute(sql)]
+        return [row[0] for row in self._domain.database.base.execute(sql)]
 
     def _noun(self, parameter: str, spec: ParameterSpec) -> str:
         """Return what a value of a parameter is called: "order" for a key, "customer name" for what is none."""

@@ -361,7 +361,7 @@ def _other_calls(context: ToolContext, guesser: Guesser, path: Sequence[Call], p
 @functools.lru_cache(maxsize=64)
 def _guesser(world: Domain) -> Guesser:
     """Return what knows the plausible values of a domain; whoever draws from it copies it and brings the luck."""
-    return Guesser(world, random.Random(0))
+    return Guesser(world.database, random.Random(0))
 
 
 @functools.lru_cache(maxsize=4096)

@@ -15,7 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from toolorchestra.envs.world import World
-from toolorchestra.toolscale.domain import SPLITS, Domain, builtin_domains, load_domain
+from toolorchestra.toolscale.domain import SPLITS, Domain
+from toolorchestra.toolscale.domain_folder import builtin_domains, load_domain
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.task import Task, read_tasks
 

@@ -16,10 +16,10 @@ from toolorchestra.agents.experts.specification import Problem, Step
 from toolorchestra.envs.sources.base import TaskSource
 from toolorchestra.envs.world import World
 from toolorchestra.toolscale.answers import is_right
+from toolorchestra.toolscale.database import Changes
 from toolorchestra.toolscale.domain import SPLITS
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.mentions import tokens
-from toolorchestra.toolscale.session import Changes
 from toolorchestra.toolscale.task import Call, Task
 from toolorchestra.toolscale.tool import NO_CONTEXT, Tool, ToolResult
 from toolorchestra.toolscale.verifier_mutations import Surprise, VerifierReport

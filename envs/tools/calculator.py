@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from toolorchestra.toolscale.format import ParameterSpec
-from toolorchestra.toolscale.symbolic import FUNCTIONS, UnreadableError, ValueGroup, read
+from toolorchestra.toolscale.symbolic import UnreadableError, ValueGroup
+from toolorchestra.toolscale.symbolic_reader import FUNCTIONS, read
 from toolorchestra.toolscale.tool import Tool, ToolContext, ToolResult
 
 

@@ -15,7 +15,7 @@ from toolorchestra.toolscale.domain import Domain
 def manual(world: World) -> list[Passage]:
     """Return the passages of a world's manual.
 
-    >>> from toolorchestra.toolscale.domain import load_domain
+    >>> from toolorchestra.toolscale.domain_folder import load_domain
     >>> [passage.title for passage in manual(load_domain("restaurant"))][:2]
     ['Rules', 'The tool look_calendar']
     """

@@ -7,7 +7,7 @@ import gymnasium as gym
 import pytest
 
 from toolorchestra.cli import main
-from toolorchestra.toolscale.domain import load_domain
+from toolorchestra.toolscale.domain_folder import load_domain
 from toolorchestra.toolscale.task import read_tasks
 
 

@@ -21,8 +21,9 @@ from toolorchestra.envs import multiagent_ids
 from toolorchestra.envs.checks.report import CheckReport, CheckResult
 from toolorchestra.envs.episode import read_episodes
 from toolorchestra.envs.sources.base import DomainSource
-from toolorchestra.toolscale.domain import Domain, load_domain
+from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_card import card
+from toolorchestra.toolscale.domain_folder import load_domain
 from toolorchestra.toolscale.domain_statistics import statistics
 from toolorchestra.toolscale.errors import ExpertError
 from toolorchestra.toolscale.format import json_schema
@@ -174,7 +175,9 @@ def test_envs_lists_all_environments_with_their_sizes(run: Callable[..., Output]
 
 def test_envs_counts_what_is_there(mini: Domain, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(cli, "environment", lambda name: SimpleNamespace(source=DomainSource(mini)))
-    entries = sum(mini.base.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in mini.spec.tables)
+    entries = sum(
+        mini.database.base.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in mini.spec.tables
+    )
     assert cli._env_facts("ToolOrchestra-Mini-v0") == {
         "id": "ToolOrchestra-Mini-v0",
         "protocol": "ToolOrchestra",

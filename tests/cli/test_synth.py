@@ -19,7 +19,7 @@ import gymnasium as gym
 import pytest
 
 from toolorchestra.cli import main as cli
-from toolorchestra.toolscale.domain import load_domain
+from toolorchestra.toolscale.domain_folder import load_domain
 from toolorchestra.toolscale.errors import ExpertError
 from toolorchestra.toolscale.synth.answer_store import ModelAnswer, ModelQuestion, RecordedModel
 

@@ -17,7 +17,7 @@ ACTIONS = 400
 
 
 def rows(session: Session) -> dict[str, list[Any]]:
-    return {t: session.connection.execute(f"SELECT * FROM {t}").fetchall() for t in session.domain.spec.tables}
+    return {t: session.connection.execute(f"SELECT * FROM {t}").fetchall() for t in session.database.tables}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -29,7 +29,7 @@ def test_hostile_actions_raise_nothing_and_change_nothing_that_a_valid_call_woul
     tools = [tool for name, tool in mini.tools.items() if not name.startswith("spin")]
     kinds = ("valid_call", kind)
     count = ACTIONS // 8 if kind == "huge_arguments" else ACTIONS
-    actions = hostile_actions(rng, tools, Guesser(mini, rng).arguments, kinds)
+    actions = hostile_actions(rng, tools, Guesser(mini.database, rng).arguments, kinds)
     statuses: Counter[Status] = Counter()
     over = True
     for number in range(count):

@@ -14,7 +14,7 @@ from toolorchestra.envs.episode import CallRecord, Episode, Turn
 from toolorchestra.envs.robustness import robustness
 from toolorchestra.envs.sources.base import FileSource
 from toolorchestra.toolscale.adversarial import make_attacked
-from toolorchestra.toolscale.domain import load_domain
+from toolorchestra.toolscale.domain_folder import load_domain
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.task import Call, Task, write_tasks
 from toolorchestra.toolscale.tool import Status

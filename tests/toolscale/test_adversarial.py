@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 from toolorchestra.toolscale.adversarial import judge, make_attacked
-from toolorchestra.toolscale.domain import Domain, load_domain
+from toolorchestra.toolscale.domain import Domain
+from toolorchestra.toolscale.domain_folder import load_domain
 from toolorchestra.toolscale.errors import DomainError, OptionError
 from toolorchestra.toolscale.task import Call, Task
 from toolorchestra.toolscale.verifier_mutations import replay

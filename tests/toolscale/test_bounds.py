@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from toolorchestra.toolscale.domain import Domain
+from toolorchestra.toolscale.domain_folder import make_domain
 from toolorchestra.toolscale.errors import DomainError
 from toolorchestra.toolscale.format import DomainSpec
 from toolorchestra.toolscale.yaml_reader import convert
@@ -59,7 +60,7 @@ def build(place: str = "", sql: str = "") -> Domain:
         for key in path:
             target = target[key]
         target[last] = {"sql": sql} if place == "recipe" else sql
-    return Domain(convert(world, DomainSpec))
+    return make_domain(convert(world, DomainSpec))
 
 
 def test_the_world_itself_is_sound() -> None:
@@ -79,7 +80,7 @@ def test_the_world_itself_is_sound() -> None:
     ],
 )
 def test_work_without_end_is_stopped(place: str, sql: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("toolorchestra.toolscale.sqltool._MOST_TICKS", 5_000)
+    monkeypatch.setattr("toolorchestra.toolscale.sql._MAX_TICKS", 5_000)
     with pytest.raises(DomainError, match=r"took too long|more than 200,000 rows"):
         build(place, sql)
 
@@ -129,4 +130,4 @@ def test_values_that_sqlite_cannot_hold_are_errors_of_the_table(row: dict[str, A
     world = copy.deepcopy(WORLD)
     world["tables"]["a"]["rows"] = [row]
     with pytest.raises(DomainError, match=r"^tables\.a: The rows cannot be inserted"):
-        Domain(convert(world, DomainSpec))
+        make_domain(convert(world, DomainSpec))

@@ -13,14 +13,15 @@ from typing import Any
 import pytest
 
 from toolorchestra.toolscale.build import build_database
-from toolorchestra.toolscale.domain import Domain, build_domain, load_domain, read_spec
+from toolorchestra.toolscale.domain import Domain
+from toolorchestra.toolscale.domain_folder import build_domain, load_domain, make_domain, read_spec
 from toolorchestra.toolscale.errors import DomainError
 
 Broken = Callable[..., Domain]
 
 
 def test_the_database_is_built_to_the_byte(mini: Domain) -> None:
-    assert build_database(mini.spec) == build_database(mini.spec) == mini.image
+    assert build_database(mini.spec) == build_database(mini.spec) == mini.database.image
 
 
 @pytest.mark.parametrize("hash_seed", ["0", "4711"])
@@ -28,18 +29,18 @@ def test_the_database_and_the_tasks_do_not_depend_on_the_process(
     mini: Domain, mini_folder: Path, hash_seed: str
 ) -> None:
     program = (
-        "import hashlib, sys; from toolorchestra.toolscale.domain import load_domain; "
+        "import hashlib, sys; from toolorchestra.toolscale.domain_folder import load_domain; "
         "d = load_domain(sys.argv[1]); "
-        "print(hashlib.sha256(d.image + repr(d.tasks()).encode()).hexdigest())"
+        "print(hashlib.sha256(d.database.image + repr(d.tasks()).encode()).hexdigest())"
     )
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
     command = [sys.executable, "-c", program, str(mini_folder)]
     found = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.strip()
-    assert found == hashlib.sha256(mini.image + repr(mini.tasks()).encode()).hexdigest()
+    assert found == hashlib.sha256(mini.database.image + repr(mini.tasks()).encode()).hexdigest()
 
 
 def test_another_seed_makes_other_records(mini_folder: Path, edited: Callable[..., Path], mini: Domain) -> None:
-    assert Domain(read_spec(edited("seed", 1))).image != mini.image
+    assert make_domain(read_spec(edited("seed", 1))).database.image != mini.database.image
 
 
 def test_a_built_domain_is_loaded_as_it_was_built(mini_folder: Path, tmp_path: Path) -> None:
@@ -49,7 +50,7 @@ def test_a_built_domain_is_loaded_as_it_was_built(mini_folder: Path, tmp_path: P
     first = {path.name: path.read_bytes() for path in folder.iterdir()}
     loaded = load_domain(folder)
     assert loaded is not built
-    assert (loaded.image, loaded.tasks()) == (built.image, built.tasks())
+    assert (loaded.database.image, loaded.tasks()) == (built.database.image, built.tasks())
     build_domain(folder)
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == first
 
@@ -68,7 +69,7 @@ def test_a_built_domain_that_was_changed_is_refused(mini_folder: Path, tmp_path:
 
 
 def rows(domain: Domain, sql: str) -> list[Any]:
-    return [row[0] for row in domain.base.execute(sql)]
+    return [row[0] for row in domain.database.base.execute(sql)]
 
 
 def test_recipes_make_what_they_say(mini: Domain) -> None:
@@ -88,7 +89,7 @@ def test_recipes_make_what_they_say(mini: Domain) -> None:
 
 def test_tables_are_strict_and_constrained(mini: Domain) -> None:
     connection = sqlite3.connect(":memory:")
-    connection.deserialize(mini.image)
+    connection.deserialize(mini.database.image)
     connection.execute("PRAGMA foreign_keys = ON")
     connection.isolation_level = None
     for sql, message in [

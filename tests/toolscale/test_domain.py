@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from toolorchestra.toolscale.domain import Domain, builtin_domains, load_domain, read_spec
+from toolorchestra.toolscale.domain import Domain
+from toolorchestra.toolscale.domain_folder import builtin_domains, load_domain, read_spec
 from toolorchestra.toolscale.errors import DomainError, UnknownNameError
 
 P = {"type": "string", "description": "p"}
@@ -107,23 +108,23 @@ def test_dates_and_words_stay_text(tmp_path: Path) -> None:
         ("domain.yaml", "consistency.1", {"rule": "x"}, "consistency[1]", "missing required field `sql`"),
         (
             "domain.yaml",
-            "intents.order_twice.reference.2.argument",
+            "intents.order_twice.reference_calls.2.argument",
             {},
-            "intents.order_twice.reference[2]",
+            "intents.order_twice.reference_calls[2]",
             "Did you mean 'arguments'? Known: arguments, call, each, item, parallel, save, when.",
         ),
         (
             "domain.yaml",
-            "intents.order_twice.reference.2.call",
+            "intents.order_twice.reference_calls.2.call",
             "make_ordr",
-            "intents.order_twice.reference[2].call",
+            "intents.order_twice.reference_calls[2].call",
             "Did you mean 'make_order'?",
         ),
         (
             "domain.yaml",
-            "intents.order_twice.reference.1.arguments.prize",
+            "intents.order_twice.reference_calls.1.arguments.prize",
             1,
-            "intents.order_twice.reference[1].arguments",
+            "intents.order_twice.reference_calls[1].arguments",
             "Unknown argument of make_order 'prize'. Did you mean 'price'?",
         ),
         (
@@ -181,7 +182,7 @@ def test_the_error_of_a_broken_domain_names_file_place_and_remedy(
 
 def test_a_domain_tells_its_rules_and_size(mini: Domain) -> None:
     assert mini.rules.startswith("Mini Kitchen. Today is Wednesday, 2025-07-23.\nA kitchen")
-    assert mini.entries() == 20 + 40 + 40 + 3
+    assert mini.database.entries() == 20 + 40 + 40 + 3
     assert repr(mini) == f"<Domain mini: {len(mini.tools)} tools, 103 entries, {len(mini.tasks())} tasks>"
 
 
@@ -205,4 +206,4 @@ def test_a_shipped_domain_is_built_and_right(name: str) -> None:
     domain = load_domain(name)
     assert domain.name == name
     assert domain.tools
-    assert domain.entries()
+    assert domain.database.entries()

@@ -6,6 +6,7 @@ import pytest
 
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_card import card, statistics_page
+from toolorchestra.toolscale.domain_folder import make_domain
 from toolorchestra.toolscale.domain_statistics import figures, nearest_similarity, statistics, words
 from toolorchestra.toolscale.task import Call, Task
 
@@ -87,7 +88,7 @@ def test_a_card_shows_rules_entities_tools_and_a_task_of_each_level(mini: Domain
 
 
 def test_a_card_is_the_same_each_time(mini: Domain):
-    assert card(mini) == card(Domain(mini.spec))
+    assert card(mini) == card(make_domain(mini.spec))
 
 
 def test_the_page_puts_the_papers_sizes_beside_ours(mini: Domain):

@@ -11,7 +11,8 @@ import msgspec
 import pytest
 
 from toolorchestra.toolscale.build import check_records
-from toolorchestra.toolscale.domain import Domain, load_domain
+from toolorchestra.toolscale.domain import Domain
+from toolorchestra.toolscale.domain_folder import load_domain
 from toolorchestra.toolscale.errors import DomainError
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.task import Task
@@ -82,7 +83,7 @@ def came_back(domain: Domain, session: Session, order: str, quantity: int, condi
 
 def test_it_is_larger_than_the_papers(domain: Domain, tasks: list[Task]) -> None:
     assert len(domain.tools) >= 22
-    assert domain.entries() >= 900
+    assert domain.database.entries() >= 900
     assert len(tasks) >= 500
     assert len(domain.spec.tables) >= 10
     assert len(domain.spec.consistency) >= 8
@@ -196,7 +197,7 @@ def test_only_those_to_whom_it_was_delivered_review_a_product(domain: Domain, se
 
 def test_stock_reserved_for_nobody_breaks_a_rule(domain: Domain) -> None:
     connection = sqlite3.connect(":memory:")
-    connection.deserialize(domain.image)
+    connection.deserialize(domain.database.image)
     check_records(connection, domain.spec)
     connection.execute("UPDATE stock SET reserved = reserved + 1 WHERE sku = 'P28-BLACK-ONE' AND warehouse = 'W1'")
 

@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from toolorchestra.toolscale.build import check_records
-from toolorchestra.toolscale.domain import Domain, load_domain
+from toolorchestra.toolscale.domain import Domain
+from toolorchestra.toolscale.domain_folder import load_domain
 from toolorchestra.toolscale.errors import DomainError
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.task import Task
@@ -38,7 +39,7 @@ def call(domain: Domain, session: Session, name: str, **arguments: Any) -> ToolR
 
 def test_it_is_larger_than_the_papers(domain: Domain, tasks: list[Task]) -> None:
     assert len(domain.tools) >= 24
-    assert domain.entries() >= 1000
+    assert domain.database.entries() >= 1000
     assert len(tasks) >= 550
     assert len(domain.spec.tables) >= 10
     assert len(domain.spec.consistency) >= 8
@@ -149,7 +150,7 @@ def test_a_free_seat_goes_to_whoever_waits_longest(domain: Domain, session: Sess
 )
 def test_a_planted_violation_breaks_a_rule(domain: Domain, planted: str, rule: str) -> None:
     connection = sqlite3.connect(":memory:")
-    connection.deserialize(domain.image)
+    connection.deserialize(domain.database.image)
     connection.execute(planted)
 
     with pytest.raises(DomainError, match=rule):

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolorchestra.toolscale.domain import Domain, load_domain
+from toolorchestra.toolscale.domain import Domain
+from toolorchestra.toolscale.domain_folder import load_domain
 from toolorchestra.toolscale.entities import EntityFact, EntityIndex
 from toolorchestra.toolscale.referring_expressions import Finder
 from toolorchestra.toolscale.task import Call
@@ -16,7 +17,7 @@ from toolorchestra.toolscale.task import Call
 
 @pytest.fixture(scope="module")
 def world(mini: Domain) -> EntityIndex:
-    return EntityIndex(mini)
+    return EntityIndex(mini.database, mini.tools)
 
 
 def facts(world: EntityIndex) -> dict[str, EntityFact]:
@@ -24,7 +25,7 @@ def facts(world: EntityIndex) -> dict[str, EntityFact]:
 
 
 def test_look_ups_tell_what_can_be_put_in_words(world: EntityIndex, mini: Domain) -> None:
-    day, price = mini.base.execute("SELECT day, price FROM orders WHERE order_id = 'O001'").fetchone()
+    day, price = mini.database.base.execute("SELECT day, price FROM orders WHERE order_id = 'O001'").fetchone()
     found = facts(world)
     assert set(found) == {"day", "price", "double"}  # no reference, no unique coupon, no list of dishes
     assert found["price"].thing == "the price of order O001"
@@ -89,7 +90,10 @@ def test_an_entry_is_described_by_a_natural_key_when_a_look_up_returns_its_id(wo
 def test_what_is_true_of_two_entries_describes_none(edited: Callable[..., Path]) -> None:
     edited("tools.list_orders.parameters.day.column", "orders.day", file="tools.yaml")
     domain = load_domain(edited("tables.orders.columns.day.recipe", {"value": "2025-07-05"}))
-    found = [Finder(EntityIndex(domain)).description("orders", f"O{number:03d}") for number in range(1, 41)]
+    found = [
+        Finder(EntityIndex(domain.database, domain.tools)).description("orders", f"O{number:03d}")
+        for number in range(1, 41)
+    ]
     texts = [one.text for one in found if one is not None]
     assert len(set(texts)) == len(texts)
     assert all("whose price is" in text for text in texts)  # which the list shows, and which tells them apart

@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from toolorchestra.toolscale.domain import Domain, build_domain, load_domain
+from toolorchestra.toolscale.domain import Domain
+from toolorchestra.toolscale.domain_folder import build_domain, load_domain
 from toolorchestra.toolscale.errors import DomainError
 from toolorchestra.toolscale.evolution import evolve
 from toolorchestra.toolscale.evolution_operators import OPERATORS
@@ -89,7 +90,7 @@ def predicate_holds(domain: Domain, text: str) -> bool:
     found = re.fullmatch(r"the (\w+) of order (O\d+) is (at least|more than|below|at most|after|before) (.+)", text)
     assert found, text
     column, order, relation, bound = found.groups()
-    (value,) = domain.base.execute(f"SELECT {column} FROM orders WHERE order_id = ?", (order,)).fetchone()
+    (value,) = domain.database.base.execute(f"SELECT {column} FROM orders WHERE order_id = ?", (order,)).fetchone()
     limit: Any = datetime.datetime.strptime(bound, "%B %d, %Y").date().isoformat() if column == "day" else float(bound)
     return {
         "at least": value >= limit, "more than": value > limit, "after": value > limit,
@@ -180,7 +181,7 @@ def test_an_indirect_request_names_no_id_and_its_search_finds_the_one_meant(doma
             sql = "SELECT order_id FROM orders JOIN customers USING (customer_id) WHERE name = ? AND day LIKE ?"
             said = (name, day)
             kinds.add(len(found))
-        assert domain.base.execute(sql, said).fetchall() == [(key,)]
+        assert domain.database.base.execute(sql, said).fetchall() == [(key,)]
     assert kinds == {2}  # the customer's id has to be looked up before the order is searched
 
 
@@ -250,7 +251,7 @@ def test_neither_the_order_of_sets_nor_the_process_matters(domain: Domain, folde
     script = (
         "import sys, hashlib, msgspec\n"
         "from pathlib import Path\n"
-        "from toolorchestra.toolscale.domain import load_domain\n"
+        "from toolorchestra.toolscale.domain_folder import load_domain\n"
         "from toolorchestra.toolscale.evolution import evolve\n"
         "domain = load_domain(Path(sys.argv[1]))\n"
         f"found = evolve(domain, domain.tasks(), {counts!r}, 0)[0]\n"

@@ -10,7 +10,8 @@ import pytest
 
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import OptionError, TaskError, UnknownNameError
-from toolorchestra.toolscale.exchange import OURS, export_tasks, import_tasks, tau2_row
+from toolorchestra.toolscale.exchange import export_tasks, import_tasks
+from toolorchestra.toolscale.exchange_rows import OURS, tau2_row
 from toolorchestra.toolscale.task import Task
 
 PLACES = ["tasks.json", "tasks.jsonl", "tasks.parquet", "tasks"]

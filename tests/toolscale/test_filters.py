@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolorchestra.toolscale.domain import Domain, build_domain, load_domain, save_tasks
+from toolorchestra.toolscale.domain import Domain
+from toolorchestra.toolscale.domain_folder import build_domain, load_domain, save_tasks
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.filters import BUILD, Report, apply_filters
 from toolorchestra.toolscale.task import Call, Task

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from toolorchestra.toolscale.domain import Domain, load_domain
+from toolorchestra.toolscale.domain import Domain
+from toolorchestra.toolscale.domain_folder import load_domain
 from toolorchestra.toolscale.guess import Guesser
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.task import Task
@@ -57,7 +58,7 @@ def broken(domain: Domain, session: Session) -> list[str]:
 
 def test_it_is_larger_than_the_papers(domain: Domain, tasks: list[Task]) -> None:
     assert len(domain.tools) >= 40
-    assert domain.entries() >= 1700
+    assert domain.database.entries() >= 1700
     assert len(domain.spec.tables) >= 20
     assert len(domain.spec.consistency) >= 15
     assert len(domain.spec.intents) >= 50
@@ -87,7 +88,7 @@ def test_a_refused_task_moves_no_cent(domain: Domain, tasks: list[Task]) -> None
 
 def test_the_first_instalment_pays_a_months_interest_and_the_rest_of_the_payment(domain: Domain) -> None:
     # 18,000 at 6.90 % a year: 18,000 * 0.069 / 12 = 103.50; the payment is 805.09, so 701.59 go to the principal
-    assert domain.base.execute(
+    assert domain.database.base.execute(
         "SELECT principal_cents, interest_cents FROM instalments WHERE loan_id = 'L801' AND number = 1"
     ).fetchone() == (70159, 10350)
 
@@ -195,7 +196,7 @@ def test_a_planted_error_breaks_a_rule(domain: Domain, session: Session, planted
 
 
 def test_records_keep_their_rules_whatever_is_written(domain: Domain, session: Session) -> None:
-    guesser = Guesser(domain, random.Random(0))
+    guesser = Guesser(domain.database, random.Random(0))
     writers = [tool for tool in domain.tools.values() if tool.effect == "write"]
     done: Counter[str] = Counter()
     for _ in range(6000):

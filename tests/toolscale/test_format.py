@@ -8,7 +8,7 @@ import msgspec
 import pytest
 import yaml
 
-from toolorchestra.toolscale.domain import read_spec
+from toolorchestra.toolscale.domain_folder import read_spec
 from toolorchestra.toolscale.format import DomainSpec, Recipe, ToolSpec, json_schema
 
 

@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from toolorchestra.toolscale.build import check_records
-from toolorchestra.toolscale.domain import Domain, load_domain
+from toolorchestra.toolscale.domain import Domain
+from toolorchestra.toolscale.domain_folder import load_domain
 from toolorchestra.toolscale.errors import DomainError
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.task import Task
@@ -52,7 +53,7 @@ def prescription(patient: str, product: str, per_day: int, *, clinician: str = "
 
 def test_it_is_larger_than_the_papers(domain: Domain, tasks: list[Task]) -> None:
     assert len(domain.tools) >= 30
-    assert domain.entries() >= 1100
+    assert domain.database.entries() >= 1100
     assert len(tasks) >= 750
     assert len(domain.spec.intents) >= 30
     assert len(domain.spec.consistency) >= 15
@@ -175,7 +176,7 @@ def test_who_is_refused_must_hear_why(domain: Domain, tasks: list[Task], session
 )
 def test_records_that_break_a_rule_are_noticed(domain: Domain, rule: str, damage: str) -> None:
     connection = sqlite3.connect(":memory:", isolation_level=None)
-    connection.deserialize(domain.image)
+    connection.deserialize(domain.database.image)
     assert connection.execute(damage).rowcount > 0
 
     with pytest.raises(DomainError, match=rule):

@@ -11,7 +11,8 @@ import msgspec
 import pytest
 
 from toolorchestra.toolscale.build import check_records
-from toolorchestra.toolscale.domain import Domain, load_domain
+from toolorchestra.toolscale.domain import Domain
+from toolorchestra.toolscale.domain_folder import load_domain
 from toolorchestra.toolscale.errors import DomainError
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.task import Task
@@ -61,7 +62,7 @@ def refused(domain: Domain, session: Session, name: str, **arguments: Any) -> st
 
 def test_it_is_larger_than_the_papers(domain: Domain, tasks: list[Task]) -> None:
     assert len(domain.tools) >= 27
-    assert domain.entries() >= 1000
+    assert domain.database.entries() >= 1000
     assert len(tasks) >= 550
     assert len(domain.spec.tables) >= 10
     assert len(domain.spec.consistency) >= 8
@@ -187,7 +188,7 @@ def test_assistance_needs_the_notice_of_its_station(domain: Domain, session: Ses
 
 def test_a_group_on_a_passengers_seat_breaks_a_rule(domain: Domain) -> None:
     connection = sqlite3.connect(":memory:")
-    connection.deserialize(domain.image)
+    connection.deserialize(domain.database.image)
     check_records(connection, domain.spec)
     connection.execute(
         "INSERT INTO groups SELECT 'G999', 'Curlers', train_id, date, boards, alights, coach, seat, seat, 0 "

@@ -11,7 +11,8 @@ import msgspec
 import pytest
 
 from toolorchestra.toolscale.build import check_records
-from toolorchestra.toolscale.domain import Domain, load_domain
+from toolorchestra.toolscale.domain import Domain
+from toolorchestra.toolscale.domain_folder import load_domain, make_domain
 from toolorchestra.toolscale.guess import Guesser
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import Status
@@ -69,7 +70,7 @@ def test_the_thirteen_tools_of_the_paper_are_there(domain: Domain) -> None:
 
 
 def test_it_is_larger_than_the_papers(domain: Domain, tasks: list[Task]) -> None:
-    assert domain.entries() >= 700
+    assert domain.database.entries() >= 700
     assert len(domain.spec.tables) >= 8
     assert len(domain.spec.consistency) >= 6
     assert len(domain.spec.intents) >= 30
@@ -78,9 +79,9 @@ def test_it_is_larger_than_the_papers(domain: Domain, tasks: list[Task]) -> None
 
 
 def test_what_is_committed_is_what_its_files_build(domain: Domain, tasks: list[Task]) -> None:
-    fresh = Domain(domain.spec)
+    fresh = make_domain(domain.spec)
 
-    assert fresh.image == domain.image
+    assert fresh.database.image == domain.database.image
     assert fresh.tasks() == tasks
     assert all(reason.endswith("solved like a task that is tested") for reason in fresh.dropped)
     assert fresh.dropped.total() < len(tasks) / 50
@@ -165,9 +166,9 @@ def test_one_request_ends_in_a_booking_for_some_and_a_refusal_for_others(tasks: 
 
 
 def test_a_feast_leaves_out_what_the_guest_must_not_eat(domain: Domain, tasks: list[Task]) -> None:
-    allergens = set(domain.base.execute("SELECT dish_id, allergen FROM dish_allergens"))
+    allergens = set(domain.database.base.execute("SELECT dish_id, allergen FROM dish_allergens"))
     feasts = [task for task in tasks if task.intent == "safe_feast" and not task.refuses]
-    allergy = dict(domain.base.execute("SELECT name, allergy FROM customers"))
+    allergy = dict(domain.database.base.execute("SELECT name, allergy FROM customers"))
 
     for task in feasts:
         served = set(task.reference_calls[-1].arguments["dishes"])
@@ -204,7 +205,7 @@ def test_the_papers_example_goes_through_its_twelve_stages(jasper: Task) -> None
 
 
 def test_the_papers_example_repeats_last_mondays_dinner(domain: Domain, jasper: Task) -> None:
-    row = domain.base.execute(
+    row = domain.database.base.execute(
         "SELECT meal, guests, method FROM orders JOIN payments USING (order_id) "
         "WHERE customer = 'Jasper' AND orders.date = '2025-07-21'"
     ).fetchone()
@@ -240,7 +241,7 @@ def test_whoever_stops_looking_at_the_first_free_table_is_right_too(domain: Doma
 
 def test_records_keep_their_rules_whatever_is_written(domain: Domain) -> None:
     session = domain.session()
-    guesser = Guesser(domain, random.Random(0))
+    guesser = Guesser(domain.database, random.Random(0))
     writers = [tool for tool in domain.tools.values() if tool.effect == "write"]
     done: Counter[str] = Counter()
     for _ in range(20_000):
@@ -258,7 +259,7 @@ def test_records_keep_their_rules_whatever_is_written(domain: Domain) -> None:
     assert sum(done.values()) > 1000
 
     connection = sqlite3.connect(":memory:")
-    connection.deserialize(domain.image)
+    connection.deserialize(domain.database.image)
     check_records(connection, domain.spec)
     connection.close()
 

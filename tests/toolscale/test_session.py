@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import copy
+import pickle
 import random
 import sqlite3
 from collections.abc import Callable
@@ -9,10 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from toolorchestra.toolscale.database import Changes
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.guess import Guesser
-from toolorchestra.toolscale.session import Changes, Session
-from toolorchestra.toolscale.tool import Status, Tool, ToolResult
+from toolorchestra.toolscale.session import Session
+from toolorchestra.toolscale.tool import Status, Tool, ToolContext, ToolResult
 
 Call = Callable[..., ToolResult]
 
@@ -25,15 +28,15 @@ steps = st.lists(st.tuples(st.sampled_from(TOOLS), st.integers(0, 2**32)), max_s
 
 def tables(session: Session) -> dict[str, list[tuple[Any, ...]]]:
     """Return all rows."""
-    return {t: session.connection.execute(f"SELECT * FROM {t}").fetchall() for t in session.domain.spec.tables}
+    return {t: session.connection.execute(f"SELECT * FROM {t}").fetchall() for t in session.database.tables}
 
 
-def play(session: Session, plan: list[tuple[str, int]]) -> list[ToolResult]:
+def play(mini: Domain, session: Session, plan: list[tuple[str, int]]) -> list[ToolResult]:
     """Make plausible calls that the plan's seeds determine."""
     results = []
     for name, seed in plan:
-        tool = session.domain.tools[name]
-        results.append(session.call(tool, Guesser(session.domain, random.Random(seed)).arguments(tool)))
+        tool = mini.tools[name]
+        results.append(session.call(tool, Guesser(session.database, random.Random(seed)).arguments(tool)))
     return results
 
 
@@ -42,12 +45,12 @@ def differences(session: Session) -> Changes:
     changed: Changes = {}
     now = tables(session)
     for name, rows in now.items():
-        width = session.domain.access[name].width
+        width = session.database.access[name].width
 
         def keyed(rows: list[tuple[Any, ...]], width: int = width) -> dict[Any, tuple[Any, ...]]:
             return {row[:width] if width > 1 else row[0]: row for row in rows}
 
-        before = keyed(session.domain.base.execute(f"SELECT * FROM {name}").fetchall())
+        before = keyed(session.database.base.execute(f"SELECT * FROM {name}").fetchall())
         after = keyed(rows)
         for key in before.keys() | after.keys():
             if before.get(key) != after.get(key):
@@ -60,7 +63,7 @@ def net(session: Session) -> Changes:
     found: Changes = {}
     for name, rows in session.touched().items():
         for key, row in rows.items():
-            if row != session.domain.base_row(name, key):
+            if row != session.database.row(name, key):
                 found.setdefault(name, {})[key] = row
     return found
 
@@ -68,7 +71,7 @@ def net(session: Session) -> Changes:
 @given(steps)
 def test_the_journal_finds_what_a_comparison_of_all_rows_finds(mini: Domain, plan: list[tuple[str, int]]) -> None:
     session = mini.session()
-    play(session, plan)
+    play(mini, session, plan)
     assert net(session) == differences(session)
     session.close()
 
@@ -77,7 +80,7 @@ def test_the_journal_finds_what_a_comparison_of_all_rows_finds(mini: Domain, pla
 def test_a_reset_undoes_everything(mini: Domain, plan: list[tuple[str, int]]) -> None:
     session = mini.session()
     before = tables(session)
-    play(session, plan)
+    play(mini, session, plan)
     session.reset()
     assert tables(session) == before
     assert session.touched() == {}
@@ -91,14 +94,14 @@ def test_an_episode_goes_on_the_same_from_a_snapshot(
     mini: Domain, plan: list[tuple[str, int]], later: list[tuple[str, int]]
 ) -> None:
     session, other = mini.session(), mini.session()
-    play(session, plan)
+    play(mini, session, plan)
     snapshot, rows, touched = session.snapshot(), tables(session), session.touched()
-    expected = play(session, later), tables(session), session.touched(), session.operated.copy()
-    play(other, later)
+    expected = play(mini, session, later), tables(session), session.touched(), session.operated.copy()
+    play(mini, other, later)
     for one in (session, other, other):
         one.restore(snapshot)
         assert (tables(one), one.touched()) == (rows, touched)
-        assert (play(one, later), tables(one), one.touched(), one.operated) == expected
+        assert (play(mini, one, later), tables(one), one.touched(), one.operated) == expected
     session.close()
     other.close()
 
@@ -109,9 +112,9 @@ def test_an_interrupted_write_leaves_nothing_behind_and_takes_nothing_along(
     mini: Domain, plan: list[tuple[str, int]], later: list[tuple[str, int]]
 ) -> None:
     session = mini.session()
-    play(session, plan)
+    play(mini, session, plan)
     session.restore(session.snapshot())
-    play(session, later)
+    play(mini, session, later)
     before = tables(session), session.touched(), session.operated.copy()
     assert session.call(mini.tools["spin_writing"], {}).status is Status.TIMEOUT
     assert (tables(session), session.touched(), session.operated) == before
@@ -143,8 +146,8 @@ def test_a_call_that_errs_leaves_nothing_behind(
 class Crashing(Tool):
     effect = "write"
 
-    def run(self, arguments: dict[str, Any], session: Session) -> ToolResult:
-        session.execute("DELETE FROM items")
+    def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+        context.session.execute("DELETE FROM items")
         raise ZeroDivisionError
 
 
@@ -179,7 +182,7 @@ def test_unique_values_may_have_changed_hands_in_a_snapshot(session: Session, mi
 
 
 def test_written_twice_or_back_counts_once(session: Session, call: Call) -> None:
-    home = session.domain.base_row("orders", "O001")
+    home = session.database.row("orders", "O001")
     assert home is not None
     for customer in ("C02", "C03", home[1]):
         call(session, "move_order", order_id="O001", customer_id=customer)
@@ -195,6 +198,35 @@ def test_entries_operated_on_are_those_looked_up_by_identity(session: Session, c
     assert session.operated == {("orders", "O001"), ("customers", "C00")}
 
 
+def pickled(session: Session) -> Session:
+    """Return a session that went through bytes."""
+    found = pickle.loads(pickle.dumps(session))
+    assert isinstance(found, Session)
+    return found
+
+
+@pytest.mark.parametrize("copied", [pickled, copy.deepcopy])
+@settings(max_examples=25)
+@given(plan=steps, later=steps)
+def test_a_copy_of_a_session_goes_on_the_same(
+    mini: Domain, copied: Callable[[Session], Session], plan: list[tuple[str, int]], later: list[tuple[str, int]]
+) -> None:
+    session = mini.session()
+    play(mini, session, plan)
+    other = copied(session)
+    assert other.connection is not session.connection
+    assert (other.snapshot(), other.wrote, tables(other)) == (session.snapshot(), session.wrote, tables(session))
+    before = tables(session)
+    results = play(mini, other, later)
+    assert tables(session) == before
+    assert play(mini, session, later) == results
+    assert (other.snapshot(), tables(other)) == (session.snapshot(), tables(session))
+    for one in (session, other):
+        one.reset()
+        assert differences(one) == {}
+        one.close()
+
+
 def test_sessions_do_not_share_anything(mini: Domain, call: Call) -> None:
     one, other = mini.session(), mini.session()
     call(one, "cancel_order", order_id="O001")
@@ -205,4 +237,4 @@ def test_sessions_do_not_share_anything(mini: Domain, call: Call) -> None:
 
 def test_the_initial_database_is_read_only(mini: Domain) -> None:
     with pytest.raises(sqlite3.DatabaseError, match="not authorized"):
-        mini.base.execute("DELETE FROM items")
+        mini.database.base.execute("DELETE FROM items")

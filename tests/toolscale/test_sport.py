@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from toolorchestra.toolscale.build import check_records
-from toolorchestra.toolscale.domain import Domain, load_domain
+from toolorchestra.toolscale.domain import Domain
+from toolorchestra.toolscale.domain_folder import load_domain
 from toolorchestra.toolscale.errors import DomainError
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.task import Task
@@ -43,7 +44,7 @@ def broken_rules(domain: Domain, connection: sqlite3.Connection) -> list[str]:
 
 def test_it_is_larger_than_the_papers(domain: Domain, tasks: list[Task]) -> None:
     assert len(domain.tools) >= 22
-    assert domain.entries() >= 900
+    assert domain.database.entries() >= 900
     assert len(tasks) >= 450
     assert len(domain.spec.tables) >= 10
     assert len(domain.spec.consistency) >= 8
@@ -77,7 +78,7 @@ def test_equal_points_are_separated_by_goal_difference_and_deductions_count(doma
 
 
 def test_a_result_moves_both_teams_in_the_table(domain: Domain, session: Session) -> None:
-    (fixture, home, away), *_ = domain.base.execute(
+    (fixture, home, away), *_ = domain.database.base.execute(
         "SELECT fixture_id, home, away FROM fixtures WHERE status = 'scheduled' AND date < ? ORDER BY fixture_id",
         [domain.spec.today],
     ).fetchall()
@@ -104,7 +105,7 @@ def test_a_repeated_offence_of_a_club_doubles_the_fine(domain: Domain, session: 
 
 
 def test_the_fourth_yellow_card_bans_for_one_match(domain: Domain, session: Session) -> None:
-    (fixture, player), *_ = domain.base.execute(
+    (fixture, player), *_ = domain.database.base.execute(
         """SELECT fixture_id, player_id FROM fixtures JOIN players ON team_id IN (home, away)
         WHERE status = 'played' AND (fixture_id, player_id) NOT IN (SELECT fixture_id, player_id FROM cards)
           AND player_id = 'A103' ORDER BY fixture_id DESC"""
@@ -167,7 +168,7 @@ def test_a_tool_refuses_what_the_rules_forbid_and_changes_nothing(
 )
 def test_a_planted_violation_breaks_a_rule(domain: Domain, planted: str, rule: str) -> None:
     connection = sqlite3.connect(":memory:")
-    connection.deserialize(domain.image)
+    connection.deserialize(domain.database.image)
     connection.execute(planted)
 
     with pytest.raises(DomainError, match="rule"):

@@ -12,8 +12,10 @@ from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import DomainError
 from toolorchestra.toolscale.format import ToolSpec
 from toolorchestra.toolscale.session import Session
-from toolorchestra.toolscale.sqltool import SqlTool, compile_tool, prepare_connection
+from toolorchestra.toolscale.sql import prepare_connection
+from toolorchestra.toolscale.sqltool import SqlTool
 from toolorchestra.toolscale.tool import ArgumentError, Status, ToolResult
+from toolorchestra.toolscale.tool_compiler import compile_tool
 
 Compile = Callable[..., SqlTool]
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolorchestra.toolscale.symbolic import UnreadableError, Value, read, root, symbol
+from toolorchestra.toolscale.symbolic import UnreadableError, Value, root, symbol
+from toolorchestra.toolscale.symbolic_reader import read
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from toolorchestra.toolscale.build import check_records
-from toolorchestra.toolscale.domain import Domain, load_domain
+from toolorchestra.toolscale.domain import Domain
+from toolorchestra.toolscale.domain_folder import load_domain
 from toolorchestra.toolscale.errors import DomainError
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.task import Task
@@ -33,7 +34,7 @@ def session(domain: Domain) -> Session:
 
 
 def call(session: Session, name: str, **arguments: Any) -> ToolResult:
-    tool = session.domain.tools[name]
+    tool = load_domain("travel").tools[name]
     return session.call(tool, tool.decode(msgspec.json.encode(arguments)))
 
 
@@ -58,7 +59,7 @@ def opened(session: Session, city: str, departs: str, returns: str, *travellers:
 
 def test_it_is_larger_than_the_papers(domain: Domain, tasks: list[Task]) -> None:
     assert len(domain.tools) >= 24
-    assert domain.entries() >= 1000
+    assert domain.database.entries() >= 1000
     assert len(tasks) >= 500
     assert len(domain.spec.tables) >= 16
     assert len(domain.spec.consistency) >= 12
@@ -186,15 +187,15 @@ def test_nothing_is_sold_against_the_advice(session: Session) -> None:
     assert "level 3" in refused(session, "add_insurance", booking=colombia, plan="classic")
 
 
-def broken_rules(session: Session) -> list[str]:
-    today = {"today": session.domain.spec.today}
-    return [r.rule for r in session.domain.spec.consistency if session.connection.execute(r.sql, today).fetchall()]
+def broken_rules(domain: Domain, session: Session) -> list[str]:
+    today = {"today": domain.spec.today}
+    return [r.rule for r in domain.spec.consistency if session.connection.execute(r.sql, today).fetchall()]
 
 
 def test_records_keep_their_rules_after_every_request(domain: Domain, tasks: list[Task], session: Session) -> None:
     for task in tasks[::4]:
         replay(domain, task, task.reference_calls, task.answer, session)
-        assert not broken_rules(session), task.id
+        assert not broken_rules(domain, session), task.id
 
 
 def test_records_keep_their_rules_when_all_requests_come_together(
@@ -208,7 +209,7 @@ def test_records_keep_their_rules_when_all_requests_come_together(
                     call(session, reference_calls.name, **reference_calls.arguments).status is Status.OK
                 )
 
-    assert not broken_rules(session)
+    assert not broken_rules(domain, session)
     assert sum(done.values()) > 300
 
 
@@ -224,7 +225,7 @@ def test_records_keep_their_rules_when_all_requests_come_together(
 )
 def test_records_that_contradict_each_other_are_found(domain: Domain, change: str, rule: str) -> None:
     connection = sqlite3.connect(":memory:")
-    connection.deserialize(domain.image)
+    connection.deserialize(domain.database.image)
     connection.execute(change)
 
     with pytest.raises(DomainError, match=rule):

@@ -12,7 +12,7 @@ from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import TaskError
 from toolorchestra.toolscale.task import Call, Task
 from toolorchestra.toolscale.tool import Status
-from toolorchestra.toolscale.verify import Verdict, reference_effects
+from toolorchestra.toolscale.verify import Verdict
 
 Step = tuple[str, dict[str, Any]]
 Judge = Callable[..., Verdict]
@@ -128,7 +128,7 @@ def test_a_verdict_names_the_row(judge: Judge) -> None:
 
 
 def test_changes_that_were_taken_back_do_not_count(judge: Judge, mini: Domain) -> None:
-    home = mini.base_row("orders", "O001")
+    home = mini.database.row("orders", "O001")
     assert home is not None
     back = [("move_order", {"order_id": "O001", "customer_id": customer}) for customer in ("C09", home[1])]
     made_and_cancelled = [AN_ORDER, ("cancel_order", {"order_id": "O041"})]
@@ -200,4 +200,4 @@ def test_verifying_changes_nothing(mini: Domain) -> None:
 
 def test_a_reference_trajectory_that_errs_is_a_task_error(mini: Domain) -> None:
     with pytest.raises(TaskError, match=r"The reference call get_order.*errs: No order O999"):
-        reference_effects(mini, [Call("get_order", {"order_id": "O999"})])
+        mini.verifier.run([Call("get_order", {"order_id": "O999"})])

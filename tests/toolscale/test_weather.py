@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from toolorchestra.toolscale.domain import Domain, load_domain
+from toolorchestra.toolscale.domain import Domain
+from toolorchestra.toolscale.domain_folder import load_domain
 from toolorchestra.toolscale.guess import Guesser
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.task import Task
@@ -57,7 +58,7 @@ def broken(domain: Domain, session: Session) -> list[str]:
 
 def test_it_is_larger_than_the_papers(domain: Domain, tasks: list[Task]) -> None:
     assert len(domain.tools) >= 40
-    assert domain.entries() >= 1200
+    assert domain.database.entries() >= 1200
     assert len(domain.spec.tables) >= 20
     assert len(domain.spec.consistency) >= 14
     assert len(domain.spec.intents) >= 40
@@ -191,7 +192,7 @@ def test_a_planted_error_breaks_a_rule(domain: Domain, session: Session, planted
 
 
 def test_records_keep_their_rules_whatever_is_written(domain: Domain, session: Session) -> None:
-    guesser = Guesser(domain, random.Random(0))
+    guesser = Guesser(domain.database, random.Random(0))
     writers = [tool for tool in domain.tools.values() if tool.effect == "write"]
     done: Counter[str] = Counter()
     for _ in range(6000):

@@ -11,13 +11,19 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+from msgspec import Meta
 
 from toolorchestra.toolscale.errors import ToolOrchestraError, unknown_name
-from toolorchestra.toolscale.format import IntentSpec, Recipe
+from toolorchestra.toolscale.format import ConsistencySpec, IntentSpec, Name, Recipe, TableSpec
 from toolorchestra.toolscale.synth.model_queries import InvalidError
 from toolorchestra.toolscale.yaml_reader import MAX_CHARACTERS, convert, parse_yaml
 
+MAX_ROWS = 3_000
+"""Rows of a table."""
+_MAX_TABLES, _MAX_COLUMNS, _MAX_RULES = 20, 30, 20
 _LARGEST = 1e12
 _MAX_TEXT = 8_000
 _MAX_TEMPLATE = 1_500
@@ -111,3 +117,34 @@ def check_intent(intent: IntentSpec) -> None:
     for steps in (intent.reference_calls, *intent.alternatives):
         if len(steps) > _MAX_STEPS:
             raise InvalidError(f"Expected at most {_MAX_STEPS} reference steps, found {len(steps)}.")
+
+
+class SchemaAnswer(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """What a model answers when it is asked for a schema."""
+
+    description: Annotated[str, Meta(min_length=20)]
+    tables: dict[Name, TableSpec]
+    consistency: list[ConsistencySpec] = []
+
+
+def check_schema(answer: SchemaAnswer) -> None:
+    """Refuse a schema that is not one, or no world to live in."""
+    if not 2 <= len(answer.tables) <= _MAX_TABLES:
+        raise InvalidError(f"tables: expected 2 to {_MAX_TABLES}, found {len(answer.tables)}.")
+    if len(answer.consistency) > _MAX_RULES:
+        raise InvalidError(f"consistency: expected at most {_MAX_RULES} rules, found {len(answer.consistency)}.")
+    for name, table in answer.tables.items():
+        if not 1 <= len(table.columns) <= _MAX_COLUMNS:
+            raise InvalidError(f"tables.{name}.columns: expected 1 to {_MAX_COLUMNS}, found {len(table.columns)}.")
+        if table.rows or table.query or any(column.recipe for column in table.columns.values()):
+            raise InvalidError(f"tables.{name}: expected no rows, query or recipes yet; they are asked for next.")
+        if table.count > MAX_ROWS:
+            raise InvalidError(f"tables.{name}.count: expected at most {MAX_ROWS}, found {table.count}.")
+    if not any(column.references for table in answer.tables.values() for column in table.columns.values()):
+        raise InvalidError("tables: expected tables that refer to each other; no column has `references`.")
+
+
+def without_rows(table: TableSpec) -> TableSpec:
+    """Return a table without rows."""
+    columns = {name: msgspec.structs.replace(column, recipe=None) for name, column in table.columns.items()}
+    return msgspec.structs.replace(table, columns=columns, rows=[], query=None, count=0)

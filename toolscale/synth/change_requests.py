@@ -11,7 +11,7 @@ from toolorchestra.toolscale.synth.request_base import Request, Requester
 from toolorchestra.toolscale.synth.tables import Column, Table, bare
 
 
-class Changes(Requester):
+class ChangeRequests(Requester):
     """Requests that change or remove one row."""
 
     def requests(self, table: Table) -> Iterator[Request]:

@@ -14,7 +14,7 @@ from toolorchestra.toolscale.synth.tables import Column, Table, bare, settled
 _PRIMES = (7, 11, 13, 17, 19, 23)
 
 
-class Creations(Requester):
+class CreationRequests(Requester):
     """Requests for new rows."""
 
     def requests(self, table: Table) -> Iterator[Request]:

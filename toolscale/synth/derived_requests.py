@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from toolorchestra.toolscale.synth.change_requests import Changes
-from toolorchestra.toolscale.synth.creation_requests import Creations
+from toolorchestra.toolscale.synth.change_requests import ChangeRequests
+from toolorchestra.toolscale.synth.creation_requests import CreationRequests
 from toolorchestra.toolscale.synth.derived_tools import Toolbox
-from toolorchestra.toolscale.synth.ownership_requests import Owners
-from toolorchestra.toolscale.synth.question_requests import Questions
+from toolorchestra.toolscale.synth.ownership_requests import OwnershipRequests
+from toolorchestra.toolscale.synth.question_requests import QuestionRequests
 from toolorchestra.toolscale.synth.request_base import Request
 from toolorchestra.toolscale.synth.tables import Table
 
-FAMILIES = (Questions, Changes, Creations, Owners)
+FAMILIES = (QuestionRequests, ChangeRequests, CreationRequests, OwnershipRequests)
 
 
 def derive_requests(tables: Mapping[str, Table], box: Toolbox) -> Iterator[Request]:

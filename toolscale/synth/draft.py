@@ -12,12 +12,13 @@ import re
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from toolorchestra.toolscale.build import build_database, quote
+from toolorchestra.toolscale.build import build_database
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.format import (
     ConsistencySpec,
@@ -26,7 +27,7 @@ from toolorchestra.toolscale.format import (
     TableSpec,
     ToolSpec,
 )
-from toolorchestra.toolscale.sqltool import primary_key, read_only
+from toolorchestra.toolscale.sql import primary_key, quote, read_only
 from toolorchestra.toolscale.yaml_reader import dump_yaml
 
 _FILES: dict[str, tuple[str, ...]] = {
@@ -215,12 +216,12 @@ def fill_order(spec: DomainSpec) -> list[list[str]]:
         if tables:
             last = max(tables, key=order.index)
             needs[last] |= tables - {last}
+    sorter = TopologicalSorter(needs)
+    sorter.prepare()
     groups: list[list[str]] = []
-    placed: set[str] = set()
-    while len(placed) < len(order):
-        group = [name for name in order if name not in placed and needs[name] <= placed]
-        groups.append(group)
-        placed |= set(group)
+    while sorter.is_active():
+        groups.append(sorted(sorter.get_ready(), key=order.index))
+        sorter.done(*groups[-1])
     return groups
 
 

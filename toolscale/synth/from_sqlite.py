@@ -16,11 +16,11 @@ from typing import Any, Literal
 
 import msgspec
 
-from toolorchestra.toolscale.build import quote
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import DomainError
 from toolorchestra.toolscale.format import ColumnSpec, DomainSpec, IntentSpec, TableSpec, ToolSpec
 from toolorchestra.toolscale.intents import make_tasks
+from toolorchestra.toolscale.sql import quote
 from toolorchestra.toolscale.synth.derive import derive_tools
 from toolorchestra.toolscale.synth.derived_requests import derive_requests
 from toolorchestra.toolscale.synth.derived_tools import Toolbox
@@ -147,7 +147,7 @@ def _sampled(found: SchemaAnalysis, specs: dict[str, TableSpec], today: str, see
     while True:
         trial = DomainSpec(name="trial", title="", description="", today=today, seed=seed, tables=made, tools={})
         try:
-            domain = Domain(trial, tasks=[])
+            domain = Domain(trial)
         except DomainError as error:
             kept = _with_parents(error.path.split(".")[1], found.tables)
             if all(made[name] == specs[name] for name in kept):
@@ -157,7 +157,7 @@ def _sampled(found: SchemaAnalysis, specs: dict[str, TableSpec], today: str, see
         else:
             break
     for name, table in found.tables.items():
-        rows = domain.base.execute(f"SELECT * FROM {quote(name)}").fetchall()
+        rows = domain.database.base.execute(f"SELECT * FROM {quote(name)}").fetchall()
         table.data = {c: [row[i] for row in rows] for i, c in enumerate(table.columns)}
         table.describe()
     return made
@@ -183,7 +183,7 @@ def _with_intents(spec: DomainSpec, requests: Iterable[Request], file: Path) -> 
     Raises:
         DomainError: No intent holds.
     """
-    domain = Domain(spec, tasks=[])
+    domain = Domain(spec)
     candidates: dict[str, IntentSpec] = {}
     for name, intent in requests:
         candidates[snake_case(name[:60], candidates)] = intent

@@ -3,15 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from toolorchestra.toolscale.format import IntentSpec, ReferenceCallSpec
-from toolorchestra.toolscale.synth.derived_tools import literal
+from toolorchestra.toolscale.synth.derived_tools import Ending, Life, literal
 from toolorchestra.toolscale.synth.naming import an, said
 from toolorchestra.toolscale.synth.request_base import Handle, Request, Requester
 from toolorchestra.toolscale.synth.tables import Column, Table, bare
 
 
-class Owners(Requester):
+class _OwnedRows(NamedTuple):
+    """The rows of a table that refer to one other row.
+
+    Attributes:
+        table: Their table.
+        column: The column by which they refer.
+        owner: How the other row is named.
+        to: The column referred to.
+        stem: What the other row is to them.
+        whose: The phrase for the other row.
+        source: The FROM clause: the rows as ``t``, the other rows as ``p``.
+        life: How such rows end, if they do.
+        opened: The SQL condition that a row is open.
+        only: Arguments by which a look-up gives open rows only.
+        adjective: The word for those rows, with a space after it.
+    """
+
+    table: Table
+    column: Column
+    owner: Handle
+    to: str
+    stem: str
+    whose: str
+    source: str
+    life: Life | None
+    opened: str
+    only: dict[str, Any]
+    adjective: str
+
+    @property
+    def many(self) -> str:
+        """The rows in words."""
+        return said(self.table.many)
+
+    @property
+    def one(self) -> str:
+        """One of them in words."""
+        return said(self.table.one)
+
+
+class OwnershipRequests(Requester):
     """Requests about the rows that refer to one other row, which is named."""
 
     def requests(self, table: Table) -> Iterator[Request]:
@@ -23,52 +64,78 @@ class Owners(Requester):
                 yield from self._traces(table, column, owner)
 
     def _of_owner(self, table: Table, column: Column, owner: Handle) -> Iterator[Request]:
-        """Requests about the rows that belong to one other row, which is named."""
+        """Yield the requests about the rows that belong to one other row, which is named."""
+        rows = self._owned(table, column, owner)
+        yield from self._totals(rows)
+        listing = self.box.listing.get((table.name, column.name))
+        if listing is None or len(table.key) > 1:
+            return
+        yield from self._below(table, column, owner)
+        listed = ReferenceCallSpec(
+            call=listing, arguments={column.name: self._key_of(owner, rows.to), **rows.only}, save="rows"
+        )
+        if rows.life:
+            yield from self._postponed(rows, listed)
+            yield from self._ended(rows, rows.life, listed)
+
+    def _owned(self, table: Table, column: Column, owner: Handle) -> _OwnedRows:
         target, to = column.references  # type: ignore[misc]  # called for references only
-        many, one = said(table.many), said(table.one)
-        stem = column.name.removesuffix("_id")
-        life = self.box.lives.get(table.name)
-        opened = self._alias(life, table) if life else "1"
+        stem, life = column.name.removesuffix("_id"), self.box.lives.get(table.name)
         only = self._only_open(table, life) if life else {}
-        adjective = "" if not only else "open " if "open" in only else f"{next(iter(only.values()))} "
-        source = f"FROM {bare(table.name)} t JOIN {bare(target)} p ON p.{bare(to)} = t.{bare(column.name)}"
-        role = "" if stem == owner.table.one else f" (as {said(stem)})"
+        return _OwnedRows(
+            table,
+            column,
+            owner,
+            to,
+            stem,
+            whose=owner.phrase + ("" if stem == owner.table.one else f" (as {said(stem)})"),
+            source=f"FROM {bare(table.name)} t JOIN {bare(target)} p ON p.{bare(to)} = t.{bare(column.name)}",
+            life=life,
+            opened=self._alias(life, table) if life else "1",
+            only=only,
+            adjective="" if not only else "open " if "open" in only else f"{next(iter(only.values()))} ",
+        )
+
+    def _totals(self, rows: _OwnedRows) -> Iterator[Request]:
+        """How many rows somebody has, and what they come to."""
+        table, owner, stem, many, source = rows.table, rows.owner, rows.stem, rows.many, rows.source
         summary = self.box.summary.get(table.name)
-        if summary is not None and column.name in self.box.tools[summary].parameters:
+        if summary is not None and rows.column.name in self.box.tools[summary].parameters:
             for amount in [None, *self.box.totals[table.name][:1]]:
                 if amount and table.columns[amount].kind != "money":
                     continue
                 words = f"the total {table.columns[amount].words} of the" if amount else "the number of"
                 fact = f"round(total(t.{bare(amount)}), 2)" if amount else "count(*)"
-                where = f"WHERE {opened}" if only else ""
+                where = f"WHERE {rows.opened}" if rows.only else ""
                 yield (
                     f"{'total' if amount else 'count'}_{table.many}_of_{stem}",
                     IntentSpec(
-                        description=f"Ask for {words} {adjective}{many} of {an(said(owner.table.one))}.",
-                        bindings=f"SELECT {owner.sql('p')}, {fact} AS fact {source} {where} GROUP BY p.{bare(to)}",
+                        description=f"Ask for {words} {rows.adjective}{many} of {an(said(owner.table.one))}.",
+                        bindings=f"SELECT {owner.sql('p')}, {fact} AS fact {source} {where} GROUP BY p.{bare(rows.to)}",
                         instructions=[
-                            f"What is {words} {adjective}{many} of {owner.phrase}{role}?",
-                            f"Please find out {words} {adjective}{many} on file for {owner.phrase}{role}.",
-                            f"About {owner.phrase}{role}: I would like to know {words} {adjective}{many}.",
+                            f"What is {words} {rows.adjective}{many} of {rows.whose}?",
+                            f"Please find out {words} {rows.adjective}{many} on file for {rows.whose}.",
+                            f"About {rows.whose}: I would like to know {words} {rows.adjective}{many}.",
                         ],
                         reference_calls=[
                             owner.call,
                             ReferenceCallSpec(
-                                call=summary, arguments={column.name: self._key_of(owner, to), **only}, save="sum"
+                                call=summary,
+                                arguments={rows.column.name: self._key_of(owner, rows.to), **rows.only},
+                                save="sum",
                             ),
                         ],
                         communicate=["{fact}"],
                         answer=f"It is {{sum.{f'total_{amount}' if amount else 'count'}}}.",
                     ),
                 )
-        listing = self.box.listing.get((table.name, column.name))
-        if listing is None or len(table.key) > 1:
-            return
-        key = table.key[0]
-        yield from self._below(table, column, owner)
-        listed = ReferenceCallSpec(call=listing, arguments={column.name: self._key_of(owner, to), **only}, save="rows")
+
+    def _postponed(self, rows: _OwnedRows, listed: ReferenceCallSpec) -> Iterator[Request]:
+        """Move a date of every open row."""
+        table, owner, stem, key = rows.table, rows.owner, rows.stem, rows.table.key[0]
+        many, one, source = rows.many, rows.one, rows.source
         updates = [n for (t, n) in self.box.update if t == table.name and table.columns[n].kind == "date"]
-        if updates and life:
+        if updates:
             name, words = updates[0], table.columns[updates[0]].words
             cell = f"t.{bare(name)}"
             item = f"json_object('id', t.{bare(key)}, 'value', date({cell}, '+' || days || ' days'))"
@@ -77,14 +144,14 @@ class Owners(Requester):
                 IntentSpec(
                     description=f"Postpone the {words} of every open {one} of {an(said(owner.table.one))}.",
                     bindings=f"SELECT {owner.sql('p')}, days, json_group_array({item}) AS items "
-                    f"{source} JOIN (SELECT 7 AS days UNION SELECT 14) WHERE {opened} "
-                    f"GROUP BY p.{bare(to)}, days HAVING count(*) BETWEEN 2 AND 7",
+                    f"{source} JOIN (SELECT 7 AS days UNION SELECT 14) WHERE {rows.opened} "
+                    f"GROUP BY p.{bare(rows.to)}, days HAVING count(*) BETWEEN 2 AND 7",
                     json=["items"],
                     instructions=[
-                        f"Please postpone the {words} of every open {one} of {owner.phrase}{role} by {{days}} days.",
-                        f"{owner.phrase[0].upper()}{owner.phrase[1:]}{role} needs {{days}} more days: "
+                        f"Please postpone the {words} of every open {one} of {rows.whose} by {{days}} days.",
+                        f"{rows.whose[0].upper()}{rows.whose[1:]} needs {{days}} more days: "
                         f"move the {words} of each open {one}.",
-                        f"All open {many} of {owner.phrase}{role}: the {words} is to be {{days}} days later.",
+                        f"All open {many} of {rows.whose}: the {words} is to be {{days}} days later.",
                     ],
                     reference_calls=[
                         owner.call,
@@ -98,39 +165,62 @@ class Owners(Requester):
                     answer=f"The {words} of all open {many} is {{days}} days later now.",
                 ),
             )
-        if life is None:
-            return
+
+    def _ended(self, rows: _OwnedRows, life: Life, listed: ReferenceCallSpec) -> Iterator[Request]:
+        """End the only open row, every open row, or one chosen among them."""
+        table = rows.table
         ending = life.endings[0]
-        do, tool = said(ending.verb), self.box.ending[table.name, ending.verb]
+        tool = self.box.ending[table.name, ending.verb]
         endable = " AND ".join(
-            [opened] + ([f"t.{bare(str(life.status))} <> {literal(ending.state)}"] if ending.state else [])
+            [rows.opened] + ([f"t.{bare(str(life.status))} <> {literal(ending.state)}"] if ending.state else [])
         )
-        yield (
+        yield self._only_one_ended(rows, ending, endable, listed, tool)
+        yield self._all_ended(rows, ending, endable, listed, tool)
+        ends = {life.status, *(e.dated for e in life.endings)}
+        for measure in table.columns.values():
+            if measure.kind in ("money", "date") and measure.name not in ends and not measure.nullable:
+                yield self._extreme_ended(rows, ending, endable, listed, tool, measure)
+                return
+
+    def _only_one_ended(
+        self, rows: _OwnedRows, ending: Ending, endable: str, listed: ReferenceCallSpec, tool: str
+    ) -> Request:
+        table, owner, stem, key = rows.table, rows.owner, rows.stem, rows.table.key[0]
+        one, source = rows.one, rows.source
+        do = said(ending.verb)
+        return (
             f"{ending.verb}_the_{table.one}_of_{stem}",
             IntentSpec(
                 description=f"{do.capitalize()} the only open {one} of {an(said(owner.table.one))}.",
                 bindings=f"SELECT {owner.sql('p')}, max(t.{bare(key)}) AS id {source} WHERE {endable} "
-                f"GROUP BY p.{bare(to)} HAVING count(*) = 1",
+                f"GROUP BY p.{bare(rows.to)} HAVING count(*) = 1",
                 instructions=[
-                    f"Please {do} the open {one} of {owner.phrase}{role}.",
-                    f"{owner.phrase[0].upper()}{owner.phrase[1:]}{role} has one open {one}: {do} it.",
-                    f"Find the {one} of {owner.phrase}{role} that is open still, and {do} it.",
+                    f"Please {do} the open {one} of {rows.whose}.",
+                    f"{rows.whose[0].upper()}{rows.whose[1:]} has one open {one}: {do} it.",
+                    f"Find the {one} of {rows.whose} that is open still, and {do} it.",
                 ],
                 reference_calls=[owner.call, listed, ReferenceCallSpec(call=tool, arguments={key: "$id"})],
                 answer=f"Done: {do} {one} {{id}}.",
             ),
         )
-        yield (
+
+    def _all_ended(
+        self, rows: _OwnedRows, ending: Ending, endable: str, listed: ReferenceCallSpec, tool: str
+    ) -> Request:
+        table, owner, stem, key = rows.table, rows.owner, rows.stem, rows.table.key[0]
+        many, one, source = rows.many, rows.one, rows.source
+        do = said(ending.verb)
+        return (
             f"{ending.verb}_all_{table.many}_of_{stem}",
             IntentSpec(
                 description=f"{do.capitalize()} every open {one} of {an(said(owner.table.one))}.",
                 bindings=f"SELECT {owner.sql('p')}, json_group_array(t.{bare(key)}) AS items, count(*) AS fact "
-                f"{source} WHERE {endable} GROUP BY p.{bare(to)} HAVING count(*) BETWEEN 2 AND 8",
+                f"{source} WHERE {endable} GROUP BY p.{bare(rows.to)} HAVING count(*) BETWEEN 2 AND 8",
                 json=["items"],
                 instructions=[
-                    f"Please {do} every open {one} of {owner.phrase}{role}, and tell me how many there were.",
-                    f"{do.capitalize()} all open {many} of {owner.phrase}{role}. How many is that?",
-                    f"For {owner.phrase}{role}: {do} whatever {one} is open, one by one, and give me their number.",
+                    f"Please {do} every open {one} of {rows.whose}, and tell me how many there were.",
+                    f"{do.capitalize()} all open {many} of {rows.whose}. How many is that?",
+                    f"For {rows.whose}: {do} whatever {one} is open, one by one, and give me their number.",
                 ],
                 reference_calls=[
                     owner.call,
@@ -141,38 +231,35 @@ class Owners(Requester):
                 answer=f"Done, {{fact}} {many}.",
             ),
         )
-        ends = {life.status, *(e.dated for e in life.endings)}
-        measure = next(
-            (
-                c
-                for c in table.columns.values()
-                if c.kind in ("money", "date") and c.name not in ends and not c.nullable
-            ),
-            None,
-        )
-        if measure is None:
-            return
-        most = "highest" if measure.kind == "money" else "latest"
+
+    def _extreme_ended(
+        self, rows: _OwnedRows, ending: Ending, endable: str, listed: ReferenceCallSpec, tool: str, measure: Column
+    ) -> Request:
+        table, owner, stem, key = rows.table, rows.owner, rows.stem, rows.table.key[0]
+        many, one, source = rows.many, rows.one, rows.source
+        do = said(ending.verb)
+        extreme = "highest" if measure.kind == "money" else "latest"
         cell = f"t.{bare(measure.name)}"
-        yield (
-            f"{ending.verb}_{most}_{table.one}_of_{stem}",
+        return (
+            f"{ending.verb}_{extreme}_{table.one}_of_{stem}",
             IntentSpec(
-                description=f"{do.capitalize()} the open {one} with the {most} {measure.words}, and tell which it is.",
+                description=f"{do.capitalize()} the open {one} with the {extreme} {measure.words}, "
+                "and tell which it is.",
                 bindings=f"""WITH mine AS (
   SELECT {owner.sql("p")}, t.{bare(key)} AS id, {cell} AS fact,
-    rank() OVER (PARTITION BY p.{bare(to)} ORDER BY {cell} DESC) AS place,
-    count(*) OVER (PARTITION BY p.{bare(to)}) AS size_of
+    rank() OVER (PARTITION BY p.{bare(rows.to)} ORDER BY {cell} DESC) AS place,
+    count(*) OVER (PARTITION BY p.{bare(rows.to)}) AS size_of
   {source} WHERE {endable})
 SELECT owner, max(id) AS id, fact FROM mine WHERE place = 1 AND size_of BETWEEN 2 AND 20
 GROUP BY owner HAVING count(*) = 1""",
                 instructions=[
-                    f"Of the open {many} of {owner.phrase}{role}, {do} the one with the {most} {measure.words}, "
+                    f"Of the open {many} of {rows.whose}, {do} the one with the {extreme} {measure.words}, "
                     f"and tell me that {measure.words}.",
-                    f"Please {do} the open {one} of {owner.phrase}{role} that has the {most} {measure.words}. "
+                    f"Please {do} the open {one} of {rows.whose} that has the {extreme} {measure.words}. "
                     f"Which {measure.words} is it?",
-                    f"{owner.phrase[0].upper()}{owner.phrase[1:]}{role} has several open {many}. "
+                    f"{rows.whose[0].upper()}{rows.whose[1:]} has several open {many}. "
                     f"{do.capitalize()} only the "
-                    f"one with the {most} {measure.words}, and report it.",
+                    f"one with the {extreme} {measure.words}, and report it.",
                 ],
                 reference_calls=[owner.call, listed, ReferenceCallSpec(call=tool, arguments={key: "$id"})],
                 communicate=["{fact}"],

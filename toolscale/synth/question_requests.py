@@ -11,7 +11,7 @@ from toolorchestra.toolscale.synth.request_base import Request, Requester
 from toolorchestra.toolscale.synth.tables import Column, Table, bare
 
 
-class Questions(Requester):
+class QuestionRequests(Requester):
     """Requests that are answered by looking up."""
 
     def requests(self, table: Table) -> Iterator[Request]:

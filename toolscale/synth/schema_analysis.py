@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from toolorchestra.toolscale.build import quote
 from toolorchestra.toolscale.errors import DomainError
+from toolorchestra.toolscale.sql import quote
 from toolorchestra.toolscale.synth.foreign_keys import ordered, refer
 from toolorchestra.toolscale.synth.naming import said, singular, snake_case
 from toolorchestra.toolscale.synth.sampling import sample

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote as quote_url
 
-from toolorchestra.toolscale.build import quote
 from toolorchestra.toolscale.errors import DomainError
+from toolorchestra.toolscale.sql import quote
 
 MAX_SCANNED = 200_000
 """Rows read of one table; of a longer one, these are taken for the whole."""

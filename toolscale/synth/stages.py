@@ -15,50 +15,48 @@ from typing import Annotated, Any, get_args
 import msgspec
 from msgspec import Meta
 
-from toolorchestra.toolscale import build
+from toolorchestra.toolscale.build import build_database
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.errors import DomainError, SynthesisError, unknown_name
+from toolorchestra.toolscale.domain_folder import make_domain
+from toolorchestra.toolscale.errors import DomainError, SynthesisError
 from toolorchestra.toolscale.format import (
-    ConsistencySpec,
-    DomainSpec,
     IntentSpec,
     Name,
     Operator,
     ParameterSpec,
-    Recipe,
-    Scalar,
     TableSpec,
     ToolSpec,
 )
-from toolorchestra.toolscale.sqltool import primary_key
 from toolorchestra.toolscale.synth import prompts
-from toolorchestra.toolscale.synth.answer_checks import check_intent, check_recipes, read_answer, refusing
+from toolorchestra.toolscale.synth.answer_checks import (
+    MAX_ROWS,
+    SchemaAnswer,
+    check_intent,
+    check_schema,
+    read_answer,
+    refusing,
+    without_rows,
+)
 from toolorchestra.toolscale.synth.draft import (
     DomainDraft,
     fill_order,
     functions_text,
     records_text,
-    rows_text,
     rule_tables,
     tables_text,
 )
 from toolorchestra.toolscale.synth.model_queries import InvalidError, ModelQueries, StageCount, UnsettledError
+from toolorchestra.toolscale.synth.table_filler import TableFiller
 from toolorchestra.toolscale.yaml_reader import dump_yaml
 
 STAGES = ("subjects", "schema", "records", "tools", "intents", "tasks", "evolved")
 
 _ROUNDS = 3
 """Times that a stage plans more, where some of what it planned was dropped."""
-_BATCH = 20
-"""Rows written by hand in one answer."""
-_MAX_BATCHES = 8
 _SMALL = 10
 """Rows below which a table is one of kinds or places, and keeps the number of rows that its schema gave."""
-_ENOUGH = 0.8
-"""Share of the rows wanted with which a table is left as it is."""
 _HELD_OUT = 6
 """One intent in this many is kept for the split ``test_intents``; of fewer, the last."""
-_MAX_TABLES, _MAX_COLUMNS, _MAX_RULES, _MAX_ROWS = 20, 30, 20, 3_000
 _MAX_REMARK = 300
 
 _PRICES = {"pure": (0.0, 0.05), "read": (0.0005, 0.2), "list": (0.001, 0.3), "write": (0.002, 0.4)}
@@ -80,8 +78,6 @@ _UTILITIES = {
 
 Subject = Annotated[str, Meta(min_length=2, max_length=120)]
 Purpose = Annotated[str, Meta(min_length=10, max_length=600)]
-_Batch = tuple[TableSpec, list[tuple[Any, ...]], bool]
-"""A table with a batch of records, its rows, and whether it is complete."""
 
 
 class Sizes(msgspec.Struct, frozen=True):
@@ -102,27 +98,6 @@ class Sizes(msgspec.Struct, frozen=True):
     intents: int = 18
     tasks_per_intent: int = 12
     evolved: int = 8
-
-
-class _SchemaAnswer(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    description: Annotated[str, Meta(min_length=20)]
-    tables: dict[Name, TableSpec]
-    consistency: list[ConsistencySpec] = []
-
-
-class _RecordsAnswer(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    rows: list[dict[Name, Scalar]] = []
-    recipes: dict[Name, Recipe] = {}
-    query: str | None = None
-    count: Annotated[int, Meta(ge=0, le=_MAX_ROWS)] = 0
-    complete: bool = False
-
-
-class _JudgeAnswer(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    fits: bool
-    agrees: bool
-    plausible: bool
-    objections: list[str] = []
 
 
 @dataclass
@@ -162,13 +137,13 @@ class Stages:
         """Settle tables, house rules and consistency rules (Table 8)."""
         draft, entries = self.draft, self.sizes.entries
 
-        def check(text: str) -> tuple[_SchemaAnswer, list[list[str]]]:
-            answer = read_answer(text, _SchemaAnswer)
-            _check_schema(answer)
+        def check(text: str) -> tuple[SchemaAnswer, list[list[str]]]:
+            answer = read_answer(text, SchemaAnswer)
+            check_schema(answer)
             with refusing():
                 spec = draft.spec(
                     description=answer.description,
-                    tables={name: _empty(table) for name, table in answer.tables.items()},
+                    tables={name: without_rows(table) for name, table in answer.tables.items()},
                     consistency=answer.consistency,
                 )
                 Domain(spec)
@@ -182,7 +157,7 @@ class Stages:
         scale = max(1, entries - small) / max(1, sum(planned.values()) - small)
         draft.tables = {
             name: msgspec.structs.replace(
-                answer.tables[name], count=count if count < _SMALL else min(_MAX_ROWS, math.ceil(count * scale))
+                answer.tables[name], count=count if count < _SMALL else min(MAX_ROWS, math.ceil(count * scale))
             )
             for name, count in planned.items()
         }
@@ -192,14 +167,15 @@ class Stages:
     def records(self) -> None:
         """Fill the tables (Table 9), each batch looked through by the model itself (Table 10)."""
         draft, count = self.draft, self.asker.begin("records")
-        empty = draft.spec(tables={name: _empty(table) for name, table in draft.tables.items()})
+        empty = draft.spec(tables={name: without_rows(table) for name, table in draft.tables.items()})
         rules = list(zip(draft.consistency, rule_tables(empty), strict=True))
         filled: dict[str, TableSpec] = {}
 
         def fill(name: str) -> TableSpec:
             checked = [rule for rule, tables in rules if tables <= {*filled, name}]
             world = draft.spec(tables=dict(filled), consistency=checked)
-            return _Filling(self, count, name, empty.tables[name], draft.tables[name].count, world).run()
+            table, wanted = empty.tables[name], draft.tables[name].count
+            return TableFiller(self.asker, self.remark, count, draft, name, table, wanted, world).run()
 
         for group in fill_order(empty):
             found = self.asker.each(count, group, fill)
@@ -212,7 +188,7 @@ class Stages:
                 filled[name] = table
         draft.tables = {name: filled[name] for name in draft.tables}
         try:
-            self.image = build.build_database(draft.spec())
+            self.image = build_database(draft.spec())
         except DomainError as error:
             raise self._failure("records", "all tables together", error) from None
 
@@ -252,7 +228,7 @@ class Stages:
         if tool.function is not None:
             raise InvalidError("`function` is for the library's own tools: write `statements` or `returns`.")
         with refusing():
-            empty = {table: _empty(spec) for table, spec in self.draft.tables.items()}
+            empty = {table: without_rows(spec) for table, spec in self.draft.tables.items()}
             compiled = Domain(self.draft.spec(tables=empty, consistency=[], tools={name: tool}, intents={}))
             kind: str = compiled.tools[name].effect
         if kind == "read" and tool.returns and tool.returns.shape in ("rows", "list"):
@@ -367,7 +343,7 @@ class Stages:
 
     def _domain(self, intents: dict[str, IntentSpec]) -> Domain:
         """Make the tasks of some intents."""
-        return Domain(self.draft.spec(intents=intents), image=self.image)
+        return make_domain(self.draft.spec(intents=intents), image=self.image)
 
     # -------------------------------------------------------------------------------------------------------- shared
 
@@ -428,137 +404,6 @@ class Stages:
             f"The last error: {' '.join(str(error).split())[:_MAX_REMARK]} {self.asker.saved} "
             "Raise --repairs to go on from there, or ask another --model."
         )
-
-
-class _Filling:
-    """Fills one table, batch by batch."""
-
-    def __init__(
-        self, stages: Stages, count: StageCount, name: str, table: TableSpec, wanted: int, world: DomainSpec
-    ) -> None:
-        self._stages, self._count, self._name, self._table, self._wanted = stages, count, name, table, wanted
-        self._world = world  # the tables filled before, and the rules that can be checked
-        self._rows: list[tuple[Any, ...]] = []
-        self._doubted: dict[str, _Batch] = {}  # by matter: valid, but objected to
-
-    def run(self) -> TableSpec:
-        """Return the table with its records."""
-        stages, subjects = self._stages, self._stages.draft.subjects
-        for number in range(_MAX_BATCHES):
-            matter, first = f"{self._name} {number + 1}", not number
-            prompt = self._prompt(subjects[number % len(subjects)], first=first)
-            try:
-                batch = stages.asker.settle(self._count, matter, prompt, self._checker(matter, first=first))
-            except UnsettledError as error:
-                stages.remark(f"records/{matter}", str(error))
-                if matter in self._doubted:
-                    batch = self._doubted[matter]  # an objection is an opinion: the records keep every rule
-                elif self._rows:
-                    break
-                else:
-                    raise
-            self._table, self._rows, complete = batch
-            if complete or len(self._rows) >= _ENOUGH * self._wanted:
-                break
-        return self._table
-
-    def _checker(self, matter: str, *, first: bool) -> Callable[[str], _Batch]:
-        return lambda text: self._check(text, first, matter)
-
-    def _prompt(self, subject: str, *, first: bool) -> str:
-        draft = self._stages.draft
-        world = msgspec.structs.replace(self._world, tables=self._world.tables | {self._name: self._table})
-        shown = records_text(world, build.build_database(world), world.tables, 30) if world.tables else ""
-        return prompts.records(
-            draft.title,
-            tables_text(draft.tables),
-            self._name,
-            subject,
-            draft.today,
-            self._wanted - len(self._rows),
-            shown,
-            first,
-        )
-
-    def _check(self, text: str, first: bool, matter: str) -> _Batch:
-        answer = read_answer(text, _RecordsAnswer)
-        if not first and (answer.recipes or answer.query or answer.count):
-            raise InvalidError("Expected further `rows` only: recipes, query and count stand already.")
-        if unknown := set(answer.recipes) - set(self._table.columns):
-            message = unknown_name(f"column of {self._name}", min(unknown), self._table.columns)
-            raise InvalidError(f"recipes.{min(unknown)}: {message}")
-        check_recipes(answer.recipes)
-        most = max(3 * self._wanted, 50)
-        if len(answer.rows) + answer.count > most:
-            raise InvalidError(f"Expected at most {most} rows, found {len(answer.rows) + answer.count}.")
-        columns = {
-            column: msgspec.structs.replace(spec, recipe=answer.recipes[column]) if column in answer.recipes else spec
-            for column, spec in self._table.columns.items()
-        }
-        table = msgspec.structs.replace(
-            self._table,
-            columns=columns,
-            rows=[*self._table.rows, *answer.rows],
-            query=answer.query or self._table.query,
-            count=answer.count or self._table.count,
-        )
-        with refusing():
-            domain = Domain(msgspec.structs.replace(self._world, tables=self._world.tables | {self._name: table}))
-            key = ", ".join(map(build.quote, primary_key(table)))
-            rows = domain.base.execute(f"SELECT * FROM {build.quote(self._name)} ORDER BY {key}").fetchall()
-        if len(rows) > _MAX_ROWS:
-            raise InvalidError(f"Expected at most {_MAX_ROWS:,} rows, found {len(rows):,}.")
-        before = set(self._rows)
-        new = [row for row in rows if row not in before]
-        if not new and not answer.complete:
-            raise InvalidError("Expected rows, found none. Say `complete: true` if nothing belongs here.")
-        if new and (objections := self._objections(new, matter)):
-            self._doubted[matter] = table, rows, answer.complete
-            raise InvalidError(f"Whoever looked through these records objects:\n{objections}")
-        return table, rows, answer.complete
-
-    def _objections(self, new: list[tuple[Any, ...]], matter: str) -> str:
-        """Return what the model finds wrong with records that it wrote."""
-        draft = self._stages.draft
-        shown = rows_text(list(self._table.columns), new, 2 * _BATCH)
-        prompt = prompts.judge(draft.title, tables_text(draft.tables), self._name, shown, draft.today)
-
-        def check(answer: str) -> _JudgeAnswer:
-            found = read_answer(answer, _JudgeAnswer)
-            if not found.objections and not (found.fits and found.agrees and found.plausible):
-                raise InvalidError("Expected `objections` that say what is wrong.")
-            return found
-
-        try:
-            found = self._stages.asker.settle(self._count, f"{matter}, looked through", prompt, check)
-        except UnsettledError:
-            return ""  # a judge that says nothing usable has no objection
-        if found.fits and found.agrees and found.plausible:
-            return ""
-        return "\n".join(f"- {objection[:400]}" for objection in found.objections[:10])
-
-
-def _check_schema(answer: _SchemaAnswer) -> None:
-    """Refuse a schema that is not one, or no world to live in."""
-    if not 2 <= len(answer.tables) <= _MAX_TABLES:
-        raise InvalidError(f"tables: expected 2 to {_MAX_TABLES}, found {len(answer.tables)}.")
-    if len(answer.consistency) > _MAX_RULES:
-        raise InvalidError(f"consistency: expected at most {_MAX_RULES} rules, found {len(answer.consistency)}.")
-    for name, table in answer.tables.items():
-        if not 1 <= len(table.columns) <= _MAX_COLUMNS:
-            raise InvalidError(f"tables.{name}.columns: expected 1 to {_MAX_COLUMNS}, found {len(table.columns)}.")
-        if table.rows or table.query or any(column.recipe for column in table.columns.values()):
-            raise InvalidError(f"tables.{name}: expected no rows, query or recipes yet; they are asked for next.")
-        if table.count > _MAX_ROWS:
-            raise InvalidError(f"tables.{name}.count: expected at most {_MAX_ROWS}, found {table.count}.")
-    if not any(column.references for table in answer.tables.values() for column in table.columns.values()):
-        raise InvalidError("tables: expected tables that refer to each other; no column has `references`.")
-
-
-def _empty(table: TableSpec) -> TableSpec:
-    """Return a table without rows."""
-    columns = {name: msgspec.structs.replace(column, recipe=None) for name, column in table.columns.items()}
-    return msgspec.structs.replace(table, columns=columns, rows=[], query=None, count=0)
 
 
 def _referred(name: str, tables: dict[str, TableSpec]) -> bool:

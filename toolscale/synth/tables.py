@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from toolorchestra.toolscale.build import quote
+from toolorchestra.toolscale.sql import quote
 from toolorchestra.toolscale.synth.naming import INITIAL, plural, said, singular, snake_case, verb
 from toolorchestra.toolscale.synth.values import Type
 

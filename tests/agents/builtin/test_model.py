@@ -9,7 +9,7 @@ import torch
 
 from toolorchestra.agents.builtin.model import TokenPolicy, build_codec, build_model, prepare_torch
 from toolorchestra.agents.builtin.renderer import CompactRenderer
-from toolorchestra.toolscale.domain import load_domain
+from toolorchestra.toolscale.domain_folder import load_domain
 
 
 def test_the_default_model_has_about_half_a_million_parameters() -> None:

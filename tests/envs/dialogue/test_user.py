@@ -13,7 +13,7 @@ from toolorchestra.envs.dialogue.scenario import STOP
 from toolorchestra.envs.dialogue.user import untold
 from toolorchestra.envs.dialogue.user_reading import asked_for, reports_done
 from toolorchestra.envs.registration import domain_sources
-from toolorchestra.toolscale.domain import load_domain
+from toolorchestra.toolscale.domain_folder import load_domain
 from toolorchestra.toolscale.mentions import tokens
 
 TASK = "restaurant/pay_with_coupon/005"

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from toolorchestra.envs.dialogue.request_facts import facts_in, vocabulary_of
 from toolorchestra.envs.dialogue.user_reading import asked_for, asks_if_done, questions, reports_done, request, requests
-from toolorchestra.toolscale.domain import load_domain
+from toolorchestra.toolscale.domain_folder import load_domain
 from toolorchestra.toolscale.task import Call
 
 FACTS = facts_in("K05 and K06 cook for Hugo and 4 guests on 2025-07-30", vocabulary_of(load_domain("restaurant")))

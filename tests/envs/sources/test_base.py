@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from toolorchestra.envs.sources.base import DomainSource, FileSource, MixtureSource
-from toolorchestra.toolscale.domain import Domain, load_domain
+from toolorchestra.toolscale.domain import Domain
+from toolorchestra.toolscale.domain_folder import load_domain
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.task import Call, read_tasks, write_tasks
 

@@ -182,6 +182,6 @@ def test_a_manual_tells_of_tools_and_tables_and_of_no_record(mini: Domain) -> No
     assert len(set(ids)) == len(ids) == 1 + len(mini.tools) + len(mini.spec.tables)
     text = " ".join(passage.text for passage in passages)
     assert mini.rules in text
-    names = {row[0] for row in mini.base.execute("SELECT name FROM customers")}
+    names = {row[0] for row in mini.database.base.execute("SELECT name FROM customers")}
     assert names
     assert not any(name in text for name in names)

@@ -40,7 +40,7 @@ import os, signal
 from pathlib import Path
 from toolorchestra.toolscale.synth.answer_store import *
 store = AnswerStore(Path({str(file)!r}))
-store.add("k1", "m", "m", Answer("text"))
+store.add("k1", "m", "m", ModelAnswer("text"))
 os.kill(os.getpid(), signal.SIGKILL)
 """
     subprocess.run([sys.executable, "-c", code], check=False)

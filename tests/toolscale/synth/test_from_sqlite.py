@@ -21,7 +21,8 @@ from hypothesis import strategies as st
 
 from toolorchestra.agents.policies.base import make_policy, play_episode
 from toolorchestra.envs.checks.environment import check_environment
-from toolorchestra.toolscale.domain import Domain, build_domain, read_spec
+from toolorchestra.toolscale.domain import Domain
+from toolorchestra.toolscale.domain_folder import build_domain, make_domain, read_spec
 from toolorchestra.toolscale.errors import DomainError
 from toolorchestra.toolscale.synth.from_sqlite import domain_from_sqlite
 from toolorchestra.toolscale.synth.sampling import MAX_ROWS
@@ -377,7 +378,7 @@ def test_the_library_has_the_tools_that_a_librarian_would_name(library_folder: P
 
 
 def test_the_library_is_asked_many_things_at_all_levels(library_folder: Path) -> None:
-    domain = Domain(read_spec(library_folder), file=library_folder)
+    domain = make_domain(read_spec(library_folder), file=library_folder)
     tasks = domain.tasks()
     assert len(domain.spec.intents) >= 20
     assert {task.difficulty for task in tasks} == {1, 2, 3, 4, 5}
@@ -408,7 +409,7 @@ def call_library(library_folder: Path) -> Iterator[Callable[..., Any]]:
 
 def test_a_rule_that_only_the_records_show_is_told_and_kept(call_library: Callable[..., Any]) -> None:
     domain: Domain = call_library.domain  # type: ignore[attr-defined]
-    one = lambda sql: domain.base.execute(sql).fetchone()[0]  # noqa: E731 - a value of the records
+    one = lambda sql: domain.database.base.execute(sql).fetchone()[0]  # noqa: E731 - a value of the records
     lent = one("SELECT copy_id FROM loans WHERE returned_on IS NULL")
     free = one("SELECT copy_id FROM copies WHERE copy_id NOT IN (SELECT copy_id FROM loans WHERE returned_on IS NULL)")
     good = one("SELECT member_id FROM members WHERE status = 'active'")
@@ -437,10 +438,10 @@ def test_sampled_records_are_new_and_like_the_old_ones(tmp_path: Path) -> None:
     folder = made("library", tmp_path, records="sample")
     domain = Domain(read_spec(folder), tasks=[])
     found = survey(tmp_path / "library.db").tables
-    value = lambda sql: domain.base.execute(sql).fetchone()[0]  # noqa: E731
+    value = lambda sql: domain.database.base.execute(sql).fetchone()[0]  # noqa: E731
     assert domain.spec.tables["loans"].rows == []
     assert value("SELECT count(*) FROM loans") == found["loans"].size
-    assert not {row[0] for row in domain.base.execute("SELECT email FROM members")} & set(
+    assert not {row[0] for row in domain.database.base.execute("SELECT email FROM members")} & set(
         found["members"].data["email"]
     )
     assert value("SELECT count(*) FROM loans WHERE due_on < loaned_on") == 0

@@ -8,7 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from toolorchestra.toolscale.domain import Domain, build_domain, read_spec
+from toolorchestra.toolscale.domain import Domain
+from toolorchestra.toolscale.domain_folder import build_domain, make_domain, read_spec
 from toolorchestra.toolscale.errors import ExpertError, OptionError, SynthesisError
 from toolorchestra.toolscale.format import DomainSpec
 from toolorchestra.toolscale.synth import prompts
@@ -278,7 +279,7 @@ def test_the_examples_in_the_prompts_make_a_domain() -> None:
         "tools": {name: parse_yaml(text, strict=True) for name, text in tools.items()},
         "intents": {"hire": parse_yaml(prompts.INTENT_EXAMPLE, strict=True)},
     }
-    domain = Domain(convert(content, DomainSpec))
+    domain = make_domain(convert(content, DomainSpec))
     assert len(domain.tasks()) == 20
     assert not domain.dropped
 

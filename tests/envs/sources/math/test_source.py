@@ -20,7 +20,8 @@ from toolorchestra.envs.sources.math.sketch import FAMILIES, Sketch
 from toolorchestra.envs.sources.math.source import HELD_OUT, MathSource, make_problems
 from toolorchestra.envs.sources.questions import find_part, parts_of, problem
 from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.symbolic import UnreadableError, Value, ValueGroup, read
+from toolorchestra.toolscale.symbolic import UnreadableError, Value, ValueGroup
+from toolorchestra.toolscale.symbolic_reader import read
 from toolorchestra.toolscale.tool import NO_CONTEXT, Status
 
 

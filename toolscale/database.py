@@ -1,0 +1,106 @@
+"""The initial database of a domain: its tables, its bytes, and reading its rows.
+
+Sessions (`toolorchestra.toolscale.session`) start from it, verification compares with it. It never changes.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from toolorchestra.toolscale.format import TableSpec
+from toolorchestra.toolscale.sql import prepare_connection, primary_key, quote, read_only
+
+Row = tuple[Any, ...]
+Changes = dict[str, dict[Any, Row | None]]
+"""Rows by table and primary key; None is a row that is not there."""
+
+
+class TableAccess:
+    """The SQL of a table: how its rows are journalled, found and put back.
+
+    Attributes:
+        width: Number of columns of the primary key.
+        one: Selects a row by its key.
+        delete: Deletes a row by its key.
+        insert: Inserts a row.
+    """
+
+    def __init__(self, name: str, spec: TableSpec) -> None:
+        key = primary_key(spec)
+        table = quote(name)
+        where = " AND ".join(f"{quote(column)} = ?" for column in key)
+        self.width = len(key)
+        self.one = f"SELECT * FROM {table} WHERE {where}"
+        self.delete = f"DELETE FROM {table} WHERE {where}"
+        self.insert = f"INSERT INTO {table} VALUES ({', '.join('?' * len(spec.columns))})"
+        self._name, self._key = name, key
+
+    def parts(self, key: Any) -> tuple[Any, ...]:
+        """Return a key (a value, or a tuple of values) as the tuple of its values."""
+        return key if self.width > 1 else (key,)
+
+    def journal(self, values: Iterable[str]) -> str:
+        """Return the statement that notes a key in the journal, given SQL for its parts."""
+        columns = ", ".join(f"k{i}" for i in range(self.width))
+        return f"INSERT INTO _journal (tbl, {columns}) VALUES ('{self._name}', {', '.join(values)})"
+
+    def triggers(self) -> list[str]:
+        """Return the statements that make the table's journalling triggers."""
+        return [
+            f"CREATE TEMP TRIGGER _{event.lower()}_{self._name} AFTER {event} ON main.{quote(self._name)} "
+            f"BEGIN {self.journal(f'{row}.{quote(column)}' for column in self._key)}; END"
+            for event, row in (("INSERT", "NEW"), ("UPDATE", "OLD"), ("DELETE", "OLD"))
+        ]
+
+
+class Database:
+    """The initial database of a domain. It can be pickled; a deep copy is the database itself.
+
+    Args:
+        tables: Its tables by name.
+        image: Its content as SQLite's bytes.
+        today: The domain's date (ISO).
+
+    Attributes:
+        access: The SQL by which each table is reached.
+        base: A connection that can only read.
+    """
+
+    def __init__(self, tables: Mapping[str, TableSpec], image: bytes, today: str) -> None:
+        self.tables = tables
+        self.image = image
+        self.today = today
+        self.access = {name: TableAccess(name, spec) for name, spec in tables.items()}
+        self.base = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        self.base.deserialize(image)
+        self.base.execute("PRAGMA query_only = ON")
+        prepare_connection(self.base)
+        self.base.set_authorizer(read_only)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.tables, self.image, self.today)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Database:
+        return self
+
+    def row(self, table: str, key: Any) -> Row | None:
+        """Return a row by primary key, or None."""
+        access = self.access[table]
+        row: Row | None = self.base.execute(access.one, access.parts(key)).fetchone()
+        return row
+
+    def values(self, column: str) -> list[Any]:
+        """Return the distinct values of a column (``table.column``), in order and without NULL."""
+        table, name = map(quote, column.split("."))
+        sql = f"SELECT DISTINCT {name} FROM {table} WHERE {name} IS NOT NULL ORDER BY 1"
+        return [row[0] for row in self.base.execute(sql)]
+
+    def count(self, table: str) -> int:
+        """Return the number of rows of a table."""
+        return int(self.base.execute(f"SELECT count(*) FROM {quote(table)}").fetchone()[0])
+
+    def entries(self) -> int:
+        """Return the number of rows of all tables."""
+        return sum(map(self.count, self.tables))

@@ -1,0 +1,247 @@
+"""Domains in folders: reading what a person wrote, making its tasks, and saving what was made.
+
+A domain's folder holds what a person writes (``domain.yaml`` and further ``*.yaml``) and what `build_domain`
+makes of it: ``domain.db``, ``tasks.jsonl`` and ``build.json``, which ties them to the version of the YAML they
+were built from. `load_domain` reads a folder, checks it and gives a `Domain`; a folder that has not been built
+yet is built in memory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from toolorchestra.toolscale.domain import Domain
+from toolorchestra.toolscale.errors import DomainError, UnknownNameError, unknown_name
+from toolorchestra.toolscale.format import DomainSpec
+from toolorchestra.toolscale.intents import make_tasks
+from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.yaml_reader import convert, parse_yaml
+
+BUILTIN = Path(__file__).parent / "domains"
+"""Folder of the domains that come with the library."""
+
+_MERGED: dict[str, type] = {"tables": dict, "tools": dict, "intents": dict, "attacks": dict, "consistency": list}
+
+
+class BuildInfo(msgspec.Struct, frozen=True):
+    """What ``build.json`` says of a build.
+
+    Attributes:
+        spec: SHA-256 of the domain's specification.
+        database: SHA-256 of ``domain.db``.
+        tasks: SHA-256 of ``tasks.jsonl``.
+        faker: Version of Faker, on whose word lists the records depend.
+        dropped: Task candidates dropped, by reason.
+    """
+
+    spec: str
+    database: str
+    tasks: str
+    faker: str
+    dropped: dict[str, int] = {}
+
+
+def make_domain(spec: DomainSpec, *, image: bytes | None = None, file: Path | None = None) -> Domain:
+    """Return a domain with the tasks of its intents, and those evolved from them.
+
+    Args:
+        spec: The domain as written.
+        image: Its database as SQLite's bytes; built from the specification if None.
+        file: Where it was read from, for error messages.
+
+    Raises:
+        DomainError: A table, tool, record or intent is wrong.
+    """
+    domain = Domain(spec, image=image, file=file)
+    tasks, dropped = make_tasks(domain)
+    if spec.evolution:
+        from toolorchestra.toolscale.evolution import evolve  # heavy, and needed only when tasks are made
+
+        evolved, unfit = evolve(domain, tasks, spec.evolution, spec.seed)
+        tasks, dropped = tasks + evolved, dropped + unfit
+    return domain.with_tasks(tasks, dropped)
+
+
+def builtin_domains() -> list[str]:
+    """Return the names of the domains that come with the library."""
+    return sorted(path.parent.name for path in BUILTIN.glob("*/domain.yaml"))
+
+
+_loaded: dict[Path, Domain] = {}
+
+
+def _load(folder: Path) -> Domain:
+    """Return the domain of a folder, read once per process."""
+    if folder not in _loaded:
+        _loaded[folder] = _opened(folder)
+    return _loaded[folder]
+
+
+def _opened(folder: Path) -> Domain:
+    spec, origin = _read(folder)
+    if not (folder / "build.json").exists():
+        return _made(spec, origin, folder)
+    info = msgspec.json.decode((folder / "build.json").read_bytes(), type=BuildInfo)
+    image = (folder / "domain.db").read_bytes()
+    lines = (folder / "tasks.jsonl").read_bytes()
+    found = {"*.yaml": (msgspec.json.encode(spec), info.spec), "domain.db": (image, info.database)}
+    for name, (content, digest) in (found | {"tasks.jsonl": (lines, info.tasks)}).items():
+        if _sha(content) != digest:
+            raise DomainError(
+                f"{name} is not the one that build.json was made with.",
+                file=folder,
+                remedy=f"Run: toolorchestra build {folder}",
+            )
+    decoder = msgspec.json.Decoder(Task)
+    tasks = [decoder.decode(line) for line in lines.splitlines()]
+    with _locating(origin, folder):
+        return Domain(spec, image=image, tasks=tasks, dropped=info.dropped, file=folder / "domain.yaml")
+
+
+def _made(spec: DomainSpec, origin: Mapping[str, Path], folder: Path) -> Domain:
+    with _locating(origin, folder):
+        return make_domain(spec, file=folder / "domain.yaml")
+
+
+@contextmanager
+def _locating(origin: Mapping[str, Path], folder: Path) -> Iterator[None]:
+    """Let errors name the file at fault of a domain's folder."""
+    try:
+        yield
+    except DomainError as error:
+        file = _file_of(origin, error.path, folder / "domain.yaml")
+        raise DomainError(error.message, file=file, path=error.path, remedy=error.remedy) from None
+
+
+def load_domain(domain: str | Path) -> Domain:
+    """Return a domain by name (one of `builtin_domains`) or from a folder; each is loaded once per process.
+
+    >>> load_domain("restaurant").name
+    'restaurant'
+
+    Raises:
+        UnknownNameError: There is no such domain.
+        DomainError: The folder does not hold a valid domain.
+    """
+    if isinstance(domain, str) and domain in builtin_domains():  # whatever stands in the working directory
+        return _load(BUILTIN / domain)
+    if isinstance(domain, str) and re.fullmatch(r"[a-z][a-z0-9_]*", domain) and not Path(domain).is_dir():
+        raise UnknownNameError("domain", domain, builtin_domains())
+    return _load(Path(domain).resolve())
+
+
+def build_domain(folder: Path) -> Domain:
+    """Build the domain in `folder`: write ``domain.db``, ``tasks.jsonl`` and ``build.json``, and return it.
+
+    Raises:
+        DomainError: The folder does not hold a valid domain.
+    """
+    spec, origin = _read(folder)
+    domain = _made(spec, origin, folder)
+    save_tasks(folder, domain, domain.tasks(), domain.dropped)
+    return domain
+
+
+def save_tasks(folder: Path, domain: Domain, tasks: Sequence[Task], dropped: Mapping[str, int]) -> None:
+    """Write the built domain of a folder with these tasks: all that it made, or those that filters kept.
+
+    Args:
+        folder: Folder with the YAML that the domain was made of.
+        domain: The domain; its specification and database are written as they are.
+        tasks: The tasks that the domain has from now on.
+        dropped: How many were dropped for each reason, for ``build.json``.
+    """
+    import faker
+
+    lines = b"".join(msgspec.json.encode(task) + b"\n" for task in tasks)
+    info = BuildInfo(
+        spec=_sha(msgspec.json.encode(domain.spec)),
+        database=_sha(domain.database.image),
+        tasks=_sha(lines),
+        faker=faker.VERSION,
+        dropped=dict(dropped),
+    )
+    (folder / "domain.db").write_bytes(domain.database.image)
+    (folder / "tasks.jsonl").write_bytes(lines)
+    (folder / "build.json").write_bytes(msgspec.json.format(msgspec.json.encode(info), indent=1) + b"\n")
+    _loaded.pop(folder.resolve(), None)
+
+
+def _sha(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def read_spec(folder: Path) -> DomainSpec:
+    """Read and validate the YAML files of a domain's folder.
+
+    Raises:
+        DomainError: Names the file, the key path, what was expected and what was found.
+    """
+    return _read(folder)[0]
+
+
+def _read(folder: Path) -> tuple[DomainSpec, dict[str, Path]]:
+    """Return what stands in a domain's YAML files, and the file of each entry by its path."""
+    first = folder / "domain.yaml"
+    if not first.is_file():
+        raise DomainError(
+            "Expected a folder with a domain.yaml; there is none.",
+            file=folder,
+            remedy="Give the folder of a domain, or the name of one: " + ", ".join(builtin_domains()) + ".",
+        )
+    merged: dict[str, Any] = {}
+    origin: dict[str, Path] = {}
+    for file in [first, *sorted(path for path in folder.glob("*.yaml") if path != first)]:
+        content = _read_yaml(file)
+        for section, value in content.items():
+            kind: Any = _MERGED.get(section)
+            if kind is None:
+                if file != first:
+                    message = unknown_name("section beside domain.yaml", str(section), _MERGED)
+                    raise DomainError(message, file=file, path=str(section))
+                merged[section] = value
+                continue
+            if not isinstance(value, kind):
+                expected = "an object" if kind is dict else "a list"
+                found = type(value).__name__
+                raise DomainError(f"Expected {expected}, found {found}.", file=file, path=section)
+            if kind is list:
+                before = merged.setdefault(section, [])
+                origin |= {f"{section}[{i}]": file for i in range(len(before), len(before) + len(value))}
+                before += value
+                continue
+            for name in value:
+                entry = f"{section}.{name}"
+                if entry in origin:
+                    message = f"Defined in {origin[entry].name} already."
+                    raise DomainError(message, file=file, path=entry, remedy="Remove one.")
+                origin[entry] = file
+            merged[section] = merged.get(section, {}) | value
+    with _locating(origin, folder):
+        return convert(merged, DomainSpec), origin
+
+
+def _file_of(origin: Mapping[str, Path], path: str, first: Path) -> Path:
+    """Return the file in which the entry that a path leads into is defined."""
+    return next(
+        (file for entry, file in origin.items() if path == entry or path.startswith((f"{entry}.", f"{entry}["))), first
+    )
+
+
+def _read_yaml(file: Path) -> dict[Any, Any]:
+    try:
+        content = parse_yaml(file.read_text(encoding="utf-8"))
+    except UnicodeDecodeError as error:
+        raise DomainError(f"Not valid YAML: {error}", file=file) from None
+    except DomainError as error:
+        raise DomainError(error.message, file=file) from None
+    if not isinstance(content, dict):
+        raise DomainError(f"Expected an object, found {type(content).__name__}.", file=file)
+    return content

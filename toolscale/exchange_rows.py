@@ -1,0 +1,245 @@
+"""Rows of tasks: τ²-bench's shape and our own, written and read.
+
+`TaskReader` notes all that is wrong with a row instead of stopping at the first fault. In files that hold columns of
+objects, calls have the arguments of all others, as nulls; such nulls are dropped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from toolorchestra.toolscale.domain import SPLITS, Domain
+from toolorchestra.toolscale.errors import unknown_name
+from toolorchestra.toolscale.exchange_files import SourceRow
+from toolorchestra.toolscale.intents import TEST_SHARE, difficulty
+from toolorchestra.toolscale.mentions import mentions, tokens
+from toolorchestra.toolscale.task import Call, Task
+
+OURS = "toolorchestra"
+"""Key of a τ²-bench task under which stands what that format has no place for; others may ignore it."""
+
+_USER = "Ask for exactly this. You know nothing beyond it."
+_CHECKED = {"DB", "COMMUNICATE", "ACTION"}
+
+
+def tau2_row(domain: Domain, task: Task) -> dict[str, Any]:
+    """Return a task in τ²-bench's shape; what has no place there stands under `OURS`."""
+    intent = domain.spec.intents.get(task.intent)
+    whole = msgspec.to_builtins(task)
+    ours = {key: value for key, value in whole.items() if key not in ("id", "instruction", "reference_calls")}
+    return {
+        "id": task.id,
+        "description": {
+            "purpose": intent.description if intent else f"A task of the kind {task.intent}.",
+            "relevant_policies": None,
+            "notes": None,
+        },
+        "user_scenario": {
+            "persona": None,
+            "instructions": {
+                "task_instructions": _USER,
+                "domain": task.domain,
+                "reason_for_call": task.instruction,
+                "known_info": None,
+                "unknown_info": None,
+            },
+        },
+        "initial_state": None,
+        "evaluation_criteria": {
+            "actions": [
+                {
+                    "action_id": f"{call.name}_{number}",
+                    "requestor": "assistant",
+                    "name": call.name,
+                    "arguments": call.arguments,
+                    "info": None,
+                }
+                for number, call in enumerate(task.reference_calls)
+            ],
+            "communicate_info": [options[0] for options in task.communicate],
+            "nl_assertions": None,
+            "reward_basis": ["DB", "COMMUNICATE"],
+        },
+        OURS: ours | {"stages": [call.stage for call in task.reference_calls]},
+    }
+
+
+class TaskReader:
+    """Makes a task of a row of either shape, and notes all that is wrong with it."""
+
+    def __init__(self, domain: Domain, source: SourceRow, task_id: str) -> None:
+        self.domain = domain
+        self.row = source.row
+        self.split = source.split
+        self.id = task_id
+        self.wrong: list[str] = []
+
+    def task(self) -> Task | None:
+        """Return the task, or None if it cannot even be made."""
+        try:
+            return self._fitted(self._tau2() if "evaluation_criteria" in self.row else self._own())
+        except (msgspec.ValidationError, msgspec.DecodeError) as error:
+            self.wrong.append(f"expected a task: {error}")
+        return None
+
+    def _own(self) -> Task:
+        row = dict(self.row)
+        more = row.pop("more", None)
+        if isinstance(more, str):
+            row |= msgspec.json.decode(more, type=dict[str, Any])
+        row = {key: value for key, value in row.items() if value is not None}
+        for call in row.get("reference_calls") or ():
+            if isinstance(call, dict) and isinstance(call.get("arguments"), str):
+                call["arguments"] = msgspec.json.decode(call["arguments"])
+        task = msgspec.convert(row, Task)
+        if task.domain != self.domain.name:
+            self.wrong.append(f"it is a task of the domain {task.domain!r}")
+        return task
+
+    def _tau2(self) -> Task:
+        row = msgspec.convert(self.row, _Tau2)
+        criteria = row.evaluation_criteria
+        ours = row.toolorchestra or {}
+        if _filled(row.initial_state):
+            self.wrong.append("it starts from an initial_state of its own, which a domain does not have")
+        basis = criteria.reward_basis or []
+        if other := [name for name in basis if name not in _CHECKED]:
+            self.wrong.append(f"it is judged by {', '.join(other)}, which only τ²-bench can")
+        for action in criteria.actions or ():
+            if action.requestor not in (None, "assistant"):
+                self.wrong.append(f"the {action.requestor} calls {action.name}; only the orchestrator has tools")
+        calls = [Call(action.name, _decoded(action.arguments)) for action in criteria.actions or ()]
+        instruction = _instruction(row.user_scenario.instructions)
+        told = tuple((text,) for text in criteria.communicate_info or () if text.strip())
+        if not instruction:
+            self.wrong.append("it has no instructions")
+        stages = ours.get("stages")
+        if not isinstance(stages, list) or len(stages) != len(calls):
+            stages = self._stages(calls, instruction)
+        known = {name: value for name, value in ours.items() if name in Task.__struct_fields__ and value is not None}
+        options = known.get("communicate", [])
+        if [part[0] for part in options] != [part[0] for part in told]:
+            known["communicate"] = told
+            known.pop("answer", None)
+        reference_calls = [
+            msgspec.structs.replace(call, stage=stage) for call, stage in zip(calls, stages, strict=True)
+        ]
+        whole = {
+            "intent": "imported",
+            "split": self.split or _split(self.id),
+            "difficulty": difficulty(len(calls), branches=False),
+            "answer": ". ".join(["Done", *(part[0] for part in told)]) + ".",
+            **known,
+            "id": self.id,
+            "domain": self.domain.name,
+            "instruction": instruction,
+            "reference_calls": msgspec.to_builtins(reference_calls),
+        }
+        return msgspec.convert(whole, Task)
+
+    def _fitted(self, task: Task) -> Task:
+        """Return a task with its calls as the domain's tools take them."""
+        if task.split not in SPLITS:
+            self.wrong.append(unknown_name("split", task.split, SPLITS))
+
+        def path(calls: Iterable[Call]) -> tuple[Call, ...]:
+            return tuple(msgspec.structs.replace(call, arguments=self._arguments(call)) for call in calls)
+
+        return msgspec.structs.replace(
+            task, reference_calls=path(task.reference_calls), alternatives=tuple(map(path, task.alternatives))
+        )
+
+    def _arguments(self, call: Call) -> dict[str, Any]:
+        """Return a call's arguments without the nulls that stand for none, and note those that no tool takes."""
+        tool = self.domain.tools.get(call.name)
+        if tool is None:
+            self.wrong.append(unknown_name("tool", call.name, self.domain.tools))
+            return call.arguments
+        kept = {}
+        for name, value in call.arguments.items():
+            parameter = tool.parameters.get(name)
+            if value is None and (parameter is None or not parameter.required):
+                continue
+            if parameter is None:
+                self.wrong.append(unknown_name(f"argument of {call.name}", name, tool.parameters))
+                continue
+            if value is None:
+                self.wrong.append(f"the argument {name!r} of {call.name} is null, and it is required")
+            whole = isinstance(value, float) and value.is_integer() and parameter.type == "integer"
+            kept[name] = int(value) if whole else value
+        if missing := [n for n, p in tool.parameters.items() if p.required and n not in call.arguments]:
+            self.wrong.append(f"{call.name} needs the argument {missing[0]!r}")
+        return kept
+
+    def _stages(self, calls: Sequence[Call], instruction: str) -> list[int]:
+        """Return the stages of calls: reads that need no more than the instruction go with the reads before them."""
+        said = tokens(instruction)
+        stages: list[int] = []
+        before = False
+        for call in calls:
+            tool = self.domain.tools.get(call.name)
+            reads = tool is not None and tool.effect != "write"
+            given = [value for value in call.arguments.values() if value is not None]
+            alone = reads and all(mentions(said, str(value)) for value in given)
+            stages.append((stages[-1] if before and alone else stages[-1] + 1) if stages else 0)
+            before = reads
+        return stages
+
+
+class _Action(msgspec.Struct):
+    name: str
+    arguments: dict[str, Any] | str | None = None
+    requestor: str | None = None
+
+
+class _Criteria(msgspec.Struct):
+    actions: list[_Action] | None = None
+    communicate_info: list[str] | None = None
+    reward_basis: list[str] | None = None
+
+
+class _Scenario(msgspec.Struct):
+    instructions: dict[str, Any] | str
+
+
+class _Tau2(msgspec.Struct):
+    """What is read of a task in τ²-bench's shape; whatever else stands there does not matter."""
+
+    user_scenario: _Scenario
+    evaluation_criteria: _Criteria
+    initial_state: dict[str, Any] | None = None
+    toolorchestra: dict[str, Any] | None = None
+
+
+def _decoded(arguments: dict[str, Any] | str | None) -> dict[str, Any]:
+    if isinstance(arguments, str):
+        return msgspec.json.decode(arguments, type=dict[str, Any])
+    return arguments or {}
+
+
+def _filled(value: Any) -> bool:
+    """Whether there is anything but nulls in a value."""
+    if isinstance(value, dict):
+        return any(map(_filled, value.values()))
+    return bool(value) if isinstance(value, (list, str)) else value is not None
+
+
+def _instruction(instructions: dict[str, Any] | str) -> str:
+    """Return what the user wants, from τ²-bench's instructions for one."""
+    if isinstance(instructions, str):
+        return instructions.strip()
+    parts = [instructions.get(key) for key in ("reason_for_call", "known_info", "task_instructions")]
+    texts = dict.fromkeys(part.strip() for part in parts if isinstance(part, str) and part.strip() not in ("", _USER))
+    unknown = instructions.get("unknown_info")
+    if isinstance(unknown, str) and unknown.strip():
+        texts[f"Not known to the user: {unknown.strip()}"] = None
+    return "\n".join(texts)
+
+
+def _split(task_id: str) -> str:
+    digest = hashlib.blake2b(task_id.encode(), digest_size=8).digest()
+    return "test" if digest[0] % TEST_SHARE == 0 else "train"

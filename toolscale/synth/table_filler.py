@@ -1,0 +1,173 @@
+"""Filling the tables of a draft with records that a model writes (Tables 9 and 10).
+
+Records are read as the format's types, built with, and shown to the model again to be judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from toolorchestra.toolscale.build import build_database
+from toolorchestra.toolscale.domain import Domain
+from toolorchestra.toolscale.errors import unknown_name
+from toolorchestra.toolscale.format import DomainSpec, Name, Recipe, Scalar, TableSpec
+from toolorchestra.toolscale.sql import primary_key, quote
+from toolorchestra.toolscale.synth import prompts
+from toolorchestra.toolscale.synth.answer_checks import MAX_ROWS, check_recipes, read_answer, refusing
+from toolorchestra.toolscale.synth.draft import DomainDraft, records_text, rows_text, tables_text
+from toolorchestra.toolscale.synth.model_queries import InvalidError, ModelQueries, StageCount, UnsettledError
+
+_BATCH = 20
+"""Rows written by hand in one answer."""
+_MAX_BATCHES = 8
+_ENOUGH = 0.8
+"""Share of the rows wanted with which a table is left as it is."""
+
+_Batch = tuple[TableSpec, list[tuple[Any, ...]], bool]
+"""A table with a batch of records, its rows, and whether it is complete."""
+
+
+class _RecordsAnswer(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    rows: list[dict[Name, Scalar]] = []
+    recipes: dict[Name, Recipe] = {}
+    query: str | None = None
+    count: Annotated[int, Meta(ge=0, le=MAX_ROWS)] = 0
+    complete: bool = False
+
+
+class _JudgeAnswer(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    fits: bool
+    agrees: bool
+    plausible: bool
+    objections: list[str] = []
+
+
+class TableFiller:
+    """Fills one table, batch by batch.
+
+    Args:
+        asker: Queries the model.
+        remark: Notes objections that remain, by matter.
+        count: Counts the queries.
+        draft: What is settled so far.
+        name: The table's name.
+        table: The table without rows.
+        wanted: Rows wanted.
+        world: The tables filled before, and the rules that can be checked.
+    """
+
+    def __init__(
+        self,
+        asker: ModelQueries,
+        remark: Callable[[str, str], None],
+        count: StageCount,
+        draft: DomainDraft,
+        name: str,
+        table: TableSpec,
+        wanted: int,
+        world: DomainSpec,
+    ) -> None:
+        self._asker, self._remark, self._count, self._draft = asker, remark, count, draft
+        self._name, self._table, self._wanted, self._world = name, table, wanted, world
+        self._rows: list[tuple[Any, ...]] = []
+        self._doubted: dict[str, _Batch] = {}  # by matter: valid, but objected to
+
+    def run(self) -> TableSpec:
+        """Return the table with its records."""
+        subjects = self._draft.subjects
+        for number in range(_MAX_BATCHES):
+            matter, first = f"{self._name} {number + 1}", not number
+            prompt = self._prompt(subjects[number % len(subjects)], first=first)
+            try:
+                batch = self._asker.settle(self._count, matter, prompt, self._checker(matter, first=first))
+            except UnsettledError as error:
+                self._remark(f"records/{matter}", str(error))
+                if matter in self._doubted:
+                    batch = self._doubted[matter]  # an objection is an opinion: the records keep every rule
+                elif self._rows:
+                    break
+                else:
+                    raise
+            self._table, self._rows, complete = batch
+            if complete or len(self._rows) >= _ENOUGH * self._wanted:
+                break
+        return self._table
+
+    def _checker(self, matter: str, *, first: bool) -> Callable[[str], _Batch]:
+        return lambda text: self._check(text, first, matter)
+
+    def _prompt(self, subject: str, *, first: bool) -> str:
+        draft = self._draft
+        world = msgspec.structs.replace(self._world, tables=self._world.tables | {self._name: self._table})
+        shown = records_text(world, build_database(world), world.tables, 30) if world.tables else ""
+        return prompts.records(
+            draft.title,
+            tables_text(draft.tables),
+            self._name,
+            subject,
+            draft.today,
+            self._wanted - len(self._rows),
+            shown,
+            first,
+        )
+
+    def _check(self, text: str, first: bool, matter: str) -> _Batch:
+        answer = read_answer(text, _RecordsAnswer)
+        if not first and (answer.recipes or answer.query or answer.count):
+            raise InvalidError("Expected further `rows` only: recipes, query and count stand already.")
+        if unknown := set(answer.recipes) - set(self._table.columns):
+            message = unknown_name(f"column of {self._name}", min(unknown), self._table.columns)
+            raise InvalidError(f"recipes.{min(unknown)}: {message}")
+        check_recipes(answer.recipes)
+        limit = max(3 * self._wanted, 50)
+        if len(answer.rows) + answer.count > limit:
+            raise InvalidError(f"Expected at most {limit} rows, found {len(answer.rows) + answer.count}.")
+        columns = {
+            column: msgspec.structs.replace(spec, recipe=answer.recipes[column]) if column in answer.recipes else spec
+            for column, spec in self._table.columns.items()
+        }
+        table = msgspec.structs.replace(
+            self._table,
+            columns=columns,
+            rows=[*self._table.rows, *answer.rows],
+            query=answer.query or self._table.query,
+            count=answer.count or self._table.count,
+        )
+        with refusing():
+            domain = Domain(msgspec.structs.replace(self._world, tables=self._world.tables | {self._name: table}))
+            key = ", ".join(map(quote, primary_key(table)))
+            rows = domain.database.base.execute(f"SELECT * FROM {quote(self._name)} ORDER BY {key}").fetchall()
+        if len(rows) > MAX_ROWS:
+            raise InvalidError(f"Expected at most {MAX_ROWS:,} rows, found {len(rows):,}.")
+        before = set(self._rows)
+        new = [row for row in rows if row not in before]
+        if not new and not answer.complete:
+            raise InvalidError("Expected rows, found none. Say `complete: true` if nothing belongs here.")
+        if new and (objections := self._objections(new, matter)):
+            self._doubted[matter] = table, rows, answer.complete
+            raise InvalidError(f"Whoever looked through these records objects:\n{objections}")
+        return table, rows, answer.complete
+
+    def _objections(self, new: list[tuple[Any, ...]], matter: str) -> str:
+        """Return what the model finds wrong with records that it wrote."""
+        draft = self._draft
+        shown = rows_text(list(self._table.columns), new, 2 * _BATCH)
+        prompt = prompts.judge(draft.title, tables_text(draft.tables), self._name, shown, draft.today)
+
+        def check(answer: str) -> _JudgeAnswer:
+            found = read_answer(answer, _JudgeAnswer)
+            if not found.objections and not (found.fits and found.agrees and found.plausible):
+                raise InvalidError("Expected `objections` that say what is wrong.")
+            return found
+
+        try:
+            found = self._asker.settle(self._count, f"{matter}, looked through", prompt, check)
+        except UnsettledError:
+            return ""  # a judge that says nothing usable has no objection
+        if found.fits and found.agrees and found.plausible:
+            return ""
+        return "\n".join(f"- {objection[:400]}" for objection in found.objections[:10])
