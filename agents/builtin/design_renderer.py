@@ -227,12 +227,12 @@ def _sketched(text: str, questions: Sequence[str]) -> Iterator[_Sketch]:
 class DesignRenderer:
     """The language of the module's table, for the kinds of agent on offer.
 
-    >>> codec = DesignRenderer(["CoTAgent"])
+    >>> renderer = DesignRenderer(["CoTAgent"])
     >>> question = [{"role": "user", "content": "A is 2. What is A? B is 3. What is B?"}]
-    >>> [codec.tokens[i] for i in codec.encode_prompt(question, ())]
+    >>> [renderer.tokens[i] for i in renderer.encode_prompt(question, ())]
     ['<user>', 'high', 'q1', 'value', 'q2', 'value', '<assistant>']
-    >>> ids = [codec.index[token] for token in "1 CoTAgent q1 2 CoTAgent q2 $1 1> <end>".split()]
-    >>> print(codec.decode_action(ids, (), question).action.partition("</thinking>")[2])
+    >>> ids = [renderer.index[token] for token in "1 CoTAgent q1 2 CoTAgent q2 $1 1> <end>".split()]
+    >>> print(renderer.decode_action(ids, (), question).action.partition("</thinking>")[2])
     <BLANKLINE>
     <agent>
       <agent_id>A1</agent_id>
@@ -284,9 +284,9 @@ class DesignRenderer:
         return cls(dict.fromkeys(tool["function"]["name"] for tool in tools))
 
     def save(self, folder: Path) -> None:
-        """Write the codec into a checkpoint folder as ``codec.json``."""
+        """Write the codec into a checkpoint folder as ``renderer.json``."""
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "codec.json").write_text(json.dumps({"designs_of": self.kinds}), encoding="utf-8")
+        (folder / "renderer.json").write_text(json.dumps({"designs_of": self.kinds}), encoding="utf-8")
 
     def encode_prompt(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> list[int]:
         """Return the degree of MAS and what the text asks for."""

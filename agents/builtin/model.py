@@ -19,23 +19,17 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from toolorchestra.agents.builtin.chat_template_renderer import ChatTemplateRenderer
+from toolorchestra.agents.builtin.compact_renderer import CompactRenderer
 from toolorchestra.agents.builtin.design_renderer import DesignRenderer
-from toolorchestra.agents.builtin.renderer import (
-    SPECIAL,
-    ChatTemplateRenderer,
-    CompactRenderer,
-    Message,
-    Renderer,
-    conclusion,
-    proposed_call,
-    read_result,
-)
+from toolorchestra.agents.builtin.renderer import SPECIAL, Message, Renderer
+from toolorchestra.agents.builtin.tool_messages import conclusion, proposed_call, read_result
 from toolorchestra.toolscale.errors import OptionError
 
 if TYPE_CHECKING:  # transformers takes seconds to import, and a learner's --help needs none of it
     from transformers import Lfm2ForCausalLM, PreTrainedTokenizerFast
 
-EmbeddedCodec = CompactRenderer | DesignRenderer
+BuiltinRenderer = CompactRenderer | DesignRenderer
 """A language of the embedded model: of one environment's words, or of designs."""
 LAYERS = ("conv", "full_attention")
 _OFTEN = 5  # times that a number must stand in texts to be a token of its own
@@ -47,12 +41,12 @@ class TokenPolicy:
 
     model: Any
     tokenizer: Any
-    codec: Renderer
+    renderer: Renderer
 
     @classmethod
-    def embedded(cls, codec: EmbeddedCodec, *, seed: int = 0) -> TokenPolicy:
+    def built_in(cls, renderer: BuiltinRenderer, *, seed: int = 0) -> TokenPolicy:
         """Return an untrained embedded model for a codec's vocabulary."""
-        return cls(build_model(len(codec.tokens), seed=seed), build_tokenizer(codec), codec)
+        return cls(build_model(len(renderer.tokens), seed=seed), build_tokenizer(renderer), renderer)
 
     @classmethod
     def load(cls, path: str | Path) -> TokenPolicy:
@@ -61,24 +55,24 @@ class TokenPolicy:
 
         model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)
         tokenizer = AutoTokenizer.from_pretrained(path)
-        kept = Path(path) / "codec.json"
-        return cls(model, tokenizer, load_codec(kept.parent) if kept.exists() else chat_codec(tokenizer))
+        kept = Path(path) / "renderer.json"
+        return cls(model, tokenizer, load_renderer(kept.parent) if kept.exists() else chat_renderer(tokenizer))
 
     def save(self, folder: Path) -> None:
         """Write model, tokenizer and the embedded model's codec into a folder that `load` reads."""
         self.model.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
-        if isinstance(self.codec, EmbeddedCodec):
-            self.codec.save(folder)
+        if isinstance(self.renderer, BuiltinRenderer):
+            self.renderer.save(folder)
 
 
-def load_codec(folder: Path) -> EmbeddedCodec:
+def load_renderer(folder: Path) -> BuiltinRenderer:
     """Return the embedded model's codec that was saved in a folder."""
-    kinds = json.loads((folder / "codec.json").read_text(encoding="utf-8")).get("designs_of")
+    kinds = json.loads((folder / "renderer.json").read_text(encoding="utf-8")).get("designs_of")
     return CompactRenderer.load(folder) if kinds is None else DesignRenderer(kinds)
 
 
-def chat_codec(tokenizer: Any) -> ChatTemplateRenderer:
+def chat_renderer(tokenizer: Any) -> ChatTemplateRenderer:
     """Return the codec of a tokenizer with a chat template; a template known to TRL is mended where it must be.
 
     Templates such as Qwen3's drop earlier thoughts as a conversation grows; TRL has versions of them that do not.
@@ -136,19 +130,19 @@ def build_model(
         return Lfm2ForCausalLM(config)
 
 
-def build_tokenizer(codec: EmbeddedCodec) -> PreTrainedTokenizerFast:
+def build_tokenizer(renderer: BuiltinRenderer) -> PreTrainedTokenizerFast:
     """Return the codec's vocabulary as a Hugging Face tokenizer, which trainers want for padding and decoding."""
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
-    core = Tokenizer(models.WordLevel(codec.index, unk_token="<unk>"))
+    core = Tokenizer(models.WordLevel(renderer.index, unk_token="<unk>"))
     core.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     return PreTrainedTokenizerFast(
         tokenizer_object=core, pad_token="<pad>", unk_token="<unk>", eos_token="<end>", bos_token="<user>"
     )
 
 
-def build_codec(
+def build_renderer(
     tools: Iterable[Mapping[str, Any]], conversations: Iterable[Sequence[Message]], worlds: Iterable[Any] = ()
 ) -> CompactRenderer:
     """Return a vocabulary that covers conversations, the tools in them, and all values of the worlds' databases.

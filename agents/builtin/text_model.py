@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from toolorchestra.agents.builtin.chat_template_renderer import ChatTemplateRenderer
 from toolorchestra.agents.builtin.model import TokenPolicy, build_model
-from toolorchestra.agents.builtin.renderer import SPECIAL, ChatTemplateRenderer, Message
+from toolorchestra.agents.builtin.renderer import SPECIAL, Message
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast

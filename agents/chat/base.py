@@ -11,16 +11,12 @@ import json
 import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypedDict
+from typing import Any, Protocol, TypedDict
 
 import msgspec
 
+from toolorchestra.agents.problems import GroundTruth
 from toolorchestra.toolscale.errors import ExpertError, OptionError
-
-if TYPE_CHECKING:
-    from toolorchestra.agents.experts.simulated_chat import Meant
-else:  # a record of requests is read without it, and simulated models import this module
-    Meant = Any
 
 
 class ToolCall(TypedDict):
@@ -42,7 +38,7 @@ class ChatRequest(msgspec.Struct, frozen=True):
         max_tokens: Most tokens to generate.
         stop: Texts that end the answer; they are cut off it.
         seed: Makes sampling repeatable where the model can do so.
-        meant: What is really asked, for simulated models; real ones never see it, and no record keeps it.
+        ground_truth: What a simulated model answers from; real ones never see it, and no record keeps it.
 
     Raises:
         OptionError: If a setting is out of its range or there is no message.
@@ -55,7 +51,7 @@ class ChatRequest(msgspec.Struct, frozen=True):
     max_tokens: int = 1024
     stop: tuple[str, ...] = ()
     seed: int | None = None
-    meant: Meant | None = None
+    ground_truth: GroundTruth | None = None
 
     def __post_init__(self) -> None:
         if not self.messages:

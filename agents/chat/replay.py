@@ -246,7 +246,7 @@ class _Seen:
 
 def _as_read(request: ChatRequest) -> ChatRequest:
     """Return a request as a model reads it: without what is meant, which is not even written as null."""
-    return msgspec.structs.replace(request, meant=msgspec.UNSET)
+    return msgspec.structs.replace(request, ground_truth=msgspec.UNSET)
 
 
 def nearest(request: ChatRequest, recorded: Iterable[ChatRequest]) -> str:

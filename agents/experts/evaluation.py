@@ -16,8 +16,10 @@ import msgspec
 from msgspec import Meta
 
 from toolorchestra.agents.chat.base import ChatModel, ChatRequest
-from toolorchestra.agents.experts.fitting import AnswerRow
-from toolorchestra.agents.experts.specification import Problem, Role, SimulatedExpert, Step
+from toolorchestra.agents.experts.answer_rows import AnswerRow
+from toolorchestra.agents.experts.simulated_expert import SimulatedExpert
+from toolorchestra.agents.experts.specification import Role
+from toolorchestra.agents.problems import Problem, Step
 from toolorchestra.toolscale.answers import is_right
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.jsonl import read_jsonl
@@ -64,7 +66,7 @@ class ExpertTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         return Problem(self.key, self.subject, tuple(steps))
 
 
-class ExpertTrial(msgspec.Struct, frozen=True, kw_only=True):
+class ExpertEvaluation(msgspec.Struct, frozen=True, kw_only=True):
     """One attempt of an expert at a task.
 
     Attributes:
@@ -135,10 +137,10 @@ def graded_tasks(
     >>> [task.subject for task in graded_tasks(3, subjects=("math", "code"))]
     ['math', 'code', 'math']
     """
-    luck = random.Random(f"graded/{seed}")
+    rng = random.Random(f"graded/{seed}")
     tasks = []
     for number in range(count):
-        subject, steps, difficulty = subjects[number % len(subjects)], luck.choice((1, 2, 4, 8)), luck.choice((0, 1, 2))
+        subject, steps, difficulty = subjects[number % len(subjects)], rng.choice((1, 2, 4, 8)), rng.choice((0, 1, 2))
         words = f"A problem of {subject.replace('_', ' ')} in {steps} step{'s' if steps > 1 else ''}"
         tasks.append(
             ExpertTask(
@@ -148,7 +150,7 @@ def graded_tasks(
                 subject=subject,
                 steps=steps,
                 difficulty=float(difficulty),
-                notes=int(luck.random() < noted),
+                notes=int(rng.random() < noted),
             )
         )
     return tasks
@@ -162,17 +164,17 @@ def simulate(
     seed: int = 0,
     temperature: float = 1.0,
     role: Role | None = None,
-) -> list[ExpertTrial]:
+) -> list[ExpertEvaluation]:
     """Return how a simulated expert fares."""
-    trials = []
+    evaluations = []
     for task in tasks:
         problem = task.problem
         every = msgspec.structs.replace(problem, targets=tuple(range(task.steps)))
         for sample in range(samples):
             found = expert.solve(every, seed=seed + sample, temperature=temperature, role=role)
             said = [f"Step {at}: {'right' if good else 'wrong'}." for at, good in enumerate(found.right, 1)]
-            trials.append(
-                ExpertTrial(
+            evaluations.append(
+                ExpertEvaluation(
                     expert=expert.name,
                     task=task,
                     sample=sample,
@@ -183,7 +185,7 @@ def simulate(
                     role=role,
                 )
             )
-    return trials
+    return evaluations
 
 
 def ask(
@@ -196,7 +198,7 @@ def ask(
     temperature: float = 1.0,
     max_tokens: int = 4096,
     role: Role | None = None,
-) -> list[ExpertTrial]:
+) -> list[ExpertEvaluation]:
     """Return how a real expert fares, all tasks under way at once as far as the model allows.
 
     Args:
@@ -223,7 +225,7 @@ def ask(
         for task, sample in tries
     ]
     return [
-        ExpertTrial(
+        ExpertEvaluation(
             expert=name,
             task=task,
             sample=sample,

@@ -88,7 +88,7 @@ class Numbers(msgspec.Struct, frozen=True):
     log_likelihood: float
 
     @property
-    def luck(self) -> float:
+    def noise(self) -> float:
         """The share of luck that all samples have in common."""
         return _expit(float(self.values[-1]))
 
@@ -108,7 +108,9 @@ class Numbers(msgspec.Struct, frozen=True):
         return solved
 
 
-def maximise(outcomes: Iterable[Outcome], *, load: float, deceived: float, luck: float, most: float = 0.999) -> Numbers:
+def maximise(
+    outcomes: Iterable[Outcome], *, load: float, deceived: float, noise: float, most: float = 0.999
+) -> Numbers:
     """Return the numbers under which outcomes are likeliest.
 
     A number of which they tell nothing stays where it starts: the load if no subject has problems of different
@@ -118,7 +120,7 @@ def maximise(outcomes: Iterable[Outcome], *, load: float, deceived: float, luck:
         outcomes: The outcomes, of at most `MAX_SAMPLES` samples each.
         load: Where the load starts.
         deceived: Where the chance to be deceived starts.
-        luck: Where the common luck starts.
+        noise: Where the common noise starts.
         most: Bound of the skills and of the chance to be deceived.
     """
     counts = Counter(outcomes)
@@ -144,7 +146,7 @@ def maximise(outcomes: Iterable[Outcome], *, load: float, deceived: float, luck:
             [[float(counts[Outcome(kind, samples, right)]) for right in range(longest + 1)] for kind, samples in kinds]
         ),
     )
-    start = np.array([*(2.0 for _ in subjects), load, logit(deceived), logit(luck)])
+    start = np.array([*(2.0 for _ in subjects), load, logit(deceived), logit(noise)])
     bound = logit(most)
     low = np.array([*(-bound for _ in subjects), 0.0, -bound, -6.0])
     high = np.array([*(bound for _ in subjects), 5.0, bound, 3.5])
@@ -167,11 +169,11 @@ class _Model(msgspec.Struct, frozen=True):
 
     def probabilities(self, values: Array) -> Array:
         """Return the probability of 0, 1, 2 … right answers to a problem of each kind."""
-        load, deceived, luck = values[-3], _expit(values[-2]), _expit(values[-1])
+        load, deceived, noise = values[-3], _expit(values[-2]), _expit(values[-1])
         step = self.fits / (1 + np.exp(self.difficulty + load * np.log2(self.steps) - values[self.subject]))
         powers = np.arange(int(self.samples.max()) + 1)
-        moments = _moments(step, luck, powers) ** self.steps[:, None]
-        moments = moments * _moments(np.array([1 - deceived]), luck, powers) ** self.notes[:, None]
+        moments = _moments(step, noise, powers) ** self.steps[:, None]
+        moments = moments * _moments(np.array([1 - deceived]), noise, powers) ** self.notes[:, None]
         found = np.zeros_like(moments)
         for samples in np.unique(self.samples):
             rows = self.samples == samples
@@ -260,22 +262,22 @@ def shared_log_likelihood(shared: float, first: Numbers, second: Numbers, pairs:
 def _joint_moments(first: Numbers, second: Numbers, shared: float, chance: float, other: float) -> Array:
     """Return E[q(z)^i q'(z)^j] of two experts, where z is the luck that they share."""
     powers = np.arange(MAX_OF_PAIR + 1)
-    ours = _moments_given(np.array([chance]), first.luck, shared, powers)[0]
-    theirs = _moments_given(np.array([other]), second.luck, shared, powers)[0]
+    ours = _moments_given(np.array([chance]), first.noise, shared, powers)[0]
+    theirs = _moments_given(np.array([other]), second.noise, shared, powers)[0]
     return np.einsum("zi,zj,z->ij", ours, theirs, _PAIR_WEIGHTS)  # type: ignore[no-any-return]
 
 
-def _moments_given(chance: Array, luck: float, shared: float, powers: np.ndarray[Any, Any]) -> Array:
+def _moments_given(chance: Array, noise: float, shared: float, powers: np.ndarray[Any, Any]) -> Array:
     """Return E[q^i] for each chance, given each node of the luck that different experts share."""
-    own = max(0.0, luck - shared)
+    own = max(0.0, noise - shared)
     moved = _thresholds(chance)[:, None, None] - math.sqrt(shared) * _PAIR_NODES[None, :, None]
-    moved = (moved - math.sqrt(own) * _PAIR_NODES[None, None, :]) / math.sqrt(1 - luck)
+    moved = (moved - math.sqrt(own) * _PAIR_NODES[None, None, :]) / math.sqrt(1 - noise)
     return np.einsum("kzwi,w->kzi", _cdf(moved)[..., None] ** powers, _PAIR_WEIGHTS)  # type: ignore[no-any-return]
 
 
-def _moments(chance: Array, luck: float, powers: np.ndarray[Any, Any]) -> Array:
+def _moments(chance: Array, noise: float, powers: np.ndarray[Any, Any]) -> Array:
     """Return E[q(z)^i] for each chance and power, where q(z) is the chance given the luck z that samples share."""
-    moved = (_thresholds(chance)[:, None] - math.sqrt(luck) * _NODES) / math.sqrt(1 - luck)
+    moved = (_thresholds(chance)[:, None] - math.sqrt(noise) * _NODES) / math.sqrt(1 - noise)
     return np.einsum("kzi,z->ki", _cdf(moved)[..., None] ** powers, _WEIGHTS)  # type: ignore[no-any-return]
 
 

@@ -14,9 +14,9 @@ from typing import Any
 import gymnasium
 import msgspec
 
-from toolorchestra.agents.experts.simulated_chat import tally
 from toolorchestra.agents.policies.base import Info, Policy, write_calls
 from toolorchestra.agents.subagents.reading import answer_in
+from toolorchestra.toolscale.answers import count_votes
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.task import Call
 
@@ -94,5 +94,5 @@ class ConsensusPolicy(Policy):
     def _agreed(self, info: Info) -> bool:
         shown = [msgspec.json.decode(m["content"]).get("result") for m in info["messages"] if m["role"] == "tool"]
         said = [answer_in(text) for text in shown if isinstance(text, str)]
-        votes = sorted((votes for _, votes in tally(said)), reverse=True)
+        votes = sorted((votes for _, votes in count_votes(said)), reverse=True)
         return bool(votes) and votes[0] - sum(votes[1:2]) >= self.lead

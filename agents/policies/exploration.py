@@ -11,8 +11,9 @@ from typing import Any
 import gymnasium
 import msgspec
 
-from toolorchestra.agents.policies.base import Info, NoisyOraclePolicy, Policy, write_calls
-from toolorchestra.agents.policies.expert_roles import ExpertRole, minds, proposal
+from toolorchestra.agents.policies.base import Info, Policy, write_calls
+from toolorchestra.agents.policies.expert_roles import ExpertRole, expert_roles, proposal
+from toolorchestra.agents.policies.reference import NoisyOraclePolicy
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.task import Call
 
@@ -36,7 +37,7 @@ class ExplorerPolicy(Policy):
         if min(turns, calls) < 1:
             raise OptionError(f"Expected at least one turn of one call, got {turns} of {calls}.")
         self.turns, self.calls = turns, calls
-        self._minds: list[tuple[str, tuple[str, ...]]] = []
+        self._roles: list[tuple[str, tuple[str, ...]]] = []
         self._summarised = False
         self._left = 0
         self._env: Any = None
@@ -47,12 +48,12 @@ class ExplorerPolicy(Policy):
         self._env = env.unwrapped
         parameters = {tool["function"]["name"]: tool["function"]["parameters"] for tool in info["tools"]}
         self._summarised = _SUMMARISER in parameters
-        self._minds = [
+        self._roles = [
             (name, tuple(found["properties"].get("model_id", {}).get("enum", ())))
             for name, found in parameters.items()
             if not found["required"] and name != _SUMMARISER
         ]
-        if not self._minds:
+        if not self._roles:
             raise OptionError(
                 "There is nobody to ask: no tool on offer can be called without arguments. Play a ParaManager "
                 "environment, or make this one with tools='full'."
@@ -72,11 +73,11 @@ class ExplorerPolicy(Policy):
 
     def _calls(self) -> Iterator[Call]:
         for _ in range(self.rng.randint(1, self.calls)):
-            name, models = self.rng.choice(self._minds)
+            name, models = self.rng.choice(self._roles)
             yield Call(name, {"model_id": self.rng.choice(models)} if models else {})
 
 
-class AskingOraclePolicy(NoisyOraclePolicy):
+class QueryingOraclePolicy(NoisyOraclePolicy):
     """A noisy oracle that now and then asks a random mind what to do next, and does it.
 
     Args:
@@ -93,13 +94,13 @@ class AskingOraclePolicy(NoisyOraclePolicy):
         if not 0.0 <= ask <= 1.0:
             raise OptionError(f"The probability `ask` must lie in [0, 1], got {ask!r}.")
         self.ask = ask
-        self._minds: list[ExpertRole] = []
+        self._roles: list[ExpertRole] = []
         self._asked = False
 
     def reset(self, env: gymnasium.Env[Any, Any], observation: str, info: Info) -> None:
         """Begin an episode: see who can be asked."""
         super().reset(env, observation, info)
-        self._minds = minds(info["tools"])
+        self._roles = expert_roles(info["tools"])
         self._asked = False
 
     def act(self, observation: str, info: Info) -> Any:
@@ -108,9 +109,9 @@ class AskingOraclePolicy(NoisyOraclePolicy):
             self._asked = False
             if (followed := self._follow(info)) is not None:
                 return followed
-        elif self._minds and self.rng.random() < self.ask:
+        elif self._roles and self.rng.random() < self.ask:
             self._asked = True
-            return write_calls([self.rng.choice(self._minds).asked()], self._env.preface)
+            return write_calls([self.rng.choice(self._roles).call()], self._env.preface)
         return super().act(observation, info)
 
     def _follow(self, info: Info) -> Any:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from toolorchestra.agents.chat.base import ChatModel
-from toolorchestra.agents.experts.simulated_chat import tally
 from toolorchestra.agents.subagents.prompts import DEBATE, DECIDE, ROLE, SOLVE, asked
 from toolorchestra.agents.subagents.question import SubAgentQuestion, SubAgentReply
 from toolorchestra.agents.subagents.reading import answer_in, spoken
 from toolorchestra.agents.subagents.work import Ask, Work
+from toolorchestra.toolscale.answers import count_votes
 from toolorchestra.toolscale.errors import OptionError
 
 ROLES = ("a careful expert", "a sceptic who checks every step")
@@ -46,7 +46,7 @@ def debate(
     texts = work.ask_all([(debater, Ask(role + SOLVE, asked(question))) for debater, role in seats])
     for _ in range(rounds - 1):
         answers = [answer_in(text) for text in texts]
-        if all(answers) and len(tally(answers)) == 1:
+        if all(answers) and len(count_votes(answers)) == 1:
             break
         asks = []
         for seat, (debater, role) in enumerate(seats):

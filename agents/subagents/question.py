@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from toolorchestra.agents.experts.specification import Problem
+from toolorchestra.agents.problems import Problem
 from toolorchestra.toolscale.tool import InnerCall, Status
 
 

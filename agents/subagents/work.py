@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from toolorchestra.agents.chat.base import ChatModel, ChatRequest, Completion
-from toolorchestra.agents.experts.simulated_chat import Act, Meant, facts
+from toolorchestra.agents.problems import Act, GroundTruth, facts
 from toolorchestra.agents.subagents.question import SubAgentQuestion, SubAgentReply
 from toolorchestra.toolscale.mentions import mentions, tokens
 from toolorchestra.toolscale.tool import NO_CONTEXT, ArgumentError, InnerCall, Status, Tool, ToolResult
@@ -134,10 +134,12 @@ class Work:
 
     def _request(self, ask: Ask) -> ChatRequest:
         question = self._question
-        meant = None
+        ground_truth = None
         if question.problem is not None:
             found = tuple(sorted(self._found))
-            meant = Meant(question.problem, ask.act, ask.candidates, question.queries, found, question.seed)
+            ground_truth = GroundTruth(
+                question.problem, ask.act, ask.candidates, question.queries, found, question.seed
+            )
         seed = (question.seed * _APART + self._asked) % _SEEDS  # samples differ, and episodes, with real models too
         self._asked += 1
         return ChatRequest(
@@ -145,7 +147,7 @@ class Work:
             temperature=self._temperature,
             max_tokens=MAX_RESULT_TOKENS,
             seed=seed,
-            meant=meant,
+            ground_truth=ground_truth,
         )
 
 

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from toolorchestra.agents.chat.base import ChatModel
-from toolorchestra.agents.experts.catalog import Catalog, ToolConfiguration
+from toolorchestra.agents.experts.catalog import Catalog
+from toolorchestra.agents.experts.configurations import ToolConfiguration
 from toolorchestra.agents.experts.simulated_chat import SimulatedChat
-from toolorchestra.agents.experts.specification import ExpertSpec, Role, SimulatedExpert
+from toolorchestra.agents.experts.simulated_expert import SimulatedExpert
+from toolorchestra.agents.experts.specification import ExpertSpec, Role
 from toolorchestra.envs.play import World
 from toolorchestra.envs.tools.experts import ExpertTool, Repriced, tool_name
 from toolorchestra.envs.tools.manual import manual

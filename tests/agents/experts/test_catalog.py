@@ -15,8 +15,11 @@ import pytest
 from toolorchestra.agents.chat.base import BatchError, ChatRequest, Price
 from toolorchestra.agents.chat.rate_limits import RateLimitedChat
 from toolorchestra.agents.chat.replay import RecordingChat, ReplayChat
-from toolorchestra.agents.experts.catalog import SUBJECTS, Catalog, CatalogError, PriceSchedule
-from toolorchestra.agents.experts.specification import ExpertSpec, Problem, logit
+from toolorchestra.agents.experts.catalog import SUBJECTS, Catalog
+from toolorchestra.agents.experts.catalog_files import CatalogError
+from toolorchestra.agents.experts.configurations import PriceSchedule
+from toolorchestra.agents.experts.specification import ExpertSpec, logit
+from toolorchestra.agents.problems import Problem
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 
 CATALOG = Catalog.load()

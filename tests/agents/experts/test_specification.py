@@ -11,7 +11,9 @@ import msgspec
 import pytest
 
 from toolorchestra.agents.chat.base import Price
-from toolorchestra.agents.experts.specification import ExpertSpec, Latency, Problem, SimulatedExpert, Step, Tokens
+from toolorchestra.agents.experts.simulated_expert import SimulatedExpert
+from toolorchestra.agents.experts.specification import ExpertSpec, Latency, Tokens
+from toolorchestra.agents.problems import Problem, Step
 from toolorchestra.toolscale.errors import OptionError
 
 MANY = 4000

@@ -7,18 +7,11 @@ from typing import Any
 import pytest
 
 from toolorchestra.agents.chat.base import ScriptedChat
-from toolorchestra.agents.policies.base import (
-    POLICIES,
-    ChatPolicy,
-    HumanPolicy,
-    NoisyOraclePolicy,
-    OraclePolicy,
-    Policy,
-    RandomPolicy,
-    make_policy,
-    play_episode,
-    write_calls,
-)
+from toolorchestra.agents.policies.base import Policy, play_episode, write_calls
+from toolorchestra.agents.policies.chat_policy import ChatPolicy
+from toolorchestra.agents.policies.human import HumanPolicy
+from toolorchestra.agents.policies.reference import NoisyOraclePolicy, OraclePolicy, RandomPolicy
+from toolorchestra.agents.policies.registry import POLICIES, make_policy
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.tool import Status
 

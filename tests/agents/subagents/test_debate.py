@@ -9,7 +9,7 @@ import pytest
 
 from toolorchestra.agents.chat.base import ChatRequest, ScriptedChat
 from toolorchestra.agents.experts.simulated_chat import SimulatedChat
-from toolorchestra.agents.experts.specification import Problem
+from toolorchestra.agents.problems import Problem
 from toolorchestra.agents.subagents import SubAgentQuestion, chain_of_thought, debate
 from toolorchestra.toolscale.errors import OptionError
 

@@ -18,7 +18,7 @@ def test_a_chain_of_thought_is_one_call_at_temperature_one_half() -> None:
     assert (reply.answer, reply.error, len(reply.children)) == ("4", None, 1)
     assert reply.text == "<reasoning>2 + 2 is 4.</reasoning>\n<answer>\\boxed{4}</answer>"
     (request,) = chat.requests
-    assert (request.temperature, request.meant) == (0.5, None)
+    assert (request.temperature, request.ground_truth) == (0.5, None)
     assert request.messages[1]["content"] == "<user_query>\nWhat is 2 + 2?\n</user_query>"
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from toolorchestra.agents.chat.base import ScriptedChat
 from toolorchestra.agents.experts.simulated_chat import SimulatedChat
-from toolorchestra.agents.experts.specification import Problem, Step
+from toolorchestra.agents.problems import Problem, Step
 from toolorchestra.agents.subagents import SubAgentQuestion, chain_of_thought, knowledge_searcher, search_agent
 from toolorchestra.toolscale.format import ParameterSpec
 from toolorchestra.toolscale.tool import Tool, ToolContext, ToolResult

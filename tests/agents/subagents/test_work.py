@@ -9,7 +9,7 @@ import pytest
 
 from toolorchestra.agents.chat.base import BatchError, ChatRequest, Completion, ScriptedChat
 from toolorchestra.agents.experts.simulated_chat import SimulatedChat
-from toolorchestra.agents.experts.specification import Problem, Step
+from toolorchestra.agents.problems import Problem, Step
 from toolorchestra.agents.subagents import (
     SUBAGENTS,
     SubAgentQuestion,
@@ -86,7 +86,7 @@ def test_a_model_that_fails_for_good_passes_through(agent: Any, search: Tool, py
 
 
 def test_a_simulated_model_needs_the_truth(mind: Callable[..., SimulatedChat]) -> None:
-    with pytest.raises(OptionError, match="expected a request with `meant`"):
+    with pytest.raises(OptionError, match="expected a request with `ground_truth`"):
         chain_of_thought(mind(), SubAgentQuestion("What is it?"))
 
 

@@ -8,7 +8,8 @@ import pytest
 
 import toolorchestra  # noqa: F401 - registers the environments
 from toolorchestra.agents.chat.base import BatchError, ChatRequest, Completion, ScriptedChat
-from toolorchestra.agents.policies.base import make_policy, play_episode
+from toolorchestra.agents.policies.base import play_episode
+from toolorchestra.agents.policies.registry import make_policy
 from toolorchestra.envs.checks import check_environment
 from toolorchestra.envs.episode import Episode
 from toolorchestra.envs.masorchestra.design import Agent, Design, to_text
@@ -198,7 +199,7 @@ def test_a_real_model_is_asked_the_question_and_then_its_part() -> None:
     asked = [str(request.messages[-1]["content"]) for request in model.requests]
     assert all(env.task.instruction in text for text in asked)
     assert "Check 3." in asked[1]
-    assert all(request.meant is None for request in model.requests)
+    assert all(request.ground_truth is None for request in model.requests)
     assert env.episode.answer == "7"
 
 

@@ -19,7 +19,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from toolorchestra.agents.policies.base import make_policy, play_episode
+from toolorchestra.agents.policies.base import play_episode
+from toolorchestra.agents.policies.registry import make_policy
 from toolorchestra.envs.checks import check_environment
 from toolorchestra.toolscale.domain import Domain, build_domain, read_spec
 from toolorchestra.toolscale.errors import DomainError
