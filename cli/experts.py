@@ -1,4 +1,4 @@
-"""The command ``toolorchestra experts``: the catalogue of experts, their configurations, evaluations, fits and descriptions.
+"""The command ``toolorchestra experts``: experts, their configurations, evaluations, fits and descriptions.
 
 One dataclass per command, as in `toolorchestra.cli.main`; the work itself is done in `toolorchestra.agents`.
 """
@@ -52,7 +52,7 @@ class ListExperts(_WithCatalog):
     def run(self) -> int:
         """Print them."""
         catalog = self._catalog()
-        specs = catalog.offer(self.configuration).specs if self.configuration else catalog.experts
+        specs = catalog.configure(self.configuration).specs if self.configuration else catalog.experts
         if self.json:
             return print_json(specs)
         _print(_spec_table(specs))
@@ -107,7 +107,7 @@ class ShowOffer(_WithCatalog):
         """Print it."""
         catalog = self._catalog()
         if self.seed is None:
-            offer = catalog.offer(self.configuration, tools=self.tools)
+            offer = catalog.configure(self.configuration, tools=self.tools)
         else:
             offer = catalog.draw(self.seed, self.configuration, instance=self.instance, tools=self.tools)
         if self.json:

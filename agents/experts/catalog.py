@@ -55,7 +55,7 @@ class Catalog:
     >>> catalog = Catalog.load()
     >>> catalog.spec("gpt-5").price
     Price(input=1.25, output=10.0)
-    >>> catalog.offer("unseen-models").experts["math"]
+    >>> catalog.configure("unseen-models").experts["math"]
     ('openmath-llama-2-70b', 'deepseek-math-7b')
     >>> catalog.draw(1) == catalog.draw(1)
     True
@@ -162,7 +162,7 @@ class Catalog:
             max_concurrency=endpoint.max_concurrency,
         )
 
-    def offer(self, configuration: str = "evaluation", *, tools: Sequence[str] = ()) -> ToolConfiguration:
+    def configure(self, configuration: str = "evaluation", *, tools: Sequence[str] = ()) -> ToolConfiguration:
         """Return a fixed offer: the same for every instance, as for evaluation.
 
         Args:
@@ -176,7 +176,7 @@ class Catalog:
         schedule = PriceSchedule()
         if chosen.prices is not None:
             schedule = PriceSchedule(chosen.prices, self.price_lists[chosen.prices].prices)
-        return self._offer(chosen.experts, tuple(tools), schedule)
+        return self._configured(chosen.experts, tuple(tools), schedule)
 
     def draw(
         self,
@@ -223,17 +223,17 @@ class Catalog:
         bound = math.log(spread)
         factors = {provider: math.exp(rng.uniform(-bound, bound)) for provider in providers}
         prices = self.price_lists[name].prices if name != "own" else {}
-        return self._offer(experts, chosen, PriceSchedule(name, prices, factors))
+        return self._configured(experts, chosen, PriceSchedule(name, prices, factors))
 
     def _configuration(self, name: str) -> Configuration:
         if name not in self.configurations:
             raise UnknownNameError("configuration", name, self.configurations)
         return self.configurations[name]
 
-    def _offer(
+    def _configured(
         self, experts: Mapping[Role, tuple[str, ...]], tools: tuple[str, ...], schedule: PriceSchedule
     ) -> ToolConfiguration:
-        names = dict.fromkeys(name for offered in experts.values() for name in offered)
+        names = dict.fromkeys(name for names_in_role in experts.values() for name in names_in_role)
         specs = {
             name: msgspec.structs.replace(self.experts[name], price=schedule.price(name, self.experts[name]))
             for name in names

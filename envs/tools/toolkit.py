@@ -84,7 +84,7 @@ class Toolkit:
             return self.catalog.draw(seed, _POOL, instance=instance, tools=BASIC)
         if name not in self.catalog.configurations:
             raise UnknownNameError("offer", str(name), (RANDOM, *self.catalog.configurations))
-        return self.catalog.offer(name, tools=BASIC)
+        return self.catalog.configure(name, tools=BASIC)
 
     def pool(self, name: str) -> tuple[str, ...]:
         """Return the names of all tools that an offer of this name may add."""

@@ -342,7 +342,7 @@ def test_a_bank_is_saved_and_loaded(tmp_path: Path):
     with pytest.raises(OptionError, match="expected the JSON list of trials"):
         EvaluationBank.load(tmp_path / "odd.json")
     (tmp_path / "odd.jsonl").write_text("")
-    with pytest.raises(OptionError, match="at least one trial"):
+    with pytest.raises(OptionError, match="at least one evaluation"):
         EvaluationBank.load(tmp_path / "odd.jsonl")
 
 
