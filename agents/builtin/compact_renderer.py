@@ -6,7 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +69,10 @@ class CompactRenderer:
         self._longest = max((len(_PIECE.findall(token)) for token in self.tokens if " " in token), default=1)
         self._openers = {_PIECE.findall(token)[0] for token in self.tokens if " " in token}
         self._words = lru_cache(maxsize=100_000)(self._encode_words)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles begin with an empty cache."""
+        return partial(type(self), max_result=self.max_result), (self.tokens, self.kinds)
 
     # --- building and keeping
 

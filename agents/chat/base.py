@@ -176,6 +176,13 @@ class Meter:
             total, self._usage = self._usage, Usage()
             return total
 
+    def __getstate__(self) -> Usage:
+        return self._usage
+
+    def __setstate__(self, usage: Usage) -> None:
+        self._lock = threading.Lock()
+        self._usage = usage
+
 
 class ChatModel(Protocol):
     """A model that one can ask: the contract that every model here keeps.

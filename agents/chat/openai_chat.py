@@ -85,15 +85,9 @@ class OpenAIChat(ThreadedChat):
             raise OptionError(
                 f"budget: expected at least 0 dollars and a price= to count them by, got {budget} and {price}."
             )
-        if api_key_env is not None:
-            if api_key is not None:
-                raise OptionError("expected one of api_key and api_key_env, got both. Leave one out.")
-            api_key = os.environ.get(api_key_env)
-            if not api_key:
-                raise OptionError(
-                    f"api_key_env: expected a key in the environment variable {api_key_env}, which is not set. "
-                    f"Run: export {api_key_env}=…"
-                )
+        if api_key_env is not None and api_key is not None:
+            raise OptionError("expected one of api_key and api_key_env, got both. Leave one out.")
+        self._key, self._key_variable = api_key, api_key_env
         super().__init__(max_concurrency)
         self.name = model
         self.meter = Meter()
@@ -106,14 +100,36 @@ class OpenAIChat(ThreadedChat):
             **(extra or {}),
         }
         self._max_tokens_field = max_tokens_field
-        self._client = _import_openai().OpenAI(
-            base_url=base_url, api_key=api_key or "none", timeout=timeout, max_retries=max_retries
-        )
+        self._connection()  # so that what is missing is reported now
+
+    def _prepare(self) -> None:
+        super()._prepare()
+        self._client: openai.OpenAI | None = None
+
+    def _connection(self) -> openai.OpenAI:
+        """Return the client, made on first use; copies make their own.
+
+        Raises:
+            OptionError: The key's variable is not set.
+        """
+        with self._lock:
+            if self._client is None:
+                key = self._key
+                if self._key_variable is not None and not (key := os.environ.get(self._key_variable)):
+                    raise OptionError(
+                        f"api_key_env: expected a key in the environment variable {self._key_variable}, which is not "
+                        f"set. Run: export {self._key_variable}=…"
+                    )
+                self._client = _import_openai().OpenAI(
+                    base_url=self._url, api_key=key or "none", timeout=self._timeout, max_retries=self._max_retries
+                )
+            return self._client
 
     def close(self) -> None:
         """Wait for requests under way and free threads and connections."""
         super().close()
-        self._client.close()
+        if self._client is not None:
+            self._client.close()
 
     def __repr__(self) -> str:
         return f"OpenAIChat({self._url!r}, {self.name!r})"
@@ -146,7 +162,7 @@ class OpenAIChat(ThreadedChat):
         connection. Left to retry here is what came to its end in good order, before the answer did.
         """
         model, messages = body.pop("model"), body.pop("messages")
-        client, retries = self._client, self._max_retries
+        client, retries = self._connection(), self._max_retries
         while True:
             response = client.chat.completions.with_raw_response.create(model=model, messages=messages, extra_body=body)
             try:

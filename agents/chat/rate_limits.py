@@ -72,6 +72,9 @@ class RateLimitedChat(ThreadedChat):
         self._requests, self._tokens = requests_per_minute, tokens_per_minute
         self._clock, self._sleep = clock, sleep
         self._sent: deque[_Sent] = deque()
+
+    def _prepare(self) -> None:
+        super()._prepare()
         self._turn = threading.Lock()
 
     @property

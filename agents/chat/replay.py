@@ -225,6 +225,13 @@ class _Seen:
         self._counts: Counter[str] = Counter()
         self._lock = threading.Lock()
 
+    def __getstate__(self) -> tuple[str, Counter[str]]:
+        return self._name, self._counts
+
+    def __setstate__(self, state: tuple[str, Counter[str]]) -> None:
+        self._name, self._counts = state
+        self._lock = threading.Lock()
+
     def number(self, requests: Iterable[ChatRequest]) -> list[tuple[ChatRequest, int]]:
         """Return each request with the number of its likes before it."""
         numbered: list[tuple[ChatRequest, int]] = []

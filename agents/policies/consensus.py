@@ -7,8 +7,7 @@ a round, one model, other budgets) are played by the same script.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import count
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium
@@ -56,7 +55,8 @@ class ConsensusPolicy(Policy):
                 f"{width}, {lead} and {budget}."
             )
         self.width, self.budget, self.lead, self.solvers = width, budget, lead, tuple(solvers)
-        self._calls: Iterator[Call] = iter(())
+        self._models: Sequence[str] = ()
+        self._start = 0
         self._made = 0
 
     def reset(self, env: gymnasium.Env[Any, Any], observation: str, info: Info) -> None:
@@ -69,26 +69,24 @@ class ConsensusPolicy(Policy):
         if missing := [name for name in (*self.solvers, REVIEWER, "final_answer") if name not in models]:
             raise OptionError(f"There is no tool {missing[0]!r} here. Play a ParaManager environment.")
         self._made = 0
-        self._calls = self._schedule(models[self.solvers[0]])
+        self._models = models[self.solvers[0]]
+        self._start = self.rng.randrange(len(self._models))
 
-    def _schedule(self, models: Sequence[str]) -> Iterator[Call]:
-        """Yield calls for ever: role and model change from one to the next."""
-        roles: Sequence[str] = self.solvers
-        start = self.rng.randrange(len(models))
-        for number in count():
-            if number >= 4:
-                roles = (*self.solvers, REVIEWER)
-            model = models[(start + number) % len(models)]
-            # shifted by one each time all models have had their turn, so that every pairing comes up
-            yield Call(roles[(number + number // len(models)) % len(roles)], {"model_id": model})
+    def _call(self, number: int) -> Call:
+        """Return the call of this number in the episode: role and model change from one to the next."""
+        roles = self.solvers if number < 4 else (*self.solvers, REVIEWER)
+        count = len(self._models)
+        # roles shift by one each time all models have had their turn, so that every pairing comes up
+        role = roles[(number + number // count) % len(roles)]
+        return Call(role, {"model_id": self._models[(self._start + number) % count]})
 
     def act(self, observation: str, info: Info) -> str:
         """Return the next wave, or the call for the summary."""
         left = min(self.width, self.budget - 1 - self._made)
         if left < 1 or self._agreed(info):
             return write_calls([Call("final_answer", {})], "<reasoning>Enough was asked.</reasoning>\n")
+        wave = [self._call(self._made + place) for place in range(left)]
         self._made += left
-        wave = [next(self._calls) for _ in range(left)]
         return write_calls(wave, f"<reasoning>Ask {left} and compare what they say.</reasoning>\n")
 
     def _agreed(self, info: Info) -> bool:

@@ -339,7 +339,7 @@ def test_a_bank_is_saved_and_loaded(tmp_path: Path):
     with pytest.raises(OptionError, match="cannot be read"):
         EvaluationBank.load(tmp_path / "none.json")
     (tmp_path / "odd.json").write_text("{}")
-    with pytest.raises(OptionError, match="expected the JSON list of trials"):
+    with pytest.raises(OptionError, match="expected the JSON list of evaluations"):
         EvaluationBank.load(tmp_path / "odd.json")
     (tmp_path / "odd.jsonl").write_text("")
     with pytest.raises(OptionError, match="at least one evaluation"):
