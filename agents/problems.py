@@ -24,7 +24,7 @@ class Step(msgspec.Struct, frozen=True):
         subject: Subject of the skill that it takes; that of the problem if None.
         note: What an adversarial note claims the answer to be, if there is one.
         trust: Chance that the note is believed; that of the expert if None.
-        warned: Whether whoever takes the step was told that notes may be wrong.
+        warned: Whether the prompt warns that notes may be wrong.
         read: Whether its answer is merely read, so that nothing is written about it.
     """
 
@@ -40,10 +40,10 @@ class Step(msgspec.Struct, frozen=True):
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """What an expert is really asked: the truth, which it errs about.
+    """The truth about what an expert is asked, about which a simulated one errs.
 
     Attributes:
-        key: What it is known by: luck belongs to a key's steps, whoever tries them.
+        key: Its name, from which the noise of its steps is seeded, whoever tries them.
         subject: Subject of its steps.
         steps: The steps, each after those that it needs.
         targets: Positions of the steps whose answers are asked for; the last by default.
@@ -76,7 +76,7 @@ Act = Literal["solve", "review", "code", "query", "choose"]
 
 
 class GroundTruth(msgspec.Struct, frozen=True):
-    """What a request really asks, for simulated models; real ones never see it.
+    """What a simulated model answers a request from; real ones never see it.
 
     Attributes:
         problem: The truth about what is asked.
@@ -84,7 +84,7 @@ class GroundTruth(msgspec.Struct, frozen=True):
         candidates: Answers that the request shows, in the order in which they were given (`review`, `choose`).
         queries: For each step, the words in which it would be looked up; "" for one that is thought out.
         found: Positions of the steps whose answers stand in passages that the request shows.
-        luck: Luck of the episode and call; with the request's seed it gives that of the sample.
+        seed: Seed of the episode and call; with the request's seed it gives that of the sample.
     """
 
     problem: Problem

@@ -10,7 +10,7 @@ from toolorchestra.toolscale.errors import OptionError
 
 
 class ChatTemplateRenderer:
-    """Codec of any Hugging Face tokenizer whose chat template is prefix-preserving.
+    """Renderer of any Hugging Face tokenizer whose chat template is prefix-preserving.
 
     The opening is rendered once by the template; after each turn only the *difference* that the template makes
     for the new messages is tokenised and appended.
@@ -27,7 +27,7 @@ class ChatTemplateRenderer:
         if not getattr(tokenizer, "chat_template", None):
             raise OptionError(
                 f"Tokenizer {getattr(tokenizer, 'name_or_path', tokenizer)!r} has no chat template, which turns "
-                "messages into ids. Set tokenizer.chat_template, or use the embedded model (no --model)."
+                "messages into ids. Set tokenizer.chat_template, or use the built-in model (no --model)."
             )
         self.tokenizer, self.options = tokenizer, dict(template_options or {})
         ends = {tokenizer.eos_token_id, *map(tokenizer.convert_tokens_to_ids, ("<|im_end|>", "<|eot_id|>"))}

@@ -14,7 +14,7 @@ from toolorchestra.agents.builtin.renderer import SPECIAL, Decoded, Message, par
 from toolorchestra.agents.builtin.tool_messages import _step, conclusion, proposed_call, proposed_step, read_result
 
 FOLLOW = "<follow>"
-"""The token of a policy that can ask minds for the next step: whoever follows need not copy."""
+"""The token by which a policy does what an expert has proposed, without copying it."""
 SIGNS = tuple(".,:;!?'\"$€%()[]{}+-*/=<>@#&_")
 LETTERS = tuple(f"#{c}" for c in "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ" + "".join(SIGNS))
 """Tokens by which a word outside the vocabulary is spelt: apart from words, so that "7" the price is a word."""
@@ -46,8 +46,8 @@ class CompactRenderer:
     prompt     ``<user>`` words of the instruction ``<assistant>``
     action     ``<call>`` tool, then for each argument ``parameter=`` and its value … ``<end>``
     action     ``<answer>`` words ``<end>``
-    action     ``<follow>`` ``<end>``: the call, or the answer, that a mind has just proposed
-    results    ``<result>`` keys and scalars of each call's result … ``<assistant>``; of what a mind wrote, its answer,
+    action     ``<follow>`` ``<end>``: the call, or the answer, that an expert has just proposed
+    results    ``<result>`` keys and scalars of each call's result … ``<assistant>``; of an expert's reply, its answer,
                or the call that it proposes as the policy itself would write it
     =========  =================================================================================
 
@@ -58,7 +58,7 @@ class CompactRenderer:
         tokens: The vocabulary in id order; begins with `SPECIAL`. A token may contain spaces (a whole name).
         kinds: For tokens that are *values*, the name of the set of values they belong to; values of one kind
             can stand for one another (`toolorchestra.algos.sft` shuffles them so that a model learns to copy).
-        max_result: Most ids of one call's result; the rest is cut.
+        max_result: Maximum number of ids of one call's result; the rest is cut.
     """
 
     def __init__(self, tokens: Sequence[str], kinds: Mapping[str, str], *, max_result: int = 160) -> None:
@@ -92,7 +92,7 @@ class CompactRenderer:
 
         Values longer than `max_words` words are descriptions, not names: their words count as text. Kinds with
         fewer than `min_kind` values (a status, a course) carry meaning: they are tokens, but not of a kind. Numbers
-        that stand in the texts fewer than `min_number` times are spelt. With `follow`, minds propose next steps.
+        that stand in the texts fewer than `min_number` times are spelt. With `follow`, experts propose next steps.
         """
         names: dict[str, None] = {}
         for tool in tools:
@@ -123,14 +123,14 @@ class CompactRenderer:
         return cls([*fixed, *own, *rest], {text: kind for text, kind in kinds.items() if text not in fixed})
 
     def save(self, folder: Path) -> None:
-        """Write the codec into a checkpoint folder as ``renderer.json``."""
+        """Write the renderer into a checkpoint folder as ``renderer.json``."""
         data = {"tokens": self.tokens, "kinds": self.kinds, "max_result": self.max_result}
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "renderer.json").write_text(json.dumps(data, ensure_ascii=False), encoding="utf-8")
 
     @classmethod
     def load(cls, folder: Path) -> CompactRenderer:
-        """Read a codec that `save` wrote."""
+        """Read a renderer that `save` wrote."""
         data = json.loads((folder / "renderer.json").read_text(encoding="utf-8"))
         return cls(data["tokens"], data["kinds"], max_result=data["max_result"])
 

@@ -1,4 +1,4 @@
-"""The embedded model: a causal language model of about half a million parameters, made on the spot.
+"""The built-in model: a causal language model of about half a million parameters, made from scratch.
 
 A hybrid of short convolutions and attention (`Lfm2Config`), which learns within minutes on a CPU to choose a
 field of a tool's reply and copy its value (pure attention of this size does not), and its vocabulary, read off
@@ -30,14 +30,14 @@ if TYPE_CHECKING:  # transformers takes seconds to import, and a learner's --hel
     from transformers import Lfm2ForCausalLM, PreTrainedTokenizerFast
 
 BuiltinRenderer = CompactRenderer | DesignRenderer
-"""A language of the embedded model: of one environment's words, or of designs."""
+"""A language of the built-in model: of one environment's words, or of designs."""
 LAYERS = ("conv", "full_attention")
 _OFTEN = 5  # times that a number must stand in texts to be a token of its own
 
 
 @dataclass(frozen=True)
 class TokenPolicy:
-    """A model, its tokenizer, and the codec through which it plays."""
+    """A model, its tokenizer, and the renderer through which it plays."""
 
     model: Any
     tokenizer: Any
@@ -45,12 +45,12 @@ class TokenPolicy:
 
     @classmethod
     def built_in(cls, renderer: BuiltinRenderer, *, seed: int = 0) -> TokenPolicy:
-        """Return an untrained embedded model for a codec's vocabulary."""
+        """Return an untrained built-in model for a renderer's vocabulary."""
         return cls(build_model(len(renderer.tokens), seed=seed), build_tokenizer(renderer), renderer)
 
     @classmethod
     def load(cls, path: str | Path) -> TokenPolicy:
-        """Return a model from a folder or hub name; one that `save` wrote comes with its own codec."""
+        """Return a model from a folder or hub name; one that `save` wrote comes with its own renderer."""
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
         model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)
@@ -59,7 +59,7 @@ class TokenPolicy:
         return cls(model, tokenizer, load_renderer(kept.parent) if kept.exists() else chat_renderer(tokenizer))
 
     def save(self, folder: Path) -> None:
-        """Write model, tokenizer and the embedded model's codec into a folder that `load` reads."""
+        """Write model, tokenizer and the built-in model's renderer into a folder that `load` reads."""
         self.model.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
         if isinstance(self.renderer, BuiltinRenderer):
@@ -67,13 +67,13 @@ class TokenPolicy:
 
 
 def load_renderer(folder: Path) -> BuiltinRenderer:
-    """Return the embedded model's codec that was saved in a folder."""
+    """Return the built-in model's renderer that was saved in a folder."""
     kinds = json.loads((folder / "renderer.json").read_text(encoding="utf-8")).get("designs_of")
     return CompactRenderer.load(folder) if kinds is None else DesignRenderer(kinds)
 
 
 def chat_renderer(tokenizer: Any) -> ChatTemplateRenderer:
-    """Return the codec of a tokenizer with a chat template; a template known to TRL is mended where it must be.
+    """Return the renderer of a tokenizer with a chat template; a template known to TRL is replaced where necessary.
 
     Templates such as Qwen3's drop earlier thoughts as a conversation grows; TRL has versions of them that do not.
 
@@ -131,7 +131,7 @@ def build_model(
 
 
 def build_tokenizer(renderer: BuiltinRenderer) -> PreTrainedTokenizerFast:
-    """Return the codec's vocabulary as a Hugging Face tokenizer, which trainers want for padding and decoding."""
+    """Return the renderer's vocabulary as a Hugging Face tokenizer, which trainers need for padding and decoding."""
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
@@ -147,7 +147,7 @@ def build_renderer(
 ) -> CompactRenderer:
     """Return a vocabulary that covers conversations, the tools in them, and all values of the worlds' databases.
 
-    Where no world has a database, numbers and answers are not names: rare numbers, and what minds answer, are spelt.
+    Where no world has a database, numbers and answers are not names: rare numbers, and what experts answer, are spelt.
 
     Args:
         tools: OpenAI function schemas.
@@ -166,9 +166,9 @@ def build_renderer(
             record = read_result(message)
             texts.append(str(record.get("error", "")))
             result = record.get("result")
-            of_a_mind = conclusion(result) is not result or (isinstance(result, str) and not values)
+            of_an_expert = conclusion(result) is not result or (isinstance(result, str) and not values)
             proposing |= proposed_call(result) is not None
-            if of_a_mind or proposed_call(result):
+            if of_an_expert or proposed_call(result):
                 continue
             for key, value in _leaves(record.get("result"), "result"):
                 texts.append(key.replace("_", " "))
@@ -202,7 +202,7 @@ def _leaves(value: Any, key: str) -> Iterator[tuple[str, Any]]:
 
 
 def prepare_torch(threads: int | None = None) -> None:
-    """Make ready for work: threads of torch, no progress bars of libraries, no advice that cannot be followed here.
+    """Set the threads of torch, and silence progress bars and advice that only applies to GPUs.
 
     Args:
         threads: Threads of torch; None: the cores at hand, at most 4 (more do not help a tiny model).

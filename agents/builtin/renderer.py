@@ -25,7 +25,7 @@ class Decoded(NamedTuple):
     action: Any
     """What `env.step` is given: a list of ``{"name", "arguments"}`` or a text."""
     well_formed: bool
-    """Whether the ids keep to the codec's format (the *format consistency* filter reads this)."""
+    """Whether the ids keep to the renderer's format (the *format consistency* filter reads this)."""
 
 
 class Renderer(Protocol):
@@ -33,8 +33,8 @@ class Renderer(Protocol):
 
     The contract that the rollout engine checks: a conversation's ids are ``encode_prompt`` of the opening
     messages, then for each turn the policy's ids followed by ``encode_results`` of the messages that the
-    environment added. Each method sees only what is new; none may depend on re-reading earlier ids. A codec
-    whose ids point into the conversation is told it by `before`, the messages so far; others need not be.
+    environment added. Each method sees only what is new; none may depend on re-reading earlier ids. A renderer
+    whose ids refer to the conversation reads it in `before`, the messages so far; others ignore it.
     """
 
     pad_id: int

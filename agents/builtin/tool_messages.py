@@ -14,20 +14,20 @@ _RESPONSE = re.compile(r"<tool_response>\s*(.*?)\s*</tool_response>", re.DOTALL)
 
 
 def conclusion(result: Any) -> Any:
-    """Return the answer of what a mind wrote, any other result as it is: a tiny model is spared the reasoning."""
+    """Return the answer of an expert's reply without its reasoning, and any other result as it is."""
     if isinstance(result, dict) and list(result) == ["answer"]:
         result = result["answer"]
     return (answer_in(result) or result) if isinstance(result, str) else result
 
 
 def proposed_call(result: Any) -> Mapping[str, Any] | None:
-    """Return the call that a mind proposes as the next step, if it does."""
+    """Return the call that an expert proposes as the next step, if it does."""
     call = result.get("call") if isinstance(result, dict) and len(result) == 1 else None
     return call if isinstance(call, dict) and {"name", "arguments"} <= set(call) else None
 
 
 def proposed_step(messages: Sequence[Message]) -> dict[str, Any] | str | None:
-    """Return the call or the answer that a mind proposed last since the policy last wrote; None if none did."""
+    """Return the last call or answer that an expert proposed since the policy last wrote; None if there is none."""
     for message in reversed(messages):
         if message["role"] == "assistant":
             break

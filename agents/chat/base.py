@@ -1,4 +1,4 @@
-"""Asking a model something: the one protocol, its data types, and the public fake.
+"""The protocol of chat models, its data types, and a scripted fake.
 
 Everything that talks to a model (policies, experts, sub-agents, domain synthesis) does so through
 `ChatModel`. What asks a real one is in `openai_chat` and `transformers_chat`; how a policy turns an
@@ -35,7 +35,7 @@ class ChatRequest(msgspec.Struct, frozen=True):
         tools: OpenAI function schemas that the model may call.
         temperature: 0 is greedy.
         top_p: Share of the probability mass to sample from.
-        max_tokens: Most tokens to generate.
+        max_tokens: Maximum number of tokens to generate.
         stop: Texts that end the answer; they are cut off it.
         seed: Makes sampling repeatable where the model can do so.
         ground_truth: What a simulated model answers from; real ones never see it, and no record keeps it.
@@ -287,7 +287,7 @@ class ScriptedChat:
     ) -> None:
         self._answer = script if callable(script) else None
         self._script = [] if callable(script) else list(script)
-        self._told = 0
+        self._given = 0
         self._price = price or Price()
         self.name = name
         self.meter = Meter()
@@ -300,10 +300,10 @@ class ScriptedChat:
             OptionError: If the script is spent.
             BatchError: If the script says that a request fails.
         """
-        left = len(self._script) - self._told
+        left = len(self._script) - self._given
         if self._answer is None and len(requests) > left:
             raise OptionError(
-                f"ScriptedChat {self.name!r}: expected a script of at least {self._told + len(requests)} "
+                f"ScriptedChat {self.name!r}: expected a script of at least {self._given + len(requests)} "
                 f"answers, got {len(self._script)}, of which {left} are left for {len(requests)} requests. "
                 "Lengthen the script or give a function."
             )
@@ -314,8 +314,8 @@ class ScriptedChat:
         if self._answer is not None:
             answer = self._answer(request)
         else:
-            answer = self._script[self._told]
-            self._told += 1
+            answer = self._script[self._given]
+            self._given += 1
         if isinstance(answer, str):
             read = sum(len(str(message.get("content") or "").split()) for message in request.messages)
             written = len(answer.split())

@@ -1,7 +1,8 @@
 """`OpenAIChat`: any OpenAI-compatible server (vLLM, ``transformers serve``, hosted APIs) as a chat model.
 
 Built on the official `openai` client, which retries. Added here: many requests at a time, answers that are streamed,
-accounting, a spending limit and errors that say what to do. What servers answer is read by `replies`. Not covered:
+accounting, a spending limit and errors that say what to do. Answers are read by
+`toolorchestra.agents.chat.openai_responses`. Not covered:
 images, handing out answers before they are whole, and starting a server.
 """
 
@@ -41,14 +42,14 @@ class OpenAIChat(ThreadedChat):
         timeout: Seconds to wait for the server to say something, for each attempt: for the answer, or with
             `stream` for its next piece.
         max_retries: Attempts after the first.
-        max_concurrency: Most requests under way.
+        max_concurrency: Maximum number of requests under way.
         budget: Dollars after which no further request is sent. Requests under way then are still paid
             for, so up to `max_concurrency` answers can come on top. What a server charges for attempts that
             fail is not known here.
         logprobs: Ask for the log-probability of each token.
         token_ids: Ask for token ids (vLLM's ``return_token_ids``).
-        stream: Have answers sent in pieces. They are the same, but long ones do not run into `timeout`, a server
-            that hangs is noticed within it, and one that nobody waits for any more can stop writing.
+        stream: Stream answers. They are the same, but long ones do not run into `timeout`, a server
+            that hangs is noticed within it, and one whose client has gone can stop writing.
         max_tokens_field: What the server calls the limit; OpenAI's reasoning models know only
             ``max_completion_tokens``.
         extra: Further fields of each request's body; a value of None leaves a field out.
@@ -182,7 +183,7 @@ class OpenAIChat(ThreadedChat):
                     f"{self.name}: expected a chat completion from {self._url}, got {text!r} ({error}). "
                     "Check that base_url= is the server's OpenAI-compatible root, mostly ending in /v1."
                 ) from error
-            client = self._client.with_options(max_retries=retries)
+            client = self._connection().with_options(max_retries=retries)
             time.sleep(min(_FIRST_PAUSE * 2 ** (self._max_retries - retries - 1), _MAX_PAUSE))
 
     def _body(self, request: ChatRequest) -> dict[str, Any]:
@@ -240,20 +241,20 @@ class OpenAIChat(ThreadedChat):
                 "Start it or correct base_url=; of one that was running, see the log."
             )
         elif isinstance(error, openai.APIStatusError):
-            said = error.message
-            if error.body and said == f"Error code: {error.status_code}":  # the server has a form of its own
-                said = error.body if isinstance(error.body, str) else msgspec.json.encode(error.body).decode()
-            text = self._status(error.status_code, said)
+            message = error.message
+            if error.body and message == f"Error code: {error.status_code}":  # the server has a form of its own
+                message = error.body if isinstance(error.body, str) else msgspec.json.encode(error.body).decode()
+            text = self._status(error.status_code, message)
         else:
             text = f"expected an answer from {self._url}, got {type(error).__name__}: {error}."
         explained = ExpertError(f"{self.name}: {text}")
         explained.__cause__ = error
         return explained
 
-    def _status(self, status: int, said: str) -> str:
-        said = " ".join(said.split())[:300].rstrip(".")
+    def _status(self, status: int, message: str) -> str:
+        message = " ".join(message.split())[:300].rstrip(".")
         remedy = _REMEDIES.get(status, _REMEDIES[500] if status >= 500 else "")
-        return f"expected an answer from {self._url}, got status {status}: {said}. {remedy}".strip()
+        return f"expected an answer from {self._url}, got status {status}: {message}. {remedy}".strip()
 
     @property
     def _tries(self) -> str:

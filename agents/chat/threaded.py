@@ -19,7 +19,7 @@ class ThreadedChat(ABC):
     Copies and pickles have threads and connections of their own, which are made when they are needed.
 
     Args:
-        max_concurrency: Most requests under way, over all callers.
+        max_concurrency: Maximum number of requests under way, over all callers.
     """
 
     _NOT_COPIED: ClassVar[frozenset[str]] = frozenset(("_lock", "_threads", "_turn", "_client"))

@@ -41,7 +41,7 @@ SUBJECTS = ("math", "code", "science", "humanities", "search", "reasoning", "fun
 
 
 class Catalog:
-    """Experts by name, and how they may be offered.
+    """Experts by name, and their configurations.
 
     Make one with `load`.
 
@@ -50,7 +50,7 @@ class Catalog:
         benchmarks: Tables of accuracies that skills are estimated from.
         price_lists: What companies ask.
         configurations: Fixed choices of experts and prices.
-        shared_noise: Share of luck that all experts have in common.
+        shared_noise: Share of noise that all experts have in common.
 
     >>> catalog = Catalog.load()
     >>> catalog.spec("gpt-5").price
@@ -84,8 +84,8 @@ class Catalog:
     def load(cls, *files: Path | str) -> Catalog:
         """Return the shipped catalogue, extended and overridden by files in their order.
 
-        An entry that is already there keeps what a file does not name; a file's figures are said to be from
-        that file unless it says where they are from.
+        An entry that is already there keeps what a file does not name; the source of a file's figures is that
+        file unless it names another.
 
         Raises:
             CatalogError: A file cannot be read or is not valid; names the file and the key path.
@@ -103,9 +103,9 @@ class Catalog:
         return self.experts[name]
 
     def source(self, name: str, field: str) -> str:
-        """Return where a figure of an expert is from: what is said of the field, or of what holds it.
+        """Return the source of an expert's figure: that of the field, or of the field that contains it.
 
-        What an entry says goes before what its file says of all of them.
+        An entry's own sources take precedence over its file's.
         """
         own = self.spec(name).sources
         while True:
@@ -163,11 +163,11 @@ class Catalog:
         )
 
     def configure(self, configuration: str = "evaluation", *, tools: Sequence[str] = ()) -> ToolConfiguration:
-        """Return a fixed offer: the same for every instance, as for evaluation.
+        """Return a fixed tool configuration, the same for every instance, as for evaluation.
 
         Args:
             configuration: One of `configurations`.
-            tools: Basic tools, all of which are on offer.
+            tools: Basic tools, all of which are included.
 
         Raises:
             UnknownNameError: There is no such configuration.
@@ -188,19 +188,19 @@ class Catalog:
         keep: float = 0.5,
         spread: float = 2.0,
     ) -> ToolConfiguration:
-        """Return a random offer: what is there and what it costs differ from instance to instance (§3.3).
+        """Return a random tool configuration: experts, tools and prices differ from instance to instance (§3.3).
 
-        Each expert is there in each of its roles with probability `keep`, and so is each tool; one generalist always
-        is. Prices are those of a random list that is not held out, times a factor for each provider, log-uniform
+        Each expert is included in each of its roles with probability `keep`, and so is each tool; one generalist
+        always is. Prices are those of a random list that is not held out, times a factor for each provider, log-uniform
         between 1 / `spread` and `spread`.
 
         Args:
             seed: Seed of the draw.
             configuration: The experts to draw from.
-            instance: What it is drawn for; every instance has luck of its own.
+            instance: What it is drawn for; every instance has its own seed.
             tools: Basic tools to draw from.
-            keep: Chance to be on offer.
-            spread: Most by which a provider's prices are raised or lowered.
+            keep: Chance to be included.
+            spread: Maximum factor by which a provider's prices are raised or lowered.
 
         Raises:
             UnknownNameError: There is no such configuration.

@@ -13,7 +13,7 @@ from toolorchestra.toolscale.errors import UnknownNameError
 
 
 class PriceList(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a company asks for the models that it runs.
+    """A company's prices for the models that it runs.
 
     Attributes:
         source: Where the prices are from.
@@ -31,7 +31,7 @@ class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
     Attributes:
         source: Where it is from.
-        experts: Experts by the role in which they are offered.
+        experts: Experts by role.
         prices: A price list; by default everyone's own price.
     """
 
@@ -65,14 +65,14 @@ class PriceSchedule(msgspec.Struct, frozen=True):
 
 
 class ToolConfiguration(msgspec.Struct, frozen=True):
-    """What one instance offers to an orchestrator.
+    """The experts, tools and prices that an orchestrator has in one instance.
 
     Attributes:
         experts: Experts by role.
-        specs: Their entries, at the offered prices.
-        tools: The basic tools that are on offer.
+        specs: Their entries, at the prices of this configuration.
+        tools: The basic tools.
         schedule: The prices.
-        shared_noise: Share of luck that all experts have in common.
+        shared_noise: Share of noise that all experts have in common.
     """
 
     experts: Mapping[Role, tuple[str, ...]]
@@ -82,13 +82,13 @@ class ToolConfiguration(msgspec.Struct, frozen=True):
     shared_noise: float = 0.2
 
     def simulated(self, name: str) -> SimulatedExpert:
-        """Return an offered expert, simulated.
+        """Return one of its experts, simulated.
 
         Raises:
-            UnknownNameError: It is not on offer.
+            UnknownNameError: It is not in this configuration.
         """
         if name not in self.specs:
-            raise UnknownNameError("offered expert", name, self.specs)
+            raise UnknownNameError("expert of this configuration", name, self.specs)
         return SimulatedExpert(name, self.specs[name], shared_noise=self.shared_noise)
 
 

@@ -1,4 +1,4 @@
-"""Describing experts, as an orchestrator is told of them (ToolOrchestra §3.1 and App. C).
+"""Writing the descriptions of experts that orchestrators read (ToolOrchestra §3.1 and App. C).
 
 The paper's procedure: sample 10 tasks, let the expert try them, and have another model write a description from the
 instructions, the attempts and their success. `describe_by_rule` needs no model and looks at success alone;
@@ -21,11 +21,11 @@ T = TypeVar("T")
 
 TASKS = 10
 """Tasks that a description is made from (§3.1)."""
-_LONGEST = 1_200
+_MAX_LENGTH = 1_200
 _MAX_SHOWN = 1_500
 _GRADES = ((0.85, "excellent"), (0.7, "strong"), (0.5, "moderate"), (0.3, "uneven"), (0.0, "weak"))
 _SHORT = 2
-"""Most steps of a short problem."""
+"""Maximum number of steps of a short problem."""
 
 
 def sample_tasks(tasks: Sequence[T], count: int = TASKS, *, seed: int = 0) -> list[T]:
@@ -104,7 +104,7 @@ def describe_by_model(evaluations: Sequence[ExpertEvaluation], describer: ChatMo
     text = " ".join(re.sub(r"<think>.*?</think>", "", answer.text, flags=re.DOTALL).split())
     if not text:
         raise ExpertError(f"{describer.name}: expected a description, got nothing. Ask another model.")
-    return text if len(text) <= _LONGEST else text[:_LONGEST].rpartition(" ")[0] + " …"
+    return text if len(text) <= _MAX_LENGTH else text[:_MAX_LENGTH].rpartition(" ")[0] + " …"
 
 
 _SYSTEM = """\

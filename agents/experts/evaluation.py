@@ -1,8 +1,8 @@
-"""Trials: experts, simulated or real, on tasks whose answers are known, and how they fared.
+"""Evaluating experts, simulated or real, on tasks whose answers are known.
 
-What `toolorchestra.agents.experts.descriptions` writes descriptions from, and whose rows
-`toolorchestra.agents.experts.fitting` fits an expert to. Not covered: tasks that take several turns or tools, which
-environments pose.
+`toolorchestra.agents.experts.descriptions` writes descriptions from the evaluations, and
+`toolorchestra.agents.experts.fitting` fits an expert to their rows. Not covered: tasks that take several turns or
+tools, which environments pose.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class ExpertTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 
 class ExpertEvaluation(msgspec.Struct, frozen=True, kw_only=True):
-    """One attempt of an expert at a task.
+    """An expert's answer to a task, and whether it is right.
 
     Attributes:
         expert: Who tried.
@@ -165,20 +165,20 @@ def simulate(
     temperature: float = 1.0,
     role: Role | None = None,
 ) -> list[ExpertEvaluation]:
-    """Return how a simulated expert fares."""
+    """Return a simulated expert's evaluations."""
     evaluations = []
     for task in tasks:
         problem = task.problem
         every = msgspec.structs.replace(problem, targets=tuple(range(task.steps)))
         for sample in range(samples):
             found = expert.solve(every, seed=seed + sample, temperature=temperature, role=role)
-            said = [f"Step {at}: {'right' if good else 'wrong'}." for at, good in enumerate(found.right, 1)]
+            steps = [f"Step {at}: {'right' if good else 'wrong'}." for at, good in enumerate(found.right, 1)]
             evaluations.append(
                 ExpertEvaluation(
                     expert=expert.name,
                     task=task,
                     sample=sample,
-                    text=" ".join([*said, f"Answer: {found.answers[-1]}"]),
+                    text=" ".join([*steps, f"Answer: {found.answers[-1]}"]),
                     right=found.right[-1],
                     tokens=found.tokens,
                     seconds=found.seconds,
@@ -199,7 +199,7 @@ def ask(
     max_tokens: int = 4096,
     role: Role | None = None,
 ) -> list[ExpertEvaluation]:
-    """Return how a real expert fares, all tasks under way at once as far as the model allows.
+    """Return a real expert's evaluations; all tasks run at once as far as the model allows.
 
     Args:
         chat: The model.
@@ -208,11 +208,11 @@ def ask(
         samples: Answers to each.
         seed: Seed of the first sample; each has one of its own.
         temperature: Sampling temperature.
-        max_tokens: Most tokens of an answer.
+        max_tokens: Maximum number of tokens of an answer.
         role: What it is asked as; its times are counted there.
 
     Raises:
-        BatchError: A request failed for good: no answer is no wrong answer.
+        BatchError: A request failed for good: a missing answer is not a wrong one.
     """
     tries = [(task, sample) for task in tasks for sample in range(samples)]
     requests = [

@@ -24,17 +24,17 @@ UNKNOWN_EXPERT = ExpertSpec(
     skills={"other": 0.5},
     sources={"price": "unknown", "context": "assumed"},
 )
-"""What is assumed of an expert of which nothing but its answers is known."""
+"""What is assumed of an expert of which only answers are known."""
 
 
 class Estimate(msgspec.Struct, frozen=True):
-    """A figure, and what the answers tell of it.
+    """A figure estimated from answers, with its interval.
 
     Attributes:
         value: The figure.
         low: Lower end of its 95 % interval.
         high: Upper end.
-        fitted: Whether the answers tell it; else it was taken as given.
+        fitted: Whether it was estimated; else it was taken as given.
     """
 
     value: float
@@ -44,7 +44,7 @@ class Estimate(msgspec.Struct, frozen=True):
 
     @classmethod
     def given(cls, value: float) -> Estimate:
-        """Return a figure of which the answers tell nothing."""
+        """Return a figure about which the answers hold no information."""
         return cls(value, value, value, fitted=False)
 
     @classmethod
@@ -74,7 +74,7 @@ class SkillCell(msgspec.Struct, frozen=True):
 
 
 class Fit(msgspec.Struct, frozen=True):
-    """What the answers of an expert tell of it.
+    """The fit of an expert to its answers.
 
     Attributes:
         name: The expert.
@@ -84,7 +84,7 @@ class Fit(msgspec.Struct, frozen=True):
             and ``shared_noise``.
         log_likelihood: Of the right and wrong answers.
         cells: Observed and predicted shares.
-        remarks: What could not be told, and why.
+        remarks: What could not be estimated, and why.
     """
 
     name: str
@@ -125,11 +125,11 @@ class Fit(msgspec.Struct, frozen=True):
         )
 
     def entry(self, base: ExpertSpec | None = None, *, new: bool = False) -> dict[str, Any]:
-        """Return what a catalogue file has to say of it.
+        """Return its entry for a catalogue file.
 
         Args:
-            base: Its entry so far, of which only what is fitted has to be said; all of an expert without one.
-            new: `base` is the entry of another, so that all has to be said.
+            base: Its entry so far, of which only fitted fields are returned; without one, all fields are.
+            new: `base` is the entry of another, so that all fields are returned.
         """
         fitted: dict[str, Any] = msgspec.to_builtins(self.spec(base))
         return _changes({} if base is None or new else msgspec.to_builtins(base), fitted)

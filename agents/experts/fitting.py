@@ -42,13 +42,13 @@ _MAX_SKILL = 0.9985
 def fit_expert(
     rows: Sequence[AnswerRow], name: str, base: ExpertSpec | None = None, *, shared_noise: float = 0.2
 ) -> Fit:
-    """Return what an expert's answers tell of it.
+    """Fit an expert to its answers.
 
     Args:
-        rows: Answers; those of others to the same problems tell what luck is shared.
+        rows: Answers; those of others to the same problems tell which share of noise is common.
         name: The expert.
         base: Its entry so far: its context is taken as known, and so is all that the answers do not tell.
-        shared_noise: What luck is taken to be shared where no other expert answered the same problems.
+        shared_noise: The shared noise to assume where no other expert answered the same problems.
 
     Raises:
         UnknownNameError: No row is of that expert.
@@ -115,8 +115,8 @@ def _maximise(rows: Sequence[AnswerRow], base: ExpertSpec, shared_noise: float) 
     outcomes = []
     for (_, kind), rights in tries.items():
         for start in range(0, len(rights), MAX_SAMPLES):
-            lot = rights[start : start + MAX_SAMPLES]
-            outcomes.append(Outcome(kind, len(lot), sum(lot)))
+            batch = rights[start : start + MAX_SAMPLES]
+            outcomes.append(Outcome(kind, len(batch), sum(batch)))
     start_noise = min(0.9, max(0.05, base.own_noise + shared_noise))
     return maximise(outcomes, load=base.load, deceived=min(0.99, max(0.01, base.deceived)), noise=start_noise)
 
@@ -124,7 +124,7 @@ def _maximise(rows: Sequence[AnswerRow], base: ExpertSpec, shared_noise: float) 
 def _fit_shared(
     rows: Sequence[AnswerRow], mine: Sequence[AnswerRow], base: ExpertSpec, numbers: Numbers, shared_noise: float
 ) -> Estimate | None:
-    """Return the luck that this expert shares with the others who answered the same problems; None if nobody did.
+    """Return the noise that this expert shares with the others who answered the same problems; None if nobody did.
 
     The interval is that within which the log-likelihood drops by less than 1.92, pairs of experts taken as independent.
     """
@@ -141,8 +141,8 @@ def _fit_shared(
             sides.append((fitted, [ExpertPair(kinds[key], _tally(ours[key]), _tally(theirs[key])) for key in common]))
     if not sides:
         return None
-    most = min(numbers.noise, *(fitted.noise for fitted, _ in sides))
-    grid = np.linspace(0.0, most, 41)
+    bound = min(numbers.noise, *(fitted.noise for fitted, _ in sides))
+    grid = np.linspace(0.0, bound, 41)
     found = np.array(
         [sum(shared_log_likelihood(x, numbers, fitted, pairs) for fitted, pairs in sides) for x in grid.tolist()]
     )
@@ -151,8 +151,8 @@ def _fit_shared(
 
 
 def _tally(rights: Sequence[bool]) -> tuple[int, int]:
-    lot = rights[:MAX_OF_PAIR]
-    return len(lot), sum(lot)
+    batch = rights[:MAX_OF_PAIR]
+    return len(batch), sum(batch)
 
 
 def _cells(rows: Sequence[AnswerRow], base: ExpertSpec, numbers: Numbers) -> list[SkillCell]:

@@ -40,7 +40,7 @@ class SimulatedChat:
       found, they are read off one after the other, with the load of one step.
     - ``review``: the steps are checked one at a time against what is written, so they are no heavier for being many
       (the load is that of one step). The model agrees with a candidate that it comes to itself, or that it comes to
-      when it looks a second time, with new luck. It gives an answer of its own only if it comes to the same one twice;
+      when it looks a second time, with new noise. It gives an answer of its own only if it comes to the same one twice;
       else it leaves the last candidate as it stands. With no candidate there is nothing to check, and it solves.
     - ``code``: the machine computes, so only setting a step up can go wrong. Steps add no load, and the skill lies half
       way, in logits, between that in the step's subject and that in ``code``. A program fails to run with the chance of
@@ -48,13 +48,13 @@ class SimulatedChat:
     - ``query``: one query for each fact that is not found yet, and whose own needs are; a step that goes wrong is
       looked up under the mistaken answer. With nothing left to look up, the model answers at once.
     - ``choose``: among candidates, whose votes are counted, and its own solution (as in ``solve``) counts
-      `OWN_VOTE` for the candidate that it agrees with; ties go to what was said last. To heed the count is itself a
+      `OWN_VOTE` for the candidate that it agrees with; ties go to the latest candidate. To heed the count is itself a
       step, whose difficulty is minus the lead in votes: who fails at it takes another candidate, a common one rather
       than a rare one. With no candidate it solves.
 
     Facts (steps of the subject `LOOKED_UP`) that stand in no passage shown are `RECALLED` logits harder, whatever the
     act but ``query``. Tokens read are a quarter of the messages' characters, or the problem's where those are more;
-    tokens written, seconds on the virtual clock and luck are those of `SimulatedExpert.solve`. Settings other than
+    tokens written, seconds on the virtual clock and noise are those of `SimulatedExpert.solve`. Settings other than
     temperature and seed are not heeded.
 
     Args:
@@ -158,7 +158,7 @@ class SimulatedChat:
         counted = count_votes(asked.ground_truth.candidates)
         votes = {
             candidate: count + (OWN_VOTE if equal_cached(_said(own), candidate) else 0.0)
-            for candidate, count in reversed(counted)  # the last said first, for ties are its
+            for candidate, count in reversed(counted)  # the latest first: ties go to it
         }
         ranked = sorted(votes, key=votes.__getitem__, reverse=True)
         chosen = ranked[0]
@@ -167,12 +167,12 @@ class SimulatedChat:
             heeding = Step(ranked[0], tuple(ranked[1:]), difficulty=-lead)
             step = Problem(f"{asked.problem.key}/choice", asked.problem.subject, (heeding,))
             (chosen,) = asked.about(step).put_to(self._checking).answers
-        said = ", ".join(f"{candidate} ({count} times)" for candidate, count in counted)
-        return _answered(f"The answers given are {said}. I settle on {chosen}.", chosen), (own,)
+        shown = ", ".join(f"{candidate} ({count} times)" for candidate, count in counted)
+        return _answered(f"The answers given are {shown}. I settle on {chosen}.", chosen), (own,)
 
     def _code(self, asked: _Asked) -> _Done:
         solution = asked.put_to(self._coding, "code")
-        # a program that is mended after a message is another one
+        # a program that was fixed after an error is another program
         running = Problem(f"{asked.problem.key}/program/{asked.turns}", "code", (Step("runs", ("fails",)),))
         runs = asked.about(running).put_to(self._checking).solved
         program = f"result = {_said(solution)!r}\nprint({'result' if runs else 'results'})"
@@ -224,12 +224,12 @@ class _Asked(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, problem=problem)
 
     def again(self) -> _Asked:
-        """Return the same, looked at with new luck, which there is at temperature 0 as well."""
+        """Return the same request with new noise, even at temperature 0."""
         return msgspec.structs.replace(self, seed=-1 - self.seed if self.temperature else -1, temperature=1.0)
 
 
 def _as_if(expert: SimulatedExpert, spec: ExpertSpec) -> SimulatedExpert:
-    """Return the same mind, with the same luck, under another specification."""
+    """Return the same expert, with the same noise, under another specification."""
     other = copy.copy(expert)
     other.spec = spec
     return other

@@ -59,12 +59,12 @@ class SimulatedExpert:
     """An expert that errs as its specification says.
 
     Args:
-        name: Its name; luck of its own belongs to it.
+        name: Its name, from which its own noise is seeded.
         spec: Its specification.
-        shared_noise: Share of a step's luck that is the same for all experts: steps that are hard for everybody.
+        shared_noise: Share of a step's noise that is the same for all experts: steps that are hard for everybody.
 
     Raises:
-        OptionError: The shares of luck exceed 1.
+        OptionError: The shares of noise exceed 1.
 
     >>> spec = ExpertSpec(provider="none", roles=("math",), price=Price(1, 2), latency=Latency(10.0), context=1000,
     ...                   skills={"other": 0.9})
@@ -79,7 +79,7 @@ class SimulatedExpert:
     def __init__(self, name: str, spec: ExpertSpec, *, shared_noise: float = 0.2) -> None:
         if not 0 <= shared_noise + spec.own_noise <= 1:
             raise OptionError(
-                f"{name}: expected shares of luck that add up to at most 1, got {shared_noise} shared and "
+                f"{name}: expected shares of noise that add up to at most 1, got {shared_noise} shared and "
                 f"{spec.own_noise} of its own."
             )
         self.name = name
@@ -121,32 +121,32 @@ class SimulatedExpert:
 
         Args:
             problem: The truth about what it is asked.
-            seed: Luck of this sample; the same seed gives the same solution.
+            seed: Seed of this sample; the same seed gives the same solution.
             temperature: From 0 (every sample is the same) to 1.
             role: What it is asked as; its latency may depend on it.
             prompt_tokens: Tokens read; the problem's by default.
         """
         heat = min(1.0, max(0.0, temperature))
-        # what is no threshold of luck (which mistake, how many words) is this sample's own as often as it is hot
+        # draws other than right or wrong (which mistake, how many words) are this sample's own with probability `heat`
         drawn = seed if self._uniform(problem.key, self.name, "heat", seed) < heat else "greedy"
-        said: list[str] = []
+        answers: list[str] = []
         right: list[bool] = []
         for position, step in enumerate(problem.steps):
             if step.note is not None and not self._holds(
                 (problem.key, position, "note"), self._withstands(problem, step), seed, heat
             ):
-                said.append(step.note)
+                answers.append(step.note)
                 right.append(step.note == step.answer)
                 continue
             good = all(right[needed] for needed in step.needs) and self._holds(
                 (problem.key, position), self.chance(problem, position), seed, heat
             )
             right.append(good)
-            said.append(step.answer if good else self._mistake(problem, position, drawn))
+            answers.append(step.answer if good else self._mistake(problem, position, drawn))
         written = self._amount(problem, drawn)
         read = prompt_tokens or problem.reading
         return Solution(
-            tuple(said[target] for target in problem.targets),
+            tuple(answers[target] for target in problem.targets),
             tuple(right[target] for target in problem.targets),
             written,
             self._seconds(written, problem, role, seed),
@@ -154,7 +154,7 @@ class SimulatedExpert:
         )
 
     def _holds(self, matter: tuple[object, ...], chance: float, seed: int, heat: float) -> bool:
-        """Return whether luck in a matter is good enough for what has this chance."""
+        """Return whether noise about a matter is below the threshold of this chance."""
         shared, own, sample = self._weights
         fixed = self._normal(*matter, self.name, "greedy")
         fresh = self._normal(*matter, self.name, seed)

@@ -15,7 +15,7 @@ from msgspec import Meta
 from toolorchestra.agents.chat.base import Price
 
 Role = Literal["query", "code", "math", "generalist"]
-"""What an expert is offered as (ToolOrchestra App. D): it writes search queries, writes code that reasons, solves
+"""The role of an expert (ToolOrchestra App. D): it writes search queries, writes code that reasons, solves
 mathematics, or answers anything."""
 Share = Annotated[float, Meta(ge=0, le=1)]
 Positive = Annotated[float, Meta(gt=0)]
@@ -65,12 +65,12 @@ class Endpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     Attributes:
         base_url: Root of an OpenAI-compatible server, mostly ending in ``/v1``.
         api_key_env: Environment variable that holds the key; None for a server that wants none.
-        requests_per_minute: Most requests in any minute.
-        tokens_per_minute: Most tokens read and written in any minute.
+        requests_per_minute: Maximum number of requests in any minute.
+        tokens_per_minute: Maximum number of tokens read and written in any minute.
         budget: US dollars after which no further request is sent.
         timeout: Seconds to wait for the server to say something.
         max_retries: Attempts after the first.
-        max_concurrency: Most requests under way.
+        max_concurrency: Maximum number of requests under way.
         max_tokens_field: What the server calls the limit of an answer's length.
         extra: Further fields of each request's body; null leaves a field out.
     """
@@ -93,7 +93,7 @@ class ExpertSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     Attributes:
         model: The model's public name, by which a server knows it.
         provider: Who runs it.
-        roles: What it is offered as.
+        roles: The roles in which it can be asked.
         price: US dollars per million tokens.
         latency: How long it takes.
         context: Tokens that it can read and write in one call.
@@ -102,8 +102,8 @@ class ExpertSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         tokens: How much it writes.
         load: How much harder, in logits, every step becomes when twice as many are asked for at once.
         deceived: Chance that it believes an adversarial note about a step.
-        own_noise: Share of a step's luck that is this model's own and the same in all its samples: blind spots.
-        description: What an orchestrator is told of it.
+        own_noise: Share of a step's noise that is this model's own and the same in all its samples: blind spots.
+        description: Its description for orchestrators.
         endpoint: Where the real model answers, if it is to be asked.
         sources: Where each figure is from, by the name of its field (``price``, ``latency.by_role``, ``skills.math``).
     """

@@ -185,7 +185,7 @@ class MajorityVote(Baseline):
 
     Args:
         seed: See `Policy`.
-        expert: Whom to ask; the first on offer by default.
+        expert: Name of the expert to ask; by default the first.
         n: How often.
     """
 
@@ -206,8 +206,8 @@ class SelfRefine(Baseline):
 
     Args:
         seed: See `Policy`.
-        expert: Whom to ask; the first on offer by default.
-        n: Most answers.
+        expert: Name of the expert to ask; by default the first.
+        n: Maximum number of answers.
     """
 
     def __init__(self, seed: int = 0, expert: str | None = None, n: int = 3) -> None:

@@ -18,7 +18,7 @@ class ChatPolicy(Policy):
         model: Model asked.
         seed: Sampling seed, for models that take one.
         temperature: Sampling temperature; 0 is greedy (ToolOrchestra evaluates so).
-        max_tokens: Most tokens of one reply (ToolOrchestra §4.4: 8,000).
+        max_tokens: Maximum number of tokens of one reply (ToolOrchestra §4.4: 8,000).
     """
 
     def __init__(self, model: ChatModel, seed: int = 0, temperature: float = 0.0, max_tokens: int = 8_000) -> None:

@@ -1,6 +1,6 @@
-"""A scripted orchestrator of minds: ask several, stop when enough of them agree, never beyond a budget.
+"""A scripted orchestrator of experts: it asks several and stops when enough agree or the budget is spent.
 
-It is what ParaManager's strategies come to when nothing is learnt: the same question to different models and tools,
+It is what ParaManager's strategies amount to without learning: the same question to different models and tools,
 side by side or one after the other, and reviews once there is something to review. Ablations of the protocol (one call
 a round, one model, other budgets) are played by the same script.
 """
@@ -31,7 +31,7 @@ class ConsensusPolicy(Policy):
 
     Args:
         seed: See `Policy`.
-        width: Most calls of a wave.
+        width: Maximum number of calls of a wave.
         budget: Cost units of an episode, one of which is for the summary.
         lead: Votes by which the first answer must lead the second to stop.
         solvers: Roles that solve; those of `SOLVERS` by default.
@@ -91,6 +91,6 @@ class ConsensusPolicy(Policy):
 
     def _agreed(self, info: Info) -> bool:
         shown = [msgspec.json.decode(m["content"]).get("result") for m in info["messages"] if m["role"] == "tool"]
-        said = [answer_in(text) for text in shown if isinstance(text, str)]
-        votes = sorted((votes for _, votes in count_votes(said)), reverse=True)
+        answers = [answer_in(text) for text in shown if isinstance(text, str)]
+        votes = sorted((votes for _, votes in count_votes(answers)), reverse=True)
         return bool(votes) and votes[0] - sum(votes[1:2]) >= self.lead

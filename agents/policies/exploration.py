@@ -1,6 +1,6 @@
-"""Policies that play with minds at random: what a warm start learns the language of orchestration from.
+"""Policies that ask experts at random: demonstrations for a warm start.
 
-They know which calls make sense, not which are worth their price; that is for learning to find out.
+They make calls that are valid, whether or not these are worth their price.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _SUMMARISER = "final_answer"
 
 
 class ExplorerPolicy(Policy):
-    """Asks random minds about the whole question, several at once, for some turns; then gives or calls for the answer.
+    """Asks random experts the whole question, several at once, for some turns; then gives or calls for the answer.
 
     Args:
         seed: See `Policy`.
-        turns: Most turns before the answer.
-        calls: Most calls of a turn.
+        turns: Maximum number of turns before the answer.
+        calls: Maximum number of calls of a turn.
 
     Raises:
         OptionError: `turns` or `calls` is below 1.
@@ -43,7 +43,7 @@ class ExplorerPolicy(Policy):
         self._env: Any = None
 
     def reset(self, env: gymnasium.Env[Any, Any], observation: str, info: Info) -> None:
-        """Begin an episode: see who can be asked."""
+        """Begin an episode: list the experts among the tools."""
         super().reset(env, observation, info)
         self._env = env.unwrapped
         parameters = {tool["function"]["name"]: tool["function"]["parameters"] for tool in info["tools"]}
@@ -67,8 +67,8 @@ class ExplorerPolicy(Policy):
             return write_calls(self._calls(), self._env.preface)
         if self._summarised:
             return write_calls([Call(_SUMMARISER, {})], self._env.preface)
-        said = [msgspec.json.decode(m["content"]).get("result") for m in info["messages"] if m["role"] == "tool"]
-        answers = [found for value in said if isinstance(found := proposal(value), str)]
+        results = [msgspec.json.decode(m["content"]).get("result") for m in info["messages"] if m["role"] == "tool"]
+        answers = [found for value in results if isinstance(found := proposal(value), str)]
         return self._env.final(self.rng.choice(answers) if answers else "I do not know.")
 
     def _calls(self) -> Iterator[Call]:
@@ -78,7 +78,7 @@ class ExplorerPolicy(Policy):
 
 
 class QueryingOraclePolicy(NoisyOraclePolicy):
-    """A noisy oracle that now and then asks a random mind what to do next, and does it.
+    """A noisy oracle that now and then asks a random expert what to do next, and does it.
 
     Args:
         seed: See `Policy`.
@@ -98,7 +98,7 @@ class QueryingOraclePolicy(NoisyOraclePolicy):
         self._asked = False
 
     def reset(self, env: gymnasium.Env[Any, Any], observation: str, info: Info) -> None:
-        """Begin an episode: see who can be asked."""
+        """Begin an episode: list the experts among the tools."""
         super().reset(env, observation, info)
         self._roles = expert_roles(info["tools"])
         self._asked = False

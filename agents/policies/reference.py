@@ -73,7 +73,7 @@ class RandomPolicy(Policy):
 class OraclePolicy(Policy):
     """Plays the reference trajectory, a stage per turn where the environment allows, and gives the right answer.
 
-    Calls of tools that are not on offer are left out: in a protocol that has others in their place, the answer counts.
+    Calls of tools that the environment lacks are left out: in a protocol with other tools, only the answer counts.
     """
 
     privileged = True
@@ -91,10 +91,10 @@ class OraclePolicy(Policy):
         self._task = task = self._env.task
         reference_calls = [call for call in task.reference_calls if call.name in self._env.play.tools]
         stages = [list(stage) for _, stage in groupby(reference_calls, key=lambda call: call.stage)]
-        most, turns = self._env.max_calls_per_message, self._env.play.limits.turns
-        self._script = _cut(stages, most)
-        if len(self._script) >= turns:  # one who knows all values need not wait for them
-            self._script = _cut([reference_calls], most)
+        max_calls, turns = self._env.max_calls_per_message, self._env.play.limits.turns
+        self._script = _cut(stages, max_calls)
+        if len(self._script) >= turns:  # the values are known, so stages can be merged
+            self._script = _cut([reference_calls], max_calls)
 
     def act(self, observation: str, info: Info) -> Any:
         """Return the next stage, or the answer."""
@@ -104,8 +104,8 @@ class OraclePolicy(Policy):
         return self._env.final(self._task.answer)
 
 
-def _cut(stages: Sequence[Sequence[Call]], most: int) -> list[list[Call]]:
-    return [list(stage[first : first + most]) for stage in stages for first in range(0, len(stage), most)]
+def _cut(stages: Sequence[Sequence[Call]], max_calls: int) -> list[list[Call]]:
+    return [list(stage[first : first + max_calls]) for stage in stages for first in range(0, len(stage), max_calls)]
 
 
 class NoisyOraclePolicy(OraclePolicy):

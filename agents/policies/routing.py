@@ -26,7 +26,7 @@ from toolorchestra.toolscale.mentions import tokens
 
 
 class RoutingEvaluation(msgspec.Struct, frozen=True):
-    """How an expert fared on a question.
+    """The outcome of an expert's episode on a question.
 
     Attributes:
         question: The question.
@@ -42,7 +42,7 @@ class RoutingEvaluation(msgspec.Struct, frozen=True):
 
 
 class EvaluationBank:
-    """Questions, and how experts fared on them.
+    """Evaluations of experts on questions.
 
     Args:
         evaluations: At least one.
@@ -151,7 +151,7 @@ class KNNRouter(Direct):
 
         Args:
             env: Environment in which they are played.
-            questions: How many; each is put to every expert on offer.
+            questions: How many; each is put to every expert.
             split: Where the questions are from.
             seed: Seed of the first question.
             k: See the class.
