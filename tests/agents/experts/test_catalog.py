@@ -232,7 +232,7 @@ def test_unknown_names_suggest_known_ones():
         CATALOG.simulated("gpt5")
     with pytest.raises(UnknownNameError, match=r"Unknown configuration 'evalution'\. Did you mean 'evaluation'"):
         CATALOG.configure("evalution")
-    with pytest.raises(UnknownNameError, match="Unknown offered expert 'o3'"):
+    with pytest.raises(UnknownNameError, match="Unknown expert of this configuration 'o3'"):
         CATALOG.configure("evaluation").simulated("o3")
 
 
