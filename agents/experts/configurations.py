@@ -48,6 +48,7 @@ class PriceSchedule(msgspec.Struct, frozen=True):
         prices: Prices that replace an expert's own.
         multipliers: Factors on everything that a provider runs, by provider.
 
+    >>> from toolorchestra.agents.experts.catalog import Catalog
     >>> spec = Catalog.load().spec("gpt-5")
     >>> PriceSchedule("own", multipliers={"openai": 2.0}).price("gpt-5", spec)
     Price(input=2.5, output=20.0)

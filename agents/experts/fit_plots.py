@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from toolorchestra.agents.experts.fit import Fit
 from toolorchestra.toolscale.errors import OptionError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-from toolorchestra.agents.experts.fit import Fit
 
 
 def plot_fit(fit: Fit) -> Figure:

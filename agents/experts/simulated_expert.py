@@ -66,6 +66,8 @@ class SimulatedExpert:
     Raises:
         OptionError: The shares of noise exceed 1.
 
+    >>> from toolorchestra.agents.chat.base import Price
+    >>> from toolorchestra.agents.experts.specification import Latency
     >>> spec = ExpertSpec(provider="none", roles=("math",), price=Price(1, 2), latency=Latency(10.0), context=1000,
     ...                   skills={"other": 0.9})
     >>> expert = SimulatedExpert("ada", spec)

@@ -131,7 +131,7 @@ ASKED: list[dict[str, Any]] = [
 
 
 def told(*results: object) -> list[dict[str, Any]]:
-    """Return a conversation in which minds were asked, and what they said."""
+    """Return a conversation in which experts were asked, with their replies."""
     return [*ASKED, *({"role": "tool", "content": json.dumps({"status": "OK", "result": said})} for said in results)]
 
 

@@ -162,7 +162,7 @@ def test_many_samples_of_a_problem_are_taken_in_several_lots():
 
 
 def test_the_likelihood_of_one_step_is_that_of_an_equicorrelated_normal():
-    # with no common luck, rights are binomial; with nearly all luck common, all samples agree
+    # with no common noise, rights are binomial; with nearly all noise common, all samples agree
     kind = Kind("math", 1, 0.0, 0, 1.0)
     independent = [Outcome(kind, 2, r) for r, times in ((0, 1), (1, 2), (2, 1)) for _ in range(100 * times)]
     assert maximise(independent, load=0.35, deceived=0.3, noise=0.5).noise < 0.01

@@ -76,8 +76,8 @@ def test_the_same_request_has_the_same_answer_and_other_seeds_and_luck_have_othe
     ground_truth = GroundTruth(chain(0, 8))
     assert ask(model, ground_truth) == ask(again, ground_truth)
     assert len({ask(model, ground_truth, seed=seed).completion_tokens for seed in range(20)}) > 5
-    lucky = [msgspec.structs.replace(ground_truth, seed=seed) for seed in range(20)]
-    assert len({ask(model, one).completion_tokens for one in lucky}) > 5
+    reseeded = [msgspec.structs.replace(ground_truth, seed=seed) for seed in range(20)]
+    assert len({ask(model, one).completion_tokens for one in reseeded}) > 5
 
 
 def test_at_temperature_0_all_samples_are_the_same():
@@ -88,9 +88,9 @@ def test_at_temperature_0_all_samples_are_the_same():
 
 
 def test_solving_is_what_the_expert_makes_of_the_problem():
-    problem, mind = chain(3), expert()
-    answer = ask(SimulatedChat(mind), GroundTruth(problem), seed=7, temperature=1.0)
-    solution = mind.solve(problem, seed=7, prompt_tokens=answer.prompt_tokens)
+    problem, subject = chain(3), expert()
+    answer = ask(SimulatedChat(subject), GroundTruth(problem), seed=7, temperature=1.0)
+    solution = subject.solve(problem, seed=7, prompt_tokens=answer.prompt_tokens)
     assert answer_in(answer.text) == solution.answers[0]
     assert (answer.completion_tokens, answer.latency, answer.cost) == (solution.tokens, solution.seconds, solution.usd)
 

@@ -1,4 +1,4 @@
-"""What sub-agents are tested with: minds that err, tools that count, questions with known steps."""
+"""What sub-agents are tested with: models that err, tools that count, questions with known steps."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class FakeSearch(Tool):
 
 
 @pytest.fixture(scope="session")
-def mind() -> Callable[..., SimulatedChat]:
+def simulated() -> Callable[..., SimulatedChat]:
     """Makes a simulated model by its name and what differs from the others."""
 
     def make(name: str = "ada", **changes: Any) -> SimulatedChat:

@@ -39,9 +39,9 @@ def test_a_vote_without_answers_has_none() -> None:
 
 
 def test_more_samples_are_better_and_no_number_of_them_is_perfect(
-    mind: Callable[..., SimulatedChat], share: Callable[..., float]
+    simulated: Callable[..., SimulatedChat], share: Callable[..., float]
 ) -> None:
-    model = mind()
+    model = simulated()
     one, five, fifteen = (
         share(functools.partial(self_consistency, model, samples=samples, temperature=1.0), 3) for samples in (1, 5, 15)
     )
