@@ -1,7 +1,15 @@
-"""Minds: chat models, simulated experts, sub-agents and policies.
+"""Agents: chat models, simulated experts, sub-agents and policies. Imports `toolorchestra.toolscale` only.
 
-Only the light parts are imported here; `toolorchestra.agents.chat.openai_chat` and
-`toolorchestra.agents.chat.transformers_chat` bring their libraries along and are imported by name.
+::
+
+    chat         chat models: OpenAI-compatible servers, local models, recorded and scripted answers
+    experts      the catalogue of experts, simulated experts, and fitting them to real answers
+    subagents    functions over chat models: chain of thought, self-consistency, debate, search, code …
+    policies     policies that play environments: reference policies, baselines, chat models, humans
+    builtin      the small built-in model, its renderers, and LoRA adapters (needs torch)
+    problems     ground truth that simulated models answer from
+
+The chat model protocol and its types are at hand here; everything else is in the packages.
 """
 
 from toolorchestra.agents.chat.base import (
@@ -27,3 +35,7 @@ __all__ = [
     "ToolCall",
     "Usage",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -71,7 +71,7 @@ class ClippedUpdater:
     def loss(self, rows: Sequence[TrainRow], count: int) -> tuple[Tensor, Tensor]:
         """Return the clipped loss of some of an agent's `count` rows, and the share of ratios clipped."""
         config = self.config
-        logps, old, mask = row_logps(self.policy.model, rows, self.policy.codec.pad_id, config.temperature)
+        logps, old, mask = row_logps(self.policy.model, rows, self.policy.renderer.pad_id, config.temperature)
         advantages = torch.tensor([row.advantage for row in rows], device=logps.device, dtype=logps.dtype)
         found = clipped_policy_loss(logps, old, advantages, mask, eps_low=config.epsilon, eps_high=config.epsilon_high)
         return found.loss * len(rows) / count, found.clipped

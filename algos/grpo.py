@@ -37,7 +37,8 @@ from numpy.typing import NDArray
 
 from toolorchestra.agents.builtin.model import TokenPolicy, prepare_torch
 from toolorchestra.agents.builtin.renderer import Renderer
-from toolorchestra.agents.policies.base import OraclePolicy, Policy, RandomPolicy, play_episode
+from toolorchestra.agents.policies.base import Policy, play_episode
+from toolorchestra.agents.policies.reference import OraclePolicy, RandomPolicy
 from toolorchestra.algos import design_statistics as designs
 from toolorchestra.algos import sft
 from toolorchestra.algos.advantages import filtered_advantages, group_advantages
@@ -285,7 +286,7 @@ class Rollouts:
         config = self.config
         rng = random.Random(f"{config.seed}/{trainer.state.global_step}")
         model = trainer.accelerator.unwrap_model(trainer.model)
-        sampler = ModelSampler(model, self.engine.codec, temperature=config.temperature, seed=rng.getrandbits(48))
+        sampler = ModelSampler(model, self.engine.renderer, temperature=config.temperature, seed=rng.getrandbits(48))
         wanted = len(prompts) // config.group_size
         useful: list[RolloutGroup] = []
         spare: list[RolloutGroup] = []
@@ -341,7 +342,7 @@ class Rollouts:
         answered = [row for row in rows if row.answered]  # of bounded length, unlike one that was broken off
         if self.start is not None and answered:
             spread = answered[:: math.ceil(len(answered) / 32)]
-            self.metrics["kl"] = divergence(model, self.start, spread, self.engine.codec.pad_id)
+            self.metrics["kl"] = divergence(model, self.start, spread, self.engine.renderer.pad_id)
 
 
 def mean_parts(rows: Sequence[Row]) -> dict[str, float]:
@@ -457,7 +458,7 @@ def evaluate(
 
     With `record`, the episodes are written to that JSONL file (`toolorchestra show` draws them).
     """
-    sampler = ModelSampler(policy.model, policy.codec, temperature=0.0 if greedy else 1.0)
+    sampler = ModelSampler(policy.model, policy.renderer, temperature=0.0 if greedy else 1.0)
     rng = random.Random(samples)
     rows = engine.play(
         sampler, [RolloutRequest(n, s.another(rng)) for n, s in enumerate(plays) for _ in range(samples)]
@@ -514,7 +515,7 @@ def train(config: TrainGRPO) -> dict[str, Any]:
         policy.model.to(device)
         start = TokenPolicy.load(begin).model if config.track_kl else None
         env = make_env(config.env, config.env_options)
-        engine = make_engine(config, policy.codec)
+        engine = make_engine(config, policy.renderer)
         tasks = [play for level in starts(env, config.eval_split, config.difficulty).values() for play in level]
         samples = config.eval_samples
         first = "SFT" if config.model is None and config.start is None and config.sft_steps else "start"
@@ -582,7 +583,7 @@ def _log(log: RunLog, step: int, metrics: dict[str, float]) -> None:
     log.log("grpo", step, **metrics)
 
 
-def make_engine(config: TrainGRPO, codec: Renderer) -> RolloutEngine:
+def make_engine(config: TrainGRPO, renderer: Renderer) -> RolloutEngine:
     """Return the engine that plays `config`'s environment, with bounds that suit the policy's size."""
     options: dict[str, Any] = dict(config.env_options)
     if config.preference:
@@ -590,7 +591,7 @@ def make_engine(config: TrainGRPO, codec: Renderer) -> RolloutEngine:
     small = config.model is None
     return RolloutEngine(
         lambda: make_env(config.env, options),
-        codec,
+        renderer,
         slots=config.slots,
         max_turns=config.max_turns or (12 if small else 50),
         max_turn_ids=config.max_turn_ids or (64 if small else 1024),

@@ -287,7 +287,7 @@ def measure(nests: Sequence[Sequence[Branches]], batch: NestedBatch, engine: Mul
         "helper_signal": telling(rewards),
         "rows": float(sum(map(len, batch.rows.values()))),
         "moves": float(sum(shared) + sum(after)),
-        **{f"{name}_tokens": float(engine.generated[name]) for name in engine.codecs},
+        **{f"{name}_tokens": float(engine.generated[name]) for name in engine.renderers},
     }
 
 

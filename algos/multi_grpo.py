@@ -202,7 +202,7 @@ def measure(groups: Sequence[Sequence[Slot]], batch: GroupBatch, engine: MultiAg
             f"{agent}_signal": float(differing.double().mean()),
             f"{agent}_rows": float(len(batch.rows[agent])),
         }
-    return metrics | {f"{name}_tokens": float(engine.generated[name]) for name in engine.codecs}
+    return metrics | {f"{name}_tokens": float(engine.generated[name]) for name in engine.renderers}
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -31,11 +31,14 @@ import gymnasium as gym
 import torch
 import tyro
 
+from toolorchestra.agents.builtin.compact_renderer import CompactRenderer
 from toolorchestra.agents.builtin.design_renderer import DesignRenderer
-from toolorchestra.agents.builtin.model import TokenPolicy, build_codec, prepare_torch
-from toolorchestra.agents.builtin.renderer import CompactRenderer, Message, Renderer, read_result
-from toolorchestra.agents.policies.base import NoisyOraclePolicy, OraclePolicy, Policy
-from toolorchestra.agents.policies.exploration import AskingOraclePolicy, ExplorerPolicy
+from toolorchestra.agents.builtin.model import TokenPolicy, build_renderer, prepare_torch
+from toolorchestra.agents.builtin.renderer import Message, Renderer
+from toolorchestra.agents.builtin.tool_messages import read_result
+from toolorchestra.agents.policies.base import Policy
+from toolorchestra.agents.policies.exploration import ExplorerPolicy, QueryingOraclePolicy
+from toolorchestra.agents.policies.reference import NoisyOraclePolicy, OraclePolicy
 from toolorchestra.algos.learner_choice import require_one_agent
 from toolorchestra.algos.length_batching import bundles
 from toolorchestra.algos.report import RunLog, run_script, set_aside
@@ -147,15 +150,15 @@ def structured(message: Message) -> Message:
     return {"role": "assistant", "content": parsed.text, "tool_calls": calls}
 
 
-def encode(codec: Renderer, demonstration: Demonstration) -> tuple[list[int], list[int]]:
+def encode(renderer: Renderer, demonstration: Demonstration) -> tuple[list[int], list[int]]:
     """Return a demonstration's ids and mask (1 on the policy's own), as the rollout engine would lay them out."""
     messages = list(demonstration.messages)
     first = next(n for n, message in enumerate(messages) if message["role"] == "assistant")
-    ids = codec.encode_prompt(messages[:first], demonstration.tools)
+    ids = renderer.encode_prompt(messages[:first], demonstration.tools)
     mask = [0] * len(ids)
     at = first
     while at < len(messages):
-        written = codec.encode_action(messages[at], messages[:at])
+        written = renderer.encode_action(messages[at], messages[:at])
         ids, mask = ids + written, mask + [1] * len(written)
         answers = []
         at += 1
@@ -163,7 +166,7 @@ def encode(codec: Renderer, demonstration: Demonstration) -> tuple[list[int], li
             answers.append(messages[at])
             at += 1
         if answers:
-            shown = codec.encode_results(answers, written)
+            shown = renderer.encode_results(answers, written)
             ids, mask = ids + shown, mask + [0] * len(shown)
     return ids, mask
 
@@ -212,8 +215,8 @@ class ValueShuffler:
     works out, say), and words of the instruction that it never repeats, stay.
     """
 
-    def __init__(self, codec: CompactRenderer) -> None:
-        self._kind = {codec.index[token]: kind for token, kind in codec.kinds.items()}
+    def __init__(self, renderer: CompactRenderer) -> None:
+        self._kind = {renderer.index[token]: kind for token, kind in renderer.kinds.items()}
         self._members: dict[str, list[int]] = {}
         for i, kind in self._kind.items():
             self._members.setdefault(kind, []).append(i)
@@ -242,7 +245,7 @@ class ValueShuffler:
 
 
 def lesson(
-    codec: Renderer,
+    renderer: Renderer,
     demonstrations: Sequence[Demonstration],
     *,
     rows: int,
@@ -254,7 +257,7 @@ def lesson(
     """Return rows of (ids, labels) in the order in which they are to be learnt.
 
     Args:
-        codec: The policy's codec.
+        renderer: The policy's codec.
         demonstrations: Episodes to draw from.
         rows: How many.
         rng: Source of chance.
@@ -262,8 +265,8 @@ def lesson(
         full_from: Share of the lesson after which replies are complete.
         pick: Demonstrations to draw from at a point (0 to 1) of the lesson; all if None.
     """
-    shuffler = ValueShuffler(codec) if curriculum and isinstance(codec, CompactRenderer) else None
-    plain = {id(d): encode(codec, d) for d in demonstrations}
+    shuffler = ValueShuffler(renderer) if curriculum and isinstance(renderer, CompactRenderer) else None
+    plain = {id(d): encode(renderer, d) for d in demonstrations}
     made = []
     for n in range(rows):
         at = n / rows
@@ -273,13 +276,13 @@ def lesson(
         else:
             share = at / full_from
             whole = share >= 1 or rng.random() < 0.1
-            ids, mask = plain[id(demonstration)] if whole else encode(codec, thin(demonstration, share, rng))
+            ids, mask = plain[id(demonstration)] if whole else encode(renderer, thin(demonstration, share, rng))
             ids = shuffler(ids, mask, rng)
         made.append((ids, [i if m else -100 for i, m in zip(ids, mask, strict=True)]))
     return made
 
 
-def unspeakable(codec: Renderer, demonstrations: Iterable[Demonstration]) -> list[Message]:
+def unspeakable(renderer: Renderer, demonstrations: Iterable[Demonstration]) -> list[Message]:
     """Return the assistant messages whose calls do not survive the codec (written and read back, they differ)."""
     lost = []
     for demonstration in demonstrations:
@@ -289,7 +292,7 @@ def unspeakable(codec: Renderer, demonstrations: Iterable[Demonstration]) -> lis
                     {"name": call["function"]["name"], "arguments": json.loads(call["function"]["arguments"])}
                     for call in message["tool_calls"]
                 ]
-                decoded = codec.decode_action(codec.encode_action(message), demonstration.tools)
+                decoded = renderer.decode_action(renderer.encode_action(message), demonstration.tools)
                 if not isinstance(decoded.action, str) and decoded.action != meant:
                     lost.append(message)
     return lost
@@ -463,12 +466,12 @@ def teach(config: TrainSFT, report: Report = lambda step, metrics: None) -> Toke
         source = getattr(env.unwrapped, "source", None)
         worlds = {} if source is None else {id(w): w for w in map(source.world, source.tasks("train"))}
         tools = {tool["function"]["name"]: tool for d in good for tool in d.tools}
-        codec = (
+        renderer = (
             DesignRenderer.build(tools.values())
             if DesignRenderer.speaks(tools.values())
-            else build_codec(tools.values(), [d.messages for d in (*good, *noisy)], worlds.values())
+            else build_renderer(tools.values(), [d.messages for d in (*good, *noisy)], worlds.values())
         )
-        policy = TokenPolicy.embedded(codec, seed=config.seed)
+        policy = TokenPolicy.built_in(renderer, seed=config.seed)
     else:
         policy = TokenPolicy.load(config.model)
     env.close()
@@ -479,7 +482,7 @@ def teach(config: TrainSFT, report: Report = lambda step, metrics: None) -> Toke
         return noisy if noisy and at >= config.noisy_from and rng.random() < config.noisy_share else good
 
     rows = lesson(
-        policy.codec,
+        policy.renderer,
         [*good, *noisy],
         rows=config.steps * config.batch,
         rng=rng,
@@ -519,8 +522,8 @@ def demonstrate(env: gym.Env[Any, Any], config: TrainSFT) -> tuple[list[Demonstr
     if teacher == "explorer":
         return [d for d in play_policy(env, ExplorerPolicy(config.seed), plays) if d.solved], []
     if teacher == "asking":
-        good = [d for d in play_policy(env, AskingOraclePolicy(config.seed, 0.0, config.ask), several) if d.solved]
-        return good, list(play_policy(env, AskingOraclePolicy(config.seed, config.error, config.ask), several))
+        good = [d for d in play_policy(env, QueryingOraclePolicy(config.seed, 0.0, config.ask), several) if d.solved]
+        return good, list(play_policy(env, QueryingOraclePolicy(config.seed, config.error, config.ask), several))
     if teacher == "designer":
         clean, slipping = DesignTeacher(config.seed), DesignTeacher(config.seed, config.error)
         return list(designs(env, clean, several)), list(designs(env, slipping, several))

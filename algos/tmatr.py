@@ -225,9 +225,9 @@ class DPOUpdater:
         """
         assert self.reference is not None, "a stage begins with refresh()"
         both = [row.chosen for row in rows] + [row.rejected for row in rows]
-        logps, _, mask = row_logps(self.policy.model, both, self.policy.codec.pad_id)  # (2B, T)
+        logps, _, mask = row_logps(self.policy.model, both, self.policy.renderer.pad_id)  # (2B, T)
         with torch.no_grad():
-            ref_logps, _, _ = row_logps(self.reference, both, self.policy.codec.pad_id)
+            ref_logps, _, _ = row_logps(self.reference, both, self.policy.renderer.pad_id)
         chosen, rejected = (logps * mask).sum(-1).chunk(2)  # (B,) each
         losses, margins = dpo_loss(chosen, rejected, *(ref_logps * mask).sum(-1).chunk(2), beta=self.config.beta)
         dpo, sft = losses.sum() / pairs, -chosen.sum() / tokens
@@ -349,7 +349,7 @@ def measure(slots: Sequence[Slot], pairs: Sequence[EpisodePair], engine: MultiAg
         "messages": float(np.mean([len(slot.play.episode.turns) for slot in slots])),
         "pairs": float(len(pairs)),
         "gap": float(np.mean(gaps)) if gaps else float("nan"),
-        **{f"{name}_tokens": float(engine.generated[name]) for name in engine.codecs},
+        **{f"{name}_tokens": float(engine.generated[name]) for name in engine.renderers},
     }
 
 

@@ -240,7 +240,7 @@ def make_engine(config: TrainTeam, env: MultiAgentEnv, policies: Mapping[str, To
     return MultiAgentEngine(
         env,
         {agent: config.policy_of(agent) for agent in env.possible_agents},
-        {name: policy.codec for name, policy in policies.items()},
+        {name: policy.renderer for name, policy in policies.items()},
         slots=config.slots,
         max_turn_ids=config.max_turn_ids or (64 if config.small else 1024),
         max_ids=config.max_ids or (512 if config.small else 16_000),
@@ -250,7 +250,7 @@ def make_engine(config: TrainTeam, env: MultiAgentEnv, policies: Mapping[str, To
 def make_samplers(policies: Mapping[str, TokenPolicy], temperature: float, rng: random.Random) -> dict[str, Sampler]:
     """Return a sampler for each policy."""
     return {
-        name: ModelSampler(policy.model, policy.codec, temperature=temperature, seed=rng.getrandbits(48))
+        name: ModelSampler(policy.model, policy.renderer, temperature=temperature, seed=rng.getrandbits(48))
         for name, policy in policies.items()
     }
 

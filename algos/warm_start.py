@@ -180,7 +180,7 @@ def lesson(
         count = rows * (stage + 1) // STAGES - len(made)
         plays = [rng.choice(starts) for _ in range(count // _MESSAGES + 1)]
         demonstrations = demonstrate(env, teacher_of(env), plays, error if stage == STAGES - 1 else 0.0, rng)
-        sides = [sft.encode(policy.codec, demonstration) for demonstration in demonstrations]
+        sides = [sft.encode(policy.renderer, demonstration) for demonstration in demonstrations]
         told = Counter(i for ids, _ in sides for i in set(ids))
         values = [number for number in numbers if told[number] < _FORM * len(sides)]
         for _ in range(count):

@@ -94,7 +94,7 @@ def build(benchmark: Benchmark, folder: Path) -> int:
             tie_word_embeddings=True,
         )
     )
-    TokenPolicy(model, small.tokenizer, small.codec).save(folder)
+    TokenPolicy(model, small.tokenizer, small.renderer).save(folder)
     return int(model.num_parameters())
 
 

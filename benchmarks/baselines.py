@@ -15,7 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from toolorchestra.agents.policies.base import BASELINES, Policy, make_policy
+from toolorchestra.agents.policies.base import Policy
+from toolorchestra.agents.policies.registry import BASELINES, make_policy
 from toolorchestra.agents.policies.routing import KNNRouter
 from toolorchestra.cli.main import environment
 from toolorchestra.envs.recording import Reset, Tally, play_many

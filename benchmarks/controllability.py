@@ -184,7 +184,7 @@ def train(config: grpo.TrainGRPO, start: Path) -> float:
     began = time.perf_counter()
     policy = TokenPolicy.load(start)
     env = make_env(config.env, config.env_options)
-    engine = grpo.make_engine(config, policy.codec)
+    engine = grpo.make_engine(config, policy.renderer)
     curriculum = grpo.Curriculum(starts(env, "train", config.difficulty), open_at=config.open_at)
     with RunLog(config.output) as log, log.progress("grpo", config.steps):
         rollouts = grpo.Rollouts(engine, curriculum, config)
@@ -198,7 +198,7 @@ def train(config: grpo.TrainGRPO, start: Path) -> float:
 def greedily(config: grpo.TrainGRPO, policy: Path, tasks: Sequence[Start], samples: int) -> Played:
     """Return what a policy does at temperature 0; a task's episodes differ in the luck of those who are asked."""
     loaded = TokenPolicy.load(policy)
-    engine = grpo.make_engine(config, loaded.codec)
+    engine = grpo.make_engine(config, loaded.renderer)
     rows = grpo.evaluate(engine, loaded, tasks, samples=samples, greedy=True)
     engine.close()
     width = next(len(row.M) for row in rows if row.M is not None)

@@ -119,7 +119,7 @@ def held_out(folder: Path, file: Path, samples: int = 2) -> HeldOut:
     policy = TokenPolicy.load(folder)
     env = make_env(config.env, config.env_options)
     plays = [play for level in starts(env, "test", config.difficulty).values() for play in level]
-    engine = grpo.make_engine(config, policy.codec)
+    engine = grpo.make_engine(config, policy.renderer)
     rows = grpo.evaluate(engine, policy, plays, samples=samples)
     engine.close()
     env.close()

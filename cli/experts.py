@@ -1,4 +1,4 @@
-"""The command ``toolorchestra experts``: the catalogue of experts, their offers, trials, fits and descriptions.
+"""The command ``toolorchestra experts``: experts, their configurations, evaluations, fits and descriptions.
 
 One dataclass per command, as in `toolorchestra.cli.main`; the work itself is done in `toolorchestra.agents`.
 """
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from toolorchestra.agents.chat.base import ChatModel
     from toolorchestra.agents.experts.catalog import Catalog
-    from toolorchestra.agents.experts.evaluation import ExpertTask, ExpertTrial
-    from toolorchestra.agents.experts.fitting import Fit
+    from toolorchestra.agents.experts.evaluation import ExpertEvaluation, ExpertTask
+    from toolorchestra.agents.experts.fit import Fit
     from toolorchestra.agents.experts.specification import ExpertSpec
 
 Name = Annotated[Positional[str], arg(metavar="NAME")]
@@ -52,7 +52,7 @@ class ListExperts(_WithCatalog):
     def run(self) -> int:
         """Print them."""
         catalog = self._catalog()
-        specs = catalog.offer(self.configuration).specs if self.configuration else catalog.experts
+        specs = catalog.configure(self.configuration).specs if self.configuration else catalog.experts
         if self.json:
             return print_json(specs)
         _print(_spec_table(specs))
@@ -107,7 +107,7 @@ class ShowOffer(_WithCatalog):
         """Print it."""
         catalog = self._catalog()
         if self.seed is None:
-            offer = catalog.offer(self.configuration, tools=self.tools)
+            offer = catalog.configure(self.configuration, tools=self.tools)
         else:
             offer = catalog.draw(self.seed, self.configuration, instance=self.instance, tools=self.tools)
         if self.json:
@@ -157,7 +157,7 @@ class _Trying(_WithCatalog):
 
         return None if self.tasks is None else read_tasks(self.tasks)
 
-    def _try(self, tasks: Sequence[ExpertTask], samples: int) -> list[ExpertTrial]:
+    def _try(self, tasks: Sequence[ExpertTask], samples: int) -> list[ExpertEvaluation]:
         """Have the expert try tasks."""
         from toolorchestra.agents.experts.evaluation import ask, simulate
 
@@ -224,11 +224,13 @@ class AskExpert(_Trying):
         from toolorchestra.agents.experts.evaluation import graded_tasks
         from toolorchestra.toolscale.jsonl import write_jsonl
 
-        trials = self._try(self._given() or graded_tasks(self.count, seed=self.seed, noted=self.noted), self.samples)
-        write_jsonl(self.out, [trial.row for trial in trials])
-        right = sum(trial.right for trial in trials)
+        evaluations = self._try(
+            self._given() or graded_tasks(self.count, seed=self.seed, noted=self.noted), self.samples
+        )
+        write_jsonl(self.out, [evaluation.row for evaluation in evaluations])
+        right = sum(evaluation.right for evaluation in evaluations)
         _print(
-            f"{len(trials):,} answers in {self.out}, {right:,} right ({right / len(trials):.1%})\n"
+            f"{len(evaluations):,} answers in {self.out}, {right:,} right ({right / len(evaluations):.1%})\n"
             f"Fit it:  toolorchestra experts fit {self.out} --name {self.name}"
         )
         return 0
@@ -262,7 +264,9 @@ class FitExpert(_WithCatalog):
 
     def run(self) -> int:
         """Fit, and print or write the entry."""
-        from toolorchestra.agents.experts.fitting import fit_expert, plot_fit, read_answers
+        from toolorchestra.agents.experts.answer_rows import read_answers
+        from toolorchestra.agents.experts.fit_plots import plot_fit
+        from toolorchestra.agents.experts.fitting import fit_expert
         from toolorchestra.toolscale.yaml_reader import dump_yaml
 
         catalog = self._catalog()
@@ -285,7 +289,7 @@ class FitExpert(_WithCatalog):
 
 @dataclass(kw_only=True)
 class DescribeExpert(_Trying):
-    """Describe an expert from its trials: by rule, or with --llm by a model that reads them, as in the paper."""
+    """Describe an expert from its evaluations: by rule, or with --llm by a model that reads them, as in the paper."""
 
     count: int = 10
     """Tasks that it is tried on (10 in the paper)."""
@@ -316,15 +320,15 @@ class DescribeExpert(_Trying):
             tasks = graded_tasks(self.count, seed=self.seed)
         else:
             tasks = sample_tasks(given, min(self.count, len(given)), seed=self.seed)
-        trials = self._try(tasks, samples=1)
+        evaluations = self._try(tasks, samples=1)
         if self.llm is None:
-            text = describe_by_rule(trials)
+            text = describe_by_rule(evaluations)
         else:
             from toolorchestra.agents.chat.openai_chat import OpenAIChat
 
             with OpenAIChat(self.llm, str(self.model), api_key_env=self.api_key_env) as chat:
-                text = describe_by_model(trials, chat, seed=self.seed)
-        source = f"written by {self.model or 'rule'} from {len(trials)} trials"
+                text = describe_by_model(evaluations, chat, seed=self.seed)
+        source = f"written by {self.model or 'rule'} from {len(evaluations)} trials"
         entry = {"description": text, "sources": {"description": source}}
         print(dump_yaml({"experts": {self.name: entry}}) if self.yaml else f"{text}\n", end="")
         return 0

@@ -167,7 +167,7 @@ class Play:
 
     def run(self) -> int:
         """Play until the person has had enough."""
-        from toolorchestra.agents.policies.base import HumanPolicy
+        from toolorchestra.agents.policies.human import HumanPolicy
         from toolorchestra.cli import display
         from toolorchestra.envs.episode import write_episodes
 
@@ -328,7 +328,8 @@ class Rollout:
 
     def _policy(self) -> Callable[[], Policy]:
         """Return what makes the policy; a chat model is loaded once."""
-        from toolorchestra.agents.policies.base import ChatPolicy, make_policy
+        from toolorchestra.agents.policies.chat_policy import ChatPolicy
+        from toolorchestra.agents.policies.registry import make_policy
         from toolorchestra.envs.registration import is_multiagent
 
         if self.policy == "llm":

@@ -28,7 +28,7 @@ def mover_policy(env_id: str, name: str, seed: int) -> Policy:
     Raises:
         OptionError: The policy knows environments of one agent only.
     """
-    from toolorchestra.agents.policies.base import NullPolicy
+    from toolorchestra.agents.policies.reference import NullPolicy
     from toolorchestra.envs.checks.several_agents import random_messages
     from toolorchestra.envs.multiagent.views import RandomMessages
 

@@ -242,7 +242,9 @@ class SynthDomain(_WithModel):
         """Yield what plays a task of the domain just built, and tells whether that solved it."""
         import gymnasium
 
-        from toolorchestra.agents.policies.base import ChatPolicy, NoisyOraclePolicy, Policy, play_episode
+        from toolorchestra.agents.policies.base import Policy, play_episode
+        from toolorchestra.agents.policies.chat_policy import ChatPolicy
+        from toolorchestra.agents.policies.reference import NoisyOraclePolicy
         from toolorchestra.envs.base import OrchestrationEnv
 
         with ExitStack() as stack:

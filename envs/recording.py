@@ -16,7 +16,8 @@ import gymnasium
 import msgspec
 
 from toolorchestra.agents.chat.base import BatchError, Completion
-from toolorchestra.agents.policies.base import ChatPolicy, Policy
+from toolorchestra.agents.policies.base import Policy
+from toolorchestra.agents.policies.chat_policy import ChatPolicy
 from toolorchestra.envs.episode import Episode, read_episodes
 from toolorchestra.toolscale.errors import ExpertError, OptionError
 from toolorchestra.toolscale.intervals import wilson_interval

@@ -11,7 +11,8 @@ from pathlib import Path
 import gymnasium as gym
 
 import toolorchestra
-from toolorchestra.agents.policies.base import make_policy, play_episode
+from toolorchestra.agents.policies.base import play_episode
+from toolorchestra.agents.policies.registry import make_policy
 from toolorchestra.toolscale.domain_folder import load_domain
 
 

@@ -191,7 +191,7 @@ def _player(name: str, case: Case, number: int) -> Callable[[Any, str, dict[str,
         return speak
     if name == "wild":
         return _wild(rng)
-    from toolorchestra.agents.policies.base import make_policy
+    from toolorchestra.agents.policies.registry import make_policy
     from toolorchestra.envs.masorchestra.orchestrators import make_orchestrator
 
     if case.env_id.startswith("MASOrchestra") and name not in ("null", "direct"):

@@ -19,13 +19,16 @@ import select
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 import msgspec
 
 from toolorchestra.toolscale.mentions import tokens
 from toolorchestra.toolscale.symbolic import UnreadableError, Value, ValueGroup
 from toolorchestra.toolscale.symbolic_reader import read
+
+T = TypeVar("T")
 
 _BOX = r"\boxed{"
 _BRACE = re.compile(r"[{}]")
@@ -109,6 +112,47 @@ def equal(said: str, right: str) -> bool:
     if _MATHEMATICAL.search(right):
         return _COSMETIC.sub("", said).casefold() == _COSMETIC.sub("", right).casefold() or _verified(said, right)
     return _words(said) == _words(right)
+
+
+equal_cached = functools.lru_cache(maxsize=65_536)(equal)
+"""`equal` with a cache: votes compare the same few answers again and again."""
+
+
+def group_equal(items: Iterable[T], same: Callable[[T, T], bool]) -> list[list[T]]:
+    """Return items in groups of equal ones, in the order in which each group's first item came.
+
+    An item joins the first group whose first item it equals, as `same(item, first)` says.
+
+    >>> group_equal(["1/2", "2", "0.5"], equal)
+    [['1/2', '0.5'], ['2']]
+    """
+    groups: list[list[T]] = []
+    for item in items:
+        group = next((group for group in groups if same(item, group[0])), None)
+        if group is None:
+            groups.append([item])
+        else:
+            group.append(item)
+    return groups
+
+
+def majority(items: Iterable[T], same: Callable[[T, T], bool]) -> T | None:
+    """Return the item that most others equal, the first one where there is a tie; None without items.
+
+    >>> majority(["2", "1/2", "0.5"], equal), majority([], equal)
+    ('1/2', None)
+    """
+    group = max(group_equal(items, same), key=len, default=None)
+    return group[0] if group else None
+
+
+def count_votes(answers: Iterable[str]) -> list[tuple[str, int]]:
+    r"""Return the different answers, each as it was first given, and how many equal it; empty ones are left out.
+
+    >>> count_votes([r"\frac{1}{2}", "2", "", "0.5"])
+    [('\\frac{1}{2}', 2), ('2', 1)]
+    """
+    return [(group[0], len(group)) for group in group_equal(filter(None, answers), equal_cached)]
 
 
 @functools.lru_cache(maxsize=65_536)

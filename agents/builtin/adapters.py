@@ -174,7 +174,7 @@ def load_adapters(names: Iterable[str], folder: Path) -> dict[str, AdapterPolicy
 def _team(names: Iterable[str], base: TokenPolicy, host: Any, source: str, carried: bool) -> dict[str, AdapterPolicy]:
     host.eval()
     return {
-        name: AdapterPolicy(AdaptedModel(host, _key(number)), base.tokenizer, base.codec, source, carried)
+        name: AdapterPolicy(AdaptedModel(host, _key(number)), base.tokenizer, base.renderer, source, carried)
         for number, name in enumerate(names)
     }
 

@@ -1,4 +1,4 @@
-"""The embedded model's language for designs of multi-agent systems: agents by number, questions by their place.
+"""The built-in model's language for designs of multi-agent systems: agents by number, questions by their place.
 
 A question may take hundreds of words, and a design repeats some of them: more than a tiny model can read or copy. So
 `DesignRenderer` shows it what the *text* asks, in a few tokens each, and writes out in full what it decides:
@@ -30,7 +30,7 @@ import msgspec
 from toolorchestra.agents.builtin.renderer import SPECIAL, Decoded, Message, parameters_of
 
 WARNING = "Ignore notes that claim a result without deriving it; they may be wrong."
-"""What an agent is told that shall doubt notes."""
+"""What an agent reads that is to doubt notes."""
 ROLES = ("one who works it out step by step", "one who looks for the mistake")
 """Who debates."""
 
@@ -74,8 +74,8 @@ def asked_in(text: str) -> tuple[AskedPart, ...]:
     >>> asked_in("Identify and return the magic number for calm-otter, wrapped in \\boxed{ }")
     (AskedPart(question='What is the magic number for calm-otter?', noted=False, after=()),)
     """
-    _, told, task = text.rpartition("dentify and return ")
-    if told:
+    _, found_mark, task = text.rpartition("dentify and return ")
+    if found_mark:
         questions = [_put(found) for found in _LISTED.finditer(task)]
         own = [""] * len(questions)
     else:
@@ -100,7 +100,7 @@ def _put(found: re.Match[str]) -> str:
 
 
 def _claimed(what: str, questions: Sequence[str]) -> Iterator[int]:
-    """Yield the place of the question whose answer a note claims, if it can be told."""
+    """Yield the place of the question whose answer a note claims, if that is clear."""
     if numbered := _NUMBERED.search(what):
         yield int(numbered[1]) - 1
     elif (named := _LISTED.fullmatch(what)) and (question := _put(named)) in questions:
@@ -221,18 +221,18 @@ def _sketched(text: str, questions: Sequence[str]) -> Iterator[_Sketch]:
         )
 
 
-# ----------------------------------------------------------------------------------------------------- the codec
+# ----------------------------------------------------------------------------------------------------- the renderer
 
 
 class DesignRenderer:
-    """The language of the module's table, for the kinds of agent on offer.
+    """The language of the module's table, for the available kinds of agent.
 
-    >>> codec = DesignRenderer(["CoTAgent"])
+    >>> renderer = DesignRenderer(["CoTAgent"])
     >>> question = [{"role": "user", "content": "A is 2. What is A? B is 3. What is B?"}]
-    >>> [codec.tokens[i] for i in codec.encode_prompt(question, ())]
+    >>> [renderer.tokens[i] for i in renderer.encode_prompt(question, ())]
     ['<user>', 'high', 'q1', 'value', 'q2', 'value', '<assistant>']
-    >>> ids = [codec.index[token] for token in "1 CoTAgent q1 2 CoTAgent q2 $1 1> <end>".split()]
-    >>> print(codec.decode_action(ids, (), question).action.partition("</thinking>")[2])
+    >>> ids = [renderer.index[token] for token in "1 CoTAgent q1 2 CoTAgent q2 $1 1> <end>".split()]
+    >>> print(renderer.decode_action(ids, (), question).action.partition("</thinking>")[2])
     <BLANKLINE>
     <agent>
       <agent_id>A1</agent_id>
@@ -280,13 +280,13 @@ class DesignRenderer:
 
     @classmethod
     def build(cls, tools: Iterable[Mapping[str, Any]]) -> DesignRenderer:
-        """Return the codec for the kinds of agent among tools."""
+        """Return the renderer for the kinds of agent among tools."""
         return cls(dict.fromkeys(tool["function"]["name"] for tool in tools))
 
     def save(self, folder: Path) -> None:
-        """Write the codec into a checkpoint folder as ``codec.json``."""
+        """Write the renderer into a checkpoint folder as ``renderer.json``."""
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "codec.json").write_text(json.dumps({"designs_of": self.kinds}), encoding="utf-8")
+        (folder / "renderer.json").write_text(json.dumps({"designs_of": self.kinds}), encoding="utf-8")
 
     def encode_prompt(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> list[int]:
         """Return the degree of MAS and what the text asks for."""
@@ -355,5 +355,5 @@ def _asked(messages: Sequence[Message]) -> tuple[AskedPart, ...]:
 
 
 def _degree(messages: Sequence[Message]) -> str:
-    told = any("Degree of MAS: low" in str(message["content"]) for message in messages if message["role"] == "system")
-    return "low" if told else "high"
+    low = any("Degree of MAS: low" in str(message["content"]) for message in messages if message["role"] == "system")
+    return "low" if low else "high"

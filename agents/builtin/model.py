@@ -1,4 +1,4 @@
-"""The embedded model: a causal language model of about half a million parameters, made on the spot.
+"""The built-in model: a causal language model of about half a million parameters, made from scratch.
 
 A hybrid of short convolutions and attention (`Lfm2Config`), which learns within minutes on a CPU to choose a
 field of a tool's reply and copy its value (pure attention of this size does not), and its vocabulary, read off
@@ -19,67 +19,61 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from toolorchestra.agents.builtin.chat_template_renderer import ChatTemplateRenderer
+from toolorchestra.agents.builtin.compact_renderer import CompactRenderer
 from toolorchestra.agents.builtin.design_renderer import DesignRenderer
-from toolorchestra.agents.builtin.renderer import (
-    SPECIAL,
-    ChatTemplateRenderer,
-    CompactRenderer,
-    Message,
-    Renderer,
-    conclusion,
-    proposed_call,
-    read_result,
-)
+from toolorchestra.agents.builtin.renderer import SPECIAL, Message, Renderer
+from toolorchestra.agents.builtin.tool_messages import conclusion, proposed_call, read_result
 from toolorchestra.toolscale.errors import OptionError
 
 if TYPE_CHECKING:  # transformers takes seconds to import, and a learner's --help needs none of it
     from transformers import Lfm2ForCausalLM, PreTrainedTokenizerFast
 
-EmbeddedCodec = CompactRenderer | DesignRenderer
-"""A language of the embedded model: of one environment's words, or of designs."""
+BuiltinRenderer = CompactRenderer | DesignRenderer
+"""A language of the built-in model: of one environment's words, or of designs."""
 LAYERS = ("conv", "full_attention")
 _OFTEN = 5  # times that a number must stand in texts to be a token of its own
 
 
 @dataclass(frozen=True)
 class TokenPolicy:
-    """A model, its tokenizer, and the codec through which it plays."""
+    """A model, its tokenizer, and the renderer through which it plays."""
 
     model: Any
     tokenizer: Any
-    codec: Renderer
+    renderer: Renderer
 
     @classmethod
-    def embedded(cls, codec: EmbeddedCodec, *, seed: int = 0) -> TokenPolicy:
-        """Return an untrained embedded model for a codec's vocabulary."""
-        return cls(build_model(len(codec.tokens), seed=seed), build_tokenizer(codec), codec)
+    def built_in(cls, renderer: BuiltinRenderer, *, seed: int = 0) -> TokenPolicy:
+        """Return an untrained built-in model for a renderer's vocabulary."""
+        return cls(build_model(len(renderer.tokens), seed=seed), build_tokenizer(renderer), renderer)
 
     @classmethod
     def load(cls, path: str | Path) -> TokenPolicy:
-        """Return a model from a folder or hub name; one that `save` wrote comes with its own codec."""
+        """Return a model from a folder or hub name; one that `save` wrote comes with its own renderer."""
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
         model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)
         tokenizer = AutoTokenizer.from_pretrained(path)
-        kept = Path(path) / "codec.json"
-        return cls(model, tokenizer, load_codec(kept.parent) if kept.exists() else chat_codec(tokenizer))
+        kept = Path(path) / "renderer.json"
+        return cls(model, tokenizer, load_renderer(kept.parent) if kept.exists() else chat_renderer(tokenizer))
 
     def save(self, folder: Path) -> None:
-        """Write model, tokenizer and the embedded model's codec into a folder that `load` reads."""
+        """Write model, tokenizer and the built-in model's renderer into a folder that `load` reads."""
         self.model.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
-        if isinstance(self.codec, EmbeddedCodec):
-            self.codec.save(folder)
+        if isinstance(self.renderer, BuiltinRenderer):
+            self.renderer.save(folder)
 
 
-def load_codec(folder: Path) -> EmbeddedCodec:
-    """Return the embedded model's codec that was saved in a folder."""
-    kinds = json.loads((folder / "codec.json").read_text(encoding="utf-8")).get("designs_of")
+def load_renderer(folder: Path) -> BuiltinRenderer:
+    """Return the built-in model's renderer that was saved in a folder."""
+    kinds = json.loads((folder / "renderer.json").read_text(encoding="utf-8")).get("designs_of")
     return CompactRenderer.load(folder) if kinds is None else DesignRenderer(kinds)
 
 
-def chat_codec(tokenizer: Any) -> ChatTemplateRenderer:
-    """Return the codec of a tokenizer with a chat template; a template known to TRL is mended where it must be.
+def chat_renderer(tokenizer: Any) -> ChatTemplateRenderer:
+    """Return the renderer of a tokenizer with a chat template; a template known to TRL is replaced where necessary.
 
     Templates such as Qwen3's drop earlier thoughts as a conversation grows; TRL has versions of them that do not.
 
@@ -136,24 +130,24 @@ def build_model(
         return Lfm2ForCausalLM(config)
 
 
-def build_tokenizer(codec: EmbeddedCodec) -> PreTrainedTokenizerFast:
-    """Return the codec's vocabulary as a Hugging Face tokenizer, which trainers want for padding and decoding."""
+def build_tokenizer(renderer: BuiltinRenderer) -> PreTrainedTokenizerFast:
+    """Return the renderer's vocabulary as a Hugging Face tokenizer, which trainers need for padding and decoding."""
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
-    core = Tokenizer(models.WordLevel(codec.index, unk_token="<unk>"))
+    core = Tokenizer(models.WordLevel(renderer.index, unk_token="<unk>"))
     core.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     return PreTrainedTokenizerFast(
         tokenizer_object=core, pad_token="<pad>", unk_token="<unk>", eos_token="<end>", bos_token="<user>"
     )
 
 
-def build_codec(
+def build_renderer(
     tools: Iterable[Mapping[str, Any]], conversations: Iterable[Sequence[Message]], worlds: Iterable[Any] = ()
 ) -> CompactRenderer:
     """Return a vocabulary that covers conversations, the tools in them, and all values of the worlds' databases.
 
-    Where no world has a database, numbers and answers are not names: rare numbers, and what minds answer, are spelt.
+    Where no world has a database, numbers and answers are not names: rare numbers, and what experts answer, are spelt.
 
     Args:
         tools: OpenAI function schemas.
@@ -172,9 +166,9 @@ def build_codec(
             record = read_result(message)
             texts.append(str(record.get("error", "")))
             result = record.get("result")
-            of_a_mind = conclusion(result) is not result or (isinstance(result, str) and not values)
+            of_an_expert = conclusion(result) is not result or (isinstance(result, str) and not values)
             proposing |= proposed_call(result) is not None
-            if of_a_mind or proposed_call(result):
+            if of_an_expert or proposed_call(result):
                 continue
             for key, value in _leaves(record.get("result"), "result"):
                 texts.append(key.replace("_", " "))
@@ -208,7 +202,7 @@ def _leaves(value: Any, key: str) -> Iterator[tuple[str, Any]]:
 
 
 def prepare_torch(threads: int | None = None) -> None:
-    """Make ready for work: threads of torch, no progress bars of libraries, no advice that cannot be followed here.
+    """Set the threads of torch, and silence progress bars and advice that only applies to GPUs.
 
     Args:
         threads: Threads of torch; None: the cores at hand, at most 4 (more do not help a tiny model).

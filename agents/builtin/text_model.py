@@ -1,7 +1,7 @@
-r"""The language of an embedded model that speaks in text: words, numbers and marks, a token each.
+r"""The language of a built-in model that speaks in text: words, numbers and marks, a token each.
 
-Where a game's actions are texts (code blocks, boxes, tags) and no tool calls, the tiny model of `agents.tiny` needs no
-codec of its own: a word-level tokenizer with a chat template is enough, and `ChatTemplateRenderer` does the rest. A
+Where a protocol's actions are texts (code blocks, boxes, tags) and not tool calls, the built-in model needs no renderer
+of its own: a word-level tokenizer with a chat template is enough, and `ChatTemplateRenderer` does the rest. A
 number is one token wherever it stands, which a small model needs to learn to copy; spaces are not kept, line breaks
 are.
 """
@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from toolorchestra.agents.builtin.chat_template_renderer import ChatTemplateRenderer
 from toolorchestra.agents.builtin.model import TokenPolicy, build_model
-from toolorchestra.agents.builtin.renderer import SPECIAL, ChatTemplateRenderer, Message
+from toolorchestra.agents.builtin.renderer import SPECIAL, Message
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -62,7 +63,7 @@ def build_text_tokenizer(texts: Iterable[str]) -> PreTrainedTokenizerFast:
 
 
 def builtin_text_policy(conversations: Iterable[Sequence[Message]], *, seed: int = 0) -> TokenPolicy:
-    """Return an untrained embedded model that knows the words of some conversations (system messages aside)."""
+    """Return an untrained built-in model that knows the words of some conversations (system messages aside)."""
     texts = (
         str(message["content"])
         for conversation in conversations

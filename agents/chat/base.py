@@ -1,4 +1,4 @@
-"""Asking a model something: the one protocol, its data types, and the public fake.
+"""The protocol of chat models, its data types, and a scripted fake.
 
 Everything that talks to a model (policies, experts, sub-agents, domain synthesis) does so through
 `ChatModel`. What asks a real one is in `openai_chat` and `transformers_chat`; how a policy turns an
@@ -11,16 +11,12 @@ import json
 import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypedDict
+from typing import Any, Protocol, TypedDict
 
 import msgspec
 
+from toolorchestra.agents.problems import GroundTruth
 from toolorchestra.toolscale.errors import ExpertError, OptionError
-
-if TYPE_CHECKING:
-    from toolorchestra.agents.experts.simulated_chat import Meant
-else:  # a record of requests is read without it, and simulated models import this module
-    Meant = Any
 
 
 class ToolCall(TypedDict):
@@ -39,10 +35,10 @@ class ChatRequest(msgspec.Struct, frozen=True):
         tools: OpenAI function schemas that the model may call.
         temperature: 0 is greedy.
         top_p: Share of the probability mass to sample from.
-        max_tokens: Most tokens to generate.
+        max_tokens: Maximum number of tokens to generate.
         stop: Texts that end the answer; they are cut off it.
         seed: Makes sampling repeatable where the model can do so.
-        meant: What is really asked, for simulated models; real ones never see it, and no record keeps it.
+        ground_truth: What a simulated model answers from; real ones never see it, and no record keeps it.
 
     Raises:
         OptionError: If a setting is out of its range or there is no message.
@@ -55,7 +51,7 @@ class ChatRequest(msgspec.Struct, frozen=True):
     max_tokens: int = 1024
     stop: tuple[str, ...] = ()
     seed: int | None = None
-    meant: Meant | None = None
+    ground_truth: GroundTruth | None = None
 
     def __post_init__(self) -> None:
         if not self.messages:
@@ -180,6 +176,13 @@ class Meter:
             total, self._usage = self._usage, Usage()
             return total
 
+    def __getstate__(self) -> Usage:
+        return self._usage
+
+    def __setstate__(self, usage: Usage) -> None:
+        self._lock = threading.Lock()
+        self._usage = usage
+
 
 class ChatModel(Protocol):
     """A model that one can ask: the contract that every model here keeps.
@@ -284,7 +287,7 @@ class ScriptedChat:
     ) -> None:
         self._answer = script if callable(script) else None
         self._script = [] if callable(script) else list(script)
-        self._told = 0
+        self._given = 0
         self._price = price or Price()
         self.name = name
         self.meter = Meter()
@@ -297,10 +300,10 @@ class ScriptedChat:
             OptionError: If the script is spent.
             BatchError: If the script says that a request fails.
         """
-        left = len(self._script) - self._told
+        left = len(self._script) - self._given
         if self._answer is None and len(requests) > left:
             raise OptionError(
-                f"ScriptedChat {self.name!r}: expected a script of at least {self._told + len(requests)} "
+                f"ScriptedChat {self.name!r}: expected a script of at least {self._given + len(requests)} "
                 f"answers, got {len(self._script)}, of which {left} are left for {len(requests)} requests. "
                 "Lengthen the script or give a function."
             )
@@ -311,8 +314,8 @@ class ScriptedChat:
         if self._answer is not None:
             answer = self._answer(request)
         else:
-            answer = self._script[self._told]
-            self._told += 1
+            answer = self._script[self._given]
+            self._given += 1
         if isinstance(answer, str):
             read = sum(len(str(message.get("content") or "").split()) for message in request.messages)
             written = len(answer.split())

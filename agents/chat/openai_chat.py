@@ -1,7 +1,8 @@
 """`OpenAIChat`: any OpenAI-compatible server (vLLM, ``transformers serve``, hosted APIs) as a chat model.
 
 Built on the official `openai` client, which retries. Added here: many requests at a time, answers that are streamed,
-accounting, a spending limit and errors that say what to do. What servers answer is read by `replies`. Not covered:
+accounting, a spending limit and errors that say what to do. Answers are read by
+`toolorchestra.agents.chat.openai_responses`. Not covered:
 images, handing out answers before they are whole, and starting a server.
 """
 
@@ -41,14 +42,14 @@ class OpenAIChat(ThreadedChat):
         timeout: Seconds to wait for the server to say something, for each attempt: for the answer, or with
             `stream` for its next piece.
         max_retries: Attempts after the first.
-        max_concurrency: Most requests under way.
+        max_concurrency: Maximum number of requests under way.
         budget: Dollars after which no further request is sent. Requests under way then are still paid
             for, so up to `max_concurrency` answers can come on top. What a server charges for attempts that
             fail is not known here.
         logprobs: Ask for the log-probability of each token.
         token_ids: Ask for token ids (vLLM's ``return_token_ids``).
-        stream: Have answers sent in pieces. They are the same, but long ones do not run into `timeout`, a server
-            that hangs is noticed within it, and one that nobody waits for any more can stop writing.
+        stream: Stream answers. They are the same, but long ones do not run into `timeout`, a server
+            that hangs is noticed within it, and one whose client has gone can stop writing.
         max_tokens_field: What the server calls the limit; OpenAI's reasoning models know only
             ``max_completion_tokens``.
         extra: Further fields of each request's body; a value of None leaves a field out.
@@ -85,15 +86,9 @@ class OpenAIChat(ThreadedChat):
             raise OptionError(
                 f"budget: expected at least 0 dollars and a price= to count them by, got {budget} and {price}."
             )
-        if api_key_env is not None:
-            if api_key is not None:
-                raise OptionError("expected one of api_key and api_key_env, got both. Leave one out.")
-            api_key = os.environ.get(api_key_env)
-            if not api_key:
-                raise OptionError(
-                    f"api_key_env: expected a key in the environment variable {api_key_env}, which is not set. "
-                    f"Run: export {api_key_env}=…"
-                )
+        if api_key_env is not None and api_key is not None:
+            raise OptionError("expected one of api_key and api_key_env, got both. Leave one out.")
+        self._key, self._key_variable = api_key, api_key_env
         super().__init__(max_concurrency)
         self.name = model
         self.meter = Meter()
@@ -106,14 +101,36 @@ class OpenAIChat(ThreadedChat):
             **(extra or {}),
         }
         self._max_tokens_field = max_tokens_field
-        self._client = _import_openai().OpenAI(
-            base_url=base_url, api_key=api_key or "none", timeout=timeout, max_retries=max_retries
-        )
+        self._connection()  # so that what is missing is reported now
+
+    def _prepare(self) -> None:
+        super()._prepare()
+        self._client: openai.OpenAI | None = None
+
+    def _connection(self) -> openai.OpenAI:
+        """Return the client, made on first use; copies make their own.
+
+        Raises:
+            OptionError: The key's variable is not set.
+        """
+        with self._lock:
+            if self._client is None:
+                key = self._key
+                if self._key_variable is not None and not (key := os.environ.get(self._key_variable)):
+                    raise OptionError(
+                        f"api_key_env: expected a key in the environment variable {self._key_variable}, which is not "
+                        f"set. Run: export {self._key_variable}=…"
+                    )
+                self._client = _import_openai().OpenAI(
+                    base_url=self._url, api_key=key or "none", timeout=self._timeout, max_retries=self._max_retries
+                )
+            return self._client
 
     def close(self) -> None:
         """Wait for requests under way and free threads and connections."""
         super().close()
-        self._client.close()
+        if self._client is not None:
+            self._client.close()
 
     def __repr__(self) -> str:
         return f"OpenAIChat({self._url!r}, {self.name!r})"
@@ -146,7 +163,7 @@ class OpenAIChat(ThreadedChat):
         connection. Left to retry here is what came to its end in good order, before the answer did.
         """
         model, messages = body.pop("model"), body.pop("messages")
-        client, retries = self._client, self._max_retries
+        client, retries = self._connection(), self._max_retries
         while True:
             response = client.chat.completions.with_raw_response.create(model=model, messages=messages, extra_body=body)
             try:
@@ -166,7 +183,7 @@ class OpenAIChat(ThreadedChat):
                     f"{self.name}: expected a chat completion from {self._url}, got {text!r} ({error}). "
                     "Check that base_url= is the server's OpenAI-compatible root, mostly ending in /v1."
                 ) from error
-            client = self._client.with_options(max_retries=retries)
+            client = self._connection().with_options(max_retries=retries)
             time.sleep(min(_FIRST_PAUSE * 2 ** (self._max_retries - retries - 1), _MAX_PAUSE))
 
     def _body(self, request: ChatRequest) -> dict[str, Any]:
@@ -224,20 +241,20 @@ class OpenAIChat(ThreadedChat):
                 "Start it or correct base_url=; of one that was running, see the log."
             )
         elif isinstance(error, openai.APIStatusError):
-            said = error.message
-            if error.body and said == f"Error code: {error.status_code}":  # the server has a form of its own
-                said = error.body if isinstance(error.body, str) else msgspec.json.encode(error.body).decode()
-            text = self._status(error.status_code, said)
+            message = error.message
+            if error.body and message == f"Error code: {error.status_code}":  # the server has a form of its own
+                message = error.body if isinstance(error.body, str) else msgspec.json.encode(error.body).decode()
+            text = self._status(error.status_code, message)
         else:
             text = f"expected an answer from {self._url}, got {type(error).__name__}: {error}."
         explained = ExpertError(f"{self.name}: {text}")
         explained.__cause__ = error
         return explained
 
-    def _status(self, status: int, said: str) -> str:
-        said = " ".join(said.split())[:300].rstrip(".")
+    def _status(self, status: int, message: str) -> str:
+        message = " ".join(message.split())[:300].rstrip(".")
         remedy = _REMEDIES.get(status, _REMEDIES[500] if status >= 500 else "")
-        return f"expected an answer from {self._url}, got status {status}: {said}. {remedy}".strip()
+        return f"expected an answer from {self._url}, got status {status}: {message}. {remedy}".strip()
 
     @property
     def _tries(self) -> str:

@@ -30,8 +30,8 @@ class RefusedError(Exception):
         status: The HTTP status that it would have had.
     """
 
-    def __init__(self, status: int, said: str) -> None:
-        super().__init__(said)
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
         self.status = status
 
 
@@ -123,10 +123,10 @@ def _events(content: bytes) -> Iterator[_Piece]:
 
 def _raise(error: Any) -> None:
     found = error if isinstance(error, dict) else {"message": error}
-    status, said = found.get("code"), str(found.get("message") or error)
+    status, message = found.get("code"), str(found.get("message") or error)
     if isinstance(status, int) and 400 <= status < 500 and status not in _PASSING:
-        raise RefusedError(status, said)
-    raise BrokenOffError(f"the server says: {said}")
+        raise RefusedError(status, message)
+    raise BrokenOffError(f"the server says: {message}")
 
 
 def _add(piece: _Call, calls: list[_Call]) -> None:

@@ -41,9 +41,9 @@ class RateLimitedChat(ThreadedChat):
 
     Args:
         chat: The model to ask; it is closed with this one.
-        requests_per_minute: Most requests in any 60 seconds.
-        tokens_per_minute: Most tokens in any 60 seconds.
-        max_concurrency: Most requests under way.
+        requests_per_minute: Maximum number of requests in any 60 seconds.
+        tokens_per_minute: Maximum number of tokens in any 60 seconds.
+        max_concurrency: Maximum number of requests under way.
         clock: Seconds that pass.
         sleep: Waits for so many of them.
 
@@ -72,6 +72,9 @@ class RateLimitedChat(ThreadedChat):
         self._requests, self._tokens = requests_per_minute, tokens_per_minute
         self._clock, self._sleep = clock, sleep
         self._sent: deque[_Sent] = deque()
+
+    def _prepare(self) -> None:
+        super()._prepare()
         self._turn = threading.Lock()
 
     @property

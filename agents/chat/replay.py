@@ -1,4 +1,4 @@
-"""Recording what a chat model answers and replaying it: exactly, without a network, without paying twice.
+"""Recording the answers of a chat model and replaying them exactly, without a network or costs.
 
 An answer is known by its whole request (messages, tools, sampling settings, the model's name) and by how often the
 same request had come before, so that several samples of one question stay several. A record is an append-only JSONL
@@ -50,7 +50,7 @@ class Recorded(msgspec.Struct, frozen=True):
 def request_key(model: str, request: ChatRequest, nth: int = 0) -> str:
     """Return a hash of all that the n-th answer to a request depends on.
 
-    The order in which a message's or a schema's keys were written does not matter, nor does what is meant by it.
+    The order in which a message's or a schema's keys were written does not matter, nor does its ground truth.
 
     Raises:
         ExpertError: The request cannot be written as JSON.
@@ -68,7 +68,7 @@ def request_key(model: str, request: ChatRequest, nth: int = 0) -> str:
 class ReplayChat:
     """A chat model that answers from a record, and only from it.
 
-    Answers, token counts, costs and latencies are those recorded; `meter` counts them as if they were paid for again.
+    Answers, token counts, costs and latencies are those recorded; `meter` counts them like those of a real model.
 
     Args:
         file: The record.
@@ -138,18 +138,18 @@ class RecordingChat:
     Args:
         chat: The model to ask.
         file: The record; made when it is not there, and locked until `close`.
-        lot: Most requests handed on at once: of them a killed process may lose the answers.
+        lot: Maximum number of requests sent at once; a killed process may lose their answers.
 
     Raises:
         AppendingError: The file is in use, or is not a record.
-        OptionError: `lot` is below 1.
+        OptionError: `batch_size` is below 1.
     """
 
-    def __init__(self, chat: ChatModel, file: Path, *, lot: int = 32) -> None:
-        if lot < 1:
-            raise OptionError(f"lot: expected at least 1 request at once, got {lot}.")
+    def __init__(self, chat: ChatModel, file: Path, *, batch_size: int = 32) -> None:
+        if batch_size < 1:
+            raise OptionError(f"batch_size: expected at least 1 request at once, got {batch_size}.")
         self.name = chat.name
-        self._lot = lot
+        self._batch_size = batch_size
         self.meter = Meter()
         self._chat = chat
         self._file = AppendOnly(file, Recorded, _WHAT)
@@ -175,8 +175,8 @@ class RecordingChat:
             if held is None:
                 asked.append((place, request, nth))
         failed: Counter[str] = Counter()
-        for start in range(0, len(asked), self._lot):
-            self._ask(asked[start : start + self._lot], results, failed)
+        for start in range(0, len(asked), self._batch_size):
+            self._ask(asked[start : start + self._batch_size], results, failed)
         self._seen.forget(failed)
         answers = [result for result in results if result is not None]
         for answer in answers:
@@ -190,7 +190,7 @@ class RecordingChat:
         results: list[Completion | ExpertError | None],
         failed: Counter[str],
     ) -> None:
-        """Ask a lot, record the answers, and put what came of each request in its place among the results."""
+        """Send a batch, record the answers, and put each in its place among the results."""
         found: Sequence[Completion | ExpertError]
         try:
             found = self._chat.complete([request for _, request, _ in asked])
@@ -225,6 +225,13 @@ class _Seen:
         self._counts: Counter[str] = Counter()
         self._lock = threading.Lock()
 
+    def __getstate__(self) -> tuple[str, Counter[str]]:
+        return self._name, self._counts
+
+    def __setstate__(self, state: tuple[str, Counter[str]]) -> None:
+        self._name, self._counts = state
+        self._lock = threading.Lock()
+
     def number(self, requests: Iterable[ChatRequest]) -> list[tuple[ChatRequest, int]]:
         """Return each request with the number of its likes before it."""
         numbered: list[tuple[ChatRequest, int]] = []
@@ -245,8 +252,8 @@ class _Seen:
 
 
 def _as_read(request: ChatRequest) -> ChatRequest:
-    """Return a request as a model reads it: without what is meant, which is not even written as null."""
-    return msgspec.structs.replace(request, meant=msgspec.UNSET)
+    """Return a request as a model reads it: without ground truth, which is not even written as null."""
+    return msgspec.structs.replace(request, ground_truth=msgspec.UNSET)
 
 
 def nearest(request: ChatRequest, recorded: Iterable[ChatRequest]) -> str:

@@ -6,7 +6,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Self
+from typing import Any, ClassVar, Self
 
 from toolorchestra.agents.chat.base import ChatRequest, Completion, all_or_raise
 from toolorchestra.toolscale.errors import ExpertError
@@ -15,16 +15,31 @@ from toolorchestra.toolscale.errors import ExpertError
 class ThreadedChat(ABC):
     """A chat model that answers each request by itself, in threads.
 
-    Subclasses say how, and free in `close` what else they hold. Close it, or use it in a ``with`` block.
+    Subclasses implement `_one`, and free in `close` what else they hold. Close it, or use it in a ``with`` block.
+    Copies and pickles have threads and connections of their own, which are made when they are needed.
 
     Args:
-        max_concurrency: Most requests under way, over all callers.
+        max_concurrency: Maximum number of requests under way, over all callers.
     """
+
+    _NOT_COPIED: ClassVar[frozenset[str]] = frozenset(("_lock", "_threads", "_turn", "_client"))
 
     def __init__(self, max_concurrency: int) -> None:
         self._max_concurrency = max_concurrency
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Make what a copy does not share with its original: locks, threads, connections."""
         self._lock = threading.Lock()
         self._threads: ThreadPoolExecutor | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what `_prepare` makes."""
+        return {name: value for name, value in self.__dict__.items() if name not in self._NOT_COPIED}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._prepare()
 
     @abstractmethod
     def _one(self, request: ChatRequest) -> Completion | ExpertError:

@@ -42,7 +42,7 @@ class TransformersChat:
         device: Where to run, e.g. ``cuda``; by default a GPU if there is one. A loaded model stays where it
             is unless this is given.
         dtype: Precision to load in, e.g. ``bfloat16``; ``auto`` is that of the weights.
-        max_batch: Most requests generated together.
+        max_batch: Maximum number of requests generated together.
         seed: From which requests without a seed of their own are given one, in order.
         price: Dollars per million tokens, to simulate a priced model.
         name: What records call it; by default the model's name or the last part of its path.

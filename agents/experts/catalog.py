@@ -1,9 +1,9 @@
-"""The catalogue of experts: who there is, what they cost, how they fare, and what of it an instance offers.
+"""The catalogue of experts: which there are, what they cost, how good they are, and in which configurations they come.
 
 A catalogue is data (`catalog.yaml` beside this file; your own files extend and override it entry by entry). This module
-reads and checks it, draws random offers (a subset of experts and tools at random prices, ToolOrchestra §3.3), and makes
-of an entry a simulated expert or, where it has an endpoint, the real one. Not covered: how an expert errs
-(`toolorchestra.agents.experts.specification`) and how an offer becomes tools of an environment.
+checks it, draws random tool configurations (a subset of experts and tools at random prices, ToolOrchestra §3.3), and
+makes of an entry a simulated expert or, where it has an endpoint, the real one. Not covered: how an expert errs
+(`toolorchestra.agents.experts.simulated_expert`) and how a configuration becomes tools of an environment.
 """
 
 from __future__ import annotations
@@ -14,154 +14,34 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import msgspec
-from msgspec import Meta
 
-from toolorchestra.agents.chat.base import ChatModel, Price
-from toolorchestra.agents.experts.specification import ExpertSpec, Role, Share, SimulatedExpert, logit
+from toolorchestra.agents.chat.base import ChatModel
+from toolorchestra.agents.experts.catalog_files import (
+    CatalogContents,
+    CatalogError,
+    key_depth,
+    merge,
+    name_sources,
+    read_catalog,
+)
+from toolorchestra.agents.experts.configurations import Configuration, PriceSchedule, ToolConfiguration
+from toolorchestra.agents.experts.simulated_expert import SimulatedExpert
+from toolorchestra.agents.experts.specification import ExpertSpec, Role
 from toolorchestra.toolscale.errors import DomainError, OptionError, UnknownNameError, unknown_name
-from toolorchestra.toolscale.yaml_reader import convert, parse_yaml
+from toolorchestra.toolscale.yaml_reader import convert
 
 T = TypeVar("T")
-
 SHIPPED = Path(__file__).parent / "catalog.yaml"
 """The catalogue that comes with the library."""
 SUBJECTS = ("math", "code", "science", "humanities", "search", "reasoning", "function_calling", "other")
 """Subjects in which every shipped expert has a skill; a catalogue of your own may add more."""
 
 
-class CatalogError(DomainError):
-    """A catalogue file does not describe valid experts (file, key path, expected, actual, remedy)."""
-
-
-class Benchmark(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A published table of accuracies, from which skills are estimated.
-
-    A benchmark is taken for problems of so many steps of one difficulty, all of which must go right: a rule, not a
-    measurement. Its figures only have to bring models into their order and about the right distance.
-
-    Attributes:
-        title: What was measured.
-        subject: Subject of the skill that it tells of.
-        steps: Steps that one of its problems is taken to have.
-        difficulty: Their difficulty in logits.
-        source: Where the figures are from.
-        accuracy: Percent right, by expert.
-    """
-
-    title: str
-    subject: str
-    steps: Annotated[int, Meta(ge=1)]
-    difficulty: float
-    source: str
-    accuracy: dict[str, Annotated[float, Meta(gt=0, lt=100)]]
-
-    def skill(self, expert: str, load: float) -> float:
-        """Return the skill with which an expert of this load gets the benchmark's accuracy.
-
-        >>> benchmark = Benchmark(title="", subject="math", steps=2, difficulty=0, source="", accuracy={"ada": 81})
-        >>> round(benchmark.skill("ada", load=0.0), 3)
-        0.9
-        """
-        of_step = (self.accuracy[expert] / 100) ** (1 / self.steps)
-        return 1 / (1 + math.exp(-(logit(of_step) + self.difficulty + load * math.log2(self.steps))))
-
-
-class PriceList(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a company asks for the models that it runs.
-
-    Attributes:
-        source: Where the prices are from.
-        held_out: For evaluation only: it is never drawn.
-        prices: US dollars per million tokens, by expert; others keep their own price.
-    """
-
-    source: str
-    held_out: bool = False
-    prices: dict[str, Price]
-
-
-class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A fixed choice of experts and prices.
-
-    Attributes:
-        source: Where it is from.
-        experts: Experts by the role in which they are offered.
-        prices: A price list; by default everyone's own price.
-    """
-
-    source: str
-    experts: dict[Role, tuple[str, ...]]
-    prices: str | None = None
-
-
-class PriceSchedule(msgspec.Struct, frozen=True):
-    """What experts cost in one instance.
-
-    Attributes:
-        name: The price list that it is made of, or ``own``.
-        prices: Prices that replace an expert's own.
-        multipliers: Factors on everything that a provider runs, by provider.
-
-    >>> spec = Catalog.load().spec("gpt-5")
-    >>> PriceSchedule("own", multipliers={"openai": 2.0}).price("gpt-5", spec)
-    Price(input=2.5, output=20.0)
-    """
-
-    name: str = "own"
-    prices: Mapping[str, Price] = {}
-    multipliers: Mapping[str, float] = {}
-
-    def price(self, expert: str, spec: ExpertSpec) -> Price:
-        """Return what an expert costs."""
-        price = self.prices.get(expert, spec.price)
-        factor = self.multipliers.get(spec.provider, 1.0)
-        return Price(_cents(price.input * factor), _cents(price.output * factor))
-
-
-class ToolConfiguration(msgspec.Struct, frozen=True):
-    """What one instance offers to an orchestrator.
-
-    Attributes:
-        experts: Experts by role.
-        specs: Their entries, at the offered prices.
-        tools: The basic tools that are on offer.
-        schedule: The prices.
-        shared_noise: Share of luck that all experts have in common.
-    """
-
-    experts: Mapping[Role, tuple[str, ...]]
-    specs: Mapping[str, ExpertSpec]
-    tools: tuple[str, ...] = ()
-    schedule: PriceSchedule = PriceSchedule()
-    shared_noise: float = 0.2
-
-    def simulated(self, name: str) -> SimulatedExpert:
-        """Return an offered expert, simulated.
-
-        Raises:
-            UnknownNameError: It is not on offer.
-        """
-        if name not in self.specs:
-            raise UnknownNameError("offered expert", name, self.specs)
-        return SimulatedExpert(name, self.specs[name], shared_noise=self.shared_noise)
-
-
-class _Header(msgspec.Struct, forbid_unknown_fields=True):
-    """What a catalogue file may hold; entries are checked one by one."""
-
-    experts: dict[str, dict[str, Any]] = {}
-    benchmarks: dict[str, Benchmark] = {}
-    price_lists: dict[str, PriceList] = {}
-    configurations: dict[str, Configuration] = {}
-    sources: dict[str, str] = {}
-    shared_noise: Share = 0.2
-
-
 class Catalog:
-    """Experts by name, and how they may be offered.
+    """Experts by name, and their configurations.
 
     Make one with `load`.
 
@@ -170,26 +50,26 @@ class Catalog:
         benchmarks: Tables of accuracies that skills are estimated from.
         price_lists: What companies ask.
         configurations: Fixed choices of experts and prices.
-        shared_noise: Share of luck that all experts have in common.
+        shared_noise: Share of noise that all experts have in common.
 
     >>> catalog = Catalog.load()
     >>> catalog.spec("gpt-5").price
     Price(input=1.25, output=10.0)
-    >>> catalog.offer("unseen-models").experts["math"]
+    >>> catalog.configure("unseen-models").experts["math"]
     ('openmath-llama-2-70b', 'deepseek-math-7b')
     >>> catalog.draw(1) == catalog.draw(1)
     True
     """
 
     def __init__(self, files: Sequence[Path]) -> None:
-        raw = [_read(file) for file in files]
+        raw = [read_catalog(file) for file in files]
         merged: dict[str, Any] = {}
         for file, content in zip(files, raw, strict=True):
             if merged:
-                _name_sources(content, file)
-            merged = _merged(merged, content)
+                name_sources(content, file)
+            merged = merge(merged, content)
         self._files, self._raw = list(files), raw
-        header = self._converted(merged, _Header)
+        header = self._converted(merged, CatalogContents)
         self.experts: dict[str, ExpertSpec] = {}
         for name, entry in header.experts.items():
             if not _NAME.fullmatch(name):
@@ -204,8 +84,8 @@ class Catalog:
     def load(cls, *files: Path | str) -> Catalog:
         """Return the shipped catalogue, extended and overridden by files in their order.
 
-        An entry that is already there keeps what a file does not name; a file's figures are said to be from
-        that file unless it says where they are from.
+        An entry that is already there keeps what a file does not name; the source of a file's figures is that
+        file unless it names another.
 
         Raises:
             CatalogError: A file cannot be read or is not valid; names the file and the key path.
@@ -223,9 +103,9 @@ class Catalog:
         return self.experts[name]
 
     def source(self, name: str, field: str) -> str:
-        """Return where a figure of an expert is from: what is said of the field, or of what holds it.
+        """Return the source of an expert's figure: that of the field, or of the field that contains it.
 
-        What an entry says goes before what its file says of all of them.
+        An entry's own sources take precedence over its file's.
         """
         own = self.spec(name).sources
         while True:
@@ -282,12 +162,12 @@ class Catalog:
             max_concurrency=endpoint.max_concurrency,
         )
 
-    def offer(self, configuration: str = "evaluation", *, tools: Sequence[str] = ()) -> ToolConfiguration:
-        """Return a fixed offer: the same for every instance, as for evaluation.
+    def configure(self, configuration: str = "evaluation", *, tools: Sequence[str] = ()) -> ToolConfiguration:
+        """Return a fixed tool configuration, the same for every instance, as for evaluation.
 
         Args:
             configuration: One of `configurations`.
-            tools: Basic tools, all of which are on offer.
+            tools: Basic tools, all of which are included.
 
         Raises:
             UnknownNameError: There is no such configuration.
@@ -296,7 +176,7 @@ class Catalog:
         schedule = PriceSchedule()
         if chosen.prices is not None:
             schedule = PriceSchedule(chosen.prices, self.price_lists[chosen.prices].prices)
-        return self._offer(chosen.experts, tuple(tools), schedule)
+        return self._configured(chosen.experts, tuple(tools), schedule)
 
     def draw(
         self,
@@ -308,19 +188,19 @@ class Catalog:
         keep: float = 0.5,
         spread: float = 2.0,
     ) -> ToolConfiguration:
-        """Return a random offer: what is there and what it costs differ from instance to instance (§3.3).
+        """Return a random tool configuration: experts, tools and prices differ from instance to instance (§3.3).
 
-        Each expert is there in each of its roles with probability `keep`, and so is each tool; one generalist always
-        is. Prices are those of a random list that is not held out, times a factor for each provider, log-uniform
+        Each expert is included in each of its roles with probability `keep`, and so is each tool; one generalist
+        always is. Prices are those of a random list that is not held out, times a factor for each provider, log-uniform
         between 1 / `spread` and `spread`.
 
         Args:
             seed: Seed of the draw.
             configuration: The experts to draw from.
-            instance: What it is drawn for; every instance has luck of its own.
+            instance: What it is drawn for; every instance has its own seed.
             tools: Basic tools to draw from.
-            keep: Chance to be on offer.
-            spread: Most by which a provider's prices are raised or lowered.
+            keep: Chance to be included.
+            spread: Maximum factor by which a provider's prices are raised or lowered.
 
         Raises:
             UnknownNameError: There is no such configuration.
@@ -329,31 +209,31 @@ class Catalog:
         if not 0 < keep <= 1 or not spread >= 1:
             raise OptionError(f"Expected 0 < keep <= 1 and spread >= 1, got {keep} and {spread}.")
         pool = self._configuration(configuration).experts
-        luck = random.Random(f"{seed}/{configuration}/{instance}")
+        rng = random.Random(f"{seed}/{configuration}/{instance}")
         experts: dict[Role, tuple[str, ...]] = {}
         for role, names in pool.items():
-            sure = luck.choice(names) if role == "generalist" else None
-            kept = tuple(name for name in names if luck.random() < keep or name == sure)
+            sure = rng.choice(names) if role == "generalist" else None
+            kept = tuple(name for name in names if rng.random() < keep or name == sure)
             if kept:
                 experts[role] = kept
-        chosen = tuple(tool for tool in tools if luck.random() < keep)
+        chosen = tuple(tool for tool in tools if rng.random() < keep)
         lists = ["own", *(name for name, prices in self.price_lists.items() if not prices.held_out)]
-        name = luck.choice(lists)
+        name = rng.choice(lists)
         providers = sorted({self.experts[expert].provider for names in pool.values() for expert in names})
         bound = math.log(spread)
-        factors = {provider: math.exp(luck.uniform(-bound, bound)) for provider in providers}
+        factors = {provider: math.exp(rng.uniform(-bound, bound)) for provider in providers}
         prices = self.price_lists[name].prices if name != "own" else {}
-        return self._offer(experts, chosen, PriceSchedule(name, prices, factors))
+        return self._configured(experts, chosen, PriceSchedule(name, prices, factors))
 
     def _configuration(self, name: str) -> Configuration:
         if name not in self.configurations:
             raise UnknownNameError("configuration", name, self.configurations)
         return self.configurations[name]
 
-    def _offer(
+    def _configured(
         self, experts: Mapping[Role, tuple[str, ...]], tools: tuple[str, ...], schedule: PriceSchedule
     ) -> ToolConfiguration:
-        names = dict.fromkeys(name for offered in experts.values() for name in offered)
+        names = dict.fromkeys(name for names_in_role in experts.values() for name in names_in_role)
         specs = {
             name: msgspec.structs.replace(self.experts[name], price=schedule.price(name, self.experts[name]))
             for name in names
@@ -405,65 +285,15 @@ class Catalog:
         steps = [*path[:-1], *re.split(r"[.\[]", path[-1])[:1]] if path else []
         best, at = -1, self._files[-1]
         for file, content in zip(self._files, self._raw, strict=True):
-            depth = _depth(content, steps)
+            depth = key_depth(content, steps)
             if depth >= best:
                 best, at = depth, file
         raise CatalogError(message, file=at, path=".".join(path)) from None
 
 
-_NESTED = ("skills", "latency", "tokens")
-"""Fields whose figures have sources of their own."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 
 
 @cache
 def _shipped() -> Catalog:
     return Catalog([SHIPPED])
-
-
-def _read(file: Path) -> dict[str, Any]:
-    try:
-        value = parse_yaml(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise CatalogError(f"It cannot be read: {error.strerror}.", file=file) from None
-    except UnicodeDecodeError:
-        raise CatalogError("Expected text in UTF-8.", file=file) from None
-    except DomainError as error:
-        raise CatalogError(error.message, file=file) from None
-    if not isinstance(value, dict):
-        raise CatalogError(f"Expected an object with keys such as `experts`, found {type(value).__name__}.", file=file)
-    return value
-
-
-def _merged(old: Any, new: Any) -> Any:
-    """Return `new` over `old`: objects key by key, everything else whole."""
-    if not isinstance(old, dict) or not isinstance(new, dict):
-        return new
-    return old | {key: _merged(old[key], value) if key in old else value for key, value in new.items()}
-
-
-def _name_sources(content: Mapping[str, Any], file: Path) -> None:
-    """See that what a file of one's own says, and does not say where from, is said to be from that file."""
-    experts = content.get("experts")
-    for entry in experts.values() if isinstance(experts, dict) else ():
-        said = entry.setdefault("sources", {}) if isinstance(entry, dict) else None
-        if not isinstance(said, dict):
-            continue  # refused where it is converted
-        for field, value in entry.items():
-            inner = [f"{field}.{key}" for key in value] if field in _NESTED and isinstance(value, dict) else []
-            for part in () if field == "sources" else (field, *inner):
-                said.setdefault(part, said.get(field, file.name))
-
-
-def _depth(content: Any, steps: Sequence[str]) -> int:
-    depth = 0
-    for step in steps:
-        if not isinstance(content, dict) or step not in content:
-            break
-        content, depth = content[step], depth + 1
-    return depth
-
-
-def _cents(price: float) -> float:
-    """Return a price as a list shows it: four digits that count."""
-    return float(f"{price:.4g}")

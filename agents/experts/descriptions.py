@@ -1,4 +1,4 @@
-"""Describing experts, as an orchestrator is told of them (ToolOrchestra §3.1 and App. C).
+"""Writing the descriptions of experts that orchestrators read (ToolOrchestra §3.1 and App. C).
 
 The paper's procedure: sample 10 tasks, let the expert try them, and have another model write a description from the
 instructions, the attempts and their success. `describe_by_rule` needs no model and looks at success alone;
@@ -14,18 +14,18 @@ from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from toolorchestra.agents.chat.base import ChatModel, ChatRequest
-from toolorchestra.agents.experts.evaluation import ExpertTrial
+from toolorchestra.agents.experts.evaluation import ExpertEvaluation
 from toolorchestra.toolscale.errors import ExpertError, OptionError
 
 T = TypeVar("T")
 
 TASKS = 10
 """Tasks that a description is made from (§3.1)."""
-_LONGEST = 1_200
+_MAX_LENGTH = 1_200
 _MAX_SHOWN = 1_500
 _GRADES = ((0.85, "excellent"), (0.7, "strong"), (0.5, "moderate"), (0.3, "uneven"), (0.0, "weak"))
 _SHORT = 2
-"""Most steps of a short problem."""
+"""Maximum number of steps of a short problem."""
 
 
 def sample_tasks(tasks: Sequence[T], count: int = TASKS, *, seed: int = 0) -> list[T]:
@@ -41,57 +41,61 @@ def sample_tasks(tasks: Sequence[T], count: int = TASKS, *, seed: int = 0) -> li
     return [tasks[at] for at in sorted(random.Random(f"describe/{seed}").sample(range(len(tasks)), count))]
 
 
-def describe_by_rule(trials: Sequence[ExpertTrial]) -> str:
+def describe_by_rule(evaluations: Sequence[ExpertEvaluation]) -> str:
     """Return a description that says how often an expert succeeded, by subject and length.
 
     A share counts as if there had been one success and one failure more, so that few attempts say little.
 
     Raises:
-        OptionError: There is no trial.
+        OptionError: There is no evaluation.
 
     >>> from toolorchestra.agents.experts.catalog import Catalog
     >>> from toolorchestra.agents.experts.evaluation import graded_tasks, simulate
-    >>> trials = simulate(Catalog.load().simulated("qwen2.5-math-7b"), graded_tasks(60, subjects=("math", "code")))
-    >>> print(describe_by_rule(trials))
+    >>> evaluations = simulate(Catalog.load().simulated("qwen2.5-math-7b"), graded_tasks(60, subjects=("math", "code")))
+    >>> print(describe_by_rule(evaluations))
     It is moderate at math and weak at code. It solved 22 of 32 problems of at most 2 steps and ...
     """
-    if not trials:
-        raise OptionError("Expected at least one trial to describe an expert by, got none.")
+    if not evaluations:
+        raise OptionError("Expected at least one evaluation to describe an expert by, got none.")
     by_subject = {
-        subject.replace("_", " "): _grade([trial.right for trial in trials if trial.task.subject == subject])
-        for subject in sorted({trial.task.subject for trial in trials}, key=[t.task.subject for t in trials].index)
+        subject.replace("_", " "): _grade(
+            [evaluation.right for evaluation in evaluations if evaluation.task.subject == subject]
+        )
+        for subject in sorted(
+            {evaluation.task.subject for evaluation in evaluations}, key=[t.task.subject for t in evaluations].index
+        )
     }
     grades = [(word, [subject for subject, grade in by_subject.items() if grade == word]) for _, word in _GRADES]
     parts = [f"{word} at {_listed(subjects)}" for word, subjects in grades if subjects]
     sentences = [f"It is {_listed(parts)}."]
-    short = [trial.right for trial in trials if trial.task.steps <= _SHORT]
-    long = [trial.right for trial in trials if trial.task.steps > _SHORT]
+    short = [evaluation.right for evaluation in evaluations if evaluation.task.steps <= _SHORT]
+    long = [evaluation.right for evaluation in evaluations if evaluation.task.steps > _SHORT]
     if short and long:
         sentences.append(
             f"It solved {_of(short)} problems of at most {_SHORT} steps and {_of(long)} longer ones"
             + (": give it small parts of a task." if _share(short) > _share(long) + 0.2 else ".")
         )
     else:
-        sentences.append(f"It solved {_of([trial.right for trial in trials])} problems.")
+        sentences.append(f"It solved {_of([evaluation.right for evaluation in evaluations])} problems.")
     return " ".join(sentences)
 
 
-def describe_by_model(trials: Sequence[ExpertTrial], describer: ChatModel, *, seed: int = 0) -> str:
+def describe_by_model(evaluations: Sequence[ExpertEvaluation], describer: ChatModel, *, seed: int = 0) -> str:
     """Return the description that a model writes from an expert's attempts.
 
     Args:
-        trials: The attempts.
+        evaluations: The attempts.
         describer: Who writes.
         seed: Seed of its sampling, where it has one.
 
     Raises:
-        OptionError: There is no trial.
+        OptionError: There is no evaluation.
         ExpertError: The model failed, or wrote nothing.
     """
-    if not trials:
-        raise OptionError("Expected at least one trial to describe an expert by, got none.")
+    if not evaluations:
+        raise OptionError("Expected at least one evaluation to describe an expert by, got none.")
     request = ChatRequest(
-        [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": _attempts(trials)}],
+        [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": _attempts(evaluations)}],
         temperature=0.0,
         max_tokens=600,
         seed=seed,
@@ -100,7 +104,7 @@ def describe_by_model(trials: Sequence[ExpertTrial], describer: ChatModel, *, se
     text = " ".join(re.sub(r"<think>.*?</think>", "", answer.text, flags=re.DOTALL).split())
     if not text:
         raise ExpertError(f"{describer.name}: expected a description, got nothing. Ask another model.")
-    return text if len(text) <= _LONGEST else text[:_LONGEST].rpartition(" ")[0] + " …"
+    return text if len(text) <= _MAX_LENGTH else text[:_MAX_LENGTH].rpartition(" ")[0] + " …"
 
 
 _SYSTEM = """\
@@ -111,14 +115,14 @@ as mathematics, science, humanities, logic, code, search, function calls), on wh
 copes with long problems. Say nothing of single tasks, and do not name the model. Answer with the paragraph only."""
 
 
-def _attempts(trials: Iterable[ExpertTrial]) -> str:
+def _attempts(evaluations: Iterable[ExpertEvaluation]) -> str:
     shown = []
-    for number, trial in enumerate(trials, 1):
-        task = trial.task
+    for number, evaluation in enumerate(evaluations, 1):
+        task = evaluation.task
         shown.append(
             f"## Task {number} ({task.subject.replace('_', ' ')})\n\n{_cut(task.instruction)}\n\n"
-            f"### What the model answered\n\n{_cut(trial.text) or '(nothing)'}\n\n"
-            f"### Outcome\n\n{'right' if trial.right else f'wrong; right would be: {_cut(task.answer)}'}"
+            f"### What the model answered\n\n{_cut(evaluation.text) or '(nothing)'}\n\n"
+            f"### Outcome\n\n{'right' if evaluation.right else f'wrong; right would be: {_cut(task.answer)}'}"
         )
     return "\n\n".join(shown)
 

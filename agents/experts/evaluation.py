@@ -1,8 +1,8 @@
-"""Trials: experts, simulated or real, on tasks whose answers are known, and how they fared.
+"""Evaluating experts, simulated or real, on tasks whose answers are known.
 
-What `toolorchestra.agents.experts.descriptions` writes descriptions from, and whose rows
-`toolorchestra.agents.experts.fitting` fits an expert to. Not covered: tasks that take several turns or tools, which
-environments pose.
+`toolorchestra.agents.experts.descriptions` writes descriptions from the evaluations, and
+`toolorchestra.agents.experts.fitting` fits an expert to their rows. Not covered: tasks that take several turns or
+tools, which environments pose.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ import msgspec
 from msgspec import Meta
 
 from toolorchestra.agents.chat.base import ChatModel, ChatRequest
-from toolorchestra.agents.experts.fitting import AnswerRow
-from toolorchestra.agents.experts.specification import Problem, Role, SimulatedExpert, Step
+from toolorchestra.agents.experts.answer_rows import AnswerRow
+from toolorchestra.agents.experts.simulated_expert import SimulatedExpert
+from toolorchestra.agents.experts.specification import Role
+from toolorchestra.agents.problems import Problem, Step
 from toolorchestra.toolscale.answers import is_right
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.jsonl import read_jsonl
@@ -64,8 +66,8 @@ class ExpertTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         return Problem(self.key, self.subject, tuple(steps))
 
 
-class ExpertTrial(msgspec.Struct, frozen=True, kw_only=True):
-    """One attempt of an expert at a task.
+class ExpertEvaluation(msgspec.Struct, frozen=True, kw_only=True):
+    """An expert's answer to a task, and whether it is right.
 
     Attributes:
         expert: Who tried.
@@ -135,10 +137,10 @@ def graded_tasks(
     >>> [task.subject for task in graded_tasks(3, subjects=("math", "code"))]
     ['math', 'code', 'math']
     """
-    luck = random.Random(f"graded/{seed}")
+    rng = random.Random(f"graded/{seed}")
     tasks = []
     for number in range(count):
-        subject, steps, difficulty = subjects[number % len(subjects)], luck.choice((1, 2, 4, 8)), luck.choice((0, 1, 2))
+        subject, steps, difficulty = subjects[number % len(subjects)], rng.choice((1, 2, 4, 8)), rng.choice((0, 1, 2))
         words = f"A problem of {subject.replace('_', ' ')} in {steps} step{'s' if steps > 1 else ''}"
         tasks.append(
             ExpertTask(
@@ -148,7 +150,7 @@ def graded_tasks(
                 subject=subject,
                 steps=steps,
                 difficulty=float(difficulty),
-                notes=int(luck.random() < noted),
+                notes=int(rng.random() < noted),
             )
         )
     return tasks
@@ -162,28 +164,28 @@ def simulate(
     seed: int = 0,
     temperature: float = 1.0,
     role: Role | None = None,
-) -> list[ExpertTrial]:
-    """Return how a simulated expert fares."""
-    trials = []
+) -> list[ExpertEvaluation]:
+    """Return a simulated expert's evaluations."""
+    evaluations = []
     for task in tasks:
         problem = task.problem
         every = msgspec.structs.replace(problem, targets=tuple(range(task.steps)))
         for sample in range(samples):
             found = expert.solve(every, seed=seed + sample, temperature=temperature, role=role)
-            said = [f"Step {at}: {'right' if good else 'wrong'}." for at, good in enumerate(found.right, 1)]
-            trials.append(
-                ExpertTrial(
+            steps = [f"Step {at}: {'right' if good else 'wrong'}." for at, good in enumerate(found.right, 1)]
+            evaluations.append(
+                ExpertEvaluation(
                     expert=expert.name,
                     task=task,
                     sample=sample,
-                    text=" ".join([*said, f"Answer: {found.answers[-1]}"]),
+                    text=" ".join([*steps, f"Answer: {found.answers[-1]}"]),
                     right=found.right[-1],
                     tokens=found.tokens,
                     seconds=found.seconds,
                     role=role,
                 )
             )
-    return trials
+    return evaluations
 
 
 def ask(
@@ -196,8 +198,8 @@ def ask(
     temperature: float = 1.0,
     max_tokens: int = 4096,
     role: Role | None = None,
-) -> list[ExpertTrial]:
-    """Return how a real expert fares, all tasks under way at once as far as the model allows.
+) -> list[ExpertEvaluation]:
+    """Return a real expert's evaluations; all tasks run at once as far as the model allows.
 
     Args:
         chat: The model.
@@ -206,11 +208,11 @@ def ask(
         samples: Answers to each.
         seed: Seed of the first sample; each has one of its own.
         temperature: Sampling temperature.
-        max_tokens: Most tokens of an answer.
+        max_tokens: Maximum number of tokens of an answer.
         role: What it is asked as; its times are counted there.
 
     Raises:
-        BatchError: A request failed for good: no answer is no wrong answer.
+        BatchError: A request failed for good: a missing answer is not a wrong one.
     """
     tries = [(task, sample) for task in tasks for sample in range(samples)]
     requests = [
@@ -223,7 +225,7 @@ def ask(
         for task, sample in tries
     ]
     return [
-        ExpertTrial(
+        ExpertEvaluation(
             expert=name,
             task=task,
             sample=sample,

@@ -2,9 +2,10 @@
 
 Of problems of n steps, k of them with an adversarial note, a share p^n (1 - deceived)^k is solved, where p is the
 chance of a step (`toolorchestra.agents.experts.specification.ExpertSpec.chance`). Samples of one problem agree more
-than that: given the luck z_j of its steps that is the same in all samples they are independent, each right with
+than that: given the noise z_j of its steps that is the same in all samples they are independent, each right with
 probability Q = prod_j q(z_j), so that r of m are right with probability C(m, r) E[Q^r (1 - Q)^(m - r)]. As every step
-has luck of its own, E[Q^i] is a product of one-dimensional integrals, and what is wanted is an alternating sum of them.
+has noise of its own, E[Q^i] is a product of one-dimensional integrals, and what is wanted is an alternating sum of
+them.
 
 The optimiser is Fisher scoring: the expected information of so few outcomes is cheap, and gives the standard errors.
 """
@@ -75,7 +76,7 @@ class Numbers(msgspec.Struct, frozen=True):
     Attributes:
         subjects: The subjects that have a skill of their own.
         values: The logit of each skill, the load, the logit of the chance to be deceived, and the logit of the share
-            of luck that all samples of an expert have in common.
+            of noise that all samples of an expert have in common.
         errors: Their standard errors; 0 where they were not fitted.
         free: Positions of those that were fitted.
         log_likelihood: At these values.
@@ -88,8 +89,8 @@ class Numbers(msgspec.Struct, frozen=True):
     log_likelihood: float
 
     @property
-    def luck(self) -> float:
-        """The share of luck that all samples have in common."""
+    def noise(self) -> float:
+        """The share of noise that all samples have in common."""
         return _expit(float(self.values[-1]))
 
     @property
@@ -108,18 +109,20 @@ class Numbers(msgspec.Struct, frozen=True):
         return solved
 
 
-def maximise(outcomes: Iterable[Outcome], *, load: float, deceived: float, luck: float, most: float = 0.999) -> Numbers:
+def maximise(
+    outcomes: Iterable[Outcome], *, load: float, deceived: float, noise: float, max_share: float = 0.999
+) -> Numbers:
     """Return the numbers under which outcomes are likeliest.
 
     A number of which they tell nothing stays where it starts: the load if no subject has problems of different
-    lengths, the chance to be deceived if there is no note, the common luck if every problem was answered once.
+    lengths, the chance to be deceived if there is no note, the common noise if every problem was answered once.
 
     Args:
         outcomes: The outcomes, of at most `MAX_SAMPLES` samples each.
         load: Where the load starts.
         deceived: Where the chance to be deceived starts.
-        luck: Where the common luck starts.
-        most: Bound of the skills and of the chance to be deceived.
+        noise: Where the common noise starts.
+        max_share: Bound of the skills and of the chance to be deceived.
     """
     counts = Counter(outcomes)
     kinds = sorted({(outcome.kind, outcome.samples) for outcome in counts})
@@ -132,7 +135,7 @@ def maximise(outcomes: Iterable[Outcome], *, load: float, deceived: float, luck:
     free += [skills] if any(len(found) > 1 for found in lengths.values()) else []
     free += [skills + 1] if any(kind.notes for kind, _ in kinds) else []
     free += [skills + 2] if any(samples > 1 for _, samples in kinds) else []
-    longest = max(samples for _, samples in kinds)
+    max_samples = max(samples for _, samples in kinds)
     model = _Model(
         subject=np.array([subjects.index(kind.subject) for kind, _ in kinds]),
         steps=np.array([float(kind.steps) for kind, _ in kinds]),
@@ -141,11 +144,14 @@ def maximise(outcomes: Iterable[Outcome], *, load: float, deceived: float, luck:
         fits=np.array([kind.fits for kind, _ in kinds]),
         samples=np.array([samples for _, samples in kinds]),
         counts=np.array(
-            [[float(counts[Outcome(kind, samples, right)]) for right in range(longest + 1)] for kind, samples in kinds]
+            [
+                [float(counts[Outcome(kind, samples, right)]) for right in range(max_samples + 1)]
+                for kind, samples in kinds
+            ]
         ),
     )
-    start = np.array([*(2.0 for _ in subjects), load, logit(deceived), logit(luck)])
-    bound = logit(most)
+    start = np.array([*(2.0 for _ in subjects), load, logit(deceived), logit(noise)])
+    bound = logit(max_share)
     low = np.array([*(-bound for _ in subjects), 0.0, -bound, -6.0])
     high = np.array([*(bound for _ in subjects), 5.0, bound, 3.5])
     values, covariance = _scoring(model, np.clip(start, low, high), low, high, free)
@@ -167,11 +173,11 @@ class _Model(msgspec.Struct, frozen=True):
 
     def probabilities(self, values: Array) -> Array:
         """Return the probability of 0, 1, 2 … right answers to a problem of each kind."""
-        load, deceived, luck = values[-3], _expit(values[-2]), _expit(values[-1])
+        load, deceived, noise = values[-3], _expit(values[-2]), _expit(values[-1])
         step = self.fits / (1 + np.exp(self.difficulty + load * np.log2(self.steps) - values[self.subject]))
         powers = np.arange(int(self.samples.max()) + 1)
-        moments = _moments(step, luck, powers) ** self.steps[:, None]
-        moments = moments * _moments(np.array([1 - deceived]), luck, powers) ** self.notes[:, None]
+        moments = _moments(step, noise, powers) ** self.steps[:, None]
+        moments = moments * _moments(np.array([1 - deceived]), noise, powers) ** self.notes[:, None]
         found = np.zeros_like(moments)
         for samples in np.unique(self.samples):
             rows = self.samples == samples
@@ -235,10 +241,10 @@ class ExpertPair(NamedTuple):
 
 
 def shared_log_likelihood(shared: float, first: Numbers, second: Numbers, pairs: Sequence[ExpertPair]) -> float:
-    """Return how likely the outcomes for two experts are, if so much of their luck is the same for both.
+    """Return how likely the outcomes for two experts are, if so much of their noise is the same for both.
 
     Args:
-        shared: Share of luck, at most what samples of either have in common.
+        shared: Share of noise, at most what samples of either have in common.
         first: What the first is like.
         second: What the second is like.
         pairs: Outcomes, of at most `MAX_OF_PAIR` samples of each.
@@ -258,24 +264,24 @@ def shared_log_likelihood(shared: float, first: Numbers, second: Numbers, pairs:
 
 
 def _joint_moments(first: Numbers, second: Numbers, shared: float, chance: float, other: float) -> Array:
-    """Return E[q(z)^i q'(z)^j] of two experts, where z is the luck that they share."""
+    """Return E[q(z)^i q'(z)^j] of two experts, where z is the noise that they share."""
     powers = np.arange(MAX_OF_PAIR + 1)
-    ours = _moments_given(np.array([chance]), first.luck, shared, powers)[0]
-    theirs = _moments_given(np.array([other]), second.luck, shared, powers)[0]
+    ours = _moments_given(np.array([chance]), first.noise, shared, powers)[0]
+    theirs = _moments_given(np.array([other]), second.noise, shared, powers)[0]
     return np.einsum("zi,zj,z->ij", ours, theirs, _PAIR_WEIGHTS)  # type: ignore[no-any-return]
 
 
-def _moments_given(chance: Array, luck: float, shared: float, powers: np.ndarray[Any, Any]) -> Array:
-    """Return E[q^i] for each chance, given each node of the luck that different experts share."""
-    own = max(0.0, luck - shared)
+def _moments_given(chance: Array, noise: float, shared: float, powers: np.ndarray[Any, Any]) -> Array:
+    """Return E[q^i] for each chance, given each node of the noise that different experts share."""
+    own = max(0.0, noise - shared)
     moved = _thresholds(chance)[:, None, None] - math.sqrt(shared) * _PAIR_NODES[None, :, None]
-    moved = (moved - math.sqrt(own) * _PAIR_NODES[None, None, :]) / math.sqrt(1 - luck)
+    moved = (moved - math.sqrt(own) * _PAIR_NODES[None, None, :]) / math.sqrt(1 - noise)
     return np.einsum("kzwi,w->kzi", _cdf(moved)[..., None] ** powers, _PAIR_WEIGHTS)  # type: ignore[no-any-return]
 
 
-def _moments(chance: Array, luck: float, powers: np.ndarray[Any, Any]) -> Array:
-    """Return E[q(z)^i] for each chance and power, where q(z) is the chance given the luck z that samples share."""
-    moved = (_thresholds(chance)[:, None] - math.sqrt(luck) * _NODES) / math.sqrt(1 - luck)
+def _moments(chance: Array, noise: float, powers: np.ndarray[Any, Any]) -> Array:
+    """Return E[q(z)^i] for each chance and power, where q(z) is the chance given the noise z that samples share."""
+    moved = (_thresholds(chance)[:, None] - math.sqrt(noise) * _NODES) / math.sqrt(1 - noise)
     return np.einsum("kzi,z->ki", _cdf(moved)[..., None] ** powers, _WEIGHTS)  # type: ignore[no-any-return]
 
 

@@ -1,66 +1,38 @@
-r"""Simulated chat models: a `SimulatedExpert` behind the protocol that real models keep.
+r"""Simulated chat models: a `SimulatedExpert` behind the protocol of real models.
 
-A sub-agent writes one request, whoever answers it. A real model reads the messages; a simulated one is told what they
-ask by `ChatRequest.meant`, errs about it as its specification says, and writes its answer in the format that was asked
-for. So sub-agents run unchanged over both, and what they gain, cost and get wrong is played without any model.
+A sub-agent writes the same request for any model. A real model reads the messages; a simulated one reads
+`ChatRequest.ground_truth`, errs about it as its specification says, and writes its answer in the format that was asked
+for. So sub-agents run unchanged over both, and their gains, costs and errors can be simulated.
 
-Which act of thinking a request asks for decides how it errs; `SimulatedChat` has the rules. Not covered: how a single
-step goes wrong (`toolorchestra.agents.experts.specification`), and calls of tools in a chat, which simulated models do
+The act that a request asks for decides how the model errs; `SimulatedChat` has the rules. Not covered: how a single
+step goes wrong (`toolorchestra.agents.experts.simulated_expert`), and tool calls in a chat, which simulated models do
 not make.
 """
 
 from __future__ import annotations
 
 import copy
-import functools
 import math
 from collections.abc import Iterable, Sequence
-from typing import Literal
 
 import msgspec
 
 from toolorchestra.agents.chat.base import ChatRequest, Completion, Meter
-from toolorchestra.agents.experts.specification import ExpertSpec, Problem, Role, SimulatedExpert, Solution, Step, logit
-from toolorchestra.toolscale.answers import equal
+from toolorchestra.agents.experts.simulated_expert import SimulatedExpert, Solution
+from toolorchestra.agents.experts.specification import ExpertSpec, Role, logit
+from toolorchestra.agents.problems import LOOKED_UP, GroundTruth, Problem, Step, facts
+from toolorchestra.toolscale.answers import count_votes, equal_cached
 from toolorchestra.toolscale.errors import OptionError
 
-Act = Literal["solve", "review", "code", "query", "choose"]
-"""What a request asks for: an answer, a second opinion, a program, search queries, or a choice among answers."""
-
-LOOKED_UP = "search"
-"""Subject of steps that are facts to be looked up rather than thought out."""
 RECALLED = 3.0
 """How much harder, in logits, a fact is to recall than to read."""
 OWN_VOTE = 1.5
 """What a model's own solution counts when it chooses among answers: more than one voice, less than two."""
 _CHARACTERS = 4  # a token has about so many
 
-same = functools.lru_cache(maxsize=65_536)(equal)
-"""Whether two answers are equal (`toolorchestra.toolscale.answers`), remembered: the same few come again and again."""
-
-
-class Meant(msgspec.Struct, frozen=True):
-    """What a request really asks, for simulated models; real ones never see it.
-
-    Attributes:
-        problem: The truth about what is asked.
-        act: What is to be done about it.
-        candidates: Answers that the request shows, in the order in which they were given (`review`, `choose`).
-        queries: For each step, the words in which it would be looked up; "" for one that is thought out.
-        found: Positions of the steps whose answers stand in passages that the request shows.
-        luck: Luck of the episode and call; with the request's seed it gives that of the sample.
-    """
-
-    problem: Problem
-    act: Act = "solve"
-    candidates: tuple[str, ...] = ()
-    queries: tuple[str, ...] = ()
-    found: tuple[int, ...] = ()
-    seed: int = 0
-
 
 class SimulatedChat:
-    r"""A chat model that errs as an expert's specification says; requests carry what is `meant`.
+    r"""A chat model that errs as an expert's specification says; requests carry what is `ground_truth`.
 
     The acts, of which the error of a step is that of `ExpertSpec.chance`:
 
@@ -68,7 +40,7 @@ class SimulatedChat:
       found, they are read off one after the other, with the load of one step.
     - ``review``: the steps are checked one at a time against what is written, so they are no heavier for being many
       (the load is that of one step). The model agrees with a candidate that it comes to itself, or that it comes to
-      when it looks a second time, with new luck. It gives an answer of its own only if it comes to the same one twice;
+      when it looks a second time, with new noise. It gives an answer of its own only if it comes to the same one twice;
       else it leaves the last candidate as it stands. With no candidate there is nothing to check, and it solves.
     - ``code``: the machine computes, so only setting a step up can go wrong. Steps add no load, and the skill lies half
       way, in logits, between that in the step's subject and that in ``code``. A program fails to run with the chance of
@@ -76,13 +48,13 @@ class SimulatedChat:
     - ``query``: one query for each fact that is not found yet, and whose own needs are; a step that goes wrong is
       looked up under the mistaken answer. With nothing left to look up, the model answers at once.
     - ``choose``: among candidates, whose votes are counted, and its own solution (as in ``solve``) counts
-      `OWN_VOTE` for the candidate that it agrees with; ties go to what was said last. To heed the count is itself a
+      `OWN_VOTE` for the candidate that it agrees with; ties go to the latest candidate. To heed the count is itself a
       step, whose difficulty is minus the lead in votes: who fails at it takes another candidate, a common one rather
       than a rare one. With no candidate it solves.
 
     Facts (steps of the subject `LOOKED_UP`) that stand in no passage shown are `RECALLED` logits harder, whatever the
     act but ``query``. Tokens read are a quarter of the messages' characters, or the problem's where those are more;
-    tokens written, seconds on the virtual clock and luck are those of `SimulatedExpert.solve`. Settings other than
+    tokens written, seconds on the virtual clock and noise are those of `SimulatedExpert.solve`. Settings other than
     temperature and seed are not heeded.
 
     Args:
@@ -91,8 +63,8 @@ class SimulatedChat:
 
     >>> from toolorchestra.agents.experts.catalog import Catalog
     >>> chat = SimulatedChat(Catalog.load().simulated("qwen3-32b"))
-    >>> meant = Meant(Problem.chain("sum", "math", 2, "12", wrong=("13",)))
-    >>> print(chat.complete([ChatRequest([{"role": "user", "content": "What is 5 + 7?"}], meant=meant)])[0].text)
+    >>> truth = GroundTruth(Problem.chain("sum", "math", 2, "12", wrong=("13",)))
+    >>> print(chat.complete([ChatRequest([{"role": "user", "content": "What is 5 + 7?"}], ground_truth=truth)])[0].text)
     <reasoning>
     I worked through 2 steps.
     </reasoning>
@@ -114,7 +86,7 @@ class SimulatedChat:
         """Answer all requests; the same request has the same answer.
 
         Raises:
-            OptionError: A request does not say what is meant.
+            OptionError: A request has no ground truth.
         """
         answers = [self._one(request) for request in requests]
         for answer in answers:
@@ -122,31 +94,31 @@ class SimulatedChat:
         return answers
 
     def _one(self, request: ChatRequest) -> Completion:
-        meant = request.meant
-        if meant is None:
+        ground_truth = request.ground_truth
+        if ground_truth is None:
             raise OptionError(
-                f"{self.name} is simulated and answers from the truth: expected a request with `meant`, got none. "
-                "Give ChatRequest(…, meant=Meant(problem)), or ask a real model."
+                f"{self.name} is simulated: expected a request with `ground_truth`, got none. "
+                "Give ChatRequest(…, ground_truth=GroundTruth(problem)), or ask a real model."
             )
-        read = max(meant.problem.reading, _length(request) // _CHARACTERS)
-        seed = (meant.seed << 32) + (request.seed or 0)
+        read = max(ground_truth.problem.reading, _length(request) // _CHARACTERS)
+        seed = (ground_truth.seed << 32) + (request.seed or 0)
         asked = _Asked(
-            meant,
-            _posed(meant, read if read > self._expert.spec.context else 0),
+            ground_truth,
+            _posed(ground_truth, read if read > self._expert.spec.context else 0),
             request.temperature,
             seed,
             read,
             self._role,
             len(request.messages),
         )
-        match meant.act:
+        match ground_truth.act:
             case "code":
                 text, work = self._code(asked)
             case "query":
                 text, work = self._query(asked)
-            case "review" if meant.candidates:
+            case "review" if ground_truth.candidates:
                 text, work = self._review(asked)
-            case "choose" if meant.candidates:
+            case "choose" if ground_truth.candidates:
                 text, work = self._choose(asked)
             case _:
                 text, work = self._solve(asked)
@@ -161,11 +133,11 @@ class SimulatedChat:
     def _own(self, asked: _Asked) -> Solution:
         """Return what the model makes of the problem by itself."""
         known = facts(asked.problem)
-        reading = bool(known) and set(known) <= set(asked.meant.found)
+        reading = bool(known) and set(known) <= set(asked.ground_truth.found)
         return asked.put_to(self._checking if reading else self._expert)
 
     def _review(self, asked: _Asked) -> _Done:
-        candidates = asked.meant.candidates
+        candidates = asked.ground_truth.candidates
         work = [asked.put_to(self._checking)]
         answer = _said(work[0])
         agreed = _first_like(answer, candidates)
@@ -173,9 +145,9 @@ class SimulatedChat:
             work.append(asked.again().put_to(self._checking))
             second = _said(work[1])
             agreed = _first_like(second, candidates)
-            if agreed is None and not (answer and same(second, answer)):
+            if agreed is None and not (answer and equal_cached(second, answer)):
                 answer = candidates[-1]
-        others = [] if agreed is None else [one for one in dict.fromkeys(candidates) if not same(one, agreed)]
+        others = [] if agreed is None else [one for one in dict.fromkeys(candidates) if not equal_cached(one, agreed)]
         found = f"The answer {agreed} holds." if agreed else f"I do not come to {_listed(candidates)}."
         refuted = [f"The answer {other} does not follow." for other in others]
         thought = " ".join([f"I checked {_steps(asked)} one at a time.", found, *refuted])
@@ -183,10 +155,10 @@ class SimulatedChat:
 
     def _choose(self, asked: _Asked) -> _Done:
         own = self._own(asked)
-        counted = tally(asked.meant.candidates)
+        counted = count_votes(asked.ground_truth.candidates)
         votes = {
-            candidate: count + (OWN_VOTE if same(_said(own), candidate) else 0.0)
-            for candidate, count in reversed(counted)  # the last said first, for ties are its
+            candidate: count + (OWN_VOTE if equal_cached(_said(own), candidate) else 0.0)
+            for candidate, count in reversed(counted)  # the latest first: ties go to it
         }
         ranked = sorted(votes, key=votes.__getitem__, reverse=True)
         chosen = ranked[0]
@@ -195,12 +167,12 @@ class SimulatedChat:
             heeding = Step(ranked[0], tuple(ranked[1:]), difficulty=-lead)
             step = Problem(f"{asked.problem.key}/choice", asked.problem.subject, (heeding,))
             (chosen,) = asked.about(step).put_to(self._checking).answers
-        said = ", ".join(f"{candidate} ({count} times)" for candidate, count in counted)
-        return _answered(f"The answers given are {said}. I settle on {chosen}.", chosen), (own,)
+        shown = ", ".join(f"{candidate} ({count} times)" for candidate, count in counted)
+        return _answered(f"The answers given are {shown}. I settle on {chosen}.", chosen), (own,)
 
     def _code(self, asked: _Asked) -> _Done:
         solution = asked.put_to(self._coding, "code")
-        # a program that is mended after a message is another one
+        # a program that was fixed after an error is another program
         running = Problem(f"{asked.problem.key}/program/{asked.turns}", "code", (Step("runs", ("fails",)),))
         runs = asked.about(running).put_to(self._checking).solved
         program = f"result = {_said(solution)!r}\nprint({'result' if runs else 'results'})"
@@ -208,39 +180,20 @@ class SimulatedChat:
         return f"{thought}\n<code>\n{program}\n</code>", (solution,)
 
     def _query(self, asked: _Asked) -> _Done:
-        meant, problem = asked.meant, asked.meant.problem
-        missing = {position for position in facts(problem) if position not in meant.found}
+        ground_truth, problem = asked.ground_truth, asked.ground_truth.problem
+        missing = {position for position in facts(problem) if position not in ground_truth.found}
         if not missing:
             return self._solve(asked)
         everything = msgspec.structs.replace(problem, targets=tuple(range(len(problem.steps))))
         solution = asked.about(everything).put_to(self._checking, "query")
         queries = []
         for position in sorted(missing):
-            if missing.isdisjoint(problem.steps[position].needs) and position < len(meant.queries):
-                queries.append(meant.queries[position] if solution.right[position] else solution.answers[position])
+            if missing.isdisjoint(problem.steps[position].needs) and position < len(ground_truth.queries):
+                queries.append(
+                    ground_truth.queries[position] if solution.right[position] else solution.answers[position]
+                )
         lines = "\n".join(query for query in dict.fromkeys(queries) if query)
         return f"<reasoning>\nI look up what I do not know yet.\n</reasoning>\n<query>\n{lines}\n</query>", (solution,)
-
-
-def facts(problem: Problem) -> list[int]:
-    """Return the positions of the steps that are facts to be looked up."""
-    return [position for position, step in enumerate(problem.steps) if (step.subject or problem.subject) == LOOKED_UP]
-
-
-def tally(answers: Iterable[str]) -> list[tuple[str, int]]:
-    r"""Return the different answers, each as it was first given, and how many equal it, in the order of their coming.
-
-    Empty answers are none.
-
-    >>> tally([r"\frac{1}{2}", "2", "", "0.5"])
-    [('\\frac{1}{2}', 2), ('2', 1)]
-    """
-    counted: dict[str, int] = {}
-    for answer in answers:
-        if answer:
-            first = _first_like(answer, counted) or answer
-            counted[first] = counted.get(first, 0) + 1
-    return list(counted.items())
 
 
 _Done = tuple[str, Sequence[Solution]]
@@ -250,7 +203,7 @@ _Done = tuple[str, Sequence[Solution]]
 class _Asked(msgspec.Struct, frozen=True):
     """A request as it is put to an expert."""
 
-    meant: Meant
+    ground_truth: GroundTruth
     problem: Problem
     temperature: float
     seed: int
@@ -271,12 +224,12 @@ class _Asked(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, problem=problem)
 
     def again(self) -> _Asked:
-        """Return the same, looked at with new luck, which there is at temperature 0 as well."""
+        """Return the same request with new noise, even at temperature 0."""
         return msgspec.structs.replace(self, seed=-1 - self.seed if self.temperature else -1, temperature=1.0)
 
 
 def _as_if(expert: SimulatedExpert, spec: ExpertSpec) -> SimulatedExpert:
-    """Return the same mind, with the same luck, under another specification."""
+    """Return the same expert, with the same noise, under another specification."""
     other = copy.copy(expert)
     other.spec = spec
     return other
@@ -294,10 +247,10 @@ def _length(request: ChatRequest) -> int:
     return sum(len(str(message.get("content") or "")) for message in request.messages)
 
 
-def _posed(meant: Meant, reading: int) -> Problem:
+def _posed(ground_truth: GroundTruth, reading: int) -> Problem:
     """Return the problem as it is with facts to recall that are not found, and with more to read than it says."""
-    problem = meant.problem
-    recalled = {position for position in facts(problem) if position not in meant.found}
+    problem = ground_truth.problem
+    recalled = {position for position in facts(problem) if position not in ground_truth.found}
     if not recalled and reading <= problem.reading:
         return problem
     steps = tuple(
@@ -321,7 +274,7 @@ def _listed(candidates: Sequence[str]) -> str:
 
 
 def _first_like(answer: str, others: Iterable[str]) -> str | None:
-    return next((other for other in others if same(answer, other)), None) if answer else None
+    return next((other for other in others if equal_cached(answer, other)), None) if answer else None
 
 
 def _answered(thought: str, answer: str, *, verdict: bool | None = None) -> str:

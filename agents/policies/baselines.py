@@ -1,9 +1,8 @@
 """Baselines: orchestration by fixed rules, to compare a trained orchestrator with (ParaManager §4.4).
 
-Honest policies: they read what an orchestrator reads, and play every protocol whose tools are experts or sub-agents. On
-questions they give the answer that their rule leads to; in a domain, where an expert proposes the next call, they make
-it and ask again, until an answer is proposed. Which expert suits a question is learnt by
-`toolorchestra.agents.policies.routing`.
+They read only what an orchestrator reads, and play every protocol whose tools are experts or sub-agents. On questions
+they give the answer that their rule selects. In a domain, where experts propose the next call, they make that call and
+ask again until an answer is proposed. `toolorchestra.agents.policies.routing` learns which expert suits a question.
 """
 
 from __future__ import annotations
@@ -20,30 +19,30 @@ from toolorchestra.agents.policies.expert_roles import (
     Job,
     Proposal,
     choose,
-    minds,
+    expert_roles,
     plurality,
     proposal,
-    same,
+    same_proposal,
 )
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.task import Call
 from toolorchestra.toolscale.tool import Status
 
 Script = Generator[Sequence[Call], Sequence[Any], Proposal | None]
-"""Yields the calls of a turn, is sent what each returned (None for one that failed), and returns what to do."""
+"""Yields the calls of a turn, is sent their results (None for a failed call), and returns the proposal to follow."""
 
 NO_ANSWER = "I could not find that out."
-"""What is answered when nobody proposes anything."""
+"""The answer when no expert proposes anything."""
 
 
 class Baseline(Policy):
     """Plays a script for each step: an episode on a question has one step, in a domain there is one for each call.
 
-    Override `propose`, and name the roles that it cannot do without in `needs`.
+    Override `propose`, and list the jobs that it requires in `needs`.
 
     Args:
         seed: See `Policy`.
-        expert: Whom to ask, by name; see each baseline for whom else.
+        expert: Name of the expert to ask; each baseline documents its default.
     """
 
     needs: ClassVar[tuple[Job, ...]] = ("answer",)
@@ -52,21 +51,27 @@ class Baseline(Policy):
         super().__init__(seed)
         self.expert = expert
         self.request = ""
-        self.offer: list[ExpertRole] = []
+        self.experts: list[ExpertRole] = []
         self._env: Any = None
         self._script: Script | None = None
+        self._sent: list[list[Any]] = []  # what the script was sent so far
+        self._rng_state = self.rng.getstate()  # when the script began
 
     @abstractmethod
     def propose(self) -> Script:
         """Ask, turn by turn, and return the next call to make, or the answer."""
 
-    def mind(self, job: Job) -> ExpertRole:
-        """Return who is there for a job: the policy's expert, or the first.
+    def roles(self, job: Job) -> list[ExpertRole]:
+        """Return all experts in a role for a job."""
+        return [role for role in self.experts if role.job == job]
+
+    def role(self, job: Job) -> ExpertRole:
+        """Return the role to use for a job: that of the policy's expert, or the first.
 
         Raises:
-            OptionError: Nobody is.
+            OptionError: There is none.
         """
-        found = choose(self.offer, job, self.expert)
+        found = choose(self.experts, job, self.expert)
         if found is None:
             raise OptionError(
                 f"The policy needs a tool by which {self.expert or 'an expert'} can be asked for {_WORDS[job]}, and "
@@ -75,83 +80,103 @@ class Baseline(Policy):
         return found
 
     def reset(self, env: gymnasium.Env[Any, Any], observation: str, info: Info) -> None:
-        """Begin an episode: see who can be asked."""
+        """Begin an episode: list the experts among the tools."""
         super().reset(env, observation, info)
         self._env = env.unwrapped
-        self.offer = minds(info["tools"])
+        self.experts = expert_roles(info["tools"])
         self.request = str(info["messages"][-1]["content"])
         self._script = None
         for job in self.needs:
-            self.mind(job)
+            self.role(job)
 
     def act(self, observation: str, info: Info) -> Any:
         """Return the calls of the script's next turn, or what it proposes."""
         try:
             if self._script is None:
-                self._script = self.propose()
-                asked = next(self._script)
+                calls = self._start()
             else:
-                asked = self._script.send([call.value if call.status is Status.OK else None for call in info["calls"]])
+                self._sent.append([call.value if call.status is Status.OK else None for call in info["calls"]])
+                calls = self._script.send(self._sent[-1])
         except StopIteration as end:
             self._script = None
             if not isinstance(end.value, Call):
                 return self._env.final(end.value or NO_ANSWER)
-            asked = [end.value]
-        return [{"name": call.name, "arguments": call.arguments} for call in asked]
+            calls = [end.value]
+        return [{"name": call.name, "arguments": call.arguments} for call in calls]
+
+    def _start(self) -> Sequence[Call]:
+        """Start a script and return its first calls."""
+        self._sent, self._rng_state = [], self.rng.getstate()
+        self._script = self.propose()
+        return next(self._script)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the running script, which cannot be copied: `__setstate__` plays it again up to where it was."""
+        return self.__dict__ | {"_script": self._script is not None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _script=None)
+        if state["_script"]:
+            sent = self._sent
+            self.rng.setstate(self._rng_state)
+            self._start()
+            for replies in sent:
+                self._script.send(replies)  # type: ignore[union-attr]  # _start has made it
+            self._sent = sent
 
     def ask(self, calls: Sequence[Call]) -> Generator[Sequence[Call], Sequence[Any], list[Any]]:
-        """Make calls, in as many turns as the protocol makes of them, and return what they returned."""
-        most = self._env.max_calls_per_message
+        """Make calls, in as many turns as the protocol needs for them, and return their results."""
+        width = self._env.max_calls_per_message
         replies: list[Any] = []
-        for first in range(0, len(calls), most):
-            replies += yield calls[first : first + most]
+        for first in range(0, len(calls), width):
+            replies += yield calls[first : first + width]
         return replies
 
 
 class Direct(Baseline):
-    """Asks one expert once, and gives its answer: the first on offer, or the one of a name."""
+    """Asks one expert once and gives its answer: the expert named by `expert`, by default the first one."""
 
     def propose(self) -> Script:
         """Ask the expert."""
-        (reply,) = yield [self.chosen().asked()]
+        (reply,) = yield [self.chosen().call()]
         return proposal(reply)
 
     def chosen(self) -> ExpertRole:
-        """Return whom to ask."""
-        return self.mind("answer")
+        """Return the expert to ask."""
+        return self.role("answer")
 
 
 class Strongest(Direct):
-    """Always asks the dearest expert, which is taken to be the best."""
+    """Always asks the most expensive expert, which is assumed to be the best."""
 
     def chosen(self) -> ExpertRole:
-        """Return the dearest, or who was named."""
-        return self.mind("answer") if self.expert else max(_able(self.offer), key=ExpertRole.costs)
+        """Return the most expensive expert, or the one named."""
+        return self.role("answer") if self.expert else max(self.roles("answer"), key=ExpertRole.cost)
 
 
 class Cheapest(Direct):
     """Always asks the cheapest expert."""
 
     def chosen(self) -> ExpertRole:
-        """Return the cheapest, or who was named."""
-        return self.mind("answer") if self.expert else min(_able(self.offer), key=ExpertRole.costs)
+        """Return the cheapest expert, or the one named."""
+        return self.role("answer") if self.expert else min(self.roles("answer"), key=ExpertRole.cost)
 
 
 class DirectWithTools(Baseline):
-    """Has one expert search and program, and does what most of that and a conclusion of its own come to.
+    """Has one expert search, program and conclude, and does what most of these propose.
 
-    Where nothing has a majority, the review of what was found counts, or without a reviewer what the search found.
+    Without a majority the review counts, or the search's result where there is no reviewer.
     """
 
     needs = ()
 
     def propose(self) -> Script:
         """Ask in the roles that use tools, and for a conclusion."""
-        able = [choose(self.offer, job, self.expert) for job in ("search", "code")]
-        using = [mind for mind in able if mind is not None] or [self.mind("code")]
-        replies = yield from self.ask([mind.asked() for mind in using])
-        reviewing = choose(self.offer, "review", self.expert)
-        (last,) = yield [(reviewing or self.mind("answer")).asked()]
+        able = [choose(self.experts, job, self.expert) for job in ("search", "code")]
+        using = [role for role in able if role is not None] or [self.role("code")]
+        replies = yield from self.ask([role.call() for role in using])
+        reviewing = choose(self.experts, "review", self.expert)
+        (last,) = yield [(reviewing or self.role("answer")).call()]
         return plurality(_proposals([last, *replies] if reviewing else [*replies, last]))
 
 
@@ -160,7 +185,7 @@ class MajorityVote(Baseline):
 
     Args:
         seed: See `Policy`.
-        expert: Whom to ask; the first on offer by default.
+        expert: Name of the expert to ask; by default the first.
         n: How often.
     """
 
@@ -172,7 +197,7 @@ class MajorityVote(Baseline):
 
     def propose(self) -> Script:
         """Ask n times, and count."""
-        replies = yield from self.ask([self.mind("answer").asked()] * self.n)
+        replies = yield from self.ask([self.role("answer").call()] * self.n)
         return plurality(_proposals(replies))
 
 
@@ -181,8 +206,8 @@ class SelfRefine(Baseline):
 
     Args:
         seed: See `Policy`.
-        expert: Whom to ask; the first on offer by default.
-        n: Most answers.
+        expert: Name of the expert to ask; by default the first.
+        n: Maximum number of answers.
     """
 
     def __init__(self, seed: int = 0, expert: str | None = None, n: int = 3) -> None:
@@ -193,40 +218,40 @@ class SelfRefine(Baseline):
 
     def propose(self) -> Script:
         """Answer and review, in turn; the last answer counts."""
-        answering = self.mind("answer")
+        answering = self.role("answer")
         words: str | None = None
         for _ in range(self.n):
-            (reply,) = yield [answering.asked(words)]
+            (reply,) = yield [answering.call(words)]
             answer = proposal(reply)
-            reviewing = choose(self.offer, "review", self.expert)
+            reviewing = choose(self.experts, "review", self.expert)
             if reviewing is not None:  # it reads the history
-                (review,) = yield [reviewing.asked()]
+                (review,) = yield [reviewing.call()]
             else:
-                (review,) = yield [answering.asked(REVIEW.format(request=self.request, answer=_told(answer)))]
+                (review,) = yield [answering.call(REVIEW.format(request=self.request, answer=_described(answer)))]
             objection = proposal(review)
-            if objection is None or (answer is not None and same(objection, answer)):
+            if objection is None or (answer is not None and same_proposal(objection, answer)):
                 break
-            words = REFINE.format(request=self.request, objection=_told(objection))
+            words = REFINE.format(request=self.request, objection=_described(objection))
         return answer
 
 
 class FixedWorkflow(Baseline):
-    """Has different experts solve in different roles, side by side, and another review; does what most come to."""
+    """Has different experts solve in different roles in parallel and another one review; does what most propose."""
 
     def propose(self) -> Script:
         """Solve by thought, program and search, review, and count; the review decides where nothing has a majority."""
         solving: list[ExpertRole] = []
         for job in ("answer", "code", "search"):
-            able = [mind for mind in self.offer if mind.job == job]
+            able = self.roles(job)
             solving += (_others(able, solving) or able)[:1]
-        proposals = _proposals((yield from self.ask([mind.asked() for mind in solving])))
-        reviewing = [mind for mind in self.offer if mind.job == "review"]
+        proposals = _proposals((yield from self.ask([role.call() for role in solving])))
+        reviewing = self.roles("review")
         if reviewing:
-            (review,) = yield [(_others(reviewing, solving[:1]) or reviewing)[0].asked()]
+            (review,) = yield [(_others(reviewing, solving[:1]) or reviewing)[0].call()]
         else:
-            words = REVIEW.format(request=self.request, answer=" or ".join(map(_told, proposals)))
-            answering = [mind for mind in self.offer if mind.job == "answer"]
-            (review,) = yield [(_others(answering, solving[:1]) or answering)[0].asked(words)]
+            words = REVIEW.format(request=self.request, answer=" or ".join(map(_described, proposals)))
+            answering = self.roles("answer")
+            (review,) = yield [(_others(answering, solving[:1]) or answering)[0].call(words)]
         return plurality([*_proposals([review]), *proposals])
 
 
@@ -250,22 +275,18 @@ _WORDS: dict[Job, str] = {
 }
 
 
-def _able(offer: Iterable[ExpertRole]) -> list[ExpertRole]:
-    return [mind for mind in offer if mind.job == "answer"]
-
-
 def _others(able: Iterable[ExpertRole], known: Iterable[ExpertRole]) -> list[ExpertRole]:
-    """Return those who are other experts than these."""
-    names = {mind.expert for mind in known}
-    return [mind for mind in able if mind.expert not in names]
+    """Return the roles of other experts than the known ones."""
+    names = {role.expert for role in known}
+    return [role for role in able if role.expert not in names]
 
 
 def _proposals(replies: Iterable[Any]) -> list[Proposal]:
     return [found for reply in replies if (found := proposal(reply)) is not None]
 
 
-def _told(what: Proposal | None) -> str:
-    """Return a proposal in words."""
+def _described(what: Proposal | None) -> str:
+    """Return a proposal as text."""
     if isinstance(what, Call):
         return f"call {what.name}"
     return what or "none"

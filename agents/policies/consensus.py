@@ -1,22 +1,21 @@
-"""A scripted orchestrator of minds: ask several, stop when enough of them agree, never beyond a budget.
+"""A scripted orchestrator of experts: it asks several and stops when enough agree or the budget is spent.
 
-It is what ParaManager's strategies come to when nothing is learnt: the same question to different models and tools,
+It is what ParaManager's strategies amount to without learning: the same question to different models and tools,
 side by side or one after the other, and reviews once there is something to review. Ablations of the protocol (one call
 a round, one model, other budgets) are played by the same script.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import count
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium
 import msgspec
 
-from toolorchestra.agents.experts.simulated_chat import tally
 from toolorchestra.agents.policies.base import Info, Policy, write_calls
 from toolorchestra.agents.subagents.reading import answer_in
+from toolorchestra.toolscale.answers import count_votes
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.task import Call
 
@@ -32,7 +31,7 @@ class ConsensusPolicy(Policy):
 
     Args:
         seed: See `Policy`.
-        width: Most calls of a wave.
+        width: Maximum number of calls of a wave.
         budget: Cost units of an episode, one of which is for the summary.
         lead: Votes by which the first answer must lead the second to stop.
         solvers: Roles that solve; those of `SOLVERS` by default.
@@ -56,7 +55,8 @@ class ConsensusPolicy(Policy):
                 f"{width}, {lead} and {budget}."
             )
         self.width, self.budget, self.lead, self.solvers = width, budget, lead, tuple(solvers)
-        self._calls: Iterator[Call] = iter(())
+        self._models: Sequence[str] = ()
+        self._start = 0
         self._made = 0
 
     def reset(self, env: gymnasium.Env[Any, Any], observation: str, info: Info) -> None:
@@ -69,30 +69,28 @@ class ConsensusPolicy(Policy):
         if missing := [name for name in (*self.solvers, REVIEWER, "final_answer") if name not in models]:
             raise OptionError(f"There is no tool {missing[0]!r} here. Play a ParaManager environment.")
         self._made = 0
-        self._calls = self._schedule(models[self.solvers[0]])
+        self._models = models[self.solvers[0]]
+        self._start = self.rng.randrange(len(self._models))
 
-    def _schedule(self, models: Sequence[str]) -> Iterator[Call]:
-        """Yield calls for ever: role and model change from one to the next."""
-        roles: Sequence[str] = self.solvers
-        start = self.rng.randrange(len(models))
-        for number in count():
-            if number >= 4:
-                roles = (*self.solvers, REVIEWER)
-            model = models[(start + number) % len(models)]
-            # shifted by one each time all models have had their turn, so that every pairing comes up
-            yield Call(roles[(number + number // len(models)) % len(roles)], {"model_id": model})
+    def _call(self, number: int) -> Call:
+        """Return the call of this number in the episode: role and model change from one to the next."""
+        roles = self.solvers if number < 4 else (*self.solvers, REVIEWER)
+        count = len(self._models)
+        # roles shift by one each time all models have had their turn, so that every pairing comes up
+        role = roles[(number + number // count) % len(roles)]
+        return Call(role, {"model_id": self._models[(self._start + number) % count]})
 
     def act(self, observation: str, info: Info) -> str:
         """Return the next wave, or the call for the summary."""
         left = min(self.width, self.budget - 1 - self._made)
         if left < 1 or self._agreed(info):
             return write_calls([Call("final_answer", {})], "<reasoning>Enough was asked.</reasoning>\n")
+        wave = [self._call(self._made + place) for place in range(left)]
         self._made += left
-        wave = [next(self._calls) for _ in range(left)]
         return write_calls(wave, f"<reasoning>Ask {left} and compare what they say.</reasoning>\n")
 
     def _agreed(self, info: Info) -> bool:
         shown = [msgspec.json.decode(m["content"]).get("result") for m in info["messages"] if m["role"] == "tool"]
-        said = [answer_in(text) for text in shown if isinstance(text, str)]
-        votes = sorted((votes for _, votes in tally(said)), reverse=True)
+        answers = [answer_in(text) for text in shown if isinstance(text, str)]
+        votes = sorted((votes for _, votes in count_votes(answers)), reverse=True)
         return bool(votes) and votes[0] - sum(votes[1:2]) >= self.lead

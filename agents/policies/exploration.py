@@ -1,6 +1,6 @@
-"""Policies that play with minds at random: what a warm start learns the language of orchestration from.
+"""Policies that ask experts at random: demonstrations for a warm start.
 
-They know which calls make sense, not which are worth their price; that is for learning to find out.
+They make calls that are valid, whether or not these are worth their price.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from typing import Any
 import gymnasium
 import msgspec
 
-from toolorchestra.agents.policies.base import Info, NoisyOraclePolicy, Policy, write_calls
-from toolorchestra.agents.policies.expert_roles import ExpertRole, minds, proposal
+from toolorchestra.agents.policies.base import Info, Policy, write_calls
+from toolorchestra.agents.policies.expert_roles import ExpertRole, expert_roles, proposal
+from toolorchestra.agents.policies.reference import NoisyOraclePolicy
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.task import Call
 
@@ -20,12 +21,12 @@ _SUMMARISER = "final_answer"
 
 
 class ExplorerPolicy(Policy):
-    """Asks random minds about the whole question, several at once, for some turns; then gives or calls for the answer.
+    """Asks random experts the whole question, several at once, for some turns; then gives or calls for the answer.
 
     Args:
         seed: See `Policy`.
-        turns: Most turns before the answer.
-        calls: Most calls of a turn.
+        turns: Maximum number of turns before the answer.
+        calls: Maximum number of calls of a turn.
 
     Raises:
         OptionError: `turns` or `calls` is below 1.
@@ -36,23 +37,23 @@ class ExplorerPolicy(Policy):
         if min(turns, calls) < 1:
             raise OptionError(f"Expected at least one turn of one call, got {turns} of {calls}.")
         self.turns, self.calls = turns, calls
-        self._minds: list[tuple[str, tuple[str, ...]]] = []
+        self._roles: list[tuple[str, tuple[str, ...]]] = []
         self._summarised = False
         self._left = 0
         self._env: Any = None
 
     def reset(self, env: gymnasium.Env[Any, Any], observation: str, info: Info) -> None:
-        """Begin an episode: see who can be asked."""
+        """Begin an episode: list the experts among the tools."""
         super().reset(env, observation, info)
         self._env = env.unwrapped
         parameters = {tool["function"]["name"]: tool["function"]["parameters"] for tool in info["tools"]}
         self._summarised = _SUMMARISER in parameters
-        self._minds = [
+        self._roles = [
             (name, tuple(found["properties"].get("model_id", {}).get("enum", ())))
             for name, found in parameters.items()
             if not found["required"] and name != _SUMMARISER
         ]
-        if not self._minds:
+        if not self._roles:
             raise OptionError(
                 "There is nobody to ask: no tool on offer can be called without arguments. Play a ParaManager "
                 "environment, or make this one with tools='full'."
@@ -66,18 +67,18 @@ class ExplorerPolicy(Policy):
             return write_calls(self._calls(), self._env.preface)
         if self._summarised:
             return write_calls([Call(_SUMMARISER, {})], self._env.preface)
-        said = [msgspec.json.decode(m["content"]).get("result") for m in info["messages"] if m["role"] == "tool"]
-        answers = [found for value in said if isinstance(found := proposal(value), str)]
+        results = [msgspec.json.decode(m["content"]).get("result") for m in info["messages"] if m["role"] == "tool"]
+        answers = [found for value in results if isinstance(found := proposal(value), str)]
         return self._env.final(self.rng.choice(answers) if answers else "I do not know.")
 
     def _calls(self) -> Iterator[Call]:
         for _ in range(self.rng.randint(1, self.calls)):
-            name, models = self.rng.choice(self._minds)
+            name, models = self.rng.choice(self._roles)
             yield Call(name, {"model_id": self.rng.choice(models)} if models else {})
 
 
-class AskingOraclePolicy(NoisyOraclePolicy):
-    """A noisy oracle that now and then asks a random mind what to do next, and does it.
+class QueryingOraclePolicy(NoisyOraclePolicy):
+    """A noisy oracle that now and then asks a random expert what to do next, and does it.
 
     Args:
         seed: See `Policy`.
@@ -93,13 +94,13 @@ class AskingOraclePolicy(NoisyOraclePolicy):
         if not 0.0 <= ask <= 1.0:
             raise OptionError(f"The probability `ask` must lie in [0, 1], got {ask!r}.")
         self.ask = ask
-        self._minds: list[ExpertRole] = []
+        self._roles: list[ExpertRole] = []
         self._asked = False
 
     def reset(self, env: gymnasium.Env[Any, Any], observation: str, info: Info) -> None:
-        """Begin an episode: see who can be asked."""
+        """Begin an episode: list the experts among the tools."""
         super().reset(env, observation, info)
-        self._minds = minds(info["tools"])
+        self._roles = expert_roles(info["tools"])
         self._asked = False
 
     def act(self, observation: str, info: Info) -> Any:
@@ -108,9 +109,9 @@ class AskingOraclePolicy(NoisyOraclePolicy):
             self._asked = False
             if (followed := self._follow(info)) is not None:
                 return followed
-        elif self._minds and self.rng.random() < self.ask:
+        elif self._roles and self.rng.random() < self.ask:
             self._asked = True
-            return write_calls([self.rng.choice(self._minds).asked()], self._env.preface)
+            return write_calls([self.rng.choice(self._roles).call()], self._env.preface)
         return super().act(observation, info)
 
     def _follow(self, info: Info) -> Any:

@@ -1,6 +1,6 @@
 """Routing by experience: the question goes to the expert that did best on the questions most like it.
 
-The bank of experience is made of trials, each an expert's episode on a training question: recorded ones
+The bank of experience consists of evaluations, each an expert's episode on a training question: recorded ones
 (`toolorchestra rollout --policy direct`), or played for the purpose. Likeness is the cosine of TF-IDF weights of words.
 """
 
@@ -19,14 +19,14 @@ from numpy.typing import NDArray
 
 from toolorchestra.agents.policies.base import Info, play_episode
 from toolorchestra.agents.policies.baselines import Direct
-from toolorchestra.agents.policies.expert_roles import ExpertRole, choose, minds, plain
+from toolorchestra.agents.policies.expert_roles import ExpertRole, choose, expert_roles, slug
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.jsonl import read_jsonl
 from toolorchestra.toolscale.mentions import tokens
 
 
-class RoutingTrial(msgspec.Struct, frozen=True):
-    """How an expert fared on a question.
+class RoutingEvaluation(msgspec.Struct, frozen=True):
+    """The outcome of an expert's episode on a question.
 
     Attributes:
         question: The question.
@@ -41,20 +41,20 @@ class RoutingTrial(msgspec.Struct, frozen=True):
     cost: float
 
 
-class TrialBank:
-    """Questions, and how experts fared on them.
+class EvaluationBank:
+    """Evaluations of experts on questions.
 
     Args:
-        trials: At least one.
+        evaluations: At least one.
     """
 
-    def __init__(self, trials: Iterable[RoutingTrial]) -> None:
-        self.trials = tuple(trials)
-        if not self.trials:
-            raise OptionError("Expected at least one trial to route by, got none.")
-        self._of: dict[str, list[RoutingTrial]] = {}
-        for trial in self.trials:
-            self._of.setdefault(trial.question, []).append(trial)
+    def __init__(self, evaluations: Iterable[RoutingEvaluation]) -> None:
+        self.evaluations = tuple(evaluations)
+        if not self.evaluations:
+            raise OptionError("Expected at least one evaluation to route by, got none.")
+        self._of: dict[str, list[RoutingEvaluation]] = {}
+        for evaluation in self.evaluations:
+            self._of.setdefault(evaluation.question, []).append(evaluation)
         self._questions = list(self._of)
         counts = [Counter(tokens(question)) for question in self._questions]
         documents = Counter(word for count in counts for word in count)
@@ -82,11 +82,11 @@ class TrialBank:
         found = dict.fromkeys(experts, (0.0, 0.0))
         tried: Counter[str] = Counter()
         for near in self.nearest(question, k):
-            for trial in self._of[near]:
-                if trial.expert in found:
-                    right, cost = found[trial.expert]
-                    found[trial.expert] = right + trial.solved, cost + trial.cost
-                    tried[trial.expert] += 1
+            for evaluation in self._of[near]:
+                if evaluation.expert in found:
+                    right, cost = found[evaluation.expert]
+                    found[evaluation.expert] = right + evaluation.solved, cost + evaluation.cost
+                    tried[evaluation.expert] += 1
         able = [expert for expert in experts if tried[expert]]
 
         def worth(expert: str) -> tuple[float, float]:
@@ -97,23 +97,27 @@ class TrialBank:
 
     def save(self, file: Path) -> None:
         """Write the bank as JSON."""
-        file.write_bytes(msgspec.json.format(msgspec.json.encode(self.trials), indent=1) + b"\n")
+        file.write_bytes(msgspec.json.format(msgspec.json.encode(self.evaluations), indent=1) + b"\n")
 
     @classmethod
-    def load(cls, file: Path) -> TrialBank:
+    def load(cls, file: Path) -> EvaluationBank:
         """Read a bank that `save` wrote, or the recorded episodes (``.jsonl``) of one that is to be made.
 
         Raises:
-            OptionError: The file cannot be read, or holds no trial.
+            OptionError: The file cannot be read, or holds no evaluation.
         """
         if file.suffix == ".jsonl":
-            return cls(trial for _, played in read_jsonl(file, _Played, "an episode") for trial in played.trials())
+            return cls(
+                evaluation
+                for _, played in read_jsonl(file, _EpisodeRecord, "an episode")
+                for evaluation in played.evaluations()
+            )
         try:
-            return cls(msgspec.json.decode(file.read_bytes(), type=list[RoutingTrial]))
+            return cls(msgspec.json.decode(file.read_bytes(), type=list[RoutingEvaluation]))
         except OSError as error:
             raise OptionError(f"{file} cannot be read: {error.strerror}.") from None
         except msgspec.DecodeError as error:
-            raise OptionError(f"{file}: expected the JSON list of trials that `save` writes: {error}.") from None
+            raise OptionError(f"{file}: expected the JSON list of evaluations that `save` writes: {error}.") from None
 
 
 class KNNRouter(Direct):
@@ -121,11 +125,11 @@ class KNNRouter(Direct):
 
     Args:
         seed: See `Policy`.
-        bank: What it learns from: a `TrialBank`, or the file of one (see `TrialBank.load`).
+        bank: What it learns from: a `EvaluationBank`, or the file of one (see `EvaluationBank.load`).
         k: Questions that it looks at.
     """
 
-    def __init__(self, seed: int = 0, bank: TrialBank | Path | str | None = None, k: int = 10) -> None:
+    def __init__(self, seed: int = 0, bank: EvaluationBank | Path | str | None = None, k: int = 10) -> None:
         super().__init__(seed)
         if bank is None:
             raise OptionError(
@@ -135,7 +139,7 @@ class KNNRouter(Direct):
             )
         if k < 1:
             raise OptionError(f"Expected at least one question to look at, got k={k}.")
-        self.bank = bank if isinstance(bank, TrialBank) else TrialBank.load(Path(bank))
+        self.bank = bank if isinstance(bank, EvaluationBank) else EvaluationBank.load(Path(bank))
         self.k = k
         self._chosen: ExpertRole | None = None
 
@@ -147,63 +151,65 @@ class KNNRouter(Direct):
 
         Args:
             env: Environment in which they are played.
-            questions: How many; each is put to every expert on offer.
+            questions: How many; each is put to every expert.
             split: Where the questions are from.
             seed: Seed of the first question.
             k: See the class.
         """
         reset = {"options": {"split": split}}
-        trials = []
+        evaluations = []
         for number in range(seed, seed + questions):
             _, info = env.reset(seed=number, **reset)
-            for expert in [mind.expert for mind in minds(info["tools"]) if mind.job == "answer"]:
+            for expert in [role.expert for role in expert_roles(info["tools"]) if role.job == "answer"]:
                 outcome = play_episode(env, Direct(expert=expert), seed=number, **reset)["outcome"]
                 if outcome in ("solved", "failed"):
                     episode = env.unwrapped.episode  # type: ignore[attr-defined]  # every environment of ours has it
-                    trials.append(RoutingTrial(episode.instruction, plain(expert), outcome == "solved", episode.cost))
-        return cls(bank=TrialBank(trials), k=k)
+                    evaluations.append(
+                        RoutingEvaluation(episode.instruction, slug(expert), outcome == "solved", episode.cost)
+                    )
+        return cls(bank=EvaluationBank(evaluations), k=k)
 
     def reset(self, env: gymnasium.Env[Any, Any], observation: str, info: Info) -> None:
         """Begin an episode: choose whom to ask, once for all its steps."""
         super().reset(env, observation, info)
-        able = {plain(mind.expert): mind for mind in self.offer if mind.job == "answer"}
+        able = {slug(role.expert): role for role in self.experts if role.job == "answer"}
         best = self.bank.best(self.request, list(able), self.k)
-        self._chosen = able[best] if best is not None else choose(self.offer, "answer")
+        self._chosen = able[best] if best is not None else choose(self.experts, "answer")
 
     def chosen(self) -> ExpertRole:
-        """Return whom the bank recommends; where it knows none of those on offer, the first."""
+        """Return the expert that the bank recommends, or the first if it knows none of them."""
         assert self._chosen is not None, "reset() comes first"
         return self._chosen
 
 
-class _PlayedCall(msgspec.Struct):
+class _RecordedCall(msgspec.Struct):
     name: str
     arguments: dict[str, Any] | None = None
 
 
-class _PlayedTurn(msgspec.Struct):
-    calls: tuple[_PlayedCall, ...] = ()
+class _RecordedTurn(msgspec.Struct):
+    calls: tuple[_RecordedCall, ...] = ()
 
 
-class _Played(msgspec.Struct):
+class _EpisodeRecord(msgspec.Struct):
     """What a bank needs of the record of an episode (`toolorchestra.envs.episode`)."""
 
     instruction: str
     outcome: str | None = None
     cost: float = 0.0
-    turns: tuple[_PlayedTurn, ...] = ()
+    turns: tuple[_RecordedTurn, ...] = ()
 
-    def trials(self) -> Iterable[RoutingTrial]:
-        """Yield the trial that an episode is: one in which a single expert was asked, and a verdict reached."""
+    def evaluations(self) -> Iterable[RoutingEvaluation]:
+        """Yield the evaluation that an episode is, if it asked a single expert and was graded."""
         asked = {_expert(call) for turn in self.turns for call in turn.calls} - {None}
         if self.outcome in ("solved", "failed") and len(asked) == 1:
             (expert,) = asked
-            yield RoutingTrial(self.instruction, str(expert), self.outcome == "solved", self.cost)
+            yield RoutingEvaluation(self.instruction, str(expert), self.outcome == "solved", self.cost)
 
 
-def _expert(call: _PlayedCall) -> str | None:
+def _expert(call: _RecordedCall) -> str | None:
     """Return whom a call asked for an answer, if anyone."""
     if call.name == "standard_reasoner":
-        return plain(str((call.arguments or {}).get("model_id")))
+        return slug(str((call.arguments or {}).get("model_id")))
     prefix, _, expert = call.name.partition("_")
     return expert if prefix == "ask" and expert else None

@@ -1,8 +1,16 @@
 """Sub-agents: small functions over any chat model, real or simulated, that an orchestrator can call.
 
-Each takes a model and a `SubAgentQuestion`, and tools where it needs them, and returns a `SubAgentReply` with all that
-it cost and the calls that it took. Not covered: how they are offered as tools of an environment, and who may ask which
-model.
+::
+
+    chain_of_thought, self_consistency      reasoning
+    debate, reflexion                       several rounds
+    search_agent, knowledge_searcher        with a search tool
+    code_reasoner                           with a Python tool
+    standard_reasoner, critical_reviewer,
+    ensemble_solver, final_answer           ParaManager's roles
+
+Each takes a model and a `SubAgentQuestion`, and tools where it needs them, and returns a `SubAgentReply` with its total
+cost and the calls that it made. Not covered: which environment has them as tools, and which model each may ask.
 """
 
 from __future__ import annotations
@@ -42,3 +50,7 @@ SUBAGENTS: dict[str, Callable[..., SubAgentReply]] = {
     "SearchAgent": search_agent,
 }
 """General sub-agents by the names that MAS-Orchestra gives them (App. H); a docstring's first line describes each."""
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,4 +1,4 @@
-"""A sub-agent that programs: it writes Python, has it run, and mends it once (ParaManager App. E and F)."""
+"""A sub-agent that programs: it writes Python, has it run, and fixes it once (ParaManager App. E and F)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def code_reasoner(
         model: Who writes it.
         question: What is asked.
         python: Takes ``code``. It alone runs programs.
-        repairs: How often a program that failed or printed nothing may be mended.
+        repairs: How often a program that failed or printed nothing may be fixed.
         temperature: Of all requests.
     """
     work = Work(question, temperature)
@@ -41,8 +41,8 @@ def code_reasoner(
             shown = f"{before_code(text)}\n<code>\n{code}\n</code>\n{_executed(output)}".strip()
             return work.reply(shown, final_answer(output.splitlines()[-1]))
         if attempt < repairs:
-            mending = {"role": "user", "content": REPAIR.format(outcome=outcome)}
-            ask = msgspec.structs.replace(ask, more=(*ask.more, {"role": "assistant", "content": text}, mending))
+            correction = {"role": "user", "content": REPAIR.format(outcome=outcome)}
+            ask = msgspec.structs.replace(ask, more=(*ask.more, {"role": "assistant", "content": text}, correction))
     status = Status.TIMEOUT if result.status is Status.TIMEOUT else Status.EXEC_ERR
     return work.reply(f"{spoken(text)}\n{_executed(outcome)}", "", status, outcome)
 
@@ -55,10 +55,10 @@ def _outcome(result: ToolResult) -> tuple[str, str]:
     if result.error is not None:
         return "", result.error
     value = result.value
-    told = value if isinstance(value, Mapping) else {"stdout": value}
-    printed = told.get("stdout") or ""
+    streams = value if isinstance(value, Mapping) else {"stdout": value}
+    printed = streams.get("stdout") or ""
     output = printed if isinstance(printed, str) else msgspec.json.encode(printed).decode()
-    return output.strip(), str(told.get("stderr") or "The program ran and printed nothing.").strip()
+    return output.strip(), str(streams.get("stderr") or "The program ran and printed nothing.").strip()
 
 
 def _executed(text: str) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from toolorchestra.agents.chat.base import ChatModel
-from toolorchestra.agents.experts.simulated_chat import tally
 from toolorchestra.agents.subagents.prompts import DEBATE, DECIDE, ROLE, SOLVE, asked
 from toolorchestra.agents.subagents.question import SubAgentQuestion, SubAgentReply
 from toolorchestra.agents.subagents.reading import answer_in, spoken
 from toolorchestra.agents.subagents.work import Ask, Work
+from toolorchestra.toolscale.answers import count_votes
 from toolorchestra.toolscale.errors import OptionError
 
 ROLES = ("a careful expert", "a sceptic who checks every step")
@@ -30,7 +30,7 @@ def debate(
         model: Who debates: one model in all roles, or several that take the roles in turn. The first one decides.
         question: What is asked.
         roles: Who the debaters are; at least two.
-        rounds: Most rounds. The debate ends earlier when all agree.
+        rounds: Maximum number of rounds. The debate ends earlier when all agree.
         temperature: Of all requests.
 
     Raises:
@@ -42,15 +42,15 @@ def debate(
             f"Expected at least two roles and one model for a debate, got {len(roles)} and {len(models)}."
         )
     work = Work(question, temperature)
-    seats = [(models[seat % len(models)], ROLE.format(role=role)) for seat, role in enumerate(roles)]
-    texts = work.ask_all([(debater, Ask(role + SOLVE, asked(question))) for debater, role in seats])
+    slots = [(models[slot % len(models)], ROLE.format(role=role)) for slot, role in enumerate(roles)]
+    texts = work.ask_all([(debater, Ask(role + SOLVE, asked(question))) for debater, role in slots])
     for _ in range(rounds - 1):
         answers = [answer_in(text) for text in texts]
-        if all(answers) and len(tally(answers)) == 1:
+        if all(answers) and len(count_votes(answers)) == 1:
             break
         asks = []
-        for seat, (debater, role) in enumerate(seats):
-            order = [*(other for other in range(len(seats)) if other != seat), seat]
+        for slot, (debater, role) in enumerate(slots):
+            order = [*(other for other in range(len(slots)) if other != slot), slot]
             shown = _shown([texts[other] for other in order], [roles[other] for other in order])
             known = tuple(answers[other] for other in order if answers[other])
             asks.append((debater, Ask(role + DEBATE, asked(question, answers=shown), "review", known)))

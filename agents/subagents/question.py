@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from toolorchestra.agents.experts.specification import Problem
+from toolorchestra.agents.problems import Problem
 from toolorchestra.toolscale.tool import InnerCall, Status
 
 
@@ -18,10 +18,10 @@ class SubAgentQuestion(msgspec.Struct, frozen=True):
         text: What is asked.
         problem: The truth about it.
         queries: For each step of the problem, the words in which it would be looked up; "" for one that is thought out.
-        history: What was said and found before, for those who see it.
+        history: The conversation so far, for sub-agents that read it.
         candidates: Answers that stand in the history, in the order in which they were given.
         evidence: Passages that stand in the history.
-        luck: Luck of the episode and call: a question asked twice with one luck has the same reply.
+        seed: Seed of the episode and call: a question asked twice with one seed has the same reply.
     """
 
     text: str

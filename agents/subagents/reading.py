@@ -1,7 +1,7 @@
 r"""Reading what a model wrote: its tags, its answer, its code and its queries.
 
-Models forget tags, do not close them, and put code into fences instead. What can be told all the same is; what cannot
-is "" or nothing. No text is ever run or evaluated here.
+Models forget tags, do not close them, and put code into fences instead. What can be read all the same is returned; else
+"" or nothing. No text is ever run or evaluated here.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def before_code(text: str) -> str:
     return _PROGRAM.split(spoken(text), maxsplit=1)[0].strip()
 
 
-def queries_in(text: str, most: int) -> list[str]:
+def queries_in(text: str, limit: int) -> list[str]:
     r"""Return at most so many of the queries that a text holds, one a line, each once.
 
     >>> queries_in("<query>\n1. capital of Elbonia\n- rivers of Elbonia\n\n</query>", 8)
@@ -76,4 +76,4 @@ def queries_in(text: str, most: int) -> list[str]:
     """
     lines = (tag(spoken(text), "query") or "").splitlines()
     queries = (_BULLET.sub("", line.strip())[:_MAX_QUERY].strip() for line in lines)
-    return list(dict.fromkeys(query for query in queries if query))[:most]
+    return list(dict.fromkeys(query for query in queries if query))[:limit]

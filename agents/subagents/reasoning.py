@@ -3,11 +3,11 @@ r"""Sub-agents that reason without tools: one chain of thought, or a vote over s
 from __future__ import annotations
 
 from toolorchestra.agents.chat.base import ChatModel
-from toolorchestra.agents.experts.simulated_chat import tally
 from toolorchestra.agents.subagents.prompts import SOLVE, asked
 from toolorchestra.agents.subagents.question import SubAgentQuestion, SubAgentReply
 from toolorchestra.agents.subagents.reading import answer_in, spoken
 from toolorchestra.agents.subagents.work import Ask, Work
+from toolorchestra.toolscale.answers import count_votes
 
 
 def chain_of_thought(model: ChatModel, question: SubAgentQuestion, *, temperature: float = 0.5) -> SubAgentReply:
@@ -32,7 +32,7 @@ def voted(texts: list[str]) -> tuple[str, str]:
     Of answers given equally often the first wins.
     """
     answers = [answer_in(text) for text in texts]
-    counted = tally(answers)
+    counted = count_votes(answers)
     if not counted:
         return spoken(texts[0]) if texts else "", ""
     winner, _ = max(counted, key=lambda pair: pair[1])

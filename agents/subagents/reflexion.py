@@ -17,21 +17,21 @@ def reflexion(
     Args:
         model: Who answers and criticises.
         question: What is asked.
-        rounds: Most rounds of criticism; they end when the critic says "True".
+        rounds: Maximum number of rounds of criticism; they end when the critic says "True".
         temperature: Of all requests.
     """
     work = Work(question, temperature)
     (attempt,) = work.ask(model, Ask(SOLVE, asked(question)))
     answer = answer_in(attempt)
-    told: list[str] = []
+    rounds_so_far: list[str] = []
     for _ in range(rounds):
         known = _known(answer)
         (criticism,) = work.ask(model, Ask(CRITIC, asked(question, answers=spoken(attempt)), "review", known))
         if (tag(spoken(criticism), "correct") or spoken(criticism)).strip(" .").casefold() == "true":
             break
-        told.append(f"## Attempt\n\n{spoken(attempt)}\n\n## Criticism\n\n{spoken(criticism)}")
+        rounds_so_far.append(f"## Attempt\n\n{spoken(attempt)}\n\n## Criticism\n\n{spoken(criticism)}")
         known = _known(answer_in(criticism), answer)
-        (attempt,) = work.ask(model, Ask(REFLECT, asked(question, answers="\n\n".join(told)), "review", known))
+        (attempt,) = work.ask(model, Ask(REFLECT, asked(question, answers="\n\n".join(rounds_so_far)), "review", known))
         answer = answer_in(attempt)
     return work.reply(spoken(attempt), answer)
 

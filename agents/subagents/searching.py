@@ -12,7 +12,7 @@ from toolorchestra.agents.subagents.work import Ask, Work
 from toolorchestra.toolscale.tool import Tool, ToolResult
 
 MAX_QUERIES = 8
-"""Most queries of one search."""
+"""Maximum number of queries of one search."""
 
 
 def knowledge_searcher(
@@ -52,7 +52,7 @@ def search_agent(
         model: Who searches.
         question: What is asked.
         search: Takes a ``query_list``.
-        turns: Most searches. The model may answer earlier; one that asks nothing new must answer.
+        turns: Maximum number of searches. The model may answer earlier; one without a new query must answer.
         temperature: Of all requests.
     """
     work = Work(question, temperature)

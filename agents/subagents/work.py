@@ -10,13 +10,13 @@ from typing import Any
 import msgspec
 
 from toolorchestra.agents.chat.base import ChatModel, ChatRequest, Completion
-from toolorchestra.agents.experts.simulated_chat import Act, Meant, facts
+from toolorchestra.agents.problems import Act, GroundTruth, facts
 from toolorchestra.agents.subagents.question import SubAgentQuestion, SubAgentReply
 from toolorchestra.toolscale.mentions import mentions, tokens
 from toolorchestra.toolscale.tool import NO_CONTEXT, ArgumentError, InnerCall, Status, Tool, ToolResult
 
 MAX_RESULT_TOKENS = 16_384
-"""Most tokens that a model is asked to write in one answer."""
+"""Maximum number of tokens of one answer."""
 _SEEDS = 2**31
 _APART = 1_000_003  # between the seeds of two questions' first requests
 _ARTICLE = re.compile(r"^(?:the|an?)\s+", re.IGNORECASE)
@@ -27,8 +27,8 @@ class Ask(msgspec.Struct, frozen=True):
     """One thing to ask a model.
 
     Attributes:
-        system: What it is told to be.
-        user: What it is asked.
+        system: The system prompt.
+        user: The user prompt.
         act: What that asks for, in a word.
         candidates: Answers that the texts show.
         more: Messages that follow.
@@ -134,10 +134,12 @@ class Work:
 
     def _request(self, ask: Ask) -> ChatRequest:
         question = self._question
-        meant = None
+        ground_truth = None
         if question.problem is not None:
             found = tuple(sorted(self._found))
-            meant = Meant(question.problem, ask.act, ask.candidates, question.queries, found, question.seed)
+            ground_truth = GroundTruth(
+                question.problem, ask.act, ask.candidates, question.queries, found, question.seed
+            )
         seed = (question.seed * _APART + self._asked) % _SEEDS  # samples differ, and episodes, with real models too
         self._asked += 1
         return ChatRequest(
@@ -145,7 +147,7 @@ class Work:
             temperature=self._temperature,
             max_tokens=MAX_RESULT_TOKENS,
             seed=seed,
-            meant=meant,
+            ground_truth=ground_truth,
         )
 
 
@@ -155,11 +157,11 @@ def found_in(question: SubAgentQuestion, evidence: str) -> tuple[int, ...]:
     Where only the question's own answer is known in words, the passages that have it are taken to have all.
     """
     assert question.problem is not None
-    said = _tokens(evidence)
+    words_found = _tokens(evidence)
     steps = question.problem.steps
     if question.queries:
-        return tuple(position for position in facts(question.problem) if _stated(said, steps[position].answer))
-    whole = all(_stated(said, steps[target].answer) for target in question.problem.targets)
+        return tuple(position for position in facts(question.problem) if _stated(words_found, steps[position].answer))
+    whole = all(_stated(words_found, steps[target].answer) for target in question.problem.targets)
     return tuple(range(len(steps))) if whole else ()
 
 
@@ -168,6 +170,8 @@ def _tokens(text: str) -> tuple[str, ...]:
     return tuple(tokens(text))  # the samples of one task find the same passages
 
 
-def _stated(said: Sequence[str], answer: str) -> bool:
+def _stated(words_found: Sequence[str], answer: str) -> bool:
     """Return whether a text states an answer, or every item of one that is a list, articles aside."""
-    return mentions(said, answer) or all(mentions(said, _ARTICLE.sub("", item)) for item in _ITEMS.split(answer))
+    return mentions(words_found, answer) or all(
+        mentions(words_found, _ARTICLE.sub("", item)) for item in _ITEMS.split(answer)
+    )

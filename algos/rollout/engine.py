@@ -57,10 +57,10 @@ class ModelSampler:
         seed: Same seed and same calls give the same ids.
     """
 
-    def __init__(self, model: nn.Module, codec: Renderer, *, temperature: float = 1.0, seed: int = 0) -> None:
-        self.model, self.codec, self.temperature = model, codec, temperature
+    def __init__(self, model: nn.Module, renderer: Renderer, *, temperature: float = 1.0, seed: int = 0) -> None:
+        self.model, self.renderer, self.temperature = model, renderer, temperature
         self.device = next(model.parameters()).device
-        self.stops = torch.tensor(codec.stop_ids, device=self.device)
+        self.stops = torch.tensor(renderer.stop_ids, device=self.device)
         self.generator = torch.Generator(self.device).manual_seed(seed)
 
     @torch.no_grad()
@@ -86,7 +86,7 @@ class ModelSampler:
         self, prompts: Sequence[Sequence[int]], limits: Sequence[int], chances: Callable[[int], Tensor]
     ) -> list[Sample]:
         width = max(map(len, prompts))
-        ids = torch.full((len(prompts), width), self.codec.pad_id, device=self.device)
+        ids = torch.full((len(prompts), width), self.renderer.pad_id, device=self.device)
         attention = torch.zeros((len(prompts), width), dtype=torch.long, device=self.device)
         for row, prompt in enumerate(prompts):  # left padding: all rows end in the same column
             ids[row, width - len(prompt) :] = torch.tensor(prompt, device=self.device)
@@ -128,7 +128,7 @@ class ModelSampler:
         return token, logprobs.gather(1, token)
 
     def _cut(self, ids: list[int], logprobs: list[float], limit: int) -> Sample:
-        stops = self.codec.stop_ids
+        stops = self.renderer.stop_ids
         length = min(next((n for n, i in enumerate(ids, 1) if i in stops), len(ids)), limit)
         return Sample(ids[:length], logprobs[:length])
 
@@ -288,7 +288,7 @@ class RolloutEngine:
     def __init__(
         self,
         make_env: Callable[[], gym.Env[Any, Any]],
-        codec: Renderer,
+        renderer: Renderer,
         *,
         slots: int = 64,
         max_turns: int = 50,
@@ -297,7 +297,7 @@ class RolloutEngine:
         retries: int = 2,
         agent: str = "orchestrator",
     ) -> None:
-        self.make_env, self.codec, self.slots, self.agent = make_env, codec, slots, agent
+        self.make_env, self.renderer, self.slots, self.agent = make_env, renderer, slots, agent
         self.max_turns, self.max_turn_ids, self.max_ids, self.retries = max_turns, max_turn_ids, max_ids, retries
         self._free: list[gym.Env[Any, Any]] = []
         self._tokens, self._seconds = 0, 0.0
@@ -347,7 +347,7 @@ class RolloutEngine:
         row = Row(
             group=request.group,
             agent=self.agent,
-            prompt_ids=self.codec.encode_prompt(messages, tools),
+            prompt_ids=self.renderer.encode_prompt(messages, tools),
             preference=info.get("preference"),
             task_id=str(info.get("task_id", request.start.seed)),
             difficulty=int(info.get("difficulty") or 0),
@@ -369,7 +369,7 @@ class RolloutEngine:
         row.completion_ids += sample.ids
         row.mask += [1] * len(sample.ids)
         row.logprobs += sample.logprobs
-        decoded = self.codec.decode_action(sample.ids, slot.tools, row.messages)
+        decoded = self.renderer.decode_action(sample.ids, slot.tools, row.messages)
         observation, reward, terminated, truncated, info = slot.env.step(decoded.action)
         play = getattr(slot.env.unwrapped, "play", None)
         if isinstance(play, Play):
@@ -383,7 +383,7 @@ class RolloutEngine:
         row.messages += new
         answers = [message for message in new if message["role"] != "assistant"]
         if not (terminated or truncated):
-            results = self.codec.encode_results(answers, sample.ids)
+            results = self.renderer.encode_results(answers, sample.ids)
             if row.turns < self.max_turns and len(slot.seen) + len(results) < self.max_ids:
                 row.completion_ids += results
                 row.mask += [0] * len(results)

@@ -156,13 +156,13 @@ class MultiAgentEngine:
         self,
         env: MultiAgentEnv,
         policies: Mapping[str, str],
-        codecs: Mapping[str, Renderer],
+        renderers: Mapping[str, Renderer],
         *,
         slots: int = 128,
         max_turn_ids: int = 512,
         max_ids: int = 32_000,
     ) -> None:
-        self.env, self.policies, self.codecs = env, dict(policies), dict(codecs)
+        self.env, self.policies, self.renderers = env, dict(policies), dict(renderers)
         self.slots, self.max_turn_ids, self.max_ids = slots, max_turn_ids, max_ids
         self.generated: Counter[str] = Counter()
 
@@ -182,7 +182,7 @@ class MultiAgentEngine:
             until: Asked of a slot before each of its moves.
         """
         while True:
-            moving: dict[str, list[Slot]] = {name: [] for name in self.codecs}
+            moving: dict[str, list[Slot]] = {name: [] for name in self.renderers}
             for slot in slots:
                 if not slot.over and not until(slot):
                     moving[self.policies[slot.play.current_agent]].append(slot)
@@ -193,10 +193,10 @@ class MultiAgentEngine:
                     self._move(samplers[policy], policy, several[first : first + self.slots])
 
     def _move(self, sampler: Sampler, policy: str, slots: Sequence[Slot]) -> None:
-        codec = self.codecs[policy]
+        renderer = self.renderers[policy]
         ready = []
         for slot in slots:
-            self._read(codec, slot)
+            self._read(renderer, slot)
             if len(slot.streams[slot.play.current_agent].ids) < self.max_ids:
                 ready.append(slot)
             else:
@@ -208,18 +208,18 @@ class MultiAgentEngine:
         for slot, sample in zip(ready, sampler(prompts, limits), strict=True):
             self.generated[policy] += len(sample.ids)
             slot.streams[slot.play.current_agent].write(sample)
-            slot.play.act(codec.decode_action(sample.ids, ()).action)
+            slot.play.act(renderer.decode_action(sample.ids, ()).action)
             slot.play.sampled(sample.ids, sample.logprobs)
 
     @staticmethod
-    def _read(codec: Renderer, slot: Slot) -> None:
+    def _read(renderer: Renderer, slot: Slot) -> None:
         """Encode what the agent to move was told since it last wrote."""
         agent = slot.play.current_agent
         stream = slot.streams[agent]
         if stream.ids:
-            stream.read(codec.encode_results(slot.play.new_messages(agent), stream.last))
+            stream.read(renderer.encode_results(slot.play.new_messages(agent), stream.last))
         else:
-            stream.read(codec.encode_prompt(slot.play.histories[agent], ()))
+            stream.read(renderer.encode_prompt(slot.play.histories[agent], ()))
 
 
 def row_logps(

@@ -24,8 +24,9 @@ from toolorchestra.agents.builtin.design_renderer import WARNING
 from toolorchestra.agents.chat.base import ChatModel
 from toolorchestra.agents.experts.catalog import Catalog
 from toolorchestra.agents.experts.simulated_chat import SimulatedChat
-from toolorchestra.agents.experts.specification import Problem, SimulatedExpert
+from toolorchestra.agents.experts.simulated_expert import SimulatedExpert
 from toolorchestra.agents.policies.base import play_episode
+from toolorchestra.agents.problems import Problem
 from toolorchestra.algos.stats import Interval, mean_interval, paired_bootstrap, success_share
 from toolorchestra.envs.masorchestra.design import Agent, Design
 from toolorchestra.envs.masorchestra.env import MASOrchestraEnv
@@ -71,7 +72,7 @@ class KeepingExpert(SimulatedExpert):
 def kept(problem: Problem) -> int:
     """Return how many results of steps have to be kept at once, by who takes each step just before it is needed.
 
-    >>> from toolorchestra.agents.experts.specification import Step
+    >>> from toolorchestra.agents.problems import Step
     >>> kept(Problem.chain("long", "math", 12, "7"))
     1
     >>> leaves = tuple(Step(str(number)) for number in range(8))

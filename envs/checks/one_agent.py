@@ -22,7 +22,9 @@ import gymnasium
 import msgspec
 from gymnasium.utils.env_checker import check_env
 
-from toolorchestra.agents.policies.base import NoisyOraclePolicy, Policy, make_policy, play_episode, write_calls
+from toolorchestra.agents.policies.base import Policy, play_episode, write_calls
+from toolorchestra.agents.policies.reference import NoisyOraclePolicy
+from toolorchestra.agents.policies.registry import make_policy
 from toolorchestra.envs.base import OrchestrationEnv
 from toolorchestra.envs.checks.hostile_trial import HostileTrial
 from toolorchestra.envs.checks.report import CheckResult, Finding, Progress

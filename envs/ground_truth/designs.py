@@ -24,10 +24,10 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from toolorchestra.agents.chat.base import ChatModel, ChatRequest, Completion, Meter
-from toolorchestra.agents.experts.simulated_chat import LOOKED_UP, Act, Meant, same
-from toolorchestra.agents.experts.specification import Problem, Step
+from toolorchestra.agents.problems import LOOKED_UP, Act, GroundTruth, Problem, Step
 from toolorchestra.envs.masorchestra.design import REFERENCE, Agent, Design
 from toolorchestra.envs.sources.questions import parts_of, problem
+from toolorchestra.toolscale.answers import equal_cached
 from toolorchestra.toolscale.mentions import tokens
 from toolorchestra.toolscale.task import Task
 
@@ -119,8 +119,8 @@ class DesignTruth:
         if not agent.input or not self._parts:
             return self._everything
         right = REFERENCE.sub(lambda found: self._right(found[1], found[0]), agent.input)
-        meant = (self._find(sentence) for sentence in _SENTENCE.split(right) if sentence)
-        found = dict.fromkeys(part for part in meant if part is not None)
+        ground_truth = (self._find(sentence) for sentence in _SENTENCE.split(right) if sentence)
+        found = dict.fromkeys(part for part in ground_truth if part is not None)
         told = {part for parent in agent.references for part in self._matters.get(parent, ())}
         return tuple(part for part in found if part not in told) or tuple(found) or self._everything
 
@@ -204,19 +204,19 @@ class InputReading:
         return self._model.complete([self._informed(request) for request in requests])
 
     def _informed(self, request: ChatRequest) -> ChatRequest:
-        meant = request.meant
-        if meant is None:
+        ground_truth = request.ground_truth
+        if ground_truth is None:
             return request
-        if self._candidates and meant.act == "solve" and not meant.candidates:
-            meant = msgspec.structs.replace(meant, act=self._act, candidates=self._candidates)
-        if meant.act == "review" and meant.candidates:
-            meant = _claimed(meant, meant.candidates[-1])
-        return msgspec.structs.replace(request, meant=meant)
+        if self._candidates and ground_truth.act == "solve" and not ground_truth.candidates:
+            ground_truth = msgspec.structs.replace(ground_truth, act=self._act, candidates=self._candidates)
+        if ground_truth.act == "review" and ground_truth.candidates:
+            ground_truth = _claimed(ground_truth, ground_truth.candidates[-1])
+        return msgspec.structs.replace(request, ground_truth=ground_truth)
 
 
-def _claimed(meant: Meant, answer: str) -> Meant:
+def _claimed(ground_truth: GroundTruth, answer: str) -> GroundTruth:
     """Return what is meant, with an answer that is reviewed as a claim about the steps that it answers."""
-    problem = meant.problem
+    problem = ground_truth.problem
     count = len(problem.steps)
     targets = [target % count for target in problem.targets]
     claims = split_answer(answer, [problem.steps[target].answer for target in targets])
@@ -224,12 +224,12 @@ def _claimed(meant: Meant, answer: str) -> Meant:
     for target, claim in zip(targets, claims, strict=False):  # one that does not come apart claims nothing
         if steps[target].note is None:
             steps[target] = msgspec.structs.replace(steps[target], note=claim, trust=BELIEVED)
-    return msgspec.structs.replace(meant, problem=msgspec.structs.replace(problem, steps=tuple(steps)))
+    return msgspec.structs.replace(ground_truth, problem=msgspec.structs.replace(problem, steps=tuple(steps)))
 
 
 def _told(step: Step, answer: str) -> Step:
     """Return the step of taking over an answer to a step."""
-    if same(answer, step.answer):
+    if equal_cached(answer, step.answer):
         return Step(step.answer, step.wrong, difficulty=TAKEN_OVER, subject=READ, read=True)
     return Step(step.answer, (answer,), difficulty=CERTAIN, subject=READ, read=True)
 
@@ -242,7 +242,7 @@ def split_answer(answer: str, right: Sequence[str]) -> list[str]:
     """
     if len(right) == 1:
         return [answer]
-    if same(answer, ", ".join(right)):
+    if equal_cached(answer, ", ".join(right)):
         return list(right)
     answers = re.split(r"\s*[,;\n]+\s*", answer.strip())
     return answers if len(answers) == len(right) else []

@@ -19,9 +19,8 @@ from typing import Any
 
 import msgspec
 
-from toolorchestra.agents.experts.simulated_chat import facts
-from toolorchestra.agents.experts.specification import Problem, Step
 from toolorchestra.agents.policies.base import write_calls
+from toolorchestra.agents.problems import Problem, Step, facts
 from toolorchestra.agents.subagents.reading import answer_in
 from toolorchestra.envs.episode import CallRecord
 from toolorchestra.envs.sources.questions import Part, parts_of

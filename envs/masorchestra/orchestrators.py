@@ -1,7 +1,8 @@
 """Scripted orchestrators: designs by rule, as baselines and as the floor and ceiling of what can be learned.
 
 Those that are `privileged` read the task's hidden graph. For a learned one see
-`toolorchestra.agents.policies.base.ChatPolicy`, for searched ones `toolorchestra.envs.masorchestra.workflow_search`.
+`toolorchestra.agents.policies.chat_policy.ChatPolicy`, for searched ones
+`toolorchestra.envs.masorchestra.workflow_search`.
 """
 
 from __future__ import annotations

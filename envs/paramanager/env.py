@@ -199,7 +199,7 @@ class ParaManagerEnv(OrchestrationEnv):
         if pool is None:
             pool = tuple(given) or POOL
         if isinstance(pool, str):
-            offered = self._catalog.offer(pool).experts
+            offered = self._catalog.configure(pool).experts
             pool = tuple(dict.fromkeys(name for role in ("generalist", *offered) for name in offered.get(role, ())))
         if not pool:
             raise OptionError("The `pool` is empty: name a configuration of the catalogue, or at least one expert.")

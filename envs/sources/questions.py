@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from toolorchestra.agents.experts.specification import Problem, Step
+from toolorchestra.agents.problems import Problem, Step
 from toolorchestra.envs.sources.base import TaskSource
 from toolorchestra.envs.world import World
 from toolorchestra.toolscale.answers import is_right

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from toolorchestra.agents.chat.base import ChatModel
-from toolorchestra.agents.experts.catalog import Catalog, ToolConfiguration
+from toolorchestra.agents.experts.catalog import Catalog
+from toolorchestra.agents.experts.configurations import ToolConfiguration
 from toolorchestra.agents.experts.simulated_chat import SimulatedChat
-from toolorchestra.agents.experts.specification import ExpertSpec, Role, SimulatedExpert
+from toolorchestra.agents.experts.simulated_expert import SimulatedExpert
+from toolorchestra.agents.experts.specification import ExpertSpec, Role
 from toolorchestra.envs.tools.experts import ExpertTool, Repriced, tool_name
 from toolorchestra.envs.tools.manual import manual
 from toolorchestra.envs.tools.python import PythonTool
@@ -82,7 +84,7 @@ class Toolkit:
             return self.catalog.draw(seed, _POOL, instance=instance, tools=BASIC)
         if name not in self.catalog.configurations:
             raise UnknownNameError("offer", str(name), (RANDOM, *self.catalog.configurations))
-        return self.catalog.offer(name, tools=BASIC)
+        return self.catalog.configure(name, tools=BASIC)
 
     def pool(self, name: str) -> tuple[str, ...]:
         """Return the names of all tools that an offer of this name may add."""

@@ -83,13 +83,13 @@ def test_where_agents_are_on_offer_a_designer_teaches(env: gym.Env[Any, Any]) ->
 def test_what_is_taught_is_laid_out_as_rollouts_are(env: gym.Env[Any, Any]) -> None:
     config = sft.TrainSFT(env=ENV, difficulty=(1,), replays=1)
     good, noisy = sft.demonstrate(env, config)
-    codec = DesignRenderer.build(good[0].tools)
+    renderer = DesignRenderer.build(good[0].tools)
     assert [d.messages[:-1] for d in good] == [d.messages[:-1] for d in noisy]
     for start, demonstration in list(zip(starts(env, "train", (1,))[1], good, strict=True))[:5]:
-        ids, mask = sft.encode(codec, demonstration)
+        ids, mask = sft.encode(renderer, demonstration)
         said = ids[mask.index(1) :]
         recite = lambda prompts, limits, said=said: [Sample(said, [0.0] * len(said))]  # noqa: E731 - one use
-        (played,) = RolloutEngine(lambda: make_env(ENV, {}), codec).play(recite, [RolloutRequest(0, start)])
+        (played,) = RolloutEngine(lambda: make_env(ENV, {}), renderer).play(recite, [RolloutRequest(0, start)])
         assert played.prompt_ids + played.completion_ids == ids
         assert isinstance(played.design, Design)
 
@@ -106,4 +106,4 @@ def test_a_run_reports_designs_and_keeps_its_language(tmp_path: Path) -> None:
     assert (tmp_path / "run" / "designs.svg").exists()
     held_out = json.loads((tmp_path / "run" / "heldout.json").read_text())
     assert set(held_out["valid_gain"]) == {"estimate", "low", "high"}
-    assert isinstance(TokenPolicy.load(tmp_path / "run" / "final").codec, DesignRenderer)
+    assert isinstance(TokenPolicy.load(tmp_path / "run" / "final").renderer, DesignRenderer)

@@ -141,7 +141,7 @@ class ByLength:
 
     @staticmethod
     def engine(config: TrainGRPO, policy: TokenPolicy) -> grpo.RolloutEngine:
-        engine = grpo.make_engine(config, policy.codec)
+        engine = grpo.make_engine(config, policy.renderer)
         play = engine.play
 
         def judged(*arguments: Any) -> list[Row]:
@@ -273,14 +273,14 @@ def test_the_trainer_is_given_what_the_engine_played(
 
 def test_an_estimate_of_the_divergence_is_zero_for_equals_and_never_negative(start: Path) -> None:
     policy, other = TokenPolicy.load(start), TokenPolicy.load(start)
-    engine = grpo.make_engine(small(start.parent), policy.codec)
+    engine = grpo.make_engine(small(start.parent), policy.renderer)
     plays = starts(make_env("ToolOrchestra-Restaurant-v0", {}), "train", (1,))[1][:4]
-    sampler = grpo.ModelWriter(policy.model, policy.codec)
+    sampler = grpo.ModelWriter(policy.model, policy.renderer)
     rows = engine.play(sampler, [grpo.Request(n, play) for n, play in enumerate(plays)])
-    assert grpo.divergence(policy.model, other.model, rows, policy.codec.pad_id) == pytest.approx(0.0, abs=1e-6)
+    assert grpo.divergence(policy.model, other.model, rows, policy.renderer.pad_id) == pytest.approx(0.0, abs=1e-6)
     with torch.no_grad():
         next(other.model.parameters()).add_(0.1)
-    assert grpo.divergence(policy.model, other.model, rows, policy.codec.pad_id) > 0.0
+    assert grpo.divergence(policy.model, other.model, rows, policy.renderer.pad_id) > 0.0
 
 
 @pytest.mark.parametrize(
@@ -360,7 +360,7 @@ def test_the_whole_command_runs_resumes_and_reports(tmp_path: Path, capsys: pyte
     shown = capsys.readouterr().out
     for name in ("random", "SFT", "GRPO", "oracle", "interval"):
         assert name in shown
-    for name in ("metrics.jsonl", "curves.png", "summary.json", "final/model.safetensors", "final/codec.json"):
+    for name in ("metrics.jsonl", "curves.png", "summary.json", "final/model.safetensors", "final/renderer.json"):
         assert (tmp_path / name).exists(), name
     episodes = list(read_episodes(tmp_path / "episodes.jsonl"))
     assert len(episodes) == len(found["results"]["oracle"])

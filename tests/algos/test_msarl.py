@@ -60,7 +60,7 @@ class Actor:
         samples = []
         for prompt in prompts:
             told = self.policy.tokenizer.decode(list(prompt)).rsplit("<user>", 1)[1]
-            ids = self.policy.codec.encode_action({"role": "assistant", "content": self.say(told, self.asked)})
+            ids = self.policy.renderer.encode_action({"role": "assistant", "content": self.say(told, self.asked)})
             self.asked += 1
             samples.append(Sample(ids, [-0.5] * len(ids)))
         return samples
@@ -70,7 +70,7 @@ def engine_of(env: MSARLEnv, policy: TokenPolicy, **options: Any) -> MultiAgentE
     return MultiAgentEngine(
         env,
         {"reasoner": "reasoner", "helper": "helper"},
-        {"reasoner": policy.codec, "helper": policy.codec},
+        {"reasoner": policy.renderer, "helper": policy.renderer},
         max_turn_ids=64,
         max_ids=512,
         **options,
@@ -181,9 +181,9 @@ def test_each_agent_is_trained_on_its_own_tokens_with_its_own_advantage(env: MSA
     paths, _ = nested(env, policy, Actor(policy, coder), helper)
     batch = judge([paths], interpretations=4, rule="pooled")
     assert batch.rewards[0].sum(-1).tolist() == [2.0, 1.0, 0.0]
-    written = policy.codec.encode_action({"role": "assistant", "content": CODE})
+    written = policy.renderer.encode_action({"role": "assistant", "content": CODE})
     assert [row.completion_ids for row in batch.rows["reasoner"]] == [written] * 3
-    said = [policy.codec.decode_action(row.completion_ids, ()).action for row in batch.rows["helper"]]
+    said = [policy.renderer.decode_action(row.completion_ids, ()).action for row in batch.rows["helper"]]
     assert said == ["7", "7", "8", "8", "7", "8", "8", "8", "8", "8", "8", "8"]
     for row in (*batch.rows["reasoner"], *batch.rows["helper"]):
         assert row.mask == [1] * len(row.completion_ids)
@@ -210,7 +210,7 @@ def test_finishing_segments_are_trained_if_asked_for(env: MSARLEnv, policy: Toke
     batch = judge([paths], interpretations=4, rule="subgroup_mean", train_finish=True)
     rows = batch.rows["reasoner"]
     assert len(rows) == 3 + 12
-    said = [policy.codec.decode_action(row.completion_ids, ()).action for row in rows]
+    said = [policy.renderer.decode_action(row.completion_ids, ()).action for row in rows]
     assert said.count(r"\boxed{ 8 }") == 11
     for row, helped in zip(rows[1:5], batch.rows["helper"][:4], strict=True):
         assert row.advantage == helped.advantage
@@ -303,7 +303,7 @@ def test_gradients_are_those_of_finite_differences(policy: TokenPolicy) -> None:
     with torch.random.fork_rng():
         torch.manual_seed(0)
         model = GPT2LMHeadModel(GPT2Config(vocab_size=len(policy.tokenizer), **settings, **dropout)).double()
-    small = TokenPolicy(model, policy.tokenizer, policy.codec)
+    small = TokenPolicy(model, policy.tokenizer, policy.renderer)
     updater = ClippedUpdater(small, TrainMSARL(epsilon=0.9, epsilon_high=9e9))
     rows = random_rows(policy)
     loss, _ = updater.loss(rows, len(rows))
@@ -350,7 +350,7 @@ def copies(policy: TokenPolicy, config: TrainMSARL) -> dict[str, TokenPolicy]:
     for name in ("shared",) if config.share else ("reasoner", "helper"):
         model = build_model(len(policy.tokenizer))
         model.load_state_dict(policy.model.state_dict())
-        found[name] = TokenPolicy(model, policy.tokenizer, policy.codec)
+        found[name] = TokenPolicy(model, policy.tokenizer, policy.renderer)
     return found
 
 

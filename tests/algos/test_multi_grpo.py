@@ -72,7 +72,7 @@ class Actor:
         samples = []
         for prompt in prompts:
             told = self.policy.tokenizer.decode(list(prompt)).rsplit("<user>", 1)[1]
-            ids = self.policy.codec.encode_action({"role": "assistant", "content": self.say(told, self.asked)})
+            ids = self.policy.renderer.encode_action({"role": "assistant", "content": self.say(told, self.asked)})
             self.asked += 1
             samples.append(Sample(ids, [-0.5] * len(ids)))
         return samples
@@ -115,7 +115,7 @@ def test_an_agent_is_trained_on_its_own_tokens_and_on_no_others(untaught: Path) 
     for agent, texts in (("lookout", ["11 12"] * 4), ("courier", ["10", "11", "12", "13"])):
         for row, text in zip(batch.rows[agent], texts, strict=True):
             own = [i for i, mask in zip(row.completion_ids, row.mask, strict=True) if mask]
-            assert own == policy.codec.encode_action({"role": "assistant", "content": text})
+            assert own == policy.renderer.encode_action({"role": "assistant", "content": text})
             told = policy.tokenizer.decode(row.prompt_ids)
             assert ("Wanted" in told) is (agent == "lookout")  # its history is its own too
 

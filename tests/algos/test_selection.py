@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolorchestra.agents.policies.base import NoisyOraclePolicy, play_episode
+from toolorchestra.agents.policies.base import play_episode
+from toolorchestra.agents.policies.reference import NoisyOraclePolicy
 from toolorchestra.algos.selection import EpisodeCandidate, QuestionRecord, Selection, questions, select_rl, select_sft
 from toolorchestra.cli import main as cli
 from toolorchestra.envs.episode import CallRecord, Episode, Outcome, Turn, read_episodes, write_episodes

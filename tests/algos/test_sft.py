@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from toolorchestra.agents.builtin.model import TokenPolicy, build_codec
-from toolorchestra.agents.builtin.renderer import CompactRenderer
-from toolorchestra.agents.policies.base import NoisyOraclePolicy, OraclePolicy, play_episode
+from toolorchestra.agents.builtin.compact_renderer import CompactRenderer
+from toolorchestra.agents.builtin.model import TokenPolicy, build_renderer
+from toolorchestra.agents.policies.base import play_episode
 from toolorchestra.agents.policies.baselines import SelfRefine
+from toolorchestra.agents.policies.reference import NoisyOraclePolicy, OraclePolicy
 from toolorchestra.algos import sft
 from toolorchestra.algos.losses import sft_loss
 from toolorchestra.algos.rollout.engine import RolloutEngine, RolloutRequest, Sample, Start, make_env, starts
@@ -31,10 +32,10 @@ def good(plays: list[Start]) -> list[sft.Demonstration]:
 
 
 @pytest.fixture(scope="module")
-def codec(good: list[sft.Demonstration]) -> CompactRenderer:
+def renderer(good: list[sft.Demonstration]) -> CompactRenderer:
     env = make_env(ENV, {}).unwrapped
     world = env.source.world(env.source.tasks("train")[0])  # type: ignore[attr-defined]
-    return build_codec(good[0].tools, [d.messages for d in good], [world])
+    return build_renderer(good[0].tools, [d.messages for d in good], [world])
 
 
 def test_the_oracle_demonstrates_solved_episodes(good: list[sft.Demonstration]) -> None:
@@ -48,72 +49,74 @@ def test_the_noisy_oracle_also_fails(plays: list[Start]) -> None:
 
 
 def test_all_calls_of_the_oracle_can_be_said_in_the_compact_language(
-    good: list[sft.Demonstration], codec: CompactRenderer
+    good: list[sft.Demonstration], renderer: CompactRenderer
 ) -> None:
-    assert sft.unspeakable(codec, good) == []
+    assert sft.unspeakable(renderer, good) == []
 
 
-def test_demonstrations_are_laid_out_as_rollouts_are(codec: CompactRenderer) -> None:
+def test_demonstrations_are_laid_out_as_rollouts_are(renderer: CompactRenderer) -> None:
     start = starts(make_env(ENV, {}), "train", (2,))[2][0]
     (demonstration,) = sft.play_policy(make_env(ENV, {}), OraclePolicy(), [start])
-    ids, mask = sft.encode(codec, demonstration)
+    ids, mask = sft.encode(renderer, demonstration)
 
     def recite(prompts, limits):  # type: ignore[no-untyped-def]
         """Write what the demonstration writes at this point."""
         samples = []
         for prompt in prompts:
             assert ids[: len(prompt)] == list(prompt)
-            end = next(n for n in range(len(prompt), len(ids)) if ids[n] in codec.stop_ids)
+            end = next(n for n in range(len(prompt), len(ids)) if ids[n] in renderer.stop_ids)
             samples.append(Sample(ids[len(prompt) : end + 1], [0.0] * (end + 1 - len(prompt))))
         return samples
 
-    (row,) = RolloutEngine(lambda: make_env(ENV, {}), codec).play(recite, [RolloutRequest(0, start)])
+    (row,) = RolloutEngine(lambda: make_env(ENV, {}), renderer).play(recite, [RolloutRequest(0, start)])
     assert row.outcome == "solved"
     assert row.prompt_ids + row.completion_ids == ids
     assert [0] * len(row.prompt_ids) + row.mask == mask
 
 
-def test_labels_cover_the_policys_own_tokens_only(good: list[sft.Demonstration], codec: CompactRenderer) -> None:
-    rows = sft.lesson(codec, good, rows=8, rng=random.Random(0), curriculum=False)
+def test_labels_cover_the_policys_own_tokens_only(good: list[sft.Demonstration], renderer: CompactRenderer) -> None:
+    rows = sft.lesson(renderer, good, rows=8, rng=random.Random(0), curriculum=False)
     for ids, labels in rows:
-        kept = [codec.tokens[label] for label in labels if label != -100]
+        kept = [renderer.tokens[label] for label in labels if label != -100]
         assert kept[0] in ("<call>", "<answer>")
         assert kept[-1] == "<end>"
         assert "<result>" not in kept
         assert all(label in (-100, i) for i, label in zip(ids, labels, strict=True))
 
 
-def test_thinning_leaves_out_only_what_nobody_mentions(good: list[sft.Demonstration], codec: CompactRenderer) -> None:
+def test_thinning_leaves_out_only_what_nobody_mentions(
+    good: list[sft.Demonstration], renderer: CompactRenderer
+) -> None:
     for demonstration in good:
         bare = sft.thin(demonstration, 0.0, random.Random(0))
         whole = sft.thin(demonstration, 1.0, random.Random(0))
         said = [m for m in bare.messages if m["role"] == "assistant"]
         assert said == [m for m in demonstration.messages if m["role"] == "assistant"]
-        assert len(sft.encode(codec, bare)[0]) <= len(sft.encode(codec, whole)[0])
-        assert sft.encode(codec, whole) == sft.encode(codec, demonstration)
+        assert len(sft.encode(renderer, bare)[0]) <= len(sft.encode(renderer, whole)[0])
+        assert sft.encode(renderer, whole) == sft.encode(renderer, demonstration)
 
 
 def test_values_are_exchanged_consistently_and_only_for_their_kind(
-    good: list[sft.Demonstration], codec: CompactRenderer
+    good: list[sft.Demonstration], renderer: CompactRenderer
 ) -> None:
-    shuffle = sft.ValueShuffler(codec)
+    shuffle = sft.ValueShuffler(renderer)
     changed = 0
     for demonstration in good:
-        ids, mask = sft.encode(codec, demonstration)
+        ids, mask = sft.encode(renderer, demonstration)
         other = shuffle(ids, mask, random.Random(1))
         mapping = dict(zip(ids, other, strict=True))
         assert [mapping[i] for i in ids] == other  # one value, one stand-in
         assert len(set(mapping.values())) == len(mapping)  # two values stay two
         for a, b in mapping.items():
-            assert codec.kinds.get(codec.tokens[a]) == codec.kinds.get(codec.tokens[b])
+            assert renderer.kinds.get(renderer.tokens[a]) == renderer.kinds.get(renderer.tokens[b])
         changed += other != ids
     assert changed > len(good) / 2
 
 
-def test_what_the_policy_works_out_itself_is_not_exchanged(codec: CompactRenderer) -> None:
-    day, dish = codec.index["2025-07-30"], codec.index["D07"]
+def test_what_the_policy_works_out_itself_is_not_exchanged(renderer: CompactRenderer) -> None:
+    day, dish = renderer.index["2025-07-30"], renderer.index["D07"]
     ids = [dish, day, dish, day]
-    assert sft.ValueShuffler(codec)(ids, [0, 1, 1, 0], random.Random(0))[1] == day
+    assert sft.ValueShuffler(renderer)(ids, [0, 1, 1, 0], random.Random(0))[1] == day
 
 
 def test_recorded_episodes_teach_what_was_played(tmp_path: Path, plays: list[Start]) -> None:
@@ -124,8 +127,8 @@ def test_recorded_episodes_teach_what_was_played(tmp_path: Path, plays: list[Sta
     _, info = env.reset(seed=0)
     again = list(sft.recorded(tmp_path / "e.jsonl", env))
     live = list(sft.play_policy(env, OraclePolicy(), plays[:4]))
-    codec = build_codec(info["tools"], [d.messages for d in live])
-    assert [sft.encode(codec, d) for d in again] == [sft.encode(codec, d) for d in live]
+    renderer = build_renderer(info["tools"], [d.messages for d in live])
+    assert [sft.encode(renderer, d) for d in again] == [sft.encode(renderer, d) for d in live]
 
 
 def test_a_protocol_that_ends_by_a_call_and_adds_to_what_is_shown_is_learnt_as_it_was_played(tmp_path: Path) -> None:
@@ -140,8 +143,8 @@ def test_a_protocol_that_ends_by_a_call_and_adds_to_what_is_shown_is_learnt_as_i
     assert {d.solved for d in live} == {True, False}  # although a failed episode earns a reward for its form, too
     assert all(d.messages[-1]["tool_calls"][0]["function"]["name"] == "final_answer" for d in again)
     assert "Budget left" in again[0].messages[1]["content"]
-    codec = build_codec(live[0].tools, [d.messages for d in live])
-    assert [sft.encode(codec, d) for d in again] == [sft.encode(codec, d) for d in live]
+    renderer = build_renderer(live[0].tools, [d.messages for d in live])
+    assert [sft.encode(renderer, d) for d in again] == [sft.encode(renderer, d) for d in live]
 
 
 def test_each_recorded_episode_has_the_tools_of_its_own_task(tmp_path: Path) -> None:
@@ -174,15 +177,15 @@ def small(tmp_path: Path, **changes: object) -> sft.TrainSFT:
 
 
 def test_the_loss_is_trls_on_the_same_rows(
-    good: list[sft.Demonstration], codec: CompactRenderer, tmp_path: Path
+    good: list[sft.Demonstration], renderer: CompactRenderer, tmp_path: Path
 ) -> None:
-    rows = sft.lesson(codec, good, rows=4, rng=random.Random(0), curriculum=False)
-    policy = TokenPolicy.embedded(codec, seed=0)
+    rows = sft.lesson(renderer, good, rows=4, rng=random.Random(0), curriculum=False)
+    policy = TokenPolicy.built_in(renderer, seed=0)
     width = max(len(ids) for ids, _ in rows)
-    ids = torch.tensor([row + [codec.pad_id] * (width - len(row)) for row, _ in rows])
+    ids = torch.tensor([row + [renderer.pad_id] * (width - len(row)) for row, _ in rows])
     labels = torch.tensor([label + [-100] * (width - len(label)) for _, label in rows])
     with torch.no_grad():
-        expected = float(sft_loss(policy.model(ids, attention_mask=(ids != codec.pad_id).long()).logits, labels))
+        expected = float(sft_loss(policy.model(ids, attention_mask=(ids != renderer.pad_id).long()).logits, labels))
     seen: list[float] = []
     sft.fit(
         policy,
@@ -207,9 +210,9 @@ def test_resuming_gives_the_weights_of_an_unbroken_run(tmp_path: Path) -> None:
 
 def test_the_command_leaves_a_policy_metrics_and_curves(tmp_path: Path) -> None:
     sft.main(small(tmp_path, steps=20, save_every=0))
-    for name in ("metrics.jsonl", "curves.png", "final/codec.json"):
+    for name in ("metrics.jsonl", "curves.png", "final/renderer.json"):
         assert (tmp_path / name).exists(), name
-    assert isinstance(TokenPolicy.load(tmp_path / "final").codec, CompactRenderer)
+    assert isinstance(TokenPolicy.load(tmp_path / "final").renderer, CompactRenderer)
 
 
 def test_resuming_from_nothing_says_so(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def policy(env: MultiAgentEnv) -> TokenPolicy:
 def clone(policy: TokenPolicy) -> TokenPolicy:
     model = build_model(len(policy.tokenizer))
     model.load_state_dict(policy.model.state_dict())
-    return TokenPolicy(model, policy.tokenizer, policy.codec)
+    return TokenPolicy(model, policy.tokenizer, policy.renderer)
 
 
 def same(model: Any, other: Any) -> bool:
@@ -106,10 +106,10 @@ def test_an_agents_side_is_what_it_wrote_itself(env: MultiAgentEnv, policy: Toke
     for slot in pair:
         while not slot.play.over:
             text = teacher_of(env).teach(slot.play)
-            ids = policy.codec.encode_action({"role": "assistant", "content": text})
+            ids = policy.renderer.encode_action({"role": "assistant", "content": text})
             if slot is pair.better:
                 said[slot.play.current_agent] += ids
-            engine._read(policy.codec, slot)
+            engine._read(policy.renderer, slot)
             slot.streams[slot.play.current_agent].write(Sample(ids, [-0.5] * len(ids)))
             slot.play.act(text)
     for agent in AGENTS:
@@ -151,7 +151,7 @@ def updater_of(policy: TokenPolicy, reference: TokenPolicy | None = None, **opti
 
 
 def test_the_loss_by_hand(policy: TokenPolicy) -> None:
-    other = TokenPolicy(build_model(len(policy.tokenizer), seed=1), policy.tokenizer, policy.codec)
+    other = TokenPolicy(build_model(len(policy.tokenizer), seed=1), policy.tokenizer, policy.renderer)
     (row,) = random_pairs(policy, 1)
     loss, told = updater_of(policy, other, beta=0.3, sft_weight=0.7).loss([row], 1, sum(row.chosen.mask))
     sums = []

@@ -48,7 +48,7 @@ def test_list_shows_every_expert_and_json_holds_the_entries(run: Run):
     assert "33 experts" in out
     code, out, _ = run("list", "--configuration", "unseen-prices", "--json")
     found = json.loads(out)
-    assert set(found) == set(Catalog.load().offer("evaluation").specs)
+    assert set(found) == set(Catalog.load().configure("evaluation").specs)
     assert found["llama-3.3-70b"]["price"] == {"input": 0.23, "output": 0.4}
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from toolorchestra import __version__, environment_ids
 from toolorchestra.agents.chat.base import ScriptedChat
-from toolorchestra.agents.policies.base import POLICIES
+from toolorchestra.agents.policies.registry import POLICIES
 from toolorchestra.cli import main as cli
 from toolorchestra.envs import multiagent_ids
 from toolorchestra.envs.checks.report import CheckReport, CheckResult

@@ -12,8 +12,9 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from toolorchestra.envs.sources.multihop.encyclopaedia import Encyclopaedia, Facts, WorldFact
+from toolorchestra.envs.sources.multihop.encyclopaedia import Encyclopaedia, Facts
 from toolorchestra.envs.sources.multihop.encyclopaedia_words import GENRES
+from toolorchestra.envs.sources.multihop.encyclopaedia_world import WorldFact
 from toolorchestra.envs.sources.multihop.question_words import CONDITIONS, HOMES, OLDER, RELATIONS, WAYS, YEARS
 from toolorchestra.envs.sources.questions import Part
 

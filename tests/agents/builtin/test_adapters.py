@@ -109,11 +109,14 @@ def test_samples_of_one_do_not_depend_on_what_the_other_writes_or_learns(team: d
     prompts = [IDS[0].tolist(), IDS[1].tolist()[:5]]
 
     def alone() -> list[Any]:
-        sampler = ModelSampler(first.model, first.codec, seed=1)
+        sampler = ModelSampler(first.model, first.renderer, seed=1)
         return [sampler(prompts, [6, 6]) for _ in range(3)]
 
     expected = alone()
-    sampler, other = ModelSampler(first.model, first.codec, seed=1), ModelSampler(second.model, second.codec, seed=2)
+    sampler, other = (
+        ModelSampler(first.model, first.renderer, seed=1),
+        ModelSampler(second.model, second.renderer, seed=2),
+    )
     found = []
     for _ in range(3):
         found.append(sampler(prompts, [6, 6]))
@@ -205,7 +208,7 @@ def large(tmp_path_factory: pytest.TempPathFactory, base: Path) -> Path:
     folder = tmp_path_factory.mktemp("large")
     small = TokenPolicy.load(base)
     model = build_model(4_000, hidden=1024, layers=("conv", "full_attention") * 2, heads=8)
-    TokenPolicy(model, small.tokenizer, small.codec).save(folder)
+    TokenPolicy(model, small.tokenizer, small.renderer).save(folder)
     return folder
 
 

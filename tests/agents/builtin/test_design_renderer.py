@@ -16,16 +16,16 @@ from toolorchestra.envs.sources.masbench.graph import AXES
 from toolorchestra.envs.sources.masbench.source import MASBenchSource
 from toolorchestra.envs.sources.questions import parts_of
 
-CODEC = DesignRenderer(AGENTS)
+RENDERER = DesignRenderer(AGENTS)
 TWO = [{"role": "user", "content": "A is 2. What is A? B is 3. What is B?"}]
 
 
 def ids(text: str) -> list[int]:
-    return [CODEC.index[token] for token in text.split()]
+    return [RENDERER.index[token] for token in text.split()]
 
 
 def decoded(text: str, before: list[Message] = TWO) -> str:
-    return str(CODEC.decode_action(ids(text), (), before).action)
+    return str(RENDERER.decode_action(ids(text), (), before).action)
 
 
 def rule(text: str) -> Rule | None:
@@ -63,7 +63,7 @@ def test_a_note_by_number_is_that_of_the_problem() -> None:
 
 def test_a_text_without_question_asks_for_the_whole() -> None:
     assert asked_in("Find the sum of the digits of 14.") == ()
-    assert [CODEC.tokens[i] for i in CODEC.encode_prompt([{"role": "user", "content": "Add."}], ())] == [
+    assert [RENDERER.tokens[i] for i in RENDERER.encode_prompt([{"role": "user", "content": "Add."}], ())] == [
         "<user>", "high", "<assistant>"
     ]  # fmt: skip
 
@@ -93,7 +93,7 @@ def test_the_whole_question_is_asked_with_an_empty_input() -> None:
 
 def test_a_low_degree_is_seen_and_written_as_such() -> None:
     low = [{"role": "system", "content": "Degree of MAS: low. Answer."}, *TWO]
-    assert "low" in [CODEC.tokens[i] for i in CODEC.encode_prompt(low, ())]
+    assert "low" in [RENDERER.tokens[i] for i in RENDERER.encode_prompt(low, ())]
     design = parse_design(decoded("1 CoTAgent q1 <end>", low), "low")
     assert isinstance(design, Design)
     assert design.answer == "A1"
@@ -117,36 +117,36 @@ def test_a_low_degree_is_seen_and_written_as_such() -> None:
 )
 def test_the_language_can_say_what_breaks_a_rule(text: str, broken: Rule) -> None:
     assert rule(text) == broken
-    assert CODEC.decode_action(ids(text), (), TWO).well_formed
+    assert RENDERER.decode_action(ids(text), (), TWO).well_formed
 
 
-def test_no_ids_make_the_codec_or_the_parser_raise() -> None:
+def test_no_ids_make_the_renderer_or_the_parser_raise() -> None:
     rng = random.Random(0)
     for _ in range(500):
-        written = rng.choices(range(len(CODEC.tokens)), k=rng.randint(0, 30))
-        parse_design(CODEC.decode_action(written, (), TWO).action)
+        written = rng.choices(range(len(RENDERER.tokens)), k=rng.randint(0, 30))
+        parse_design(RENDERER.decode_action(written, (), TWO).action)
 
 
 def test_any_design_is_said_with_its_graph_and_kinds() -> None:
     rng = random.Random(1)
     for _ in range(60):
         design = random_design(rng, AGENTS, 9)
-        written = CODEC.encode_action({"content": to_text(design)}, TWO)
-        again = parse_design(CODEC.decode_action(written, (), TWO).action)
+        written = RENDERER.encode_action({"content": to_text(design)}, TWO)
+        again = parse_design(RENDERER.decode_action(written, (), TWO).action)
         assert isinstance(again, Design)
         assert [agent.kind for agent in again.agents] == [agent.kind for agent in design.agents]
         assert again.shape == design.shape
-        assert CODEC.encode_action({"content": to_text(again)}, TWO) == written
+        assert RENDERER.encode_action({"content": to_text(again)}, TWO) == written
 
 
 def test_what_the_language_says_it_reads_again_the_same() -> None:
     said = ids("1 CoTAgent warned q1 2 ReflexionAgent q2 $1 1> 3 CoTAgent $1 $2 2> <end>")
-    text = CODEC.decode_action(said, (), TWO).action
-    assert CODEC.encode_action({"content": text}, TWO) == said
+    text = RENDERER.decode_action(said, (), TWO).action
+    assert RENDERER.encode_action({"content": text}, TWO) == said
 
 
 def test_a_policy_keeps_its_language(tmp_path: Path) -> None:
-    TokenPolicy.embedded(CODEC).save(tmp_path)
-    again = TokenPolicy.load(tmp_path).codec
+    TokenPolicy.built_in(RENDERER).save(tmp_path)
+    again = TokenPolicy.load(tmp_path).renderer
     assert isinstance(again, DesignRenderer)
-    assert again.tokens == CODEC.tokens
+    assert again.tokens == RENDERER.tokens

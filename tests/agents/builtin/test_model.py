@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from toolorchestra.agents.builtin.model import TokenPolicy, build_codec, build_model, prepare_torch
-from toolorchestra.agents.builtin.renderer import CompactRenderer
+from toolorchestra.agents.builtin.compact_renderer import CompactRenderer
+from toolorchestra.agents.builtin.model import TokenPolicy, build_model, build_renderer, prepare_torch
 from toolorchestra.toolscale.domain_folder import load_domain
 
 
@@ -38,36 +38,36 @@ def test_making_a_model_leaves_the_global_generator_alone() -> None:
 def test_every_value_of_the_database_is_one_token() -> None:
     domain = load_domain("restaurant")
     tools = [tool.schema for tool in domain.tools.values()]
-    codec = build_codec(tools, [], [domain])
+    renderer = build_renderer(tools, [], [domain])
     for name in ("Jasper", "D07", "T16", "Burrata with Figs", "2025-07-30"):
-        assert len(codec.words(name)) == 1, name
-    assert len(codec.tokens) < 4000
+        assert len(renderer.words(name)) == 1, name
+    assert len(renderer.tokens) < 4000
 
 
 def test_columns_of_few_values_mean_something_and_are_of_no_kind() -> None:
-    codec = build_codec([], [], [load_domain("restaurant")])
-    assert "D07" in codec.kinds
-    assert "dinner" not in codec.kinds
+    renderer = build_renderer([], [], [load_domain("restaurant")])
+    assert "D07" in renderer.kinds
+    assert "dinner" not in renderer.kinds
 
 
 def test_words_of_conversations_are_in_the_vocabulary() -> None:
     result = json.dumps({"status": "OK", "result": {"opening_hours": ["12:00"]}})
     conversation = [{"role": "user", "content": "When do you open?"}, {"role": "tool", "content": result}]
-    codec = build_codec([], [conversation])
-    assert "<spell>" not in [codec.tokens[i] for i in codec.words("when do you open hours 12:00")]
+    renderer = build_renderer([], [conversation])
+    assert "<spell>" not in [renderer.tokens[i] for i in renderer.words("when do you open hours 12:00")]
 
 
 def test_a_saved_policy_computes_the_same(tmp_path: Path) -> None:
     prepare_torch(1)
-    codec = CompactRenderer.build([], ["what is the price"], {"dish": ["Smoked Duck"]})
-    policy = TokenPolicy.embedded(codec, seed=5)
+    renderer = CompactRenderer.build([], ["what is the price"], {"dish": ["Smoked Duck"]})
+    policy = TokenPolicy.built_in(renderer, seed=5)
     policy.save(tmp_path)
     again = TokenPolicy.load(tmp_path)
-    ids = torch.tensor([codec.words("what is the price Smoked Duck")])
+    ids = torch.tensor([renderer.words("what is the price Smoked Duck")])
     with torch.no_grad():
         assert torch.equal(policy.model(ids).logits, again.model(ids).logits)
-    assert isinstance(again.codec, CompactRenderer)
-    assert again.tokenizer.pad_token_id == codec.pad_id
+    assert isinstance(again.renderer, CompactRenderer)
+    assert again.tokenizer.pad_token_id == renderer.pad_id
 
 
 def test_advice_to_install_gpu_kernels_is_not_given_on_a_cpu(caplog: pytest.LogCaptureFixture) -> None:

@@ -6,15 +6,11 @@ from typing import Any
 
 import pytest
 
-from toolorchestra.agents.builtin.model import chat_codec
-from toolorchestra.agents.builtin.renderer import (
-    FOLLOW,
-    ChatTemplateRenderer,
-    CompactRenderer,
-    Decoded,
-    check_prefix,
-    read_result,
-)
+from toolorchestra.agents.builtin.chat_template_renderer import ChatTemplateRenderer
+from toolorchestra.agents.builtin.compact_renderer import FOLLOW, CompactRenderer
+from toolorchestra.agents.builtin.model import chat_renderer
+from toolorchestra.agents.builtin.renderer import Decoded, check_prefix
+from toolorchestra.agents.builtin.tool_messages import read_result
 from toolorchestra.toolscale.errors import OptionError
 
 TOOLS = [
@@ -41,7 +37,7 @@ TOOLS = [
 
 
 @pytest.fixture
-def codec() -> CompactRenderer:
+def renderer() -> CompactRenderer:
     texts = ["What is the price of dish?", "please order for guests", "price is name dish"]
     values = {"dish": ["Smoked Duck", "Smoked Tofu", "D07"], "customer": ["Jasper", "Mina"], "price": [18.5, 7, 12]}
     return CompactRenderer.build(TOOLS, texts, values, min_kind=2)
@@ -56,19 +52,19 @@ def call(tool: str, /, **arguments: object) -> dict[str, object]:
     }
 
 
-def test_whole_names_and_numbers_are_one_token(codec: CompactRenderer) -> None:
-    ids = codec.words("What is the price of Smoked Duck? 18.50")
-    assert [codec.tokens[i] for i in ids] == ["what", "is", "the", "price", "of", "Smoked Duck", "?", "18.5"]
+def test_whole_names_and_numbers_are_one_token(renderer: CompactRenderer) -> None:
+    ids = renderer.words("What is the price of Smoked Duck? 18.50")
+    assert [renderer.tokens[i] for i in ids] == ["what", "is", "the", "price", "of", "Smoked Duck", "?", "18.5"]
 
 
-def test_a_possessive_is_the_name_and_an_ending(codec: CompactRenderer) -> None:
-    assert codec.text(codec.words("Jasper's price")) == "Jasper's price"
+def test_a_possessive_is_the_name_and_an_ending(renderer: CompactRenderer) -> None:
+    assert renderer.text(renderer.words("Jasper's price")) == "Jasper's price"
 
 
-def test_unknown_words_are_spelt_and_read_back(codec: CompactRenderer) -> None:
-    ids = codec.words("order Zanzibar-99 please")
-    assert "<spell>" in [codec.tokens[i] for i in ids]
-    assert codec.text(ids) == "order Zanzibar-99 please"
+def test_unknown_words_are_spelt_and_read_back(renderer: CompactRenderer) -> None:
+    ids = renderer.words("order Zanzibar-99 please")
+    assert "<spell>" in [renderer.tokens[i] for i in ids]
+    assert renderer.text(ids) == "order Zanzibar-99 please"
 
 
 @pytest.mark.parametrize(
@@ -79,50 +75,50 @@ def test_unknown_words_are_spelt_and_read_back(codec: CompactRenderer) -> None:
         call("make_order", customer="Someone Else", guests=123, dishes=[], tip=-0.25),
     ],
 )
-def test_calls_survive_writing_and_reading(codec: CompactRenderer, message: dict[str, object]) -> None:
-    decoded = codec.decode_action(codec.encode_action(message), TOOLS)
+def test_calls_survive_writing_and_reading(renderer: CompactRenderer, message: dict[str, object]) -> None:
+    decoded = renderer.decode_action(renderer.encode_action(message), TOOLS)
     function = message["tool_calls"][0]["function"]  # type: ignore[index]  # as made above
     assert decoded.well_formed
     assert decoded.action == [{"name": function["name"], "arguments": json.loads(function["arguments"])}]
 
 
-def test_several_calls_of_one_turn_are_kept_apart(codec: CompactRenderer) -> None:
+def test_several_calls_of_one_turn_are_kept_apart(renderer: CompactRenderer) -> None:
     first, second = call("get_dish", name="D07"), call("get_dish", name="Smoked Duck")
     both = {"role": "assistant", "tool_calls": [*first["tool_calls"], *second["tool_calls"]]}  # type: ignore[misc]
-    assert [c["arguments"]["name"] for c in codec.decode_action(codec.encode_action(both), TOOLS).action] == [
+    assert [c["arguments"]["name"] for c in renderer.decode_action(renderer.encode_action(both), TOOLS).action] == [
         "D07",
         "Smoked Duck",
     ]
 
 
-def test_an_answer_is_text(codec: CompactRenderer) -> None:
-    ids = codec.encode_action({"role": "assistant", "content": "The price is 7."})
-    assert codec.decode_action(ids, TOOLS) == ("the price is 7.", True)
+def test_an_answer_is_text(renderer: CompactRenderer) -> None:
+    ids = renderer.encode_action({"role": "assistant", "content": "The price is 7."})
+    assert renderer.decode_action(ids, TOOLS) == ("the price is 7.", True)
 
 
 @pytest.mark.parametrize("tokens", [[], ["price"], ["<answer>", "price"], ["<call>", "price", "<end>"], ["<end>"]])
-def test_what_is_no_action_is_not_well_formed(codec: CompactRenderer, tokens: list[str]) -> None:
-    assert not codec.decode_action([codec.index[token] for token in tokens], TOOLS).well_formed
+def test_what_is_no_action_is_not_well_formed(renderer: CompactRenderer, tokens: list[str]) -> None:
+    assert not renderer.decode_action([renderer.index[token] for token in tokens], TOOLS).well_formed
 
 
-def test_results_show_keys_and_values_without_punctuation(codec: CompactRenderer) -> None:
+def test_results_show_keys_and_values_without_punctuation(renderer: CompactRenderer) -> None:
     content = json.dumps({"id": "call_1", "name": "get_dish", "status": "OK", "result": {"name": "D07", "price": 7}})
-    ids = codec.encode_results([{"role": "tool", "content": content}], [codec.end_id])
-    assert [codec.tokens[i] for i in ids] == ["<result>", "name", "D07", "price", "7", "<assistant>"]
+    ids = renderer.encode_results([{"role": "tool", "content": content}], [renderer.end_id])
+    assert [renderer.tokens[i] for i in ids] == ["<result>", "name", "D07", "price", "7", "<assistant>"]
 
 
-def test_errors_show_their_status(codec: CompactRenderer) -> None:
+def test_errors_show_their_status(renderer: CompactRenderer) -> None:
     content = json.dumps({"status": "EXEC_ERR", "error": "order"})
-    ids = codec.encode_results([{"role": "tool", "content": content}], [codec.end_id])
-    assert codec.tokens[ids[1]] == "EXEC_ERR"
+    ids = renderer.encode_results([{"role": "tool", "content": content}], [renderer.end_id])
+    assert renderer.tokens[ids[1]] == "EXEC_ERR"
 
 
-def test_a_turn_that_was_cut_short_is_ended_first(codec: CompactRenderer) -> None:
-    assert codec.encode_results([], [codec.index["price"]])[0] == codec.end_id
+def test_a_turn_that_was_cut_short_is_ended_first(renderer: CompactRenderer) -> None:
+    assert renderer.encode_results([], [renderer.index["price"]])[0] == renderer.end_id
 
 
-def test_long_results_are_cut(codec: CompactRenderer) -> None:
-    short = CompactRenderer(codec.tokens, codec.kinds, max_result=3)
+def test_long_results_are_cut(renderer: CompactRenderer) -> None:
+    short = CompactRenderer(renderer.tokens, renderer.kinds, max_result=3)
     content = json.dumps({"status": "OK", "result": ["D07"] * 9})
     assert "<cut>" in [short.tokens[i] for i in short.encode_results([{"role": "tool", "content": content}], [])]
 
@@ -135,7 +131,7 @@ ASKED: list[dict[str, Any]] = [
 
 
 def told(*results: object) -> list[dict[str, Any]]:
-    """Return a conversation in which minds were asked, and what they said."""
+    """Return a conversation in which experts were asked, with their replies."""
     return [*ASKED, *({"role": "tool", "content": json.dumps({"status": "OK", "result": said})} for said in results)]
 
 
@@ -148,35 +144,35 @@ def told(*results: object) -> list[dict[str, Any]]:
     ],
 )
 def test_who_follows_a_mind_says_so_in_one_token(results: list[object], action: Any) -> None:
-    codec = CompactRenderer.build([], [], {}, follow=True)
+    renderer = CompactRenderer.build([], [], {}, follow=True)
     calls = None if isinstance(action, str) else [{"function": call} for call in action]
     message = {"role": "assistant", "content": None if calls else action, "tool_calls": calls}
-    ids = codec.encode_action(message, told(*results))
-    assert [codec.tokens[i] for i in ids] == [FOLLOW, "<end>"]
-    assert codec.decode_action(ids, (), told(*results)) == Decoded(action, True)
+    ids = renderer.encode_action(message, told(*results))
+    assert [renderer.tokens[i] for i in ids] == [FOLLOW, "<end>"]
+    assert renderer.decode_action(ids, (), told(*results)) == Decoded(action, True)
 
 
 def test_who_does_something_else_than_proposed_writes_it() -> None:
-    codec = CompactRenderer.build([], [], {}, follow=True)
+    renderer = CompactRenderer.build([], [], {}, follow=True)
     for other in ({"name": "get_dish", "arguments": {"dish": "Bread"}}, {"name": "pay", "arguments": {}}):
-        ids = codec.encode_action({"role": "assistant", "tool_calls": [{"function": other}]}, told(STEP))
-        assert codec.index[FOLLOW] not in ids
+        ids = renderer.encode_action({"role": "assistant", "tool_calls": [{"function": other}]}, told(STEP))
+        assert renderer.index[FOLLOW] not in ids
 
 
 def test_there_is_nothing_to_follow_unless_it_was_just_proposed() -> None:
-    codec = CompactRenderer.build([], [], {}, follow=True)
-    ids = [codec.index[FOLLOW], codec.end_id]
+    renderer = CompactRenderer.build([], [], {}, follow=True)
+    ids = [renderer.index[FOLLOW], renderer.end_id]
     acted = {"role": "assistant", "content": "", "tool_calls": [{"function": STEP["call"]}]}
     result = {"role": "tool", "content": json.dumps({"status": "OK", "result": {"price": 7}})}
     failed = {"role": "tool", "content": json.dumps({"status": "TIMEOUT", "error": "…"})}
     for before in (ASKED, [*told(STEP), acted, result], [*ASKED, failed]):
-        assert not codec.decode_action(ids, (), before).well_formed
+        assert not renderer.decode_action(ids, (), before).well_formed
 
 
-def test_a_saved_codec_is_the_same(codec: CompactRenderer, tmp_path) -> None:  # type: ignore[no-untyped-def]
-    codec.save(tmp_path)
+def test_a_saved_renderer_is_the_same(renderer: CompactRenderer, tmp_path) -> None:  # type: ignore[no-untyped-def]
+    renderer.save(tmp_path)
     again = CompactRenderer.load(tmp_path)
-    assert (again.tokens, again.kinds) == (codec.tokens, codec.kinds)
+    assert (again.tokens, again.kinds) == (renderer.tokens, renderer.kinds)
 
 
 def test_results_are_read_from_response_blocks_and_plain_text() -> None:
@@ -217,24 +213,24 @@ def byte_tokenizer(template: str | None):  # type: ignore[no-untyped-def]
 
 def test_appended_ids_are_those_of_the_template() -> None:
     tokenizer = byte_tokenizer(CHATML)
-    codec = ChatTemplateRenderer(tokenizer)
+    renderer = ChatTemplateRenderer(tokenizer)
     opening = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Price?"}]
     said = {"role": "assistant", "content": "Let me look."}
     answered = [{"role": "tool", "content": "7"}]
-    ids = codec.encode_prompt(opening, [])
-    written = codec.encode_action(said)
+    ids = renderer.encode_prompt(opening, [])
+    written = renderer.encode_action(said)
     ids += written
-    ids += codec.encode_results(answered, written)
+    ids += renderer.encode_results(answered, written)
     whole = tokenizer.apply_chat_template([*opening, said, *answered], add_generation_prompt=True, tokenize=False)
     assert tokenizer.decode(ids) == whole
-    assert codec.decode_action(written, []) == ("Let me look.", True)
+    assert renderer.decode_action(written, []) == ("Let me look.", True)
 
 
 def test_a_turn_cut_short_gets_its_end_mark_from_the_template() -> None:
-    codec = ChatTemplateRenderer(byte_tokenizer(CHATML))
-    written = codec.encode_action({"role": "assistant", "content": "Let me"})[:-1]
-    assert codec.encode_results([{"role": "tool", "content": "7"}], written)[0] in codec.stop_ids
-    assert not codec.decode_action(written, []).well_formed
+    renderer = ChatTemplateRenderer(byte_tokenizer(CHATML))
+    written = renderer.encode_action({"role": "assistant", "content": "Let me"})[:-1]
+    assert renderer.encode_results([{"role": "tool", "content": "7"}], written)[0] in renderer.stop_ids
+    assert not renderer.decode_action(written, []).well_formed
 
 
 def test_a_tokenizer_without_template_is_refused() -> None:
@@ -255,12 +251,12 @@ def test_a_template_that_trl_can_mend_is_mended() -> None:
     tokenizer = byte_tokenizer((folder / "qwen3.jinja").read_text(encoding="utf-8"))
     with pytest.raises(OptionError, match="not prefix-preserving"):
         ChatTemplateRenderer(tokenizer)
-    codec = chat_codec(tokenizer)
+    renderer = chat_renderer(tokenizer)
     opening = [{"role": "user", "content": "Price?"}]
     said = call("get_dish", name="D07")
     answered = [{"role": "tool", "name": "get_dish", "content": "7"}]
-    written = codec.encode_action(said)
-    ids = codec.encode_prompt(opening, TOOLS) + written + codec.encode_results(answered, written)
+    written = renderer.encode_action(said)
+    ids = renderer.encode_prompt(opening, TOOLS) + written + renderer.encode_results(answered, written)
     whole = tokenizer.apply_chat_template(
         [*opening, said, *answered], tools=TOOLS, add_generation_prompt=True, tokenize=False
     )

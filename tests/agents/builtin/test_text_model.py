@@ -30,12 +30,12 @@ def tokens(policy: TokenPolicy, ids: list[int]) -> list[str]:
 
 
 def test_numbers_words_and_marks_are_a_token_each(policy: TokenPolicy) -> None:
-    ids = policy.codec.encode_prompt(CONVERSATION[:2], ())
+    ids = policy.renderer.encode_prompt(CONVERSATION[:2], ())
     assert tokens(policy, ids) == [
         *("<user>", "Find", "the", "units", "digit", "of"),
         *("$", "17", "^", "{", "53", "}", "$", ".", "<assistant>"),
     ]
-    assert tokens(policy, policy.codec.encode_action(CONVERSATION[-1])) == ["\\boxed{", "-", "7", "}", "<end>"]
+    assert tokens(policy, policy.renderer.encode_action(CONVERSATION[-1])) == ["\\boxed{", "-", "7", "}", "<end>"]
 
 
 def test_what_the_system_says_is_no_part_of_the_language(policy: TokenPolicy) -> None:
@@ -43,12 +43,12 @@ def test_what_the_system_says_is_no_part_of_the_language(policy: TokenPolicy) ->
 
 
 def test_code_and_boxes_survive_writing_and_reading(policy: TokenPolicy) -> None:
-    said = policy.codec.decode_action(policy.codec.encode_action(CONVERSATION[2]), ()).action
+    said = policy.renderer.decode_action(policy.renderer.encode_action(CONVERSATION[2]), ()).action
     block = read_block(said, {"python": None})  # type: ignore[dict-item]  # only its name matters
     assert block is not None
     assert block.text.replace(" ", "") == CODE[10:-4].replace(" ", "")
     compile(block.text, "block", "exec")
-    boxed = policy.codec.decode_action(policy.codec.encode_action(CONVERSATION[-1]), ()).action
+    boxed = policy.renderer.decode_action(policy.renderer.encode_action(CONVERSATION[-1]), ()).action
     assert is_well_formed(boxed)
     assert is_right(boxed, ["-7"]), final_answer(boxed)
 
@@ -56,23 +56,23 @@ def test_code_and_boxes_survive_writing_and_reading(policy: TokenPolicy) -> None
 @pytest.mark.parametrize("answer", [r"\frac{33}{8}", r"4\sqrt{6}"])
 def test_answers_in_latex_are_right_when_written_back(answer: str) -> None:
     said = [{"role": "assistant", "content": rf"\boxed{{{answer}}}"}]
-    codec = builtin_text_policy([said]).codec
-    assert is_right(codec.decode_action(codec.encode_action(said[0]), ()).action, [answer])
+    renderer = builtin_text_policy([said]).renderer
+    assert is_right(renderer.decode_action(renderer.encode_action(said[0]), ()).action, [answer])
 
 
 def test_a_turn_is_appended_and_nothing_is_encoded_again(policy: TokenPolicy) -> None:
-    codec = policy.codec
-    written = codec.encode_action(CONVERSATION[2])
-    told = codec.encode_results(CONVERSATION[3:4], written)
-    whole = codec.encode_prompt(CONVERSATION[:4], ())
-    assert codec.encode_prompt(CONVERSATION[:2], ()) + written + told == whole
+    renderer = policy.renderer
+    written = renderer.encode_action(CONVERSATION[2])
+    told = renderer.encode_results(CONVERSATION[3:4], written)
+    whole = renderer.encode_prompt(CONVERSATION[:4], ())
+    assert renderer.encode_prompt(CONVERSATION[:2], ()) + written + told == whole
 
 
 def test_a_policy_is_read_back_with_its_language(policy: TokenPolicy, tmp_path: Path) -> None:
     policy.save(tmp_path)
     again = TokenPolicy.load(tmp_path)
     for messages in (CONVERSATION[:2], CONVERSATION[:4]):
-        assert again.codec.encode_prompt(messages, ()) == policy.codec.encode_prompt(messages, ())
+        assert again.renderer.encode_prompt(messages, ()) == policy.renderer.encode_prompt(messages, ())
 
 
 def test_words_that_are_not_known_are_one_unknown_token() -> None:

@@ -169,13 +169,13 @@ def test_of_many_requests_only_a_lot_is_lost_to_an_interruption(file: Path) -> N
         return "ok"
 
     with (
-        RecordingChat(ScriptedChat(answer, name="m"), file, lot=2) as chat,
+        RecordingChat(ScriptedChat(answer, name="m"), file, batch_size=2) as chat,
         pytest.raises(KeyboardInterrupt),
     ):
         chat.complete([ask(str(i)) for i in range(8)])
     assert len(file.read_bytes().splitlines()) == 4
     with pytest.raises(OptionError, match="at least 1 request at once, got 0"):
-        RecordingChat(ScriptedChat([]), file, lot=0)
+        RecordingChat(ScriptedChat([]), file, batch_size=0)
 
 
 def test_a_record_of_several_models_replays_the_one_that_is_named(file: Path) -> None:

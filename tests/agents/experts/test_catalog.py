@@ -15,8 +15,11 @@ import pytest
 from toolorchestra.agents.chat.base import BatchError, ChatRequest, Price
 from toolorchestra.agents.chat.rate_limits import RateLimitedChat
 from toolorchestra.agents.chat.replay import RecordingChat, ReplayChat
-from toolorchestra.agents.experts.catalog import SUBJECTS, Catalog, CatalogError, PriceSchedule
-from toolorchestra.agents.experts.specification import ExpertSpec, Problem, logit
+from toolorchestra.agents.experts.catalog import SUBJECTS, Catalog
+from toolorchestra.agents.experts.catalog_files import CatalogError
+from toolorchestra.agents.experts.configurations import PriceSchedule
+from toolorchestra.agents.experts.specification import ExpertSpec, logit
+from toolorchestra.agents.problems import Problem
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 
 CATALOG = Catalog.load()
@@ -115,16 +118,16 @@ def test_published_prices_and_latencies_are_taken_over(name: str, price: tuple[f
 
 
 def test_the_fixed_configurations_are_those_of_the_papers():
-    unseen, seen = CATALOG.offer("unseen-models"), CATALOG.offer("training")
+    unseen, seen = CATALOG.configure("unseen-models"), CATALOG.configure("training")
     assert unseen.experts["query"] == ("claude-opus-4.1", "o3-mini", "gpt-4o")
     assert unseen.experts["code"] == ("claude-opus-4.1", "claude-sonnet-4.1", "codestral-22b")
     assert set(unseen.specs) & set(seen.specs) == {"gemma-3-27b"}  # a query writer in training, a generalist unseen
-    ours, theirs = CATALOG.offer("evaluation"), CATALOG.offer("unseen-prices")
+    ours, theirs = CATALOG.configure("evaluation"), CATALOG.configure("unseen-prices")
     assert ours.experts == theirs.experts
     assert ours.specs["llama-3.3-70b"].price == Price(0.9, 0.9)
     assert theirs.specs["llama-3.3-70b"].price == Price(0.23, 0.4)
     assert ours.specs["gpt-5"].price == theirs.specs["gpt-5"].price
-    assert set(CATALOG.offer("paramanager").specs) == {"qwen3-30b-2507", "qwen3-coder-30b", "gpt-oss-20b"}
+    assert set(CATALOG.configure("paramanager").specs) == {"qwen3-30b-2507", "qwen3-coder-30b", "gpt-oss-20b"}
 
 
 def test_a_stronger_expert_costs_more_for_the_same_problem():
@@ -150,7 +153,7 @@ def test_a_file_of_ones_own_adds_an_expert_and_overrides_what_it_names(tmp_path:
     assert gpt.price == Price(9, 10)
     assert gpt.skills == shipped.skills | {"math": 0.5, "law": 0.7}
     assert gpt.latency == shipped.latency
-    assert catalog.offer("ours").experts == {"math": ("our-model",)}
+    assert catalog.configure("ours").experts == {"math": ("our-model",)}
     assert "our-model" not in Catalog.load().experts
     # what was overridden is not said to be from where it was
     assert [catalog.source("gpt-5", field) for field in ("price", "skills.math", "skills.law")] == ["mine.yaml"] * 3
@@ -228,9 +231,9 @@ def test_unknown_names_suggest_known_ones():
     with pytest.raises(UnknownNameError, match=r"Unknown expert 'gpt5'\. Did you mean 'gpt-5'"):
         CATALOG.simulated("gpt5")
     with pytest.raises(UnknownNameError, match=r"Unknown configuration 'evalution'\. Did you mean 'evaluation'"):
-        CATALOG.offer("evalution")
-    with pytest.raises(UnknownNameError, match="Unknown offered expert 'o3'"):
-        CATALOG.offer("evaluation").simulated("o3")
+        CATALOG.configure("evalution")
+    with pytest.raises(UnknownNameError, match="Unknown expert of this configuration 'o3'"):
+        CATALOG.configure("evaluation").simulated("o3")
 
 
 # ---------------------------------------------------------------------------------------------------- random offers
@@ -279,7 +282,7 @@ def test_a_draw_of_everything_at_list_prices_is_no_draw():
     with pytest.raises(OptionError, match="0 < keep <= 1 and spread >= 1, got 0 and 2"):
         CATALOG.draw(1, keep=0)
     offer = CATALOG.draw(1, "evaluation", keep=1, spread=1, tools=TOOLS)
-    assert (offer.experts, offer.tools) == (CATALOG.offer("evaluation").experts, TOOLS)
+    assert (offer.experts, offer.tools) == (CATALOG.configure("evaluation").experts, TOOLS)
 
 
 def test_an_expert_on_offer_charges_the_offered_price():

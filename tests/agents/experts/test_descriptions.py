@@ -7,13 +7,15 @@ import pytest
 from toolorchestra.agents.chat.base import ScriptedChat
 from toolorchestra.agents.experts.catalog import Catalog
 from toolorchestra.agents.experts.descriptions import describe_by_model, describe_by_rule, sample_tasks
-from toolorchestra.agents.experts.evaluation import ExpertTask, ExpertTrial, graded_tasks, simulate
+from toolorchestra.agents.experts.evaluation import ExpertEvaluation, ExpertTask, graded_tasks, simulate
 from toolorchestra.toolscale.errors import ExpertError, OptionError
 
 
-def trials(subject: str, right: int, count: int, steps: int = 1, text: str = "I think so.") -> list[ExpertTrial]:
+def evaluations(
+    subject: str, right: int, count: int, steps: int = 1, text: str = "I think so."
+) -> list[ExpertEvaluation]:
     return [
-        ExpertTrial(
+        ExpertEvaluation(
             expert="ada",
             task=ExpertTask(key=f"{subject}{i}", instruction=f"Why {i}?", answer="42", subject=subject, steps=steps),
             sample=0,
@@ -27,23 +29,23 @@ def trials(subject: str, right: int, count: int, steps: int = 1, text: str = "I 
 
 
 def test_a_description_by_rule_grades_subjects_by_success():
-    seen = trials("math", 10, 10) + trials("function_calling", 5, 10) + trials("law", 0, 10)
+    seen = evaluations("math", 10, 10) + evaluations("function_calling", 5, 10) + evaluations("law", 0, 10)
     assert describe_by_rule(seen) == (
         "It is excellent at math, moderate at function calling and weak at law. It solved 15 of 30 problems."
     )
 
 
 def test_few_attempts_say_little():
-    assert describe_by_rule(trials("math", 1, 1)).startswith("It is moderate at math.")
-    assert describe_by_rule(trials("math", 0, 1)).startswith("It is uneven at math.")
+    assert describe_by_rule(evaluations("math", 1, 1)).startswith("It is moderate at math.")
+    assert describe_by_rule(evaluations("math", 0, 1)).startswith("It is uneven at math.")
 
 
 def test_a_description_says_when_long_problems_are_too_much():
-    seen = trials("math", 9, 10, steps=2) + trials("math", 2, 10, steps=8)
+    seen = evaluations("math", 9, 10, steps=2) + evaluations("math", 2, 10, steps=8)
     assert describe_by_rule(seen).endswith(
         "It solved 9 of 10 problems of at most 2 steps and 2 of 10 longer ones: give it small parts of a task."
     )
-    seen = trials("math", 9, 10, steps=2) + trials("math", 9, 10, steps=8)
+    seen = evaluations("math", 9, 10, steps=2) + evaluations("math", 9, 10, steps=8)
     assert describe_by_rule(seen).endswith("9 of 10 longer ones.")
 
 
@@ -55,7 +57,7 @@ def test_the_shipped_descriptions_are_those_of_the_simulated_experts(name: str):
 
 def test_a_model_is_shown_instructions_attempts_and_success_and_its_text_is_taken():
     describer = ScriptedChat(["<think>hm</think> Strong at\n maths. "])
-    assert describe_by_model(trials("math", 1, 2), describer) == "Strong at maths."
+    assert describe_by_model(evaluations("math", 1, 2), describer) == "Strong at maths."
     (request,) = describer.requests
     shown = request.messages[-1]["content"]
     assert shown.count("Why") == shown.count("I think so.") == 2
@@ -66,7 +68,7 @@ def test_a_model_is_shown_instructions_attempts_and_success_and_its_text_is_take
 
 def test_long_attempts_are_cut_and_long_descriptions_too():
     describer = ScriptedChat(["word " * 1000])
-    text = describe_by_model(trials("math", 1, 1, text="a" * 50_000 + "end"), describer)
+    text = describe_by_model(evaluations("math", 1, 1, text="a" * 50_000 + "end"), describer)
     assert len(text) <= 1_202
     assert text.endswith("word …")
     shown = describer.requests[0].messages[-1]["content"]
@@ -77,10 +79,10 @@ def test_long_attempts_are_cut_and_long_descriptions_too():
 
 def test_nothing_to_go_by_and_nothing_written_are_errors():
     for describe in (describe_by_rule, lambda seen: describe_by_model(seen, ScriptedChat([]))):
-        with pytest.raises(OptionError, match="at least one trial"):
+        with pytest.raises(OptionError, match="at least one evaluation"):
             describe([])
     with pytest.raises(ExpertError, match="expected a description, got nothing"):
-        describe_by_model(trials("math", 1, 1), ScriptedChat(["<think>hm</think>\n"]))
+        describe_by_model(evaluations("math", 1, 1), ScriptedChat(["<think>hm</think>\n"]))
 
 
 def test_ten_random_tasks_are_sampled_in_order():

@@ -11,7 +11,7 @@ import pytest
 from toolorchestra.agents.chat.base import BatchError, Completion, ScriptedChat
 from toolorchestra.agents.experts.catalog import Catalog
 from toolorchestra.agents.experts.evaluation import ExpertTask, ask, graded_tasks, read_tasks, simulate
-from toolorchestra.agents.experts.specification import SimulatedExpert
+from toolorchestra.agents.experts.simulated_expert import SimulatedExpert
 from toolorchestra.toolscale.errors import ExpertError, OptionError
 
 TASKS = [
@@ -26,40 +26,42 @@ def expert() -> SimulatedExpert:
 
 def test_a_simulated_expert_is_right_as_often_as_its_error_model_says():
     tasks = [ExpertTask(key=str(i), instruction="?", answer="1", subject="math", steps=4) for i in range(1000)]
-    trials = simulate(expert(), tasks)
+    evaluations = simulate(expert(), tasks)
     chance = expert().spec.chance("math", 0.0, 4) ** 4
-    assert mean(trial.right for trial in trials) == pytest.approx(chance, abs=0.06)
-    assert all(trial.text.endswith("Answer: 1") == trial.right for trial in trials)
+    assert mean(evaluation.right for evaluation in evaluations) == pytest.approx(chance, abs=0.06)
+    assert all(evaluation.text.endswith("Answer: 1") == evaluation.right for evaluation in evaluations)
 
 
 def test_notes_lower_the_share_of_right_answers():
     def share(notes: int) -> float:
         tasks = [ExpertTask(key=str(i), instruction="?", answer="1", steps=2, notes=notes) for i in range(800)]
-        return mean(trial.right for trial in simulate(expert(), tasks))
+        return mean(evaluation.right for evaluation in simulate(expert(), tasks))
 
     assert share(1) == pytest.approx(share(0) * (1 - expert().spec.deceived), abs=0.06)
 
 
 def test_samples_differ_and_repeat():
-    trials = simulate(expert(), TASKS, samples=3, seed=5)
-    assert [(trial.task.key, trial.sample) for trial in trials] == [(key, i) for key in "ab" for i in range(3)]
-    assert trials == simulate(expert(), TASKS, samples=3, seed=5)
-    assert len({trial.seconds for trial in trials}) == 6
+    evaluations = simulate(expert(), TASKS, samples=3, seed=5)
+    assert [(evaluation.task.key, evaluation.sample) for evaluation in evaluations] == [
+        (key, i) for key in "ab" for i in range(3)
+    ]
+    assert evaluations == simulate(expert(), TASKS, samples=3, seed=5)
+    assert len({evaluation.seconds for evaluation in evaluations}) == 6
 
 
 def test_a_real_expert_is_asked_for_a_boxed_answer_and_judged_exactly():
     chat = ScriptedChat(
         [Completion(r"So \boxed{42}.", [], 11, 7, 0.1, 2.5), "I guess 43.", r"\boxed{0.5}", r"\boxed{2}"], name="m"
     )
-    trials = ask(chat, "ada", TASKS, samples=2, seed=9, temperature=0.7, max_tokens=50, role="math")
-    assert [trial.right for trial in trials] == [True, False, True, False]
+    evaluations = ask(chat, "ada", TASKS, samples=2, seed=9, temperature=0.7, max_tokens=50, role="math")
+    assert [evaluation.right for evaluation in evaluations] == [True, False, True, False]
     assert [request.seed for request in chat.requests] == [9, 10, 9, 10]
     assert {(request.temperature, request.max_tokens) for request in chat.requests} == {(0.7, 50)}
     assert chat.requests[0].messages[-1]["content"] == "What is 6 times 7?"
-    row = trials[0].row
+    row = evaluations[0].row
     assert (row.expert, row.key, row.subject, row.steps, row.role) == ("ada", "a", "math", 2, "math")
     assert (row.tokens, row.seconds, row.prompt_tokens, row.right) == (7, 2.5, 11, True)
-    assert trials[1].row.seconds is None  # a scripted answer takes no time
+    assert evaluations[1].row.seconds is None  # a scripted answer takes no time
 
 
 def test_a_failed_request_is_no_wrong_answer():

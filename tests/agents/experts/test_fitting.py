@@ -12,11 +12,15 @@ import numpy as np
 import pytest
 
 from toolorchestra.agents.chat.base import Price
+from toolorchestra.agents.experts.answer_rows import AnswerRow, read_answers
 from toolorchestra.agents.experts.catalog import Catalog
 from toolorchestra.agents.experts.evaluation import ExpertTask, graded_tasks, simulate
-from toolorchestra.agents.experts.fitting import AnswerRow, Fit, fit_expert, plot_fit, read_answers
+from toolorchestra.agents.experts.fit import Fit
+from toolorchestra.agents.experts.fit_plots import plot_fit
+from toolorchestra.agents.experts.fitting import fit_expert
 from toolorchestra.agents.experts.likelihood import Kind, Outcome, maximise
-from toolorchestra.agents.experts.specification import ExpertSpec, Latency, SimulatedExpert, Tokens
+from toolorchestra.agents.experts.simulated_expert import SimulatedExpert
+from toolorchestra.agents.experts.specification import ExpertSpec, Latency, Tokens
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.jsonl import write_jsonl
 from toolorchestra.toolscale.yaml_reader import dump_yaml
@@ -49,7 +53,7 @@ TRUTH = {
 
 def answers(name: str = "ada", spec: ExpertSpec = SPEC, count: int = 600, samples: int = 6) -> list[AnswerRow]:
     tasks = graded_tasks(count, subjects=("math", "code"), noted=0.3)
-    return [trial.row for trial in simulate(SimulatedExpert(name, spec), tasks, samples=samples)]
+    return [evaluation.row for evaluation in simulate(SimulatedExpert(name, spec), tasks, samples=samples)]
 
 
 @pytest.fixture(scope="module")
@@ -158,22 +162,22 @@ def test_many_samples_of_a_problem_are_taken_in_several_lots():
 
 
 def test_the_likelihood_of_one_step_is_that_of_an_equicorrelated_normal():
-    # with no common luck, rights are binomial; with nearly all luck common, all samples agree
+    # with no common noise, rights are binomial; with nearly all noise common, all samples agree
     kind = Kind("math", 1, 0.0, 0, 1.0)
     independent = [Outcome(kind, 2, r) for r, times in ((0, 1), (1, 2), (2, 1)) for _ in range(100 * times)]
-    assert maximise(independent, load=0.35, deceived=0.3, luck=0.5).luck < 0.01
+    assert maximise(independent, load=0.35, deceived=0.3, noise=0.5).noise < 0.01
     agreeing = [Outcome(kind, 2, r) for r in (0, 2) for _ in range(100)]
-    assert maximise(agreeing, load=0.35, deceived=0.3, luck=0.5).luck > 0.9
+    assert maximise(agreeing, load=0.35, deceived=0.3, noise=0.5).noise > 0.9
 
 
 def test_roles_have_latencies_of_their_own():
     def rows(role: str, mean: float) -> Iterator[AnswerRow]:
-        trials = simulate(
+        evaluations = simulate(
             SimulatedExpert(role, msgspec.structs.replace(SPEC, latency=Latency(mean))), graded_tasks(300)
         )
-        for trial in trials:
-            key = f"{role}/{trial.task.key}"
-            yield msgspec.structs.replace(trial.row, expert="ada", key=key, role=role)
+        for evaluation in evaluations:
+            key = f"{role}/{evaluation.task.key}"
+            yield msgspec.structs.replace(evaluation.row, expert="ada", key=key, role=role)
 
     found = fit_expert([*rows("query", 8.0), *rows("code", 20.0)], "ada").estimates
     assert found["latency.by_role.query"].value == pytest.approx(8.0, rel=0.06)
@@ -183,7 +187,7 @@ def test_roles_have_latencies_of_their_own():
 
 def test_lengths_of_one_kind_of_problem_give_the_tokens_of_a_step():
     tasks = [ExpertTask(key=str(i), instruction="?", answer="1", steps=3) for i in range(500)]
-    rows = [trial.row for trial in simulate(SimulatedExpert("ada", SPEC), tasks)]
+    rows = [evaluation.row for evaluation in simulate(SimulatedExpert("ada", SPEC), tasks)]
     found = fit_expert(rows, "ada", SPEC).estimates
     assert not found["tokens.overhead"].fitted
     assert found["tokens.per_step"].value == pytest.approx(120, rel=0.05)

@@ -7,7 +7,7 @@ from typing import Any, get_args
 import gymnasium as gym
 import pytest
 
-from toolorchestra.agents.policies.base import BASELINES, make_policy, play_episode
+from toolorchestra.agents.policies.base import play_episode
 from toolorchestra.agents.policies.baselines import (
     NO_ANSWER,
     Baseline,
@@ -19,8 +19,16 @@ from toolorchestra.agents.policies.baselines import (
     SelfRefine,
     Strongest,
 )
-from toolorchestra.agents.policies.expert_roles import ExpertRole, choose, minds, plurality, proposal, same
-from toolorchestra.agents.policies.routing import KNNRouter, RoutingTrial, TrialBank
+from toolorchestra.agents.policies.expert_roles import (
+    ExpertRole,
+    choose,
+    expert_roles,
+    plurality,
+    proposal,
+    same_proposal,
+)
+from toolorchestra.agents.policies.registry import BASELINES, make_policy
+from toolorchestra.agents.policies.routing import EvaluationBank, KNNRouter, RoutingEvaluation
 from toolorchestra.cli import main as cli
 from toolorchestra.envs.episode import CallRecord, read_episodes, write_episodes
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
@@ -101,25 +109,25 @@ def boxed(answer: str) -> str:
 
 
 def test_experts_are_found_in_the_tools_of_either_protocol():
-    found = minds([*EXPERTS, *PARA, schema("ask_manager", day={"type": "string"}), schema("query_log")])
-    assert [(mind.tool, mind.expert, mind.job) for mind in found[:4]] == [
+    found = expert_roles([*EXPERTS, *PARA, schema("ask_manager", day={"type": "string"}), schema("query_log")])
+    assert [(role.tool, role.expert, role.job) for role in found[:4]] == [
         ("ask_ada", "ada", "answer"),
         ("ask_bob_2_5", "bob_2_5", "answer"),
         ("math_eve", "eve", "math"),
         ("code_ada", "ada", "code"),
     ]
-    assert [(mind.tool, mind.expert, mind.job) for mind in found[4:7]] == [
+    assert [(role.tool, role.expert, role.job) for role in found[4:7]] == [
         ("standard_reasoner", "ada", "answer"),
         ("standard_reasoner", "bob", "answer"),
         ("critical_reviewer", "ada", "review"),
     ]
     assert len(found) == 12  # the domain's own tools are nobody's
-    assert found[1].asked() == Call("ask_bob_2_5", {})
-    assert found[5].asked("Add.") == Call("standard_reasoner", {"model_id": "bob", "subtask": "Add."})
+    assert found[1].call() == Call("ask_bob_2_5", {})
+    assert found[5].call("Add.") == Call("standard_reasoner", {"model_id": "bob", "subtask": "Add."})
 
 
 def test_an_expert_may_be_named_as_in_the_catalogue():
-    found = minds(EXPERTS)
+    found = expert_roles(EXPERTS)
     assert choose(found, "answer", "Bob-2.5") == found[1]
     assert choose(found, "math", "ada") is None
     with pytest.raises(UnknownNameError, match="expert on offer"):
@@ -127,10 +135,10 @@ def test_an_expert_may_be_named_as_in_the_catalogue():
 
 
 def test_prices_are_the_offers_or_else_the_catalogues():
-    assert [mind.costs() for mind in minds(EXPERTS)] == [15, 3, 27, 3]
-    assert ExpertRole("gpt-5", "answer", "standard_reasoner", "subtask").costs() == 11.25
+    assert [role.cost() for role in expert_roles(EXPERTS)] == [15, 3, 27, 3]
+    assert ExpertRole("gpt-5", "answer", "standard_reasoner", "subtask").cost() == 11.25
     with pytest.raises(OptionError, match="what ada costs"):
-        ExpertRole("ada", "answer", "standard_reasoner", "subtask").costs()
+        ExpertRole("ada", "answer", "standard_reasoner", "subtask").cost()
 
 
 @pytest.mark.parametrize(
@@ -156,10 +164,10 @@ def test_a_reply_is_read_as_an_answer_or_a_call_or_nothing(value: Any, proposed:
 
 
 def test_equal_answers_are_one_and_calls_are_compared_as_they_are():
-    assert same(r"\frac{1}{2}", "0.5")
-    assert same(Call("f", {"x": 1}), Call("f", {"x": 1}))
-    assert not same(Call("f", {"x": 1}), Call("f", {"x": 2}))
-    assert not same("f", Call("f", {}))
+    assert same_proposal(r"\frac{1}{2}", "0.5")
+    assert same_proposal(Call("f", {"x": 1}), Call("f", {"x": 1}))
+    assert not same_proposal(Call("f", {"x": 1}), Call("f", {"x": 2}))
+    assert not same_proposal("f", Call("f", {}))
     assert plurality(["3", "2", Call("f", {}), "2.0"]) == "2"
     assert plurality(["3", "2"]) == "3"
 
@@ -273,7 +281,9 @@ def test_without_a_reviewer_another_expert_is_shown_the_answers():
 
 @pytest.mark.parametrize("name", sorted(BASELINES))
 def test_what_is_missing_is_said(name: str):
-    options = {"bank": TrialBank([RoutingTrial("How many?", "ada", True, 1.0)])} if name == "knn-router" else {}
+    options = (
+        {"bank": EvaluationBank([RoutingEvaluation("How many?", "ada", True, 1.0)])} if name == "knn-router" else {}
+    )
     with pytest.raises(OptionError, match="make this one with tools='full'"):
         play(make_policy(name, **options), [schema("get_dish")], lambda *_: None)  # type: ignore[arg-type]
 
@@ -292,46 +302,48 @@ def test_impossible_options_are_refused(make: Callable[[], Baseline]):
 # --------------------------------------------------------------------------------------------------------- routing
 
 TRIALS = [
-    RoutingTrial("Add the apples and the pears", "ada", True, 3.0),
-    RoutingTrial("Add the apples and the pears", "bob_2_5", True, 1.0),
-    RoutingTrial("Translate the poem", "ada", True, 3.0),
-    RoutingTrial("Translate the poem", "bob_2_5", False, 1.0),
-    RoutingTrial("Translate the letter", "ada", True, 3.0),
-    RoutingTrial("Translate the letter", "bob_2_5", True, 1.0),
+    RoutingEvaluation("Add the apples and the pears", "ada", True, 3.0),
+    RoutingEvaluation("Add the apples and the pears", "bob_2_5", True, 1.0),
+    RoutingEvaluation("Translate the poem", "ada", True, 3.0),
+    RoutingEvaluation("Translate the poem", "bob_2_5", False, 1.0),
+    RoutingEvaluation("Translate the letter", "ada", True, 3.0),
+    RoutingEvaluation("Translate the letter", "bob_2_5", True, 1.0),
 ]
 
 
 def test_the_nearest_questions_share_rare_words():
-    bank = TrialBank(TRIALS)
+    bank = EvaluationBank(TRIALS)
     assert bank.nearest("Translate a poem", 2) == ["Translate the poem", "Translate the letter"]
     assert bank.nearest("", 1) == ["Add the apples and the pears"]  # nothing in common with any: the first
 
 
 def test_the_best_expert_is_asked_and_of_equals_the_cheapest():
-    bank = TrialBank(TRIALS)
+    bank = EvaluationBank(TRIALS)
     assert bank.best("Add pears", ["ada", "bob_2_5"], 1) == "bob_2_5"
     assert bank.best("Translate a poem", ["ada", "bob_2_5"], 2) == "ada"
     assert bank.best("Translate a poem", ["zoe"], 2) is None
 
 
 def test_the_router_asks_whom_the_bank_recommends():
-    bank = TrialBank([RoutingTrial("How many?", "bob_2_5", True, 1.0), RoutingTrial("How many?", "ada", False, 1.0)])
+    bank = EvaluationBank(
+        [RoutingEvaluation("How many?", "bob_2_5", True, 1.0), RoutingEvaluation("How many?", "ada", False, 1.0)]
+    )
     assert play(KNNRouter(bank=bank), EXPERTS, lambda *_: "12").asked == [["ask_bob_2_5"]]
-    unknown = TrialBank([RoutingTrial("How many?", "zoe", True, 1.0)])
+    unknown = EvaluationBank([RoutingEvaluation("How many?", "zoe", True, 1.0)])
     assert play(KNNRouter(bank=unknown), EXPERTS, lambda *_: "12").asked == [["ask_ada"]]
 
 
 def test_a_bank_is_saved_and_loaded(tmp_path: Path):
-    TrialBank(TRIALS).save(tmp_path / "bank.json")
-    assert TrialBank.load(tmp_path / "bank.json").trials == tuple(TRIALS)
+    EvaluationBank(TRIALS).save(tmp_path / "bank.json")
+    assert EvaluationBank.load(tmp_path / "bank.json").evaluations == tuple(TRIALS)
     with pytest.raises(OptionError, match="cannot be read"):
-        TrialBank.load(tmp_path / "none.json")
+        EvaluationBank.load(tmp_path / "none.json")
     (tmp_path / "odd.json").write_text("{}")
-    with pytest.raises(OptionError, match="expected the JSON list of trials"):
-        TrialBank.load(tmp_path / "odd.json")
+    with pytest.raises(OptionError, match="expected the JSON list of evaluations"):
+        EvaluationBank.load(tmp_path / "odd.json")
     (tmp_path / "odd.jsonl").write_text("")
-    with pytest.raises(OptionError, match="at least one trial"):
-        TrialBank.load(tmp_path / "odd.jsonl")
+    with pytest.raises(OptionError, match="at least one evaluation"):
+        EvaluationBank.load(tmp_path / "odd.jsonl")
 
 
 @pytest.fixture(scope="module")
@@ -341,12 +353,12 @@ def math() -> gym.Env[Any, Any]:
 
 def test_a_router_learns_by_playing_or_from_the_same_episodes_recorded(math: gym.Env[Any, Any], tmp_path: Path):
     router = KNNRouter.fit(math, questions=4, seed=7)
-    assert len(router.bank.trials) == 12  # three models
-    for trial in range(4):
+    assert len(router.bank.evaluations) == 12  # three models
+    for evaluation in range(4):
         for model in ("gpt-oss-20b", "qwen3-30b-2507", "qwen3-coder-30b"):
-            play_episode(math, Direct(expert=model), seed=7 + trial, options={"split": "train"})
+            play_episode(math, Direct(expert=model), seed=7 + evaluation, options={"split": "train"})
             write_episodes(tmp_path / "played.jsonl", [math.unwrapped.episode])  # type: ignore[attr-defined]
-    assert TrialBank.load(tmp_path / "played.jsonl").trials == router.bank.trials
+    assert EvaluationBank.load(tmp_path / "played.jsonl").evaluations == router.bank.evaluations
     info = play_episode(math, router, seed=0, options={"split": "test"})
     assert info["outcome"] in ("solved", "failed")
 

@@ -1,4 +1,4 @@
-"""What sub-agents are tested with: minds that err, tools that count, questions with known steps."""
+"""What sub-agents are tested with: models that err, tools that count, questions with known steps."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ import pytest
 
 from toolorchestra.agents.chat.base import Price
 from toolorchestra.agents.experts.simulated_chat import SimulatedChat
-from toolorchestra.agents.experts.specification import ExpertSpec, Latency, Problem, SimulatedExpert
+from toolorchestra.agents.experts.simulated_expert import SimulatedExpert
+from toolorchestra.agents.experts.specification import ExpertSpec, Latency
+from toolorchestra.agents.problems import Problem
 from toolorchestra.agents.subagents import SubAgentQuestion, SubAgentReply
 from toolorchestra.toolscale.format import ParameterSpec
-from toolorchestra.toolscale.tool import Tool, ToolContext, ToolResult
+from toolorchestra.toolscale.tool import NO_CONTEXT, Tool, ToolContext, ToolResult
 
 
 class FakePython(Tool):
@@ -26,7 +28,7 @@ class FakePython(Tool):
         self.programs: list[str] = []
 
     def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-        assert context is None
+        assert context is NO_CONTEXT
         self.programs.append(arguments["code"])
         if arguments["code"] == "silence":
             return ToolResult.ok("")
@@ -51,7 +53,7 @@ class FakeSearch(Tool):
         self.calls: list[list[str]] = []
 
     def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-        assert context is None
+        assert context is NO_CONTEXT
         assert arguments["k"] == 5
         self.calls.append(arguments["query_list"])
         return ToolResult.ok(
@@ -66,7 +68,7 @@ class FakeSearch(Tool):
 
 
 @pytest.fixture(scope="session")
-def mind() -> Callable[..., SimulatedChat]:
+def simulated() -> Callable[..., SimulatedChat]:
     """Makes a simulated model by its name and what differs from the others."""
 
     def make(name: str = "ada", **changes: Any) -> SimulatedChat:

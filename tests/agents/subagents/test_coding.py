@@ -85,17 +85,17 @@ def test_what_a_program_told_the_error_stream_is_shown_when_it_printed_nothing()
 
 
 def test_code_beats_thought_on_long_chains_for_a_model_that_codes_well(
-    mind: Callable[..., SimulatedChat], share: Callable[..., float], python: Any
+    simulated: Callable[..., SimulatedChat], share: Callable[..., float], python: Any
 ) -> None:
-    model = mind(skills={"code": 0.97, "other": 0.88})
+    model = simulated(skills={"code": 0.97, "other": 0.88})
     for length in (4, 8):
         coded = share(functools.partial(code_reasoner, model, python=python), length)
         assert coded > share(functools.partial(standard_reasoner, model), length) + 0.25
 
 
 def test_code_does_not_help_who_codes_badly_on_short_problems(
-    mind: Callable[..., SimulatedChat], share: Callable[..., float], python: Any
+    simulated: Callable[..., SimulatedChat], share: Callable[..., float], python: Any
 ) -> None:
-    model = mind(skills={"code": 0.7, "other": 0.95})
+    model = simulated(skills={"code": 0.7, "other": 0.95})
     coded = share(functools.partial(code_reasoner, model, python=python), 1)
     assert coded < share(functools.partial(standard_reasoner, model), 1) - 0.05

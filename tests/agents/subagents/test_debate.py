@@ -9,7 +9,7 @@ import pytest
 
 from toolorchestra.agents.chat.base import ChatRequest, ScriptedChat
 from toolorchestra.agents.experts.simulated_chat import SimulatedChat
-from toolorchestra.agents.experts.specification import Problem
+from toolorchestra.agents.problems import Problem
 from toolorchestra.agents.subagents import SubAgentQuestion, chain_of_thought, debate
 from toolorchestra.toolscale.errors import OptionError
 
@@ -55,17 +55,17 @@ def test_one_cannot_debate_alone() -> None:
 
 
 def test_debate_is_better_than_one_chain_of_thought_and_costs_more(
-    mind: Callable[..., SimulatedChat], share: Callable[..., float]
+    simulated: Callable[..., SimulatedChat], share: Callable[..., float]
 ) -> None:
-    model = mind()
+    model = simulated()
     assert share(functools.partial(debate, model), 3) > share(functools.partial(chain_of_thought, model), 3) + 0.08
     question = SubAgentQuestion("What is it?", Problem.chain("p", "math", 3, "12", ("13",)))
     assert debate(model, question).cost > 2 * chain_of_thought(model, question).cost
 
 
 def test_different_models_debate_better_than_one(
-    mind: Callable[..., SimulatedChat], share: Callable[..., float]
+    simulated: Callable[..., SimulatedChat], share: Callable[..., float]
 ) -> None:
-    ada, bob = mind("ada", own_noise=0.6), mind("bob", own_noise=0.6)
+    ada, bob = simulated("ada", own_noise=0.6), simulated("bob", own_noise=0.6)
     both = share(functools.partial(debate, [ada, bob]), 4)
     assert both > (share(functools.partial(debate, ada), 4) + share(functools.partial(debate, bob), 4)) / 2 + 0.02

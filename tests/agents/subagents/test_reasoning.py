@@ -18,7 +18,7 @@ def test_a_chain_of_thought_is_one_call_at_temperature_one_half() -> None:
     assert (reply.answer, reply.error, len(reply.children)) == ("4", None, 1)
     assert reply.text == "<reasoning>2 + 2 is 4.</reasoning>\n<answer>\\boxed{4}</answer>"
     (request,) = chat.requests
-    assert (request.temperature, request.meant) == (0.5, None)
+    assert (request.temperature, request.ground_truth) == (0.5, None)
     assert request.messages[1]["content"] == "<user_query>\nWhat is 2 + 2?\n</user_query>"
 
 
@@ -39,9 +39,9 @@ def test_a_vote_without_answers_has_none() -> None:
 
 
 def test_more_samples_are_better_and_no_number_of_them_is_perfect(
-    mind: Callable[..., SimulatedChat], share: Callable[..., float]
+    simulated: Callable[..., SimulatedChat], share: Callable[..., float]
 ) -> None:
-    model = mind()
+    model = simulated()
     one, five, fifteen = (
         share(functools.partial(self_consistency, model, samples=samples, temperature=1.0), 3) for samples in (1, 5, 15)
     )

@@ -36,7 +36,7 @@ def test_a_critic_who_is_never_content_is_heard_five_times() -> None:
 
 
 def test_reflexion_is_better_than_one_chain_of_thought(
-    mind: Callable[..., SimulatedChat], share: Callable[..., float]
+    simulated: Callable[..., SimulatedChat], share: Callable[..., float]
 ) -> None:
-    model = mind()
+    model = simulated()
     assert share(functools.partial(reflexion, model), 3) > share(functools.partial(chain_of_thought, model), 3) + 0.1

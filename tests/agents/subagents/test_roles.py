@@ -10,7 +10,7 @@ import pytest
 
 from toolorchestra.agents.chat.base import ScriptedChat
 from toolorchestra.agents.experts.simulated_chat import SimulatedChat
-from toolorchestra.agents.experts.specification import Problem, Step
+from toolorchestra.agents.problems import Problem, Step
 from toolorchestra.agents.subagents import (
     SubAgentQuestion,
     critical_reviewer,
@@ -55,17 +55,17 @@ def test_without_marks_there_is_a_text_and_no_answer() -> None:
 
 
 def test_a_review_corrects_what_is_wrong_often_and_spoils_what_is_right_seldom(
-    mind: Callable[..., SimulatedChat], share: Callable[..., float]
+    simulated: Callable[..., SimulatedChat], share: Callable[..., float]
 ) -> None:
-    model = mind(skills={"other": 0.95})
+    model = simulated(skills={"other": 0.95})
     review = functools.partial(critical_reviewer, model)
     alone = share(functools.partial(standard_reasoner, model), 5)
     assert share(review, 5, candidates=("13",)) > max(0.55, alone + 0.05)
     assert share(review, 5, candidates=("12",)) > 0.93
 
 
-def test_another_models_review_helps_more_than_ones_own(mind: Callable[..., SimulatedChat]) -> None:
-    ada, bob = (mind(name, own_noise=0.6, skills={"other": 0.95}) for name in ("ada", "bob"))
+def test_another_models_review_helps_more_than_ones_own(simulated: Callable[..., SimulatedChat]) -> None:
+    ada, bob = (simulated(name, own_noise=0.6, skills={"other": 0.95}) for name in ("ada", "bob"))
     corrected = {"ada": 0, "bob": 0}
     for number in range(600):
         problem = Problem.chain(f"p{number}", "math", 3, "12", ("13", "14", "15"))
@@ -77,22 +77,22 @@ def test_another_models_review_helps_more_than_ones_own(mind: Callable[..., Simu
 
 
 def test_the_summariser_follows_a_clear_majority_and_else_its_own_view(
-    mind: Callable[..., SimulatedChat], share: Callable[..., float]
+    simulated: Callable[..., SimulatedChat], share: Callable[..., float]
 ) -> None:
-    conclude = functools.partial(final_answer, mind())
+    conclude = functools.partial(final_answer, simulated())
     assert share(conclude, 4, candidates=("12", "13", "12", "12")) > 0.93
     assert share(conclude, 4, candidates=("12", "13", "13", "13")) < 0.1
     assert 0.4 < share(conclude, 4, candidates=("12", "13")) < 0.9
-    assert share(conclude, 4) == share(functools.partial(standard_reasoner, mind(), temperature=0.0), 4)
+    assert share(conclude, 4) == share(functools.partial(standard_reasoner, simulated(), temperature=0.0), 4)
 
 
-def test_passages_in_the_history_are_read_by_who_sees_it(mind: Callable[..., SimulatedChat]) -> None:
+def test_passages_in_the_history_are_read_by_who_sees_it(simulated: Callable[..., SimulatedChat]) -> None:
     def right(role: Any, evidence: str) -> int:
         problems = (Problem(f"p{i}", "search", (Step("Thornby", ("Elmby",)),)) for i in range(200))
         asked = (
             SubAgentQuestion("Where?", one, ("Where was Ada born?",), evidence=evidence, seed=3) for one in problems
         )
-        return sum(role(mind(), question).answer == "Thornby" for question in asked)
+        return sum(role(simulated(), question).answer == "Thornby" for question in asked)
 
     passages = "Ada Lovelace was born in Thornby."
     assert right(final_answer, passages) > 160 > 100 > right(final_answer, "")

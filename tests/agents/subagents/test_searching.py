@@ -10,7 +10,7 @@ import pytest
 
 from toolorchestra.agents.chat.base import ScriptedChat
 from toolorchestra.agents.experts.simulated_chat import SimulatedChat
-from toolorchestra.agents.experts.specification import Problem, Step
+from toolorchestra.agents.problems import Problem, Step
 from toolorchestra.agents.subagents import SubAgentQuestion, chain_of_thought, knowledge_searcher, search_agent
 from toolorchestra.toolscale.format import ParameterSpec
 from toolorchestra.toolscale.tool import Tool, ToolContext, ToolResult
@@ -116,21 +116,21 @@ def test_a_search_may_show_what_it_finds_in_its_own_way(value: Any, shown: str) 
 # --------------------------------------------------------------------------------------------------- simulated
 
 
-def test_a_simulated_search_agent_goes_from_hop_to_hop(mind: Callable[..., SimulatedChat], search: Any) -> None:
-    reply = search_agent(mind(), rivers(0, difficulty=-50), search=search)
+def test_a_simulated_search_agent_goes_from_hop_to_hop(simulated: Callable[..., SimulatedChat], search: Any) -> None:
+    reply = search_agent(simulated(), rivers(0, difficulty=-50), search=search)
     assert search.calls == [[words] for words in WORDS]
     assert reply.answer == "the Wend"
 
 
-def test_one_search_finds_the_first_hop_only(mind: Callable[..., SimulatedChat], search: Any) -> None:
-    knowledge_searcher(mind(), rivers(0, difficulty=-50), search=search)
+def test_one_search_finds_the_first_hop_only(simulated: Callable[..., SimulatedChat], search: Any) -> None:
+    knowledge_searcher(simulated(), rivers(0, difficulty=-50), search=search)
     assert search.calls == [[WORDS[0]]]
 
 
 def test_searching_beats_recalling_and_turn_by_turn_beats_searching_once(
-    mind: Callable[..., SimulatedChat], search: Any
+    simulated: Callable[..., SimulatedChat], search: Any
 ) -> None:
-    model = mind(skills={"other": 0.95})
+    model = simulated(skills={"other": 0.95})
     agents = (
         lambda question: chain_of_thought(model, question),
         lambda question: knowledge_searcher(model, question, search=search),
@@ -146,9 +146,9 @@ def test_searching_beats_recalling_and_turn_by_turn_beats_searching_once(
 
 
 def test_a_question_of_which_only_the_answer_is_known_is_searched_in_its_own_words(
-    mind: Callable[..., SimulatedChat], search: Any
+    simulated: Callable[..., SimulatedChat], search: Any
 ) -> None:
     asked = SubAgentQuestion("Where does Thornby lie?", Problem.chain("t", "search", 2, "the Wend", ("the Ouse",), -50))
     for agent in (knowledge_searcher, search_agent):
-        assert agent(mind(), asked, search=search).answer == "the Wend"
+        assert agent(simulated(), asked, search=search).answer == "the Wend"
     assert search.calls == [["Where does Thornby lie?"]] * 2

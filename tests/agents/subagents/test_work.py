@@ -9,7 +9,7 @@ import pytest
 
 from toolorchestra.agents.chat.base import BatchError, ChatRequest, Completion, ScriptedChat
 from toolorchestra.agents.experts.simulated_chat import SimulatedChat
-from toolorchestra.agents.experts.specification import Problem, Step
+from toolorchestra.agents.problems import Problem, Step
 from toolorchestra.agents.subagents import (
     SUBAGENTS,
     SubAgentQuestion,
@@ -53,10 +53,10 @@ def asked(agent: Any, model: Any, search: Tool, python: Tool, seed: int = 0) -> 
 
 @pytest.mark.parametrize("agent", ALL)
 def test_a_reply_costs_what_its_calls_cost(
-    agent: Any, mind: Callable[..., SimulatedChat], search: Tool, python: Tool
+    agent: Any, simulated: Callable[..., SimulatedChat], search: Tool, python: Tool
 ) -> None:
     for seed in range(30):
-        model = mind()
+        model = simulated()
         reply = asked(agent, model, search, python, seed)
         assert reply.children
         assert reply.cost == sum(child.cost for child in reply.children)
@@ -71,9 +71,9 @@ def test_a_reply_costs_what_its_calls_cost(
 
 @pytest.mark.parametrize("agent", ALL)
 def test_the_same_question_has_the_same_reply(
-    agent: Any, mind: Callable[..., SimulatedChat], search: Tool, python: Tool
+    agent: Any, simulated: Callable[..., SimulatedChat], search: Tool, python: Tool
 ) -> None:
-    first, second, other = (asked(agent, mind(), search, python, seed) for seed in (0, 0, 1))
+    first, second, other = (asked(agent, simulated(), search, python, seed) for seed in (0, 0, 1))
     assert first == second
     assert first.seconds != other.seconds
 
@@ -85,9 +85,9 @@ def test_a_model_that_fails_for_good_passes_through(agent: Any, search: Tool, py
         asked(agent, down, search, python)
 
 
-def test_a_simulated_model_needs_the_truth(mind: Callable[..., SimulatedChat]) -> None:
-    with pytest.raises(OptionError, match="expected a request with `meant`"):
-        chain_of_thought(mind(), SubAgentQuestion("What is it?"))
+def test_a_simulated_model_needs_the_truth(simulated: Callable[..., SimulatedChat]) -> None:
+    with pytest.raises(OptionError, match="expected a request with `ground_truth`"):
+        chain_of_thought(simulated(), SubAgentQuestion("What is it?"))
 
 
 def test_what_is_asked_at_once_runs_at_the_same_time_and_what_waits_does_not() -> None:

@@ -10,8 +10,8 @@ import gymnasium as gym
 import pytest
 import torch
 
+from toolorchestra.agents.builtin.compact_renderer import CompactRenderer
 from toolorchestra.agents.builtin.model import build_model
-from toolorchestra.agents.builtin.renderer import CompactRenderer
 from toolorchestra.algos.length_batching import bundles
 from toolorchestra.algos.rollout.engine import (
     ModelSampler,
@@ -61,7 +61,9 @@ class Shop(gym.Env[str, Any]):
         return "", float(solved), True, False, {"messages": list(self.messages), "outcome": outcome, "cost": 0.5}
 
 
-CODEC = CompactRenderer.build([TOOL], ["price of is ?", "look"], {"item": list(Shop.prices), "price": ["7", "9", "12"]})
+RENDERER = CompactRenderer.build(
+    [TOOL], ["price of is ?", "look"], {"item": list(Shop.prices), "price": ["7", "9", "12"]}
+)
 
 
 class Script:
@@ -75,11 +77,11 @@ class Script:
         return [self._write(list(prompt)) for prompt in prompts]
 
     def _write(self, prompt: list[int]) -> Sample:
-        if prompt.count(CODEC.index["<result>"]) < self.looks:
-            words = ["<call>", "look", "at=", CODEC.tokens[prompt[3]], "<end>"]
+        if prompt.count(RENDERER.index["<result>"]) < self.looks:
+            words = ["<call>", "look", "at=", RENDERER.tokens[prompt[3]], "<end>"]
         else:
-            words = ["<answer>", CODEC.tokens[prompt[-2]], "<end>"]
-        ids = [CODEC.index[word] for word in words]
+            words = ["<answer>", RENDERER.tokens[prompt[-2]], "<end>"]
+        ids = [RENDERER.index[word] for word in words]
         return Sample(ids if self.ends else ids[:-1], [-0.5] * (len(ids) - (not self.ends)))
 
 
@@ -93,7 +95,7 @@ def _no_faults() -> None:
 
 
 def test_rows_come_in_the_order_of_the_requests_with_their_outcome() -> None:
-    rows = RolloutEngine(Shop, CODEC, slots=2).play(Script(), ask("pear", "fig", "plum"))
+    rows = RolloutEngine(Shop, RENDERER, slots=2).play(Script(), ask("pear", "fig", "plum"))
     assert [row.task_id for row in rows] == ["pear", "fig", "plum"]
     assert [(row.outcome, row.reward, row.turns, row.cost, row.answered) for row in rows] == [
         ("solved", 1.0, 2, 0.5, True)
@@ -101,16 +103,16 @@ def test_rows_come_in_the_order_of_the_requests_with_their_outcome() -> None:
 
 
 def test_environments_are_reused() -> None:
-    engine = RolloutEngine(Shop, CODEC, slots=2)
+    engine = RolloutEngine(Shop, RENDERER, slots=2)
     engine.play(Script(), ask("pear", "fig", "plum", "pear", "fig"))
     engine.play(Script(), ask("pear", "fig"))
     assert Shop.made == 2
 
 
 def test_the_mask_marks_exactly_what_the_policy_wrote() -> None:
-    (row,) = RolloutEngine(Shop, CODEC).play(Script(), ask("fig"))
-    written = [CODEC.tokens[i] for i, m in zip(row.completion_ids, row.mask, strict=True) if m]
-    shown = [CODEC.tokens[i] for i, m in zip(row.completion_ids, row.mask, strict=True) if not m]
+    (row,) = RolloutEngine(Shop, RENDERER).play(Script(), ask("fig"))
+    written = [RENDERER.tokens[i] for i, m in zip(row.completion_ids, row.mask, strict=True) if m]
+    shown = [RENDERER.tokens[i] for i, m in zip(row.completion_ids, row.mask, strict=True) if not m]
     assert written == ["<call>", "look", "at=", "fig", "<end>", "<answer>", "12", "<end>"]
     assert shown == ["<result>", "price", "12", "<assistant>"]
     assert [p for p, m in zip(row.logprobs, row.mask, strict=True) if m] == [-0.5] * 8
@@ -119,7 +121,7 @@ def test_the_mask_marks_exactly_what_the_policy_wrote() -> None:
 
 def test_each_turn_begins_with_all_ids_of_the_turns_before() -> None:
     script = Script(looks=3)
-    (row,) = RolloutEngine(Shop, CODEC).play(script, ask("plum"))
+    (row,) = RolloutEngine(Shop, RENDERER).play(script, ask("plum"))
     prompts = [turn[0] for turn in script.prompts]
     for earlier, later in pairwise(prompts):
         assert later[: len(earlier)] == earlier
@@ -127,43 +129,43 @@ def test_each_turn_begins_with_all_ids_of_the_turns_before() -> None:
     assert whole[: len(prompts[-1])] == prompts[-1]
 
 
-def test_a_codec_that_rewrites_history_is_caught() -> None:
+def test_a_renderer_that_rewrites_history_is_caught() -> None:
     class Rewriting(RolloutEngine):
         def _step(self, slot: Any, sample: Sample) -> None:
             super()._step(slot, sample)
-            slot.row.completion_ids[0] = CODEC.index["<unk>"]
+            slot.row.completion_ids[0] = RENDERER.index["<unk>"]
 
     with pytest.raises(AssertionError, match="does not begin with all earlier ids"):
-        Rewriting(Shop, CODEC).play(Script(), ask("fig"))
+        Rewriting(Shop, RENDERER).play(Script(), ask("fig"))
 
 
 def test_an_error_of_ours_is_played_again() -> None:
     Shop.faults = 2
-    (row,) = RolloutEngine(Shop, CODEC, retries=2).play(Script(), ask("fig"))
+    (row,) = RolloutEngine(Shop, RENDERER, retries=2).play(Script(), ask("fig"))
     assert (row.outcome, row.reward) == ("solved", 1.0)
 
 
 def test_an_error_that_stays_is_not_held_against_the_policy() -> None:
     Shop.faults = 3
-    (row,) = RolloutEngine(Shop, CODEC, retries=2).play(Script(), ask("fig"))
+    (row,) = RolloutEngine(Shop, RENDERER, retries=2).play(Script(), ask("fig"))
     assert not row.valid
     assert row.reward != row.reward  # NaN: it can enter no mean unnoticed
 
 
 def test_an_episode_without_end_is_broken_off_as_failed() -> None:
-    (row,) = RolloutEngine(Shop, CODEC, max_turns=3).play(Script(looks=99), ask("fig"))
+    (row,) = RolloutEngine(Shop, RENDERER, max_turns=3).play(Script(looks=99), ask("fig"))
     assert (row.outcome, row.reward, row.turns, row.answered) == ("failed", 0.0, 3, False)
     assert row.mask[-1] == 1  # nothing is appended that no turn will read
 
 
 def test_an_episode_that_grows_too_long_is_broken_off() -> None:
-    (row,) = RolloutEngine(Shop, CODEC, max_ids=20).play(Script(looks=99), ask("fig"))
+    (row,) = RolloutEngine(Shop, RENDERER, max_ids=20).play(Script(looks=99), ask("fig"))
     assert len(row.prompt_ids) + len(row.completion_ids) <= 20 + 5
     assert not row.answered
 
 
 def test_a_turn_cut_short_is_out_of_format() -> None:
-    (row,) = RolloutEngine(Shop, CODEC).play(Script(ends=False), ask("fig"))
+    (row,) = RolloutEngine(Shop, RENDERER).play(Script(ends=False), ask("fig"))
     assert not row.well_formed
 
 
@@ -177,11 +179,11 @@ def test_plain_text_environments_can_be_played() -> None:
 
     class Guess(Script):
         def _write(self, prompt: list[int]) -> Sample:
-            word = "12" if prompt.count(CODEC.index["<user>"]) > 1 else "9"
-            ids = [CODEC.index[w] for w in ("<answer>", word, "<end>")]
+            word = "12" if prompt.count(RENDERER.index["<user>"]) > 1 else "9"
+            ids = [RENDERER.index[w] for w in ("<answer>", word, "<end>")]
             return Sample(ids, [0.0] * 3)
 
-    (row,) = RolloutEngine(Echo, CODEC).play(Guess(), [RolloutRequest(0, Start(3))])
+    (row,) = RolloutEngine(Echo, RENDERER).play(Guess(), [RolloutRequest(0, Start(3))])
     assert (row.outcome, row.turns, row.task_id) == ("solved", 2, "3")
 
 
@@ -190,20 +192,20 @@ def test_plain_text_environments_can_be_played() -> None:
 
 @pytest.fixture(scope="module")
 def model() -> Any:
-    return build_model(len(CODEC.tokens), seed=1)
+    return build_model(len(RENDERER.tokens), seed=1)
 
 
 def test_the_same_seed_gives_the_same_rows(model: Any) -> None:
     def play(seed: int) -> list[list[int]]:
-        engine = RolloutEngine(Shop, CODEC, max_turns=2, max_turn_ids=6)
-        return [row.completion_ids for row in engine.play(ModelSampler(model, CODEC, seed=seed), ask("fig", "pear"))]
+        engine = RolloutEngine(Shop, RENDERER, max_turns=2, max_turn_ids=6)
+        return [row.completion_ids for row in engine.play(ModelSampler(model, RENDERER, seed=seed), ask("fig", "pear"))]
 
     assert play(0) == play(0) != play(1)
 
 
 def test_cached_and_padded_sampling_reports_the_models_own_log_probabilities(model: Any) -> None:
-    prompts = [CODEC.words("price of fig"), CODEC.words("price of fig ? is is of price")]
-    samples = ModelSampler(model, CODEC, seed=0)(prompts, [5, 9])
+    prompts = [RENDERER.words("price of fig"), RENDERER.words("price of fig ? is is of price")]
+    samples = ModelSampler(model, RENDERER, seed=0)(prompts, [5, 9])
     for prompt, sample in zip(prompts, samples, strict=True):
         with torch.no_grad():
             logits = model(torch.tensor([prompt + sample.ids])).logits[0]
@@ -216,26 +218,26 @@ def test_what_is_sampled_does_not_depend_on_who_is_sampled_beside(model: Any, mo
     prompts = [[rng.randrange(5, 20) for _ in range(rng.choice((2, 5, 20, 60)))] for _ in range(100)]
     limits = [rng.randrange(1, 12) for _ in prompts]
     assert len(bundles(list(map(len, prompts)), 16)) > 2
-    sampler = ModelSampler(model, CODEC, seed=3)
+    sampler = ModelSampler(model, RENDERER, seed=3)
     bundled = [sample.ids for _ in range(2) for sample in sampler(prompts, limits)]
     monkeypatch.setattr(
         "toolorchestra.algos.rollout.engine.bundles", lambda lengths, least: [list(range(len(lengths)))]
     )
-    sampler = ModelSampler(model, CODEC, seed=3)
+    sampler = ModelSampler(model, RENDERER, seed=3)
     assert bundled == [sample.ids for _ in range(2) for sample in sampler(prompts, limits)]
 
 
 def test_limits_and_stop_ids_end_a_turn(model: Any) -> None:
-    prompts = [CODEC.words("price of fig")] * 3
-    short, none, long = ModelSampler(model, CODEC, seed=0)(prompts, [2, 0, 40])
+    prompts = [RENDERER.words("price of fig")] * 3
+    short, none, long = ModelSampler(model, RENDERER, seed=0)(prompts, [2, 0, 40])
     assert len(short.ids) <= 2
     assert none.ids == []
-    assert CODEC.end_id not in long.ids[:-1]
+    assert RENDERER.end_id not in long.ids[:-1]
 
 
 def test_tokens_are_drawn_in_proportion_to_their_probability(model: Any) -> None:
-    prompt = CODEC.words("price of fig")
-    drawn = [sample.ids[0] for sample in ModelSampler(model, CODEC, seed=0)([prompt] * 20_000, [1] * 20_000)]
+    prompt = RENDERER.words("price of fig")
+    drawn = [sample.ids[0] for sample in ModelSampler(model, RENDERER, seed=0)([prompt] * 20_000, [1] * 20_000)]
     with torch.no_grad():
         probability = model(torch.tensor([prompt])).logits[0, -1].softmax(-1)
     share = torch.bincount(torch.tensor(drawn), minlength=len(probability)) / len(drawn)
@@ -245,8 +247,8 @@ def test_tokens_are_drawn_in_proportion_to_their_probability(model: Any) -> None
 
 
 def test_temperature_zero_is_greedy(model: Any) -> None:
-    prompts = [CODEC.words("price of fig")]
-    greedy = ModelSampler(model, CODEC, temperature=0.0, seed=1)(prompts, [1])[0].ids[0]
+    prompts = [RENDERER.words("price of fig")]
+    greedy = ModelSampler(model, RENDERER, temperature=0.0, seed=1)(prompts, [1])[0].ids[0]
     with torch.no_grad():
         assert greedy == int(model(torch.tensor(prompts)).logits[0, -1].argmax())
 

@@ -9,7 +9,7 @@ import pytest
 
 from toolorchestra.agents.chat.base import ScriptedChat
 from toolorchestra.agents.experts.catalog import Catalog
-from toolorchestra.agents.experts.specification import Problem, Step
+from toolorchestra.agents.problems import Problem, Step
 from toolorchestra.algos.stats import paired_bootstrap
 from toolorchestra.algos.studies import masbench
 from toolorchestra.algos.studies.masbench import (

@@ -7,8 +7,8 @@ import pytest
 
 from toolorchestra.agents.chat.base import ChatRequest, ScriptedChat
 from toolorchestra.agents.experts.catalog import Catalog
-from toolorchestra.agents.experts.simulated_chat import Meant
-from toolorchestra.agents.experts.specification import Problem, SimulatedExpert, Step
+from toolorchestra.agents.experts.simulated_expert import SimulatedExpert
+from toolorchestra.agents.problems import GroundTruth, Problem, Step
 from toolorchestra.envs.ground_truth.designs import (
     BELIEVED,
     CERTAIN,
@@ -148,21 +148,21 @@ def test_a_question_of_unknown_steps_is_always_the_whole() -> None:
 
 
 def test_who_has_read_answers_reviews_one_and_chooses_among_several() -> None:
-    meant = Meant(Problem.chain("q", "math", 1, "4"))
+    ground_truth = GroundTruth(Problem.chain("q", "math", 1, "4"))
 
-    def told(model: InputReading, meant: Meant | None) -> Meant | None:
-        model.complete([ChatRequest([{"role": "user", "content": "?"}], meant=meant)])
-        return chat.requests[-1].meant
+    def told(model: InputReading, ground_truth: GroundTruth | None) -> GroundTruth | None:
+        model.complete([ChatRequest([{"role": "user", "content": "?"}], ground_truth=ground_truth)])
+        return chat.requests[-1].ground_truth
 
     chat = ScriptedChat(lambda request: "4")
     for candidates, review, act in ((("4",), True, "review"), (("4",), False, "choose"), (("4", "5"), True, "choose")):
-        found = told(InputReading(chat, candidates, review=review), meant)
+        found = told(InputReading(chat, candidates, review=review), ground_truth)
         assert found is not None
         assert (found.act, found.candidates) == (act, candidates)
     reading = InputReading(chat, ("4",))
     assert (reading.name, reading.meter) == (chat.name, chat.meter)
     assert told(reading, None) is None
-    query = Meant(meant.problem, "query")
+    query = GroundTruth(ground_truth.problem, "query")
     assert told(reading, query) == query
 
 
@@ -170,9 +170,11 @@ def test_an_answer_that_is_reviewed_is_a_claim_about_the_step() -> None:
     def claims(answer: str, *steps: Step) -> list[tuple[str | None, float | None]]:
         problem = Problem("q", "math", steps, tuple(range(len(steps))))
         chat = ScriptedChat(lambda request: "4")
-        request = ChatRequest([{"role": "user", "content": "Right?"}], meant=Meant(problem, "review", (answer,)))
+        request = ChatRequest(
+            [{"role": "user", "content": "Right?"}], ground_truth=GroundTruth(problem, "review", (answer,))
+        )
         InputReading(chat).complete([request])
-        found = chat.requests[-1].meant
+        found = chat.requests[-1].ground_truth
         assert found is not None
         return [(step.note, step.trust) for step in found.problem.steps]
 

@@ -8,7 +8,7 @@ import gymnasium as gym
 import pytest
 
 import toolorchestra  # noqa: F401 - registers the environments
-from toolorchestra.agents.experts.specification import Problem
+from toolorchestra.agents.problems import Problem
 from toolorchestra.envs.ground_truth.tool_calls import UNKNOWN, UNREAD, candidates, conclusion, evidence, queries, truth
 from toolorchestra.envs.sources.questions import Part, QuestionSource, QuestionWorld, make_question
 from toolorchestra.envs.tools.search import BM25Index, LocalSearch, Passage

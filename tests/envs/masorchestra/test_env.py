@@ -8,11 +8,12 @@ import pytest
 
 import toolorchestra  # noqa: F401 - registers the environments
 from toolorchestra.agents.chat.base import BatchError, ChatRequest, Completion, ScriptedChat
-from toolorchestra.agents.policies.base import make_policy, play_episode
+from toolorchestra.agents.policies.base import play_episode
+from toolorchestra.agents.policies.registry import make_policy
 from toolorchestra.envs.checks.environment import check_environment
 from toolorchestra.envs.episode import Episode
 from toolorchestra.envs.masorchestra.design import Agent, Design, to_text
-from toolorchestra.envs.masorchestra.env import DesignPlay, MASOrchestraEnv
+from toolorchestra.envs.masorchestra.env import MASOrchestraEnv
 from toolorchestra.envs.masorchestra.orchestrators import (
     ORCHESTRATORS,
     OracleDesignPolicy,
@@ -20,6 +21,7 @@ from toolorchestra.envs.masorchestra.orchestrators import (
     random_design,
 )
 from toolorchestra.envs.masorchestra.parser import parse_design
+from toolorchestra.envs.masorchestra.play import DesignPlay
 from toolorchestra.envs.masorchestra.prompts import examples, orchestrator_prompt
 from toolorchestra.envs.masorchestra.subagents import sub_agents
 from toolorchestra.toolscale.errors import ExpertError, OptionError, UnknownNameError
@@ -198,7 +200,7 @@ def test_a_real_model_is_asked_the_question_and_then_its_part() -> None:
     asked = [str(request.messages[-1]["content"]) for request in model.requests]
     assert all(env.task.instruction in text for text in asked)
     assert "Check 3." in asked[1]
-    assert all(request.meant is None for request in model.requests)
+    assert all(request.ground_truth is None for request in model.requests)
     assert env.episode.answer == "7"
 
 

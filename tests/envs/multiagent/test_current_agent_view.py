@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import random
 
-from toolorchestra.agents.policies.base import NullPolicy, play_episode
+from toolorchestra.agents.policies.base import play_episode
+from toolorchestra.agents.policies.reference import NullPolicy
 from toolorchestra.envs import make_multiagent
 from toolorchestra.envs.msarl import random_message
 from toolorchestra.envs.multiagent.views import CurrentAgentEnv, RandomMessages

@@ -11,7 +11,8 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 
 import toolorchestra
-from toolorchestra.agents.policies.base import make_policy, play_episode
+from toolorchestra.agents.policies.base import play_episode
+from toolorchestra.agents.policies.registry import make_policy
 from toolorchestra.envs.paramanager.env import ParaManagerEnv
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError

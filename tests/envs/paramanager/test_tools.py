@@ -89,7 +89,7 @@ def test_real_models_never_see_the_truth(make_env: Make, say: Say, scripted: Scr
     env.reset(seed=0)
     env.step(say(*ROLES))
     assert ada.requests
-    assert all(request.meant is None for request in ada.requests)
+    assert all(request.ground_truth is None for request in ada.requests)
 
 
 def test_inner_calls_are_children_and_their_costs_the_call_s(make_env: Make, say: Say) -> None:

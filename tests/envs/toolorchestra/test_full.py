@@ -15,7 +15,9 @@ import numpy as np
 import pytest
 import yaml
 
-from toolorchestra.agents.policies.base import NullPolicy, make_policy, play_episode
+from toolorchestra.agents.policies.base import play_episode
+from toolorchestra.agents.policies.reference import NullPolicy
+from toolorchestra.agents.policies.registry import make_policy
 from toolorchestra.envs.checks.environment import check_environment
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
@@ -410,7 +412,7 @@ def test_a_real_expert_is_shown_the_conversation_and_never_the_truth(
         assert part in text
     assert task.answer not in text
     assert msgspec.json.encode(task.reference_calls[-1].arguments).decode() not in text
-    assert "meant" not in body
+    assert "ground_truth" not in body
 
 
 # ------------------------------------------------------------------------------------------------------- the whole

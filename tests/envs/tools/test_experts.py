@@ -12,7 +12,8 @@ from msgspec import structs
 from toolorchestra.agents.chat.base import ChatModel, ChatRequest, Completion, Price, ScriptedChat
 from toolorchestra.agents.experts.catalog import Catalog
 from toolorchestra.agents.experts.simulated_chat import SimulatedChat
-from toolorchestra.agents.experts.specification import ExpertSpec, SimulatedExpert
+from toolorchestra.agents.experts.simulated_expert import SimulatedExpert
+from toolorchestra.agents.experts.specification import ExpertSpec
 from toolorchestra.agents.policies.base import write_calls
 from toolorchestra.envs.ground_truth.tool_calls import truth
 from toolorchestra.envs.tools.experts import ExpertTool, Repriced, tool_name

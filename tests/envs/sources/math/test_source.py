@@ -15,7 +15,8 @@ import msgspec
 import pytest
 
 from toolorchestra.agents.chat.base import Price
-from toolorchestra.agents.experts.specification import ExpertSpec, Latency, SimulatedExpert
+from toolorchestra.agents.experts.simulated_expert import SimulatedExpert
+from toolorchestra.agents.experts.specification import ExpertSpec, Latency
 from toolorchestra.envs.sources.math.sketch import FAMILIES, Sketch
 from toolorchestra.envs.sources.math.source import HELD_OUT, MathSource, make_problems
 from toolorchestra.envs.sources.questions import find_part, parts_of, problem

@@ -11,7 +11,8 @@ import pytest
 
 from toolorchestra.envs.sources.multihop import encyclopaedia_words as words
 from toolorchestra.envs.sources.multihop.drafts import answer
-from toolorchestra.envs.sources.multihop.encyclopaedia import LAST_YEAR, Encyclopaedia, Facts, WorldFact
+from toolorchestra.envs.sources.multihop.encyclopaedia import Encyclopaedia, Facts
+from toolorchestra.envs.sources.multihop.encyclopaedia_world import LAST_YEAR, WorldFact
 from toolorchestra.envs.sources.multihop.source import MultiHopQASource, faults, make_questions
 from toolorchestra.envs.sources.questions import find_part, parts_of, problem
 from toolorchestra.envs.tools.search import LocalSearch

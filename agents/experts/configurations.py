@@ -1,0 +1,98 @@
+"""Tool configurations: which experts and tools an orchestrator has, and at which prices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from toolorchestra.agents.chat.base import Price
+from toolorchestra.agents.experts.simulated_expert import SimulatedExpert
+from toolorchestra.agents.experts.specification import ExpertSpec, Role
+from toolorchestra.toolscale.errors import UnknownNameError
+
+
+class PriceList(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A company's prices for the models that it runs.
+
+    Attributes:
+        source: Where the prices are from.
+        held_out: For evaluation only: it is never drawn.
+        prices: US dollars per million tokens, by expert; others keep their own price.
+    """
+
+    source: str
+    held_out: bool = False
+    prices: dict[str, Price]
+
+
+class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A fixed choice of experts and prices.
+
+    Attributes:
+        source: Where it is from.
+        experts: Experts by role.
+        prices: A price list; by default everyone's own price.
+    """
+
+    source: str
+    experts: dict[Role, tuple[str, ...]]
+    prices: str | None = None
+
+
+class PriceSchedule(msgspec.Struct, frozen=True):
+    """What experts cost in one instance.
+
+    Attributes:
+        name: The price list that it is made of, or ``own``.
+        prices: Prices that replace an expert's own.
+        multipliers: Factors on everything that a provider runs, by provider.
+
+    >>> from toolorchestra.agents.experts.catalog import Catalog
+    >>> spec = Catalog.load().spec("gpt-5")
+    >>> PriceSchedule("own", multipliers={"openai": 2.0}).price("gpt-5", spec)
+    Price(input=2.5, output=20.0)
+    """
+
+    name: str = "own"
+    prices: Mapping[str, Price] = {}
+    multipliers: Mapping[str, float] = {}
+
+    def price(self, expert: str, spec: ExpertSpec) -> Price:
+        """Return what an expert costs."""
+        price = self.prices.get(expert, spec.price)
+        factor = self.multipliers.get(spec.provider, 1.0)
+        return Price(_cents(price.input * factor), _cents(price.output * factor))
+
+
+class ToolConfiguration(msgspec.Struct, frozen=True):
+    """The experts, tools and prices that an orchestrator has in one instance.
+
+    Attributes:
+        experts: Experts by role.
+        specs: Their entries, at the prices of this configuration.
+        tools: The basic tools.
+        schedule: The prices.
+        shared_noise: Share of noise that all experts have in common.
+    """
+
+    experts: Mapping[Role, tuple[str, ...]]
+    specs: Mapping[str, ExpertSpec]
+    tools: tuple[str, ...] = ()
+    schedule: PriceSchedule = PriceSchedule()
+    shared_noise: float = 0.2
+
+    def simulated(self, name: str) -> SimulatedExpert:
+        """Return one of its experts, simulated.
+
+        Raises:
+            UnknownNameError: It is not in this configuration.
+        """
+        if name not in self.specs:
+            raise UnknownNameError("expert of this configuration", name, self.specs)
+        return SimulatedExpert(name, self.specs[name], shared_noise=self.shared_noise)
+
+
+def _cents(price: float) -> float:
+    """Return a price as a list shows it: four digits that count."""
+    return float(f"{price:.4g}")

@@ -1,0 +1,148 @@
+"""What a fit of an expert to answers found: estimates with intervals, and the catalogue entry made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from toolorchestra.agents.chat.base import Price
+from toolorchestra.agents.experts.specification import ExpertSpec, Latency
+
+if TYPE_CHECKING:
+    pass
+
+
+Z95 = 1.96
+UNKNOWN_EXPERT = ExpertSpec(
+    provider="unknown",
+    roles=("generalist",),
+    price=Price(),
+    latency=Latency(1.0),
+    context=131_072,
+    skills={"other": 0.5},
+    sources={"price": "unknown", "context": "assumed"},
+)
+"""What is assumed of an expert of which only answers are known."""
+
+
+class Estimate(msgspec.Struct, frozen=True):
+    """A figure estimated from answers, with its interval.
+
+    Attributes:
+        value: The figure.
+        low: Lower end of its 95 % interval.
+        high: Upper end.
+        fitted: Whether it was estimated; else it was taken as given.
+    """
+
+    value: float
+    low: float
+    high: float
+    fitted: bool = True
+
+    @classmethod
+    def given(cls, value: float) -> Estimate:
+        """Return a figure about which the answers hold no information."""
+        return cls(value, value, value, fitted=False)
+
+    @classmethod
+    def about(cls, value: float, error: float) -> Estimate:
+        """Return a figure that is at least 0, with its standard error."""
+        return cls(float(value), float(max(0.0, value - Z95 * error)), float(value + Z95 * error))
+
+
+class SkillCell(msgspec.Struct, frozen=True):
+    """The answers to problems of one subject and length.
+
+    Attributes:
+        subject: The subject.
+        steps: The length.
+        right: Right answers.
+        answers: All answers.
+        predicted: Share that the fit expects to be right.
+        interval: Wilson's 95 % interval of the observed share, as if answers were independent.
+    """
+
+    subject: str
+    steps: int
+    right: int
+    answers: int
+    predicted: float
+    interval: tuple[float, float]
+
+
+class Fit(msgspec.Struct, frozen=True):
+    """The fit of an expert to its answers.
+
+    Attributes:
+        name: The expert.
+        answers: Answers that were used.
+        problems: Problems that they answer.
+        estimates: Every figure, by the path of its field in a catalogue (``skills.math``, ``load``, ``tokens.spread``),
+            and ``shared_noise``.
+        log_likelihood: Of the right and wrong answers.
+        cells: Observed and predicted shares.
+        remarks: What could not be estimated, and why.
+    """
+
+    name: str
+    answers: int
+    problems: int
+    estimates: dict[str, Estimate]
+    log_likelihood: float
+    cells: list[SkillCell]
+    remarks: list[str]
+
+    def spec(self, base: ExpertSpec | None = None) -> ExpertSpec:
+        """Return an entry with the fitted figures and their sources, and all else as it is in `base`."""
+        base = base or UNKNOWN_EXPERT
+        found = {path: one for path, one in self.estimates.items() if one.fitted and path != "shared_noise"}
+        values = {path: float(f"{one.value:.4g}") for path, one in found.items()}
+
+        def inner(field: str) -> dict[str, float]:
+            return {path.removeprefix(f"{field}."): v for path, v in values.items() if path.startswith(f"{field}.")}
+
+        latency = inner("latency")
+        by_role = {path.removeprefix("by_role."): latency.pop(path) for path in list(latency) if "." in path}
+        source = f"fitted to {self.answers:,} answers to {self.problems:,} problems"
+        kept = {
+            field: text
+            for field, text in base.sources.items()
+            if not any(path == field or path.startswith(f"{field}.") for path in found)
+        }
+        skills = inner("skills")
+        if base is UNKNOWN_EXPERT:
+            skills.setdefault("other", min(skills.values()))
+        return msgspec.structs.replace(
+            base,
+            skills=base.skills | skills,
+            tokens=msgspec.structs.replace(base.tokens, **inner("tokens")),
+            latency=msgspec.structs.replace(base.latency, **latency, by_role=base.latency.by_role | by_role),
+            **{field: values[field] for field in ("load", "deceived", "own_noise") if field in values},
+            sources=kept | dict.fromkeys(found, source),
+        )
+
+    def entry(self, base: ExpertSpec | None = None, *, new: bool = False) -> dict[str, Any]:
+        """Return its entry for a catalogue file.
+
+        Args:
+            base: Its entry so far, of which only fitted fields are returned; without one, all fields are.
+            new: `base` is the entry of another, so that all fields are returned.
+        """
+        fitted: dict[str, Any] = msgspec.to_builtins(self.spec(base))
+        return _changes({} if base is None or new else msgspec.to_builtins(base), fitted)
+
+
+def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is new or different, object by object."""
+    found = {}
+    for key, value in after.items():
+        if isinstance(value, dict) and isinstance(before.get(key), dict):
+            value = _changes(before[key], value)
+            if value:
+                found[key] = value
+        elif key not in before or before[key] != value:
+            found[key] = value
+    return found

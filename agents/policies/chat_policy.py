@@ -1,0 +1,48 @@
+"""A chat model as a policy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium
+
+from toolorchestra.agents.chat.base import ChatModel, ChatRequest
+from toolorchestra.agents.policies.base import Info, Policy
+
+
+class ChatPolicy(Policy):
+    """Any chat model as an orchestrator: it is given the conversation and the tools, and its reply is played.
+
+    Args:
+        model: Model asked.
+        seed: Sampling seed, for models that take one.
+        temperature: Sampling temperature; 0 is greedy (ToolOrchestra evaluates so).
+        max_tokens: Maximum number of tokens of one reply (ToolOrchestra §4.4: 8,000).
+    """
+
+    def __init__(self, model: ChatModel, seed: int = 0, temperature: float = 0.0, max_tokens: int = 8_000) -> None:
+        super().__init__(seed)
+        self.model = model
+        self.temperature = temperature
+        self.max_tokens = max_tokens
+        self._tools: Sequence[dict[str, Any]] = ()
+
+    def reset(self, env: gymnasium.Env[Any, Any], observation: str, info: Info) -> None:
+        """Begin an episode: take its tools."""
+        super().reset(env, observation, info)
+        self._tools = info["tools"]
+
+    def request(self, info: Info) -> ChatRequest:
+        """Return what the model is to be asked next: whoever plays many episodes at once asks them together."""
+        return ChatRequest(
+            messages=tuple(info["messages"]),
+            tools=tuple(self._tools),
+            temperature=self.temperature,
+            max_tokens=self.max_tokens,
+            seed=self.seed,
+        )
+
+    def act(self, observation: str, info: Info) -> Any:
+        """Return the model's reply as an action."""
+        return self.model.complete([self.request(info)])[0].action

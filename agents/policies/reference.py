@@ -1,0 +1,185 @@
+"""Reference policies that need no training: null, random, oracle and noisy oracle.
+
+Those that read the environment's hidden truth say so (`Policy.privileged`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any
+
+import gymnasium
+
+from toolorchestra.agents.policies.base import Info, Policy, write_calls
+from toolorchestra.toolscale.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.guess import Guesser
+from toolorchestra.toolscale.task import Call, Task
+from toolorchestra.toolscale.tool import Tool
+
+
+class NullPolicy(Policy):
+    """Does nothing and says nothing: the floor that no task may be solved by."""
+
+    def act(self, observation: str, info: Info) -> str:
+        """Return the empty answer."""
+        return ""
+
+
+class RandomPolicy(Policy):
+    """Makes valid calls with plausible arguments, and in the end reports something that it read.
+
+    Arguments are `Guesser`'s; the answer quotes values of the last results. It calls the world's own tools only: an
+    expert who is asked at random may well know the answer.
+
+    Args:
+        seed: See `Policy`.
+        calls: Mean number of calls before the answer.
+    """
+
+    privileged = True  # it looks up which values are plausible
+
+    def __init__(self, seed: int = 0, calls: float = 4.0) -> None:
+        super().__init__(seed)
+        self._stop = 1.0 / (1.0 + calls)
+        self._env: Any = None
+        self._tools: list[Tool] = []
+        self._guessers: dict[str, Guesser] = {}
+        self._guesser: Guesser | None = None
+
+    def reset(self, env: gymnasium.Env[Any, Any], observation: str, info: Info) -> None:
+        """Begin an episode."""
+        super().reset(env, observation, info)
+        self._env = env.unwrapped
+        play = self._env.play
+        world = play.world
+        self._tools = [tool for name, tool in play.tools.items() if name in world.tools]
+        self._guesser = self._guessers.setdefault(world.name, Guesser(getattr(world, "database", None), self.rng))
+        self._guesser.rng = self.rng
+
+    def act(self, observation: str, info: Info) -> Any:
+        """Return a random call, or an answer."""
+        if self._guesser is None or not self._tools or self.rng.random() < self._stop:
+            return self._env.final(self._answer(observation))
+        tool = self.rng.choice(self._tools)
+        return write_calls([Call(tool.name, self._guesser.arguments(tool))])
+
+    def _answer(self, observation: str) -> str:
+        words = [word.strip('",:{}[]') for word in observation.split()[-40:]]
+        seen = [word for word in words if word] or ["done"]
+        return "It is " + ", ".join(self.rng.choices(seen, k=3)) + "."
+
+
+class OraclePolicy(Policy):
+    """Plays the reference trajectory, a stage per turn where the environment allows, and gives the right answer.
+
+    Calls of tools that the environment lacks are left out: in a protocol with other tools, only the answer counts.
+    """
+
+    privileged = True
+
+    def __init__(self, seed: int = 0) -> None:
+        super().__init__(seed)
+        self._script: list[list[Call]] = []
+        self._task: Task | None = None
+        self._env: Any = None
+
+    def reset(self, env: gymnasium.Env[Any, Any], observation: str, info: Info) -> None:
+        """Begin an episode: read its reference trajectory."""
+        super().reset(env, observation, info)
+        self._env = env.unwrapped
+        self._task = task = self._env.task
+        reference_calls = [call for call in task.reference_calls if call.name in self._env.play.tools]
+        stages = [list(stage) for _, stage in groupby(reference_calls, key=lambda call: call.stage)]
+        max_calls, turns = self._env.max_calls_per_message, self._env.play.limits.turns
+        self._script = _cut(stages, max_calls)
+        if len(self._script) >= turns:  # the values are known, so stages can be merged
+            self._script = _cut([reference_calls], max_calls)
+
+    def act(self, observation: str, info: Info) -> Any:
+        """Return the next stage, or the answer."""
+        assert self._task is not None, "reset() comes first"
+        if self._script:
+            return write_calls(self._script.pop(0), self._env.preface)
+        return self._env.final(self._task.answer)
+
+
+def _cut(stages: Sequence[Sequence[Call]], max_calls: int) -> list[list[Call]]:
+    return [list(stage[first : first + max_calls]) for stage in stages for first in range(0, len(stage), max_calls)]
+
+
+class NoisyOraclePolicy(OraclePolicy):
+    """An oracle that errs: each turn with probability `error`, in one of `MISTAKES`, chosen at random.
+
+    - ``tool``: calls another tool than the right one, with arguments that are plausible for it;
+    - ``argument``: gives one argument another plausible value;
+    - ``skip``: leaves a stage out;
+    - ``stop``: answers before the work is done;
+    - ``answer``: gives the answer of another task of the same intent.
+
+    It goes on with the reference trajectory after a mistake, so that some episodes recover.
+
+    Args:
+        seed: See `Policy`.
+        error: Probability of a mistake per turn.
+        mistakes: Kinds of mistake that it makes.
+    """
+
+    MISTAKES = ("tool", "argument", "skip", "stop", "answer")
+
+    def __init__(self, seed: int = 0, error: float = 0.2, mistakes: Sequence[str] = MISTAKES) -> None:
+        super().__init__(seed)
+        if not 0.0 <= error <= 1.0:
+            raise OptionError(f"The probability `error` must lie in [0, 1], got {error!r}.")
+        if wrong := [kind for kind in mistakes if kind not in self.MISTAKES]:
+            raise UnknownNameError("mistake", wrong[0], self.MISTAKES)
+        self.error = error
+        self.mistakes = tuple(mistakes)
+        self._guessers: dict[str, Guesser] = {}
+        self._guesser: Any = None
+
+    def reset(self, env: gymnasium.Env[Any, Any], observation: str, info: Info) -> None:
+        """Begin an episode."""
+        super().reset(env, observation, info)
+        world = self._env.play.world
+        self._guesser = self._guessers.setdefault(world.name, Guesser(getattr(world, "database", None), self.rng))
+        self._guesser.rng = self.rng
+
+    def act(self, observation: str, info: Info) -> Any:
+        """Return the reference action, or a mistake in its place."""
+        assert self._task is not None, "reset() comes first"
+        wanted = [kind for kind in self.mistakes if (kind == "answer") is not bool(self._script)]
+        if not wanted or self.rng.random() >= self.error:
+            return super().act(observation, info)
+        kind = self.rng.choice(wanted)
+        if kind in ("stop", "answer"):
+            return self._env.final(self._wrong_answer(self._task))
+        stage = self._script.pop(0)
+        if kind == "skip":
+            return super().act(observation, info)
+        position = self.rng.randrange(len(stage))
+        call = stage[position]
+        stage[position] = self._other_tool(call) if kind == "tool" else self._other_argument(call)
+        return write_calls(stage, self._env.preface)
+
+    def _wrong_answer(self, task: Task) -> str:
+        others = [
+            other.answer
+            for other in self._env.source.tasks(task.split)
+            if other.intent == task.intent and other.answer != task.answer
+        ]
+        return self.rng.choice(others) if others else "I am afraid that I cannot help with that."
+
+    def _other_tool(self, call: Call) -> Call:
+        play = self._env.play
+        tools = [tool for name, tool in play.tools.items() if name in play.world.tools]
+        tool = self.rng.choice([tool for tool in tools if tool.name != call.name] or tools)
+        return Call(tool.name, self._guesser.arguments(tool), call.stage)
+
+    def _other_argument(self, call: Call) -> Call:
+        if not call.arguments:
+            return self._other_tool(call)
+        tool = self._env.play.tools[call.name]
+        name = self.rng.choice(sorted(call.arguments))
+        value = self._guesser.other(tool.parameters[name], call.arguments[name])
+        return Call(call.name, {**call.arguments, name: value}, call.stage)
