@@ -160,7 +160,7 @@ def test_a_call_that_changes_what_it_should_not_is_found(
 
 
 def test_a_verifier_that_accepts_everything_fails(check: Callable[..., CheckResult], monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("toolorchestra.toolscale.verifier_mutations.verify", lambda *_: SOLVED)
+    monkeypatch.setattr("toolorchestra.toolscale.verify.Verifier.verify", lambda *_: SOLVED)
     result = check("verifier")
     assert result.verdict == "fail"
     assert result.finding.startswith("0.00%")
