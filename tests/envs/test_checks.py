@@ -112,7 +112,10 @@ def test_a_record_that_differs_from_run_to_run_is_found(
 def test_arguments_that_another_process_cannot_have_are_refused_by_determinism(mini: Domain):
     from toolorchestra.envs.sources.base import DomainSource
 
-    (result,) = check_environment(CUSTOM, source=DomainSource(mini), checks=["determinism"]).results
+    class LocalSource(DomainSource):
+        """A source that no other process can import."""
+
+    (result,) = check_environment(CUSTOM, source=LocalSource(mini), checks=["determinism"]).results
     assert result.verdict == "fail"
     assert "give names or folders" in result.finding
 
@@ -179,7 +182,7 @@ def test_a_check_that_breaks_fails_and_hides_no_other(mini_folder: Path, monkeyp
 
 
 def test_long_lists_of_details_are_cut(check: Callable[..., CheckResult], monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(checks, "_MOST_DETAILS", 3)
+    monkeypatch.setattr(checks, "_MAX_DETAILS", 3)
     details = check("oracle", max_turns=1).details
     assert len(details) == 4
     assert details[-1].startswith("… and ")
