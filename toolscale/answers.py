@@ -39,7 +39,7 @@ _COSMETIC = re.compile(r"\\left|\\right|\\displaystyle|\\[!,;: ]|[$\s]|\\text\b|
 _PROSE = re.compile(r"(?<![\\A-Za-z])(?!(?:sin|cos|tan|log|ln|exp|sqrt|pi|mod|max|min)\b)[A-Za-z]{2,}")
 _CHOICE = re.compile(r"\(?([A-Za-z])\)?[.:)]?", re.DOTALL)
 _ARTICLES = frozenset(("a", "an", "the"))
-_LONGEST = 2_000
+_MAX_CHARACTERS = 2_000
 _PATIENCE = 5.0  # seconds that Math-Verify may take
 
 
@@ -97,7 +97,7 @@ def is_right(answer: str, accepted: Iterable[str]) -> bool:
 def equal(said: str, right: str) -> bool:
     """Return whether `said` is the answer `right`, in whatever form."""
     said, right = said.strip(), right.strip()
-    if not said or len(said) > _LONGEST:
+    if not said or len(said) > _MAX_CHARACTERS:
         return False
     if said == right:
         return True

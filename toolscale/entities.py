@@ -32,7 +32,7 @@ Kind = Literal["number", "date", "category"]
 
 _SAMPLE = 40
 _CATEGORIES = 8
-LONGEST = 32
+MAX_LENGTH = 32
 _ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _CLOCK = re.compile(r"\d{2}:\d{2}")
 _VERB = re.compile(
@@ -349,7 +349,7 @@ def _kind(field: str, values: Sequence[Any]) -> Kind | None:
         return None
     if all(is_date(value) for value in values):
         return "date"
-    words = all(0 < len(value) <= LONGEST and value[0].isalpha() and not is_code(value) for value in values)
+    words = all(0 < len(value) <= MAX_LENGTH and value[0].isalpha() and not is_code(value) for value in values)
     return "category" if words and len(distinct) <= min(_CATEGORIES, len(values) // 2) else None
 
 

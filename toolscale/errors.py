@@ -1,6 +1,6 @@
 """The error tree of the library.
 
-Every message says what was expected, what was found and how to mend it::
+Every message says what was expected, what was found and how to fix it::
 
     ToolOrchestraError
     ├── DomainError          a domain folder is wrong (file, key path, expected, actual, remedy)
@@ -37,7 +37,7 @@ class DomainError(ToolOrchestraError):
         message: What is wrong: expected and actual.
         file: The file at fault.
         path: Key path inside the file, e.g. ``tools.get_order.parameters.date``.
-        remedy: How to mend it.
+        remedy: How to fix it.
     """
 
     def __init__(self, message: str, *, file: Path | str | None = None, path: str = "", remedy: str = "") -> None:
@@ -83,7 +83,7 @@ class SynthesisError(ToolOrchestraError):
     Args:
         message: Why, and how to go on.
         resumable: The same command goes on (an endpoint failed, a budget was spent); else something else than
-            patience is needed.
+            a longer timeout is needed.
     """
 
     def __init__(self, message: str, *, resumable: bool = False) -> None:

@@ -39,9 +39,9 @@ BLOCK = 50
 """Evolved tasks asked for in one block."""
 
 BASE_SHARE = 0.5
-"""Most of a domain's tasks that are not evolved."""
+"""Largest share of a domain's tasks that are not evolved."""
 
-_LEAST_NEW = 0.2  # share of a block that must be new, or its operator is retired
+_MIN_NEW_SHARE = 0.2  # share of a block that must be new, or its operator is retired
 _WAITING = 3  # blocks for each worker that are being made or wait to be taken
 
 
@@ -205,7 +205,7 @@ class _Taker:
             self.operators[task.operator or "none"] += 1
             self.splits[task.split] += 1
             yield task
-        if block.kind == "evolve" and new < block.size * _LEAST_NEW:
+        if block.kind == "evolve" and new < block.size * _MIN_NEW_SHARE:
             self._retired.add((block.domain, block.name))
 
 

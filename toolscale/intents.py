@@ -34,7 +34,7 @@ def difficulty(calls: int, branches: bool) -> int:
     >>> [difficulty(calls, branches=False) for calls in (1, 3, 5, 8, 9)]
     [1, 2, 3, 4, 5]
     """
-    level = 1 + sum(calls > most for most in (1, 3, 5, 8))
+    level = 1 + sum(calls > limit for limit in (1, 3, 5, 8))
     return min(5, level + branches)
 
 

@@ -122,7 +122,7 @@ def make_pairs(
         report.not_run["llm"] = "no model was given (--llm)"
     kept: dict[tuple[float, ...], PreferencePair] = {}
     instructions: set[str] = set()
-    for pair in propose(tools, seed, most=40 * count) if proposals is None else proposals:
+    for pair in propose(tools, seed, draws=40 * count) if proposals is None else proposals:
         if len(kept) == count:
             break
         faults = check_pair(pair, tools)
@@ -359,12 +359,12 @@ _GRADES = ("strong", "plain", "weak")
 _WEIGHTS = {"strong": (1.0, 0.9, 0.8), "plain": (0.7, 0.6, 0.5), "weak": (0.3, 0.2, 0.1)}
 
 
-def propose(tools: Sequence[ToolFacts], seed: int = 0, most: int = 10_000) -> Iterator[PreferencePair]:
+def propose(tools: Sequence[ToolFacts], seed: int = 0, draws: int = 10_000) -> Iterator[PreferencePair]:
     """Yield pairs made by rule: one to four wishes, in varied words and strength. Some may repeat earlier ones."""
     rng = random.Random(f"preferences:{seed}")
     names = tuple(tool.name for tool in tools)
     phrases = [(group, phrase) for group in _GROUPS if (phrase := group.phrase(tools))]
-    for _ in range(most):
+    for _ in range(draws):
         wishes: list[tuple[Sequence[str], str, str]] = []  # entries, how much, in words
         components = rng.sample(COMPONENTS, rng.choice((0, 1, 1, 2, 2, 3)))
         for name in components:

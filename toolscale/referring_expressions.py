@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from toolorchestra.toolscale.entities import LONGEST, EntityIndex, field_words, is_code, is_date, shown_value
+from toolorchestra.toolscale.entities import MAX_LENGTH, EntityIndex, field_words, is_code, is_date, shown_value
 from toolorchestra.toolscale.expressions import FORMATS
 from toolorchestra.toolscale.format import ParameterSpec
 from toolorchestra.toolscale.sql import quote
@@ -137,7 +137,7 @@ class Finder:
             if field in own or field == self.world.keys[table] or field not in columns or row[field] != value:
                 continue
             spec = columns[field]
-            short = isinstance(value, str | int) and len(str(value)) <= LONGEST and value not in (0, 1)
+            short = isinstance(value, str | int) and len(str(value)) <= MAX_LENGTH and value not in (0, 1)
             if short and spec.compare == "exact" and spec.references is None:
                 yield field, value
 

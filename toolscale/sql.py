@@ -153,7 +153,7 @@ def sql_error(error: Exception) -> str:
     if str(error) == "interrupted":
         return "The SQL was stopped: it took too long."
     if "authorized" in str(error) or "prohibited" in str(error):
-        return f"SQL error: {error}. Here it may only read tables, and nothing that depends on luck or the machine."
+        return f"SQL error: {error}. Here it may only read tables, and nothing that depends on chance or the machine."
     return f"SQL error: {error}."
 
 

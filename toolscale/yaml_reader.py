@@ -1,6 +1,6 @@
 """Reading and writing the YAML of domains: the text, the format's types, and where a value breaks its type.
 
-`parse_yaml` with ``strict=True`` is for text that nobody vouches for (a model's answer): it takes plain data of
+`parse_yaml` with ``strict=True`` is for untrusted text (a model's answer): it takes plain data of
 bounded size and refuses what could make little text much work (aliases, deep nesting) or mean more than data (tags).
 """
 

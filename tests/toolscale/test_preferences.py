@@ -91,7 +91,7 @@ def test_what_is_wrong_with_a_pair_is_said(bad: PreferencePair, fault: str):
 
 @given(st.integers(0, 10_000))
 def test_every_pair_made_by_rule_is_consistent(seed: int):
-    for proposal in propose(TOOLS, seed, most=5):
+    for proposal in propose(TOOLS, seed, draws=5):
         assert check_pair(proposal, TOOLS) == []
 
 

@@ -24,7 +24,7 @@ from toolorchestra.toolscale.yaml_reader import MAX_CHARACTERS, convert, parse_y
 MAX_ROWS = 3_000
 """Rows of a table."""
 _MAX_TABLES, _MAX_COLUMNS, _MAX_RULES = 20, 30, 20
-_LARGEST = 1e12
+_MAX_NUMBER = 1e12
 _MAX_TEXT = 8_000
 _MAX_TEMPLATE = 1_500
 _MAX_PLACEHOLDERS = 40
@@ -86,8 +86,8 @@ def _check_plain(value: Any, path: str) -> None:
     elif isinstance(value, list):
         for i, child in enumerate(value):
             _check_plain(child, f"{path}[{i}]")
-    elif isinstance(value, (int, float)) and not (math.isfinite(value) and abs(value) <= _LARGEST):
-        raise InvalidError(f"{path}: expected a number of at most {_LARGEST:.0e}, found {value!r:.40}.")
+    elif isinstance(value, (int, float)) and not (math.isfinite(value) and abs(value) <= _MAX_NUMBER):
+        raise InvalidError(f"{path}: expected a number of at most {_MAX_NUMBER:.0e}, found {value!r:.40}.")
     elif isinstance(value, str) and (len(value) > _MAX_TEXT or "\0" in value):
         raise InvalidError(f"{path}: expected a text of at most {_MAX_TEXT:,} characters, without NUL.")
 

@@ -150,7 +150,7 @@ def functions_text(tools: Mapping[str, ToolSpec]) -> str:
     return "\n".join(lines)
 
 
-def records_text(spec: DomainSpec, image: bytes, names: Iterable[str], most: int) -> str:
+def records_text(spec: DomainSpec, image: bytes, names: Iterable[str], limit: int) -> str:
     """Return some records of tables, evenly over each, as YAML."""
     connection = sqlite3.connect(":memory:")
     connection.deserialize(image)
@@ -160,14 +160,14 @@ def records_text(spec: DomainSpec, image: bytes, names: Iterable[str], most: int
         cursor = connection.execute(f"SELECT * FROM {quote(name)} ORDER BY {key}")
         columns = [column[0] for column in cursor.description]
         rows = cursor.fetchall()
-        parts.append(f"{name}: # {len(rows)} rows\n" + rows_text(columns, rows, most))
+        parts.append(f"{name}: # {len(rows)} rows\n" + rows_text(columns, rows, limit))
     connection.close()
     return "".join(parts)
 
 
-def rows_text(columns: Sequence[str], rows: Sequence[Sequence[Any]], most: int) -> str:
-    """Return at most `most` of the rows, evenly, one a line; long cells are cut."""
-    chosen = [rows[i * len(rows) // min(most, len(rows))] for i in range(min(most, len(rows)))]
+def rows_text(columns: Sequence[str], rows: Sequence[Sequence[Any]], limit: int) -> str:
+    """Return at most `limit` of the rows, evenly, one a line; long cells are cut."""
+    chosen = [rows[i * len(rows) // min(limit, len(rows))] for i in range(min(limit, len(rows)))]
     return "".join(
         "- "
         + msgspec.json.encode(

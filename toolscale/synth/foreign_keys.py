@@ -1,4 +1,4 @@
-"""References of a foreign database: those declared, those that names and data imply, and the order they give."""
+"""References of an external database: those declared, those that names and data imply, and the order they give."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ _SELF = re.compile(
 )
 
 
-def refer(tables: dict[str, Table], foreign: Sequence[SqliteTable], names: Mapping[str, str], notes: list[str]) -> None:
+def refer(tables: dict[str, Table], sources: Sequence[SqliteTable], names: Mapping[str, str], notes: list[str]) -> None:
     """Find the references: those declared, then those that names and data imply."""
     by_source = {name.lower(): new for name, new in names.items()}
-    for source in foreign:
+    for source in sources:
         table = tables.get(names[source.name])
         if table is None:
             continue
-        sources = {column.source.lower(): column.name for column in table.columns.values()}
+        by_name = {column.source.lower(): column.name for column in table.columns.values()}
         for columns, target, targets in source.references:
             parent = tables.get(by_source.get(target.lower(), ""))
-            if len(columns) != 1 or parent is None or columns[0].lower() not in sources:
+            if len(columns) != 1 or parent is None or columns[0].lower() not in by_name:
                 notes.append(f"The reference {source.name}({', '.join(columns)}) is not one that a domain can hold.")
                 continue
-            column = table.columns[sources[columns[0].lower()]]
+            column = table.columns[by_name[columns[0].lower()]]
             there = {c.source.lower(): c.name for c in parent.columns.values()}
             goal = there.get(targets[0].lower()) if targets else (parent.key[0] if len(parent.key) == 1 else None)
             if goal is None or not _attach(table, column, parent, goal, share=0.9):

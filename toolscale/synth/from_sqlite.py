@@ -1,6 +1,6 @@
 """A domain from a SQLite file that is none of ours: its tables become the world, its schema the tools and tasks.
 
-The file is surveyed (`toolorchestra.toolscale.synth.schema_analysis`), tools and requests are derived from what was
+The file is analysed (`toolorchestra.toolscale.synth.schema_analysis`), tools and requests are derived from what was
 found (`derive`, `requests`), and all of it is tried with the machinery that builds and validates domains: an intent
 stays only if it makes tasks that its reference trajectory solves and that the verifier judges right. What is written
 is the YAML that a person would write, to be read, changed and built.
@@ -27,14 +27,14 @@ from toolorchestra.toolscale.synth.derived_tools import Toolbox
 from toolorchestra.toolscale.synth.naming import said, snake_case
 from toolorchestra.toolscale.synth.recipes import recipe_tables
 from toolorchestra.toolscale.synth.request_base import Request
-from toolorchestra.toolscale.synth.schema_analysis import SchemaAnalysis, survey
+from toolorchestra.toolscale.synth.schema_analysis import SchemaAnalysis, analyse_schema
 from toolorchestra.toolscale.synth.tables import Table
 from toolorchestra.toolscale.verifier_mutations import try_verifier
 from toolorchestra.toolscale.yaml_reader import dump_yaml
 
 MAX_TASKS = 900
 """About how many tasks the derived intents make together."""
-_FEWEST = 3  # tasks of an intent
+_MIN_TASKS = 3  # tasks of an intent
 _HELD_OUT_EVERY = 6
 
 
@@ -68,7 +68,7 @@ def domain_from_sqlite(
             file=folder,
             remedy="Give another folder, or remove it.",
         )
-    found = survey(file)
+    found = analyse_schema(file)
     name = name or snake_case(file.stem, fallback="domain")
     title = title or said(name).capitalize()
     today = today or _today(found.tables.values())
@@ -139,7 +139,7 @@ def _table_spec(table: Table) -> TableSpec:
 
 
 def _sampled(found: SchemaAnalysis, specs: dict[str, TableSpec], today: str, seed: int) -> dict[str, TableSpec]:
-    """Return the tables with recipes, and put the rows that these make into the survey.
+    """Return the tables with recipes, and put the rows that these make into the analysis.
 
     A table whose recipes break a CHECK or a key keeps its rows, and so do those that it refers to.
     """
@@ -191,7 +191,9 @@ def _with_intents(spec: DomainSpec, requests: Iterable[Request], file: Path) -> 
     kept: dict[str, IntentSpec] = {}
     for name, intent in candidates.items():
         steps = len(intent.reference_calls) + intent.branches + any(step.each for step in intent.reference_calls)
-        count = max(_FEWEST, round(share * (4 if steps == 1 else 8 if steps == 2 else 14)))  # the hard ones are rarer
+        count = max(
+            _MIN_TASKS, round(share * (4 if steps == 1 else 8 if steps == 2 else 14))
+        )  # the hard ones are rarer
         counted = msgspec.structs.replace(intent, count=count)
         if _holds(domain, name, counted):
             held_out = len(kept) % _HELD_OUT_EVERY == _HELD_OUT_EVERY - 1
@@ -222,7 +224,7 @@ def _holds(domain: Domain, name: str, intent: IntentSpec) -> bool:
         return False
     finally:
         domain.spec = whole
-    return len(tasks) >= _FEWEST and not try_verifier(domain, tasks).surprises
+    return len(tasks) >= _MIN_TASKS and not try_verifier(domain, tasks).surprises
 
 
 # ------------------------------------------------------------------------------------------------------- writing

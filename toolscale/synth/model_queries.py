@@ -25,7 +25,7 @@ I = TypeVar("I")  # noqa: E741 - an item
 
 
 class InvalidError(Exception):
-    """An answer is not what was asked for; the message lets a model mend it."""
+    """An answer is not what was asked for; the message lets a model fix it."""
 
 
 class UnsettledError(Exception):

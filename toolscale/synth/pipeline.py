@@ -92,15 +92,15 @@ def synthesise(
         raise OptionError(f"{folder} cannot be the folder of a domain: {error.strerror}.") from None
     check_untouched(folder)
     draft = DomainDraft(" ".join(title.split()), today, settings.seed)
-    with AnswerStore(folder / ANSWERS) as store, ModelQueries(model, store, settings, watch) as asker:
-        stages = Stages(draft, asker, sizes)
+    with AnswerStore(folder / ANSWERS) as store, ModelQueries(model, store, settings, watch) as queries:
+        stages = Stages(draft, queries, sizes)
         try:
             for stage in (stages.subjects, stages.schema, stages.records, stages.tools, stages.intents, stages.evolved):
                 stage()
         finally:
             if draft.tables:
                 draft.write(folder)
-            record = _record(draft, model, sizes, asker, stages)
+            record = _record(draft, model, sizes, queries, stages)
             (folder / RECORD).write_bytes(msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n")
     return record
 
@@ -125,8 +125,8 @@ def report_stages(record: SynthesisRecord) -> list[Stage]:
     ]
 
 
-def _record(draft: DomainDraft, model: Model, sizes: Sizes, asker: ModelQueries, stages: Stages) -> SynthesisRecord:
-    counts = sorted(asker.counts, key=lambda count: STAGES.index(count.stage))
+def _record(draft: DomainDraft, model: Model, sizes: Sizes, queries: ModelQueries, stages: Stages) -> SynthesisRecord:
+    counts = sorted(queries.counts, key=lambda count: STAGES.index(count.stage))
     return SynthesisRecord(
         title=draft.title,
         model=model.name,

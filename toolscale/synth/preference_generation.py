@@ -44,15 +44,15 @@ class _Verdict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     why: str = ""
 
 
-def propose_pairs(tools: Sequence[ToolFacts], count: int, asker: ModelQueries) -> list[PreferencePair]:
+def propose_pairs(tools: Sequence[ToolFacts], count: int, queries: ModelQueries) -> list[PreferencePair]:
     """Return about `count` pairs that a model proposes and that keep the rules.
 
-    Of a batch whose faults the repairs do not mend, the pairs without fault are kept.
+    Of a batch whose errors the repairs do not fix, the pairs without errors are kept.
 
     Raises:
         SynthesisError: The endpoint failed or the budget is spent; what was answered is stored.
     """
-    stage = asker.begin("preferences")
+    stage = queries.begin("preferences")
 
     def batch(number: int) -> list[PreferencePair]:
         good: list[PreferencePair] = []
@@ -71,29 +71,29 @@ def propose_pairs(tools: Sequence[ToolFacts], count: int, asker: ModelQueries) -
             return pairs
 
         try:
-            return asker.settle(stage, f"batch {number}", _proposing(tools, number), check)
+            return queries.settle(stage, f"batch {number}", _proposing(tools, number), check)
         except UnsettledError:
             if good:
                 return good
             raise
 
-    batches = asker.each(stage, range(-(-count // BATCH)), batch)
+    batches = queries.each(stage, range(-(-count // BATCH)), batch)
     return [pair for found in batches if not isinstance(found, UnsettledError) for pair in found]
 
 
-def judge_pairs(pairs: Sequence[PreferencePair], tools: Sequence[ToolFacts], asker: ModelQueries) -> Judge:
+def judge_pairs(pairs: Sequence[PreferencePair], tools: Sequence[ToolFacts], queries: ModelQueries) -> Judge:
     """Ask a model about each pair and return the judge that knows its verdicts.
 
     Raises:
         SynthesisError: The endpoint failed or the budget is spent; what was answered is stored.
     """
-    stage = asker.begin("judgements")
+    stage = queries.begin("judgements")
 
     def verdict(number: int) -> _Verdict:
         prompt = _judging(pairs[number], tools)
-        return asker.settle(stage, f"pair {number}", prompt, lambda text: read_answer(text, _Verdict))
+        return queries.settle(stage, f"pair {number}", prompt, lambda text: read_answer(text, _Verdict))
 
-    verdicts = dict(zip(pairs, asker.each(stage, range(len(pairs)), verdict), strict=True))
+    verdicts = dict(zip(pairs, queries.each(stage, range(len(pairs)), verdict), strict=True))
 
     def judge(pair: PreferencePair) -> str | None:
         found = verdicts[pair]

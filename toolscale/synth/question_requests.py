@@ -1,4 +1,4 @@
-"""Questions: about one row, what its references lead to, counts and totals, and which row has most."""
+"""Questions: about one row, what its references lead to, counts and totals, and which row has the most."""
 
 from __future__ import annotations
 
@@ -96,8 +96,8 @@ class QuestionRequests(Requester):
         chosen: dict[int, list[list[Column]]] = {}
         for path in self._walks(table, []):
             chosen.setdefault(len(path), []).append(path)
-        for length, most in ((1, 2), (2, 1), (3, 1)):
-            for path in chosen.get(length, [])[:most]:
+        for length, limit in ((1, 2), (2, 1), (3, 1)):
+            for path in chosen.get(length, [])[:limit]:
                 end = self.tables[path[-1].references[0]]  # type: ignore[index]  # a walk goes over references
                 label = self._label(end)
                 if label is None:

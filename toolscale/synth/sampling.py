@@ -1,4 +1,4 @@
-"""A bounded part of the rows of a foreign database, in which every reference finds its row."""
+"""A bounded part of the rows of an external database, in which every reference finds its row."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What the tables of a foreign database mean: names, types, keys, references, kinds of columns.
+"""What the tables of an external database mean: names, types, keys, references, kinds of columns.
 
-`survey` turns what `toolorchestra.toolscale.synth.sqlite_file` read into tables that the domain format can say: one
-spelling of every name and value, a primary key for every table, references that hold (declared ones, and those
+`analyse_schema` turns what `toolorchestra.toolscale.synth.sqlite_file` read into tables that the domain format can
+say: one spelling of every name and value, a primary key for every table, references that hold (declared ones, and those
 that names and data imply), tables in the order of their references, and no more rows than a domain should carry.
 Whatever is changed or left out on the way is noted.
 """
@@ -21,7 +21,7 @@ from toolorchestra.toolscale.sql import quote
 from toolorchestra.toolscale.synth.foreign_keys import ordered, refer
 from toolorchestra.toolscale.synth.naming import said, singular, snake_case
 from toolorchestra.toolscale.synth.sampling import sample
-from toolorchestra.toolscale.synth.sqlite_file import SqliteTable, read_foreign
+from toolorchestra.toolscale.synth.sqlite_file import SqliteTable, read_sqlite
 from toolorchestra.toolscale.synth.tables import Column, Kind, Table, bare, counts_on, is_unique
 from toolorchestra.toolscale.synth.values import spelled
 
@@ -40,7 +40,7 @@ class SchemaAnalysis:
     notes: list[str]
 
 
-def survey(file: Path) -> SchemaAnalysis:
+def analyse_schema(file: Path) -> SchemaAnalysis:
     """Return what a SQLite file's tables mean.
 
     Raises:
@@ -48,11 +48,11 @@ def survey(file: Path) -> SchemaAnalysis:
     """
     notes: list[str] = []
     names: dict[str, str] = {}
-    foreign = read_foreign(file)
-    for source in foreign:
+    sources = read_sqlite(file)
+    for source in sources:
         names[source.name] = snake_case(source.name, names.values(), "table")
     tables: dict[str, Table] = {}
-    for source in foreign:
+    for source in sources:
         drafted = _drafted(source, names[source.name], notes)
         if drafted is None:
             notes.append(f"The table {source.name!r} holds nothing but BLOBs and was left out.")
@@ -60,7 +60,7 @@ def survey(file: Path) -> SchemaAnalysis:
             tables[drafted.name] = drafted
     if not any(table.size for table in tables.values()):
         raise DomainError("Expected a database with records; all of its tables are empty.", file=file)
-    refer(tables, foreign, names, notes)
+    refer(tables, sources, names, notes)
     tables = ordered(tables, notes)
     sample(tables, notes)
     for table in tables.values():

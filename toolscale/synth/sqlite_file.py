@@ -54,7 +54,7 @@ class SqliteTable:
     computed: list[str] = field(default_factory=list)
 
 
-def read_foreign(file: Path) -> list[SqliteTable]:
+def read_sqlite(file: Path) -> list[SqliteTable]:
     """Return the ordinary tables of a SQLite file, in the order of their names.
 
     Raises:

@@ -113,7 +113,7 @@ class Stages:
     """
 
     draft: DomainDraft
-    asker: ModelQueries
+    queries: ModelQueries
     sizes: Sizes
     image: bytes = b""
     remarks: dict[str, str] = field(default_factory=dict)
@@ -166,7 +166,7 @@ class Stages:
 
     def records(self) -> None:
         """Fill the tables (Table 9), each batch looked through by the model itself (Table 10)."""
-        draft, count = self.draft, self.asker.begin("records")
+        draft, count = self.draft, self.queries.begin("records")
         empty = draft.spec(tables={name: without_rows(table) for name, table in draft.tables.items()})
         rules = list(zip(draft.consistency, rule_tables(empty), strict=True))
         filled: dict[str, TableSpec] = {}
@@ -175,10 +175,10 @@ class Stages:
             checked = [rule for rule, tables in rules if tables <= {*filled, name}]
             world = draft.spec(tables=dict(filled), consistency=checked)
             table, wanted = empty.tables[name], draft.tables[name].count
-            return TableFiller(self.asker, self.remark, count, draft, name, table, wanted, world).run()
+            return TableFiller(self.queries, self.remark, count, draft, name, table, wanted, world).run()
 
         for group in fill_order(empty):
-            found = self.asker.each(count, group, fill)
+            found = self.queries.each(count, group, fill)
             for name, table in zip(group, found, strict=True):
                 if isinstance(table, UnsettledError):
                     self.remark(f"records/{name}", f"left empty: {table}")
@@ -196,7 +196,7 @@ class Stages:
 
     def tools(self) -> None:
         """Settle what can be done (Table 11): first which functions, then each of them."""
-        draft, count, wanted = self.draft, self.asker.begin("tools"), self.sizes.tools
+        draft, count, wanted = self.draft, self.queries.begin("tools"), self.sizes.tools
         tables = tables_text(draft.tables)
         failed: list[str] = []
         for number in range(_ROUNDS):
@@ -205,15 +205,15 @@ class Stages:
                 break
             taken = [*draft.tools, *failed, *_UTILITIES]
             prompt = prompts.tool_plan(draft.title, draft.rules, tables, draft.subjects, missing, taken)
-            plans = self.asker.each(count, [f"plan {number + 1}"], self._planner(count, prompt, missing, taken))
+            plans = self.queries.each(count, [f"plan {number + 1}"], self._planner(count, prompt, missing, taken))
             plan = self._plan(count, plans, missing, taken, needed=not draft.tools)
             everything = plan | {name: tool.description for name, tool in draft.tools.items()}
 
             def write(name: str, everything: dict[str, str] = everything) -> ToolSpec:
                 prompt = prompts.tool(draft.title, draft.rules, tables, everything, name)
-                return self.asker.settle(count, name, prompt, lambda text: self._checked_tool(name, text))
+                return self.queries.settle(count, name, prompt, lambda text: self._checked_tool(name, text))
 
-            for name, tool in zip(plan, self.asker.each(count, list(plan), write), strict=True):
+            for name, tool in zip(plan, self.queries.each(count, list(plan), write), strict=True):
                 if isinstance(tool, UnsettledError):
                     self.remark(f"tools/{name}", str(tool))
                     failed.append(name)
@@ -241,7 +241,7 @@ class Stages:
     def intents(self) -> None:
         """Settle what people want (Table 12) and make tasks of it (Table 13), in turns until there are enough."""
         draft, wanted, failed = self.draft, self.sizes.intents, list[str]()
-        planning, writing = self.asker.begin("intents"), self.asker.begin("tasks")
+        planning, writing = self.queries.begin("intents"), self.queries.begin("tasks")
         shown = records_text(draft.spec(), self.image, draft.tables, 3)
         tables, functions = tables_text(draft.tables), functions_text(draft.tools)
         for number in range(_ROUNDS):
@@ -256,14 +256,14 @@ class Stages:
                 prompt = prompts.intent_plan(draft.title, draft.rules, functions, subject, each, taken)
                 return self._planner(planning, prompt, each, taken)(f"{number + 1}, {subject}")
 
-            plans = self.asker.each(planning, subjects, propose)
+            plans = self.queries.each(planning, subjects, propose)
             plan = self._plan(planning, plans, missing, taken, needed=not draft.intents)
 
             def write(name: str, plan: dict[str, str] = plan) -> IntentSpec:
                 prompt = prompts.intent(draft.title, draft.rules, tables, functions, shown, name, plan[name])
-                return self.asker.settle(writing, name, prompt, lambda text: self._checked_intent(name, text))
+                return self.queries.settle(writing, name, prompt, lambda text: self._checked_intent(name, text))
 
-            for name, intent in zip(plan, self.asker.each(writing, list(plan), write), strict=True):
+            for name, intent in zip(plan, self.queries.each(writing, list(plan), write), strict=True):
                 if isinstance(intent, UnsettledError):
                     self.remark(f"tasks/{name}", str(intent))
                     failed.append(name)
@@ -279,7 +279,7 @@ class Stages:
 
     def evolved(self) -> None:
         """Make harder intents of those there are (Table 14), operator by operator."""
-        draft, count = self.draft, self.asker.begin("evolved")
+        draft, count = self.draft, self.queries.begin("evolved")
         shown = records_text(draft.spec(), self.image, draft.tables, 3)
         tables, functions = tables_text(draft.tables), functions_text(draft.tools)
         plan = _evolutions(list(draft.intents), self.sizes.evolved)
@@ -288,9 +288,9 @@ class Stages:
             parent, operator = plan[name]
             body = dump_yaml(msgspec.to_builtins(_bare(draft.intents[parent])))
             prompt = prompts.evolved(draft.title, draft.rules, tables, functions, shown, operator, body)
-            return self.asker.settle(count, name, prompt, lambda text: self._checked_evolved(name, *plan[name], text))
+            return self.queries.settle(count, name, prompt, lambda text: self._checked_evolved(name, *plan[name], text))
 
-        for name, intent in zip(plan, self.asker.each(count, list(plan), write), strict=True):
+        for name, intent in zip(plan, self.queries.each(count, list(plan), write), strict=True):
             if isinstance(intent, UnsettledError):
                 self.remark(f"evolved/{name}", str(intent))
             else:
@@ -349,8 +349,8 @@ class Stages:
 
     def _essential(self, stage: str, prompt: str, check: Callable[[str], Any]) -> Any:
         """Settle the one matter of a stage without which there is no domain."""
-        count = self.asker.begin(stage)
-        (found,) = self.asker.each(count, [stage], lambda matter: self.asker.settle(count, matter, prompt, check))
+        count = self.queries.begin(stage)
+        (found,) = self.queries.each(count, [stage], lambda matter: self.queries.settle(count, matter, prompt, check))
         if isinstance(found, UnsettledError):
             self.remark(f"{stage}/{stage}", str(found))
             raise self._failure(stage, "this stage", found)
@@ -368,7 +368,7 @@ class Stages:
                 raise InvalidError(f"Expected {wanted} names that are not there already, found {len(new)}.")
             return new
 
-        return lambda matter: self.asker.settle(count, matter, prompt, check)
+        return lambda matter: self.queries.settle(count, matter, prompt, check)
 
     def _plan(
         self,
@@ -401,7 +401,7 @@ class Stages:
     def _failure(self, stage: str, what: str, error: object) -> SynthesisError:
         return SynthesisError(
             f"The stage {stage} failed: the answers for {what} remained invalid after all repairs. "
-            f"The last error: {' '.join(str(error).split())[:_MAX_REMARK]} {self.asker.saved} "
+            f"The last error: {' '.join(str(error).split())[:_MAX_REMARK]} {self.queries.saved} "
             "Raise --repairs to go on from there, or ask another --model."
         )
 

@@ -62,7 +62,7 @@ class TableFiller:
 
     def __init__(
         self,
-        asker: ModelQueries,
+        queries: ModelQueries,
         remark: Callable[[str, str], None],
         count: StageCount,
         draft: DomainDraft,
@@ -71,7 +71,7 @@ class TableFiller:
         wanted: int,
         world: DomainSpec,
     ) -> None:
-        self._asker, self._remark, self._count, self._draft = asker, remark, count, draft
+        self._queries, self._remark, self._count, self._draft = queries, remark, count, draft
         self._name, self._table, self._wanted, self._world = name, table, wanted, world
         self._rows: list[tuple[Any, ...]] = []
         self._doubted: dict[str, _Batch] = {}  # by matter: valid, but objected to
@@ -83,7 +83,7 @@ class TableFiller:
             matter, first = f"{self._name} {number + 1}", not number
             prompt = self._prompt(subjects[number % len(subjects)], first=first)
             try:
-                batch = self._asker.settle(self._count, matter, prompt, self._checker(matter, first=first))
+                batch = self._queries.settle(self._count, matter, prompt, self._checker(matter, first=first))
             except UnsettledError as error:
                 self._remark(f"records/{matter}", str(error))
                 if matter in self._doubted:
@@ -165,7 +165,7 @@ class TableFiller:
             return found
 
         try:
-            found = self._asker.settle(self._count, f"{matter}, looked through", prompt, check)
+            found = self._queries.settle(self._count, f"{matter}, looked through", prompt, check)
         except UnsettledError:
             return ""  # a judge that says nothing usable has no objection
         if found.fits and found.agrees and found.plausible:

@@ -1,4 +1,4 @@
-"""Tables of a foreign database as a domain will have them."""
+"""Tables of an external database as a domain will have them."""
 
 from __future__ import annotations
 

@@ -94,10 +94,10 @@ class ToolMaker:
             error=f"There is no {said(table.one)} {self._name_of(table)}{hint}.",
         )
 
-    def _shown(self, table: Table, most: int = 9) -> str:
+    def _shown(self, table: Table, limit: int = 9) -> str:
         """Return the columns that lists show: keys and references first, no long texts."""
         columns = [c for c in table.columns.values() if c.kind not in ("note", "json")]
-        return ", ".join(bare(column.name) for column in columns[:most])
+        return ", ".join(bare(column.name) for column in columns[:limit])
 
     def _order(self, table: Table) -> str:
         return ", ".join(map(bare, table.key))

@@ -1,4 +1,4 @@
-"""Values of a foreign database, brought into one spelling: dates, booleans, numbers, text."""
+"""Values of an external database, brought into one spelling: dates, booleans, numbers, text."""
 
 from __future__ import annotations
 

@@ -114,7 +114,10 @@ def test_a_record_that_differs_from_run_to_run_is_found(
 def test_arguments_that_another_process_cannot_have_are_refused_by_determinism(mini: Domain):
     from toolorchestra.envs.sources.base import DomainSource
 
-    (result,) = check_environment(CUSTOM, source=DomainSource(mini), checks=["determinism"]).results
+    class LocalSource(DomainSource):
+        """A source that no other process can import."""
+
+    (result,) = check_environment(CUSTOM, source=LocalSource(mini), checks=["determinism"]).results
     assert result.verdict == "fail"
     assert "give names or folders" in result.finding
 
@@ -162,7 +165,7 @@ def test_a_call_that_changes_what_it_should_not_is_found(
 
 
 def test_a_verifier_that_accepts_everything_fails(check: Callable[..., CheckResult], monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("toolorchestra.toolscale.verifier_mutations.verify", lambda *_: SOLVED)
+    monkeypatch.setattr("toolorchestra.toolscale.verify.Verifier.verify", lambda *_: SOLVED)
     result = check("verifier")
     assert result.verdict == "fail"
     assert result.finding.startswith("0.00%")

@@ -173,7 +173,7 @@ def test_a_verifier_that_breaks_is_neither_agents_fault(monkeypatch: pytest.Monk
     def broken(*_: Any) -> Any:
         raise RuntimeError("the judge is gone")
 
-    monkeypatch.setattr("toolorchestra.toolscale.domain.verify", broken)
+    monkeypatch.setattr("toolorchestra.toolscale.verify.Verifier.verify", broken)
     for stop in (STOP, "Hello."):  # judged at the end of the talk, or when it is cut off
         env = raw_env("Restaurant", max_cycles=1)
         env.reset(seed=0, options={"task_id": TASK})

@@ -27,7 +27,7 @@ from toolorchestra.toolscale.domain_folder import build_domain, make_domain, rea
 from toolorchestra.toolscale.errors import DomainError
 from toolorchestra.toolscale.synth.from_sqlite import domain_from_sqlite
 from toolorchestra.toolscale.synth.sampling import MAX_ROWS
-from toolorchestra.toolscale.synth.schema_analysis import survey
+from toolorchestra.toolscale.synth.schema_analysis import analyse_schema
 from toolorchestra.toolscale.tool import Status
 
 FIRST = ["Ada", "Bo", "Cleo", "Dan", "Eve", "Finn", "Gus", "Hana", "Ivo", "June", "Kai", "Lena", "Max", "Nora", "Otto"]
@@ -438,7 +438,7 @@ def test_a_rule_that_only_the_records_show_is_told_and_kept(call_library: Callab
 def test_sampled_records_are_new_and_like_the_old_ones(tmp_path: Path) -> None:
     folder = made("library", tmp_path, records="sample")
     domain = Domain(read_spec(folder), tasks=[])
-    found = survey(tmp_path / "library.db").tables
+    found = analyse_schema(tmp_path / "library.db").tables
     value = lambda sql: domain.database.base.execute(sql).fetchone()[0]  # noqa: E731
     assert domain.spec.tables["loans"].rows == []
     assert value("SELECT count(*) FROM loans") == found["loans"].size
@@ -455,7 +455,7 @@ def test_sampled_records_are_new_and_like_the_old_ones(tmp_path: Path) -> None:
 
 def test_the_nasty_file_loses_nothing_unsaid(tmp_path: Path) -> None:
     nasty(tmp_path / "nasty.db")
-    found = survey(tmp_path / "nasty.db")
+    found = analyse_schema(tmp_path / "nasty.db")
     tables = found.tables
     assert set(tables["spellings"].data["us"]) == set(tables["spellings"].data["german"])
     assert all(value.startswith("2023-03-") for value in tables["spellings"].data["words"])

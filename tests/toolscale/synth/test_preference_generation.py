@@ -46,13 +46,13 @@ class Scripted:
         return ModelAnswer(self._answer(text), 10, 5, 0.001)
 
 
-def asker(model: Scripted, folder: Path, **settings: float) -> ModelQueries:
+def queries(model: Scripted, folder: Path, **settings: float) -> ModelQueries:
     return ModelQueries(model, AnswerStore(folder / "answers.jsonl"), QuerySettings(parallel=1, **settings))  # type: ignore[arg-type]
 
 
 def test_a_faulty_proposal_is_shown_its_faults_and_mended(tmp_path: Path):
     model = Scripted(lambda text: GOOD if "cannot be used" in text else BAD)
-    pairs = propose_pairs(TOOLS, 2, asker(model, tmp_path))
+    pairs = propose_pairs(TOOLS, 2, queries(model, tmp_path))
     assert [pair.instruction for pair in pairs] == [
         "Above all be quick, and lean a little towards search.",
         "I am on a budget.",
@@ -64,20 +64,20 @@ def test_a_faulty_proposal_is_shown_its_faults_and_mended(tmp_path: Path):
 
 
 def test_of_a_batch_that_stays_faulty_the_good_pairs_are_kept(tmp_path: Path):
-    pairs = propose_pairs(TOOLS, 2, asker(Scripted(lambda text: BAD), tmp_path, repairs=1))
+    pairs = propose_pairs(TOOLS, 2, queries(Scripted(lambda text: BAD), tmp_path, repairs=1))
     assert [pair.instruction for pair in pairs] == ["Keep it cheap, please."]
 
 
 @pytest.mark.parametrize("text", ["no yaml: [", "[]", "- 3", "- {instruction: x, weights: {latency: .nan}}", "&a [*a]"])
 def test_what_is_no_list_of_pairs_yields_none(tmp_path: Path, text: str):
     model = Scripted(lambda _: text)
-    assert propose_pairs(TOOLS, 2, asker(model, tmp_path, repairs=2)) == []
+    assert propose_pairs(TOOLS, 2, queries(model, tmp_path, repairs=2)) == []
     assert len(model.asked) == 3
 
 
 def test_batches_are_asked_as_different_users(tmp_path: Path):
     model = Scripted(lambda text: GOOD)
-    propose_pairs(TOOLS, 30, asker(model, tmp_path))
+    propose_pairs(TOOLS, 30, queries(model, tmp_path))
     assert len(set(model.asked)) == len(model.asked) == 4
 
 
@@ -87,7 +87,7 @@ def test_the_judge_drops_what_it_finds_inconsistent(tmp_path: Path):
             return GOOD
         return "consistent: false\nwhy: budgets differ" if "on a budget" in text else "consistent: true"
 
-    ask = asker(Scripted(answer), tmp_path)
+    ask = queries(Scripted(answer), tmp_path)
     pairs = propose_pairs(TOOLS, 2, ask)
     kept, report = make_pairs(TOOLS, 2, proposals=pairs, judge=judge_pairs(pairs, TOOLS, ask))
     assert [pair.instruction for pair in kept] == ["Above all be quick, and lean a little towards search."]
@@ -96,7 +96,7 @@ def test_the_judge_drops_what_it_finds_inconsistent(tmp_path: Path):
 
 
 def test_a_judge_without_a_verdict_does_not_pass(tmp_path: Path):
-    ask = asker(Scripted(lambda text: "maybe" if "Would an" in text else GOOD), tmp_path, repairs=0)
+    ask = queries(Scripted(lambda text: "maybe" if "Would an" in text else GOOD), tmp_path, repairs=0)
     pairs = propose_pairs(TOOLS, 2, ask)
     judge = judge_pairs(pairs, TOOLS, ask)
     assert {judge(pair) for pair in pairs} == {"the judge gave no valid answer"}
