@@ -124,8 +124,8 @@ class MASBenchShow(_One):
     def run(self) -> int:
         """Print it."""
         from toolorchestra.cli.display import stdout_console
+        from toolorchestra.envs.ground_truth.parts import parts_of
         from toolorchestra.envs.sources.masbench.tasks import make_task, truth_of
-        from toolorchestra.envs.sources.questions import parts_of
 
         instance = self._instance()
         task = make_task(instance, f"masbench-{self.seed}/{instance.axes}/{self.split}-{self.number:05d}")

@@ -157,6 +157,10 @@ class Agent(msgspec.Struct, frozen=True, omit_defaults=True):
         """Ids that its input refers to, each once, in their order."""
         return tuple(dict.fromkeys(REFERENCE.findall(self.input)))
 
+    def filled(self, answers: Mapping[str, str]) -> str:
+        """Return the input with answers, by the ids of their agents, in place of the references to them."""
+        return REFERENCE.sub(lambda found: answers.get(found[1], found[0]), self.input)
+
 
 class Shape(msgspec.Struct, frozen=True):
     """How large a design is: agents in all, on the longest path, and most at one distance from the start."""

@@ -21,7 +21,7 @@ from typing import Literal
 import msgspec
 
 from toolorchestra.envs.episode import CallRecord
-from toolorchestra.envs.masorchestra.design import REFERENCE, Agent, Design
+from toolorchestra.envs.masorchestra.design import Agent, Design
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.tool import Status, ToolResult
 
@@ -183,7 +183,7 @@ class _Running:
             return
         agent = self._agents[agent_id]
         given = {parent: str(self._records[parent].value) for parent in self._design.parents(agent_id)}
-        filled = REFERENCE.sub(lambda found: given.get(found[1], found[0]), agent.input)
+        filled = agent.filled(given)
         text = f"{self._question}\n\nYour part of this:\n{filled}" if filled else self._question
         work = AgentJob(agent, filled, text, given)
         self._working[agent_id] = (filled, self._clock.now)

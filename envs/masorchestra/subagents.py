@@ -15,7 +15,7 @@ from typing import Any
 from toolorchestra.agents.chat.base import ChatModel, ChatRequest, Completion, Meter
 from toolorchestra.agents.experts.simulated_chat import SimulatedChat
 from toolorchestra.agents.subagents import SUBAGENTS, SubAgentQuestion, SubAgentReply
-from toolorchestra.envs.ground_truth.designs import DesignTruth, InputReading
+from toolorchestra.envs.ground_truth.designs import DesignProblems, ReadingModel
 from toolorchestra.envs.masorchestra.design import DEBATE, Design
 from toolorchestra.envs.masorchestra.design_runner import AgentJob, Ask
 from toolorchestra.toolscale.errors import ExpertError
@@ -73,7 +73,7 @@ class SubAgent(Tool):
         if roles:
             more["roles"] = list(roles)
         review = self._search is not None or not any(question.queries)
-        model = self.model if self.blocking else InputReading(self.model, question.candidates, review=review)
+        model = self.model if self.blocking else ReadingModel(self.model, question.candidates, review=review)
         reply = self._function(model, question, **more)
         answer = (reply.answer or reply.text) if reply.status is Status.OK else None
         return ToolResult(
@@ -130,7 +130,7 @@ def asking(agents: Mapping[str, SubAgent], task: Task, design: Design, noise_see
         design: The design.
         noise_seed: Of the episode: the seed of each agent and attempt follows from it.
     """
-    truth = DesignTruth(task, design)
+    problems = DesignProblems(task, [design.agent(agent_id) for agent_id in design.order])
 
     def ask(work: AgentJob) -> ToolResult:
         agent, kind = work.agent, agents[work.agent.kind]
@@ -139,8 +139,10 @@ def asking(agents: Mapping[str, SubAgent], task: Task, design: Design, noise_see
         if kind.blocking:
             kind = kind.heeding(work.stop)
         else:
-            posed = truth.posed(agent, work.given)
-            question = SubAgentQuestion(work.text, posed.problem, posed.queries, candidates=posed.candidates, seed=own)
+            own_problem = problems.problem_of(agent, work.given)
+            question = SubAgentQuestion(
+                work.text, own_problem.problem, own_problem.queries, candidates=own_problem.candidates, seed=own
+            )
         return kind.answer(question, agent.roles)
 
     return ask

@@ -20,7 +20,8 @@ from typing import Any
 
 import msgspec
 
-from toolorchestra.envs.sources.questions import Part, QuestionSource, QuestionWorld, make_question
+from toolorchestra.envs.ground_truth.parts import Part
+from toolorchestra.envs.sources.questions import QuestionSource, QuestionWorld, make_question
 from toolorchestra.envs.tools.search import BM25Index, Index, LocalSearch, Passage
 from toolorchestra.toolscale.answers import final_answer
 from toolorchestra.toolscale.domain import SPLITS

@@ -25,7 +25,7 @@ from toolorchestra.agents.subagents import SubAgentQuestion, SubAgentReply, code
 from toolorchestra.agents.subagents.prompts import SOLVE
 from toolorchestra.agents.subagents.reading import answer_in, spoken
 from toolorchestra.agents.subagents.work import Ask, Work
-from toolorchestra.envs.ground_truth import tool_calls as truth
+from toolorchestra.envs.ground_truth.tool_calls import evidence_in, problem_for, queries_for
 from toolorchestra.envs.tools.python import QuickPython
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.format import ParameterSpec
@@ -160,9 +160,9 @@ class ExpertTool(Tool):
             return question
         return msgspec.structs.replace(
             question,
-            problem=truth.truth(context, asked, searches=searches),
-            queries=truth.queries(context, asked),
-            evidence=truth.evidence(context),
+            problem=problem_for(context, asked, searches=searches),
+            queries=queries_for(context, asked),
+            evidence=evidence_in(context),
         )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from toolorchestra.envs.ground_truth.parts import Part
 from toolorchestra.envs.sources.masbench.generate import Instance
 from toolorchestra.envs.sources.masbench.graph import (
     MODULUS,
@@ -21,7 +22,7 @@ from toolorchestra.envs.sources.masbench.mistakes import mistakes
 from toolorchestra.envs.sources.masbench.solver import solve
 from toolorchestra.envs.sources.masbench.text import question
 from toolorchestra.envs.sources.masbench.world import NAME
-from toolorchestra.envs.sources.questions import Part, make_question
+from toolorchestra.envs.sources.questions import make_question
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.task import Call, Task
 

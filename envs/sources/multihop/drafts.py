@@ -12,10 +12,10 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from toolorchestra.envs.ground_truth.parts import Part
 from toolorchestra.envs.sources.multihop.encyclopaedia import Encyclopaedia, Facts, WorldFact
 from toolorchestra.envs.sources.multihop.encyclopaedia_words import GENRES
 from toolorchestra.envs.sources.multihop.question_words import CONDITIONS, HOMES, OLDER, RELATIONS, WAYS, YEARS
-from toolorchestra.envs.sources.questions import Part
 
 Node: TypeAlias = list[Any]
 """A program: ``["is", value]``, ``["of", relation, node]``, ``["who", [[relation, node], …]]``,

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
+from toolorchestra.envs.ground_truth.parts import find_part, parts_of, problem_of
 from toolorchestra.envs.sources.multihop import encyclopaedia_words as words
 from toolorchestra.envs.sources.multihop.drafts import answer
 from toolorchestra.envs.sources.multihop.encyclopaedia import LAST_YEAR, Encyclopaedia, Facts, WorldFact
 from toolorchestra.envs.sources.multihop.source import MultiHopQASource, faults, make_questions
-from toolorchestra.envs.sources.questions import find_part, parts_of, problem
 from toolorchestra.envs.tools.search import LocalSearch
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.task import Task
@@ -298,7 +298,7 @@ def test_parts_follow_one_another(book: Encyclopaedia, tasks: list[Task]):
             assert all(0 <= needed < position for needed in part.needs)
             assert part.answer not in part.wrong
             assert bool(part.support) == (part.subject is None)
-        whole = problem(task)
+        whole = problem_of(task)
         assert (whole.subject, len(whole.steps)) == ("search", len(parts))
 
 
