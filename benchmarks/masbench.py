@@ -23,7 +23,7 @@ from typing import Any, Literal
 import msgspec
 import tyro
 
-from toolorchestra.envs.sources.masbench.dataset_check import DatasetCheck, survey
+from toolorchestra.envs.sources.masbench.dataset_check import DatasetCheck, check_dataset
 from toolorchestra.envs.sources.masbench.graph import AXES, LARGEST, Axes
 from toolorchestra.envs.sources.masbench.sets import COUNTS, DIGESTS, digest, instances, named_set
 
@@ -120,7 +120,7 @@ def agreement(count: int) -> dict[str, Any]:
     found: dict[str, DatasetCheck] = {}
     for axis in AXES:
         wanted = [Axes(**{axis: value}) for value in range(1, LARGEST + 1)]
-        whole = found[axis] = survey(wanted, -(-count // (2 * LARGEST)))
+        whole = found[axis] = check_dataset(wanted, -(-count // (2 * LARGEST)))
         cells = (
             *(axis, f"{whole.instances:,}", whole.disagreements),
             *(f"{whole.templates['train']:,} / {whole.templates['test']:,}", whole.shared),

@@ -188,11 +188,11 @@ class MASBenchCheck:
 
     def run(self) -> int:
         """Check them; 1 if anything is wrong."""
-        from toolorchestra.envs.sources.masbench.dataset_check import survey
+        from toolorchestra.envs.sources.masbench.dataset_check import check_dataset
         from toolorchestra.envs.sources.masbench.graph import Axes
 
         found = {
-            axis: survey([Axes(**{axis: value}) for value in self.values], self.count, seed=self.seed)
+            axis: check_dataset([Axes(**{axis: value}) for value in self.values], self.count, seed=self.seed)
             for axis in self.axis
         }
         if self.json:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from toolorchestra.envs.msarl.env import make_python
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.multiagent.play import JointPlay
 from toolorchestra.envs.play import World
@@ -17,6 +16,7 @@ from toolorchestra.envs.tmatr.rewards import RewardRule
 from toolorchestra.envs.tmatr.tool_descriptions import listing
 from toolorchestra.envs.tmatr.tree import DecisionTree, decision_tree
 from toolorchestra.envs.tools.manual import manual
+from toolorchestra.envs.tools.python import make_python
 from toolorchestra.envs.tools.search import BM25Index, LocalSearch
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.task import Task

@@ -62,7 +62,7 @@ class SimulatedPython(Tool):
         self.noise = noise
 
     def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-        """Return what the program prints; noise follows from the context's luck and the program."""
+        """Return what the program prints; noise follows from the context's seed and the program."""
         code = arguments["code"]
         try:
             printed = _printed(code)

@@ -18,9 +18,8 @@ from toolorchestra.agents.experts.simulated_chat import SimulatedChat
 from toolorchestra.agents.experts.specification import ExpertSpec, Role, SimulatedExpert
 from toolorchestra.envs.play import World
 from toolorchestra.envs.tools.experts import ExpertTool, Repriced, tool_name
-from toolorchestra.envs.tools.manual import manual
+from toolorchestra.envs.tools.manual import corpus_search, manual_search
 from toolorchestra.envs.tools.python import PythonTool
-from toolorchestra.envs.tools.search import BM25Index, LocalSearch, read_passages
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.tool import Tool
 
@@ -32,6 +31,7 @@ BASIC = ("search", "python")
 """Tools that `basic` adds where a world has none of the name."""
 RANDOM = "random"
 """Name of the offer that is drawn for each task."""
+_MANUAL = "Search the manual of the place: its rules, tools and tables. All queries of a call run at once."
 _POOL = "training"  # configuration that offers are drawn from
 
 
@@ -67,7 +67,7 @@ class Toolkit:
         self._real = experts == "real"
         self._timeout = timeout if self._real else None
         self._python = PythonTool(sandbox)
-        self._library = None if corpus is None else _library(Path(corpus))
+        self._corpus = None if corpus is None else corpus_search(Path(corpus))
         self._searches: dict[str, Tool] = {}
         self._chats: dict[str, ChatModel] = {}
         self._experts: dict[tuple[Role, str], ExpertTool] = {}
@@ -123,13 +123,10 @@ class Toolkit:
         self._experts.clear()
 
     def _search(self, world: World) -> Tool:
-        if self._library is not None:
-            return self._library
+        if self._corpus is not None:
+            return self._corpus
         if world.name not in self._searches:
-            description = (
-                "Search the manual of the place: its rules, tools and tables. All queries of a call run at once."
-            )
-            self._searches[world.name] = LocalSearch(BM25Index(manual(world)), description=description)
+            self._searches[world.name] = manual_search(world, _MANUAL)
         return self._searches[world.name]
 
     def _expert(self, role: Role, expert: str, spec: ExpertSpec) -> ExpertTool:
@@ -151,9 +148,3 @@ class Toolkit:
                 raise OptionError(f"{error}.") from None
         chat = self._chats[expert]
         return lambda spec: Repriced(chat, spec.price)
-
-
-@functools.cache
-def _library(corpus: Path) -> Tool:
-    """Return the search of a file of passages, which is indexed once per process."""
-    return LocalSearch(BM25Index(read_passages(corpus)))

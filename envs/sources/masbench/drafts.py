@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from toolorchestra.envs.sources.masbench.fast_random import FastRandom, lots
+from toolorchestra.envs.sources.masbench.fast_random import FastRandom, repeated
 from toolorchestra.envs.sources.masbench.graph import Change, Kind, needed
 from toolorchestra.toolscale.errors import OptionError
 
@@ -20,9 +20,9 @@ USUAL_BREADTH = 4
 """Most operands of a sub-task when the axis breadth is left to chance."""
 _MAX_TOTALS = 8
 _LARGEST_TOTAL = 12
-_OPERANDS = lots({1: 9, 2: 7, 3: 3, 4: 1})  # how many a sub-task has
-_OF_ONE: tuple[Change, ...] = lots({"": 3, "more": 9, "times": 8})  # changes to one operand
-_OF_SEVERAL: tuple[Change, ...] = lots({"": 2, "more": 1, "times": 1})  # those to several
+_OPERANDS = repeated({1: 9, 2: 7, 3: 3, 4: 1})  # how many a sub-task has
+_OF_ONE: tuple[Change, ...] = repeated({"": 3, "more": 9, "times": 8})  # changes to one operand
+_OF_SEVERAL: tuple[Change, ...] = repeated({"": 2, "more": 1, "times": 1})  # those to several
 
 
 class Sub(msgspec.Struct, gc=False):
@@ -172,7 +172,7 @@ class _Shape:
         """Give each computed sub-task up to four operands."""
         for at, level in enumerate(self.levels.copy()):
             if level > 1:
-                width = min(self.most, self.rng.lot(_OPERANDS))
+                width = min(self.most, self.rng.weighted(_OPERANDS))
                 while len(self.needs[at]) < width:
                     self._operand(at)
 
@@ -259,7 +259,7 @@ def _combine(rng: FastRandom, sub: Sub) -> None:
     """Have a statement say how a sub-task follows from its operands."""
     if len(sub.needs) == 1:
         sub.kind = "same"
-        sub.change = rng.lot(_OF_ONE)
+        sub.change = rng.weighted(_OF_ONE)
     else:
         sub.kind = "difference" if len(sub.needs) == 2 and rng.random() < 0.4 else "sum"
-        sub.change = rng.lot(_OF_SEVERAL)
+        sub.change = rng.weighted(_OF_SEVERAL)

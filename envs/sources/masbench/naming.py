@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 
 from toolorchestra.envs.sources.masbench.drafts import Sub
-from toolorchestra.envs.sources.masbench.fast_random import FastRandom, lots
+from toolorchestra.envs.sources.masbench.fast_random import FastRandom, repeated
 from toolorchestra.envs.sources.masbench.graph import MODULUS, Change, Kind
 from toolorchestra.envs.sources.masbench.vocabulary import Hierarchy
 
@@ -19,7 +19,7 @@ Name = tuple[str, str]
 """Owner and what is counted."""
 _FEWEST = 3  # names of a category that statements share
 _TRIES = 20
-_OPERANDS = lots({0: 3, 1: 5, 2: 3, 3: 1})  # how many a distractor has
+_OPERANDS = repeated({0: 3, 1: 5, 2: 3, 3: 1})  # how many a distractor has
 
 
 class Namer:
@@ -128,7 +128,7 @@ def draw_distractor(
     """
     new: list[Sub] = []
     needs: list[int] = []
-    for _ in range(min(most, rng.lot(_OPERANDS))):
+    for _ in range(min(most, rng.weighted(_OPERANDS))):
         luck = rng.random()
         if luck < 0.1:
             needs.append(len(subs) + len(new))

@@ -65,8 +65,11 @@ class WorkerReply(msgspec.Struct):
 
 
 def source() -> str:
-    """Return the worker's program, which `python -c` takes."""
-    return resources.files(__package__).joinpath("worker.py").read_text(encoding="utf-8")
+    """Return the worker's program for `python -c`: `worker_program.py` and `worker.py` in one."""
+    folder = resources.files(__package__)
+    program, worker = (folder.joinpath(name).read_text(encoding="utf-8") for name in ("worker_program.py", "worker.py"))
+    joined = ("from __future__", "from toolorchestra")  # imports of `worker.py` that the program before it replaces
+    return program + "".join(line for line in worker.splitlines(keepends=True) if not line.startswith(joined))
 
 
 def environment(home: str) -> dict[str, str]:

@@ -1,17 +1,17 @@
 """The worker inside a sandbox: a warm interpreter that forks a process for every program.
 
-It runs alone, under any Python from 3.9 on, from ``python -c``, and imports nothing of ours. Its standard input and
-output are the channel to its owner: frames of JSON behind their length. First comes the configuration, then one
-request after another; when the channel closes, the worker ends everything and goes.
+`toolorchestra.envs.tools.sandbox.channel.source` joins it with `worker_program.py` to one program, which runs with
+``python -c`` under any Python from 3.9 on, without this library. Its standard input and output are the channel to its
+owner: frames of JSON, each after its length. The first frame is the configuration, then come requests. When the channel
+closes, the worker ends every process and exits.
 
-What it relies on against the programs that it runs, which have its own user id: they get none of its descriptors; it
-is not dumpable, so they cannot reach it through ptrace or /proc; and it is process 1 of its own namespace where there
-is one, so no signal of theirs reaches it and none of their children escapes it.
+Programs have the worker's user id. It is safe from them because they get none of its descriptors; it is not dumpable,
+so they cannot reach it through ptrace or /proc; and it is process 1 of its own namespace where there is one, so none of
+their signals reaches it and none of their children escapes it.
 """
 
 from __future__ import annotations
 
-import atexit
 import base64
 import contextlib
 import ctypes
@@ -19,7 +19,6 @@ import fcntl
 import gc
 import importlib
 import json
-import linecache
 import os
 import platform
 import re
@@ -30,17 +29,15 @@ import stat
 import struct
 import sys
 import tempfile
-import threading
 import time
 import traceback
-import types
-from typing import Any, TextIO
+from typing import Any
+
+from toolorchestra.envs.tools.sandbox.worker_program import REPORT, REQUESTS, framed, open_text, run_once, run_session
 
 PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 4, 22, 36, 38
 SECCOMP_MODE_FILTER = 2
 MIB = 1 << 20
-NAME = "<program>"
-REQUESTS, REPORT = 3, 4  # descriptors in a session's process
 LOOK_EVERY, SWEEP_WITHIN, CLEAN_WITHIN = 0.1, 10.0, 2.0  # seconds
 OOM_COUNTERS = tuple(  # where a control group says how often it ran out of memory
     f"{mount}/{file}"
@@ -370,12 +367,6 @@ def install(code: bytes) -> None:
         raise OSError(ctypes.get_errno(), "the kernel refused the seccomp filter")
 
 
-def framed(frame: dict[str, Any]) -> bytes:
-    """Return JSON behind its length."""
-    data = json.dumps(frame).encode()
-    return struct.pack("!I", len(data)) + data
-
-
 def drain(program: Program, most: int) -> None:
     """Read what the program has written by now."""
     for fd, written in program.written.items():
@@ -459,98 +450,6 @@ def usage() -> tuple[int, int]:
                 _, resident, shared, *_ = map(int, file.read().split())
             memory += (resident - shared) * resource.getpagesize()
     return threads, memory
-
-
-# From here on: in the process of a program.
-
-
-def run_once(request: dict[str, Any]) -> int:
-    """Run a whole program as ``python program.py`` would; return its exit code."""
-    os.close(REQUESTS)
-    os.close(REPORT)
-    code = run_call(request, new_main())
-    threading._shutdown()  # type: ignore[attr-defined]  # waits for threads, as Python does before it exits
-    atexit._run_exitfuncs()
-    flush()
-    return code
-
-
-def run_session(request: dict[str, Any]) -> int:
-    """Run call after call in one module, until no more come."""
-    module = new_main()
-    with open(REQUESTS, "rb") as requests:
-        while True:
-            code = run_call(request, module)
-            flush()
-            os.write(REPORT, bytes([code]))
-            header = requests.read(4)
-            if len(header) < 4:
-                return 0
-            request = json.loads(requests.read(struct.unpack("!I", header)[0]))
-
-
-def new_main() -> types.ModuleType:
-    """Make the process look like an interpreter that just started a program."""
-    module = types.ModuleType("__main__")
-    module.__dict__.update(__builtins__=__builtins__, __file__=NAME)
-    sys.modules["__main__"] = module
-    sys.argv = [NAME]
-    sys.stdout = sys.__stdout__ = open_text(1)  # type: ignore[misc, assignment]
-    sys.stderr = sys.__stderr__ = open_text(2)  # type: ignore[misc, assignment]
-    if "numpy" in sys.modules:
-        sys.modules["numpy"].random.seed()  # else every fork would draw the same numbers
-    return module
-
-
-def open_text(fd: int) -> TextIO:
-    """Open one of the three standard streams."""
-    mode, errors = ("w", "backslashreplace") if fd else ("r", "replace")
-    return open(fd, mode, encoding="utf-8", errors=errors, buffering=1, closefd=False)  # type: ignore[return-value]
-
-
-def flush() -> None:
-    """Write out what the streams hold, whatever the program made of them."""
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(Exception):
-            stream.flush()
-
-
-def run_call(request: dict[str, Any], module: types.ModuleType) -> int:
-    """Run source as a module's; return the exit code that Python would."""
-    try:
-        give_input(base64.b64decode(request["stdin"]))
-        for name, data in request["files"].items():
-            os.makedirs(os.path.dirname(name) or ".", exist_ok=True)
-            with open(name, "wb") as file:
-                file.write(base64.b64decode(data))
-        code = request["code"]
-        linecache.cache[NAME] = (len(code), None, code.splitlines(True), NAME)  # tracebacks show the lines
-        exec(compile(code, NAME, "exec", dont_inherit=True), module.__dict__)
-        return 0
-    except SystemExit as leaving:
-        if leaving.code is None or isinstance(leaving.code, int):
-            return (leaving.code or 0) & 255
-        with contextlib.suppress(BaseException):
-            print(leaving.code, file=sys.stderr)
-        return 1
-    except BaseException as error:
-        try:
-            trace = error.__traceback__ and error.__traceback__.tb_next
-            traceback.print_exception(type(error), error, trace)
-        except BaseException:  # no memory for it, or an exception made to break this
-            os.write(2, type(error).__name__.encode() + b"\n")
-        return 1
-
-
-def give_input(data: bytes) -> None:
-    """Make these bytes the standard input."""
-    fd = os.memfd_create("stdin")
-    with open(fd, "wb", closefd=False) as file:
-        file.write(data)
-    os.lseek(fd, 0, os.SEEK_SET)
-    os.dup2(fd, 0)
-    os.close(fd)
-    sys.stdin = sys.__stdin__ = open_text(0)  # type: ignore[misc, assignment]
 
 
 if __name__ == "__main__":

@@ -67,7 +67,7 @@ def test_no_program_breaks_it(code: str) -> None:
     assert run(code).status in (Status.OK, Status.EXEC_ERR)
 
 
-def test_noise_hides_the_result_and_follows_from_program_and_luck() -> None:
+def test_noise_hides_the_result_and_follows_from_program_and_seed() -> None:
     noisy = run("print(81)\nprint(7)", noise=40).value
     assert noisy == run("print(81)\nprint(7)", noise=40).value
     assert len(noisy.splitlines()) == 42
