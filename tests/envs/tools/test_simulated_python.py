@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from toolorchestra.envs.tools.simulated_python import SimulatedPython, result_lines
 from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.tool import Status, ToolResult
+from toolorchestra.toolscale.tool import NO_CONTEXT, Status, ToolResult
 
 
 def run(code: str, noise: int = 0) -> ToolResult:
-    return SimulatedPython(noise=noise).run({"code": code}, None)
+    return SimulatedPython(noise=noise).run({"code": code}, NO_CONTEXT)
 
 
 @pytest.mark.parametrize(
