@@ -188,8 +188,14 @@ class Tool(ABC):
         self.parameters = dict(parameters)
         self.price = price
         self.latency = latency
-        self._type = _arguments_type(name, self.parameters)
-        self._decoder = msgspec.json.Decoder(self._type)
+        self._decoder = msgspec.json.Decoder(_arguments_type(name, self.parameters))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_decoder"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._decoder = msgspec.json.Decoder(_arguments_type(self.name, self.parameters))
 
     @property
     def mean_price(self) -> float:

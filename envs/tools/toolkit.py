@@ -132,19 +132,27 @@ class Toolkit:
     def _expert(self, role: Role, expert: str, spec: ExpertSpec) -> ExpertTool:
         tool = self._experts.get((role, expert))
         if tool is None:
-            chat = self._asked(expert) if self._real else functools.partial(self._simulated, role, expert)
+            chat = (
+                self._asked(expert)
+                if self._real
+                else functools.partial(_simulated, role, expert, self.catalog.shared_noise)
+            )
             tool = self._experts[role, expert] = ExpertTool(role, expert, spec, chat, self._timeout)
         return tool if tool.spec == spec else tool.at(spec)
 
-    def _simulated(self, role: Role, expert: str, spec: ExpertSpec) -> ChatModel:
-        return SimulatedChat(SimulatedExpert(expert, spec, shared_noise=self.catalog.shared_noise), role=role)
-
-    def _asked(self, expert: str) -> Callable[[ExpertSpec], ChatModel]:
-        """Return what puts an offered price on a real model, which all its roles share."""
+    def _real_model(self, expert: str) -> Callable[[ExpertSpec], ChatModel]:
+        """Return a function that puts a price on a real model, which all its roles share."""
         if expert not in self._chats:
             try:
                 self._chats[expert] = self.catalog.chat(expert)
             except ImportError as error:
                 raise OptionError(f"{error}.") from None
-        chat = self._chats[expert]
-        return lambda spec: Repriced(chat, spec.price)
+        return functools.partial(_repriced, self._chats[expert])
+
+
+def _simulated(role: Role, expert: str, shared_noise: float, spec: ExpertSpec) -> ChatModel:
+    return SimulatedChat(SimulatedExpert(expert, spec, shared_noise=shared_noise), role=role)
+
+
+def _repriced(chat: ChatModel, spec: ExpertSpec) -> ChatModel:
+    return Repriced(chat, spec.price)
