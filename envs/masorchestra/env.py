@@ -20,7 +20,7 @@ from toolorchestra.envs.masorchestra.design import AGENTS, Design, DesignFault, 
 from toolorchestra.envs.masorchestra.design_runner import Clock, DesignRun, RunLimits, run_design
 from toolorchestra.envs.masorchestra.parser import MAX_DESIGN_CHARACTERS, parse_design
 from toolorchestra.envs.masorchestra.prompts import orchestrator_prompt
-from toolorchestra.envs.masorchestra.subagents import SubAgent, asking, sub_agents
+from toolorchestra.envs.masorchestra.subagents import SubAgent, ask_agents, sub_agents
 from toolorchestra.envs.parsing import parse
 from toolorchestra.envs.play import EpisodeLimits, Play, PlaySnapshot, World
 from toolorchestra.envs.sources.base import TaskSource
@@ -80,7 +80,7 @@ class DesignPlay(Play):
         agents = {name: tool for name, tool in self.tools.items() if isinstance(tool, SubAgent)}
         clock: Clock = "wall" if any(agent.blocking for agent in agents.values()) else "virtual"
         try:
-            ask = asking(agents, self.task, design, self.episode.noise_seed)
+            ask = ask_agents(agents, self.task, design, self.episode.noise_seed)
             run = run_design(design, self.task.instruction, ask, limits=self.rules.limits, clock=clock)
         except Exception as error:  # a fault of the library, not of the design
             turn = Turn(written)

@@ -88,7 +88,7 @@ class SubAgent(Tool):
 
 
 class _Stoppable:
-    """A model that is asked nothing more once nobody waits for the answer."""
+    """A model that is not asked any more once the answer is not needed."""
 
     def __init__(self, model: ChatModel, stop: threading.Event) -> None:
         self._model, self._stop = model, stop
@@ -104,7 +104,7 @@ class _Stoppable:
         return self._model.meter
 
     def complete(self, requests: Sequence[ChatRequest]) -> list[Completion]:
-        """Answer all requests, unless nobody waits."""
+        """Answer all requests, unless the answer is not needed any more."""
         if self._stop.is_set():
             raise ExpertError(f"{self.name} was not asked: nobody waits for the answer any more.")
         return self._model.complete(requests)
@@ -121,14 +121,14 @@ def sub_agents(model: ChatModel, tools: Mapping[str, Tool], kinds: Sequence[str]
     return found
 
 
-def asking(agents: Mapping[str, SubAgent], task: Task, design: Design, noise_seed: int) -> Ask:
-    """Return what asks the agents of a design.
+def ask_agents(agents: Mapping[str, SubAgent], task: Task, design: Design, noise_seed: int) -> Ask:
+    """Return the function that asks the agents of a design.
 
     Args:
         agents: The kinds of agent, by name.
-        task: What the whole is about: the truth, for simulated models.
+        task: The question, whose ground truth simulated models need.
         design: The design.
-        noise_seed: Of the episode: the seed of each agent and attempt follows from it.
+        noise_seed: Of the episode; each agent and attempt has a seed derived from it.
     """
     problems = DesignProblems(task, [design.agent(agent_id) for agent_id in design.order])
 

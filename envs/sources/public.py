@@ -269,7 +269,7 @@ def load_public(
         name: One of `DATASETS`.
         files: None: the hub is asked (needs the extra ``train``). A local file (``.jsonl``, ``.json``, ``.csv``,
             ``.tsv`` or ``.parquet``, with the hub's columns) is the split ``test``; a mapping says which file is which.
-        limit: Most questions of each split; None for all.
+        limit: Maximum number of questions of each split; None for all.
         tools: Tools on offer beside the search in the set's paragraphs.
         index: Makes the index of the paragraphs.
 

@@ -106,10 +106,10 @@ class QuestionWorld:
 
 
 def try_answers(world: World, questions: Sequence[Task], step: Callable[[], object] = lambda: None) -> VerifierReport:
-    """Judge right and wrong answers of every question, and report what was judged against expectation.
+    """Judge right and wrong answers of every question, and report what was judged wrongly.
 
     Wrong are the answers of other questions of the same intent, all answers at once, and saying nothing; right is
-    every accepted answer, boxed, told in a sentence, or alone. Where several answers are asked for, right is all of
+    every accepted answer, boxed, in a sentence, or alone. Where several answers are asked for, right is all of
     them, and wrong is all but one.
     """
     report = VerifierReport(surprises=[])
@@ -123,13 +123,13 @@ def try_answers(world: World, questions: Sequence[Task], step: Callable[[], obje
         others = kinds[task.intent]
         near = [others[(number + i) % len(others)] for i in range(1, min(len(others), 4))]
         wrong = [other[0] for other in near if not set(other) & set(accepted)]
-        trials = [(kind, text, True) for right in accepted for kind, text in _spellings(right)]
-        trials += [("another answer", rf"\boxed{{{other}}}", False) for other in wrong]
-        trials += [("several answers", rf"\boxed{{{accepted[0]} or {other}}}", False) for other in wrong]
-        trials.append(("no answer", "", False))
+        attempts = [(kind, text, True) for right in accepted for kind, text in _spellings(right)]
+        attempts += [("another answer", rf"\boxed{{{other}}}", False) for other in wrong]
+        attempts += [("several answers", rf"\boxed{{{accepted[0]} or {other}}}", False) for other in wrong]
+        attempts.append(("no answer", "", False))
         if len(task.communicate) > 1:
-            trials = [*_trials_of_several(task)]
-        for kind, text, right in trials:
+            attempts = [*_attempts_at_several(task)]
+        for kind, text, right in attempts:
             solved = world.verify(task, session, text).solved
             (report.variants if right else report.mutants)[kind] += 1
             if solved is right:
@@ -141,7 +141,7 @@ def try_answers(world: World, questions: Sequence[Task], step: Callable[[], obje
     return report
 
 
-def _trials_of_several(task: Task) -> Iterator[tuple[str, str, bool]]:
+def _attempts_at_several(task: Task) -> Iterator[tuple[str, str, bool]]:
     """Yield the kind, the text and the verdict of answers to a question that asks for several."""
     right = [accepted[0] for accepted in task.communicate]
     yield "as asked", task.answer, True

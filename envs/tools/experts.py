@@ -46,7 +46,7 @@ _QUESTION = ParameterSpec(
     required=False,
     max_length=8_000,
 )
-_TYPICAL_READING = 2_000  # tokens that a call reads, where a price per call is to be told
+_TYPICAL_READING = 2_000  # tokens that a call reads, of a typical call, for its mean price
 
 PROPOSE = """\
 You are consulted by an orchestrator who serves a user by calling tools. <user_query> holds the user's request, the
@@ -188,7 +188,7 @@ class Repriced:
 
     @property
     def meter(self) -> Meter:
-        """The model's meter, which counts what is really paid."""
+        """The model's meter, which counts the real cost."""
         return self._model.meter
 
     def complete(self, requests: Sequence[ChatRequest]) -> list[Completion]:

@@ -33,7 +33,7 @@ class WebTimeoutError(ExpertError):
 
 
 class Provider(Protocol):
-    """Whoever searches the web for us.
+    """A provider of web search.
 
     Attributes:
         name: What recordings know it by, settings that change its answers included.
@@ -111,8 +111,8 @@ class TavilyProvider:
                 return _pages(self._ask(body))[:k]
             except urllib.error.HTTPError as wrong:
                 with wrong:
-                    said = wrong.read(300).decode(errors="replace")
-                error = ExpertError(f"Tavily answered {wrong.code}: {said}. {_REMEDIES.get(wrong.code, '')}".strip())
+                    text = wrong.read(300).decode(errors="replace")
+                error = ExpertError(f"Tavily answered {wrong.code}: {text}. {_REMEDIES.get(wrong.code, '')}".strip())
                 if wrong.code != 429 and wrong.code < 500:
                     raise error from None
             except TimeoutError:
@@ -155,8 +155,8 @@ class RecordedProvider:
 
     Args:
         file: JSONL file of recorded searches.
-        provider: Who is asked what the file lacks; None: nobody, and it is an error.
-        name: Whose recordings are meant, when nobody is behind; None: anybody's.
+        provider: Asked for what the file lacks; None: what it lacks is an error.
+        name: Name of the provider whose recordings are used, without `provider`; None: all.
 
     Raises:
         AppendingError: The file cannot be read or written, or is no recording.

@@ -133,7 +133,7 @@ class Toolkit:
         tool = self._experts.get((role, expert))
         if tool is None:
             chat = (
-                self._asked(expert)
+                self._real_model(expert)
                 if self._real
                 else functools.partial(_simulated, role, expert, self.catalog.shared_noise)
             )

@@ -82,17 +82,17 @@ def make_task(instance: Instance, task_id: str) -> Task:
     if len(answers) == 1:
         return task
     if instance.wording == "passages":
-        told = "\n\n".join(rf"\boxed{{{answer}}}" for answer in answers)
+        listed = "\n\n".join(rf"\boxed{{{answer}}}" for answer in answers)
     else:
-        told = "\n".join(f"Problem {number}: {answer}" for number, answer in enumerate(answers, 1))
-    return msgspec.structs.replace(task, communicate=tuple((answer,) for answer in answers), answer=told)
+        listed = "\n".join(f"Problem {number}: {answer}" for number, answer in enumerate(answers, 1))
+    return msgspec.structs.replace(task, communicate=tuple((answer,) for answer in answers), answer=listed)
 
 
 def truth_of(task: Task) -> InstanceTruth:
     """Return the hidden truth of a task.
 
     Raises:
-        OptionError: The task has none: it is not one of ours.
+        OptionError: The task has none: it is not of this library.
     """
     if "masbench" not in task.bindings:
         raise OptionError(f"Expected a generated task of MASBench, found {task.id}, whose graph is not known.")

@@ -234,7 +234,7 @@ def remove(client: docker.DockerClient, container: str) -> None:
 
 @contextlib.contextmanager
 def _engine_errors() -> Iterator[None]:
-    """Turn what goes wrong with the engine into one error that says how to mend it."""
+    """Turn what goes wrong with the engine into one error that says how to fix it."""
     import docker.errors
     import requests
 

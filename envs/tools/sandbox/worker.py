@@ -173,7 +173,7 @@ class Worker:
         if request.get("end"):
             self.sweep()
             return {"status": "ok", "reusable": self.clean()}
-        keep, most = request.get("keep", False), request["output_bytes"]
+        keep, max_bytes = request.get("keep", False), request["output_bytes"]
         out_of_memory = self.times_out_of_memory()
         start = time.monotonic()
         if self.program is None:
@@ -181,25 +181,25 @@ class Worker:
         else:
             self.program.call(request)
         program = self.program
-        status = self.wait(program, start + request["seconds"], most)
+        status = self.wait(program, start + request["seconds"], max_bytes)
         seconds = time.monotonic() - start
         over = not keep or status is not None or program.exit_code is not None
         if over:
             self.sweep()
         code = None
-        drain(program, most)
+        drain(program, max_bytes)
         if status is None:
             code = program.reported if program.exit_code is None else program.exit_code
             status = "ok" if code == 0 else "error"
         out, err = bytes(program.written[program.out]), bytes(program.written[program.err])
-        if len(out) + len(err) > most:
+        if len(out) + len(err) > max_bytes:
             status = "output" if status in ("ok", "error") else status
-            out = out[:most]
-            err = err[: most - len(out)]
+            out = out[:max_bytes]
+            err = err[: max_bytes - len(out)]
         last = err.rstrip().rpartition(b"\n")[2]
         if status == "error" and (MEMORY_ERROR.match(last) or self.times_out_of_memory() > out_of_memory):
             status = "memory"
-        files, fit = collect(self.home, request["collect"], most)
+        files, fit = collect(self.home, request["collect"], max_bytes)
         if not fit and status == "ok":
             status = "output"
         return {
@@ -264,7 +264,7 @@ class Worker:
             bound = bound if hard == resource.RLIM_INFINITY else min(bound, hard)
             resource.setrlimit(kind, (bound, bound))
 
-    def wait(self, program: Program, deadline: float, most: int) -> str | None:
+    def wait(self, program: Program, deadline: float, max_bytes: int) -> str | None:
         """Wait until the program ends or reports the end of its call; return why it must be stopped, if it must."""
         poll = select.poll()
         for fd in (self.channel_in, self.woken, program.out, program.err, program.report):
@@ -304,7 +304,7 @@ class Worker:
                         program.reported = data[0]
                     else:
                         program.written[fd] += data
-                        if sum(map(len, program.written.values())) > most:
+                        if sum(map(len, program.written.values())) > max_bytes:
                             return "output"
         return None
 
@@ -367,30 +367,30 @@ def install(code: bytes) -> None:
         raise OSError(ctypes.get_errno(), "the kernel refused the seccomp filter")
 
 
-def drain(program: Program, most: int) -> None:
+def drain(program: Program, max_bytes: int) -> None:
     """Read what the program has written by now."""
     for fd, written in program.written.items():
         with contextlib.suppress(BlockingIOError):
-            while len(written) <= most and (data := os.read(fd, 1 << 16)):
+            while len(written) <= max_bytes and (data := os.read(fd, 1 << 16)):
                 written += data
 
 
-def collect(home: str, names: list[str], most: int) -> tuple[dict[str, str], bool]:
+def collect(home: str, names: list[str], max_bytes: int) -> tuple[dict[str, str], bool]:
     """Return the files asked for, as far as they are regular ones in the working directory, and whether all fit."""
     files: dict[str, str] = {}
     for name in names:
         try:
-            data = read_below(home, name, most)
+            data = read_below(home, name, max_bytes)
         except OSError:
             continue
-        if len(data) > most:
+        if len(data) > max_bytes:
             return files, False
-        most -= len(data)
+        max_bytes -= len(data)
         files[name] = base64.b64encode(data).decode()
     return files, True
 
 
-def read_below(directory: str, name: str, most: int) -> bytes:
+def read_below(directory: str, name: str, max_bytes: int) -> bytes:
     """Read a file without following a link at any step of the way."""
     *parents, last = name.split("/")
     here = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -403,7 +403,7 @@ def read_below(directory: str, name: str, most: int) -> bytes:
         with open(os.open(last, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=here), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise OSError(f"{name} is no regular file")
-            return file.read(most + 1)
+            return file.read(max_bytes + 1)
     finally:
         os.close(here)
 
