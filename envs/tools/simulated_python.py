@@ -41,6 +41,7 @@ class SimulatedPython(Tool):
         price: US dollars per call.
         latency: Seconds per call on the virtual clock.
 
+    >>> from toolorchestra.toolscale.tool import NO_CONTEXT
     >>> SimulatedPython().run({"code": "n = pow(7, 100, 13)\nprint('rest', n)"}, NO_CONTEXT).value
     'rest 9'
     """
