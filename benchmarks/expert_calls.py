@@ -99,11 +99,11 @@ def wall() -> float:
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     names = ("gpt-5", "gpt-5-mini", "qwen3-32b", "llama-3.3-70b")
     endpoint = {"base_url": f"http://127.0.0.1:{server.server_port}/v1"}
-    ours = {"source": "this script", "experts": {"generalist": list(names)}}
+    all_experts = {"source": "this script", "experts": {"generalist": list(names)}}
     file = Path(tempfile.mkdtemp()) / "catalog.yaml"
     entries = {name: {"endpoint": endpoint} for name in names}
-    file.write_text(yaml.safe_dump({"experts": entries, "configurations": {"ours": ours}}))
-    env = gym.make("ToolOrchestra-Math-v0", tools="full", tool_config="ours", experts="real", catalog=str(file))
+    file.write_text(yaml.safe_dump({"experts": entries, "configurations": {"all_experts": all_experts}}))
+    env = gym.make("ToolOrchestra-Math-v0", tools="full", tool_config="all_experts", experts="real", catalog=str(file))
     _, info = env.reset(seed=0)
     calls = [{"name": name, "arguments": {}} for name in info["tool_names"] if name.startswith("ask_")]
     env.step(calls)  # loads the client and opens the connections

@@ -23,7 +23,7 @@ from typing import Any, Literal
 import msgspec
 import tyro
 
-from toolorchestra.envs.sources.masbench.dataset_check import DatasetCheck, survey
+from toolorchestra.envs.sources.masbench.dataset_check import DatasetCheck, check_dataset
 from toolorchestra.envs.sources.masbench.graph import AXES, LARGEST, Axes
 from toolorchestra.envs.sources.masbench.sets import COUNTS, DIGESTS, digest, instances, named_set
 
@@ -80,8 +80,8 @@ def rates() -> dict[str, Any]:
             each = {value: rate(axis, value, split) for value in TIMED}
             growth = math.log(each[TIMED[0]] / each[TIMED[-1]]) / math.log(TIMED[-1] / TIMED[0])
             axes[axis] = {**{str(value): round(one) for value, one in each.items()}, "growth": round(growth, 3)}
-            told = " | ".join(f"{one:,.0f}" for one in each.values())
-            print(f"| {axis} | {split} | {told} | {growth:.2f} |", flush=True)
+            rates = " | ".join(f"{one:,.0f}" for one in each.values())
+            print(f"| {axis} | {split} | {rates} | {growth:.2f} |", flush=True)
         mean = len(AXES) / sum(1 / one[str(TIMED[0])] for one in axes.values())
         print(f"| all, in equal numbers | {split} | {mean:,.0f} | | | | |", flush=True)
         passed &= all(one["growth"] <= 1 for one in axes.values())
@@ -120,7 +120,7 @@ def agreement(count: int) -> dict[str, Any]:
     found: dict[str, DatasetCheck] = {}
     for axis in AXES:
         wanted = [Axes(**{axis: value}) for value in range(1, LARGEST + 1)]
-        whole = found[axis] = survey(wanted, -(-count // (2 * LARGEST)))
+        whole = found[axis] = check_dataset(wanted, -(-count // (2 * LARGEST)))
         cells = (
             *(axis, f"{whole.instances:,}", whole.disagreements),
             *(f"{whole.templates['train']:,} / {whole.templates['test']:,}", whole.shared),

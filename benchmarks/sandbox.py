@@ -135,7 +135,7 @@ def main() -> None:
     warnings.filterwarnings("ignore", "ProcessSandbox does not isolate")
     tempfile.tempdir = "/dev/shm"  # a tmpfs, for `fork`
     python = "/usr/bin/python3"  # the release that is in the image too
-    said = [f"$ python benchmarks/sandbox.py {' '.join(sys.argv[1:])}".rstrip(), machine()]
+    lines = [f"$ python benchmarks/sandbox.py {' '.join(sys.argv[1:])}".rstrip(), machine()]
 
     with contextlib.ExitStack() as stack:
         docker = stack.enter_context(DockerSandbox(workers=1, cpus=os.cpu_count() or 1))
@@ -144,7 +144,7 @@ def main() -> None:
         session = stack.enter_context(docker.session())
         spare = stack.enter_context(contextlib.closing(docker.start(docker.limits)))
         assert session.run("").status is ProgramStatus.OK
-        said += [docker.describe(), wrap.describe(), f"load {os.getloadavg()[0]:.1f} at the start"]
+        lines += [docker.describe(), wrap.describe(), f"load {os.getloadavg()[0]:.1f} at the start"]
         plain = [python, "-s", "-c", CODE]
         ways: dict[str, Callable[[], str]] = {
             "fork": lambda: fork.run(CODE).stdout,
@@ -158,13 +158,13 @@ def main() -> None:
         }
         times = measure(ways, {"docker exec", "docker run", "bubblewrap, cold"}, options.rounds)
         base = statistics.median(times["fork"])
-        said += ["", f"{'':18}{'least ms':>9}{'p50 ms':>9}{'p95 ms':>9}{'x fork':>9}{'runs':>7}"]
+        lines += ["", f"{'':18}{'least ms':>9}{'p50 ms':>9}{'p95 ms':>9}{'x fork':>9}{'runs':>7}"]
         for name, spent in times.items():
             p50, p95 = percentile(spent, 0.5), percentile(spent, 0.95)
-            said.append(f"{name:18}{min(spent) * 1e3:9.2f}{p50:9.2f}{p95:9.2f}{p50 / base / 1e3:9.2f}{len(spent):7}")
+            lines.append(f"{name:18}{min(spent) * 1e3:9.2f}{p50:9.2f}{p95:9.2f}{p50 / base / 1e3:9.2f}{len(spent):7}")
         gain = statistics.median(times["docker exec"]) / statistics.median(times["docker, warm"])
         overhead = statistics.median(times["docker, warm"]) / base
-        said += [
+        lines += [
             "",
             f"docker exec / docker, warm: {gain:.1f} (at least {LEAST_GAIN:g})",
             f"docker, warm / fork: {overhead:.2f} (at most {MAX_OVERHEAD:g})",
@@ -180,11 +180,11 @@ def main() -> None:
             answered, right, seconds = many(sandbox, options.programs)
         fine = fine and answered == right == options.programs
         rate = f"{options.programs / seconds:.0f} a second"
-        said.append(
+        lines.append(
             f"{sandbox.name}: {options.programs} programs, 8 at a time: {options.programs - answered} lost, "
             f"{answered - right} mixed up, {seconds:.1f} s ({rate})"
         )
-    text = "\n".join(itertools.chain(said, [""]))
+    text = "\n".join(itertools.chain(lines, [""]))
     print(text, end="")
     if options.record:
         RESULTS.write_text(text, encoding="utf-8")

@@ -235,7 +235,7 @@ class Search(_WithEnvironment):
                 progress.update(bar, advance=1, note=f"best {highest:.0%}")
 
             history = search(
-                self.method, validation, budget, seed=self.seed, most=self.most, file=self.out, watch=watch
+                self.method, validation, budget, seed=self.seed, max_agents=self.most, file=self.out, watch=watch
             )
         found = best(history)
         if self.best is not None:

@@ -124,8 +124,8 @@ class MASBenchShow(_One):
     def run(self) -> int:
         """Print it."""
         from toolorchestra.cli.display import stdout_console
+        from toolorchestra.envs.ground_truth.parts import parts_of
         from toolorchestra.envs.sources.masbench.tasks import make_task, truth_of
-        from toolorchestra.envs.sources.questions import parts_of
 
         instance = self._instance()
         task = make_task(instance, f"masbench-{self.seed}/{instance.axes}/{self.split}-{self.number:05d}")
@@ -188,11 +188,11 @@ class MASBenchCheck:
 
     def run(self) -> int:
         """Check them; 1 if anything is wrong."""
-        from toolorchestra.envs.sources.masbench.dataset_check import survey
+        from toolorchestra.envs.sources.masbench.dataset_check import check_dataset
         from toolorchestra.envs.sources.masbench.graph import Axes
 
         found = {
-            axis: survey([Axes(**{axis: value}) for value in self.values], self.count, seed=self.seed)
+            axis: check_dataset([Axes(**{axis: value}) for value in self.values], self.count, seed=self.seed)
             for axis in self.axis
         }
         if self.json:

@@ -28,13 +28,13 @@ from toolorchestra.agents.experts.simulated_expert import SimulatedExpert
 from toolorchestra.agents.policies.base import play_episode
 from toolorchestra.agents.problems import Problem
 from toolorchestra.algos.stats import Interval, mean_interval, paired_bootstrap, success_share
+from toolorchestra.envs.ground_truth.parts import Part, parts_of
 from toolorchestra.envs.masorchestra.design import Agent, Design
 from toolorchestra.envs.masorchestra.env import MASOrchestraEnv
 from toolorchestra.envs.masorchestra.orchestrators import ChainPolicy, Orchestrator, SinglePolicy
 from toolorchestra.envs.sources.masbench.graph import Axes
 from toolorchestra.envs.sources.masbench.sets import COUNTS
 from toolorchestra.envs.sources.masbench.source import MASBenchSource
-from toolorchestra.envs.sources.questions import Part, parts_of
 from toolorchestra.toolscale.errors import ExpertError
 from toolorchestra.toolscale.task import Task
 

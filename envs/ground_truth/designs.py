@@ -1,17 +1,17 @@
-"""What each agent of a design is really asked: the truth about which simulated models err.
+"""The problem that each agent of a design really has to solve, about which simulated models are right or wrong.
 
-An agent's input is matched with the sub-questions of the task (its parts), as it would read if all before it were
-right; an input that is none of them asks the whole question. From the answers that it reads follows what is left to do:
+An agent's input is matched with the parts of the question, as the input would read if every agent before it were right;
+an input that asks for no part asks the whole question. The answers that the agent reads decide which steps are left:
 
-- a sub-question that is put beside its answer is told, not asked, unless nothing else is;
-- an answer that it is told is taken over: a step as well, of reading rather than working out, so that handing on costs
-  something; a wrong one makes wrong what is built on it;
-- sub-questions that it needs and is not told are steps of its own, so that asking for too much at once is harder;
-- answers to the very thing that it is asked are candidates: one is reviewed, of several one is chosen; facts that it
-  cannot look up itself it takes over;
-- who is asked for several things that are all known collects them;
-- an answer that is reviewed, its own included, is a claim, which it believes as easily as a note;
-- an input that warns of notes has it doubt them, as far as it heeds the warning.
+- a sub-question that comes with its answer is information and not a request, unless the input asks for nothing else;
+- an answer that the agent reads is adopted. That is a step as well (of reading), so that passing on costs something. A
+  wrong answer makes everything that is built on it wrong;
+- sub-questions that it needs and reads no answer to are steps of its own, so that asking for much at once is harder;
+- answers to the same request are candidates: a single one is reviewed, of several one is chosen. Facts that the agent
+  cannot look up are adopted;
+- an agent that is asked for several things that are all known collects them;
+- an answer under review, the agent's own included, is a claim, which it believes as easily as a note;
+- an input that warns of notes makes the agent doubt them, as far as it heeds the warning.
 
 Real models never see any of this.
 """
@@ -20,28 +20,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import msgspec
 
 from toolorchestra.agents.chat.base import ChatModel, ChatRequest, Completion, Meter
 from toolorchestra.agents.problems import LOOKED_UP, Act, GroundTruth, Problem, Step
-from toolorchestra.envs.masorchestra.design import REFERENCE, Agent, Design
-from toolorchestra.envs.sources.questions import parts_of, problem
+from toolorchestra.envs.ground_truth.parts import find_part, parts_of, problem_of
 from toolorchestra.toolscale.answers import equal_cached
-from toolorchestra.toolscale.mentions import tokens
 from toolorchestra.toolscale.task import Task
 
 CERTAIN = 50.0
-"""Logits beyond which a step always goes wrong."""
+"""Logits at which a step always goes wrong."""
 BELIEVED = 0.3
 """Chance that a reviewer takes an answer as it stands. Fitted to MAS-Orchestra Table 4: there Reflexion and Debate are
 6.0 and 9.4 points better than one agent that is right in 51.9 % (means of AIME24, AIME25 and GPQA). With GPT-OSS-120B
 and our mathematics, 1.2 logits harder (52.3 %), they are 5.2 and 8.9 points better; at 0, 14.3 and more."""
-TAKEN_OVER = -5.0
-"""Logits of taking over what another agent says: our estimate, with which Qwen2.5-7B misreads one answer of 900."""
+ADOPTED = -5.0
+"""Logits of the step of adopting another agent's answer: an estimate; Qwen2.5-7B then misreads 1 in 900."""
 READ = "reasoning"
-"""Subject of it."""
-_ALIKE = 0.6  # share of words that a sentence must have in common with a sub-question
+"""Subject of that step."""
 _SENTENCE = re.compile(r"\n+|(?<=[.?!;:])\s+")
 _WARNING = re.compile(
     r"\bnotes?\b.*\b(ignor\w*|wrong|false|mislead\w*|distrust|untrue|adversarial|doubt|verif\w*|check)\b"
@@ -50,13 +48,32 @@ _WARNING = re.compile(
 )
 
 
-class Posed(msgspec.Struct, frozen=True):
-    """What an agent is really asked.
+class DesignAgent(Protocol):
+    """An agent of a design."""
+
+    @property
+    def id(self) -> str:
+        """Unique within the design."""
+
+    @property
+    def input(self) -> str:
+        """What it is asked, with references to other agents' answers; empty: the question itself."""
+
+    @property
+    def references(self) -> Sequence[str]:
+        """Ids of the agents that its input refers to."""
+
+    def filled(self, answers: Mapping[str, str]) -> str:
+        """Return the input with answers, by the ids of their agents, in place of the references to them."""
+
+
+class AgentProblem(msgspec.Struct, frozen=True):
+    """What an agent really has to solve.
 
     Attributes:
-        problem: The truth about it.
-        queries: For each step, the words in which it would be looked up; "" for one that is thought out.
-        candidates: Answers to the very same that the agent reads.
+        problem: The problem.
+        queries: For each step, the query that finds its fact; "" for a step that needs no search.
+        candidates: Answers to the same request that the agent reads.
     """
 
     problem: Problem
@@ -64,89 +81,75 @@ class Posed(msgspec.Struct, frozen=True):
     candidates: tuple[str, ...] = ()
 
 
-class DesignTruth:
-    """The truth about one design for one task.
+class DesignProblems:
+    """The problems that the agents of one design have to solve for one task.
 
     Args:
         task: The task.
-        design: The design.
+        agents: The agents, each after those that it reads.
     """
 
-    def __init__(self, task: Task, design: Design) -> None:
+    def __init__(self, task: Task, agents: Sequence[DesignAgent]) -> None:
+        self._task = task
         self._parts = parts_of(task)
-        self._whole = problem(task)
+        self._whole = problem_of(task)
         count = len(self._whole.steps)
-        self._everything = tuple(target % count for target in self._whole.targets)
-        self._words = [frozenset(tokens(part.question)) for part in self._parts]
-        self._instruction = frozenset(tokens(task.instruction))
-        self._matters: dict[str, tuple[int, ...]] = {}
-        for agent_id in design.order:
-            self._matters[agent_id] = self._matter(design.agent(agent_id))
+        self._all_targets = tuple(target % count for target in self._whole.targets)
+        self._targets: dict[str, tuple[int, ...]] = {}
+        self._right: dict[str, str] = {}
+        for agent in agents:
+            targets = self._targets[agent.id] = self._find_targets(agent)
+            self._right[agent.id] = ", ".join(self._whole.steps[target].answer for target in targets)
 
-    def matter(self, agent_id: str) -> tuple[int, ...]:
+    def targets(self, agent_id: str) -> tuple[int, ...]:
         """Return the steps whose answers an agent is asked for."""
-        return self._matters[agent_id]
+        return self._targets[agent_id]
 
-    def posed(self, agent: Agent, given: Mapping[str, str]) -> Posed:
-        """Return what an agent is asked, given the answers that it reads.
+    def problem_of(self, agent: DesignAgent, given: Mapping[str, str]) -> AgentProblem:
+        """Return what an agent has to solve, given the answers that it reads.
 
         Args:
             agent: The agent.
             given: Answers by the ids of the agents that gave them.
         """
-        matter = self._matters[agent.id]
+        targets = self._targets[agent.id]
         known: dict[int, str] = {}
         candidates = []
         for parent, answer in given.items():
-            told = self._matters[parent]
-            if told == matter:
+            if self._targets[parent] == targets:
                 candidates.append(answer)
             else:
-                known.update(self._split(told, answer))
-        steps, origins = self._left(matter, known)
+                known.update(self._split(self._targets[parent], answer))
+        steps, origins = self._remaining(targets, known)
         if _WARNING.search(agent.input):
             steps = [msgspec.structs.replace(step, warned=True) if step.note else step for step in steps]
         key = self._whole.key
-        if matter != self._everything:
-            key = f"{key}#{','.join(map(str, matter))}"
-        posed = msgspec.structs.replace(
-            self._whole, key=key, steps=tuple(steps), targets=tuple(origins.index(target) for target in matter)
+        if targets != self._all_targets:
+            key = f"{key}#{','.join(map(str, targets))}"
+        problem = msgspec.structs.replace(
+            self._whole, key=key, steps=tuple(steps), targets=tuple(origins.index(target) for target in targets)
         )
-        return Posed(posed, self._queries(posed, origins), tuple(candidates))
+        return AgentProblem(problem, self._queries(problem, origins), tuple(candidates))
 
-    def _matter(self, agent: Agent) -> tuple[int, ...]:
+    def _find_targets(self, agent: DesignAgent) -> tuple[int, ...]:
         """Return which steps an input asks for; all targets of the question if it asks for none in particular."""
         if not agent.input or not self._parts:
-            return self._everything
-        right = REFERENCE.sub(lambda found: self._right(found[1], found[0]), agent.input)
-        ground_truth = (self._find(sentence) for sentence in _SENTENCE.split(right) if sentence)
-        found = dict.fromkeys(part for part in ground_truth if part is not None)
-        told = {part for parent in agent.references for part in self._matters.get(parent, ())}
-        return tuple(part for part in found if part not in told) or tuple(found) or self._everything
+            return self._all_targets
+        text = agent.filled(self._right)
+        parts = (find_part(self._task, sentence) for sentence in _SENTENCE.split(text) if sentence)
+        found = dict.fromkeys(part for part in parts if part is not None)
+        read = {part for parent in agent.references for part in self._targets.get(parent, ())}
+        return tuple(part for part in found if part not in read) or tuple(found) or self._all_targets
 
-    def _find(self, sentence: str) -> int | None:
-        """Return the part that a sentence puts in words, as `toolorchestra.envs.sources.questions.find_part` does."""
-        said = frozenset(tokens(sentence))
-        best, most = None, max(_ALIKE, _likeness(said, self._instruction))
-        for number, words in enumerate(self._words):
-            if (alike := _likeness(said, words)) > most:
-                best, most = number, alike
-        return best
+    def _split(self, targets: Sequence[int], answer: str) -> dict[int, str]:
+        """Return the answers to single steps in an answer to several; none if it cannot be split."""
+        answers = split_answer(answer, [self._whole.steps[target].answer for target in targets])
+        return dict(zip(targets, answers, strict=True)) if answers else {}
 
-    def _right(self, agent_id: str, unknown: str) -> str:
-        """Return what an agent answers if it is right."""
-        matter = self._matters.get(agent_id)
-        return ", ".join(self._whole.steps[target].answer for target in matter) if matter else unknown
-
-    def _split(self, matter: Sequence[int], answer: str) -> dict[int, str]:
-        """Return an answer to several things as the answer to each; one that does not come apart is no answer."""
-        answers = split_answer(answer, [self._whole.steps[target].answer for target in matter])
-        return dict(zip(matter, answers, strict=True)) if answers else {}
-
-    def _left(self, matter: Sequence[int], known: Mapping[int, str]) -> tuple[list[Step], list[int]]:
-        """Return the steps that are left to take, and where in the whole problem they are from."""
+    def _remaining(self, targets: Sequence[int], known: Mapping[int, str]) -> tuple[list[Step], list[int]]:
+        """Return the steps that are left, and their positions in the whole problem."""
         needed: set[int] = set()
-        waiting = list(matter)
+        waiting = list(targets)
         while waiting:
             position = waiting.pop()
             if position not in needed:
@@ -158,30 +161,30 @@ class DesignTruth:
         for position in origins:
             step = self._whole.steps[position]
             if position in known:
-                steps.append(_told(step, known[position]))
+                steps.append(_adopted(step, known[position]))
             else:
                 needs = tuple(origins.index(need) for need in step.needs)
                 steps.append(msgspec.structs.replace(step, needs=needs))
         return steps, origins
 
-    def _queries(self, posed: Problem, origins: Sequence[int]) -> tuple[str, ...]:
+    def _queries(self, problem: Problem, origins: Sequence[int]) -> tuple[str, ...]:
         if not self._parts:
             return ()
         return tuple(
-            self._parts[origin].question if (step.subject or posed.subject) == LOOKED_UP else ""
-            for step, origin in zip(posed.steps, origins, strict=True)
+            self._parts[origin].question if (step.subject or problem.subject) == LOOKED_UP else ""
+            for step, origin in zip(problem.steps, origins, strict=True)
         )
 
 
-class InputReading:
-    """A simulated model among other agents: it knows what it has read, and believes what it reviews.
+class ReadingModel:
+    """A simulated model that has read other agents' answers, and that believes claims under review.
 
-    Where it would solve afresh, it reviews the one answer that it has read, or chooses among several.
+    Where it would solve the problem anew, it reviews the one answer that it has read, or chooses among several.
 
     Args:
         model: The model.
-        candidates: What it has read.
-        review: Whether it looks at a single one itself; else it takes it over.
+        candidates: The answers that it has read.
+        review: Whether it checks a single answer; else it adopts it.
     """
 
     def __init__(self, model: ChatModel, candidates: tuple[str, ...] = (), *, review: bool = True) -> None:
@@ -215,27 +218,26 @@ class InputReading:
 
 
 def _claimed(ground_truth: GroundTruth, answer: str) -> GroundTruth:
-    """Return what is meant, with an answer that is reviewed as a claim about the steps that it answers."""
+    """Return what is meant, with an answer under review as a claim about the steps that it answers."""
     problem = ground_truth.problem
-    count = len(problem.steps)
-    targets = [target % count for target in problem.targets]
+    targets = [target % len(problem.steps) for target in problem.targets]
     claims = split_answer(answer, [problem.steps[target].answer for target in targets])
     steps = list(problem.steps)
-    for target, claim in zip(targets, claims, strict=False):  # one that does not come apart claims nothing
+    for target, claim in zip(targets, claims, strict=False):  # an answer that cannot be split claims nothing
         if steps[target].note is None:
             steps[target] = msgspec.structs.replace(steps[target], note=claim, trust=BELIEVED)
     return msgspec.structs.replace(ground_truth, problem=msgspec.structs.replace(problem, steps=tuple(steps)))
 
 
-def _told(step: Step, answer: str) -> Step:
-    """Return the step of taking over an answer to a step."""
+def _adopted(step: Step, answer: str) -> Step:
+    """Return the step of adopting an answer to a step."""
     if equal_cached(answer, step.answer):
-        return Step(step.answer, step.wrong, difficulty=TAKEN_OVER, subject=READ, read=True)
+        return Step(step.answer, step.wrong, difficulty=ADOPTED, subject=READ, read=True)
     return Step(step.answer, (answer,), difficulty=CERTAIN, subject=READ, read=True)
 
 
 def split_answer(answer: str, right: Sequence[str]) -> list[str]:
-    """Return an answer to several things as the answer to each; of one that does not come apart, none.
+    """Return the single answers in an answer to several things; none if it cannot be split into as many.
 
     >>> split_answer("4, 7", ["4", "8"]), split_answer("I do not know", ["4", "8"])
     (['4', '7'], [])
@@ -246,7 +248,3 @@ def split_answer(answer: str, right: Sequence[str]) -> list[str]:
         return list(right)
     answers = re.split(r"\s*[,;\n]+\s*", answer.strip())
     return answers if len(answers) == len(right) else []
-
-
-def _likeness(said: frozenset[str], words: frozenset[str]) -> float:
-    return len(said & words) / max(1, len(said | words))

@@ -43,7 +43,7 @@ _ID = re.compile(rf"[A-Za-z0-9_]{{1,{MAX_ID_CHARACTERS}}}")
 
 
 class Rule(StrEnum):
-    """The rules, in the order in which they are checked; a design is told the first that it breaks.
+    """The rules, in the order in which they are checked; an error names the first that a design breaks.
 
     Those up to ``pairs`` are about reading, which goes from left to right and stops at the first fault.
     """
@@ -111,7 +111,7 @@ class DesignFault(msgspec.Struct, frozen=True):
     Attributes:
         rule: The rule.
         element: What breaks it: an agent's id, an edge, a tag.
-        message: What was found and what would mend it.
+        message: What was found and what would fix it.
     """
 
     rule: Rule
@@ -157,9 +157,13 @@ class Agent(msgspec.Struct, frozen=True, omit_defaults=True):
         """Ids that its input refers to, each once, in their order."""
         return tuple(dict.fromkeys(REFERENCE.findall(self.input)))
 
+    def filled(self, answers: Mapping[str, str]) -> str:
+        """Return the input with answers, by the ids of their agents, in place of the references to them."""
+        return REFERENCE.sub(lambda found: answers.get(found[1], found[0]), self.input)
+
 
 class Shape(msgspec.Struct, frozen=True):
-    """How large a design is: agents in all, on the longest path, and most at one distance from the start."""
+    """The size of a design: its agents, those on the longest path, and the largest number on one level."""
 
     agents: int
     length: int

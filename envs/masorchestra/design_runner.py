@@ -3,8 +3,8 @@
 Agents are asked through one function, `Ask`, so that the executor knows nothing of models. On the virtual clock
 simulated agents answer at once and say how long they took; the schedule is then computed, the same each time. On the
 wall clock agents are asked in threads and time is measured. On either, an agent that fails is recorded as failed, those
-that need its answer as not run, and all others finish. A run that is cancelled (by Ctrl-C, or by whoever watches it and
-raises) starts no further agent, tells those at work to stop, and waits for them.
+that need its answer as not run, and all others finish. A run that is cancelled (by Ctrl-C, or by an error that
+`watch` raises) starts no further agent, tells those at work to stop, and waits for them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Literal
 import msgspec
 
 from toolorchestra.envs.episode import CallRecord
-from toolorchestra.envs.masorchestra.design import REFERENCE, Agent, Design
+from toolorchestra.envs.masorchestra.design import Agent, Design
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.tool import Status, ToolResult
 
@@ -38,7 +38,7 @@ class AgentJob(msgspec.Struct, frozen=True):
         text: The whole text: the question, and then its input.
         given: The answers that it reads, by the ids of the agents that gave them.
         attempt: 0 at first, then counting retries.
-        stop: Set when nobody waits for the answer any more: whoever is asked should ask nobody else.
+        stop: Set when the answer is no longer needed: no further model should be asked.
     """
 
     agent: Agent
@@ -59,10 +59,10 @@ class RunLimits:
     """What a run may take.
 
     Attributes:
-        concurrency: Most agents at work at a time.
-        timeout: Most seconds of one agent, its retries included; None for no end.
+        concurrency: Maximum number of agents at work at a time.
+        timeout: Maximum seconds of one agent, its retries included; None for no end.
         retries: Further attempts of an agent that failed.
-        agent_cost: Most US dollars of one agent, its retries included: an agent that costs more has failed.
+        agent_cost: Maximum US dollars of one agent, its retries included: an agent that costs more has failed.
         cost: US dollars after which no further agent is started.
     """
 
@@ -134,7 +134,7 @@ def run_design(
         limits: What the run may take.
         clock: ``virtual``: agents say how long they took. ``wall``: time is measured, and an agent that hangs is left
             behind at its timeout.
-        watch: Told the record of each agent when it has ended.
+        watch: Called with the record of each agent when it has ended.
     """
     if not design.agents:
         return DesignRun((), design.answer)
@@ -183,7 +183,7 @@ class _Running:
             return
         agent = self._agents[agent_id]
         given = {parent: str(self._records[parent].value) for parent in self._design.parents(agent_id)}
-        filled = REFERENCE.sub(lambda found: given.get(found[1], found[0]), agent.input)
+        filled = agent.filled(given)
         text = f"{self._question}\n\nYour part of this:\n{filled}" if filled else self._question
         work = AgentJob(agent, filled, text, given)
         self._working[agent_id] = (filled, self._clock.now)

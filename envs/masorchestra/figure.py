@@ -145,13 +145,13 @@ def _summary(design: Design, run: DesignRun | None) -> str:
     return f"{summary}; {run.seconds:.1f} s, ${run.cost:.4f}, {read + written:,} tokens; {ending}"
 
 
-def _cut(words: str, longest: int) -> str:
+def _cut(words: str, max_characters: int) -> str:
     line = " ".join(words.split())
-    return line if len(line) <= longest else f"{line[: longest - 1]}…"
+    return line if len(line) <= max_characters else f"{line[: max_characters - 1]}…"
 
 
-def _plain(words: str, longest: int) -> str:
-    return _xml(_cut(words, longest))
+def _plain(words: str, max_characters: int) -> str:
+    return _xml(_cut(words, max_characters))
 
 
 def _xml(words: str) -> str:

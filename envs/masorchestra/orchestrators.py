@@ -17,8 +17,8 @@ import gymnasium
 
 from toolorchestra.agents.builtin.design_renderer import ROLES, WARNING
 from toolorchestra.agents.policies.base import Info, Policy
+from toolorchestra.envs.ground_truth.parts import Part, parts_of
 from toolorchestra.envs.masorchestra.design import DEBATE, Agent, Design, DoM, Edge, to_text
-from toolorchestra.envs.sources.questions import Part, parts_of
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.task import Task
 
@@ -90,18 +90,18 @@ class RandomDesignPolicy(Orchestrator):
 
     Args:
         seed: See `Policy`.
-        most: Most agents.
+        max_agents: Maximum number of agents.
     """
 
-    def __init__(self, seed: int = 0, most: int = 6) -> None:
+    def __init__(self, seed: int = 0, max_agents: int = 6) -> None:
         super().__init__(seed)
-        if most < 1:
-            raise OptionError(f"Expected at least one agent, got most={most}.")
-        self.most = most
+        if max_agents < 1:
+            raise OptionError(f"Expected at least one agent, got max_agents={max_agents}.")
+        self.max_agents = max_agents
 
     def design(self) -> Design:
         """Return a graph in which every agent leads to the last one."""
-        return random_design(self.rng, self._kinds, 1 if self._dom == "low" else self.most, self._dom)
+        return random_design(self.rng, self._kinds, 1 if self._dom == "low" else self.max_agents, self._dom)
 
 
 class ComponentsPolicy(Orchestrator):
@@ -170,9 +170,9 @@ class OracleDesignPolicy(Orchestrator):
         return "SCAgent" if "SCAgent" in self._kinds else self._kinds[0]
 
 
-def random_design(rng: random.Random, kinds: Sequence[str], most: int, dom: DoM = "high") -> Design:
-    """Return a random valid design of 1 to `most` agents of some kinds; the last one answers."""
-    count = rng.randint(1, most)
+def random_design(rng: random.Random, kinds: Sequence[str], max_agents: int, dom: DoM = "high") -> Design:
+    """Return a random valid design of 1 to `max_agents` agents of some kinds; the last one answers."""
+    count = rng.randint(1, max_agents)
     ids = [f"A{number}" for number in range(1, count + 1)]
     parents: dict[str, list[str]] = {one: [] for one in ids}
     for number, one in enumerate(ids[:-1]):

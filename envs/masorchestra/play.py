@@ -10,7 +10,7 @@ from toolorchestra.envs.episode import Episode
 from toolorchestra.envs.masorchestra.design import Design, DesignFault, DoM
 from toolorchestra.envs.masorchestra.design_runner import Clock, DesignRun, RunLimits, run_design
 from toolorchestra.envs.masorchestra.parser import MAX_DESIGN_CHARACTERS, parse_design
-from toolorchestra.envs.masorchestra.subagents import SubAgent, asking
+from toolorchestra.envs.masorchestra.subagents import SubAgent, ask_agents
 from toolorchestra.envs.parsing import Message, parse
 from toolorchestra.envs.play import EpisodeLimits
 from toolorchestra.envs.sources.masbench.world import credit as share
@@ -82,7 +82,7 @@ class DesignPlay(ToolCallingPlay):
     def _run_design(self, agent: str, design: Design) -> None:
         agents = {name: tool for name, tool in self.tools.items() if isinstance(tool, SubAgent)}
         clock: Clock = "wall" if any(agent.blocking for agent in agents.values()) else "virtual"
-        ask = asking(agents, self.task, design, self.episode.noise_seed)
+        ask = ask_agents(agents, self.task, design, self.episode.noise_seed)
         run = self.run = run_design(design, self.task.instruction, ask, limits=self.rules.limits, clock=clock)
         self._book(run.calls)
         self.observe(agent, _shown(run), ())

@@ -1,4 +1,4 @@
-"""What an orchestrator is told: the design language, the agents on offer, the rules, and examples of designs.
+"""The orchestrator's prompt: the design language, the agents on offer, the rules, and examples of designs.
 
 Agents are shown by their signatures only (name, arguments, description), never by how they are made. The rules are
 those that `toolorchestra.envs.masorchestra.design` checks, and the examples are designs, written as it writes them.

@@ -15,7 +15,7 @@ from typing import Any
 from toolorchestra.agents.chat.base import ChatModel, ChatRequest, Completion, Meter
 from toolorchestra.agents.experts.simulated_chat import SimulatedChat
 from toolorchestra.agents.subagents import SUBAGENTS, SubAgentQuestion, SubAgentReply
-from toolorchestra.envs.ground_truth.designs import DesignTruth, InputReading
+from toolorchestra.envs.ground_truth.designs import DesignProblems, ReadingModel
 from toolorchestra.envs.masorchestra.design import DEBATE, Design
 from toolorchestra.envs.masorchestra.design_runner import AgentJob, Ask
 from toolorchestra.toolscale.errors import ExpertError
@@ -73,7 +73,7 @@ class SubAgent(Tool):
         if roles:
             more["roles"] = list(roles)
         review = self._search is not None or not any(question.queries)
-        model = self.model if self.blocking else InputReading(self.model, question.candidates, review=review)
+        model = self.model if self.blocking else ReadingModel(self.model, question.candidates, review=review)
         reply = self._function(model, question, **more)
         answer = (reply.answer or reply.text) if reply.status is Status.OK else None
         return ToolResult(
@@ -88,7 +88,7 @@ class SubAgent(Tool):
 
 
 class _Stoppable:
-    """A model that is asked nothing more once nobody waits for the answer."""
+    """A model that is not asked any more once the answer is not needed."""
 
     def __init__(self, model: ChatModel, stop: threading.Event) -> None:
         self._model, self._stop = model, stop
@@ -104,7 +104,7 @@ class _Stoppable:
         return self._model.meter
 
     def complete(self, requests: Sequence[ChatRequest]) -> list[Completion]:
-        """Answer all requests, unless nobody waits."""
+        """Answer all requests, unless the answer is not needed any more."""
         if self._stop.is_set():
             raise ExpertError(f"{self.name} was not asked: nobody waits for the answer any more.")
         return self._model.complete(requests)
@@ -121,16 +121,16 @@ def sub_agents(model: ChatModel, tools: Mapping[str, Tool], kinds: Sequence[str]
     return found
 
 
-def asking(agents: Mapping[str, SubAgent], task: Task, design: Design, noise_seed: int) -> Ask:
-    """Return what asks the agents of a design.
+def ask_agents(agents: Mapping[str, SubAgent], task: Task, design: Design, noise_seed: int) -> Ask:
+    """Return the function that asks the agents of a design.
 
     Args:
         agents: The kinds of agent, by name.
-        task: What the whole is about: the truth, for simulated models.
+        task: The question, whose ground truth simulated models need.
         design: The design.
-        noise_seed: Of the episode: the seed of each agent and attempt follows from it.
+        noise_seed: Of the episode; each agent and attempt has a seed derived from it.
     """
-    truth = DesignTruth(task, design)
+    problems = DesignProblems(task, [design.agent(agent_id) for agent_id in design.order])
 
     def ask(work: AgentJob) -> ToolResult:
         agent, kind = work.agent, agents[work.agent.kind]
@@ -139,8 +139,10 @@ def asking(agents: Mapping[str, SubAgent], task: Task, design: Design, noise_see
         if kind.blocking:
             kind = kind.heeding(work.stop)
         else:
-            posed = truth.posed(agent, work.given)
-            question = SubAgentQuestion(work.text, posed.problem, posed.queries, candidates=posed.candidates, seed=own)
+            own_problem = problems.problem_of(agent, work.given)
+            question = SubAgentQuestion(
+                work.text, own_problem.problem, own_problem.queries, candidates=own_problem.candidates, seed=own
+            )
         return kind.answer(question, agent.roles)
 
     return ask

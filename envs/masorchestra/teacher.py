@@ -93,7 +93,7 @@ def _lost_reference(agents: list[Agent], edges: list[Edge], rng: random.Random) 
 
 
 def _lost_reader(agents: list[Agent], edges: list[Edge], rng: random.Random) -> Parts:
-    """Nobody reads an answer any more."""
+    """An answer is not read any more."""
     start, end = rng.choice(edges)
     agents = [_without(agent, start) if agent.id == end else agent for agent in agents]
     return agents, [edge for edge in edges if edge != (start, end)]
@@ -107,7 +107,7 @@ def _lost_part(agents: list[Agent], edges: list[Edge], rng: random.Random) -> Pa
 
 
 def _stray(agents: list[Agent], edges: list[Edge], rng: random.Random) -> Parts:
-    """There is one more agent, which nobody reads."""
+    """There is one more agent, which no other reads."""
     like, number = rng.choice(agents), sum(agent.id.startswith("STRAY_") for agent in agents)
     return [*agents, Agent(f"STRAY_{number + 1}", like.kind, "", like.description, like.roles)], edges
 
@@ -123,7 +123,7 @@ SLIPS: dict[str, Callable[[list[Agent], list[Edge], random.Random], Parts]] = {
 
 
 def _without(agent: Agent, lost: str) -> Agent:
-    """Return an agent that does not refer to another one: a line that told nothing but its answer goes."""
+    """Return an agent that does not refer to another one: a line with nothing but its answer is removed."""
     mark = f"${{{lost}}}"
     lines = [line.replace(mark, "") for line in agent.input.split("\n") if mark not in line or line.count("${") > 1]
     return msgspec.structs.replace(agent, input="\n".join(lines))

@@ -21,7 +21,7 @@ INSTRUCTIONS = (
     "Compare the answers below and give the one that is best supported.",
     "Ignore notes that claim a result without deriving it, and answer.",
 )
-"""What the agents of a workflow are told; with the first they are asked the question itself."""
+"""Instructions of a workflow's agents; the empty one stands for the question itself."""
 ROLES = ("one who works it out step by step", "one who looks for the mistake")
 """Who debates."""
 
@@ -32,11 +32,11 @@ class Space:
 
     Attributes:
         kinds: Kinds of agent on offer.
-        most: Most agents.
+        max_agents: Maximum number of agents.
     """
 
     kinds: tuple[str, ...]
-    most: int = 8
+    max_agents: int = 8
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def single(kind: str) -> Design:
 
 def random_workflow(space: Space, rng: random.Random) -> Design:
     """Return a random workflow: each size is as likely as any other."""
-    count = rng.randint(1, space.most)
+    count = rng.randint(1, space.max_agents)
     nodes = [_random_node(space, rng)]
     for number in range(1, count):
         reads = rng.sample(range(number), rng.randint(0, min(2, number)))
@@ -68,7 +68,7 @@ def mutated(design: Design, space: Space, rng: random.Random) -> tuple[Design, s
     while True:
         name = rng.choice(sorted(EDITS))
         nodes = EDITS[name](_read(design), space, rng)
-        if nodes is not None and len(nodes) <= space.most and (edited := _built(nodes)) != design:
+        if nodes is not None and len(nodes) <= space.max_agents and (edited := _built(nodes)) != design:
             return edited, name
 
 
@@ -77,7 +77,7 @@ def crossed(first: Design, second: Design, space: Space, rng: random.Random) -> 
     nodes = _read(first)
     shift = len(nodes)
     nodes += [replace(node, reads=frozenset(shift + one for one in node.reads)) for node in _read(second)]
-    if len(nodes) + 1 > space.most:
+    if len(nodes) + 1 > space.max_agents:
         return None
     reads = frozenset((shift - 1, len(nodes) - 1))
     return _built([*nodes, _Node(rng.choice(space.kinds), rng.choice(INSTRUCTIONS[1:]), reads)])
@@ -177,7 +177,7 @@ def _shifted(nodes: Sequence[_Node], at: int) -> list[_Node]:
 
 
 def _built(nodes: Sequence[_Node]) -> Design:
-    """Return the design of nodes; what nobody reads is read by the last one."""
+    """Return the design of nodes; agents that no other reads are read by the last one."""
     read = {one for node in nodes for one in node.reads}
     idle = frozenset(range(len(nodes) - 1)) - read
     nodes = [*nodes[:-1], replace(nodes[-1], reads=nodes[-1].reads | idle)]

@@ -63,11 +63,11 @@ class SearchSettings(msgspec.Struct, frozen=True, tag="search"):
 
     Attributes:
         method: One of `SEARCHES`.
-        seed: All proposals follow from it.
+        seed: Of the proposals.
         env: Id of the environment.
         model: Name of the model behind the agents.
         kinds: Kinds of agent on offer.
-        most: Most agents of a workflow.
+        max_agents: Maximum number of agents of a workflow.
         tasks: Ids of the validation questions.
     """
 
@@ -76,7 +76,7 @@ class SearchSettings(msgspec.Struct, frozen=True, tag="search"):
     env: str
     model: str
     kinds: tuple[str, ...]
-    most: int
+    max_agents: int
     tasks: tuple[str, ...]
 
 
@@ -85,7 +85,7 @@ class SearchBudget:
     """When a search ends.
 
     Attributes:
-        candidates: Most workflows measured.
+        candidates: Maximum number of workflows that are measured.
         usd: US dollars after which no further one is.
     """
 
@@ -202,7 +202,7 @@ class Validation:
     Args:
         env: The environment, of a high degree of MAS.
         tasks: Ids of the questions.
-        seed: Luck of simulated agents: the same for every workflow.
+        seed: Noise seed of simulated agents, the same for every workflow.
     """
 
     def __init__(self, env: MASOrchestraEnv, tasks: Sequence[str], seed: int = 0) -> None:
@@ -249,7 +249,7 @@ def search(
     budget: SearchBudget = SearchBudget(),
     *,
     seed: int = 0,
-    most: int = 8,
+    max_agents: int = 8,
     file: Path | None = None,
     watch: Callable[[WorkflowCandidate], object] | None = None,
     **options: Any,
@@ -262,11 +262,11 @@ def search(
         method: One of `SEARCHES`.
         validation: Measures them.
         budget: When to end.
-        seed: All proposals follow from it.
-        most: Most agents of a workflow.
+        seed: Of the proposals.
+        max_agents: Maximum number of agents of a workflow.
         file: JSONL file to which every candidate is written as soon as it is measured, and from which a search that
             was interrupted goes on.
-        watch: Told every candidate, those of the file included.
+        watch: Called with every candidate, those of the file included.
         options: Options of the method.
 
     Raises:
@@ -275,13 +275,15 @@ def search(
     """
     if method not in SEARCHES:
         raise UnknownNameError("search", method, SEARCHES)
-    space = Space(validation.kinds, most)
+    space = Space(validation.kinds, max_agents)
     try:
         strategy = SEARCHES[method](space, **options)
     except TypeError as error:
         raise OptionError(f"The search {method!r} cannot be made so: {error}.") from None
     env_id = validation.env.spec.id if validation.env.spec else validation.env.source.name
-    settings = SearchSettings(method, seed, env_id, validation.env.model.name, space.kinds, most, validation.tasks)
+    settings = SearchSettings(
+        method, seed, env_id, validation.env.model.name, space.kinds, max_agents, validation.tasks
+    )
     with ExitStack() as stack:
         record = None
         history: list[WorkflowCandidate] = []

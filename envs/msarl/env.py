@@ -6,11 +6,12 @@ import functools
 from collections.abc import Mapping
 from typing import Any, Literal, Unpack
 
-from toolorchestra.envs.msarl.play import HELPER, REASONER, MSARLPlay, fence_parameter
+from toolorchestra.envs.msarl.play import HELPER, REASONER, MSARLPlay
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.sources.base import TaskSource
 from toolorchestra.envs.task_env import EpisodeSetup, TaskOptions
-from toolorchestra.envs.tools.simulated_python import SimulatedPython
+from toolorchestra.envs.tools.python import make_python
+from toolorchestra.envs.tools.text_input import fence_parameter
 from toolorchestra.envs.world import World
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.task import Task
@@ -122,18 +123,3 @@ class MSARLEnv(MultiAgentEnv):
             own = {name: tool for name, tool in world.tools.items() if fence_parameter(tool) is not None}
             self._offers[world.name] = {**({"python": self._python} if self._python else {}), **own}
         return self._offers[world.name]
-
-
-def make_python(kind: str | Tool, noise: int = 0) -> Tool | None:
-    """Return the tool that runs Python: a sandbox of some kind, the simulated one, or a tool as it is."""
-    if isinstance(kind, Tool):
-        if kind.name != "python" or fence_parameter(kind) is None:
-            raise OptionError(f"Expected a tool named 'python' that takes one text, got {kind.name!r}.")
-        return kind
-    if kind == "none":
-        return None
-    if kind == "simulated":
-        return SimulatedPython(noise=noise)
-    from toolorchestra.envs.tools.python import PythonTool
-
-    return PythonTool(sandbox=kind)

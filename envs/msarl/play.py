@@ -21,6 +21,7 @@ import msgspec
 from toolorchestra.envs.episode import CallRecord, Episode
 from toolorchestra.envs.parsing import Message
 from toolorchestra.envs.play import EpisodeLimits, Play
+from toolorchestra.envs.tools.text_input import fence_parameter
 from toolorchestra.envs.world import World, WorldSession
 from toolorchestra.toolscale.answers import boxed
 from toolorchestra.toolscale.task import Task
@@ -60,16 +61,6 @@ def arguments_of(tool: Tool, text: str) -> dict[str, Any]:
     if tool.parameters[name].type == "array":
         return {name: [line.strip() for line in text.splitlines() if line.strip()]}
     return {name: text}
-
-
-def fence_parameter(tool: Tool) -> str | None:
-    """Return the one parameter of a tool that a block can fill, or None if there is none."""
-    needed = [name for name, parameter in tool.parameters.items() if parameter.required]
-    if len(needed) != 1:
-        return None
-    parameter = tool.parameters[needed[0]]
-    text = parameter.type == "string" or (parameter.type == "array" and parameter.items in (None, "string"))
-    return needed[0] if text and tool.effect != "write" else None
 
 
 def is_well_formed(text: str) -> bool:

@@ -26,7 +26,13 @@ from toolorchestra.agents.subagents import (
     standard_reasoner,
 )
 from toolorchestra.agents.subagents.reading import answer_in
-from toolorchestra.envs.ground_truth import tool_calls as truth
+from toolorchestra.envs.ground_truth.tool_calls import (
+    candidates_in,
+    evidence_in,
+    final_problem,
+    problem_for,
+    queries_for,
+)
 from toolorchestra.envs.paramanager.prompts import DESCRIPTIONS, DOMAIN_TASK, MODEL_ID, SUBTASK
 from toolorchestra.envs.paramanager.rewards import FINAL
 from toolorchestra.envs.tool_calling import shown_result
@@ -131,12 +137,12 @@ class RoleTool(Tool):
         if not self._simulated:
             return question
         if self.name == FINAL:
-            problem, candidates = truth.conclusion(context), conclusions(context)
+            problem, candidates = final_problem(context), conclusions(context)
         else:  # what is not in the request a model must recall: that is the model's business
-            problem = truth.truth(context, subtask, searches=True)
-            candidates = truth.candidates(context) if sees else ()
-        evidence = truth.evidence(context) if sees else ""
-        queries = truth.queries(context, subtask) if evidence or self.name == "knowledge_searcher" else ()
+            problem = problem_for(context, subtask, searches=True)
+            candidates = candidates_in(context) if sees else ()
+        evidence = evidence_in(context) if sees else ""
+        queries = queries_for(context, subtask) if evidence or self.name == "knowledge_searcher" else ()
         return msgspec.structs.replace(
             question, problem=problem, queries=queries, candidates=candidates, evidence=evidence
         )
@@ -180,7 +186,7 @@ def conclusions(context: ToolContext) -> tuple[str, ...]:
     """
     if own := _concluded(context):
         return (own,)
-    return tuple(answer for answer in truth.candidates(context) if "<tool_call>" not in answer)  # a next step is none
+    return tuple(answer for answer in candidates_in(context) if "<tool_call>" not in answer)  # a next step is none
 
 
 def _concluded(context: ToolContext) -> str:

@@ -20,7 +20,8 @@ from typing import Any
 
 import msgspec
 
-from toolorchestra.envs.sources.questions import Part, QuestionSource, QuestionWorld, make_question
+from toolorchestra.envs.ground_truth.parts import Part
+from toolorchestra.envs.sources.questions import QuestionSource, QuestionWorld, make_question
 from toolorchestra.envs.tools.search import BM25Index, Index, LocalSearch, Passage
 from toolorchestra.toolscale.answers import final_answer
 from toolorchestra.toolscale.domain import SPLITS
@@ -268,7 +269,7 @@ def load_public(
         name: One of `DATASETS`.
         files: None: the hub is asked (needs the extra ``train``). A local file (``.jsonl``, ``.json``, ``.csv``,
             ``.tsv`` or ``.parquet``, with the hub's columns) is the split ``test``; a mapping says which file is which.
-        limit: Most questions of each split; None for all.
+        limit: Maximum number of questions of each split; None for all.
         tools: Tools on offer beside the search in the set's paragraphs.
         index: Makes the index of the paragraphs.
 

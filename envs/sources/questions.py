@@ -1,8 +1,8 @@
 """Questions: tasks whose verdict is whether the final answer is right, and the world without a database they are in.
 
 A question is an ordinary `Task`. Its accepted answers are the phrases of its one entry of `communicate`, and the
-steps that lead to the answer, if they are known, are `Part`s in ``bindings["parts"]``. From these `problem` makes
-what simulated experts err about, for the whole question or for a sub-question of it.
+steps that lead to the answer, if they are known, are `toolorchestra.envs.ground_truth.parts.Part`s in
+``bindings["parts"]``.
 """
 
 from __future__ import annotations
@@ -12,44 +12,17 @@ from typing import Any
 
 import msgspec
 
-from toolorchestra.agents.problems import Problem, Step
+from toolorchestra.envs.ground_truth.parts import Part
 from toolorchestra.envs.sources.base import TaskSource
 from toolorchestra.envs.world import World
 from toolorchestra.toolscale.answers import is_right
 from toolorchestra.toolscale.database import Changes
 from toolorchestra.toolscale.domain import SPLITS
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
-from toolorchestra.toolscale.mentions import tokens
 from toolorchestra.toolscale.task import Call, Task
 from toolorchestra.toolscale.tool import NO_CONTEXT, Tool, ToolResult
 from toolorchestra.toolscale.verifier_mutations import Surprise, VerifierReport
 from toolorchestra.toolscale.verify import SOLVED, Failure, Verdict
-
-_ALIKE = 0.6  # share of words that a sub-question must have in common with what is asked
-
-
-class Part(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A step that leads to the answer of a question: a sub-question.
-
-    Attributes:
-        question: The sub-question, with the results of earlier parts put in.
-        answer: Its answer.
-        wrong: What is likely to be said instead, the likeliest first.
-        needs: Positions of the earlier parts whose answers it uses.
-        difficulty: As of a `Step`, in logits.
-        subject: As of a `Step`; that of the question if None.
-        support: Ids of the passages that answer it.
-        note: What an adversarial note claims the answer to be, if there is one.
-    """
-
-    question: str
-    answer: str
-    wrong: tuple[str, ...] = ()
-    needs: tuple[int, ...] = ()
-    difficulty: float = 0.0
-    subject: str | None = None
-    support: tuple[str, ...] = ()
-    note: str | None = None
 
 
 def make_question(
@@ -80,58 +53,6 @@ def make_question(
         answer=rf"\boxed{{{answers[0]}}}",
         bindings=bindings,
     )
-
-
-def parts_of(task: Task) -> tuple[Part, ...]:
-    """Return the parts of a question, or none if they are not known."""
-    return msgspec.convert(task.bindings.get("parts", ()), tuple[Part, ...])
-
-
-def problem(task: Task, asked: str | None = None) -> Problem:
-    """Return what an expert is really asked when it is given a question, or a sub-question of it.
-
-    Args:
-        task: The question.
-        asked: What is asked in words. The part whose sub-question has most words in common with it is meant if it
-            has enough of them; else, and if None, the whole question is.
-    """
-    parts = parts_of(task)
-    subject = str(task.bindings.get("subject", task.domain))
-    answers = task.communicate[0] if task.communicate else (task.answer,)
-    if not parts:  # a question of which only the answer is known
-        return Problem.chain(task.id, subject, task.difficulty, answers[0], difficulty=_hardness(task.difficulty))
-    number = None if asked is None else find_part(task, asked)
-    if number is not None:
-        alone = msgspec.structs.replace(parts[number], needs=())
-        return Problem(f"{task.id}#{number}", subject, (_step(alone),))
-    targets = tuple(task.bindings.get("targets", (-1,)))  # of a question that asks for several answers
-    return Problem(task.id, subject, tuple(map(_step, parts)), targets)
-
-
-def find_part(task: Task, asked: str) -> int | None:
-    """Return the position of the part that `asked` puts in words, or None when it is none of them.
-
-    What repeats the whole question asks the whole question, although it has the words of its parts.
-    """
-    said = set(tokens(asked))
-    best, most = None, max(_ALIKE, _likeness(said, task.instruction))
-    for number, part in enumerate(parts_of(task)):
-        if (alike := _likeness(said, part.question)) > most:
-            best, most = number, alike
-    return best
-
-
-def _likeness(said: set[str], text: str) -> float:
-    words = set(tokens(text))
-    return len(said & words) / max(1, len(said | words))
-
-
-def _hardness(level: int) -> float:
-    return 0.4 * (level - 1)
-
-
-def _step(part: Part) -> Step:
-    return Step(part.answer, part.wrong, part.needs, part.difficulty, part.subject, part.note)
 
 
 class StatelessSession:
@@ -185,10 +106,10 @@ class QuestionWorld:
 
 
 def try_answers(world: World, questions: Sequence[Task], step: Callable[[], object] = lambda: None) -> VerifierReport:
-    """Judge right and wrong answers of every question, and report what was judged against expectation.
+    """Judge right and wrong answers of every question, and report what was judged wrongly.
 
     Wrong are the answers of other questions of the same intent, all answers at once, and saying nothing; right is
-    every accepted answer, boxed, told in a sentence, or alone. Where several answers are asked for, right is all of
+    every accepted answer, boxed, in a sentence, or alone. Where several answers are asked for, right is all of
     them, and wrong is all but one.
     """
     report = VerifierReport(surprises=[])
@@ -202,13 +123,13 @@ def try_answers(world: World, questions: Sequence[Task], step: Callable[[], obje
         others = kinds[task.intent]
         near = [others[(number + i) % len(others)] for i in range(1, min(len(others), 4))]
         wrong = [other[0] for other in near if not set(other) & set(accepted)]
-        trials = [(kind, text, True) for right in accepted for kind, text in _spellings(right)]
-        trials += [("another answer", rf"\boxed{{{other}}}", False) for other in wrong]
-        trials += [("several answers", rf"\boxed{{{accepted[0]} or {other}}}", False) for other in wrong]
-        trials.append(("no answer", "", False))
+        attempts = [(kind, text, True) for right in accepted for kind, text in _spellings(right)]
+        attempts += [("another answer", rf"\boxed{{{other}}}", False) for other in wrong]
+        attempts += [("several answers", rf"\boxed{{{accepted[0]} or {other}}}", False) for other in wrong]
+        attempts.append(("no answer", "", False))
         if len(task.communicate) > 1:
-            trials = [*_trials_of_several(task)]
-        for kind, text, right in trials:
+            attempts = [*_attempts_at_several(task)]
+        for kind, text, right in attempts:
             solved = world.verify(task, session, text).solved
             (report.variants if right else report.mutants)[kind] += 1
             if solved is right:
@@ -220,7 +141,7 @@ def try_answers(world: World, questions: Sequence[Task], step: Callable[[], obje
     return report
 
 
-def _trials_of_several(task: Task) -> Iterator[tuple[str, str, bool]]:
+def _attempts_at_several(task: Task) -> Iterator[tuple[str, str, bool]]:
     """Yield the kind, the text and the verdict of answers to a question that asks for several."""
     right = [accepted[0] for accepted in task.communicate]
     yield "as asked", task.answer, True

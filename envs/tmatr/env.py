@@ -6,7 +6,6 @@ import functools
 from collections.abc import Iterable, Mapping
 from typing import Any, Unpack
 
-from toolorchestra.envs.msarl.env import make_python
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.sources.base import TaskSource
 from toolorchestra.envs.task_env import EpisodeSetup, TaskOptions
@@ -16,6 +15,7 @@ from toolorchestra.envs.tmatr.rewards import RewardRule
 from toolorchestra.envs.tmatr.tool_descriptions import listing
 from toolorchestra.envs.tmatr.tree import DecisionTree, decision_tree
 from toolorchestra.envs.tools.manual import manual
+from toolorchestra.envs.tools.python import make_python
 from toolorchestra.envs.tools.search import BM25Index, LocalSearch
 from toolorchestra.envs.world import World
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError

@@ -1,4 +1,4 @@
-"""An exact calculator as a tool: fractions stay fractions and roots stay roots.
+"""A symbolic calculator as a tool: fractions stay fractions and roots stay roots.
 
 It reads what `toolorchestra.toolscale.symbolic` reads, LaTeX or plain, and evaluates nothing as code. The calculator of
 domains, in decimal numbers, is `toolorchestra.toolscale.functions.calculator`.

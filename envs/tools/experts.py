@@ -1,9 +1,9 @@
-"""Experts as tools: a model of the catalogue in one of its roles, asked about the episode in progress.
+"""Experts as tools: a model of the catalogue in one of its roles, asked about the current episode.
 
 An expert sees the conversation. Asked in a domain, it proposes the next call or the answer to the user; asked in a
 world of questions, it answers: a generalist and a mathematician by thought, a programmer by a program, a query writer
-by a search, where Python and search are on offer. A simulated expert is told what it is really asked
-(`toolorchestra.envs.ground_truth.tool_calls`) and errs about it; a real one is shown the words alone.
+by a search, where Python and search are on offer. A simulated expert is given the
+problem that the call really poses (`toolorchestra.envs.ground_truth.tool_calls`); a real one sees only the text.
 
 Not covered: which experts are on offer (`toolorchestra.envs.tools.toolkit`), and how one errs
 (`toolorchestra.agents.experts.simulated_chat`).
@@ -25,7 +25,7 @@ from toolorchestra.agents.subagents import SubAgentQuestion, SubAgentReply, code
 from toolorchestra.agents.subagents.prompts import SOLVE
 from toolorchestra.agents.subagents.reading import answer_in, spoken
 from toolorchestra.agents.subagents.work import Ask, Work
-from toolorchestra.envs.ground_truth import tool_calls as truth
+from toolorchestra.envs.ground_truth.tool_calls import evidence_in, problem_for, queries_for
 from toolorchestra.envs.tools.python import QuickPython
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.format import ParameterSpec
@@ -46,7 +46,7 @@ _QUESTION = ParameterSpec(
     required=False,
     max_length=8_000,
 )
-_TYPICAL_READING = 2_000  # tokens that a call reads, where a price per call is to be told
+_TYPICAL_READING = 2_000  # tokens that a call reads, of a typical call, for its mean price
 
 PROPOSE = """\
 You are consulted by an orchestrator who serves a user by calling tools. <user_query> holds the user's request, the
@@ -76,7 +76,7 @@ class ExpertTool(Tool):
         role: What it is asked as.
         expert: Its name in the catalogue.
         spec: Its entry, at the price on offer.
-        model: Returns the model behind it, which is needed at the first call.
+        model: Makes the model behind it at the first call; a function that can be pickled, for a tool that can.
         timeout: Seconds of real time after which a real model is given up; None for a simulated one.
 
     Attributes:
@@ -105,6 +105,9 @@ class ExpertTool(Tool):
         self.timeout = timeout
         self._made = model
         self._model: ChatModel | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_model": None}  # made again at the next call
 
     def at(self, spec: ExpertSpec) -> ExpertTool:
         """Return the same expert by another entry, as a rule at another price."""
@@ -139,7 +142,7 @@ class ExpertTool(Tool):
         return ToolResult(reply.status, value, reply.error, (), reply.cost, reply.seconds, reply.tokens, reply.children)
 
     def _reply(self, model: ChatModel, asked: str | None, context: ToolContext) -> SubAgentReply:
-        """Return what the model makes of it: as its role has it, or as anybody would."""
+        """Return the model's reply, given in the way of its role."""
         in_domain = isinstance(context.world, Domain)
         search, python = context.tools.get("search"), context.tools.get("python")
         if self.role == "query" and search and not in_domain:
@@ -156,22 +159,22 @@ class ExpertTool(Tool):
 
     def _question(self, context: ToolContext, asked: str | None, *, searches: bool = False) -> SubAgentQuestion:
         question = SubAgentQuestion(_shown(context, asked), seed=context.seed)
-        if self.blocking:  # a real model is not told the truth
+        if self.blocking:  # a real model is not given the problem
             return question
         return msgspec.structs.replace(
             question,
-            problem=truth.truth(context, asked, searches=searches),
-            queries=truth.queries(context, asked),
-            evidence=truth.evidence(context),
+            problem=problem_for(context, asked, searches=searches),
+            queries=queries_for(context, asked),
+            evidence=evidence_in(context),
         )
 
 
 class Repriced:
-    """A model that costs what is on offer rather than what its maker asks.
+    """A model at the price of the tool configuration instead of its own.
 
     Args:
         model: The model.
-        price: What it costs.
+        price: The price of its tokens.
     """
 
     def __init__(self, model: ChatModel, price: Price) -> None:
@@ -185,7 +188,7 @@ class Repriced:
 
     @property
     def meter(self) -> Meter:
-        """The model's meter, which counts what is really paid."""
+        """The model's meter, which counts the real cost."""
         return self._model.meter
 
     def complete(self, requests: Sequence[ChatRequest]) -> list[Completion]:

@@ -1,13 +1,15 @@
-"""The manual of a world: its rules, tools and tables as passages that a search can find.
+"""Searches that an environment adds to a world: of the world's manual, or of a file of passages.
 
-It says what an orchestrator may know of the place, and nothing of its records.
+A manual is the rules, tools and tables of a world as passages. It says nothing of the world's records.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
+from pathlib import Path
 
-from toolorchestra.envs.tools.search import Passage
+from toolorchestra.envs.tools.search import BM25Index, LocalSearch, Passage, read_passages
 from toolorchestra.envs.world import World
 from toolorchestra.toolscale.domain import Domain
 
@@ -20,6 +22,22 @@ def manual(world: World) -> list[Passage]:
     ['Rules', 'The tool look_calendar']
     """
     return list(_passages(world))
+
+
+def manual_search(world: World, description: str) -> LocalSearch:
+    """Return a search of a world's manual.
+
+    Args:
+        world: The world.
+        description: Of the tool, for the orchestrator.
+    """
+    return LocalSearch(BM25Index(manual(world)), description=description)
+
+
+@functools.cache
+def corpus_search(file: Path) -> LocalSearch:
+    """Return the search of a JSONL file of passages, which is indexed once per process."""
+    return LocalSearch(BM25Index(read_passages(file)))
 
 
 def _passages(world: World) -> Iterator[Passage]:

@@ -1,7 +1,6 @@
-"""Python as a tool: a program that a model wrote, run in a sandbox, each on its own.
+"""Python as a tool: runs programs that a model wrote in a sandbox, each on its own.
 
-What holds the programs in is `toolorchestra.envs.tools.sandbox`'s affair; sessions that keep their variables are not
-offered here.
+How programs are isolated is in `toolorchestra.envs.tools.sandbox`. Sessions that keep their variables are not covered.
 """
 
 from __future__ import annotations
@@ -14,16 +13,20 @@ import threading
 from typing import Any
 
 from toolorchestra.envs.tools.sandbox import BACKENDS, ProgramResult, ProgramStatus, Sandbox, make_sandbox
-from toolorchestra.toolscale.errors import UnknownNameError
+from toolorchestra.envs.tools.simulated_python import SimulatedPython
+from toolorchestra.envs.tools.text_input import fence_parameter
+from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.format import ParameterSpec
 from toolorchestra.toolscale.tool import Tool, ToolContext, ToolResult
 
-MAX_CODE = 100_000
-"""Longest program in characters."""
+MAX_CODE_CHARACTERS = 100_000
+"""Characters of a program."""
 _CODE = {
-    "code": ParameterSpec(type="string", description="The program; it must print its result.", max_length=MAX_CODE)
+    "code": ParameterSpec(
+        type="string", description="The program; it must print its result.", max_length=MAX_CODE_CHARACTERS
+    )
 }
-_LAST = 2_000  # characters of an error that are shown: a traceback says at its end what went wrong
+_MAX_ERROR_CHARACTERS = 2_000  # of an error, the last ones: a traceback ends with what went wrong
 
 
 class PythonTool(Tool):
@@ -54,7 +57,7 @@ class PythonTool(Tool):
         self._sandbox = sandbox
 
     def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-        """Run the program; what `session` is does not matter.
+        """Run the program.
 
         Raises:
             SandboxError: There is no such sandbox on this machine, or it broke down.
@@ -63,7 +66,7 @@ class PythonTool(Tool):
 
 
 class QuickPython(Tool):
-    """Python for simulated programmers, whose programs only print an answer: those are read, all others are run.
+    """Python for simulated experts, whose programs only print an answer: those are parsed, all others are run.
 
     Args:
         python: Runs every other program.
@@ -85,19 +88,35 @@ class QuickPython(Tool):
 _PRINTS = re.compile(r"""result = ('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")\nprint\((\w+)\)""")  # a string, and no code
 
 
+def make_python(kind: str | Tool, noise: int = 0) -> Tool | None:
+    """Return the tool that runs Python, or None.
+
+    Args:
+        kind: A sandbox that `PythonTool` takes, ``simulated``, ``none``, or a tool named ``python``.
+        noise: Of the simulated one: lines of noise in its output.
+    """
+    if isinstance(kind, Tool):
+        if kind.name != "python" or fence_parameter(kind) is None:
+            raise OptionError(f"Expected a tool named 'python' that takes one text, got {kind.name!r}.")
+        return kind
+    if kind == "none":
+        return None
+    return SimulatedPython(noise=noise) if kind == "simulated" else PythonTool(sandbox=kind)
+
+
 def _shown(result: ProgramResult) -> ToolResult:
-    said = result.stderr.strip()[-_LAST:]
+    message = result.stderr.strip()[-_MAX_ERROR_CHARACTERS:]
     match result.status:
         case ProgramStatus.OK:
             return ToolResult.ok(result.stdout)
         case ProgramStatus.TIMEOUT:
             return ToolResult.timed_out("The program ran too long and was stopped. Let it do less.")
         case ProgramStatus.MEMORY:
-            return ToolResult.failed(f"The program wanted too much memory.\n{said}".strip())
+            return ToolResult.failed(f"The program wanted too much memory.\n{message}".strip())
         case ProgramStatus.OUTPUT:
             return ToolResult.failed("The program printed too much. Print only the result.")
         case _:
-            return ToolResult.failed(said or f"The program ended with exit code {result.exit_code}.")
+            return ToolResult.failed(message or f"The program ended with exit code {result.exit_code}.")
 
 
 _sandboxes: dict[tuple[int, str], Sandbox] = {}

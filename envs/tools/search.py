@@ -1,9 +1,9 @@
-"""Search: a batch of queries, and the best passages for each, as a tool.
+"""Search as a tool: a batch of queries, and the best passages for each.
 
-`LocalSearch` searches passages of our own through any `Index`. The `BM25Index` here is SQLite's FTS5, in memory or
-in a file; one of embeddings is in `toolorchestra.envs.tools.search_vectors`, and the web in
-`toolorchestra.envs.tools.search_web`. Queries come from models and are hostile: an index is given words, never
-query syntax.
+`LocalSearch` searches local passages through any `Index`. `BM25Index` is SQLite's FTS5, in memory or in a file; an
+index of embeddings is in `toolorchestra.envs.tools.search_vectors`, and web search in
+`toolorchestra.envs.tools.search_web`.
+Queries come from models and are not trusted: an index is given words, never query syntax.
 """
 
 from __future__ import annotations
@@ -91,17 +91,35 @@ class BM25Index:
     """
 
     def __init__(self, passages: Iterable[Passage] | None = None, file: str | Path | None = None) -> None:
+        self._file = None if file is None else Path(file)
+        if passages is None:
+            if self._file is None:
+                raise OptionError("Expected `passages` to index, or the `file` of an index made before; found neither.")
+            self._use(_opened(self._file))
+            return
+        if self._file is not None and self._file.exists():
+            raise OptionError(f"{file} exists already. Open it without `passages`, or remove it.")
+        self._use(_connected(":memory:" if file is None else str(file)))
+        _filled(self._connection, passages)
+
+    def _use(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
         self._lock = threading.Lock()
         self._spread = functools.lru_cache(maxsize=65_536)(self._count)
-        if passages is None:
-            if file is None:
-                raise OptionError("Expected `passages` to index, or the `file` of an index made before; found neither.")
-            self._connection = _opened(Path(file))
-            return
-        if file is not None and Path(file).exists():
-            raise OptionError(f"{file} exists already. Open it without `passages`, or remove it.")
-        self._connection = _connected(":memory:" if file is None else str(file))
-        _filled(self._connection, passages)
+
+    def __getstate__(self) -> Path | bytes:
+        if self._file is not None:
+            return self._file
+        with self._lock:
+            return self._connection.serialize()
+
+    def __setstate__(self, state: Path | bytes) -> None:
+        self._file = state if isinstance(state, Path) else None
+        if isinstance(state, Path):
+            self._use(_opened(state))
+        else:
+            self._use(_connected(":memory:"))
+            self._connection.deserialize(state)
 
     def __len__(self) -> int:
         return int(self._connection.execute("SELECT count(*) FROM passages").fetchone()[0])
@@ -192,7 +210,7 @@ def _filled(connection: sqlite3.Connection, passages: Iterable[Passage]) -> None
 
 
 class LocalSearch(Tool):
-    """Search in passages of our own.
+    """Search in local passages.
 
     Args:
         index: What is searched.

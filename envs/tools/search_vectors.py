@@ -6,6 +6,7 @@ indexes, for corpora of many millions, are not covered.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -39,11 +40,12 @@ def sentence_encoder(model: str | Path, *, prompt: str = "", batch: int = 64) ->
         raise ImportError(_NEEDED.format(what="sentence-transformers")) from error
     loaded = SentenceTransformer(str(model))
 
-    def encode(texts: Sequence[str]) -> Vectors:
-        written = [prompt + text for text in texts]
-        return np.asarray(loaded.encode(written, batch_size=batch, show_progress_bar=False), np.float32)
+    return functools.partial(_encode, loaded, prompt, batch)
 
-    return encode
+
+def _encode(model: Any, prompt: str, batch: int, texts: Sequence[str]) -> Vectors:
+    vectors = model.encode([prompt + text for text in texts], batch_size=batch, show_progress_bar=False)
+    return np.asarray(vectors, np.float32)
 
 
 class VectorIndex:

@@ -33,7 +33,7 @@ class WebTimeoutError(ExpertError):
 
 
 class Provider(Protocol):
-    """Whoever searches the web for us.
+    """A provider of web search.
 
     Attributes:
         name: What recordings know it by, settings that change its answers included.
@@ -111,8 +111,8 @@ class TavilyProvider:
                 return _pages(self._ask(body))[:k]
             except urllib.error.HTTPError as wrong:
                 with wrong:
-                    said = wrong.read(300).decode(errors="replace")
-                error = ExpertError(f"Tavily answered {wrong.code}: {said}. {_REMEDIES.get(wrong.code, '')}".strip())
+                    text = wrong.read(300).decode(errors="replace")
+                error = ExpertError(f"Tavily answered {wrong.code}: {text}. {_REMEDIES.get(wrong.code, '')}".strip())
                 if wrong.code != 429 and wrong.code < 500:
                     raise error from None
             except TimeoutError:
@@ -155,8 +155,8 @@ class RecordedProvider:
 
     Args:
         file: JSONL file of recorded searches.
-        provider: Who is asked what the file lacks; None: nobody, and it is an error.
-        name: Whose recordings are meant, when nobody is behind; None: anybody's.
+        provider: Asked for what the file lacks; None: what it lacks is an error.
+        name: Name of the provider whose recordings are used, without `provider`; None: all.
 
     Raises:
         AppendingError: The file cannot be read or written, or is no recording.
@@ -166,7 +166,7 @@ class RecordedProvider:
         self._file = Path(file)
         self._provider = provider
         self.name = provider.name if provider is not None else name or "recorded"
-        wanted = self.name if provider is not None or name else None
+        self._wanted = self.name if provider is not None or name else None
         self._lock = threading.Lock()
         self._known: dict[tuple[str, int], list[Hit]] = {}
         self._record: AppendOnly[_Record] | None = None
@@ -176,7 +176,7 @@ class RecordedProvider:
             self._record = AppendOnly(self._file, _Record, _WHAT)
             lines = self._record.lines
         for line in lines:
-            if wanted in (None, line.provider):
+            if self._wanted in (None, line.provider):
                 self._known.setdefault((line.query, line.k), line.pages)
 
     def search(self, query: str, k: int) -> list[Hit]:
@@ -194,8 +194,14 @@ class RecordedProvider:
             self._record.add(_Record(self.name, query, k, pages))
         return known
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RecordedProvider, (self._file, self._provider, self._wanted)
+
+    def __deepcopy__(self, memo: dict[int, object]) -> RecordedProvider:
+        return self  # a file is added to in one place
+
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._record is not None:
             self._record.close()
 

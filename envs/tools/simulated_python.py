@@ -41,6 +41,7 @@ class SimulatedPython(Tool):
         price: US dollars per call.
         latency: Seconds per call on the virtual clock.
 
+    >>> from toolorchestra.toolscale.tool import NO_CONTEXT
     >>> SimulatedPython().run({"code": "n = pow(7, 100, 13)\nprint('rest', n)"}, NO_CONTEXT).value
     'rest 9'
     """
@@ -62,7 +63,7 @@ class SimulatedPython(Tool):
         self.noise = noise
 
     def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-        """Return what the program prints; noise follows from the context's luck and the program."""
+        """Return what the program prints; noise follows from the context's seed and the program."""
         code = arguments["code"]
         try:
             printed = _printed(code)

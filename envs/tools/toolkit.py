@@ -19,9 +19,8 @@ from toolorchestra.agents.experts.simulated_chat import SimulatedChat
 from toolorchestra.agents.experts.simulated_expert import SimulatedExpert
 from toolorchestra.agents.experts.specification import ExpertSpec, Role
 from toolorchestra.envs.tools.experts import ExpertTool, Repriced, tool_name
-from toolorchestra.envs.tools.manual import manual
+from toolorchestra.envs.tools.manual import corpus_search, manual_search
 from toolorchestra.envs.tools.python import PythonTool
-from toolorchestra.envs.tools.search import BM25Index, LocalSearch, read_passages
 from toolorchestra.envs.world import World
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.tool import Tool
@@ -34,6 +33,7 @@ BASIC = ("search", "python")
 """Tools that `basic` adds where a world has none of the name."""
 RANDOM = "random"
 """Name of the offer that is drawn for each task."""
+_MANUAL = "Search the manual of the place: its rules, tools and tables. All queries of a call run at once."
 _POOL = "training"  # configuration that offers are drawn from
 
 
@@ -69,7 +69,7 @@ class Toolkit:
         self._real = experts == "real"
         self._timeout = timeout if self._real else None
         self._python = PythonTool(sandbox)
-        self._library = None if corpus is None else _library(Path(corpus))
+        self._corpus = None if corpus is None else corpus_search(Path(corpus))
         self._searches: dict[str, Tool] = {}
         self._chats: dict[str, ChatModel] = {}
         self._experts: dict[tuple[Role, str], ExpertTool] = {}
@@ -125,37 +125,36 @@ class Toolkit:
         self._experts.clear()
 
     def _search(self, world: World) -> Tool:
-        if self._library is not None:
-            return self._library
+        if self._corpus is not None:
+            return self._corpus
         if world.name not in self._searches:
-            description = (
-                "Search the manual of the place: its rules, tools and tables. All queries of a call run at once."
-            )
-            self._searches[world.name] = LocalSearch(BM25Index(manual(world)), description=description)
+            self._searches[world.name] = manual_search(world, _MANUAL)
         return self._searches[world.name]
 
     def _expert(self, role: Role, expert: str, spec: ExpertSpec) -> ExpertTool:
         tool = self._experts.get((role, expert))
         if tool is None:
-            chat = self._asked(expert) if self._real else functools.partial(self._simulated, role, expert)
+            chat = (
+                self._real_model(expert)
+                if self._real
+                else functools.partial(_simulated, role, expert, self.catalog.shared_noise)
+            )
             tool = self._experts[role, expert] = ExpertTool(role, expert, spec, chat, self._timeout)
         return tool if tool.spec == spec else tool.at(spec)
 
-    def _simulated(self, role: Role, expert: str, spec: ExpertSpec) -> ChatModel:
-        return SimulatedChat(SimulatedExpert(expert, spec, shared_noise=self.catalog.shared_noise), role=role)
-
-    def _asked(self, expert: str) -> Callable[[ExpertSpec], ChatModel]:
-        """Return what puts an offered price on a real model, which all its roles share."""
+    def _real_model(self, expert: str) -> Callable[[ExpertSpec], ChatModel]:
+        """Return a function that puts a price on a real model, which all its roles share."""
         if expert not in self._chats:
             try:
                 self._chats[expert] = self.catalog.chat(expert)
             except ImportError as error:
                 raise OptionError(f"{error}.") from None
-        chat = self._chats[expert]
-        return lambda spec: Repriced(chat, spec.price)
+        return functools.partial(_repriced, self._chats[expert])
 
 
-@functools.cache
-def _library(corpus: Path) -> Tool:
-    """Return the search of a file of passages, which is indexed once per process."""
-    return LocalSearch(BM25Index(read_passages(corpus)))
+def _simulated(role: Role, expert: str, shared_noise: float, spec: ExpertSpec) -> ChatModel:
+    return SimulatedChat(SimulatedExpert(expert, spec, shared_noise=shared_noise), role=role)
+
+
+def _repriced(chat: ChatModel, spec: ExpertSpec) -> ChatModel:
+    return Repriced(chat, spec.price)

@@ -10,7 +10,7 @@ import pytest
 
 from toolorchestra.cli import main as cli
 from toolorchestra.envs.sources.base import FileSource
-from toolorchestra.envs.sources.masbench import dataset_check as surveying
+from toolorchestra.envs.sources.masbench import dataset_check
 from toolorchestra.envs.sources.masbench.tasks import truth_of
 
 Run = Callable[..., tuple[int, str, str]]
@@ -78,7 +78,7 @@ def test_check_reports_each_axis(run: Run):
 
 
 def test_check_fails_where_text_and_graph_disagree(run: Run, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(surveying, "faults", lambda instance: ["the text gives another answer"])
+    monkeypatch.setattr(dataset_check, "faults", lambda instance: ["the text gives another answer"])
     code, out, err = run("check", "--axis", "depth", "--values", 3, "--count", 2)
     assert code == 1
     assert "FAIL" in out

@@ -106,7 +106,7 @@ def _named(
     component = Component(subs, roots, [], [])
     known: set[int] = set()
     later = set(roots)
-    most, closing = min(3, breadth or 3), len(roots) == 1
+    max_operands, closing = min(3, breadth or 3), len(roots) == 1
     for root in roots:
         way = needed(subs, [root], known) if known else draft.ways[0]
         states = [at for at in way if at not in known and subs[at].kind in _STATED]
@@ -118,7 +118,7 @@ def _named(
         seen = [at for at in way if at not in later]
         for _ in range(distractors):
             try:
-                new = draw_distractor(rng, namer, subs, seen, most, closing=closing)
+                new = draw_distractor(rng, namer, subs, seen, max_operands, closing=closing)
             except LookupError:  # every name is taken
                 break
             subs += new

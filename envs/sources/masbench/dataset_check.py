@@ -1,4 +1,4 @@
-"""A survey of generated instances: is each solved by its text alone, and are they together what they should be?"""
+"""A check of generated instances: is each solved by its text alone, and are answers and templates well distributed?"""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _MAX_SHOWN = 20
 
 
 class DatasetCheck(msgspec.Struct, frozen=True):
-    """What was found.
+    """The results of a check.
 
     Attributes:
         instances: Instances made, as many of either split.
         disagreements: Instances of which text and graph disagree, in answers, axes or split.
         faults: Some of what is wrong with those.
-        twins: Instances whose text is that of another.
+        duplicates: Instances whose text is that of another.
         templates: Templates met, by split.
         shared: Templates met in both splits.
         answers: How often each of 0…22 is an answer; magic numbers are left out.
@@ -39,7 +39,7 @@ class DatasetCheck(msgspec.Struct, frozen=True):
     instances: int
     disagreements: int
     faults: tuple[str, ...]
-    twins: int
+    duplicates: int
     templates: dict[str, int]
     shared: int
     answers: tuple[int, ...]
@@ -54,7 +54,7 @@ class DatasetCheck(msgspec.Struct, frozen=True):
         return not self.disagreements and not self.shared and self.chi_square < CRITICAL
 
 
-def survey(
+def check_dataset(
     wanted: Iterable[Axes],
     count: int,
     *,
@@ -62,12 +62,12 @@ def survey(
     settings: InstanceSettings | None = None,
     progress: Callable[[], object] = lambda: None,
 ) -> DatasetCheck:
-    """Make instances of both splits and return what is found.
+    """Generate instances of both splits, check them and return the results.
 
     Args:
         wanted: Axis values.
         count: Instances of each, in each split.
-        seed: All follows from it.
+        seed: Of the instances.
         settings: How hard they are otherwise.
         progress: Called after each instance.
     """
@@ -100,7 +100,7 @@ def survey(
         instances=made,
         disagreements=bad,
         faults=tuple(wrong[:_MAX_SHOWN]),
-        twins=made - len(texts),
+        duplicates=made - len(texts),
         templates={split: len(found) for split, found in templates.items()},
         shared=len(templates["train"] & templates["test"]),
         answers=counts,

@@ -1,4 +1,4 @@
-"""Drafts of a component: sub-tasks of exact depth, breadth and horizon, whose names and numbers are still missing.
+"""Drafts of a component: sub-tasks of a given depth, breadth and horizon, whose names and numbers are still missing.
 
 A draft begins as one chain as long as the depth. Sub-tasks on it are given more operands (a wide one, as many as the
 breadth says), chains are added beside it until there are enough answers to report, and then each sub-task is told how
@@ -12,17 +12,17 @@ from collections.abc import Sequence
 
 import msgspec
 
-from toolorchestra.envs.sources.masbench.fast_random import FastRandom, lots
+from toolorchestra.envs.sources.masbench.fast_random import FastRandom, repeated
 from toolorchestra.envs.sources.masbench.graph import Change, Kind, needed
 from toolorchestra.toolscale.errors import OptionError
 
 USUAL_BREADTH = 4
-"""Most operands of a sub-task when the axis breadth is left to chance."""
+"""Maximum number of operands of a sub-task when breadth is not set."""
 _MAX_TOTALS = 8
 _LARGEST_TOTAL = 12
-_OPERANDS = lots({1: 9, 2: 7, 3: 3, 4: 1})  # how many a sub-task has
-_OF_ONE: tuple[Change, ...] = lots({"": 3, "more": 9, "times": 8})  # changes to one operand
-_OF_SEVERAL: tuple[Change, ...] = lots({"": 2, "more": 1, "times": 1})  # those to several
+_OPERANDS = repeated({1: 9, 2: 7, 3: 3, 4: 1})  # how many a sub-task has
+_OF_ONE: tuple[Change, ...] = repeated({"": 3, "more": 9, "times": 8})  # changes to one operand
+_OF_SEVERAL: tuple[Change, ...] = repeated({"": 2, "more": 1, "times": 1})  # those to several
 
 
 class Sub(msgspec.Struct, gc=False):
@@ -129,9 +129,9 @@ def draw_draft(rng: FastRandom, depth: int, breadth: int | None, horizon: int) -
 class _Shape:
     """Which sub-task needs which, with the length of the longest chain that ends in each."""
 
-    def __init__(self, rng: FastRandom, most: int) -> None:
+    def __init__(self, rng: FastRandom, max_operands: int) -> None:
         self.rng = rng
-        self.most = most
+        self.max_operands = max_operands
         self.levels: list[int] = []
         self.needs: list[list[int]] = []
 
@@ -160,8 +160,9 @@ class _Shape:
         levels, rng = self.levels, self.rng
         missing = computed - len(levels) + levels.count(1)
         while missing > 0:
-            places = [at for at, level in enumerate(levels) if level > 2 and len(self.needs[at]) < self.most]
-            room = sum(self.most - len(self.needs[at]) for at in places)  # for chains with one computed sub-task each
+            places = [at for at, level in enumerate(levels) if level > 2 and len(self.needs[at]) < self.max_operands]
+            # for chains with one computed sub-task each
+            room = sum(self.max_operands - len(self.needs[at]) for at in places)
             at = rng.choice(places)
             longest = min(levels[at] - 1, missing + 1)
             length = rng.between(2, longest) if room >= missing else longest
@@ -172,7 +173,7 @@ class _Shape:
         """Give each computed sub-task up to four operands."""
         for at, level in enumerate(self.levels.copy()):
             if level > 1:
-                width = min(self.most, self.rng.lot(_OPERANDS))
+                width = min(self.max_operands, self.rng.weighted(_OPERANDS))
                 while len(self.needs[at]) < width:
                     self._operand(at)
 
@@ -207,12 +208,12 @@ def _choose_kinds(rng: FastRandom, subs: list[Sub], roots: Sequence[int]) -> lis
             continue
         if len(sub.needs) > 1:
             rng.shuffle(sub.needs)
-        luck = rng.random()
-        pairs = _pairs(subs, sub.needs, taken) if luck > 0.75 and totals < _MAX_TOTALS else None
+        draw = rng.random()
+        pairs = _pairs(subs, sub.needs, taken) if draw > 0.75 and totals < _MAX_TOTALS else None
         if pairs is not None:
             sub.kind, sub.needs, sub.category = "nested", pairs, True
         elif (
-            luck < 0.25
+            draw < 0.25
             and totals < _MAX_TOTALS
             and len(sub.needs) <= _LARGEST_TOTAL
             and all(_can_be_member(subs, need, taken) for need in sub.needs)
@@ -259,7 +260,7 @@ def _combine(rng: FastRandom, sub: Sub) -> None:
     """Have a statement say how a sub-task follows from its operands."""
     if len(sub.needs) == 1:
         sub.kind = "same"
-        sub.change = rng.lot(_OF_ONE)
+        sub.change = rng.weighted(_OF_ONE)
     else:
         sub.kind = "difference" if len(sub.needs) == 2 and rng.random() < 0.4 else "sum"
-        sub.change = rng.lot(_OF_SEVERAL)
+        sub.change = rng.weighted(_OF_SEVERAL)

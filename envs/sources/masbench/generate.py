@@ -196,6 +196,6 @@ def _noted(rng: FastRandom, graph: Graph, values: Sequence[int], count: int) -> 
     asked = list(graph.asked)
     for number in rng.sample(range(len(asked)), count):
         found = mistakes(graph.nodes[asked[number].node], values, asked[number].node)
-        wrong = [claim for claim in found if not claim.startswith("-")]  # nobody would believe less than none
+        wrong = [claim for claim in found if not claim.startswith("-")]  # a count below zero is not plausible
         asked[number] = msgspec.structs.replace(asked[number], note=rng.choice(wrong))
     return Graph(graph.nodes, tuple(asked))

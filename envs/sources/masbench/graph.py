@@ -113,7 +113,7 @@ class Axes(msgspec.Struct, frozen=True, omit_defaults=True):
     Attributes:
         depth: Sub-tasks on the longest chain that ends in an answer.
         horizon: Answers to report of which each of the others leads to the last: those of a chain of problems.
-        breadth: Most sub-tasks that one sub-task needs directly.
+        breadth: Largest number of sub-tasks that one sub-task needs directly.
         parallel: Independent components.
         robustness: Sub-tasks about which a note claims a wrong answer.
     """

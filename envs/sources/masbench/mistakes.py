@@ -8,7 +8,7 @@ import msgspec
 
 from toolorchestra.envs.sources.masbench.graph import MODULUS, ProblemNode, calculate
 
-MOST = 5
+MAX_MISTAKES = 5
 
 
 def mistakes(node: ProblemNode, values: Sequence[int], position: int) -> tuple[str, ...]:
@@ -27,7 +27,7 @@ def mistakes(node: ProblemNode, values: Sequence[int], position: int) -> tuple[s
         found = _miscounted(node, values, truth)
     else:
         found = iter([(truth + 1) % MODULUS, (truth - 1) % MODULUS, (truth + 10) % MODULUS])
-    return tuple(str(value) for value in dict.fromkeys(found) if value != truth)[:MOST]
+    return tuple(str(value) for value in dict.fromkeys(found) if value != truth)[:MAX_MISTAKES]
 
 
 def _misread(truth: int) -> Iterator[int]:

@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 
 from toolorchestra.envs.sources.masbench.drafts import Sub
-from toolorchestra.envs.sources.masbench.fast_random import FastRandom, lots
+from toolorchestra.envs.sources.masbench.fast_random import FastRandom, repeated
 from toolorchestra.envs.sources.masbench.graph import MODULUS, Change, Kind
 from toolorchestra.envs.sources.masbench.vocabulary import Hierarchy
 
@@ -19,7 +19,7 @@ Name = tuple[str, str]
 """Owner and what is counted."""
 _FEWEST = 3  # names of a category that statements share
 _TRIES = 20
-_OPERANDS = lots({0: 3, 1: 5, 2: 3, 3: 1})  # how many a distractor has
+_OPERANDS = repeated({0: 3, 1: 5, 2: 3, 3: 1})  # how many a distractor has
 
 
 class Namer:
@@ -111,7 +111,7 @@ class Namer:
 
 
 def draw_distractor(
-    rng: FastRandom, namer: Namer, subs: Sequence[Sub], seen: Sequence[int], most: int, *, closing: bool
+    rng: FastRandom, namer: Namer, subs: Sequence[Sub], seen: Sequence[int], max_operands: int, *, closing: bool
 ) -> list[Sub]:
     """Return the sub-tasks that a distractor is the first to mention; that of the statement itself is the last.
 
@@ -120,7 +120,7 @@ def draw_distractor(
         namer: Names it.
         subs: The sub-tasks so far; the distractor's own come after them.
         seen: Positions of those that it may be about.
-        most: Most operands.
+        max_operands: Maximum number of operands.
         closing: Whether it may be about the total of an owner that is not closed.
 
     Raises:
@@ -128,12 +128,14 @@ def draw_distractor(
     """
     new: list[Sub] = []
     needs: list[int] = []
-    for _ in range(min(most, rng.lot(_OPERANDS))):
-        luck = rng.random()
-        if luck < 0.1:
+    for _ in range(min(max_operands, rng.weighted(_OPERANDS))):
+        draw = rng.random()
+        if draw < 0.1:
             needs.append(len(subs) + len(new))
             new.append(Sub("undefined", [], "", False, *namer.fresh()))
-        elif luck < 0.25 and closing and not new and (total := _total(rng, namer, subs, seen, most)) is not None:
+        elif (
+            draw < 0.25 and closing and not new and (total := _total(rng, namer, subs, seen, max_operands)) is not None
+        ):
             needs.append(len(subs))
             new.append(total)
         elif seen and (other := rng.choice(seen)) not in needs:
@@ -149,11 +151,11 @@ def draw_distractor(
     return new
 
 
-def _total(rng: FastRandom, namer: Namer, subs: Sequence[Sub], seen: Sequence[int], most: int) -> Sub | None:
+def _total(rng: FastRandom, namer: Namer, subs: Sequence[Sub], seen: Sequence[int], max_operands: int) -> Sub | None:
     """Return the total of an owner all of whose members may be talked about, which closes it; None if there is none."""
     known = set(seen)
     found = namer.closable(subs)
-    owners = [owner for owner, members in found.items() if len(members) <= most and known.issuperset(members)]
+    owners = [owner for owner, members in found.items() if len(members) <= max_operands and known.issuperset(members)]
     if not owners:
         return None
     owner = rng.choice(owners)

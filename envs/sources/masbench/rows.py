@@ -38,7 +38,7 @@ def load_masbench(
         axis: One of the five axes; None for all that the files hold, or for the hub's training set of all axes.
         files: None: the hub is asked (needs the extra ``train``). A local file (``.jsonl``, ``.json``, ``.csv``,
             ``.tsv`` or ``.parquet``) is the split ``test``; a mapping says which file is which.
-        limit: Most problems of each split; None for all.
+        limit: Maximum number of problems of each split; None for all.
 
     Raises:
         UnknownNameError: There is no such axis or split.
@@ -98,8 +98,8 @@ def _task(row: Row, split: str, number: int) -> Task:
     )
     if len(answers) == 1:
         return task
-    told = "\n".join(f"Problem {place}: {answer}" for place, answer in enumerate(answers, 1))
-    return msgspec.structs.replace(task, communicate=tuple((answer,) for answer in answers), answer=told)
+    listed = "\n".join(f"Problem {place}: {answer}" for place, answer in enumerate(answers, 1))
+    return msgspec.structs.replace(task, communicate=tuple((answer,) for answer in answers), answer=listed)
 
 
 def _decoded(text: Any) -> Any:

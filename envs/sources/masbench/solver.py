@@ -15,7 +15,7 @@ from toolorchestra.envs.sources.masbench.vocabulary import Knowledge, knowledge
 from toolorchestra.toolscale.errors import OptionError
 
 _MODULUS = 23
-_LONGEST = 1_000_000
+_MAX_CHARACTERS = 1_000_000
 _STATEMENT = re.compile(r"The number of (?:each )?([^.:?]+?) equals ([^.:?]+)\.")
 _MAGIC = re.compile(r"One of the special magic numbers for ([a-z]+-[a-z]+) is: (\d+)\.")
 _NOTE = re.compile(r"Note: verify the information before you take it [-—] ([^.?]+?) is (-?\d+)\.")
@@ -68,14 +68,14 @@ def solve(text: str, known: Knowledge | None = None) -> ParsedProblem:
 
 class _Reader:
     def __init__(self, text: str, known: Knowledge) -> None:
-        if len(text) > _LONGEST:
-            raise OptionError(f"Expected a problem of at most {_LONGEST:,} characters, found {len(text):,}.")
+        if len(text) > _MAX_CHARACTERS:
+            raise OptionError(f"Expected a problem of at most {_MAX_CHARACTERS:,} characters, found {len(text):,}.")
         text = text.replace("’", "'")
         self.known = known
         self.notes = len(_NOTE.findall(text))
         text = _NOTE.sub(" ", text)
         self.numbers = {Parameter("", key): int(number) for key, number in _MAGIC.findall(text)}
-        self.said: dict[Parameter, str] = {}
+        self.statements: dict[Parameter, str] = {}
         self.mentioned: dict[str, dict[str, None]] = {}  # what statements mention of each owner, in order
         self.asked = self._asked(text)
         for subject, value in _STATEMENT.findall(text):
@@ -134,8 +134,9 @@ class _Reader:
         self._mention(subject)
         if _CARRIED.fullmatch(value.removeprefix("each ")) and self._refer(value) == subject:
             return  # that an answer is the answer says nothing of its value
-        if self.said.setdefault(subject, value) != value and self._normal(self.said[subject]) != self._normal(value):
-            raise OptionError(f"Expected one value of {subject}, found {self.said[subject]!r} and {value!r}.")
+        first = self.statements.setdefault(subject, value)
+        if first != value and self._normal(first) != self._normal(value):
+            raise OptionError(f"Expected one value of {subject}, found {first!r} and {value!r}.")
         for operand in self._operands(value):
             self._mention(operand)
 
@@ -183,8 +184,8 @@ class _Reader:
                 self.values[parameter] = self._value(parameter, [self.values[need] for need in needs])
 
     def _needs(self, parameter: Parameter) -> list[Parameter]:
-        if parameter in self.said:
-            return self._operands(self.said[parameter])
+        if parameter in self.statements:
+            return self._operands(self.statements[parameter])
         return [need for product in self._products(parameter) for need in product]
 
     def _products(self, parameter: Parameter) -> Iterator[tuple[Parameter, ...]]:
@@ -204,7 +205,7 @@ class _Reader:
     def _value(self, parameter: Parameter, values: list[int]) -> int:
         if parameter in self.numbers:
             return self.numbers[parameter]
-        if parameter not in self.said:
+        if parameter not in self.statements:
             total, rest = 0, iter(values)
             for product in self._products(parameter):
                 value = 1
@@ -212,9 +213,9 @@ class _Reader:
                     value *= next(rest)
                 total += value
             return total % _MODULUS
-        said = self.said[parameter]
-        changed = _CHANGED.fullmatch(said)
-        base = changed[3] if changed else said
+        statement = self.statements[parameter]
+        changed = _CHANGED.fullmatch(statement)
+        base = changed[3] if changed else statement
         if base.isdecimal():
             value = int(base)
         elif base.startswith("the difference of "):

@@ -5,13 +5,14 @@ Tasks of a split are made when they are asked for, once. Test values go beyond t
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from toolorchestra.envs.sources.base import TaskSource
 from toolorchestra.envs.sources.masbench.generate import InstanceSettings, check_axes
 from toolorchestra.envs.sources.masbench.graph import Axes
-from toolorchestra.envs.sources.masbench.sets import COUNTS, V1, check_axis, check_counts, named_set, spread, tasks
+from toolorchestra.envs.sources.masbench.sets import COUNTS, check_axis, check_counts, named_set, spread, tasks
 from toolorchestra.envs.sources.masbench.world import MASBenchWorld
 from toolorchestra.toolscale.domain import SPLITS
 from toolorchestra.toolscale.errors import UnknownNameError
@@ -29,7 +30,7 @@ class MASBenchSource(TaskSource):
 
     Args:
         wanted: An axis, whose values are the paper's, or combinations of values.
-        seed: All follows from it and the other arguments.
+        seed: Equal arguments give equal problems.
         train: Number of training problems, as many of each value as of any other.
         test: Number of test problems.
         settings: How hard they are beside their axes.
@@ -56,14 +57,8 @@ class MASBenchSource(TaskSource):
         for axes in itertools.chain(*values.values()):
             check_axes(axes)
         self.name = name or f"MASBench{wanted.title() if isinstance(wanted, str) else 'Mixed'}"
-
-        def make(split: str) -> Iterator[Task]:
-            counts = spread({"train": train, "test": test}[split], range(len(values[split])))
-            return _in_turn(
-                tasks(axes, split, counts[at], seed=seed, settings=settings) for at, axes in enumerate(values[split])
-            )
-
-        self._make: Callable[[str], Iterator[Task]] = make
+        sizes = {"train": train, "test": test}
+        self._make: Callable[[str], Iterator[Task]] = functools.partial(_tasks, values, sizes, seed, settings)
         self._made: dict[str, list[Task]] = {"test_intents": []}
         self._world = MASBenchWorld()
 
@@ -71,7 +66,7 @@ class MASBenchSource(TaskSource):
     def published(cls, axis: str) -> MASBenchSource:
         """Return the source of the named set ``masbench-v1``, with the published counts (MAS-Orchestra Table A.1)."""
         source = cls(axis, train=0, test=0)
-        source._make = lambda split: named_set(axis, split, V1)
+        source._make = functools.partial(named_set, axis)
         return source
 
     def tasks(self, split: str) -> list[Task]:
@@ -87,6 +82,20 @@ class MASBenchSource(TaskSource):
     def world(self, task: Task) -> MASBenchWorld:
         """Return the world of all problems."""
         return self._world
+
+
+def _tasks(
+    values: Mapping[str, Sequence[Axes]],
+    sizes: Mapping[str, int],
+    seed: int,
+    settings: InstanceSettings | None,
+    split: str,
+) -> Iterator[Task]:
+    """Yield the tasks of a split, values in turn."""
+    counts = spread(sizes[split], range(len(values[split])))
+    return _in_turn(
+        tasks(axes, split, counts[at], seed=seed, settings=settings) for at, axes in enumerate(values[split])
+    )
 
 
 def _in_turn(series: Iterable[Iterable[Task]]) -> Iterator[Task]:

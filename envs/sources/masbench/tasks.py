@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from toolorchestra.envs.ground_truth.parts import Part
 from toolorchestra.envs.sources.masbench.generate import Instance
 from toolorchestra.envs.sources.masbench.graph import (
     MODULUS,
@@ -21,7 +22,7 @@ from toolorchestra.envs.sources.masbench.mistakes import mistakes
 from toolorchestra.envs.sources.masbench.solver import solve
 from toolorchestra.envs.sources.masbench.text import question
 from toolorchestra.envs.sources.masbench.world import NAME
-from toolorchestra.envs.sources.questions import Part, make_question
+from toolorchestra.envs.sources.questions import make_question
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.task import Call, Task
 
@@ -81,17 +82,17 @@ def make_task(instance: Instance, task_id: str) -> Task:
     if len(answers) == 1:
         return task
     if instance.wording == "passages":
-        told = "\n\n".join(rf"\boxed{{{answer}}}" for answer in answers)
+        listed = "\n\n".join(rf"\boxed{{{answer}}}" for answer in answers)
     else:
-        told = "\n".join(f"Problem {number}: {answer}" for number, answer in enumerate(answers, 1))
-    return msgspec.structs.replace(task, communicate=tuple((answer,) for answer in answers), answer=told)
+        listed = "\n".join(f"Problem {number}: {answer}" for number, answer in enumerate(answers, 1))
+    return msgspec.structs.replace(task, communicate=tuple((answer,) for answer in answers), answer=listed)
 
 
 def truth_of(task: Task) -> InstanceTruth:
     """Return the hidden truth of a task.
 
     Raises:
-        OptionError: The task has none: it is not one of ours.
+        OptionError: The task has none: it is not of this library.
     """
     if "masbench" not in task.bindings:
         raise OptionError(f"Expected a generated task of MASBench, found {task.id}, whose graph is not known.")

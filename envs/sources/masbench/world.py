@@ -45,9 +45,9 @@ class MASBenchWorld(QuestionWorld):
             return super().verify(task, session, answer)
         found = read_answers(answer, len(task.communicate))
         failures = tuple(
-            Failure("answer", f"problem {number} has the answer {accepted[0]!r}, not {said!r}")
-            for number, (accepted, said) in enumerate(zip(task.communicate, found, strict=True), 1)
-            if not any(equal(said, right) for right in accepted)
+            Failure("answer", f"problem {number} has the answer {accepted[0]!r}, not {found_answer!r}")
+            for number, (accepted, found_answer) in enumerate(zip(task.communicate, found, strict=True), 1)
+            if not any(equal(found_answer, right) for right in accepted)
         )
         return Verdict(failures) if failures else SOLVED
 
@@ -61,7 +61,9 @@ def credit(task: Task, answer: str) -> float:
     if len(wanted) < 2:
         return float(bool(wanted) and is_right(answer, wanted[0]))
     found = read_answers(answer, len(wanted))
-    return sum(any(equal(said, right) for right in one) for one, said in zip(wanted, found, strict=True)) / len(wanted)
+    return sum(
+        any(equal(found_answer, right) for right in one) for one, found_answer in zip(wanted, found, strict=True)
+    ) / len(wanted)
 
 
 def read_answers(text: str, count: int) -> tuple[str, ...]:
@@ -79,17 +81,17 @@ def read_answers(text: str, count: int) -> tuple[str, ...]:
     boxes = _BOX.findall(text)
     if len(boxes) >= count:
         return tuple(box.strip() for box in boxes[-count:])
-    told = [one.strip() for one in _BETWEEN.split(final_answer(text)) if one.strip()]
-    return tuple(told) if len(told) == count else ("",) * count
+    parts = [one.strip() for one in _BETWEEN.split(final_answer(text)) if one.strip()]
+    return tuple(parts) if len(parts) == count else ("",) * count
 
 
 def _labelled(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the numbers of problems, each with what is said after it."""
+    """Yield the numbers of problems, each with what is found_answer after it."""
     labels = list(_LABEL.finditer(text))
     for number, label in enumerate(labels, 1):
         end = labels[number].start() if number < len(labels) else len(text)
-        said = text[label.end() : end].strip().split("\n")[0]
-        boxes = _BOX.findall(said)
-        said = boxes[-1] if boxes else said.strip(" *,;")
-        integer = _INTEGER.fullmatch(said)
-        yield int(label[1]), integer[1] if integer else said
+        found_answer = text[label.end() : end].strip().split("\n")[0]
+        boxes = _BOX.findall(found_answer)
+        found_answer = boxes[-1] if boxes else found_answer.strip(" *,;")
+        integer = _INTEGER.fullmatch(found_answer)
+        yield int(label[1]), integer[1] if integer else found_answer

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from toolorchestra.envs.sources.questions import Part
+from toolorchestra.envs.ground_truth.parts import Part
 from toolorchestra.toolscale.symbolic import Value
 
 Number = int | Fraction | Value

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import zlib
 
-from toolorchestra.envs.sources.math import algebra as math_algebra
+from toolorchestra.envs.sources.math import algebra
 from toolorchestra.envs.sources.math import counting as math_counting
 from toolorchestra.envs.sources.math import geometry as math_geometry
 from toolorchestra.envs.sources.math import numbers as math_numbers
@@ -37,7 +37,7 @@ HELD_OUT = (
     "telescoping_sum",
 )
 """Families never trained on, of all topics."""
-_MODULES = (math_numbers, math_counting, math_algebra, math_geometry)  # importing them registers their families
+_MODULES = (math_numbers, math_counting, algebra, math_geometry)  # importing them registers their families
 _ATTEMPTS = 40
 
 

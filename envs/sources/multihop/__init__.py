@@ -1,1 +1,36 @@
-"""TODO."""
+"""Multi-hop questions about a synthetic encyclopaedia, which no model knows by heart.
+
+source                                      the questions, and a check of each
+drafts, question_words                      how questions are drawn, and how they are worded
+encyclopaedia, encyclopaedia_world          the articles, and the facts in them
+encyclopaedia_words                         what names and sentences are made of
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from toolorchestra.envs.sources.multihop.encyclopaedia import Encyclopaedia
+    from toolorchestra.envs.sources.multihop.source import MultiHopQASource, make_questions
+
+__all__ = [
+    "Encyclopaedia",
+    "MultiHopQASource",
+    "make_questions",
+]
+_MODULES = {
+    "encyclopaedia": ("Encyclopaedia",),
+    "source": ("MultiHopQASource", "make_questions"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used."""
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(import_module(f"{__name__}.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -12,11 +12,14 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from toolorchestra.envs.ground_truth.parts import Part
 from toolorchestra.envs.sources.multihop.encyclopaedia import Encyclopaedia, Facts
-from toolorchestra.envs.sources.multihop.encyclopaedia_words import GENRES
+from toolorchestra.envs.sources.multihop.encyclopaedia_words import WORDS
 from toolorchestra.envs.sources.multihop.encyclopaedia_world import WorldFact
-from toolorchestra.envs.sources.multihop.question_words import CONDITIONS, HOMES, OLDER, RELATIONS, WAYS, YEARS
-from toolorchestra.envs.sources.questions import Part
+from toolorchestra.envs.sources.multihop.question_words import (
+    QUESTION_WORDS,
+    relations_of,
+)
 
 Node: TypeAlias = list[Any]
 """A program: ``["is", value]``, ``["of", relation, node]``, ``["who", [[relation, node], …]]``,
@@ -91,8 +94,8 @@ class QuestionDraft:
             last = step == length - 1
             ways = [
                 name
-                for name in WAYS[key.split("/")[0]]
-                if (end(RELATIONS[name].target) if last else RELATIONS[name].phrases)
+                for name in relations_of(key.split("/")[0])
+                if (end(QUESTION_WORDS.relations[name].target) if last else QUESTION_WORDS.relations[name].phrases)
                 and len(values := book.facts.values(key, name)) == 1
                 and values[0] not in seen
             ]
@@ -150,21 +153,21 @@ class QuestionDraft:
 
     def ask(self, relation: str, key: str, x: str, *, plain: bool = False) -> str:
         """Return the question for a relation of an entity that the text calls `x`."""
-        known = RELATIONS[relation]
+        known = QUESTION_WORDS.relations[relation]
         return self.worded(known.asks[0] if plain else self.rng.choice(known.asks), relation, key, x)
 
     def worded(self, wording: str, relation: str, key: str, x: str) -> str:
         """Return a wording with its slots filled for an entity."""
-        genre = GENRES.get(self.book.entities[key].sort) if relation in ("creator", "home") else None
+        genre = WORDS.genres.get(self.book.entities[key].sort) if relation in ("creator", "home") else None
         maker, made, house = genre or ("", "", "")
-        return wording.format(x=x, maker=maker, made=made, home=HOMES.get(house, ""))
+        return wording.format(x=x, maker=maker, made=made, home=QUESTION_WORDS.homes.get(house, ""))
 
     def named(self, node: Node) -> str:
         """Return how a longer question calls what a program finds."""
         if node[0] == "is":
             return self.book.said(node[1])
         key = answer(node[2], self.book.facts)[0]
-        phrases = RELATIONS[node[1]].phrases
+        phrases = QUESTION_WORDS.relations[node[1]].phrases
         if node[2][0] == "of":  # what is long itself stands at the end
             phrases = tuple(phrase for phrase in phrases if phrase.endswith("{x}")) or phrases
         return self.worded(self.rng.choice(phrases), node[1], key, self.named(node[2]))
@@ -186,7 +189,7 @@ class QuestionDraft:
             if number == len(steps) - 1:
                 lines.append(self.ask(relation, key, x))
             else:
-                phrase = self.rng.choice(RELATIONS[relation].phrases)
+                phrase = self.rng.choice(QUESTION_WORDS.relations[relation].phrases)
                 lines.append(f"Find {self.worded(phrase, relation, key, x)}.")
         return " ".join(lines)
 
@@ -227,7 +230,7 @@ def _comparison(draft: QuestionDraft) -> AnsweredDraft | None:
         if walked is None:
             return None
         ends.append(walked)
-    relation, (one, other) = YEARS[kind], (ends[0][1], ends[1][1])
+    relation, (one, other) = QUESTION_WORDS.years[kind], (ends[0][1], ends[1][1])
     values = [int(book.facts.values(key, relation)[0]) for key in (one, other)]
     if book.entities[one].name == book.entities[other].name or values[0] == values[1]:
         return None
@@ -235,7 +238,7 @@ def _comparison(draft: QuestionDraft) -> AnsweredDraft | None:
     looked = [draft.look_up(key, relation, needs) for _, key, needs in ends]
     node: Node = ["last" if later else "first", relation, ends[0][0], ends[1][0]]
     value = answer(node, book.facts)[0]
-    asked = OLDER[kind][later]
+    asked = QUESTION_WORDS.older[kind][later]
     said = f"{values[0]} ({book.said(one)}) or {values[1]} ({book.said(other)})"
     draft.part(f"Which is {'later' if later else 'earlier'}: {said}?", value, "", needs=looked)
     draft.parts[-1] = msgspec.structs.replace(draft.parts[-1], wrong=(book.said(one if value == other else other),))
@@ -248,7 +251,7 @@ def _intersection(draft: QuestionDraft) -> AnsweredDraft | None:
     """Ask for the one person of a profession who meets two or three conditions, narrowing them down one by one."""
     rng, book = draft.rng, draft.book
     person = book.entities[rng.choice(book.keys("person"))]
-    names = [name for name in CONDITIONS if len(book.facts.values(person.key, name)) == 1]
+    names = [name for name in QUESTION_WORDS.conditions if len(book.facts.values(person.key, name)) == 1]
     if len(names) < 2:
         return None
     names = rng.sample(names, rng.choice((2, 2, 3)) if len(names) > 2 else 2)
@@ -267,7 +270,7 @@ def _intersection(draft: QuestionDraft) -> AnsweredDraft | None:
         left = answer(["who", conditions], book.facts)
         if len(left) > _ENOUGH_PEOPLE:
             return None
-        clause = CONDITIONS[name].format(x=book.said(value))
+        clause = QUESTION_WORDS.conditions[name].format(x=book.said(value))
         who = f"Which {person.sort}" if not number else f"Which of {_either([book.said(key) for key in before])}"
         support = _unique(
             book.stating(WorldFact(key, relation, book.facts.values(key, relation)[0]))
@@ -279,7 +282,7 @@ def _intersection(draft: QuestionDraft) -> AnsweredDraft | None:
             listed = " and ".join(book.said(key) for key in left)
             draft.parts[-1] = msgspec.structs.replace(draft.parts[-1], answer=listed)
         before = left
-        said.append(CONDITIONS[name].format(x=draft.named(node)))
+        said.append(QUESTION_WORDS.conditions[name].format(x=draft.named(node)))
     if before != [person.key]:
         return None
     question = f"Which {person.sort} {', '.join(said[:-1])} and {said[-1]}?"
@@ -292,10 +295,10 @@ def _indirectly(draft: QuestionDraft, value: str) -> tuple[Node, int]:
     book = draft.book
     ways = [
         (key, name)
-        for name, known in RELATIONS.items()
+        for name, known in QUESTION_WORDS.relations.items()
         if known.phrases and known.target == value.split("/")[0]
         for key in book.facts.subjects(name, value)
-        if name not in CONDITIONS and len(book.facts.values(key, name)) == 1
+        if name not in QUESTION_WORDS.conditions and len(book.facts.values(key, name)) == 1
     ]
     if not ways:
         return ["is", value], -1

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from toolorchestra.envs.sources.multihop import encyclopaedia_words as words
+from toolorchestra.envs.sources.multihop.encyclopaedia_words import WORDS
 from toolorchestra.envs.sources.multihop.encyclopaedia_world import LAST_YEAR, Entity, FictionalWorld, WorldFact
 from toolorchestra.envs.tools.search import Passage
 from toolorchestra.toolscale.errors import OptionError
@@ -157,7 +157,7 @@ class Encyclopaedia:
             if not facts:
                 continue
             if rng.random() < _FILLED:
-                sentences.insert(rng.randint(1, len(sentences)), rng.choice(words.FILLERS))
+                sentences.insert(rng.randint(1, len(sentences)), rng.choice(WORDS.fillers))
             yield title, entity.key, " ".join(sentences), tuple(facts)
 
     def _tell(self, entity: Entity, wording: str, *, first: bool) -> tuple[str, list[WorldFact]] | None:
@@ -169,7 +169,7 @@ class Encyclopaedia:
             if slot in filled:
                 continue
             if slot == "made":
-                filled[slot] = words.GENRES[entity.sort][1]
+                filled[slot] = WORDS.genres[entity.sort][1]
                 continue
             values = self.facts.values(entity.key, slot)
             if not values:
@@ -188,13 +188,13 @@ class Encyclopaedia:
 
 def _articles(entity: Entity) -> Sequence[tuple[Sequence[Sequence[str]], str]]:
     """Return the parts and the title of each article about an entity."""
-    parts = words.SENTENCES
+    parts = WORDS.sentences
     match entity.kind:
         case "person":
             return (parts["life"], entity.title), (parts["career"], f"{entity.title}: work and family")
         case "work":
             made, based = parts["work"]
-            return (((made, *parts[f"work at {words.GENRES[entity.sort][2]}"], based), entity.title),)
+            return (((made, *parts[f"work at {WORDS.genres[entity.sort][2]}"], based), entity.title),)
         case "event":
             return ((parts[entity.sort], entity.title),)
         case _:

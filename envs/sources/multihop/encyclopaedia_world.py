@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from toolorchestra.envs.sources.multihop import encyclopaedia_words as words
+from toolorchestra.envs.sources.multihop.encyclopaedia_words import WORDS
 
 LAST_YEAR = 2020
 _TWINS = 0.12  # share of people and of cities that have the name of another
@@ -122,13 +122,13 @@ class FictionalWorld:
         """Return a name that nothing else has."""
         rng = self._rng
         while True:
-            word = rng.choice(words.ONSETS) + rng.choice(words.VOWELS) + rng.choice(words.MIDDLES)
+            word = rng.choice(WORDS.onsets) + rng.choice(WORDS.vowels) + rng.choice(WORDS.middles)
             if ending := rng.choice(endings):
                 word += (rng.choice("aeio") if ending[0] not in "aeiou" and rng.random() < 0.5 else "") + ending
             else:
-                word += rng.choice(words.VOWELS[:5]) + rng.choice(words.CODAS)
+                word += rng.choice(WORDS.vowels[:5]) + rng.choice(WORDS.codas)
             if word in self._used or len(word) < 4:  # short names are used up first
-                word = word[:2] + rng.choice(words.MIDDLES) + rng.choice("aeiou") + word[2:]
+                word = word[:2] + rng.choice(WORDS.middles) + rng.choice("aeiou") + word[2:]
             if word not in self._used:
                 self._used.add(word)
                 return word.capitalize()
@@ -136,7 +136,7 @@ class FictionalWorld:
     def _title(self) -> str:
         rng = self._rng
         while True:
-            title = f"The {rng.choice(words.ADJECTIVES)} {rng.choice(words.NOUNS)}"
+            title = f"The {rng.choice(WORDS.adjectives)} {rng.choice(WORDS.nouns)}"
             if title not in self._titles:
                 return title
             if rng.random() < 0.5:
@@ -146,10 +146,10 @@ class FictionalWorld:
 
     def _places(self, countries: int, cities: int) -> list[Entity]:
         rng = self._rng
-        lands = [self._add("country", self._word(words.COUNTRY_ENDINGS)) for _ in range(countries)]
+        lands = [self._add("country", self._word(WORDS.country_endings)) for _ in range(countries)]
         for land in lands:
-            self._state(land, "language", self._word(words.LANGUAGE_ENDINGS))
-            self._state(land, "currency", f"{self._word()} {rng.choice(words.COINS)}")
+            self._state(land, "language", self._word(WORDS.language_endings))
+            self._state(land, "currency", f"{self._word()} {rng.choice(WORDS.coins)}")
         rivers = [self._word() for _ in range(max(3, cities // 3))]
         plan: list[tuple[str, Entity]] = []
         for number in range(cities):
@@ -157,7 +157,7 @@ class FictionalWorld:
             if number >= countries and rng.random() < _TWINS:
                 name = rng.choice(plan)[0]
             if not name or any(where is land for other, where in plan if other == name):
-                name = self._word(words.CITY_ENDINGS)
+                name = self._word(WORDS.city_endings)
             plan.append((name, land))
         shared = Counter(name for name, _ in plan)
         found: list[Entity] = []
@@ -177,18 +177,18 @@ class FictionalWorld:
     def _people(self, count: int, cities: list[Entity]) -> list[_Life]:
         """Draw people in the order of their birth, with a parent (of the same family) where there is a fit one."""
         rng = self._rng
-        families = [self._word(words.FAMILY_ENDINGS) for _ in range(max(20, count // 2))]
+        families = [self._word(WORDS.family_endings) for _ in range(max(20, count // 2))]
         plan: list[tuple[str, str, str]] = []  # name, profession, pronoun
         taken: set[tuple[str, str]] = set()
         for _ in range(count):
             pronoun = rng.choice(("she", "he"))
-            profession = rng.choice(sorted(words.PROFESSIONS))
-            name = f"{rng.choice(words.GIVEN[pronoun])} {rng.choice(families)}"
+            profession = rng.choice(sorted(WORDS.professions))
+            name = f"{rng.choice(WORDS.given[pronoun])} {rng.choice(families)}"
             if plan and rng.random() < _TWINS:
                 name, other, pronoun = rng.choice(plan)
-                profession = rng.choice(sorted(set(words.PROFESSIONS) - {other}))
+                profession = rng.choice(sorted(set(WORDS.professions) - {other}))
             while (name, profession) in taken:
-                name = f"{rng.choice(words.GIVEN[pronoun])} {rng.choice(families)}"
+                name = f"{rng.choice(WORDS.given[pronoun])} {rng.choice(families)}"
             taken.add((name, profession))
             plan.append((name, profession, pronoun))
         shared = Counter(name for name, _, _ in plan)
@@ -211,7 +211,7 @@ class FictionalWorld:
         """Give people parents, schools, teachers and spouses that fit their dates."""
         rng = self._rng
         by_family: dict[str, list[_Life]] = defaultdict(list)
-        schools = _Houses(houses, words.SCHOOLS)
+        schools = _Houses(houses, WORDS.schools)
         free: list[_Life] = []
         for number, life in enumerate(lives):
             person = life.person
@@ -246,9 +246,9 @@ class FictionalWorld:
         found: list[tuple[Entity, int]] = []
         founders = [life for life in lives if life.born <= 1930]
         for number in range(count):
-            sort = words.INSTITUTIONS[number % len(words.INSTITUTIONS)]
+            sort = WORDS.institutions[number % len(WORDS.institutions)]
             # the first of each type are old, so that most people find one in their time
-            early = founders[: max(3, len(founders) // 4)] if number < 2 * len(words.INSTITUTIONS) else founders
+            early = founders[: max(3, len(founders) // 4)] if number < 2 * len(WORDS.institutions) else founders
             founder = rng.choice(early)
             year = founder.born + rng.randint(28, 44)
             name = f"{self._word()} {sort.capitalize()}"
@@ -263,10 +263,10 @@ class FictionalWorld:
 
     def _works(self, count: int, lives: list[_Life], houses: list[tuple[Entity, int]]) -> None:
         rng = self._rng
-        homes = {sort: _Houses(houses, (sort,)) for sort in words.INSTITUTIONS}
+        homes = {sort: _Houses(houses, (sort,)) for sort in WORDS.institutions}
         for _ in range(count):
             life = rng.choice(lives)
-            genre = words.PROFESSIONS[life.person.sort][rng.random() < 0.25]
+            genre = WORDS.professions[life.person.sort][rng.random() < 0.25]
             year = rng.randint(life.born + 22, min(life.died, life.born + 75, LAST_YEAR))
             model = self._model(genre, year, life) if rng.random() < _BASED else None
             title = model.name if model else self._title()
@@ -278,7 +278,7 @@ class FictionalWorld:
             self._state(life.person, "works", work)
             if model is not None:
                 self._state(work, "based_on", model)
-            home = homes[words.GENRES[genre][2]].open_in(year, rng)
+            home = homes[WORDS.genres[genre][2]].open_in(year, rng)
             if home is not None:
                 self._state(work, "home", home)
 

@@ -1,7 +1,11 @@
 """Running Python that a model wrote: one interface, three backends.
 
-`make_sandbox` picks the strongest that this machine has. What each holds in, and how to get a stronger one, is in
-``docs/sandboxes.md``.
+    base                         the interface, limits and results
+    docker, bubblewrap, process  the backends, the strongest first
+    pool, channel, worker        the workers of a sandbox, how they are asked, and what runs inside
+    seccomp, process_tags        filters of system calls; what was left behind by processes that are gone
+
+`make_sandbox` chooses the strongest backend that this machine has. ``docs/sandboxes.md`` says what each isolates.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ from toolorchestra.envs.tools.sandbox.process import ProcessSandbox
 from toolorchestra.toolscale.errors import SandboxError, UnknownNameError
 
 __all__ = [
+    "BACKENDS",
     "BubblewrapSandbox",
     "DockerSandbox",
     "Files",
@@ -74,3 +79,7 @@ def make_sandbox(kind: str = "auto", **options: Any) -> Sandbox:
             sandbox.choice = "; ".join([f"{name}: {sandbox.describe()}", *missing])
             return sandbox
     raise SandboxError("; ".join(missing))
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,6 +1,6 @@
 """What a sandbox is: limits, results, and the contract that every backend keeps.
 
-Where programs run is the backends' affair (`docker`, `bubblewrap`, `process`); how they are asked is in `channel`,
+Where programs run is up to the backends (`docker`, `bubblewrap`, `process`); how they are asked is in `channel`,
 and what asks them there in `worker`.
 """
 
@@ -89,7 +89,7 @@ class ProgramResult(msgspec.Struct, frozen=True):
 
 
 class Sandbox(ABC):
-    """Runs Python programs that nobody trusts, many at a time; safe to call from many threads.
+    """Runs untrusted Python programs, many at a time; safe to call from many threads.
 
     Every program runs in a process forked from a warm interpreter, in a temporary directory of its own, and nothing of
     it is left for the next one: no process, no file, no variable.

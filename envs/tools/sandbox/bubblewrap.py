@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from toolorchestra.envs.tools.sandbox import process_tags as owner
+from toolorchestra.envs.tools.sandbox import process_tags
 from toolorchestra.envs.tools.sandbox.base import ProgramLimits, Sandbox
 from toolorchestra.envs.tools.sandbox.channel import WorkerClient, environment, source
 from toolorchestra.envs.tools.sandbox.process import PopenWorker
@@ -177,7 +177,7 @@ class ControlGroup:
     def __init__(self, limits: ProgramLimits) -> None:
         with ControlGroup._lock:
             ControlGroup._number += 1
-            name = f"toolorchestra-{owner.tag()}-{ControlGroup._number}"
+            name = f"toolorchestra-{process_tags.tag()}-{ControlGroup._number}"
         memory = (limits.memory_mb + limits.disk_mb + WORKER_MB) << 20
         processes = limits.pids + 1
         if (CGROUPS / "cgroup.controllers").exists():
@@ -213,7 +213,7 @@ class ControlGroup:
         """Remove those whose owner is gone."""
         for place in (CGROUPS, CGROUPS / "memory", CGROUPS / "pids"):
             for folder in place.glob("toolorchestra-*"):
-                if owner.is_gone(folder.name.removeprefix("toolorchestra-").rpartition("-")[0]):
+                if process_tags.is_gone(folder.name.removeprefix("toolorchestra-").rpartition("-")[0]):
                     with suppress(OSError):
                         folder.rmdir()
 

@@ -1,4 +1,4 @@
-"""Asking a worker: length-framed JSON over one socket, and nothing that a program in the sandbox can reach.
+"""The channel to a worker: length-framed JSON over one socket that programs in the sandbox cannot reach.
 
 The worker (`worker.py`) makes every frame itself. A program has none of the channel's descriptors, so it can neither
 write a reply nor read another's; and what it did write travels as Base64 text in a field. Never pickle.
@@ -23,7 +23,7 @@ from toolorchestra.toolscale.errors import SandboxError
 if TYPE_CHECKING:
     from toolorchestra.envs.tools.sandbox.base import ProgramLimits
 
-PATIENCE = 30.0
+GRACE_SECONDS = 30.0
 """Seconds beyond a program's own after which its worker counts as hung, and that one has to start."""
 
 
@@ -65,8 +65,11 @@ class WorkerReply(msgspec.Struct):
 
 
 def source() -> str:
-    """Return the worker's program, which `python -c` takes."""
-    return resources.files(__package__).joinpath("worker.py").read_text(encoding="utf-8")
+    """Return the worker's program for `python -c`: `worker_program.py` and `worker.py` in one."""
+    folder = resources.files(__package__)
+    program, worker = (folder.joinpath(name).read_text(encoding="utf-8") for name in ("worker_program.py", "worker.py"))
+    joined = ("from __future__", "from toolorchestra")  # imports of `worker.py` that the program before it replaces
+    return program + "".join(line for line in worker.splitlines(keepends=True) if not line.startswith(joined))
 
 
 def environment(home: str) -> dict[str, str]:
@@ -128,8 +131,8 @@ class WorkerClient:
             "filters": {machine: seccomp.program(machine, shared=shared) for machine in seccomp.MACHINES},
         }
         try:
-            self._send(msgspec.json.encode(config | options), time.monotonic() + PATIENCE)
-            self.hello = msgspec.json.decode(self._receive(1 << 16, time.monotonic() + PATIENCE), type=Hello)
+            self._send(msgspec.json.encode(config | options), time.monotonic() + GRACE_SECONDS)
+            self.hello = msgspec.json.decode(self._receive(1 << 16, time.monotonic() + GRACE_SECONDS), type=Hello)
         except (msgspec.DecodeError, OSError) as error:
             complaint = self._complaint()
             self.close()
@@ -149,10 +152,10 @@ class WorkerClient:
         self._asked += 1
         start = time.monotonic()
         # Base64 takes 4 bytes for 3; standard output and error share one bound and files have another.
-        longest = (1 << 20) + 4 * limits.output_bytes
+        max_bytes = (1 << 20) + 4 * limits.output_bytes
         try:
-            self._send(msgspec.json.encode(request | {"id": self._asked}), start + PATIENCE)
-            frame = self._receive(longest, time.monotonic() + limits.seconds + PATIENCE)
+            self._send(msgspec.json.encode(request | {"id": self._asked}), start + GRACE_SECONDS)
+            frame = self._receive(max_bytes, time.monotonic() + limits.seconds + GRACE_SECONDS)
             reply = msgspec.json.decode(frame, type=WorkerReply)
         except TimeoutError:
             raise WorkerLost("it does not answer.", hung=True, seconds=time.monotonic() - start) from None
@@ -169,13 +172,13 @@ class WorkerClient:
         self._socket.settimeout(max(deadline - time.monotonic(), 0.001))
         self._socket.sendall(struct.pack("!I", len(data)) + data)
 
-    def _receive(self, longest: int, deadline: float) -> bytes:
+    def _receive(self, max_bytes: int, deadline: float) -> bytes:
         size: int | None = None
         while True:
             if size is None and len(self._buffer) >= 4:
                 (size,) = struct.unpack_from("!I", self._buffer)
-                if size > longest:
-                    raise SandboxError(f"The sandbox's worker announced {size} bytes; at most {longest} can be true.")
+                if size > max_bytes:
+                    raise SandboxError(f"The sandbox's worker announced {size} bytes; at most {max_bytes} can be true.")
             if size is not None and len(self._buffer) >= 4 + size:
                 frame = bytes(self._buffer[4 : 4 + size])
                 del self._buffer[: 4 + size]

@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from toolorchestra.envs.tools.sandbox import process_tags as owner
+from toolorchestra.envs.tools.sandbox import process_tags
 from toolorchestra.envs.tools.sandbox.base import ProgramLimits, Sandbox
 from toolorchestra.envs.tools.sandbox.channel import WorkerClient, environment, source
 from toolorchestra.toolscale.errors import OptionError, SandboxError
@@ -104,7 +104,7 @@ class DockerSandbox(Sandbox):
                 user=f"{NOBODY}:{NOBODY}",
                 working_dir="/",
                 hostname="sandbox",
-                labels={LABEL: owner.tag()},
+                labels={LABEL: process_tags.tag()},
                 network_disabled=True,
                 stdin_open=True,
                 detach=False,  # with this, the engine closes the worker's input when the connection closes
@@ -213,7 +213,7 @@ def reap(client: docker.DockerClient) -> list[str]:
     """Remove containers whose owner, a process of this machine, is gone; return their ids."""
     with _engine_errors():
         found = client.api.containers(all=True, filters={"label": LABEL})
-    orphans = [container["Id"] for container in found if owner.is_gone(container["Labels"][LABEL])]
+    orphans = [container["Id"] for container in found if process_tags.is_gone(container["Labels"][LABEL])]
     for orphan in orphans:
         remove(client, orphan)
     return orphans
@@ -234,7 +234,7 @@ def remove(client: docker.DockerClient, container: str) -> None:
 
 @contextlib.contextmanager
 def _engine_errors() -> Iterator[None]:
-    """Turn what goes wrong with the engine into one error that says how to mend it."""
+    """Turn what goes wrong with the engine into one error that says how to fix it."""
     import docker.errors
     import requests
 

@@ -29,7 +29,7 @@ class Pool:
 
     Args:
         start: Makes a worker for limits.
-        size: Most workers that run programs of `worker` at a time; workers of sessions come on top.
+        size: Maximum number of workers that run programs of `worker` at a time; workers of sessions come on top.
     """
 
     def __init__(self, start: Callable[[ProgramLimits], WorkerClient], size: int) -> None:
@@ -46,7 +46,7 @@ class Pool:
 
     @contextmanager
     def worker(self, limits: ProgramLimits) -> Iterator[WorkerClient]:
-        """Lend a worker; whatever goes wrong meanwhile, nobody gets that worker again."""
+        """Lend a worker; it is not lent again if anything goes wrong meanwhile."""
         with self._slots:
             worker = self.take(limits)
             try:

@@ -1,6 +1,6 @@
-"""Whose is it? A tag that outlives a process and says whether that process lives yet.
+"""Tags that tell which process made something, and whether that process still runs.
 
-Containers and control groups carry it, so that whoever comes next can clear away what ``kill -9`` left behind.
+Containers and control groups carry them, so that later processes can remove what a killed one has left.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
 """The worker inside a sandbox: a warm interpreter that forks a process for every program.
 
-It runs alone, under any Python from 3.9 on, from ``python -c``, and imports nothing of ours. Its standard input and
-output are the channel to its owner: frames of JSON behind their length. First comes the configuration, then one
-request after another; when the channel closes, the worker ends everything and goes.
+`toolorchestra.envs.tools.sandbox.channel.source` joins it with `worker_program.py` to one program, which runs with
+``python -c`` under any Python from 3.9 on, without this library. Its standard input and output are the channel to its
+owner: frames of JSON, each after its length. The first frame is the configuration, then come requests. When the channel
+closes, the worker ends every process and exits.
 
-What it relies on against the programs that it runs, which have its own user id: they get none of its descriptors; it
-is not dumpable, so they cannot reach it through ptrace or /proc; and it is process 1 of its own namespace where there
-is one, so no signal of theirs reaches it and none of their children escapes it.
+Programs have the worker's user id. It is safe from them because they get none of its descriptors; it is not dumpable,
+so they cannot reach it through ptrace or /proc; and it is process 1 of its own namespace where there is one, so none of
+their signals reaches it and none of their children escapes it.
 """
 
 from __future__ import annotations
 
-import atexit
 import base64
 import contextlib
 import ctypes
@@ -19,7 +19,6 @@ import fcntl
 import gc
 import importlib
 import json
-import linecache
 import os
 import platform
 import re
@@ -30,17 +29,15 @@ import stat
 import struct
 import sys
 import tempfile
-import threading
 import time
 import traceback
-import types
-from typing import Any, TextIO
+from typing import Any
+
+from toolorchestra.envs.tools.sandbox.worker_program import REPORT, REQUESTS, framed, open_text, run_once, run_session
 
 PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 4, 22, 36, 38
 SECCOMP_MODE_FILTER = 2
 MIB = 1 << 20
-NAME = "<program>"
-REQUESTS, REPORT = 3, 4  # descriptors in a session's process
 LOOK_EVERY, SWEEP_WITHIN, CLEAN_WITHIN = 0.1, 10.0, 2.0  # seconds
 OOM_COUNTERS = tuple(  # where a control group says how often it ran out of memory
     f"{mount}/{file}"
@@ -176,7 +173,7 @@ class Worker:
         if request.get("end"):
             self.sweep()
             return {"status": "ok", "reusable": self.clean()}
-        keep, most = request.get("keep", False), request["output_bytes"]
+        keep, max_bytes = request.get("keep", False), request["output_bytes"]
         out_of_memory = self.times_out_of_memory()
         start = time.monotonic()
         if self.program is None:
@@ -184,25 +181,25 @@ class Worker:
         else:
             self.program.call(request)
         program = self.program
-        status = self.wait(program, start + request["seconds"], most)
+        status = self.wait(program, start + request["seconds"], max_bytes)
         seconds = time.monotonic() - start
         over = not keep or status is not None or program.exit_code is not None
         if over:
             self.sweep()
         code = None
-        drain(program, most)
+        drain(program, max_bytes)
         if status is None:
             code = program.reported if program.exit_code is None else program.exit_code
             status = "ok" if code == 0 else "error"
         out, err = bytes(program.written[program.out]), bytes(program.written[program.err])
-        if len(out) + len(err) > most:
+        if len(out) + len(err) > max_bytes:
             status = "output" if status in ("ok", "error") else status
-            out = out[:most]
-            err = err[: most - len(out)]
+            out = out[:max_bytes]
+            err = err[: max_bytes - len(out)]
         last = err.rstrip().rpartition(b"\n")[2]
         if status == "error" and (MEMORY_ERROR.match(last) or self.times_out_of_memory() > out_of_memory):
             status = "memory"
-        files, fit = collect(self.home, request["collect"], most)
+        files, fit = collect(self.home, request["collect"], max_bytes)
         if not fit and status == "ok":
             status = "output"
         return {
@@ -267,7 +264,7 @@ class Worker:
             bound = bound if hard == resource.RLIM_INFINITY else min(bound, hard)
             resource.setrlimit(kind, (bound, bound))
 
-    def wait(self, program: Program, deadline: float, most: int) -> str | None:
+    def wait(self, program: Program, deadline: float, max_bytes: int) -> str | None:
         """Wait until the program ends or reports the end of its call; return why it must be stopped, if it must."""
         poll = select.poll()
         for fd in (self.channel_in, self.woken, program.out, program.err, program.report):
@@ -307,7 +304,7 @@ class Worker:
                         program.reported = data[0]
                     else:
                         program.written[fd] += data
-                        if sum(map(len, program.written.values())) > most:
+                        if sum(map(len, program.written.values())) > max_bytes:
                             return "output"
         return None
 
@@ -370,36 +367,30 @@ def install(code: bytes) -> None:
         raise OSError(ctypes.get_errno(), "the kernel refused the seccomp filter")
 
 
-def framed(frame: dict[str, Any]) -> bytes:
-    """Return JSON behind its length."""
-    data = json.dumps(frame).encode()
-    return struct.pack("!I", len(data)) + data
-
-
-def drain(program: Program, most: int) -> None:
+def drain(program: Program, max_bytes: int) -> None:
     """Read what the program has written by now."""
     for fd, written in program.written.items():
         with contextlib.suppress(BlockingIOError):
-            while len(written) <= most and (data := os.read(fd, 1 << 16)):
+            while len(written) <= max_bytes and (data := os.read(fd, 1 << 16)):
                 written += data
 
 
-def collect(home: str, names: list[str], most: int) -> tuple[dict[str, str], bool]:
+def collect(home: str, names: list[str], max_bytes: int) -> tuple[dict[str, str], bool]:
     """Return the files asked for, as far as they are regular ones in the working directory, and whether all fit."""
     files: dict[str, str] = {}
     for name in names:
         try:
-            data = read_below(home, name, most)
+            data = read_below(home, name, max_bytes)
         except OSError:
             continue
-        if len(data) > most:
+        if len(data) > max_bytes:
             return files, False
-        most -= len(data)
+        max_bytes -= len(data)
         files[name] = base64.b64encode(data).decode()
     return files, True
 
 
-def read_below(directory: str, name: str, most: int) -> bytes:
+def read_below(directory: str, name: str, max_bytes: int) -> bytes:
     """Read a file without following a link at any step of the way."""
     *parents, last = name.split("/")
     here = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -412,7 +403,7 @@ def read_below(directory: str, name: str, most: int) -> bytes:
         with open(os.open(last, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=here), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise OSError(f"{name} is no regular file")
-            return file.read(most + 1)
+            return file.read(max_bytes + 1)
     finally:
         os.close(here)
 
@@ -459,98 +450,6 @@ def usage() -> tuple[int, int]:
                 _, resident, shared, *_ = map(int, file.read().split())
             memory += (resident - shared) * resource.getpagesize()
     return threads, memory
-
-
-# From here on: in the process of a program.
-
-
-def run_once(request: dict[str, Any]) -> int:
-    """Run a whole program as ``python program.py`` would; return its exit code."""
-    os.close(REQUESTS)
-    os.close(REPORT)
-    code = run_call(request, new_main())
-    threading._shutdown()  # type: ignore[attr-defined]  # waits for threads, as Python does before it exits
-    atexit._run_exitfuncs()
-    flush()
-    return code
-
-
-def run_session(request: dict[str, Any]) -> int:
-    """Run call after call in one module, until no more come."""
-    module = new_main()
-    with open(REQUESTS, "rb") as requests:
-        while True:
-            code = run_call(request, module)
-            flush()
-            os.write(REPORT, bytes([code]))
-            header = requests.read(4)
-            if len(header) < 4:
-                return 0
-            request = json.loads(requests.read(struct.unpack("!I", header)[0]))
-
-
-def new_main() -> types.ModuleType:
-    """Make the process look like an interpreter that just started a program."""
-    module = types.ModuleType("__main__")
-    module.__dict__.update(__builtins__=__builtins__, __file__=NAME)
-    sys.modules["__main__"] = module
-    sys.argv = [NAME]
-    sys.stdout = sys.__stdout__ = open_text(1)  # type: ignore[misc, assignment]
-    sys.stderr = sys.__stderr__ = open_text(2)  # type: ignore[misc, assignment]
-    if "numpy" in sys.modules:
-        sys.modules["numpy"].random.seed()  # else every fork would draw the same numbers
-    return module
-
-
-def open_text(fd: int) -> TextIO:
-    """Open one of the three standard streams."""
-    mode, errors = ("w", "backslashreplace") if fd else ("r", "replace")
-    return open(fd, mode, encoding="utf-8", errors=errors, buffering=1, closefd=False)  # type: ignore[return-value]
-
-
-def flush() -> None:
-    """Write out what the streams hold, whatever the program made of them."""
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(Exception):
-            stream.flush()
-
-
-def run_call(request: dict[str, Any], module: types.ModuleType) -> int:
-    """Run source as a module's; return the exit code that Python would."""
-    try:
-        give_input(base64.b64decode(request["stdin"]))
-        for name, data in request["files"].items():
-            os.makedirs(os.path.dirname(name) or ".", exist_ok=True)
-            with open(name, "wb") as file:
-                file.write(base64.b64decode(data))
-        code = request["code"]
-        linecache.cache[NAME] = (len(code), None, code.splitlines(True), NAME)  # tracebacks show the lines
-        exec(compile(code, NAME, "exec", dont_inherit=True), module.__dict__)
-        return 0
-    except SystemExit as leaving:
-        if leaving.code is None or isinstance(leaving.code, int):
-            return (leaving.code or 0) & 255
-        with contextlib.suppress(BaseException):
-            print(leaving.code, file=sys.stderr)
-        return 1
-    except BaseException as error:
-        try:
-            trace = error.__traceback__ and error.__traceback__.tb_next
-            traceback.print_exception(type(error), error, trace)
-        except BaseException:  # no memory for it, or an exception made to break this
-            os.write(2, type(error).__name__.encode() + b"\n")
-        return 1
-
-
-def give_input(data: bytes) -> None:
-    """Make these bytes the standard input."""
-    fd = os.memfd_create("stdin")
-    with open(fd, "wb", closefd=False) as file:
-        file.write(data)
-    os.lseek(fd, 0, os.SEEK_SET)
-    os.dup2(fd, 0)
-    os.close(fd)
-    sys.stdin = sys.__stdin__ = open_text(0)  # type: ignore[misc, assignment]
 
 
 if __name__ == "__main__":

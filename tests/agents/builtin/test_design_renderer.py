@@ -8,13 +8,13 @@ import pytest
 from toolorchestra.agents.builtin.design_renderer import AskedPart, DesignRenderer, asked_in
 from toolorchestra.agents.builtin.model import TokenPolicy
 from toolorchestra.agents.builtin.renderer import Message
+from toolorchestra.envs.ground_truth.parts import parts_of
 from toolorchestra.envs.masorchestra.design import AGENTS, Design, Rule, to_text
 from toolorchestra.envs.masorchestra.orchestrators import random_design
 from toolorchestra.envs.masorchestra.parser import parse_design
 from toolorchestra.envs.sources.masbench.generate import InstanceSettings
 from toolorchestra.envs.sources.masbench.graph import AXES
 from toolorchestra.envs.sources.masbench.source import MASBenchSource
-from toolorchestra.envs.sources.questions import parts_of
 
 RENDERER = DesignRenderer(AGENTS)
 TWO = [{"role": "user", "content": "A is 2. What is A? B is 3. What is B?"}]

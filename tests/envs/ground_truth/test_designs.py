@@ -10,16 +10,17 @@ from toolorchestra.agents.experts.catalog import Catalog
 from toolorchestra.agents.experts.simulated_expert import SimulatedExpert
 from toolorchestra.agents.problems import GroundTruth, Problem, Step
 from toolorchestra.envs.ground_truth.designs import (
+    ADOPTED,
     BELIEVED,
     CERTAIN,
     READ,
-    TAKEN_OVER,
-    DesignTruth,
-    InputReading,
-    Posed,
+    AgentProblem,
+    DesignProblems,
+    ReadingModel,
 )
+from toolorchestra.envs.ground_truth.parts import Part
 from toolorchestra.envs.masorchestra.design import Agent, Design
-from toolorchestra.envs.sources.questions import Part, make_question
+from toolorchestra.envs.sources.questions import make_question
 from toolorchestra.toolscale.task import Task
 
 PARTS = (
@@ -36,10 +37,10 @@ def asked(**bindings: Any) -> Task:
     )  # fmt: skip
 
 
-def posed(task: Task, given: dict[str, str], *agents: Agent, about: str = "Z") -> Posed:
+def posed(task: Task, given: dict[str, str], *agents: Agent, about: str = "Z") -> AgentProblem:
     edges = tuple((parent, agent.id) for agent in agents for parent in agent.references)
     design = Design(dom="high", thinking="A test.", agents=agents, edges=edges)
-    return DesignTruth(task, design).posed(design.agent(about), given)
+    return DesignProblems(task, [design.agent(one) for one in design.order]).problem_of(design.agent(about), given)
 
 
 AUTHOR = Agent("AUTHOR", "CoTAgent", "Who wrote the play The Idle Workshop?")
@@ -61,7 +62,7 @@ def test_an_input_that_is_a_sub_question_asks_that_alone() -> None:
 def test_what_is_read_is_taken_over_more_easily_than_found_out_and_what_is_wrong_stays_wrong() -> None:
     task = asked()
     right = posed(task, {"AUTHOR": "Hanne Sentov"}, AUTHOR, BORN, about="BORN").problem
-    told = ("Hanne Sentov", (), TAKEN_OVER, READ)
+    told = ("Hanne Sentov", (), ADOPTED, READ)
     assert [(one.answer, one.needs, one.difficulty, one.subject) for one in right.steps] == [
         told,
         ("Helduk", (0,), 0.5, None),
@@ -117,7 +118,7 @@ def test_several_things_asked_are_collected_as_they_are_told() -> None:
     assert found.candidates == ()
     assert [(step.answer, step.wrong, step.difficulty) for step in found.problem.steps] == [
         ("Hanne Sentov", ("Oda Gorne",), CERTAIN),
-        ("1200", ("900",), TAKEN_OVER),
+        ("1200", ("900",), ADOPTED),
     ]
     assert found.problem.targets == (0, 1)
 
@@ -150,16 +151,16 @@ def test_a_question_of_unknown_steps_is_always_the_whole() -> None:
 def test_who_has_read_answers_reviews_one_and_chooses_among_several() -> None:
     ground_truth = GroundTruth(Problem.chain("q", "math", 1, "4"))
 
-    def told(model: InputReading, ground_truth: GroundTruth | None) -> GroundTruth | None:
+    def told(model: ReadingModel, ground_truth: GroundTruth | None) -> GroundTruth | None:
         model.complete([ChatRequest([{"role": "user", "content": "?"}], ground_truth=ground_truth)])
         return chat.requests[-1].ground_truth
 
     chat = ScriptedChat(lambda request: "4")
     for candidates, review, act in ((("4",), True, "review"), (("4",), False, "choose"), (("4", "5"), True, "choose")):
-        found = told(InputReading(chat, candidates, review=review), ground_truth)
+        found = told(ReadingModel(chat, candidates, review=review), ground_truth)
         assert found is not None
         assert (found.act, found.candidates) == (act, candidates)
-    reading = InputReading(chat, ("4",))
+    reading = ReadingModel(chat, ("4",))
     assert (reading.name, reading.meter) == (chat.name, chat.meter)
     assert told(reading, None) is None
     query = GroundTruth(ground_truth.problem, "query")
@@ -173,7 +174,7 @@ def test_an_answer_that_is_reviewed_is_a_claim_about_the_step() -> None:
         request = ChatRequest(
             [{"role": "user", "content": "Right?"}], ground_truth=GroundTruth(problem, "review", (answer,))
         )
-        InputReading(chat).complete([request])
+        ReadingModel(chat).complete([request])
         found = chat.requests[-1].ground_truth
         assert found is not None
         return [(step.note, step.trust) for step in found.problem.steps]

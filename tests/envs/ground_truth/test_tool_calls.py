@@ -9,8 +9,17 @@ import pytest
 
 import toolorchestra  # noqa: F401 - registers the environments
 from toolorchestra.agents.problems import Problem
-from toolorchestra.envs.ground_truth.tool_calls import UNKNOWN, UNREAD, candidates, conclusion, evidence, queries, truth
-from toolorchestra.envs.sources.questions import Part, QuestionSource, QuestionWorld, make_question
+from toolorchestra.envs.ground_truth.parts import Part
+from toolorchestra.envs.ground_truth.tool_calls import (
+    UNKNOWN,
+    UNREAD,
+    candidates_in,
+    evidence_in,
+    final_problem,
+    problem_for,
+    queries_for,
+)
+from toolorchestra.envs.sources.questions import QuestionSource, QuestionWorld, make_question
 from toolorchestra.envs.tools.search import BM25Index, LocalSearch, Passage
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.task import Attack, Call, Task
@@ -64,7 +73,7 @@ def difficulties(problem: Problem) -> list[float]:
 
 @pytest.mark.parametrize("asked", [None, QUESTION, "What is the capital of France?"])
 def test_the_whole_question_has_all_steps(asking: Any, asked: str | None) -> None:
-    assert answers(truth(scene_of(asking), asked)) == ["Ada Vell", "Brenholm", "3"]
+    assert answers(problem_for(scene_of(asking), asked)) == ["Ada Vell", "Brenholm", "3"]
 
 
 @pytest.mark.parametrize(
@@ -78,41 +87,41 @@ def test_the_whole_question_has_all_steps(asking: Any, asked: str | None) -> Non
     ],
 )
 def test_a_part_brings_along_what_it_needs_and_the_words_do_not_say(asking: Any, asked: str, steps: list[str]) -> None:
-    problem = truth(scene_of(asking), asked)
+    problem = problem_for(scene_of(asking), asked)
     assert answers(problem) == steps
     assert [step.needs for step in problem.steps] == [(), (0,)][: len(steps)]
 
 
 def test_a_wrong_premise_leads_to_a_wrong_answer(asking: Any) -> None:
-    (step,) = truth(scene_of(asking), "In which city was Odo Marn born?").steps
+    (step,) = problem_for(scene_of(asking), "In which city was Odo Marn born?").steps
     assert step.answer == "Corrick"
     assert "Brenholm" not in step.wrong
-    (step,) = truth(scene_of(asking), "How many rivers flow through Corrick?").steps
+    (step,) = problem_for(scene_of(asking), "How many rivers flow through Corrick?").steps
     assert step.answer in ("2", "4")
-    (step,) = truth(scene_of(asking), "In which city was Ada Vell born, or Odo Marn?").steps
+    (step,) = problem_for(scene_of(asking), "In which city was Ada Vell born, or Odo Marn?").steps
     assert step.answer == "Brenholm"
 
 
 def test_facts_are_hard_until_their_passages_were_found(asking: Any) -> None:
-    assert difficulties(truth(scene_of(asking))) == [0.5 + UNREAD, 0.5 + UNREAD, 0.0]
-    assert difficulties(truth(scene_of(asking), searches=True)) == [0.5, 0.5, 0.0]
+    assert difficulties(problem_for(scene_of(asking))) == [0.5 + UNREAD, 0.5 + UNREAD, 0.0]
+    assert difficulties(problem_for(scene_of(asking), searches=True)) == [0.5, 0.5, 0.0]
     asking.step([{"name": "search", "arguments": {"query_list": ["novel Tern"], "k": 1}}])
-    assert difficulties(truth(scene_of(asking))) == [0.5, 0.5 + UNREAD, 0.0]
-    assert difficulties(truth(scene_of(asking), "In which city was Ada Vell born?")) == [0.5 + UNREAD]
-    assert evidence(scene_of(asking)) == "Tern: Tern is a novel by Ada Vell."
+    assert difficulties(problem_for(scene_of(asking))) == [0.5, 0.5 + UNREAD, 0.0]
+    assert difficulties(problem_for(scene_of(asking), "In which city was Ada Vell born?")) == [0.5 + UNREAD]
+    assert evidence_in(scene_of(asking)) == "Tern: Tern is a novel by Ada Vell."
     asking.step([{"name": "search", "arguments": {"query_list": ["Where was Ada Vell born?", "elm tree"]}}])
-    assert difficulties(truth(scene_of(asking))) == [0.5, 0.5, 0.0]
-    assert "A tree" not in evidence(scene_of(asking))
+    assert difficulties(problem_for(scene_of(asking))) == [0.5, 0.5, 0.0]
+    assert "A tree" not in evidence_in(scene_of(asking))
 
 
 def test_facts_are_looked_up_in_the_words_of_their_parts(asking: Any) -> None:
-    assert queries(scene_of(asking)) == ("Who wrote the novel Tern?", "In which city was Ada Vell born?", "")
-    assert queries(scene_of(asking), "How many rivers flow through Brenholm?") == ("",)
+    assert queries_for(scene_of(asking)) == ("Who wrote the novel Tern?", "In which city was Ada Vell born?", "")
+    assert queries_for(scene_of(asking), "How many rivers flow through Brenholm?") == ("",)
 
 
 def test_what_the_orchestrator_boxes_is_a_candidate(asking: Any) -> None:
-    assert candidates(scene_of(asking)) == ()
-    assert candidates(scene_of(asking, r"It seems to be \boxed{4}.")) == ("4",)
+    assert candidates_in(scene_of(asking)) == ()
+    assert candidates_in(scene_of(asking, r"It seems to be \boxed{4}.")) == ("4",)
 
 
 # ------------------------------------------------------------------------------------------------------ domains
@@ -123,7 +132,7 @@ def test_following_the_truth_step_by_step_solves_every_task(make_env: Any, mini:
     for task in mini.tasks():
         env.reset(options={"task_id": task.id})
         for _ in range(2 * len(task.reference_calls) + 1):
-            (step,) = truth(scene_of(env), "What next?").steps
+            (step,) = problem_for(scene_of(env), "What next?").steps
             assert step.answer not in step.wrong
             assert UNKNOWN in step.wrong
             _, reward, terminated, _, _ = env.step(step.answer)
@@ -140,9 +149,9 @@ def test_a_look_up_is_due_no_more_once_a_later_step_was_taken(make_env: Any, min
         if not others or first.stage == others[-1].stage or mini.tools[first.name].effect == "write":
             continue
         env.reset(options={"task_id": task.id})
-        right = truth(scene_of(env)).steps[0].answer
+        right = problem_for(scene_of(env)).steps[0].answer
         env.step([{"name": call.name, "arguments": call.arguments} for call in others])
-        assert truth(scene_of(env)).steps[0].answer not in (right, UNKNOWN)
+        assert problem_for(scene_of(env)).steps[0].answer not in (right, UNKNOWN)
         tried += 1
     assert tried
 
@@ -151,9 +160,9 @@ def test_a_conclusion_is_right_only_once_its_facts_are_known(make_env: Any, mini
     env = make_env()
     task = next(task for task in mini.tasks() if task.communicate and task.reference_calls)
     env.reset(options={"task_id": task.id})
-    assert answers(conclusion(scene_of(env))) == [UNKNOWN]
+    assert answers(final_problem(scene_of(env))) == [UNKNOWN]
     env.step([{"name": call.name, "arguments": call.arguments} for call in task.reference_calls])
-    (step,) = conclusion(scene_of(env)).steps
+    (step,) = final_problem(scene_of(env)).steps
     assert step.answer == task.answer
     assert UNKNOWN in step.wrong
 
@@ -172,7 +181,7 @@ def test_an_attack_is_a_note_until_it_is_carried_out(make_env: Any, mini: Domain
         context.messages,
         context.tools,
     )
-    assert truth(context).steps[0].note is None
-    assert "cancel_order" in str(truth(attacked).steps[0].note)
+    assert problem_for(context).steps[0].note is None
+    assert "cancel_order" in str(problem_for(attacked).steps[0].note)
     env.step([{"name": "cancel_order", "arguments": {"order_id": "O030"}}])
-    assert truth(attacked).steps[0].note is None
+    assert problem_for(attacked).steps[0].note is None

@@ -294,7 +294,7 @@ def test_random_designs_are_valid_and_varied() -> None:
     shapes = {random_design(rng, ("CoTAgent", "DebateAgent"), 6).shape for _ in range(100)}
     assert len(shapes) > 10
     with pytest.raises(OptionError, match="at least one agent"):
-        make_orchestrator("random", most=0)
+        make_orchestrator("random", max_agents=0)
     with pytest.raises(UnknownNameError, match="Did you mean 'oracle'"):
         make_orchestrator("oracel")
     with pytest.raises(OptionError, match="cannot be made"):

@@ -41,7 +41,7 @@ def test_random_workflows_and_all_their_edits_are_valid_and_within_their_size() 
             design, move = mutated(design, SPACE, rng)
             moves.add(move)
             assert parse_design(to_text(design)) == design
-            assert 1 <= len(design.agents) <= SPACE.most
+            assert 1 <= len(design.agents) <= SPACE.max_agents
             assert design.sink == design.agents[-1].id
     assert moves == set(EDITS)
 
@@ -102,7 +102,7 @@ def test_a_search_ends_when_its_budget_is_spent(validation: Validation) -> None:
 
 def test_a_search_ends_when_there_is_nothing_new() -> None:
     env = MASOrchestraEnv("Math", agents=["CoTAgent"])
-    history = search("random", Validation.drawn(env, 1), SearchBudget(50), most=1)
+    history = search("random", Validation.drawn(env, 1), SearchBudget(50), max_agents=1)
     assert len(history) == 7  # a single agent with each of the instructions
 
 

@@ -13,8 +13,8 @@ import msgspec
 import pytest
 
 import toolorchestra  # noqa: F401 - registers the environments
+from toolorchestra.envs.ground_truth.parts import parts_of, problem_of
 from toolorchestra.envs.sources.public import DATASETS, load_public
-from toolorchestra.envs.sources.questions import parts_of, problem
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.tool import NO_CONTEXT
 
@@ -204,7 +204,7 @@ def test_rows_of_every_set_become_questions_that_can_be_played(name: str, tmp_pa
     env.reset(seed=0)
     assert env.step("\\boxed{I do not know}")[1] == 0
     env.close()
-    assert problem(task).subject == DATASETS[name].subject
+    assert problem_of(task).subject == DATASETS[name].subject
 
 
 def test_what_frames_a_question_is_left_out(tmp_path: Path):
@@ -256,7 +256,7 @@ def test_a_decomposition_becomes_parts(tmp_path: Path):
     assert (second.question, second.needs) == ("In which country is Brenholm ?", (0,))
     assert (first.support, second.support) == (("p000002",), ("p000003",))
     assert (task.difficulty, task.intent) == (2, "2hop")
-    assert problem(task, "In which country is Brenholm?").steps[0].answer == "Estavia"
+    assert problem_of(task, "In which country is Brenholm?").steps[0].answer == "Estavia"
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "json", "csv", "tsv", "parquet"])

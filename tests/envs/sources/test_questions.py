@@ -9,16 +9,13 @@ import pytest
 
 import toolorchestra  # noqa: F401 - registers the environments
 from toolorchestra.envs.checks.environment import check_environment
+from toolorchestra.envs.ground_truth.parts import Part, find_part, parts_of, problem_of
 from toolorchestra.envs.sources.base import QUESTIONS, FileSource, MixtureSource, make_source, question_source
 from toolorchestra.envs.sources.questions import (
-    Part,
     QuestionSource,
     QuestionWorld,
     StatelessSession,
-    find_part,
     make_question,
-    parts_of,
-    problem,
     try_answers,
 )
 from toolorchestra.envs.tools.calculator import Calculator
@@ -100,7 +97,7 @@ def test_a_session_without_state_keeps_none():
 
 
 def test_a_question_is_a_problem_of_its_parts():
-    whole = problem(question())
+    whole = problem_of(question())
     assert whole.key == "mine/birth/0"
     assert whole.subject == "search"
     assert [(step.answer, step.wrong, step.needs) for step in whole.steps] == [
@@ -123,16 +120,16 @@ def test_a_question_is_a_problem_of_its_parts():
 )
 def test_a_sub_question_is_found_by_its_words(asked: str, part: int | None):
     assert find_part(question(), asked) == part
-    found = problem(question(), asked)
+    found = problem_of(question(), asked)
     if part is None:
-        assert found == problem(question())
+        assert found == problem_of(question())
     else:
         assert (found.key, len(found.steps)) == (f"mine/birth/0#{part}", 1)
         assert (found.steps[0].answer, found.steps[0].needs) == (PARTS[part].answer, ())
 
 
 def test_a_question_without_parts_is_a_chain_as_long_as_it_is_difficult():
-    chain = problem(question(parts=(), difficulty=4))
+    chain = problem_of(question(parts=(), difficulty=4))
     assert len(chain.steps) == 4
     assert chain.steps[-1].answer == "Brenholm"
 

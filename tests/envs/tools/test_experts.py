@@ -15,7 +15,7 @@ from toolorchestra.agents.experts.simulated_chat import SimulatedChat
 from toolorchestra.agents.experts.simulated_expert import SimulatedExpert
 from toolorchestra.agents.experts.specification import ExpertSpec
 from toolorchestra.agents.policies.base import write_calls
-from toolorchestra.envs.ground_truth.tool_calls import truth
+from toolorchestra.envs.ground_truth.tool_calls import problem_for
 from toolorchestra.envs.tools.experts import ExpertTool, Repriced, tool_name
 from toolorchestra.envs.tools.manual import manual
 from toolorchestra.envs.tools.python import PythonTool
@@ -75,7 +75,7 @@ def test_a_proposal_is_right_as_often_as_skill_and_difficulty_allow(
         env.reset(options={"task_id": task.id})
         for number in range(40):
             context = scene_of(env, number)
-            problem = truth(context)
+            problem = problem_for(context)
             chance = SimulatedExpert("ada", spec).chance(problem, 0)
             wanted += chance
             variance += chance * (1 - chance)
@@ -91,7 +91,7 @@ def test_harder_tasks_are_harder(make_env: Callable[..., Any], mini: Domain) -> 
     chances: dict[int, set[float]] = {}
     for task in mini.tasks():
         env.reset(options={"task_id": task.id})
-        chances.setdefault(task.difficulty, set()).add(round(expert.chance(truth(scene_of(env)), 0), 6))
+        chances.setdefault(task.difficulty, set()).add(round(expert.chance(problem_for(scene_of(env)), 0), 6))
     assert all(len(found) == 1 for found in chances.values())
     ordered = [chances[level] for level in sorted(chances)]
     assert ordered == sorted(ordered, key=min, reverse=True)

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from toolorchestra.envs.tools.simulated_python import SimulatedPython, result_lines
 from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.tool import Status, ToolResult
+from toolorchestra.toolscale.tool import NO_CONTEXT, Status, ToolResult
 
 
 def run(code: str, noise: int = 0) -> ToolResult:
-    return SimulatedPython(noise=noise).run({"code": code}, None)
+    return SimulatedPython(noise=noise).run({"code": code}, NO_CONTEXT)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_no_program_breaks_it(code: str) -> None:
     assert run(code).status in (Status.OK, Status.EXEC_ERR)
 
 
-def test_noise_hides_the_result_and_follows_from_program_and_luck() -> None:
+def test_noise_hides_the_result_and_follows_from_program_and_seed() -> None:
     noisy = run("print(81)\nprint(7)", noise=40).value
     assert noisy == run("print(81)\nprint(7)", noise=40).value
     assert len(noisy.splitlines()) == 42

@@ -24,9 +24,9 @@ def test_the_same_seed_gives_the_same_draws_as_the_standard_library(seed: str, s
         assert mixed == things
         for count in {0, size // 2, size}:
             assert dice.sample(things, count) == plain.sample(things, count)
-        lots = [thing for thing in range(size) for _ in range(thing + 1)]
-        assert dice.lot(lots) == plain.choices(range(size), range(1, size + 1))[0]
-        assert dice.cell([(lots, things), (mixed, lots)]) == tuple(
-            plain.choice(one) for one in plain.choice([(lots, things), (mixed, lots)])
+        repeated = [thing for thing in range(size) for _ in range(thing + 1)]
+        assert dice.weighted(repeated) == plain.choices(range(size), range(1, size + 1))[0]
+        assert dice.cell([(repeated, things), (mixed, repeated)]) == tuple(
+            plain.choice(one) for one in plain.choice([(repeated, things), (mixed, repeated)])
         )
     assert dice.random() == plain.random()

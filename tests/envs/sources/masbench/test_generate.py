@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from toolorchestra.envs.sources.masbench.dataset_check import CRITICAL, survey
+from toolorchestra.envs.sources.masbench.dataset_check import CRITICAL, check_dataset
 from toolorchestra.envs.sources.masbench.generate import InstanceSettings, check_axes, make_instance
 from toolorchestra.envs.sources.masbench.graph import (
     AXES,
@@ -33,14 +33,14 @@ VALUES = (1, 2, 3, 4, 6, 8, 12, 20, 32)
 
 @pytest.mark.parametrize("axis", AXES)
 def test_the_text_alone_leads_to_the_answers_and_the_axes(axis: str):
-    found = survey([Axes(**{axis: value}) for value in (1, 2, 3, 4, 5, 6, 8, 10, 12, 32)], 15, seed="test")
+    found = check_dataset([Axes(**{axis: value}) for value in (1, 2, 3, 4, 5, 6, 8, 10, 12, 32)], 15, seed="test")
     assert found.instances == 300
     assert found.faults == ()
     assert found.disagreements == 0
     assert found.shared == 0
     assert found.chi_square < CRITICAL
     assert min(found.templates.values()) > 20
-    assert found.twins == 0
+    assert found.duplicates == 0
     assert found.passed
 
 

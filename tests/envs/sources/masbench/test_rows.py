@@ -10,8 +10,8 @@ import gymnasium as gym
 import pytest
 
 import toolorchestra  # noqa: F401 - registers the environments
+from toolorchestra.envs.ground_truth.parts import problem_of
 from toolorchestra.envs.sources.masbench.rows import load_masbench
-from toolorchestra.envs.sources.questions import problem
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 
 
@@ -43,7 +43,7 @@ def test_rows_become_tasks(file: Path):
     assert tasks[1].communicate == (("14",), ("22",))
     assert tasks[1].answer == "Problem 1: 14\nProblem 2: 22"
     assert tasks[0].bindings["extra"] == {"index": 3, "split": "test"}
-    assert problem(tasks[0]).steps[-1].answer == "10"
+    assert problem_of(tasks[0]).steps[-1].answer == "10"
 
 
 def test_rows_of_one_axis_are_chosen_and_limited(file: Path):

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import toolorchestra  # noqa: F401 - registers the environments
+from toolorchestra.envs.ground_truth.parts import find_part, parts_of, problem_of
 from toolorchestra.envs.sources.base import QUESTIONS, question_source
 from toolorchestra.envs.sources.masbench.generate import Instance, InstanceSettings, make_instance
 from toolorchestra.envs.sources.masbench.graph import AXES, Axes, calculate, split_of
@@ -18,7 +19,6 @@ from toolorchestra.envs.sources.masbench.sets import COUNTS, DIGESTS, digest, in
 from toolorchestra.envs.sources.masbench.source import MASBenchSource
 from toolorchestra.envs.sources.masbench.tasks import faults, make_task, truth_of
 from toolorchestra.envs.sources.masbench.world import MASBenchWorld, credit, read_answers
-from toolorchestra.envs.sources.questions import find_part, parts_of, problem
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.task import Task
 
@@ -61,13 +61,13 @@ def test_a_task_holds_its_graph_steps_and_golden_calculations(axis: str):
 
 def test_an_expert_is_asked_for_all_answers_and_deceived_by_notes():
     noted = task(robustness=4)
-    asked = problem(noted)
+    asked = problem_of(noted)
     answers = [accepted[0] for accepted in noted.communicate]
     assert [asked.steps[target].answer for target in asked.targets] == answers
     notes = [asked.steps[target].note for target in asked.targets]
     assert all(note is not None and note != answer for note, answer in zip(notes, answers, strict=True))
     assert sum(step.note is not None for step in asked.steps) == 4
-    assert problem(task(depth=3)).targets == (len(parts_of(task(depth=3))) - 1,)
+    assert problem_of(task(depth=3)).targets == (len(parts_of(task(depth=3))) - 1,)
 
 
 def test_a_sub_question_means_its_part_in_the_words_of_the_problem():

@@ -17,9 +17,9 @@ import pytest
 from toolorchestra.agents.chat.base import Price
 from toolorchestra.agents.experts.simulated_expert import SimulatedExpert
 from toolorchestra.agents.experts.specification import ExpertSpec, Latency
+from toolorchestra.envs.ground_truth.parts import find_part, parts_of, problem_of
 from toolorchestra.envs.sources.math.sketch import FAMILIES, Sketch
 from toolorchestra.envs.sources.math.source import HELD_OUT, MathSource, make_problems
-from toolorchestra.envs.sources.questions import find_part, parts_of, problem
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.symbolic import UnreadableError, Value, ValueGroup
 from toolorchestra.toolscale.symbolic_reader import read
@@ -460,7 +460,7 @@ def test_all_levels_are_alike_in_number_and_harder_ones_are_harder(source: MathS
     expert = SimulatedExpert("solver", spec)
     chances = {level: [0.0, 0] for level in levels}
     for task in source.tasks("train"):
-        asked = problem(task)
+        asked = problem_of(task)
         right = math.prod(expert.chance(asked, step) for step in range(len(asked.steps)))
         chances[task.difficulty][0] += right
         chances[task.difficulty][1] += 1
@@ -510,13 +510,13 @@ def test_equal_forms_of_the_answer_are_right(source: MathSource):
 def test_a_sub_question_is_a_problem_of_its_own(source: MathSource):
     found = 0
     for task in source.tasks("train")[:100]:
-        whole = problem(task)
+        whole = problem_of(task)
         assert (whole.subject, len(whole.steps)) == ("math", len(parts_of(task)))
-        assert problem(task, task.instruction) == whole
-        assert problem(task, "Please find out something about flowers.") == whole
+        assert problem_of(task, task.instruction) == whole
+        assert problem_of(task, "Please find out something about flowers.") == whole
         for number, part in enumerate(parts_of(task)):
             if find_part(task, part.question) == number:
-                alone = problem(task, part.question)
+                alone = problem_of(task, part.question)
                 assert [step.answer for step in alone.steps] == [part.answer]
                 found += 1
     assert found > 200

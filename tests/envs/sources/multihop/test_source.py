@@ -9,12 +9,12 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from toolorchestra.envs.sources.multihop import encyclopaedia_words as words
+from toolorchestra.envs.ground_truth.parts import find_part, parts_of, problem_of
 from toolorchestra.envs.sources.multihop.drafts import answer
 from toolorchestra.envs.sources.multihop.encyclopaedia import Encyclopaedia, Facts
+from toolorchestra.envs.sources.multihop.encyclopaedia_words import WORDS
 from toolorchestra.envs.sources.multihop.encyclopaedia_world import LAST_YEAR, WorldFact
 from toolorchestra.envs.sources.multihop.source import MultiHopQASource, faults, make_questions
-from toolorchestra.envs.sources.questions import find_part, parts_of, problem
 from toolorchestra.envs.tools.search import LocalSearch
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.task import Task
@@ -80,7 +80,7 @@ def test_all_dates_agree(seed: int):
         assert work in book.facts.values(creator, "works")
     for work, house in related(book, "home"):
         assert founded[house] <= completed[work]
-        assert book.entities[house].sort == words.GENRES[book.entities[work].sort][2]
+        assert book.entities[house].sort == WORDS.genres[book.entities[work].sort][2]
     for work, model in related(book, "based_on"):
         assert completed[model] < completed[work]
         assert book.entities[work].name == book.entities[model].name
@@ -129,7 +129,7 @@ class Reader:
         self.mentions = {entity.mention: entity.key for entity in book.entities.values()}
         self.titles = {entity.title: entity for entity in book.entities.values()}
         self.patterns: dict[str, list[re.Pattern[str]]] = {}
-        for kind, parts in words.SENTENCES.items():
+        for kind, parts in WORDS.sentences.items():
             self.patterns[kind] = [self.pattern(wording) for wordings in parts for wording in wordings]
 
     @staticmethod
@@ -156,12 +156,12 @@ class Reader:
         subject = self.titles[title.removesuffix(": work and family")]
         kinds = {
             "person": ["career" if title.endswith(": work and family") else "life"],
-            "work": ["work", f"work at {words.GENRES.get(subject.sort, ('', '', ''))[2]}"],
+            "work": ["work", f"work at {WORDS.genres.get(subject.sort, ('', '', ''))[2]}"],
             "event": [subject.sort],
         }.get(subject.kind, [subject.kind])
         found: set[WorldFact] = set()
         for sentence in re.split(r"(?<=\.) ", text):
-            if sentence in words.FILLERS:
+            if sentence in WORDS.fillers:
                 continue
             readings = [
                 match
@@ -201,7 +201,7 @@ def test_the_texts_state_the_facts_and_no_others(book: Encyclopaedia):
 
 ALL_RELATIONS = {
     slot
-    for parts in words.SENTENCES.values()
+    for parts in WORDS.sentences.values()
     for wordings in parts
     for wording in wordings
     for slot in re.findall(r"\{(\w+)\}", wording)
@@ -211,7 +211,7 @@ ALL_RELATIONS = {
 def test_every_sentence_is_used_in_all_its_wordings():
     book = Encyclopaedia(0, 600)
     text = " ".join(passage.text for passage in book.passages)
-    for parts in words.SENTENCES.values():
+    for parts in WORDS.sentences.values():
         for wordings in parts:
             assert len(wordings) >= 3
             for wording in wordings:
@@ -299,7 +299,7 @@ def test_parts_follow_one_another(book: Encyclopaedia, tasks: list[Task]):
             assert all(0 <= needed < position for needed in part.needs)
             assert part.answer not in part.wrong
             assert bool(part.support) == (part.subject is None)
-        whole = problem(task)
+        whole = problem_of(task)
         assert (whole.subject, len(whole.steps)) == ("search", len(parts))
 
 

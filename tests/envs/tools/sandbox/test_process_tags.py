@@ -1,4 +1,4 @@
-"""Nothing outlives its owner: no container, process, control group or file, whether it closes, exits or is killed."""
+"""Containers, processes, control groups and files are removed when their owner closes, exits or is killed."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from typing import Any
 
 import pytest
 
-from toolorchestra.envs.tools.sandbox import DockerSandbox, Sandbox
+from toolorchestra.envs.tools.sandbox import DockerSandbox, Sandbox, process_tags
 from toolorchestra.envs.tools.sandbox import docker as docker_module
-from toolorchestra.envs.tools.sandbox import process_tags as owner
 from toolorchestra.envs.tools.sandbox.bubblewrap import CGROUPS, ControlGroup
 from toolorchestra.toolscale.errors import SandboxError
 
@@ -24,11 +23,11 @@ KINDS = ["docker", "bubblewrap", "process"]
 OWNER = """
 import sys, threading, time, warnings
 warnings.simplefilter("ignore")
-from toolorchestra.envs.tools.sandbox import Limits, make_sandbox
+from toolorchestra.envs.tools.sandbox import ProgramLimits, make_sandbox
 sandbox = make_sandbox(sys.argv[1], workers=2)
 sandbox.run("")
 busy = "import ctypes, os, time; ctypes.CDLL(None).prctl(15, b'%s', 0, 0, 0); os.fork(); open('f', 'w'); time.sleep(99)"
-limits = Limits(seconds=99)
+limits = ProgramLimits(seconds=99)
 threading.Thread(target=sandbox.run, args=[busy % sys.argv[2]], kwargs={"limits": limits}, daemon=True).start()
 sandbox.run("import time; time.sleep(0.5)")
 print("ready", flush=True)
@@ -42,7 +41,7 @@ if sys.argv[3] == "close":
 def dead_tag() -> str:
     """Return the tag of a process of this machine that has ended."""
     process = subprocess.Popen(["sleep", "60"])
-    tag = owner.tag(process.pid)
+    tag = process_tags.tag(process.pid)
     process.kill()
     process.wait()
     return tag
@@ -98,7 +97,7 @@ def test_containers_whose_owner_is_gone_are_removed_and_no_others(make: Callable
     with make("docker", workers=1) as sandbox:
         assert isinstance(sandbox, DockerSandbox)
         api = sandbox.client.api
-        tags = {"gone": dead_tag(), "alive": owner.tag(), "elsewhere": "1-0-another-machine"}
+        tags = {"gone": dead_tag(), "alive": process_tags.tag(), "elsewhere": "1-0-another-machine"}
         made = {
             who: api.create_container(sandbox.image, "true", labels={docker_module.LABEL: tag})["Id"]
             for who, tag in tags.items()
@@ -118,7 +117,7 @@ def test_control_groups_whose_owner_is_gone_are_removed(make: Callable[..., Sand
     if not ControlGroup.works():
         pytest.skip("Only root makes control groups here.")
     place = CGROUPS if (CGROUPS / "cgroup.controllers").exists() else CGROUPS / "memory"
-    gone, alive = (place / f"toolorchestra-{tag}-99" for tag in (dead_tag(), owner.tag()))
+    gone, alive = (place / f"toolorchestra-{tag}-99" for tag in (dead_tag(), process_tags.tag()))
     gone.mkdir()
     alive.mkdir()
     ControlGroup.reap()
@@ -127,13 +126,13 @@ def test_control_groups_whose_owner_is_gone_are_removed(make: Callable[..., Sand
 
 
 def test_a_process_is_known_by_its_start_and_machine_too() -> None:
-    mine = owner.tag()
+    mine = process_tags.tag()
     pid, started, where = mine.split("-", 2)
-    assert not owner.is_gone(mine)
-    assert owner.is_gone(f"{pid}-{int(started) - 1}-{where}")  # the number was given to another process since
-    assert owner.is_gone(dead_tag())
-    assert not owner.is_gone(f"{pid}-1-{where}-elsewhere")
-    assert not owner.is_gone("nonsense")
+    assert not process_tags.is_gone(mine)
+    assert process_tags.is_gone(f"{pid}-{int(started) - 1}-{where}")  # the number was given to another process since
+    assert process_tags.is_gone(dead_tag())
+    assert not process_tags.is_gone(f"{pid}-1-{where}-elsewhere")
+    assert not process_tags.is_gone("nonsense")
 
 
 def test_without_the_python_package_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

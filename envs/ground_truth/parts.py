@@ -1,0 +1,123 @@
+"""The parts of a question: the sub-questions that lead to its answer, and which of them a text asks for.
+
+`problem_of` turns a question, or one part of it, into the `Problem` that a simulated model is right or wrong about.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+
+import msgspec
+
+from toolorchestra.agents.problems import Problem, Step
+from toolorchestra.toolscale.mentions import tokens
+from toolorchestra.toolscale.task import Task
+
+LOGITS_PER_LEVEL = 0.4
+"""How much harder, in logits, a step is with each level of difficulty above the first."""
+_MIN_OVERLAP = 0.6  # share of words that a text must have in common with a part to ask for it
+
+
+class Part(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A step that leads to the answer of a question: a sub-question.
+
+    Attributes:
+        question: The sub-question, with the results of earlier parts filled in.
+        answer: Its answer.
+        wrong: Likely wrong answers, the likeliest first.
+        needs: Positions of the earlier parts whose answers it uses.
+        difficulty: As of a `Step`, in logits.
+        subject: As of a `Step`; that of the question if None.
+        support: Ids of the passages that answer it.
+        note: The answer that an adversarial note claims, if there is one.
+    """
+
+    question: str
+    answer: str
+    wrong: tuple[str, ...] = ()
+    needs: tuple[int, ...] = ()
+    difficulty: float = 0.0
+    subject: str | None = None
+    support: tuple[str, ...] = ()
+    note: str | None = None
+
+    def step(self, needs: tuple[int, ...]) -> Step:
+        """Return the part as a step of a problem, with the positions of the earlier steps that it needs."""
+        return Step(self.answer, self.wrong, needs, self.difficulty, self.subject, self.note)
+
+
+def parts_of(task: Task) -> tuple[Part, ...]:
+    """Return the parts of a question, or none if they are not known."""
+    return msgspec.convert(task.bindings.get("parts", ()), tuple[Part, ...])
+
+
+def subject_of(task: Task) -> str:
+    """Return the subject of a question: the skill that its steps take."""
+    return str(task.bindings.get("subject", task.domain))
+
+
+def level_difficulty(task: Task) -> float:
+    """Return the difficulty of a step, in logits, that follows from the task's level."""
+    return LOGITS_PER_LEVEL * (task.difficulty - 1)
+
+
+def problem_of(task: Task, text: str | None = None) -> Problem:
+    """Return the problem that a question poses, or a sub-question of it.
+
+    Args:
+        task: The question.
+        text: What a model is asked. If it is one of the parts (see `find_part`), the problem is that part; else, and
+            if None, it is the whole question.
+    """
+    parts = parts_of(task)
+    if not parts:  # a question of which only the answer is known
+        answer = task.communicate[0][0] if task.communicate else task.answer
+        return Problem.chain(task.id, subject_of(task), task.difficulty, answer, difficulty=level_difficulty(task))
+    number = None if text is None else find_part(task, text)
+    if number is not None:
+        return Problem(f"{task.id}#{number}", subject_of(task), (parts[number].step(()),))
+    targets = tuple(task.bindings.get("targets", (-1,)))  # several for a question that asks for several answers
+    return Problem(task.id, subject_of(task), tuple(part.step(part.needs) for part in parts), targets)
+
+
+def find_part(task: Task, text: str) -> int | None:
+    """Return the position of the part that `text` asks for, or None if it asks for none of them.
+
+    That is the part with most words in common. A text that repeats the whole question asks for none of its parts,
+    although it has their words.
+    """
+    words = words_of(text)
+    return most_similar(
+        (words, words_of(task.instruction)), ((words, words_of(part.question)) for part in parts_of(task))
+    )
+
+
+def most_similar(
+    whole: tuple[AbstractSet[str], AbstractSet[str]], parts: Iterable[tuple[AbstractSet[str], AbstractSet[str]]]
+) -> int | None:
+    """Return the position of the pair of sets of words that have most in common (the first of equal ones).
+
+    Args:
+        whole: Words that are asked, and those of the whole question.
+        parts: For each part, words that are asked, and those of the part.
+
+    Returns:
+        None if no part has more in common than the whole question has, or too little.
+    """
+    best, highest = None, max(_MIN_OVERLAP, _overlap(*whole))
+    for number, pair in enumerate(parts):
+        if (overlap := _overlap(*pair)) > highest:
+            best, highest = number, overlap
+    return best
+
+
+@functools.lru_cache(maxsize=65_536)  # the same texts come again and again
+def words_of(text: str) -> frozenset[str]:
+    """Return the words of a text."""
+    return frozenset(tokens(text))
+
+
+def _overlap(words: AbstractSet[str], others: AbstractSet[str]) -> float:
+    return len(words & others) / max(1, len(words | others))
