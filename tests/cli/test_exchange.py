@@ -6,7 +6,7 @@ from pathlib import Path
 import gymnasium as gym
 import pytest
 
-from toolorchestra.cli import main
+from toolorchestra.cli.main import main
 from toolorchestra.toolscale.domain import load_domain
 from toolorchestra.toolscale.task import read_tasks
 

@@ -11,7 +11,7 @@ import yaml
 
 from toolorchestra.agents.chat.base import ChatRequest, ScriptedChat
 from toolorchestra.agents.experts.catalog import Catalog
-from toolorchestra.cli import main as cli
+from toolorchestra.cli.main import main
 
 Run = Any
 
@@ -22,7 +22,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("COLUMNS", "150")
 
     def call(*words: object) -> tuple[int, str, str]:
-        code = cli.main(["experts", *map(str, words)])
+        code = main(["experts", *map(str, words)])
         captured = capsys.readouterr()
         return code, captured.out, captured.err
 

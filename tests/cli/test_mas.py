@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from toolorchestra.cli import main
+from toolorchestra.cli.main import main
 from toolorchestra.envs.episode import read_episodes
 from toolorchestra.envs.masorchestra.design import Agent, Design, to_text
 from toolorchestra.envs.masorchestra.parser import parse_design

@@ -22,6 +22,7 @@ from toolorchestra.agents.policies.baselines import (
 from toolorchestra.agents.policies.expert_roles import ExpertRole, choose, minds, plurality, proposal, same
 from toolorchestra.agents.policies.routing import KNNRouter, RoutingTrial, TrialBank
 from toolorchestra.cli import main as cli
+from toolorchestra.cli.rollout import RolloutPolicy
 from toolorchestra.envs.episode import CallRecord, read_episodes, write_episodes
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.task import Call
@@ -391,7 +392,7 @@ def test_voting_over_samples_beats_one_sample(math: gym.Env[Any, Any]):
 
 
 def test_every_baseline_can_be_named_on_the_command_line():
-    assert set(BASELINES) < set(get_args(cli.RolloutPolicy))
+    assert set(BASELINES) < set(get_args(RolloutPolicy))
 
 
 def test_baselines_play_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
