@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from tyro.conf import arg
 
 from toolorchestra.cli.experts_options import CatalogOptions, Name
-from toolorchestra.cli.options import require_at_least
+from toolorchestra.cli.options import UsageError, require_at_least
 from toolorchestra.toolscale.errors import OptionError
 
 if TYPE_CHECKING:
@@ -45,9 +45,9 @@ class _EvaluationOptions(CatalogOptions):
 
     def __post_init__(self) -> None:
         if self.record and self.replay:
-            raise OptionError("--record and --replay exclude each other: a recording also replays what it holds.")
+            raise UsageError("--record and --replay exclude each other: a recording also replays what it holds.")
         if self.simulated and (self.record or self.replay):
-            raise OptionError("--record and --replay are for real experts: leave --simulated out.")
+            raise UsageError("--record and --replay are for real experts: leave --simulated out.")
 
     def _read_tasks(self) -> list[ExpertTask] | None:
         from toolorchestra.agents.experts.evaluation import read_tasks
@@ -113,7 +113,7 @@ class AskExpertCommand(_EvaluationOptions):
         super().__post_init__()
         require_at_least(self, count=1, samples=1)
         if not 0 <= self.noted <= 1:
-            raise OptionError(f"--noted must be from 0 to 1, got {self.noted:g}.")
+            raise UsageError(f"--noted must be from 0 to 1, got {self.noted:g}.")
 
     def run(self) -> int:
         """Evaluate it, and print how often it was right."""
@@ -151,7 +151,7 @@ class DescribeExpertCommand(_EvaluationOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         if (self.llm is None) != (self.model is None):
-            raise OptionError("--llm and --model go together: --llm BASE_URL --model NAME.")
+            raise UsageError("--llm and --model go together: --llm BASE_URL --model NAME.")
         require_at_least(self, count=1)
 
     def run(self) -> int:

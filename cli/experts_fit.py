@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 from tyro.conf import Positional, arg
 
 from toolorchestra.cli.experts_options import CatalogOptions
+from toolorchestra.cli.options import UsageError
 from toolorchestra.cli.output import print_json, with_folder, write_text
-from toolorchestra.toolscale.errors import OptionError
 
 if TYPE_CHECKING:
     from toolorchestra.agents.experts.fitting import Fit
@@ -41,9 +41,9 @@ class FitExpertCommand(CatalogOptions):
 
     def __post_init__(self) -> None:
         if not 0 <= self.shared_noise < 1:
-            raise OptionError(f"--shared-noise must be at least 0 and below 1, got {self.shared_noise:g}.")
+            raise UsageError(f"--shared-noise must be at least 0 and below 1, got {self.shared_noise:g}.")
         if self.plot and self.plot.suffix not in (".png", ".pdf", ".svg"):
-            raise OptionError(f"--plot writes .png, .pdf or .svg, got {self.plot}.")
+            raise UsageError(f"--plot writes .png, .pdf or .svg, got {self.plot}.")
 
     def run(self) -> int:
         """Fit, and print or write the entry."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import arg, subcommand
 
-from toolorchestra.cli.options import require_at_least
+from toolorchestra.cli.options import UsageError, require_at_least
 from toolorchestra.cli.output import print_json, write_text
 from toolorchestra.toolscale.errors import OptionError
 
@@ -92,7 +92,7 @@ class MASBenchMakeCommand(_ProblemOptions):
 
     def __post_init__(self) -> None:
         if self.published and any((self.depth, self.horizon, self.breadth, self.parallel, self.robustness)):
-            raise OptionError("--published is a whole set of its own: leave out the values of axes.")
+            raise UsageError("--published is a whole set of its own: leave out the values of axes.")
         require_at_least(self, count=1)
 
     def run(self) -> int:
@@ -181,7 +181,7 @@ class MASBenchCheckCommand:
 
     def __post_init__(self) -> None:
         if self.count < 1 or not self.values or not self.axis:
-            raise OptionError("Expected at least one axis, one value, and a --count of 1 or more.")
+            raise UsageError("Expected at least one axis, one value, and a --count of 1 or more.")
 
     def run(self) -> int:
         """Check them; return 1 if anything is wrong."""

@@ -10,9 +10,9 @@ import msgspec
 from tyro.conf import Positional, arg
 
 from toolorchestra.cli.environments import environment
+from toolorchestra.cli.options import UsageError
 from toolorchestra.cli.output import print_json
 from toolorchestra.cli.recorded import read_recorded
-from toolorchestra.toolscale.errors import OptionError
 
 
 @dataclass
@@ -28,7 +28,7 @@ class RobustnessCommand:
 
     def __post_init__(self) -> None:
         if not self.episodes:
-            raise OptionError("Expected at least one file of episodes: toolorchestra rollout TASKS --split all …")
+            raise UsageError("Expected at least one file of episodes: toolorchestra rollout TASKS --split all …")
 
     def run(self) -> int:
         """Judge the episodes and print the shares."""

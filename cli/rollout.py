@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from tyro.conf import arg
 
 from toolorchestra.cli.environments import playable
-from toolorchestra.cli.options import Env, NamedValues, Split, option_values, require_at_least
+from toolorchestra.cli.options import Env, NamedValues, Split, UsageError, option_values, require_at_least
 from toolorchestra.cli.output import print_json
 from toolorchestra.toolscale.errors import OptionError
 
@@ -88,13 +88,13 @@ class RolloutCommand:
 
     def __post_init__(self) -> None:
         if self.policy == "llm" and self.model is None:
-            raise OptionError("The policy `llm` needs a model: --model NAME --base-url URL, or --model PATH.")
+            raise UsageError("The policy `llm` needs a model: --model NAME --base-url URL, or --model PATH.")
         if self.policy != "llm" and (self.model or self.base_url):
-            raise OptionError(f"--model and --base-url are for --policy llm, not {self.policy}.")
+            raise UsageError(f"--model and --base-url are for --policy llm, not {self.policy}.")
         if self.api_key_env and not self.base_url:
-            raise OptionError("--api-key-env is for a server: give its --base-url as well.")
+            raise UsageError("--api-key-env is for a server: give its --base-url as well.")
         if self.episodes != "all" and self.episodes < 1:
-            raise OptionError(f"--episodes must be at least 1, or `all`; got {self.episodes}.")
+            raise UsageError(f"--episodes must be at least 1, or `all`; got {self.episodes}.")
         require_at_least(self, parallel=1)
 
     def run(self) -> int:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from toolorchestra.cli.environments import domains_of
-from toolorchestra.cli.options import Env
+from toolorchestra.cli.options import Env, UsageError
 from toolorchestra.cli.output import print_json
-from toolorchestra.toolscale.errors import OptionError
 
 
 @dataclass
@@ -23,7 +22,7 @@ class StatsCommand:
 
     def __post_init__(self) -> None:
         if self.json and self.markdown:
-            raise OptionError("Expected one of --json and --markdown, got both.")
+            raise UsageError("Expected one of --json and --markdown, got both.")
 
     def run(self) -> int:
         """Print them."""

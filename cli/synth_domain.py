@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-from toolorchestra.cli.options import require_at_least
+from toolorchestra.cli.options import UsageError, require_at_least
 from toolorchestra.cli.synth_options import ModelOptions, QuestionModel
-from toolorchestra.toolscale.errors import ExpertError, OptionError, SynthesisError
+from toolorchestra.toolscale.errors import ExpertError, SynthesisError
 
 if TYPE_CHECKING:
     from toolorchestra.toolscale.domain import Domain
@@ -62,14 +62,14 @@ class SynthDomainCommand(ModelOptions):
 
     def __post_init__(self) -> None:
         if self.llm is not None and self.from_sqlite is not None:
-            raise OptionError("--llm and --from-sqlite both write the domain: give one of them.")
+            raise UsageError("--llm and --from-sqlite both write the domain: give one of them.")
         if self.llm is not None and (self.model is None or self.title is None):
-            raise OptionError('--llm needs a model and a title: --model NAME --title "Public library".')
+            raise UsageError('--llm needs a model and a title: --model NAME --title "Public library".')
         if self.llm is None:
             if "llm" in self.solver:
-                raise OptionError("--solver llm needs a model: --llm BASE_URL --model NAME.")
+                raise UsageError("--solver llm needs a model: --llm BASE_URL --model NAME.")
             if self.from_sqlite is None and (self.title is not None or self.today is not None):
-                raise OptionError(
+                raise UsageError(
                     "--title and --today are for a domain made here: give --llm BASE_URL or --from-sqlite FILE, or "
                     "write them into domain.yaml."
                 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import arg
 
-from toolorchestra.cli.options import require_at_least
+from toolorchestra.cli.options import UsageError, require_at_least
 from toolorchestra.toolscale.errors import OptionError
 
 if TYPE_CHECKING:
@@ -47,14 +47,14 @@ class ModelOptions:
 
     def __post_init__(self) -> None:
         if self.llm is not None and self.model is None:
-            raise OptionError("--llm needs a model: --model NAME.")
+            raise UsageError("--llm needs a model: --model NAME.")
         for option in ("model", "budget", "api_key_env"):
             if self.llm is None and getattr(self, option) is not None:
-                raise OptionError(f"--{option.replace('_', '-')} is for --llm BASE_URL: give that as well.")
+                raise UsageError(f"--{option.replace('_', '-')} is for --llm BASE_URL: give that as well.")
         if self.budget is not None and not (self.budget > 0 and max(self.price) > 0):
-            raise OptionError("--budget needs dollars to count: more than 0 of them, and --price IN OUT.")
+            raise UsageError("--budget needs dollars to count: more than 0 of them, and --price IN OUT.")
         if not min(self.price) >= 0:
-            raise OptionError(f"--price must be at least 0, got {self.price[0]:g} and {self.price[1]:g}.")
+            raise UsageError(f"--price must be at least 0, got {self.price[0]:g} and {self.price[1]:g}.")
         require_at_least(self, repairs=0, parallel=1, temperature=0, max_tokens=1, timeout=0.001, retries=0)
 
     def _settings(self, seed: int) -> QuerySettings:

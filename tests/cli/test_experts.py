@@ -67,15 +67,15 @@ def test_a_file_of_ones_own_is_taken_along_everywhere(run: Run, tmp_path: Path):
     mine.write_text("experts: {gpt-5: {price: {input: 77}}}", encoding="utf-8")
     assert "77" in run("list", "--catalog", mine)[1]
     assert "mine.yaml" in run("show", "gpt-5", "--catalog", mine)[1]
-    assert "77" in run("offer", "--catalog", mine)[1]
+    assert "77" in run("tool-config", "--catalog", mine)[1]
 
 
-def test_offer_shows_a_fixed_configuration_or_a_seeded_draw(run: Run):
-    _, out, _ = run("offer", "unseen-models")
+def test_tool_config_shows_a_fixed_configuration_or_a_seeded_draw(run: Run):
+    _, out, _ = run("tool-config", "unseen-models")
     assert "openmath-llama-2-70b" in out
     assert "tools: web_search, local_search, python" in out
     assert "prices: own\n" in out
-    first, again, other = (run("offer", "training", "--seed", seed, "--json")[1] for seed in (1, 1, 2))
+    first, again, other = (run("tool-config", "training", "--seed", seed, "--json")[1] for seed in (1, 1, 2))
     assert first == again != other
     assert json.loads(first)["experts"]["generalist"]
 
@@ -181,12 +181,12 @@ def test_a_real_expert_is_described_from_a_sample_of_the_tasks_by_a_model(
     ("words", "told"),
     [
         (("show", "gpt5"), "Unknown expert 'gpt5'. Did you mean 'gpt-5'"),
-        (("offer", "traning"), "Unknown configuration 'traning'. Did you mean 'training'"),
+        (("tool-config", "traning"), "Unknown configuration 'traning'. Did you mean 'training'"),
         (("list", "--catalog", "missing.yaml"), "missing.yaml: It cannot be read"),
         (("fit", "missing.jsonl", "--name", "x"), "missing.jsonl cannot be read"),
         (("fit", "x.jsonl", "--name", "x", "--plot", "x.gif"), "--plot writes .png, .pdf or .svg"),
         (("fit", "x.jsonl", "--name", "x", "--shared-noise", "1"), "--shared-noise must be at least 0 and below 1"),
-        (("ask", "gpt-5", "--samples", "0"), "--count and --samples of at least 1"),
+        (("ask", "gpt-5", "--samples", "0"), "--samples must be at least 1, got 0"),
         (("ask", "gpt-5", "--noted", "2"), "--noted must be from 0 to 1"),
         (("ask", "gpt-5", "--record", "a", "--replay", "b"), "--record and --replay exclude each other"),
         (("ask", "gpt-5", "--simulated", "--replay", "b"), "are for real experts"),

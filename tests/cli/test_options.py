@@ -4,8 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from toolorchestra.cli.options import option_values, require_at_least
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.cli.options import UsageError, option_values, require_at_least
 
 
 def test_values_are_decoded_where_they_are_json():
@@ -17,5 +16,5 @@ def test_values_are_decoded_where_they_are_json():
 def test_a_value_below_its_bound_is_refused_by_the_name_of_its_option():
     command = SimpleNamespace(max_tokens=1, timeout=0.5)
     require_at_least(command, max_tokens=1, timeout=0.5)
-    with pytest.raises(OptionError, match=r"^--max-tokens must be at least 2, got 1\.$"):
+    with pytest.raises(UsageError, match=r"^--max-tokens must be at least 2, got 1\.$"):
         require_at_least(command, timeout=0.1, max_tokens=2)

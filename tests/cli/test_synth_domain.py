@@ -23,7 +23,7 @@ from toolorchestra.toolscale.domain import load_domain
 from toolorchestra.toolscale.errors import ExpertError
 from toolorchestra.toolscale.synth.answer_store import ModelAnswer, ModelQuestion, RecordedModel
 
-RECORDING = Path(__file__).parent / "data" / "synth" / "library.yaml"
+RECORDING = Path(__file__).parents[1] / "data" / "synth" / "library.yaml"
 SIZES = "--subjects 2 --entries 40 --tools 5 --intents 4 --tasks-per-intent 6 --evolved 2 --repairs 2"
 MADE = "domain.yaml tools.yaml intents.yaml synth.json domain.db tasks.jsonl build.json report.json"
 
