@@ -56,15 +56,15 @@ class SynthPreferencesCommand(ModelOptions):
 
         env = environment(self.env, **option_values(self.env_options))
         worlds = {env.source.world(task).name: task for task in env.source.tasks("all")}
-        offered: dict[str, Tool] = {}
+        tools: dict[str, Tool] = {}
         for task in worlds.values():
             env.reset(options={"task_id": task.id})
-            offered |= env.play.tools
+            tools |= env.play.tools
         env.close()
         for name in self.tools:
-            if name not in offered:
-                raise UnknownNameError("tool", name, offered)
-        facts = tool_facts(offered[name] for name in (self.tools or offered))
+            if name not in tools:
+                raise UnknownNameError("tool", name, tools)
+        facts = tool_facts(tools[name] for name in (self.tools or tools))
         self.out.mkdir(parents=True, exist_ok=True)
         pairs, report = self._pairs(facts)
         for split in ("train", "eval"):

@@ -1,10 +1,10 @@
 """A game of your own for several agents: a courier must deliver what only the other one can see.
 
 The lookout sees a number among others and says something; the courier hears only that, and must say the number.
-Both are paid 1 if it is right. This file is all that a learner needs::
+Both have reward 1 if it is right. This file is all that a learner needs::
 
     cd examples
-    python ../algos/multi_grpo.py --env courier:game                    # two embedded models, taught by `teach`
+    python ../algos/multi_grpo.py --env courier:game                    # two built-in models, taught by `teach`
     python ../algos/multi_grpo.py --env courier:game --model PATH       # your own
     toolorchestra validate courier:game
 
@@ -29,16 +29,16 @@ COLOURS = ("red", "blue", "green")
 class CourierPlay(JointPlay):
     """The rules: the lookout speaks once, then the courier, and that is the answer."""
 
-    def _take(self, agent: str, said: str) -> None:
+    def _take(self, agent: str, message: str) -> None:
         if agent == LOOKOUT:
-            self.tell(COURIER, f"The lookout says : {said}")
+            self.tell(COURIER, f"The lookout says : {message}")
             self.pass_to(COURIER)
         else:
-            self.judge(said)
+            self.judge(message)
 
 
 class CourierEnv(MultiAgentEnv):
-    """The environment: who plays, and what each is told at the beginning."""
+    """The environment: who plays, and the messages that each agent is shown at the beginning."""
 
     protocol = "Courier"
 
@@ -95,7 +95,7 @@ def game() -> CourierEnv:
     return CourierEnv()
 
 
-# What follows is needed only by embedded models, which learn to speak from a teacher, and by `toolorchestra validate`.
+# What follows is needed only by built-in models, which learn to speak from a teacher, and by `toolorchestra validate`.
 
 
 def knows(task: Task) -> bool:
@@ -127,7 +127,7 @@ if __name__ == "__main__":
     env.reset(seed=0)
     while not env.play.over:
         agent = env.agent_selection
-        said = teach(env.play)
-        print(f"{agent} reads {env.observe(agent)!r} and says {said!r}")
-        env.step(said)
+        message = teach(env.play)
+        print(f"{agent} reads {env.observe(agent)!r} and says {message!r}")
+        env.step(message)
     print(env.episode.outcome, env.episode.paid)

@@ -156,11 +156,11 @@ def test_a_real_expert_is_described_from_a_sample_of_the_tasks_by_a_model(
 ):
     openai_chat = pytest.importorskip("toolorchestra.agents.chat.openai_chat")
     asked = ScriptedChat(answer, name="Qwen/Qwen3-8B")
-    sampler = ScriptedChat(["Good at sums."], name="writer")
+    sampler = ScriptedChat(["Good at sums."], name="describer")
 
     class Fake:
         def __init__(self, url: str, model: str, **options: object) -> None:
-            assert (url, model) == ("http://x/v1", "writer")
+            assert (url, model) == ("http://x/v1", "describer")
 
         def __enter__(self) -> ScriptedChat:
             return sampler
@@ -171,14 +171,14 @@ def test_a_real_expert_is_described_from_a_sample_of_the_tasks_by_a_model(
     monkeypatch.setattr(Catalog, "chat", lambda self, name: asked)
     monkeypatch.setattr(openai_chat, "OpenAIChat", Fake)
     record = ("--record", tmp_path / "record.jsonl")
-    out = run("describe", "qwen3-8b", "--tasks", tasks, *record, "--llm", "http://x/v1", "--model", "writer")[1]
+    out = run("describe", "qwen3-8b", "--tasks", tasks, *record, "--llm", "http://x/v1", "--model", "describer")[1]
     assert out == "Good at sums.\n"
     assert len(asked.requests) == 10
     assert str(sampler.requests[0].messages[-1]["content"]).count("## Task") == 10
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("show", "gpt5"), "Unknown expert 'gpt5'. Did you mean 'gpt-5'"),
         (("tool-config", "traning"), "Unknown configuration 'traning'. Did you mean 'training'"),
@@ -195,10 +195,10 @@ def test_a_real_expert_is_described_from_a_sample_of_the_tasks_by_a_model(
         (("describe", "gpt-5", "--count", "0"), "--count must be at least 1"),
     ],
 )
-def test_mistakes_are_told_with_the_way_out(run: Run, words: tuple[str, ...], told: str):
+def test_mistakes_are_reported_with_the_remedy(run: Run, words: tuple[str, ...], message: str):
     code, _, err = run(*words)
     assert code == 2
-    assert told in " ".join(err.replace("│", " ").split())
+    assert message in " ".join(err.replace("│", " ").split())
 
 
 def test_a_real_expert_needs_an_endpoint_and_its_key(run: Run, tasks: Path, tmp_path: Path):

@@ -104,7 +104,7 @@ def test_a_chat_model_plays_many_episodes_at_a_time(
     assert "model: 20 replies" in output.out
 
 
-def test_episodes_whose_model_failed_are_told_and_tried_again(
+def test_episodes_whose_model_failed_are_reported_and_played_again(
     run: Run, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     answers = iter([ExpertError("the server hung up"), *["No."] * 20])

@@ -29,7 +29,7 @@ MADE = "domain.yaml tools.yaml intents.yaml synth.json domain.db tasks.jsonl bui
 
 
 class Recorded:
-    """Answers from the recording, as slowly and badly as told."""
+    """Answers from the recording, as slowly and badly as the test sets."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -220,7 +220,7 @@ def test_an_endpoint_that_fails_for_good_ends_the_run_with_all_saved(
     assert not before & set(server.asked)
 
 
-def test_no_server_at_all_is_told_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_no_server_at_all_is_reported_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     pytest.importorskip("openai")
     arguments = ["synth", str(tmp_path), "--llm", "http://127.0.0.1:9/v1", "--model", "m", "--title", "Zoo"]
     assert main([*arguments, "--retries", "0"]) == 3
