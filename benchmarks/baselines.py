@@ -18,7 +18,7 @@ from typing import Any
 from toolorchestra.agents.policies.base import Policy
 from toolorchestra.agents.policies.registry import BASELINES, make_policy
 from toolorchestra.agents.policies.routing import KNNRouter
-from toolorchestra.cli.main import environment
+from toolorchestra.cli.environments import environment
 from toolorchestra.envs.recording import Reset, Tally, play_many
 
 ENVIRONMENTS: dict[str, dict[str, Any]] = {

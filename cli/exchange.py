@@ -1,7 +1,6 @@
-"""The commands ``toolorchestra export`` and ``toolorchestra import``: tasks in the formats of others.
+"""The commands `toolorchestra export` and `toolorchestra import`: tasks in other formats.
 
-One dataclass per command, as in `toolorchestra.cli.main`; the work itself is done in
-`toolorchestra.toolscale.exchange`.
+The formats themselves are in `toolorchestra.toolscale.exchange`.
 """
 
 from __future__ import annotations
@@ -14,28 +13,30 @@ from typing import Annotated, Literal
 
 from tyro.conf import Positional, arg
 
+from toolorchestra.cli.options import Split
+from toolorchestra.cli.output import with_folder
 from toolorchestra.toolscale.errors import OptionError
 
 Format = Literal["tau2", "jsonl", "parquet", "datasets"]
 
 
 @dataclass
-class Export:
-    """Write a domain's tasks for others: τ²-bench's format, JSONL, Parquet, or a folder of datasets."""
+class ExportCommand:
+    """Write a domain's tasks in other formats: τ²-bench's format, JSONL, Parquet, or a folder of datasets."""
 
     domain: Annotated[Positional[str], arg(metavar="DOMAIN")]
     """Name of a domain, or its folder."""
     out: Annotated[Positional[Path], arg(metavar="OUT")]
     """File to write, or folder for --format datasets."""
     format: Format | None = None
-    """By default from OUT: .json is tau2, .jsonl and .parquet are what they say, no ending is a folder of datasets."""
-    split: Literal["train", "test", "test_intents", "all"] = "all"
+    """By default from OUT: .json is tau2, .jsonl and .parquet are those formats, no ending is a folder of datasets."""
+    split: Split = "all"
     """Only tasks of this split."""
     tasks: Annotated[Path | None, arg(metavar="FILE")] = None
-    """Write the tasks of this JSONL file instead (as `synth tasks` makes them); others of them are left out."""
+    """Write the tasks of this JSONL file instead (as `synth tasks` makes them), those of this domain."""
 
     def run(self) -> int:
-        """Write, and say what."""
+        """Write them, and print how many."""
         from toolorchestra.toolscale.domain_folder import load_domain
         from toolorchestra.toolscale.exchange import export_tasks
         from toolorchestra.toolscale.task import read_tasks
@@ -51,11 +52,11 @@ class Export:
 
 
 @dataclass
-class Import:
-    """Read tasks made elsewhere, try them against a domain, and write them to be played."""
+class ImportCommand:
+    """Read tasks made elsewhere, check them against a domain, and write them to be played."""
 
     file: Annotated[Positional[Path], arg(metavar="FILE")]
-    """Tasks in any of the formats of `export`; a folder of datasets is read whole."""
+    """Tasks in any of the formats of `export`; all files of a folder of datasets are read."""
     domain: Annotated[Positional[str], arg(metavar="DOMAIN")]
     """Name of the domain in which they take place, or its folder."""
     out: Annotated[Path, arg(metavar="OUT")]
@@ -64,7 +65,7 @@ class Import:
     """By default from FILE."""
 
     def run(self) -> int:
-        """Read, try, write, and say what."""
+        """Read, check and write them, and print how many."""
         from toolorchestra.toolscale.domain_folder import BUILTIN, builtin_domains, load_domain, save_tasks
         from toolorchestra.toolscale.exchange import import_tasks
         from toolorchestra.toolscale.task import write_tasks
@@ -74,8 +75,7 @@ class Import:
         domain = load_domain(self.domain)
         tasks = import_tasks(self.file, domain, self.format)
         if self.out.suffix == ".jsonl":
-            self.out.parent.mkdir(parents=True, exist_ok=True)
-            write_tasks(self.out, tasks)
+            write_tasks(with_folder(self.out), tasks)
         else:
             self.out.mkdir(parents=True, exist_ok=True)
             folder = BUILTIN / self.domain if self.domain in builtin_domains() else Path(self.domain)

@@ -1,6 +1,6 @@
-"""The command ``toolorchestra mas``: designs of multi-agent systems checked, drawn, run and searched for.
+"""The command `toolorchestra mas`: designs of multi-agent systems checked, drawn, run and searched for.
 
-One dataclass per command, as in `toolorchestra.cli.main`; the work itself is done in `toolorchestra.envs.masorchestra`.
+Designs are read, run and drawn by `toolorchestra.envs.masorchestra`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 from tyro.conf import Positional, arg, subcommand
 
+from toolorchestra.cli.options import Split, require_at_least
 from toolorchestra.cli.output import print_json, write_text
 from toolorchestra.toolscale.errors import OptionError
 
@@ -28,8 +29,8 @@ Degree = Literal["low", "high"]
 
 
 @dataclass
-class Check:
-    """Check designs against the rules; exit code 1 if one is broken."""
+class CheckDesignCommand:
+    """Check designs against the rules; exit status 1 if one is broken."""
 
     file: File
     """File with the text of a design; - for standard input."""
@@ -39,7 +40,7 @@ class Check:
     """Print {valid, rule, element, message, agents, length, width}."""
 
     def run(self) -> int:
-        """Read the design and say whether it is one."""
+        """Read the design, and print whether it is valid."""
         from toolorchestra.envs.masorchestra.design import DesignFault
         from toolorchestra.envs.masorchestra.figure import text
 
@@ -54,7 +55,7 @@ class Check:
 
 
 @dataclass
-class Draw:
+class DrawDesignCommand:
     """Draw a design."""
 
     file: File
@@ -77,23 +78,25 @@ class Draw:
 
 
 @dataclass(kw_only=True)
-class _WithEnvironment:
+class _QuestionOptions:
+    """The options that say which questions are asked, and which model is behind the agents."""
+
     source: str = "Math"
     """Source of questions, as in the ids of environments (Math, MultiHopQA, MASBenchDepth …)."""
     tasks: Annotated[Path | None, arg(metavar="FILE")] = None
     """JSONL file of questions to take instead."""
-    split: Literal["train", "test", "test_intents", "all"] = "test"
+    split: Split = "test"
     """Split from which questions are drawn."""
     model: str = "gpt-oss-120b"
     """The model behind all agents: a name in the catalogue, simulated; with --endpoint the real one."""
     endpoint: bool = False
-    """Ask the real model at its endpoint in the catalogue instead of simulating it."""
+    """Query the real model at its endpoint in the catalogue instead of simulating it."""
     catalog: tuple[Path, ...] = ()
     """Catalogue files of your own, which extend and override the shipped one."""
     timeout: float | None = None
-    """Most seconds of one agent."""
+    """Seconds after which an agent is stopped."""
     seed: int = 0
-    """Seed of what is drawn, and of the luck of simulated agents."""
+    """Seed of the questions drawn, and of the noise of simulated agents."""
 
     @contextmanager
     def _env(self, dom: Degree) -> Iterator[MASOrchestraEnv]:
@@ -117,7 +120,7 @@ class _WithEnvironment:
 
 
 @dataclass(kw_only=True)
-class Run(_WithEnvironment):
+class RunDesignCommand(_QuestionOptions):
     """Run a design, or those of a scripted orchestrator, on questions."""
 
     design: Annotated[str | None, arg(metavar="FILE|-")] = None
@@ -127,7 +130,7 @@ class Run(_WithEnvironment):
     dom: Degree = "high"
     """Degree of MAS."""
     task: str | None = None
-    """Ask this question."""
+    """Id of the question to ask; by default they are drawn."""
     episodes: int = 1
     """How many questions to ask."""
     svg: Annotated[Path | None, arg(metavar="FILE")] = None
@@ -138,16 +141,15 @@ class Run(_WithEnvironment):
     """Print the summary as JSON."""
 
     def __post_init__(self) -> None:
-        if self.episodes < 1:
-            raise OptionError(f"--episodes must be at least 1, got {self.episodes}.")
+        require_at_least(self, episodes=1)
 
     def run(self) -> int:
-        """Ask the questions and sum up; exit code 1 if a design broke a rule or a model could not be reached."""
+        """Ask the questions and sum up; exit status 1 if a design broke a rule or a model could not be reached."""
         with self._env(self.dom) as env:
             return self._run(env)
 
     def _run(self, env: MASOrchestraEnv) -> int:
-        from toolorchestra.cli import display
+        from toolorchestra.cli.display import progress_bars
         from toolorchestra.envs.episode import write_episodes
         from toolorchestra.envs.masorchestra import figure
         from toolorchestra.envs.masorchestra.design import Design
@@ -158,7 +160,7 @@ class Run(_WithEnvironment):
         policy = make_orchestrator(self.orchestrator, seed=self.seed)
         outcomes: dict[str, int] = {}
         usd = seconds = 0.0
-        with display.progress_bars() as progress:
+        with progress_bars() as progress:
             bar = progress.add_task("design" if written else self.orchestrator, total=self.episodes, note="")
             for number in range(self.episodes):
                 observation, info = env.reset(seed=self.seed + number, options={"task_id": self.task})
@@ -190,23 +192,23 @@ class Run(_WithEnvironment):
 
 
 @dataclass(kw_only=True)
-class Search(_WithEnvironment):
+class SearchDesignCommand(_QuestionOptions):
     """Search for a workflow that answers the questions of a validation set."""
 
-    split: Literal["train", "test", "test_intents", "all"] = "train"
+    split: Split = "train"
     """Split from which the validation set is drawn."""
     method: Literal["evolution", "random", "tree"] = "evolution"
     """Evolution with niches, random workflows, or Monte Carlo tree search over edits."""
     questions: int = 30
     """Size of the validation set."""
     candidates: int = 50
-    """Most workflows measured."""
+    """Maximum number of workflows evaluated."""
     budget: Annotated[float | None, arg(metavar="USD")] = None
-    """US dollars after which no further one is."""
-    most: int = 8
-    """Most agents of a workflow."""
+    """US dollars after which no further workflow is evaluated."""
+    max_agents: int = 8
+    """Maximum number of agents of a workflow."""
     out: Annotated[Path, arg(metavar="FILE")] = Path("mas_search.jsonl")
-    """Record of every candidate; the same command goes on with it."""
+    """JSONL file of every candidate; the same command continues it."""
     best: Annotated[Path | None, arg(metavar="FILE")] = None
     """Write the best workflow's text here."""
     json: bool = False
@@ -218,14 +220,14 @@ class Search(_WithEnvironment):
             return self._run(env)
 
     def _run(self, env: MASOrchestraEnv) -> int:
-        from toolorchestra.cli import display
+        from toolorchestra.cli.display import progress_bars
         from toolorchestra.envs.masorchestra import figure
         from toolorchestra.envs.masorchestra.design import to_text
         from toolorchestra.envs.masorchestra.workflow_search import SearchBudget, Validation, best, search
 
         budget = SearchBudget(self.candidates, self.budget)
         validation = Validation.drawn(env, self.questions, self.seed, self.split)
-        with display.progress_bars() as progress:
+        with progress_bars() as progress:
             bar = progress.add_task(self.method, total=self.candidates, note="")
             highest = 0.0
 
@@ -235,7 +237,7 @@ class Search(_WithEnvironment):
                 progress.update(bar, advance=1, note=f"best {highest:.0%}")
 
             history = search(
-                self.method, validation, budget, seed=self.seed, max_agents=self.most, file=self.out, watch=watch
+                self.method, validation, budget, seed=self.seed, max_agents=self.max_agents, file=self.out, watch=watch
             )
         found = best(history)
         if self.best is not None:
@@ -253,23 +255,12 @@ class Search(_WithEnvironment):
         return 0
 
 
-Command = (
-    Annotated[Check, subcommand("check")]
-    | Annotated[Draw, subcommand("draw")]
-    | Annotated[Run, subcommand("run")]
-    | Annotated[Search, subcommand("search")]
+MASCommand = (
+    Annotated[CheckDesignCommand, subcommand("check")]
+    | Annotated[DrawDesignCommand, subcommand("draw")]
+    | Annotated[RunDesignCommand, subcommand("run")]
+    | Annotated[SearchDesignCommand, subcommand("search")]
 )
-
-
-@dataclass
-class Mas:
-    """Check, draw, run and search for designs of multi-agent systems."""
-
-    command: Command
-
-    def run(self) -> int:
-        """Run the sub-command."""
-        return self.command.run()
 
 
 def _parsed(file: str, dom: Degree) -> Design | DesignFault:

@@ -1,7 +1,6 @@
-"""The command ``toolorchestra masbench``: problems with controlled structure, made, shown, drawn and checked.
+"""The command `toolorchestra masbench`: problems with controlled structure, made, shown, drawn and checked.
 
-One dataclass per command, as in `toolorchestra.cli.main`; the work itself is done in
-`toolorchestra.envs.sources.masbench`.
+The problems themselves are made in `toolorchestra.envs.sources.masbench`.
 """
 
 from __future__ import annotations
@@ -13,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import msgspec
 from tyro.conf import arg, subcommand
 
-from toolorchestra.cli.output import write_text
+from toolorchestra.cli.options import UsageError, require_at_least
+from toolorchestra.cli.output import print_json, write_text
 from toolorchestra.toolscale.errors import OptionError
 
 if TYPE_CHECKING:
@@ -28,15 +27,15 @@ Axis = Literal["depth", "horizon", "breadth", "parallel", "robustness"]
 
 
 @dataclass(kw_only=True)
-class _Wanted:
-    """The options that say which problems are meant."""
+class _ProblemOptions:
+    """The options that select problems."""
 
     depth: int | None = None
     """Sub-tasks on the longest chain that ends in an answer, 1 to 32. Axes can be combined."""
     horizon: int | None = None
-    """Answers to report of a chain of problems that carry them on."""
+    """Answers to report of a chain of problems, each of which uses the answer before."""
     breadth: int | None = None
-    """Most sub-tasks that one sub-task needs directly."""
+    """Maximum number of sub-tasks that one sub-task needs directly."""
     parallel: int | None = None
     """Independent components."""
     robustness: int | None = None
@@ -44,7 +43,7 @@ class _Wanted:
     split: Literal["train", "test"] = "train"
     """Split; the two share no template."""
     seed: int = 0
-    """All follows from it."""
+    """Seed of the problems."""
     distractors: int = 4
     """Statements in each problem that lead to no answer, 0 to 8."""
     haystack: int = 40
@@ -67,7 +66,7 @@ class _Wanted:
 
 
 @dataclass(kw_only=True)
-class _One(_Wanted):
+class _OneProblem(_ProblemOptions):
     """The options of commands about one problem."""
 
     number: int = 0
@@ -81,21 +80,20 @@ class _One(_Wanted):
 
 
 @dataclass(kw_only=True)
-class MASBenchMake(_Wanted):
+class MASBenchMakeCommand(_ProblemOptions):
     """Write problems as tasks to a JSONL file, which is played like an environment."""
 
     out: Annotated[Path, arg(metavar="FILE")]
     """Where to write."""
     count: int = 100
-    """How many; with --published, all there are."""
+    """Number of problems; --published writes all of its set."""
     published: Axis | None = None
     """Write the published counts of this axis instead (the set masbench-v1, Table A.1)."""
 
     def __post_init__(self) -> None:
         if self.published and any((self.depth, self.horizon, self.breadth, self.parallel, self.robustness)):
-            raise OptionError("--published is a whole set of its own: leave out the values of axes.")
-        if self.count < 1:
-            raise OptionError(f"--count must be at least 1, got {self.count}.")
+            raise UsageError("--published is a whole set of its own: leave out the values of axes.")
+        require_at_least(self, count=1)
 
     def run(self) -> int:
         """Make and write them."""
@@ -115,7 +113,7 @@ class MASBenchMake(_Wanted):
 
 
 @dataclass(kw_only=True)
-class MASBenchShow(_One):
+class MASBenchShowCommand(_OneProblem):
     """Show one problem: its text, its answers, its steps and its axes."""
 
     json: bool = False
@@ -130,8 +128,7 @@ class MASBenchShow(_One):
         instance = self._instance()
         task = make_task(instance, f"masbench-{self.seed}/{instance.axes}/{self.split}-{self.number:05d}")
         if self.json:
-            print(msgspec.json.format(msgspec.json.encode(task), indent=2).decode())
-            return 0
+            return print_json(task)
         console = stdout_console()
         console.print(instance.text, markup=False)
         console.print("\nSteps", style="bold")
@@ -147,7 +144,7 @@ class MASBenchShow(_One):
 
 
 @dataclass(kw_only=True)
-class MASBenchFigure(_One):
+class MASBenchFigureCommand(_OneProblem):
     """Draw the dependency graph of one problem as SVG."""
 
     out: Annotated[Path, arg(metavar="FILE")]
@@ -168,8 +165,8 @@ class MASBenchFigure(_One):
 
 
 @dataclass(kw_only=True)
-class MASBenchCheck:
-    """Check fresh problems: solved by their text alone, of the right axes, balanced, and apart by template."""
+class MASBenchCheckCommand:
+    """Check new problems: solvable from their text alone, of the right axes, balanced, and split by template."""
 
     axis: tuple[Axis, ...] = ("depth", "horizon", "breadth", "parallel", "robustness")
     """The axes to check."""
@@ -178,16 +175,16 @@ class MASBenchCheck:
     count: int = 50
     """Problems of each value in each split."""
     seed: int = 0
-    """All follows from it."""
+    """Seed of the problems."""
     json: bool = False
     """Print JSON."""
 
     def __post_init__(self) -> None:
         if self.count < 1 or not self.values or not self.axis:
-            raise OptionError("Expected at least one axis, one value, and a --count of 1 or more.")
+            raise UsageError("Expected at least one axis, one value, and a --count of 1 or more.")
 
     def run(self) -> int:
-        """Check them; 1 if anything is wrong."""
+        """Check them; return 1 if anything is wrong."""
         from toolorchestra.envs.sources.masbench.dataset_check import check_dataset
         from toolorchestra.envs.sources.masbench.graph import Axes
 
@@ -196,7 +193,7 @@ class MASBenchCheck:
             for axis in self.axis
         }
         if self.json:
-            print(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+            print_json(found)
         else:
             for axis, one in found.items():
                 print(
@@ -210,19 +207,8 @@ class MASBenchCheck:
 
 
 MASBenchCommand = (
-    Annotated[MASBenchMake, subcommand("make")]
-    | Annotated[MASBenchShow, subcommand("show")]
-    | Annotated[MASBenchFigure, subcommand("figure")]
-    | Annotated[MASBenchCheck, subcommand("check")]
+    Annotated[MASBenchMakeCommand, subcommand("make")]
+    | Annotated[MASBenchShowCommand, subcommand("show")]
+    | Annotated[MASBenchFigureCommand, subcommand("figure")]
+    | Annotated[MASBenchCheckCommand, subcommand("check")]
 )
-
-
-@dataclass
-class MASBench:
-    """Problems with controlled structure: `make` tasks, `show` or draw (`figure`) one, `check` the generator."""
-
-    command: MASBenchCommand
-
-    def run(self) -> int:
-        """Run the subcommand."""
-        return self.command.run()

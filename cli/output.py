@@ -1,4 +1,4 @@
-"""What the commands have in common when they print and write."""
+"""What the commands print as JSON, and the files that they write."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import msgspec
 
 
 def print_json(value: Any) -> int:
-    """Print a value as JSON, and return the exit code of success."""
+    """Print a value as JSON, and return the exit status of success."""
     print(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
     return 0
 
 
 def with_folder(file: Path) -> Path:
-    """Return a file that is going to be written; its folder is there."""
+    """Return the path of a file to write, after making its folder."""
     file.parent.mkdir(parents=True, exist_ok=True)
     return file
 
 
 def write_text(file: Path, content: str) -> None:
-    """Write a file, and its folder if need be."""
+    """Write a file, and make its folder if it does not exist."""
     with_folder(file).write_text(content, encoding="utf-8")

@@ -1,7 +1,6 @@
-"""The command ``toolorchestra select``: which recorded episodes to learn from, and why not the others.
+"""The command `toolorchestra select`: which recorded episodes to learn from, and why not the others.
 
-One dataclass per command, as in `toolorchestra.cli.main`; what is selected is decided in
-`toolorchestra.algos.selection`.
+What is selected is decided in `toolorchestra.algos.selection`.
 """
 
 from __future__ import annotations
@@ -9,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 from tyro.conf import Positional, arg, subcommand
 
-from toolorchestra.cli.output import print_json
+from toolorchestra.cli.environments import environment
+from toolorchestra.cli.options import Split
+from toolorchestra.cli.output import print_json, with_folder
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.jsonl import read_jsonl, write_jsonl
 
@@ -23,11 +24,10 @@ if TYPE_CHECKING:
     from toolorchestra.toolscale.task import Task
 
 Episodes = Annotated[Positional[tuple[Path, ...]], arg(metavar="EPISODES")]
-Split = Literal["train", "test", "test_intents", "all"]
 
 
 @dataclass(kw_only=True)
-class SelectSFT:
+class SelectSFTCommand:
     """Select demonstrations for SFT: solved, at most one of each question, recoveries first, tools in balance."""
 
     episodes: Episodes
@@ -46,6 +46,7 @@ class SelectSFT:
     def run(self) -> int:
         """Select, write and report."""
         from toolorchestra.algos.selection import select_sft
+        from toolorchestra.cli.display import show
 
         _check_files(self.episodes, self.out)
         env_ids: set[str] = set()
@@ -79,12 +80,12 @@ class SelectSFT:
                 "--max-tool-share."
             )
         command = f"toolorchestra train sft --env {min(env_ids)} --episodes {self.out}"
-        _print("\n".join([*lines, f"{self.out}   learn from it:  {command}"]))
+        show("\n".join([*lines, f"{self.out}   learn from it:  {command}"]))
         return 0
 
 
 @dataclass(kw_only=True)
-class SelectRL:
+class SelectRLCommand:
     """Select tasks for RL: those that some samples solve and some do not."""
 
     episodes: Episodes
@@ -94,7 +95,7 @@ class SelectRL:
     env: Annotated[str | None, arg(metavar="ENV")] = None
     """Environment that has the tasks, where the episodes do not name it: id, folder of a domain, or file of tasks."""
     samples: int = 8
-    """Judged episodes of a task that say that all are alike; one with fewer is kept only if they differ already."""
+    """Judged episodes expected of a task; one with fewer is kept only if their outcomes differ already."""
     split: Split = "train"
     """Split of the tasks; episodes of others are left out."""
     json: bool = False
@@ -103,6 +104,7 @@ class SelectRL:
     def run(self) -> int:
         """Select, write and report."""
         from toolorchestra.algos.selection import select_rl
+        from toolorchestra.cli.display import show
         from toolorchestra.toolscale.task import write_tasks
 
         _check_files(self.episodes, self.out)
@@ -129,7 +131,7 @@ class SelectRL:
             )
         protocols = sorted(env_id.partition("-")[0] for env_id in env_ids)
         _print_counts("questions", found.questions, f"in {len(candidates):,} episodes", found)
-        _print(
+        show(
             f"With them, {len(held_out):,} tasks of the other splits, to evaluate on.\n"
             f"{self.out}   train on it:  toolorchestra train grpo --env {protocols[0]}-Custom-v0 "
             f"--env-options tasks {self.out}"
@@ -138,26 +140,13 @@ class SelectRL:
 
     def _tasks(self, env_ids: Iterable[str]) -> dict[str, Task]:
         """Return the tasks of the environments by id."""
-        from toolorchestra.cli.main import environment
-
         if self.env is None and (custom := [env_id for env_id in env_ids if "-Custom-" in env_id]):
             raise OptionError(f"The episodes are of {custom[0]}: give the folder or the file of its tasks with --env.")
         names = [self.env] if self.env is not None else sorted(env_ids)
         return {task.id: task for name in names for task in environment(name).source.tasks("all")}
 
 
-SelectCommand = Annotated[SelectSFT, subcommand("sft")] | Annotated[SelectRL, subcommand("rl")]
-
-
-@dataclass
-class Select:
-    """Select what to learn from: demonstrations (`sft`), tasks for reinforcement learning (`rl`)."""
-
-    command: SelectCommand
-
-    def run(self) -> int:
-        """Run the subcommand."""
-        return self.command.run()
+SelectCommand = Annotated[SelectSFTCommand, subcommand("sft")] | Annotated[SelectRLCommand, subcommand("rl")]
 
 
 # ------------------------------------------------------------------------------------------------ reading, writing
@@ -167,7 +156,7 @@ Place = tuple[int, int]
 
 
 class _Line(msgspec.Struct):
-    """What a task or an episode says of its question."""
+    """The fields of a task or an episode that identify its question."""
 
     instruction: str
     id: str | None = None
@@ -179,11 +168,11 @@ def _check_files(episodes: Sequence[Path], out: Path) -> None:
         raise OptionError("Expected at least one file of episodes, as `toolorchestra rollout` writes them.")
     if out.exists() and any(out.samefile(file) for file in episodes if file.exists()):
         raise OptionError(f"--out {out} is one of the files to select from: name another.")
-    out.parent.mkdir(parents=True, exist_ok=True)
+    with_folder(out)
 
 
-def _read(files: Sequence[Path], tell: Callable[[str], object]) -> tuple[list[EpisodeCandidate], list[Place]]:
-    """Return what is known of each episode, and its place; `tell` is told the environment of each."""
+def _read(files: Sequence[Path], see: Callable[[str], object]) -> tuple[list[EpisodeCandidate], list[Place]]:
+    """Return what is known of each episode, and its place; `see` is called with the environment id of each."""
     from toolorchestra.algos.selection import EpisodeCandidate
     from toolorchestra.envs.episode import Episode
 
@@ -191,7 +180,7 @@ def _read(files: Sequence[Path], tell: Callable[[str], object]) -> tuple[list[Ep
     places: list[Place] = []
     for number, file in enumerate(files):
         for line, episode in read_jsonl(file, Episode, "an episode"):
-            tell(episode.env_id)
+            see(episode.env_id)
             candidates.append(EpisodeCandidate.of(episode))
             places.append((number, line))
     return candidates, places
@@ -224,35 +213,21 @@ def _in_words(dropped: Mapping[str, int]) -> str:
 
 
 def _print_counts(what: str, read: int, more: str, found: Selection) -> None:
-    from rich.table import Table
+    from toolorchestra.cli.display import numbers, plain_table, show
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column(what)
-    table.add_column("", justify="right")
-    table.add_column("")
+    table = plain_table(what, *numbers(""), "")
     table.add_row("read", f"{read:,}", more)
     for reason, count in sorted(found.dropped.items(), key=lambda item: -item[1]):
         table.add_row(reason, f"−{count:,}")
     table.add_row("kept", f"{len(found.kept):,}", style="bold")
-    _print(table)
+    show(table)
 
 
 def _print_shares(found: Selection) -> None:
-    from rich.table import Table
+    from toolorchestra.cli.display import key, numbers, plain_table, show
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("tool", style="cyan", no_wrap=True)
-    for name in ("solved", "kept"):
-        table.add_column(name, justify="right")
+    table = plain_table(key("tool"), *numbers("solved", "kept"))
     before, after = sum(found.before.values()), sum(found.after.values())
     for name, calls in found.before.items():
         table.add_row(name, f"{calls / before:.1%}", f"{found.after.get(name, 0) / max(1, after):.1%}")
-    _print("")
-    _print(table)
-    _print("")
-
-
-def _print(what: Any) -> None:
-    from toolorchestra.cli.display import stdout_console
-
-    stdout_console().print(what, markup=False, soft_wrap=isinstance(what, str))
+    show("", table, "")

@@ -1,4 +1,4 @@
-"""The command ``toolorchestra study``: experiments of the papers with simulated experts and embedded models."""
+"""The command `toolorchestra study`: experiments of the papers with simulated experts and built-in models."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from toolorchestra.toolscale.errors import OptionError
 
 
 @dataclass
-class Study:
-    """Play an experiment of a paper with simulated experts or embedded models, and print its tables as Markdown."""
+class StudyCommand:
+    """Run an experiment of a paper with simulated experts or built-in models, and print its tables as Markdown."""
 
     name: Positional[Literal["paramanager", "masbench", "tmatr"]]
     """`paramanager`: parallel and serial orchestration, one model and several, budgets of 4 to 16 cost units.
-    `masbench`: one agent and several, axis by axis, with a weak and a strong model and with notes that deceive.
+    `masbench`: one agent and several, axis by axis, with a weak and a strong model and with adversarial notes.
     `tmatr`: a team trained by online DPO, its agents in turns, one of them alone, or both at once, stage by stage."""
     questions: int | None = None
-    """Most questions of the test split (`paramanager`: 500), problems of each value (`masbench`: 400), or questions of
+    """Questions of the test split (`paramanager`: 500), problems of each value (`masbench`: 400), or questions of
     a batch of rollouts (`tmatr`: 16)."""
     samples: int | None = None
     """Episodes of each question under each condition (`paramanager`: 2, `masbench`: 1, `tmatr`: 4)."""
@@ -30,14 +30,14 @@ class Study:
     """Also write everything to this JSON file (`paramanager`), or a CSV, figures and a page to this folder
     (`masbench`, `tmatr`)."""
     runs: Annotated[Path | None, arg(metavar="PATH")] = None
-    """Folder where the trainings stay; those that are there already are only read (`tmatr`)."""
+    """Folder of the trainings; those already in it are read instead of run again (`tmatr`)."""
     seeds: tuple[int, ...] = (0,)
     """Seeds of the trainings (`tmatr`)."""
     catalog: tuple[Path, ...] = ()
-    """Ask the real models, at the endpoints that these catalogue files give them (`masbench`)."""
+    """Query the real models, at the endpoints that these catalogue files give them (`masbench`)."""
 
     def run(self) -> int:
-        """Play, and print."""
+        """Play the episodes, and print the tables."""
         from rich.console import Console
         from rich.progress import Progress
 
@@ -57,7 +57,7 @@ class Study:
         return 0
 
     def _options(self, study: Any, stack: ExitStack) -> dict[str, Any]:
-        """Return what only some studies take: trainings, or real models, which are closed with `stack`."""
+        """Return the options of this study alone: trainings, or real models, which are closed with `stack`."""
         trains = self.name == "tmatr"
         if not trains and (self.runs or self.seeds != (0,)):
             raise OptionError(f"The study {self.name!r} trains nothing. Leave out --runs and --seeds.")

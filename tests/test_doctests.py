@@ -10,16 +10,20 @@ import pytest
 
 import toolorchestra
 
-PACKAGES = ("toolscale", "agents", "envs", "algos")
+PACKAGES = ("toolscale", "agents", "envs", "algos", "cli")
 EXTRAS = {"torch", "transformers", "trl", "datasets", "openai", "matplotlib"}
 
 
 def modules() -> list[str]:
-    names = ["toolorchestra", "toolorchestra.cli.main"]
+    names = ["toolorchestra"]
     for package in PACKAGES:
         found = importlib.import_module(f"toolorchestra.{package}")
         names.append(found.__name__)
-        names += [module.name for module in pkgutil.walk_packages(found.__path__, f"{found.__name__}.")]
+        names += [
+            module.name
+            for module in pkgutil.walk_packages(found.__path__, f"{found.__name__}.")
+            if not module.name.endswith(".__main__")
+        ]
     return names
 
 

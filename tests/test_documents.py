@@ -41,16 +41,14 @@ def test_relative_links_lead_somewhere(document: Path) -> None:
 
 
 def test_every_command_of_the_readme_exists(capsys: pytest.CaptureFixture[str]) -> None:
-    from toolorchestra.cli import main
-    from toolorchestra.cli.synth import with_subcommand
+    from toolorchestra.cli.main import expand, main
 
     lines = [line for language, code in blocks(ROOT / "README.md") if language == "sh" for line in code.splitlines()]
     commands = [shlex.split(line, comments=True) for line in lines if line.startswith("toolorchestra ")]
     assert len(commands) >= 6
-    for _, *words in commands:
-        if words[0] == "synth":
-            words[1:] = with_subcommand(words[1:])
+    for _, *given in commands:
+        words = expand(given)
         names = [word for word in words[:2] if re.fullmatch(r"[a-z]+", word)]
         assert main([*names, "--help"]) == 0
-        options = {word for word in words if word.startswith("--")}
+        options = {word for word in words if re.match("--[a-z]", word)}
         assert options <= set(re.findall(r"--[a-z-]+", capsys.readouterr().out))

@@ -6,11 +6,16 @@ from pathlib import Path
 
 import pytest
 
-EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.py"))
+EXAMPLES = Path(__file__).parent.parent / "examples"
+EXPECTED = {"courier.py": "solved {'lookout': 1.0, 'courier': 1.0}", "your_own_domain.py": "pass  oracle"}
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
-def test_the_example_runs(example: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(sys, "argv", [str(example)])
-    runpy.run_path(str(example), run_name="__main__")
-    assert capsys.readouterr().out
+def test_every_example_is_run() -> None:
+    assert {file.name for file in EXAMPLES.glob("*.py")} == set(EXPECTED)
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_the_example_runs(name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", [name])
+    runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+    assert EXPECTED[name] in capsys.readouterr().out

@@ -34,9 +34,9 @@ def test_playing_a_built_domain_loads_nothing_heavy() -> None:
 def test_the_help_of_a_learner_waits_for_no_trainer(learner: str) -> None:
     pytest.importorskip("trl", reason="comes with the extra `train`")
     program = (
-        "import contextlib, io, toolorchestra.cli.main\n"
-        "with contextlib.redirect_stdout(io.StringIO()) as told:\n"
-        f"    assert toolorchestra.cli.main.main(['train', '{learner}', '--help']) == 0\n"
-        "assert '--env' in told.getvalue()"
+        "import contextlib, io; from toolorchestra.cli.main import main\n"
+        "with contextlib.redirect_stdout(io.StringIO()) as output:\n"
+        f"    assert main(['train', '{learner}', '--help']) == 0\n"
+        "assert '--env' in output.getvalue()"
     )
     assert not {"transformers", "trl", "datasets"} & loaded_after(program)

@@ -6,7 +6,7 @@ from pathlib import Path
 import gymnasium as gym
 import pytest
 
-from toolorchestra.cli import main
+from toolorchestra.cli.main import main
 from toolorchestra.toolscale.domain_folder import load_domain
 from toolorchestra.toolscale.task import read_tasks
 
@@ -52,7 +52,7 @@ def test_a_folder_with_a_domain_is_left_alone(
     assert "holds a domain already" in capsys.readouterr().err
 
 
-def test_what_does_not_fit_is_told(mini_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_does_not_fit_is_reported(mini_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "theirs.json"
     assert main(["export", str(mini_folder), str(file)]) == 0
     file.write_text(file.read_text().replace('"name": "get_order"', '"name": "fetch_order"'))

@@ -11,7 +11,7 @@ import yaml
 
 from toolorchestra.agents.chat.base import ChatRequest, ScriptedChat
 from toolorchestra.agents.experts.catalog import Catalog
-from toolorchestra.cli import main as cli
+from toolorchestra.cli.main import main
 
 Run = Any
 
@@ -22,7 +22,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("COLUMNS", "150")
 
     def call(*words: object) -> tuple[int, str, str]:
-        code = cli.main(["experts", *map(str, words)])
+        code = main(["experts", *map(str, words)])
         captured = capsys.readouterr()
         return code, captured.out, captured.err
 
@@ -67,15 +67,15 @@ def test_a_file_of_ones_own_is_taken_along_everywhere(run: Run, tmp_path: Path):
     mine.write_text("experts: {gpt-5: {price: {input: 77}}}", encoding="utf-8")
     assert "77" in run("list", "--catalog", mine)[1]
     assert "mine.yaml" in run("show", "gpt-5", "--catalog", mine)[1]
-    assert "77" in run("offer", "--catalog", mine)[1]
+    assert "77" in run("tool-config", "--catalog", mine)[1]
 
 
-def test_offer_shows_a_fixed_configuration_or_a_seeded_draw(run: Run):
-    _, out, _ = run("offer", "unseen-models")
+def test_tool_config_shows_a_fixed_configuration_or_a_seeded_draw(run: Run):
+    _, out, _ = run("tool-config", "unseen-models")
     assert "openmath-llama-2-70b" in out
     assert "tools: web_search, local_search, python" in out
     assert "prices: own\n" in out
-    first, again, other = (run("offer", "training", "--seed", seed, "--json")[1] for seed in (1, 1, 2))
+    first, again, other = (run("tool-config", "training", "--seed", seed, "--json")[1] for seed in (1, 1, 2))
     assert first == again != other
     assert json.loads(first)["experts"]["generalist"]
 
@@ -156,11 +156,11 @@ def test_a_real_expert_is_described_from_a_sample_of_the_tasks_by_a_model(
 ):
     openai_chat = pytest.importorskip("toolorchestra.agents.chat.openai_chat")
     asked = ScriptedChat(answer, name="Qwen/Qwen3-8B")
-    sampler = ScriptedChat(["Good at sums."], name="writer")
+    sampler = ScriptedChat(["Good at sums."], name="describer")
 
     class Fake:
         def __init__(self, url: str, model: str, **options: object) -> None:
-            assert (url, model) == ("http://x/v1", "writer")
+            assert (url, model) == ("http://x/v1", "describer")
 
         def __enter__(self) -> ScriptedChat:
             return sampler
@@ -171,22 +171,22 @@ def test_a_real_expert_is_described_from_a_sample_of_the_tasks_by_a_model(
     monkeypatch.setattr(Catalog, "chat", lambda self, name: asked)
     monkeypatch.setattr(openai_chat, "OpenAIChat", Fake)
     record = ("--record", tmp_path / "record.jsonl")
-    out = run("describe", "qwen3-8b", "--tasks", tasks, *record, "--llm", "http://x/v1", "--model", "writer")[1]
+    out = run("describe", "qwen3-8b", "--tasks", tasks, *record, "--llm", "http://x/v1", "--model", "describer")[1]
     assert out == "Good at sums.\n"
     assert len(asked.requests) == 10
     assert str(sampler.requests[0].messages[-1]["content"]).count("## Task") == 10
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("show", "gpt5"), "Unknown expert 'gpt5'. Did you mean 'gpt-5'"),
-        (("offer", "traning"), "Unknown configuration 'traning'. Did you mean 'training'"),
+        (("tool-config", "traning"), "Unknown configuration 'traning'. Did you mean 'training'"),
         (("list", "--catalog", "missing.yaml"), "missing.yaml: It cannot be read"),
         (("fit", "missing.jsonl", "--name", "x"), "missing.jsonl cannot be read"),
         (("fit", "x.jsonl", "--name", "x", "--plot", "x.gif"), "--plot writes .png, .pdf or .svg"),
         (("fit", "x.jsonl", "--name", "x", "--shared-noise", "1"), "--shared-noise must be at least 0 and below 1"),
-        (("ask", "gpt-5", "--samples", "0"), "--count and --samples of at least 1"),
+        (("ask", "gpt-5", "--samples", "0"), "--samples must be at least 1, got 0"),
         (("ask", "gpt-5", "--noted", "2"), "--noted must be from 0 to 1"),
         (("ask", "gpt-5", "--record", "a", "--replay", "b"), "--record and --replay exclude each other"),
         (("ask", "gpt-5", "--simulated", "--replay", "b"), "are for real experts"),
@@ -195,10 +195,10 @@ def test_a_real_expert_is_described_from_a_sample_of_the_tasks_by_a_model(
         (("describe", "gpt-5", "--count", "0"), "--count must be at least 1"),
     ],
 )
-def test_mistakes_are_told_with_the_way_out(run: Run, words: tuple[str, ...], told: str):
+def test_mistakes_are_reported_with_the_remedy(run: Run, words: tuple[str, ...], message: str):
     code, _, err = run(*words)
     assert code == 2
-    assert told in " ".join(err.replace("│", " ").split())
+    assert message in " ".join(err.replace("│", " ").split())
 
 
 def test_a_real_expert_needs_an_endpoint_and_its_key(run: Run, tasks: Path, tmp_path: Path):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from toolorchestra.cli import main
+from toolorchestra.cli.main import main
 from toolorchestra.envs.episode import read_episodes
 from toolorchestra.envs.masorchestra.design import Agent, Design, to_text
 from toolorchestra.envs.masorchestra.parser import parse_design
@@ -34,7 +34,7 @@ def test_a_valid_design_is_called_valid(file: Path, capsys: pytest.CaptureFixtur
     assert json.loads(capsys.readouterr().out) == {"valid": True, "agents": 2, "length": 2, "width": 1}
 
 
-def test_an_invalid_design_is_told_its_rule(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_design_is_reported_with_its_rule(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file.write_text(to_text(PAIR).replace("${A}", "A"))
     assert main(["mas", "check", str(file)]) == 1
     assert capsys.readouterr().out.startswith("Rule `edge_data`: ")

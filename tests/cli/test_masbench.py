@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from toolorchestra.cli import main as cli
+from toolorchestra.cli.main import main
 from toolorchestra.envs.sources.base import FileSource
 from toolorchestra.envs.sources.masbench import dataset_check
 from toolorchestra.envs.sources.masbench.tasks import truth_of
@@ -22,7 +22,7 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("COLUMNS", "150")
 
     def call(*words: object) -> tuple[int, str, str]:
-        code = cli.main(["masbench", *map(str, words)])
+        code = main(["masbench", *map(str, words)])
         captured = capsys.readouterr()
         return code, captured.out, captured.err
 

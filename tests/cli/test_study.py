@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from toolorchestra.cli import main
+from toolorchestra.cli.main import main
 
 
 def test_a_study_prints_its_tables_and_writes_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -30,6 +30,7 @@ from toolorchestra.agents.policies.expert_roles import (
 from toolorchestra.agents.policies.registry import BASELINES, make_policy
 from toolorchestra.agents.policies.routing import EvaluationBank, KNNRouter, RoutingEvaluation
 from toolorchestra.cli import main as cli
+from toolorchestra.cli.rollout import RolloutPolicy
 from toolorchestra.envs.episode import CallRecord, read_episodes, write_episodes
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.task import Call
@@ -403,7 +404,7 @@ def test_voting_over_samples_beats_one_sample(math: gym.Env[Any, Any]):
 
 
 def test_every_baseline_can_be_named_on_the_command_line():
-    assert set(BASELINES) < set(get_args(cli.RolloutPolicy))
+    assert set(BASELINES) < set(get_args(RolloutPolicy))
 
 
 def test_baselines_play_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

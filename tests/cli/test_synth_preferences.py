@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from toolorchestra.agents.chat.base import ChatRequest, ScriptedChat
-from toolorchestra.cli import main as cli
-from toolorchestra.cli import synth as cli_synth
+from toolorchestra.cli.main import main
+from toolorchestra.cli.synth_preferences import SynthPreferencesCommand
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.preferences import check_pair, read_pairs, tool_facts
 
@@ -19,7 +19,7 @@ def test_pairs_are_written_by_split_with_a_report(
     mini: Domain, mini_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     out = tmp_path / "pairs"
-    assert cli.main(["synth", "preferences", str(mini_folder), "--count", "40", "--out", str(out)]) == 0
+    assert main(["synth", "preferences", str(mini_folder), "--count", "40", "--out", str(out)]) == 0
     report = json.loads((out / "report.json").read_text())
     pairs = {split: read_pairs(out / f"{split}.jsonl") for split in ("train", "eval")}
     assert {split: len(found) for split, found in pairs.items()} == report["kept"]
@@ -33,15 +33,15 @@ def test_pairs_are_written_by_split_with_a_report(
 
 def test_only_the_tools_named_are_preferred(mini_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     arguments = ["synth", "preferences", str(mini_folder), "--count", "5", "--out", str(tmp_path)]
-    assert cli.main([*arguments, "--tools", "make_order", "get_order"]) == 0
+    assert main([*arguments, "--tools", "make_order", "get_order"]) == 0
     assert {pair.tools for pair in read_pairs(tmp_path / "train.jsonl")} == {("make_order", "get_order")}
-    assert cli.main([*arguments, "--tools", "mak_order"]) == 2
+    assert main([*arguments, "--tools", "mak_order"]) == 2
     assert "Did you mean 'make_order'?" in capsys.readouterr().err
 
 
 def test_pairs_may_speak_of_experts_search_and_python(mini_folder: Path, tmp_path: Path):
     arguments = ["synth", "preferences", str(mini_folder), "--count", "40", "--out", str(tmp_path)]
-    assert cli.main([*arguments, "--env-options", "tools", "full", "offer", "training"]) == 0
+    assert main([*arguments, "--env-options", "tools", "full", "offer", "training"]) == 0
     pairs = read_pairs(tmp_path / "train.jsonl")
     assert {"get_order", "search", "python", "ask_deepseek_r1"} <= set(pairs[0].tools)
     assert any("ask_" in pair.instruction or "code_" in pair.instruction for pair in pairs)
@@ -56,20 +56,20 @@ def test_a_model_proposes_and_judges(mini_folder: Path, tmp_path: Path, monkeypa
         )
 
     chat = ScriptedChat(answer)
-    monkeypatch.setattr(cli_synth.SynthPreferences, "_chat", lambda self: nullcontext(chat))
+    monkeypatch.setattr(SynthPreferencesCommand, "_chat", lambda self: nullcontext(chat))
     model = ["--llm", "http://localhost:1/v1", "--model", "scripted", "--count", "2", "--out", str(tmp_path)]
-    assert cli.main(["synth", "preferences", str(mini_folder), *model]) == 0
+    assert main(["synth", "preferences", str(mini_folder), *model]) == 0
     pairs = [pair for split in ("train", "eval") if (file := tmp_path / f"{split}.jsonl").stat().st_size
              for pair in read_pairs(file)]  # fmt: skip
     assert {pair.instruction for pair in pairs} == {"Be quick.", "Be right."}
     assert json.loads((tmp_path / "report.json").read_text())["not_run"] == {}
     asked = len(chat.requests)
-    assert cli.main(["synth", "preferences", str(mini_folder), *model]) == 0
+    assert main(["synth", "preferences", str(mini_folder), *model]) == 0
     assert len(chat.requests) == asked == 3  # a batch and two judgements, once
 
 
 def test_options_of_a_model_need_one(mini_folder: Path, capsys: pytest.CaptureFixture[str]):
-    assert cli.main(["synth", "preferences", str(mini_folder), "--model", "x"]) == 2
+    assert main(["synth", "preferences", str(mini_folder), "--model", "x"]) == 2
     assert "--model is for --llm BASE_URL" in capsys.readouterr().err
-    assert cli.main(["synth", "preferences", str(mini_folder), "--llm", "http://localhost:1/v1"]) == 2
+    assert main(["synth", "preferences", str(mini_folder), "--llm", "http://localhost:1/v1"]) == 2
     assert "--llm needs a model" in capsys.readouterr().err

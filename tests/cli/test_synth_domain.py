@@ -18,18 +18,18 @@ from typing import Any
 import gymnasium as gym
 import pytest
 
-from toolorchestra.cli import main as cli
+from toolorchestra.cli.main import main
 from toolorchestra.toolscale.domain_folder import load_domain
 from toolorchestra.toolscale.errors import ExpertError
 from toolorchestra.toolscale.synth.answer_store import ModelAnswer, ModelQuestion, RecordedModel
 
-RECORDING = Path(__file__).parent / "data" / "synth" / "library.yaml"
+RECORDING = Path(__file__).parents[1] / "data" / "synth" / "library.yaml"
 SIZES = "--subjects 2 --entries 40 --tools 5 --intents 4 --tasks-per-intent 6 --evolved 2 --repairs 2"
 MADE = "domain.yaml tools.yaml intents.yaml synth.json domain.db tasks.jsonl build.json report.json"
 
 
 class Recorded:
-    """Answers from the recording, as slowly and badly as told."""
+    """Answers from the recording, as slowly and badly as the test sets."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -75,7 +75,7 @@ def server(fake_server: Any) -> Recorded:
 @pytest.fixture
 def unvalidated(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave the validation out: it is slow, and tested by itself."""
-    monkeypatch.setattr("toolorchestra.cli.synth.SynthDomain._validate", lambda self: 0)
+    monkeypatch.setattr("toolorchestra.cli.synth_domain.SynthDomainCommand._validate", lambda self: 0)
 
 
 def options(server: Recorded, folder: Path, *more: str) -> list[str]:
@@ -101,7 +101,7 @@ def test_a_domain_written_by_hand_is_built_filtered_reported_and_validated(
     edited: Callable[..., Path], capsys: pytest.CaptureFixture[str]
 ):
     folder = edited("tools.spin.description", "Never ends.", file="tools.yaml")
-    assert cli.main(["synth", str(folder), "--random-episodes", "5", "--hostile", "10"]) == 0
+    assert main(["synth", str(folder), "--random-episodes", "5", "--hostile", "10"]) == 0
     out = capsys.readouterr().out
     assert "all checks passed" in out
     assert "near-duplicate" in out
@@ -113,7 +113,7 @@ def test_a_domain_written_by_hand_is_built_filtered_reported_and_validated(
 
 def test_the_filter_by_solvers_keeps_what_a_solver_solves(edited: Callable[..., Path], unvalidated: None):
     folder = edited()
-    assert cli.main(["synth", str(folder), "--solver", "noisy-oracle", "--k", "2"]) == 0
+    assert main(["synth", str(folder), "--solver", "noisy-oracle", "--k", "2"]) == 0
     report = json.loads((folder / "report.json").read_bytes())
     assert report["not_run"] == []
     kept = {one["name"]: one["kept"] for one in report["stages"][1]["filters"]}
@@ -140,7 +140,7 @@ def test_the_filter_by_solvers_keeps_what_a_solver_solves(edited: Callable[..., 
 def test_options_that_cannot_go_together_are_refused_with_the_way_out(
     given: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    assert cli.main(["synth", str(tmp_path), *given.split()]) == 2
+    assert main(["synth", str(tmp_path), *given.split()]) == 2
     assert message in " ".join(capsys.readouterr().err.replace("│", " ").split())
 
 
@@ -154,7 +154,7 @@ def test_good_and_bad_answers_and_a_failing_endpoint_lead_to_a_valid_domain(
     server.trouble = lambda number: troubles.get(number, 200)
     folder = tmp_path / "library"
     arguments = options(server, folder, "--timeout", "0.3", "--random-episodes", "20", "--hostile", "20")
-    assert cli.main(arguments) == 0
+    assert main(arguments) == 0
     captured = capsys.readouterr()
     assert "all checks passed" in captured.out
     assert "repaired" in captured.err
@@ -181,9 +181,9 @@ def test_good_and_bad_answers_and_a_failing_endpoint_lead_to_a_valid_domain(
 
 
 def test_the_same_command_again_asks_nothing_and_makes_the_same(server: Recorded, tmp_path: Path, unvalidated: None):
-    assert cli.main(options(server, tmp_path, "--parallel", "1")) == 0
+    assert main(options(server, tmp_path, "--parallel", "1")) == 0
     first, asked = made(tmp_path), len(server.asked)
-    assert cli.main(options(server, tmp_path, "--parallel", "7")) == 0
+    assert main(options(server, tmp_path, "--parallel", "7")) == 0
     assert len(server.asked) == asked == len(set(server.asked)) == len(stored(tmp_path))
     assert made(tmp_path) == first
 
@@ -193,7 +193,7 @@ def test_how_many_are_asked_at_a_time_makes_no_difference(server: Recorded, tmp_
     trouble = server.trouble
     server.trouble = lambda number: (time.sleep(rng.random() * 0.01), trouble(number))[1]
     for parallel in ("1", "8"):
-        assert cli.main(options(server, tmp_path / parallel, "--parallel", parallel)) == 0
+        assert main(options(server, tmp_path / parallel, "--parallel", parallel)) == 0
     assert made(tmp_path / "1") == made(tmp_path / "8")
     keys = [{line["key"] for line in stored(tmp_path / parallel)} for parallel in ("1", "8")]
     assert keys[0] == keys[1]
@@ -204,7 +204,7 @@ def test_an_endpoint_that_fails_for_good_ends_the_run_with_all_saved(
 ):
     server.trouble = lambda number: 200 if number <= 20 else 429
     began = time.perf_counter()
-    assert cli.main(options(server, tmp_path, "--retries", "1")) == 3
+    assert main(options(server, tmp_path, "--retries", "1")) == 3
     assert time.perf_counter() - began < 5
     saved = len(stored(tmp_path))
     assert saved == 20
@@ -216,14 +216,14 @@ def test_an_endpoint_that_fails_for_good_ends_the_run_with_all_saved(
     server.trouble = lambda number: 200
     before = set(server.asked[:20])
     del server.asked[:]
-    assert cli.main(options(server, tmp_path, "--retries", "1")) == 0
+    assert main(options(server, tmp_path, "--retries", "1")) == 0
     assert not before & set(server.asked)
 
 
-def test_no_server_at_all_is_told_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_no_server_at_all_is_reported_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     pytest.importorskip("openai")
     arguments = ["synth", str(tmp_path), "--llm", "http://127.0.0.1:9/v1", "--model", "m", "--title", "Zoo"]
-    assert cli.main([*arguments, "--retries", "0"]) == 3
+    assert main([*arguments, "--retries", "0"]) == 3
     assert "could not talk to it" in capsys.readouterr().err
 
 
@@ -231,54 +231,54 @@ def test_a_spent_budget_stops_before_the_next_question_and_counts_what_was_spent
     server: Recorded, tmp_path: Path, unvalidated: None, capsys: pytest.CaptureFixture[str]
 ):
     costs = ["--price", "1000", "0", "--parallel", "1"]  # a dollar for a thousand words
-    assert cli.main(options(server, tmp_path, *costs, "--budget", "2")) == 3
+    assert main(options(server, tmp_path, *costs, "--budget", "2")) == 3
     message = capsys.readouterr().err
     assert "The budget of $2 is spent" in message
     assert "Raise --budget and run the same command again to go on." in message
     spent = [line["answer"]["cost"] for line in stored(tmp_path)]
     assert sum(spent[:-1]) < 2 <= sum(spent)
     asked = len(server.asked)
-    assert cli.main(options(server, tmp_path, *costs, "--budget", "2")) == 3
+    assert main(options(server, tmp_path, *costs, "--budget", "2")) == 3
     assert len(server.asked) == asked
-    assert cli.main(options(server, tmp_path, *costs, "--budget", "1000")) == 0
+    assert main(options(server, tmp_path, *costs, "--budget", "1000")) == 0
 
 
 def test_tasks_that_the_model_itself_does_not_solve_are_dropped(
     server: Recorded, tmp_path: Path, unvalidated: None, capsys: pytest.CaptureFixture[str]
 ):
     solver = ["--solver", "llm", "--k", "1", "--price", "1000", "0"]
-    assert cli.main(options(server, tmp_path, *solver)) == 3  # nothing recorded: status 404
+    assert main(options(server, tmp_path, *solver)) == 3  # nothing recorded: status 404
     assert "stopped: The solver failed" in capsys.readouterr().err
     server.player = "I do not know."
-    assert cli.main(options(server, tmp_path, *solver)) == 1
+    assert main(options(server, tmp_path, *solver)) == 1
     assert "No task is left after the filters" in capsys.readouterr().err
     unsolved = {
         one["name"]: one for one in json.loads((tmp_path / "report.json").read_bytes())["stages"][-1]["filters"]
     }
     assert unsolved["unsolved in pass@1"]["kept"] == 0
     spent = sum(line["answer"]["cost"] for line in stored(tmp_path))
-    assert cli.main(options(server, tmp_path, *solver, "--budget", str(spent + 5))) == 3
+    assert main(options(server, tmp_path, *solver, "--budget", str(spent + 5))) == 3
     assert "expected to spend less than $5" in capsys.readouterr().err
 
 
 def test_yaml_that_a_person_changed_is_not_overwritten(
     server: Recorded, tmp_path: Path, unvalidated: None, capsys: pytest.CaptureFixture[str]
 ):
-    assert cli.main(options(server, tmp_path)) == 0
+    assert main(options(server, tmp_path)) == 0
     with (tmp_path / "tools.yaml").open("a") as file:
         file.write("# looked through\n")
     before = made(tmp_path)
-    assert cli.main(options(server, tmp_path)) == 2
+    assert main(options(server, tmp_path)) == 2
     assert "was written or changed by hand" in capsys.readouterr().err
     assert made(tmp_path) == before
-    assert cli.main(["synth", str(tmp_path)]) == 0  # built as it is
+    assert main(["synth", str(tmp_path)]) == 0  # built as it is
 
 
 def test_a_folder_that_cannot_be_one_is_a_mistake(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     pytest.importorskip("openai")
     (tmp_path / "file").write_text("")
     arguments = ["--llm", "http://127.0.0.1:9/v1", "--model", "m", "--title", "Zoo"]
-    assert cli.main(["synth", str(tmp_path / "file"), *arguments]) == 2
+    assert main(["synth", str(tmp_path / "file"), *arguments]) == 2
     assert "cannot be the folder of a domain" in capsys.readouterr().err
 
 
@@ -287,13 +287,14 @@ def test_a_folder_that_cannot_be_one_is_a_mistake(tmp_path: Path, capsys: pytest
 PARENT = """
 import os, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # where tests run in the background it is ignored
-from toolorchestra import cli, cli_synth
-import toolorchestra.agents.chat.openai_chat, toolorchestra.cli.display, toolorchestra.toolscale.synth.pipeline
+from toolorchestra.cli.main import main
+from toolorchestra.cli.synth_domain import SynthDomainCommand
+import toolorchestra.agents.chat.openai_chat, toolorchestra.cli.display_synth, toolorchestra.toolscale.synth.pipeline
 import openai, faker, sqlite_utils
-cli_synth.SynthDomain._validate = lambda self: 0
+SynthDomainCommand._validate = lambda self: 0
 for line in sys.stdin:
     if (child := os.fork()) == 0:
-        os._exit(cli.main(line.split("\\t")[:-1]))
+        os._exit(main(line.split("\\t")[:-1]))
     print(child, flush=True)
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """

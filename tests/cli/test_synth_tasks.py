@@ -1,14 +1,10 @@
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
-from toolorchestra.cli import display, main
-from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.filters import apply_filters
+from toolorchestra.cli.main import main
 from toolorchestra.toolscale.task import read_tasks
 
 
@@ -26,13 +22,3 @@ def test_synth_tasks_writes_a_file_of_tasks_that_can_be_listed(
 def test_synth_tasks_refuses_what_cannot_be_made(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["synth", "tasks", "restorant", "--out", str(tmp_path / "x")]) == 2
     assert "Did you mean 'restaurant'?" in capsys.readouterr().err
-
-
-def test_the_table_of_a_report_names_filters_counts_and_what_did_not_run(mini: Domain) -> None:
-    tasks = mini.tasks()
-    _, report = apply_filters(mini, [*tasks, tasks[0]])
-    console = Console(width=120, record=True, file=io.StringIO())
-    console.print(display.filter_table(report))
-    shown = console.export_text()
-    assert "near-duplicate" in shown
-    assert "unsolved in pass@8 did not run: no solver was given" in shown

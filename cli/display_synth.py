@@ -1,0 +1,79 @@
+"""What `synth` prints: how far a model is, what the filters dropped, and the tasks and pairs that were made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Column, Table
+from rich.text import Text
+
+from toolorchestra.cli.display import key, numbers, plain_table
+
+if TYPE_CHECKING:
+    from toolorchestra.toolscale.filters import Report
+    from toolorchestra.toolscale.generate import Generated
+    from toolorchestra.toolscale.preferences import PreferencePair
+    from toolorchestra.toolscale.synth.model_queries import StageCount
+
+
+@contextmanager
+def synthesis_progress() -> Iterator[Callable[[Sequence[StageCount]], None]]:
+    """Show a table of the stages on standard error; yield what updates it."""
+    with Live(console=Console(stderr=True), refresh_per_second=4) as live:
+        yield lambda counts: live.update(synthesis_table(counts))
+
+
+def synthesis_table(counts: Sequence[StageCount]) -> Table:
+    """Return how far a synthesis by a model is: a line for each stage so far, and their sums."""
+    table = plain_table(
+        key("stage"),
+        *numbers("done", "of", "asked", "stored", "repaired", "dropped", "tokens in", "tokens out", "cost"),
+    )
+    rows = [
+        (c.settled, c.matters, c.asked, c.cached, c.repaired, c.dropped, c.prompt_tokens, c.completion_tokens, c.cost)
+        for c in counts
+    ]
+    names = [count.stage for count in counts]
+    if len(rows) > 1:
+        names.append("all")
+        rows.append(tuple(map(sum, zip(*rows, strict=True))))  # type: ignore[arg-type]  # nine columns again
+    for name, (*figures, cost) in zip(names, rows, strict=True):
+        table.add_row(name, *(f"{figure:,}" for figure in figures), f"${cost:.4f}")
+    return table
+
+
+def filter_table(report: Report) -> Group:
+    """Return what each filter of each stage kept and dropped, and the filters that did not run."""
+    table = plain_table("stage", "filter", *numbers("kept", "dropped"), "e.g.")
+    for stage in report.stages:
+        for number, one in enumerate(stage.filters):
+            example = Text(one.examples[0] if one.examples else "", no_wrap=True, overflow="ellipsis", style="dim")
+            dropped = f"{one.dropped:,}" if one.dropped else "-"
+            table.add_row("" if number else stage.name, Text(one.name), f"{one.kept:,}", dropped, example)
+    return Group(table, *(Text(f"{one.name} did not run: {one.why}", style="yellow") for one in report.not_run))
+
+
+def generated_table(found: Generated) -> Table:
+    """Return how many tasks were generated, by domain, operator and split."""
+    table = plain_table("", *numbers("tasks"))
+    operators = {"as posed" if name == "none" else f"evolved: {name}": n for name, n in found.operators.items()}
+    for title, counts in (("domains", found.domains), ("tasks", operators), ("splits", found.splits)):
+        if counts:
+            table.add_row(Text(title, style="bold"), "")
+        for name, count in counts.items():
+            table.add_row(f"  {name}", f"{count:,}")
+    return table
+
+
+def pairs_table(pairs: Sequence[PreferencePair], limit: int = 10) -> Table:
+    """Return the first preference pairs: the weights of what is rewarded, and the instruction that says so."""
+    table = plain_table("split", Column("rewarded", style="cyan", ratio=2), Column("instruction", ratio=3))
+    for pair in pairs[:limit]:
+        rewarded = [f"{name} {weight:g}" for name, weight in pair.rewarded.items()]
+        shown = ", ".join(rewarded if len(rewarded) < 6 else [*rewarded[:5], f"and {len(rewarded) - 5} more"])
+        table.add_row(pair.split, shown, Text(pair.instruction))
+    return table

@@ -1,0 +1,60 @@
+"""The command `toolorchestra envs`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from toolorchestra.cli.environments import playable
+from toolorchestra.cli.output import print_json
+
+
+@dataclass
+class EnvsCommand:
+    """List the environments: their agents, tools, database entries and tasks."""
+
+    json: bool = False
+    """Print a JSON list of {id, protocol, source, agents, tools, entries, tasks}."""
+
+    def run(self) -> int:
+        """Print the list."""
+        from toolorchestra.cli.display import progress_bars, stdout_console
+        from toolorchestra.cli.display_domains import environment_table
+        from toolorchestra.envs.registration import environment_ids, multiagent_ids
+
+        rows = []
+        with progress_bars(transient=True) as progress:  # questions are generated to be counted, which takes seconds
+            ids = sorted([*environment_ids(), *multiagent_ids()])
+            bar = progress.add_task("reading", total=len(ids), note="")
+            for env_id in ids:
+                progress.update(bar, note=env_id)
+                rows.append(env_facts(env_id))
+                progress.advance(bar)
+        if self.json:
+            return print_json(rows)
+        console = stdout_console()
+        console.print(environment_table(rows))
+        console.print(
+            "\nPlay one:  toolorchestra play ID  (or the folder of a domain of your own; one agent only).", style="dim"
+        )
+        return 0
+
+
+def env_facts(env_id: str) -> dict[str, str | int]:
+    """Return a row of the list of environments."""
+    from toolorchestra.cli.display_domains import entries
+    from toolorchestra.envs.multiagent.views import CurrentAgentEnv
+    from toolorchestra.toolscale.domain import Domain
+
+    env = playable(env_id)
+    tasks = env.source.tasks("all")
+    worlds = {world.name: world for world in map(env.source.world, tasks)}
+    protocol, source, _ = env_id.rsplit("-", 2)
+    return {
+        "id": env_id,
+        "protocol": protocol,
+        "source": source,
+        "agents": len(env.game.possible_agents) if isinstance(env, CurrentAgentEnv) else 1,
+        "tools": sum(len(world.tools) for world in worlds.values()),
+        "entries": sum(entries(world) for world in worlds.values() if isinstance(world, Domain)),
+        "tasks": len(tasks),
+    }

@@ -1,0 +1,49 @@
+"""The command `toolorchestra robustness`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from tyro.conf import Positional, arg
+
+from toolorchestra.cli.environments import environment
+from toolorchestra.cli.options import UsageError
+from toolorchestra.cli.output import print_json
+from toolorchestra.cli.recorded import read_recorded
+
+
+@dataclass
+class RobustnessCommand:
+    """Report how policies withstood the attacks of a robustness set (`synth adversarial` makes one)."""
+
+    tasks: Annotated[Positional[Path], arg(metavar="TASKS")]
+    """JSONL file of the attacked tasks."""
+    episodes: Annotated[Positional[tuple[Path, ...]], arg(metavar="EPISODES")]
+    """JSONL files of episodes of them, one for each policy, as `rollout TASKS` writes them."""
+    json: bool = False
+    """Print the report as JSON."""
+
+    def __post_init__(self) -> None:
+        if not self.episodes:
+            raise UsageError("Expected at least one file of episodes: toolorchestra rollout TASKS --split all …")
+
+    def run(self) -> int:
+        """Judge the episodes and print the shares."""
+        from toolorchestra.cli.display import stdout_console
+        from toolorchestra.cli.display_checks import robustness_table
+        from toolorchestra.envs.robustness import robustness
+
+        source = environment(str(self.tasks)).source
+        results = {file.stem: robustness(source, read_recorded(file)) for file in self.episodes}
+        if self.json:
+            return print_json(
+                {
+                    name: {**msgspec.structs.asdict(found), "share": found.share, "interval": found.interval}
+                    for name, found in results.items()
+                }
+            )
+        stdout_console().print(robustness_table(results))
+        return 0

@@ -1,0 +1,224 @@
+"""The command `toolorchestra rollout`."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from tyro.conf import arg
+
+from toolorchestra.cli.environments import playable
+from toolorchestra.cli.options import Env, NamedValues, Split, UsageError, option_values, require_at_least
+from toolorchestra.cli.output import print_json
+from toolorchestra.toolscale.errors import OptionError
+
+if TYPE_CHECKING:
+    from toolorchestra.agents.chat.base import ChatModel
+    from toolorchestra.agents.policies.base import Policy
+    from toolorchestra.envs.recording import Recording, Reset, Tally
+    from toolorchestra.envs.sources.base import TaskSource
+
+RolloutPolicy = Literal[
+    "oracle",
+    "noisy-oracle",
+    "random",
+    "llm",
+    "null",
+    "direct",
+    "direct+tools",
+    "majority-vote",
+    "self-refine",
+    "knn-router",
+    "fixed-workflow",
+    "strongest",
+    "cheapest",
+]
+
+
+@dataclass
+class RolloutCommand:
+    """Let a policy play many episodes and record them as JSONL."""
+
+    env: Env
+    """Id of an environment, folder of a domain, or JSONL file of tasks."""
+    policy: RolloutPolicy = "oracle"
+    """Who plays. `oracle` and `noisy-oracle` know the reference trajectory; `llm` is any chat model (--model); the
+    others after `null` are baselines that query experts. In a game of several agents `random`, `null` or `llm` acts
+    for all of them."""
+    policy_options: NamedValues = field(default_factory=dict)
+    """Arguments of the policy, e.g. `expert gpt-5` or `n 8`."""
+    env_options: NamedValues = field(default_factory=dict)
+    """Arguments of the environment, e.g. `tools full`."""
+    episodes: Annotated[int | Literal["all"], arg(metavar="N|all")] = 100
+    """How many to play; `all` plays every task of the split once."""
+    split: Split = "test"
+    """Split from which tasks are drawn."""
+    difficulty: tuple[int, ...] = ()
+    """Levels from which tasks are drawn (1 to 5); all by default."""
+    seed: int = 0
+    """Seed of the first episode (the next has the next seed) and of the policy."""
+    error: float = 0.2
+    """For `noisy-oracle`: probability of an injected error per turn."""
+    model: Annotated[str | None, arg(metavar="NAME|PATH")] = None
+    """For `llm`: the model's name at --base-url, or without it the folder or hub id of a local model."""
+    base_url: Annotated[str | None, arg(metavar="URL")] = None
+    """For `llm`: an OpenAI-compatible server, e.g. http://localhost:8000/v1."""
+    api_key_env: Annotated[str | None, arg(metavar="NAME")] = None
+    """For `llm`: environment variable that holds the server's key, if it needs one."""
+    price: Annotated[tuple[float, float], arg(metavar="IN OUT")] = (0.0, 0.0)
+    """For `llm`: US dollars per million tokens read and written."""
+    temperature: float = 0.0
+    """For `llm`: sampling temperature; 0 is greedy."""
+    max_tokens: int = 8_000
+    """For `llm`: maximum number of tokens of one reply."""
+    parallel: int = 8
+    """For `llm`: number of episodes played at a time."""
+    out: Annotated[Path | None, arg(metavar="FILE")] = None
+    """Where to write; by default rollouts/ENV.POLICY.SPLIT.jsonl."""
+    resume: bool = False
+    """Continue an interrupted file: the episodes in it are not played again."""
+    json: bool = False
+    """Print the summary as JSON."""
+
+    def __post_init__(self) -> None:
+        if self.policy == "llm" and self.model is None:
+            raise UsageError("The policy `llm` needs a model: --model NAME --base-url URL, or --model PATH.")
+        if self.policy != "llm" and (self.model or self.base_url):
+            raise UsageError(f"--model and --base-url are for --policy llm, not {self.policy}.")
+        if self.api_key_env and not self.base_url:
+            raise UsageError("--api-key-env is for a server: give its --base-url as well.")
+        if self.episodes != "all" and self.episodes < 1:
+            raise UsageError(f"--episodes must be at least 1, or `all`; got {self.episodes}.")
+        require_at_least(self, parallel=1)
+
+    def run(self) -> int:
+        """Play, record and sum up; return 1 when an episode could not be played."""
+        from toolorchestra.cli.display import stdout_console
+        from toolorchestra.cli.display_episodes import tally_text
+        from toolorchestra.envs.recording import Recording, Tally
+
+        with closing(self._env()) as env:
+            resets = self._resets(env.source)
+        make_policy = self._policy()
+        make_policy()  # wrong options are refused before a file is made
+        file = self.out or Path("rollouts") / f"{Path(self.env).name}.{self.policy}.{self.split}.jsonl"
+        began = time.perf_counter()
+        with Recording(file, self._origin(), resume=self.resume) as recording:
+            tally = Tally(recording.episodes)
+            try:
+                errors = self._play(resets, make_policy, recording, tally)
+            except KeyboardInterrupt:
+                count = tally.outcomes.total()
+                print(f"Interrupted: {count} episodes are in {file}; --resume goes on.", file=sys.stderr)
+                return 130
+        summary = tally.summary() | {"seconds": time.perf_counter() - began, "unplayed": len(errors)}
+        if self.policy == "llm":
+            summary["model"] = make_policy().model.meter.usage  # type: ignore[attr-defined]  # a ChatPolicy
+        if self.json:
+            print_json({"file": str(file), **summary})
+        else:
+            stdout_console().print(tally_text(summary, file))
+        if errors:
+            print(f"{len(errors)} episodes were not played ({errors[0]}); --resume tries again.", file=sys.stderr)
+        return 1 if errors else 0
+
+    def _play(
+        self, resets: Sequence[Reset], make_policy: Callable[[], Policy], recording: Recording, tally: Tally
+    ) -> list[str]:
+        """Play and record what is not recorded yet; return the errors of episodes that could not be played."""
+        from toolorchestra.cli.display import progress_bars
+        from toolorchestra.envs.episode import Episode
+        from toolorchestra.envs.recording import play_many
+
+        waiting = [reset for reset in resets if reset.seed not in recording.done]
+        parallel = self.parallel if self.policy == "llm" else 1
+        errors: list[str] = []
+        began = time.perf_counter()
+        with progress_bars() as progress:
+            bar = progress.add_task(self.policy, total=len(resets), completed=len(resets) - len(waiting), note="")
+            for number, played in enumerate(play_many(self._env, make_policy, waiting, parallel=parallel), 1):
+                if isinstance(played, Episode):
+                    recording.write(played)
+                    tally.add(played)
+                else:
+                    errors.append(played.error)
+                rate = number / (time.perf_counter() - began)
+                note = f"{tally.share:.0%} solved · {rate:,.1f} episodes/s · ${tally.cost:.2f}"
+                progress.update(bar, advance=1, note=note)
+        return errors
+
+    def _env(self) -> Any:
+        return playable(self.env, **option_values(self.env_options))
+
+    def _origin(self) -> dict[str, Any]:
+        """Return the options on which the episodes depend; a file made with others is not continued."""
+        left_out = {"episodes", "out", "resume", "json", "parallel"}
+        origin = {key: value for key, value in asdict(self).items() if key not in left_out}
+        return origin | {"every_task": self.episodes == "all"}
+
+    def _resets(self, source: TaskSource) -> list[Reset]:
+        from toolorchestra.envs.recording import Reset
+
+        levels = self.difficulty or None
+        if self.episodes != "all":
+            options = {"split": self.split, "difficulty": levels}
+            return [Reset(self.seed + number, options) for number in range(self.episodes)]
+        tasks = [task for task in source.tasks(self.split) if levels is None or task.difficulty in levels]
+        return [Reset(self.seed + number, {"task_id": task.id}) for number, task in enumerate(tasks)]
+
+    def _policy(self) -> Callable[[], Policy]:
+        """Return what makes the policy; a chat model is loaded once."""
+        from toolorchestra.agents.policies.chat_policy import ChatPolicy
+        from toolorchestra.agents.policies.registry import make_policy
+        from toolorchestra.envs.registration import is_multiagent
+
+        if self.policy == "llm":
+            model = self._chat_model(str(self.model))
+            return lambda: ChatPolicy(model, self.seed, self.temperature, self.max_tokens)
+        if is_multiagent(self.env):
+            return self._policy_of_all_agents
+        options: dict[str, Any] = {"error": self.error} if self.policy == "noisy-oracle" else {}
+        options |= {"seed": self.seed} | option_values(self.policy_options)
+        return partial(make_policy, self.policy, **options)
+
+    def _policy_of_all_agents(self) -> Policy:
+        """Return the policy that acts for all agents of a game."""
+        from toolorchestra.agents.policies.reference import NullPolicy
+        from toolorchestra.envs.checks.several_agents import random_messages
+        from toolorchestra.envs.multiagent.views import RandomMessages
+
+        if self.policy == "random":
+            return RandomMessages(random_messages(self.env), self.seed)
+        if self.policy == "null":
+            return NullPolicy(self.seed)
+        raise OptionError(
+            f"The policy {self.policy!r} plays environments of one agent; {self.env} has several. "
+            "One policy can act for all of them: --policy llm, random or null."
+        )
+
+    def _chat_model(self, model: str) -> ChatModel:
+        """Return the chat model at the server, or the local one."""
+        try:
+            if self.base_url is None:
+                from toolorchestra.agents.chat.transformers_chat import TransformersChat
+
+                return TransformersChat(model)
+            from toolorchestra.agents.chat.base import Price
+            from toolorchestra.agents.chat.openai_chat import OpenAIChat
+
+            return OpenAIChat(
+                self.base_url,
+                model,
+                api_key_env=self.api_key_env,
+                price=Price(*self.price),
+                max_concurrency=self.parallel,
+                stream=True,  # so that a long answer does not reach the timeout of reading
+            )
+        except ImportError as error:
+            raise OptionError(f"{error}.") from None

@@ -1,0 +1,18 @@
+"""The command `toolorchestra schema`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from toolorchestra.cli.output import print_json
+
+
+@dataclass
+class SchemaCommand:
+    """Print the JSON Schema of domain files, for editors."""
+
+    def run(self) -> int:
+        """Print it."""
+        from toolorchestra.toolscale.format import json_schema
+
+        return print_json(json_schema())

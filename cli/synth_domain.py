@@ -1,0 +1,219 @@
+"""The command `toolorchestra synth domain`."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from tyro.conf import Positional, arg
+
+from toolorchestra.cli.options import UsageError, require_at_least
+from toolorchestra.cli.synth_options import ModelOptions, QuestionModel
+from toolorchestra.toolscale.errors import ExpertError, SynthesisError
+
+if TYPE_CHECKING:
+    from toolorchestra.toolscale.domain import Domain
+    from toolorchestra.toolscale.filters import Solver, Stage
+    from toolorchestra.toolscale.task import Task
+
+
+@dataclass(kw_only=True)
+class SynthDomainCommand(ModelOptions):
+    """Make a domain: from the YAML in FOLDER, from a SQLite file, or from a title with a language model."""
+
+    folder: Annotated[Positional[Path], arg(metavar="FOLDER")]
+    """Folder of the domain: with a domain.yaml written by hand, or to be filled."""
+    from_sqlite: Annotated[Path | None, arg(metavar="FILE")] = None
+    """Write the domain's YAML from this SQLite file first."""
+    records: Literal["keep", "sample"] = "keep"
+    """With --from-sqlite: keep the file's records, or sample new ones like them."""
+    title: Annotated[str | None, arg(metavar="TEXT")] = None
+    """What the domain is, e.g. "Public library"; with --from-sqlite by default from the file's name."""
+    today: Annotated[str | None, arg(metavar="DATE")] = None
+    """Date on which the tasks take place (YYYY-MM-DD); with --llm by default 2025-07-23, with --from-sqlite the last
+    day in the records."""
+    seed: int = 0
+    """Seed of the domain made here, of the model's sampling, and of the validation."""
+    subjects: int = 6
+    """With --llm: number of areas over which records and requests are spread."""
+    entries: int = 200
+    """With --llm: number of database rows."""
+    tools: int = 16
+    """With --llm: number of tools, besides a calendar and a calculator."""
+    intents: int = 18
+    """With --llm: number of kinds of request, besides the evolved ones."""
+    tasks_per_intent: int = 12
+    """With --llm: maximum number of tasks of each kind of request."""
+    evolved: int = 8
+    """With --llm: number of harder kinds of request made from others."""
+    solver: tuple[Literal["llm", "noisy-oracle"], ...] = ()
+    """Drop tasks that none of these solves in --k attempts: the model of --llm, or an oracle with injected errors."""
+    k: int = 8
+    """Attempts of each solver."""
+    random_episodes: int = 200
+    """Episodes of the random policy when the domain is validated."""
+    hostile: int = 300
+    """Hostile actions sent when it is validated."""
+
+    def __post_init__(self) -> None:
+        if self.llm is not None and self.from_sqlite is not None:
+            raise UsageError("--llm and --from-sqlite both write the domain: give one of them.")
+        if self.llm is not None and (self.model is None or self.title is None):
+            raise UsageError('--llm needs a model and a title: --model NAME --title "Public library".')
+        if self.llm is None:
+            if "llm" in self.solver:
+                raise UsageError("--solver llm needs a model: --llm BASE_URL --model NAME.")
+            if self.from_sqlite is None and (self.title is not None or self.today is not None):
+                raise UsageError(
+                    "--title and --today are for a domain made here: give --llm BASE_URL or --from-sqlite FILE, or "
+                    "write them into domain.yaml."
+                )
+        super().__post_init__()
+        require_at_least(self, subjects=1, entries=10, tools=1, intents=1, tasks_per_intent=1, evolved=0)
+        require_at_least(self, k=1, random_episodes=1, hostile=1)
+
+    def run(self) -> int:
+        """Write, build, filter and validate; return 1 when a check failed, 3 when the same command can go on."""
+        try:
+            synthesis = self._synthesise()
+            return self._build(synthesis)
+        except SynthesisError as error:
+            print(f"stopped: {error}" if error.resumable else f"failed: {error}", file=sys.stderr)
+            return 3 if error.resumable else 1
+        except KeyboardInterrupt:
+            print(
+                f"\nInterrupted. What was answered is saved in {self.folder}; the same command goes on.",
+                file=sys.stderr,
+            )
+            return 130
+
+    def _synthesise(self) -> list[Stage]:
+        """Write the domain's YAML if --llm or --from-sqlite is given; return the stages of the report."""
+        if self.from_sqlite is not None:
+            from toolorchestra.toolscale.synth.from_sqlite import domain_from_sqlite
+
+            domain_from_sqlite(
+                self.from_sqlite, self.folder, title=self.title, today=self.today, records=self.records, seed=self.seed
+            )
+        if self.llm is None:
+            return []
+        from toolorchestra.cli.display_synth import synthesis_progress
+        from toolorchestra.toolscale.synth.pipeline import report_stages, synthesise
+        from toolorchestra.toolscale.synth.stages import Sizes
+
+        with self._chat() as chat, synthesis_progress() as update:
+            record = synthesise(
+                self.folder,
+                str(self.title),
+                QuestionModel(chat),
+                today=self.today or "2025-07-23",
+                sizes=Sizes(self.subjects, self.entries, self.tools, self.intents, self.tasks_per_intent, self.evolved),
+                settings=self._settings(self.seed),
+                watch=update,
+            )
+        return report_stages(record)
+
+    def _build(self, synthesis: list[Stage]) -> int:
+        """Build, filter, report and validate."""
+        from toolorchestra.cli.display import progress_bars, stdout_console
+        from toolorchestra.cli.display_domains import print_build
+        from toolorchestra.cli.display_synth import filter_table
+        from toolorchestra.toolscale.domain_folder import build_domain, save_tasks
+        from toolorchestra.toolscale.filters import apply_filters
+
+        console = stdout_console()
+        began = time.perf_counter()
+        domain = build_domain(self.folder)
+        with ExitStack() as stack, progress_bars() as progress:
+            bar = progress.add_task("", total=1, note="")
+            solvers: dict[str, Solver] = {name: stack.enter_context(self._solver(name)) for name in self.solver}
+            try:
+                tasks, report = apply_filters(
+                    domain,
+                    domain.tasks(),
+                    solvers=solvers,
+                    k=self.k,
+                    progress=lambda name, done, total: progress.update(
+                        bar, description=name, completed=done, total=total
+                    ),
+                )
+            except ExpertError as error:
+                raise SynthesisError(f"The solver failed: {error} The same command goes on.", resumable=True) from None
+            progress.remove_task(bar)
+        if not tasks:
+            report.save(self.folder / "report.json")
+            raise SynthesisError(f"No task is left after the filters; {self.folder / 'report.json'} says why.")
+        report.stages[:0] = synthesis
+        save_tasks(self.folder, domain, tasks, domain.dropped + report.dropped)
+        report.save(self.folder / "report.json")
+        print_build(console, domain, time.perf_counter() - began)
+        console.print()
+        console.print(filter_table(report))
+        return self._validate()
+
+    @contextmanager
+    def _solver(self, name: str) -> Iterator[Solver]:
+        """Yield what plays a task of the domain just built, and returns whether that solved it."""
+        import gymnasium
+
+        from toolorchestra.agents.policies.base import Policy, play_episode
+        from toolorchestra.agents.policies.chat_policy import ChatPolicy
+        from toolorchestra.agents.policies.reference import NoisyOraclePolicy
+        from toolorchestra.envs.base import OrchestrationEnv
+
+        with ExitStack() as stack:
+            chat = stack.enter_context(self._chat(self._left())) if name == "llm" else None
+            env = gymnasium.make("ToolOrchestra-Custom-v0", domain=str(self.folder), disable_env_checker=True).unwrapped
+            assert isinstance(env, OrchestrationEnv)
+            stack.callback(env.close)
+
+            def solves(domain: Domain, task: Task, seed: int) -> bool:
+                policy: Policy = (
+                    NoisyOraclePolicy(seed)
+                    if chat is None
+                    else ChatPolicy(chat, seed, self.temperature, self.max_tokens)
+                )
+                play_episode(env, policy, seed=seed, options={"split": "all", "task_id": task.id})
+                return env.episode.outcome == "solved"
+
+            yield solves
+
+    def _left(self) -> float | None:
+        """Return what is left of the budget."""
+        from toolorchestra.toolscale.synth.answer_store import AnswerStore
+        from toolorchestra.toolscale.synth.pipeline import ANSWERS
+
+        if self.budget is None:
+            return None
+        with AnswerStore(self.folder / ANSWERS) as store:
+            return max(0.0, self.budget - store.spent)
+
+    def _validate(self) -> int:
+        from toolorchestra.cli.display import stdout_console
+        from toolorchestra.cli.display_checks import print_report
+        from toolorchestra.envs.checks import check_environment
+
+        console = stdout_console()
+        report = check_environment(
+            "ToolOrchestra-Custom-v0",
+            random_episodes=self.random_episodes,
+            hostile=self.hostile,
+            seed=self.seed,
+            domain=str(self.folder),
+        )
+        console.print()
+        print_report(console, report)
+        if report.passed:
+            console.print(
+                f"\nPlay it:      toolorchestra play {self.folder}\nTrain on it:  import toolorchestra; "
+                f'gymnasium.make("ToolOrchestra-Custom-v0", domain="{self.folder}")',
+                style="dim",
+                markup=False,
+                soft_wrap=True,
+            )
+        return 0 if report.passed else 1

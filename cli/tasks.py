@@ -1,0 +1,68 @@
+"""The command `toolorchestra tasks`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from tyro.conf import arg
+
+from toolorchestra.cli.environments import task_source
+from toolorchestra.cli.options import Env, Split
+from toolorchestra.cli.output import print_json
+from toolorchestra.toolscale.errors import UnknownNameError
+
+if TYPE_CHECKING:
+    from toolorchestra.envs.sources.base import TaskSource
+    from toolorchestra.toolscale.task import Task
+
+
+@dataclass
+class TasksCommand:
+    """List the tasks of an environment, or show one with its reference trajectory."""
+
+    env: Env
+    """Id of an environment, folder of a domain, or JSONL file of tasks."""
+    id: Annotated[str | None, arg(metavar="TASK")] = None
+    """Show this task in full: request, reference trajectory, and what the answer must say."""
+    split: Split = "all"
+    """Only tasks of this split."""
+    difficulty: tuple[int, ...] = ()
+    """Only tasks of these levels (1 to 5)."""
+    intent: str | None = None
+    """Only tasks of this intent."""
+    limit: int = 20
+    """Maximum number of tasks listed; 0 for all."""
+    json: bool = False
+    """Print JSON: the whole tasks, all that match."""
+
+    def run(self) -> int:
+        """Print the tasks."""
+        from toolorchestra.cli.display import stdout_console
+        from toolorchestra.cli.display_tasks import task_card, task_summary, task_table
+
+        source, console = task_source(self.env), stdout_console()
+        if self.id is not None:
+            task = source.task(self.id)
+            if self.json:
+                return print_json(task)
+            console.print(task_card(task))
+            return 0
+        tasks = self._matching(source)
+        if self.json:
+            return print_json(tasks)
+        shown = tasks[: self.limit] if self.limit else tasks
+        console.print(task_table(shown))
+        console.print(task_summary(tasks), style="dim")
+        if len(shown) < len(tasks):
+            console.print(f"{len(shown)} shown; --limit 0 shows all, --id TASK one in full.", style="dim")
+        return 0
+
+    def _matching(self, source: TaskSource) -> list[Task]:
+        tasks = list(source.tasks(self.split))
+        if self.intent is not None:
+            intents = {task.intent for task in tasks}
+            if self.intent not in intents:
+                raise UnknownNameError("intent", self.intent, intents)
+            tasks = [task for task in tasks if task.intent == self.intent]
+        return [task for task in tasks if not self.difficulty or task.difficulty in self.difficulty]

@@ -1,0 +1,59 @@
+"""The command `toolorchestra validate`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from toolorchestra.cli.environments import resolve
+from toolorchestra.cli.options import Env, NamedValues, option_values
+from toolorchestra.cli.output import print_json
+
+
+@dataclass
+class ValidateCommand:
+    """Check an environment: determinism, reference trajectories, baselines, hostile actions, verifier, privacy."""
+
+    env: Env
+    """Id of an environment, folder of a domain, or JSONL file of tasks."""
+    only: tuple[str, ...] = ()
+    """Run only these checks."""
+    random_episodes: int = 1000
+    """Episodes of the random policy (environments of one agent)."""
+    hostile: int = 3000
+    """Hostile actions sent (environments of one agent)."""
+    seed: int = 0
+    """Seed of all random choices in the checks."""
+    env_options: NamedValues = field(default_factory=dict)
+    """Arguments of the environment, e.g. `tools full`."""
+    json: bool = False
+    """Print the report as JSON."""
+
+    def run(self) -> int:
+        """Check, print the report, and return 1 when a check failed."""
+        from toolorchestra.cli.display import progress_bars, stdout_console
+        from toolorchestra.cli.display_checks import print_report
+        from toolorchestra.envs.checks import check_environment
+
+        env_id, kwargs = resolve(self.env)
+        with progress_bars() as progress:
+            bar = progress.add_task("", total=1, note="")
+
+            def update(check: str, done: int, total: int) -> None:
+                progress.update(bar, description=check, completed=done, total=max(1, total))
+
+            report = check_environment(
+                env_id,
+                checks=self.only or None,
+                random_episodes=self.random_episodes,
+                hostile=self.hostile,
+                seed=self.seed,
+                progress=update,
+                **kwargs,
+                **option_values(self.env_options),
+            )
+            progress.remove_task(bar)
+        if self.json:
+            print_json({"env_id": report.env_id, "passed": report.passed, "results": report.results})
+        else:
+            print_report(stdout_console(), report)
+        return 0 if report.passed else 1

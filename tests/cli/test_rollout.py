@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolorchestra.agents.chat.base import ScriptedChat
+from toolorchestra.agents.policies.registry import POLICIES
+from toolorchestra.cli.rollout import RolloutCommand
+from toolorchestra.envs.episode import read_episodes
+from toolorchestra.toolscale.domain import Domain
+from toolorchestra.toolscale.errors import ExpertError
+
+Run = Callable[..., Any]
+GAME = "MSARL-Math-v0"
+QUIET = ("--env-options", "python", "simulated")
+
+
+CALL = '<tool_call>{"name": "list_orders", "arguments": {"customer_id": "C00"}}</tool_call>'
+
+
+@pytest.mark.parametrize("policy", ["oracle", "noisy-oracle", "random", "null"])
+def test_rollout_records_every_episode(run: Run, folder: str, tmp_path: Path, policy: str):
+    file = tmp_path / "new" / "episodes.jsonl"
+    output = run("rollout", folder, "--policy", policy, "--episodes", 10, "--split", "all", "--out", file, "--json")
+    assert output.code == 0
+    episodes = list(read_episodes(file))
+    summary = output.json
+    assert summary["episodes"] == len(episodes) == 10
+    assert [episode.seed for episode in episodes] == list(range(10))
+    solved = sum(episode.outcome == "solved" for episode in episodes)
+    assert summary["success"] == solved / 10
+    low, high = summary["interval"]
+    assert low <= solved / 10 <= high
+    assert sum(level["episodes"] for level in summary["by_difficulty"].values()) == 10
+
+
+def test_rollout_plays_every_task_of_a_split_once(run: Run, folder: str, tmp_path: Path, mini: Domain):
+    file = tmp_path / "all.jsonl"
+    output = run("rollout", folder, "--episodes", "all", "--split", "all", "--out", file)
+    assert "100.0% solved" in output.out
+    assert {episode.task_id for episode in read_episodes(file)} == {task.id for task in mini.tasks()}
+
+
+def test_an_interrupted_rollout_is_resumed_to_the_same_file(run: Run, folder: str, tmp_path: Path, recorded: Path):
+    file = tmp_path / "torn.jsonl"
+    options = ["rollout", folder, "--policy", "noisy-oracle", "--split", "all", "--out", file]
+    run(*options, "--episodes", 7)
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-100])  # the crash came while the seventh was being written
+    output = run(*options, "--episodes", 20, "--resume")
+    assert output.code == 0
+    assert file.read_bytes() == recorded.read_bytes()
+
+
+def test_a_file_is_neither_overwritten_nor_mixed(run: Run, folder: str, recorded: Path):
+    options = ["rollout", folder, "--split", "all", "--out", recorded]
+    before = recorded.read_bytes()
+    assert "give --resume" in run(*options).err
+    output = run(*options, "--policy", "random", "--resume")
+    assert output.code == 2
+    assert "policy 'noisy-oracle', now 'random'" in output.err
+    assert recorded.read_bytes() == before
+
+
+def test_episodes_are_on_disk_when_the_rollout_is_interrupted(
+    run: Run, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    oracle, played = POLICIES["oracle"], []
+
+    class Interrupting(oracle):  # type: ignore[valid-type, misc]  # a class chosen at run time
+        def reset(self, *arguments: Any) -> None:
+            played.append(1)
+            if len(played) == 4:
+                raise KeyboardInterrupt
+            super().reset(*arguments)
+
+    monkeypatch.setitem(POLICIES, "oracle", Interrupting)
+    file = tmp_path / "cut.jsonl"
+    output = run("rollout", folder, "--split", "all", "--out", file)
+    assert output.code == 130
+    assert "3 episodes are in" in output.err
+    assert len(list(read_episodes(file))) == 3
+
+
+def test_a_chat_model_plays_many_episodes_at_a_time(
+    run: Run, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    model = ScriptedChat(lambda request: "I cannot help." if len(request.messages) > 2 else CALL)
+    batches = []
+    complete = model.complete
+    monkeypatch.setattr(model, "complete", lambda requests: batches.append(len(requests)) or complete(requests))
+    monkeypatch.setattr(RolloutCommand, "_chat_model", lambda self, name: model)
+    file = tmp_path / "llm.jsonl"
+    options = ["--policy", "llm", "--model", "x", "--split", "all", "--episodes", 10, "--parallel", 4, "--out", file]
+    output = run("rollout", folder, *options)
+    assert output.code == 0
+    assert max(batches) == 4
+    assert sorted(episode.seed or 0 for episode in read_episodes(file)) == list(range(10))
+    assert "model: 20 replies" in output.out
+
+
+def test_episodes_whose_model_failed_are_reported_and_played_again(
+    run: Run, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    answers = iter([ExpertError("the server hung up"), *["No."] * 20])
+    model = ScriptedChat(lambda request: next(answers))
+    monkeypatch.setattr(RolloutCommand, "_chat_model", lambda self, name: model)
+    file = tmp_path / "llm.jsonl"
+    options = ["--policy", "llm", "--model", "x", "--split", "all", "--episodes", 5, "--out", file]
+    output = run("rollout", folder, *options)
+    assert output.code == 1
+    assert "1 episodes were not played (the server hung up)" in output.err
+    assert len(list(read_episodes(file))) == 4
+    assert run("rollout", folder, *options, "--resume").code == 0
+    assert len(list(read_episodes(file))) == 5
+
+
+def test_a_model_that_cannot_be_reached_at_all_is_a_mistake(
+    run: Run, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    model = ScriptedChat(lambda request: ExpertError("connection refused"))
+    monkeypatch.setattr(RolloutCommand, "_chat_model", lambda self, name: model)
+    output = run("rollout", folder, "--policy", "llm", "--model", "x", "--out", tmp_path / "x.jsonl")
+    assert output.code == 2
+    assert "connection refused" in output.err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--policy", "llm"], "needs a model"),
+        (["--model", "x"], "are for --policy llm"),
+        (["--episodes", "0"], "must be at least 1"),
+        (["--policy", "llm", "--model", "x", "--api-key-env", "KEY"], "give its --base-url"),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(run: Run, folder: str, options: list[str], message: str):
+    output = run("rollout", folder, *options)
+    assert output.code == 2
+    assert message in " ".join(output.err.replace("│", " ").split())
+
+
+def test_a_random_policy_speaks_for_all_and_is_shown(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "random.jsonl"
+    output = run("rollout", GAME, "--policy", "random", "--episodes", 6, *QUIET, "--out", file, "--json")
+    assert json.loads(output.out)["episodes"] == 6
+    episodes = list(read_episodes(file))
+    assert {move.agent for episode in episodes for move in episode.turns} == {"reasoner", "helper"}
+    shown = run("show", file).out
+    assert "─ reasoner ─" in shown
+    assert episodes[0].task_id in run("show", file, "--list").out
+
+
+def test_the_same_seed_plays_the_same_episodes(run: Run, tmp_path: Path) -> None:
+    files = [tmp_path / "one.jsonl", tmp_path / "two.jsonl"]
+    for file in files:
+        run("rollout", GAME, "--policy", "random", "--episodes", 4, *QUIET, "--out", file)
+    assert files[0].read_bytes() == files[1].read_bytes()
+
+
+def test_a_chat_model_speaks_for_each_agent_from_its_own_history(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def answer(request: object) -> str:
+        text = str(request.messages)  # type: ignore[attr-defined]  # a ChatRequest
+        asked.append(text)
+        if "You read a piece of code" in text:
+            return "It is 12."
+        return r"\boxed{12}" if r"<interpretation>\n" in text else "```python\nprint(3 * 4)\n```"
+
+    model = ScriptedChat(answer)
+    monkeypatch.setattr(RolloutCommand, "_chat_model", lambda self, name: model)
+    file = tmp_path / "llm.jsonl"
+    options = ["--policy", "llm", "--model", "x", "--episodes", 3, *QUIET, "--out", file]
+    assert run("rollout", GAME, *options).code == 0
+    for episode in read_episodes(file):
+        assert [move.agent for move in episode.turns] == ["reasoner", "helper", "reasoner"]
+        helper = next(text for text in asked if "You read a piece of code" in text)
+        assert episode.instruction not in helper

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from toolorchestra.envs.episode import read_episodes
+from toolorchestra.envs.tmatr.figure import svg
+from toolorchestra.envs.tmatr.tree import decision_tree
+
+Run = Callable[..., Any]
+GAME = "MSARL-Math-v0"
+QUIET = ("--env-options", "python", "simulated")
+
+
+def test_show_draws_an_episode(run: Run, recorded: Path):
+    episodes = list(read_episodes(recorded))
+    assert episodes[0].task_id in run("show", recorded).out
+    assert episodes[2].task_id in run("show", recorded, 3).out
+    assert "Episode 20 of 20" in run("show", recorded, -1).out
+    assert episodes[5].instruction.split()[0] in run("show", recorded, "--task", episodes[5].task_id).out
+    listed = run("show", recorded, "--list").out
+    assert all(episode.task_id in listed for episode in episodes)
+
+
+def test_show_says_what_it_cannot_show(run: Run, recorded: Path, tmp_path: Path):
+    assert "has 20 episodes" in run("show", recorded, 21).err
+    assert "Did you mean" in run("show", recorded, "--task", "mini/ask_price/0").err
+    assert "cannot be read: No such file" in run("show", tmp_path / "nothing.jsonl").err
+    broken = tmp_path / "broken.jsonl"
+    broken.write_text('{"env_id": 3}\n')
+    output = run("show", broken)
+    assert output.code == 2
+    assert f"{broken}:1: expected an episode" in output.err
+
+
+def test_the_decisions_of_a_hierarchy_are_shown_drawn_and_printed(run: Run, tmp_path: Path) -> None:
+    file, picture = tmp_path / "random.jsonl", tmp_path / "tree.svg"
+    run("rollout", "TMATR-Math-v0", "--policy", "random", "--episodes", 2, *QUIET, "--out", file)
+    first, second = read_episodes(file)
+    shown = run("show", file, 2, "--tree", "--svg", picture)
+    assert shown.code == 0
+    assert shown.out.startswith(second.task_id)
+    assert "planner DECIDE" in shown.out
+    assert picture.read_text(encoding="utf-8") == svg(decision_tree(second))
+    assert json.loads(run("show", file, "--json").out) == json.loads(decision_tree(first).to_json())
+    assert f"error: {file}: File exists." in run("show", file, "--svg", file / "tree.svg").err
+
+
+def test_what_has_no_decisions_has_no_tree(run: Run, tmp_path: Path) -> None:
+    for env in (GAME, "ToolOrchestra-Math-v0"):
+        file = tmp_path / f"{env}.jsonl"
+        options = QUIET if env == GAME else ()
+        run("rollout", env, "--policy", "random", "--episodes", 1, *options, "--out", file)
+        refused = run("show", file, "--tree")
+        assert refused.code == 2
+        assert f"Expected an episode of TMATR, which has a decision tree; found {env}" in refused.err

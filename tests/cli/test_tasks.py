@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from toolorchestra.toolscale.domain import Domain
+
+Run = Callable[..., Any]
+GAME = "MSARL-Math-v0"
+
+
+def test_tasks_are_listed_and_filtered(run: Run, folder: str, mini: Domain):
+    every = run("tasks", folder, "--json").json
+    assert len(every) == len(mini.tasks())
+    some = run("tasks", folder, "--split", "train", "--difficulty", 1, "--intent", "ask_price", "--json").json
+    assert some
+    assert all((task["split"], task["difficulty"], task["intent"]) == ("train", 1, "ask_price") for task in some)
+    text = run("tasks", folder, "--limit", 3).out
+    assert text.count("mini/") == 3
+    assert f"{len(every)} tasks of 4 intents" in text
+    assert "3 shown" in text
+
+
+def test_a_task_is_shown_with_its_reference_trajectory(run: Run, folder: str):
+    text = run("tasks", folder, "--id", "mini/ask_price/000").out
+    for part in ("reference trajectory", "get_order(order_id=", "the user must be told", "a right answer"):
+        assert part in text
+    assert run("tasks", folder, "--id", "mini/ask_price/000", "--json").json["intent"] == "ask_price"
+
+
+def test_unknown_tasks_and_intents_suggest_the_nearest(run: Run, folder: str):
+    assert "Did you mean 'mini/ask_price/0" in run("tasks", folder, "--id", "mini/ask_price/00").err
+    assert "Did you mean 'ask_price'?" in run("tasks", folder, "--intent", "ask_prize").err
+
+
+def test_the_tasks_of_a_game_are_listed(run: Run) -> None:
+    output = run("tasks", GAME, "--split", "test", "--difficulty", 1, "--limit", 3)
+    assert output.code == 0
+    assert output.out.count("math/") == 3

@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from toolorchestra.envs.checks import CheckReport, CheckResult
+
+Run = Callable[..., Any]
+GAME = "MSARL-Math-v0"
+QUIET = ("--env-options", "python", "simulated")
+
+
+def test_validate_prints_a_table_and_returns_zero_when_all_is_well(run: Run, folder: str):
+    output = run("validate", folder, "--only", "oracle", "null", "coverage")
+    assert output.code == 0
+    for part in ("✓  oracle", "✓  null", "•  coverage", "all checks passed"):
+        assert part in output.out
+
+
+def test_validate_returns_one_when_a_check_fails(run: Run, folder: str, monkeypatch: pytest.MonkeyPatch):
+    results = (CheckResult("oracle", "fail", "3 of 4 solved", {"solved": 3}, ("a/b/003: failed",)),)
+    monkeypatch.setattr("toolorchestra.envs.checks.check_environment", lambda env_id, **_: CheckReport(env_id, results))
+    output = run("validate", folder)
+    assert output.code == 1
+    assert "✗  oracle" in output.out
+    assert "a/b/003: failed" in output.out
+    report = run("validate", folder, "--json")
+    assert report.code == 1
+    assert report.json["passed"] is False
+    assert report.json["results"][0]["counts"] == {"solved": 3}
+
+
+def test_an_unknown_check_suggests_the_nearest(run: Run, folder: str):
+    assert "Did you mean 'oracle'" in run("validate", folder, "--only", "orakle").err
+
+
+def test_validate_runs_the_checks_of_games(run: Run) -> None:
+    output = run("validate", GAME, *QUIET, "--json")
+    assert output.code == 0
+    assert {result["name"] for result in json.loads(output.out)["results"]} >= {"pettingzoo", "privacy", "snapshot"}
+    assert "✓  privacy" in run("validate", GAME, *QUIET, "--only", "privacy").out
+    assert "Did you mean 'privacy'" in run("validate", GAME, *QUIET, "--only", "privaci").err
