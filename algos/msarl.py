@@ -1,6 +1,6 @@
 r"""MSARL: two policies trained together by GRPO with nested advantages (MSARL §3.3).
 
-    python algos/msarl.py                                       two embedded models, within minutes
+    python algos/msarl.py                                       two built-in models, within minutes
     python algos/msarl.py --env ID --reasoner PATH --helper PATH    any causal language models
 
 For a question the reasoner samples G paths up to and including its last call. For each the helper samples M
@@ -40,15 +40,17 @@ import torch
 import tyro
 from torch import Tensor
 
-from toolorchestra.agents.builtin.model import TokenPolicy
-from toolorchestra.algos import trainer as team
+from toolorchestra.algos import multi_agent_trainer
 from toolorchestra.algos.advantages import NESTED_RULES, NestedRule, nested_advantages
 from toolorchestra.algos.clipped_policy_gradient import ClippedLearner, TrainClipped
+from toolorchestra.algos.evaluation import make_samplers
 from toolorchestra.algos.learner_choice import learners_of
+from toolorchestra.algos.multi_agent_trainer import Trained
 from toolorchestra.algos.report import run_script
-from toolorchestra.algos.rollout.engine import Sampler, Start
-from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot, TrainRow
-from toolorchestra.algos.trainer import Trained, make_samplers
+from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot
+from toolorchestra.algos.rollout.sampling import Sampler
+from toolorchestra.algos.rollout.starts import Start
+from toolorchestra.algos.rollout.trajectory import TrainRow
 from toolorchestra.envs.msarl.play import HELPER, REASONER, MSARLPlay
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.multiagent.registration import make_multiagent
@@ -57,14 +59,14 @@ from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 
 @dataclass
 class TrainMSARL(TrainClipped):
-    """Train a reasoner and a helper with nested GRPO; without models, make, warm-start and train embedded ones."""
+    """Train a reasoner and a helper with nested GRPO; without models, make, warm-start and train built-in ones."""
 
     env: str = "MSARL-Math-v0"
     """Id of the environment (`toolorchestra.envs.make_multiagent`)."""
     output: Path = Path("runs/msarl")
     """Folder for models, checkpoints and metrics."""
     reasoner: str | None = None
-    """Folder or hub name of a causal language model with a chat template; None makes embedded models."""
+    """Folder or hub name of a causal language model with a chat template; None makes built-in models."""
     helper: str | None = None
     """The same for the helper; None: `reasoner`'s model, with weights of its own."""
     noise: int = 8
@@ -87,8 +89,7 @@ class TrainMSARL(TrainClipped):
                 f"{self.env!r} is not played by a reasoner and a helper, whom this learner trains. "
                 f"Train its agents together: {learners_of(self.env)}."
             )
-        if self.max_calls < 1:
-            raise OptionError(f"`max_calls` must be at least 1, got {self.max_calls}.")
+        self.require_at_least(1, "max_calls")
         for name in ("paths", "interpretations"):
             if getattr(self, name) < 2:
                 raise OptionError(
@@ -101,11 +102,11 @@ class TrainMSARL(TrainClipped):
 
     @property
     def small(self) -> bool:
-        """Whether the policies are embedded ones."""
+        """Whether the policies are built-in ones."""
         return self.reasoner is None
 
     def model_of(self, name: str) -> str:
-        """Return the folder or hub name of a policy's model, where they are no embedded ones."""
+        """Return the folder or hub name of a policy's model, where they are no built-in ones."""
         assert self.reasoner is not None
         return self.helper or self.reasoner if name == HELPER else self.reasoner
 
@@ -179,7 +180,7 @@ def play_nested(
         asked[id(slot)] = slot.fork()  # where to branch, if it turns out to be the last
         return False
 
-    roots = [engine.sit(start.another(rng)) for start in starts for _ in range(paths)]
+    roots = [engine.start(start.another(rng)) for start in starts for _ in range(paths)]
     engine.play(samplers, roots, at_last_call)
     found = []
     for root in roots:
@@ -221,31 +222,25 @@ def judge(
 
     for q, paths in enumerate(nests):
         for i, path in enumerate(paths):
-            reasoning = path.trunk.streams[REASONER]
+            reasoning = path.trunk.trajectories[REASONER]
             add("reasoner", reasoning.row(), advantages.reasoner[q, i])
             if not path.branched:
                 continue
             reader = path.trunk.play.current_agent
-            known = len(path.trunk.streams[reader].ids)
+            known = len(path.trunk.trajectories[reader].ids)
             for j, leaf in enumerate(path.leaves):
                 worth = advantages.helper[q, i, j]
-                add("helper", leaf.streams[reader].row(known, first=True), worth)
+                add("helper", leaf.trajectories[reader].row(known, first=True), worth)
                 if train_finish:
-                    add("reasoner", leaf.streams[REASONER].row(len(reasoning.ids)), worth)
+                    add("reasoner", leaf.trajectories[REASONER].row(len(reasoning.ids)), worth)
     return NestedBatch(rewards, rows)
 
 
 # ------------------------------------------------------------------------------------------------------- learning
 
 
-class NestedGRPO(ClippedLearner):
+class NestedGRPO(ClippedLearner[TrainMSARL]):
     """The learner: nested rollouts, and an update of every policy on its rows."""
-
-    def __init__(
-        self, config: TrainMSARL, engine: MultiAgentEngine, policies: Mapping[str, TokenPolicy], tasks: Sequence[Start]
-    ) -> None:
-        super().__init__(config, engine, policies, tasks)
-        self.config = config
 
     def learn(self, step: int) -> dict[str, float]:
         """Play one batch of rollouts, update every policy on it, and return the metrics."""
@@ -293,7 +288,7 @@ def measure(nests: Sequence[Sequence[Branches]], batch: NestedBatch, engine: Mul
 
 def train(config: TrainMSARL) -> Trained:
     """Warm-start if need be, train, and evaluate on held-out tasks before and after."""
-    return team.train(config, partial(NestedGRPO, config), phase="msarl")
+    return multi_agent_trainer.train(config, partial(NestedGRPO, config), phase="msarl")
 
 
 def main(config: TrainMSARL | None = None) -> None:

@@ -1,6 +1,6 @@
 r"""Alternating online DPO: agents of a team learn in turns from pairs of the team's own rollouts (TMATR-HRL §3.2, 3.3).
 
-    python algos/tmatr.py                                       two embedded models, within minutes
+    python algos/tmatr.py                                       two built-in models, within minutes
     python algos/tmatr.py --env ID --models planner PATH inferencer PATH    any causal language models
 
 A question is played several times by the team as it is now. The episode with the highest reward, τ⁺, and the one with
@@ -45,14 +45,16 @@ from torch import Tensor, nn
 
 from toolorchestra.agents.builtin.adapters import AdaptedModel
 from toolorchestra.agents.builtin.model import TokenPolicy
-from toolorchestra.algos import trainer as team
+from toolorchestra.algos import multi_agent_trainer
+from toolorchestra.algos.evaluation import make_samplers
 from toolorchestra.algos.losses import dpo_loss
+from toolorchestra.algos.multi_agent_trainer import Trained, TrainTeam
 from toolorchestra.algos.report import run_script
-from toolorchestra.algos.rollout.engine import Start
-from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot, TrainRow, row_logps
+from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot
+from toolorchestra.algos.rollout.starts import Start
+from toolorchestra.algos.rollout.trajectory import TrainRow, row_logps
 from toolorchestra.algos.stats import paired_bootstrap
-from toolorchestra.algos.trainer import Trained, TrainTeam, make_samplers
-from toolorchestra.algos.warm_start import lesson_options
+from toolorchestra.algos.warm_start import demonstration_options
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.multiagent.registration import make_multiagent
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
@@ -63,7 +65,7 @@ SYSTEM, BOTH = "system", "both"
 
 @dataclass
 class TrainTMATR(TrainTeam):
-    """Train the agents of a team in turns by online DPO; without models, make, warm-start and train embedded ones."""
+    """Train the agents of a team in turns by online DPO; without models, make, warm-start and train built-in ones."""
 
     builtin_rate = 1e-4  # at 3e-4 the preference loss runs away in the second stage
 
@@ -75,7 +77,7 @@ class TrainTMATR(TrainTeam):
     """Probability that the warm start's teacher slips in a message, at the end of the lesson: an episode has six."""
     models: dict[str, str] = field(default_factory=dict)
     """Folder or hub name of a causal language model with a chat template for each agent (``shared`` with `share`);
-    none makes embedded models."""
+    none makes built-in models."""
     schedule: tuple[str, ...] = ("inferencer", "planner", "system")
     """Who learns in each stage: the name of an agent; ``system``, all in turns, a batch each; ``both``, all at once."""
     rounds: int = 1
@@ -101,9 +103,7 @@ class TrainTMATR(TrainTeam):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("rounds", "stage_steps", "questions", "minibatch", "epochs", "min_pairs"):
-            if getattr(self, name) < 1:
-                raise OptionError(f"`{name}` must be at least 1, got {getattr(self, name)!r}.")
+        self.require_at_least(1, "rounds", "stage_steps", "questions", "minibatch", "epochs", "min_pairs")
         if self.rollouts < 2:
             raise OptionError(f"A pair is of two episodes: `rollouts` {self.rollouts} is below 2.")
         if not self.schedule:
@@ -113,7 +113,7 @@ class TrainTMATR(TrainTeam):
 
     @property
     def small(self) -> bool:
-        """Whether the policies are embedded ones."""
+        """Whether the policies are built-in ones."""
         return not self.models
 
     @property
@@ -127,16 +127,16 @@ class TrainTMATR(TrainTeam):
         return len(self.stages) * self.stage_steps
 
     def model_of(self, name: str) -> str:
-        """Return the folder or hub name of a policy's model, where they are no embedded ones."""
+        """Return the folder or hub name of a policy's model, where they are no built-in ones."""
         if name not in self.models:
             raise OptionError(f"`models` has none for {name!r}, only for {', '.join(self.models)}. Give one for each.")
         return self.models[name]
 
     def make_env(self, hardness: float = 1.0) -> MultiAgentEnv:
-        """Return the environment: of TMATR three turns; for embedded models, as its teacher teaches it."""
+        """Return the environment: of TMATR three turns; for built-in models, as its teacher teaches it."""
         options = {"max_turns": 3} if self.env.startswith("TMATR-") else {}
         given = options | self.given_options()
-        return make_multiagent(self.env, **(lesson_options(self.env, given, hardness) if self.small else given))
+        return make_multiagent(self.env, **(demonstration_options(self.env, given, hardness) if self.small else given))
 
     def learners(self, step: int, agents: Sequence[str]) -> tuple[str, ...]:
         """Return the agents that learn from a batch of rollouts.
@@ -183,7 +183,7 @@ class PairRow(NamedTuple):
 
 def side(pair: EpisodePair, agent: str) -> PairRow | None:
     """Return an agent's side of a pair, or None if it said nothing in one of the two: then it has nothing to prefer."""
-    chosen, rejected = pair.better.streams[agent].row(), pair.worse.streams[agent].row()
+    chosen, rejected = pair.better.trajectories[agent].row(), pair.worse.trajectories[agent].row()
     return None if chosen is None or rejected is None else PairRow(chosen, rejected)
 
 
@@ -281,7 +281,7 @@ class OnlineDPO:
             self._begin_stage(step)
         rng = random.Random(f"{config.seed}/{step}")
         starts = [rng.choice(self.tasks) for _ in range(config.questions)]
-        slots = [engine.sit(start.another(rng)) for start in starts for _ in range(config.rollouts)]
+        slots = [engine.start(start.another(rng)) for start in starts for _ in range(config.rollouts)]
         engine.generated.clear()
         engine.play(make_samplers(self.policies, config.temperature, rng), slots)
         found = [select(episodes, config.threshold) for episodes in _parts(slots, config.rollouts)]
@@ -375,7 +375,7 @@ def report(config: TrainTMATR, trained: Trained) -> list[dict[str, Any]]:
                 "step": stage * config.stage_steps,
                 "success": scores.success,
                 **dict(zip(("gain", "low", "high"), gain, strict=True)),
-                **scores.shares(),
+                **scores.means(),
                 "more_calls": scores.calls - start.calls,
             }
         )
@@ -397,7 +397,7 @@ def stage_table(stages: Sequence[Mapping[str, Any]]) -> Table:
 def train(config: TrainTMATR) -> Trained:
     """Warm-start if need be, train stage by stage, and evaluate before and after each (also in ``stages.json``)."""
     ends = range(config.stage_steps, config.total, config.stage_steps)
-    trained = team.train(config, partial(OnlineDPO, config), phase="tmatr", evaluate_at=ends)
+    trained = multi_agent_trainer.train(config, partial(OnlineDPO, config), phase="tmatr", evaluate_at=ends)
     stages = report(config, trained)
     (config.output / "stages.json").write_text(json.dumps(stages, indent=2) + "\n", encoding="utf-8")
     Console().print(stage_table(stages))

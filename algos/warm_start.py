@@ -15,8 +15,9 @@ from types import ModuleType
 from typing import Any, Protocol
 
 from toolorchestra.agents.builtin.model import TokenPolicy
-from toolorchestra.algos import sft
-from toolorchestra.algos.rollout.engine import Start
+from toolorchestra.algos.augmentation import LabelledRow, exchange_numbers, labelled
+from toolorchestra.algos.demonstrations import Demonstration, encode
+from toolorchestra.algos.rollout.starts import Start
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.multiagent.registration import game_module
 from toolorchestra.toolscale.errors import OptionError
@@ -27,9 +28,6 @@ STAGES = 5
 _DIGITS = 4  # of a number that is exchanged for others: longer ones are rarely values
 _FORM = 0.9  # share of episodes in which a number stands that is part of their form ("turn 2 of 3"), and no value
 _MESSAGES = 3  # of an episode at least: so many episodes as a third of the rows give enough to draw from
-
-Row = tuple[list[int], list[int]]
-"""Ids, and their labels: -100 on what is not to be learnt."""
 
 
 class Teacher(Protocol):
@@ -66,7 +64,7 @@ def teacher_of(env: MultiAgentEnv) -> Teacher:
     return teacher
 
 
-def taught_options(env_id: str, hardness: float = 1.0) -> dict[str, Any]:
+def teacher_options(env_id: str, hardness: float = 1.0) -> dict[str, Any]:
     """Return the options with which the teacher of a game teaches it: what its module says in `options`, or none.
 
     Args:
@@ -77,12 +75,12 @@ def taught_options(env_id: str, hardness: float = 1.0) -> dict[str, Any]:
     return options(hardness) if options else {}
 
 
-def lesson_options(env_id: str, given: Mapping[str, Any], hardness: float = 1.0) -> dict[str, Any]:
+def demonstration_options(env_id: str, given: Mapping[str, Any], hardness: float = 1.0) -> dict[str, Any]:
     """Return the options of a lesson: those with which the teacher teaches the game, and what is given.
 
     A number given for an option that grows with the lesson (the noise of MSARL) is that of the last lesson.
     """
-    taught, last = taught_options(env_id, hardness), taught_options(env_id)
+    taught, last = teacher_options(env_id, hardness), teacher_options(env_id)
     grown = {
         name: round(hardness * value)
         for name, value in given.items()
@@ -106,9 +104,9 @@ def _teacher(game: ModuleType) -> Teacher | None:
     return teacher
 
 
-def demonstrate(
+def teacher_demonstrations(
     env: MultiAgentEnv, teacher: Teacher, starts: Sequence[Start], error: float, rng: random.Random
-) -> list[sft.Demonstration]:
+) -> list[Demonstration]:
     """Return what the teacher says in these episodes, each agent's side as a demonstration of its own.
 
     Args:
@@ -128,32 +126,11 @@ def demonstrate(
         for history in play.histories.values():
             messages = history[: 1 + max((n for n, m in enumerate(history) if m["role"] == "assistant"), default=-1)]
             if messages:
-                found.append(sft.Demonstration(tuple(messages), (), play.task.difficulty, solved))
+                found.append(Demonstration(tuple(messages), (), play.task.difficulty, solved))
     return found
 
 
-def exchange_numbers(ids: Sequence[int], mask: Sequence[int], numbers: Sequence[int], rng: random.Random) -> list[int]:
-    """Return a row with the numbers that the policy copies exchanged for others, so that any number is copied as well.
-
-    Args:
-        ids: Ids of the row.
-        mask: 1 on those that the policy writes.
-        numbers: Ids that are numbers.
-        rng: Source of chance.
-    """
-    first: dict[int, bool] = {}
-    for i, own in zip(ids, mask, strict=True):
-        first.setdefault(i, bool(own))
-    written = {i for i, own in zip(ids, mask, strict=True) if own}
-    known = set(numbers)
-    copied = [i for i, own in first.items() if not own and i in written and i in known]
-    others = [i for i in numbers if i not in first]
-    copied = copied[: len(others)]  # where noise has used up the numbers, the rest stay
-    exchange = dict(zip(copied, rng.sample(others, len(copied)), strict=True))
-    return [exchange.get(i, i) for i in ids]
-
-
-def lesson(
+def staged_rows(
     make_env: Callable[[float], MultiAgentEnv],
     starts: Sequence[Start],
     policy: TokenPolicy,
@@ -161,7 +138,7 @@ def lesson(
     rows: int,
     error: float,
     rng: random.Random,
-) -> list[Row]:
+) -> list[LabelledRow]:
     """Return rows of (ids, labels) in the order in which they are to be learnt: harder ones later, slips last.
 
     Args:
@@ -174,17 +151,17 @@ def lesson(
     """
     vocabulary = policy.tokenizer.get_vocab().items()
     numbers = sorted(i for token, i in vocabulary if token.isdigit() and len(token) <= _DIGITS)
-    made: list[Row] = []
+    made: list[LabelledRow] = []
     for stage in range(STAGES):
         env = make_env(min(1.0, stage / (STAGES - 2)))
         count = rows * (stage + 1) // STAGES - len(made)
         plays = [rng.choice(starts) for _ in range(count // _MESSAGES + 1)]
-        demonstrations = demonstrate(env, teacher_of(env), plays, error if stage == STAGES - 1 else 0.0, rng)
-        sides = [sft.encode(policy.codec, demonstration) for demonstration in demonstrations]
+        demonstrations = teacher_demonstrations(env, teacher_of(env), plays, error if stage == STAGES - 1 else 0.0, rng)
+        sides = [encode(policy.codec, demonstration) for demonstration in demonstrations]
         told = Counter(i for ids, _ in sides for i in set(ids))
         values = [number for number in numbers if told[number] < _FORM * len(sides)]
         for _ in range(count):
             ids, mask = rng.choice(sides)
             ids = exchange_numbers(ids, mask, values, rng)
-            made.append((ids, [i if own else -100 for i, own in zip(ids, mask, strict=True)]))
+            made.append(labelled(ids, mask))
     return made

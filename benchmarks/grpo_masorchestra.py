@@ -110,9 +110,9 @@ def write_mixed(file: Path, name: str) -> Path:
 def held_out(folder: Path, file: Path, samples: int = 2) -> HeldOut:
     """Return a policy's success on each task of each axis, and what its designs are like."""
     from toolorchestra.agents.builtin.model import TokenPolicy, prepare_torch
-    from toolorchestra.algos import design_statistics as designs
-    from toolorchestra.algos import grpo
-    from toolorchestra.algos.rollout.engine import make_env, starts
+    from toolorchestra.algos import design_statistics, grpo
+    from toolorchestra.algos.evaluation import PolicyScores, evaluate
+    from toolorchestra.algos.rollout.starts import make_env, starts
 
     prepare_torch(1)
     config = grpo.TrainGRPO(env="MASOrchestra-High-Custom-v0", env_options={"tasks": str(file)}, slots=SEATS)
@@ -120,14 +120,14 @@ def held_out(folder: Path, file: Path, samples: int = 2) -> HeldOut:
     env = make_env(config.env, config.env_options)
     plays = [play for level in starts(env, "test", config.difficulty).values() for play in level]
     engine = grpo.make_engine(config, policy.codec)
-    rows = grpo.evaluate(engine, policy, plays, samples=samples)
+    rows = evaluate(engine, policy, plays, samples=samples)
     engine.close()
     env.close()
 
     found = {}
     for axis in AXES:
         part = [row for row in rows if f"/{axis}" in row.task_id]
-        found[axis] = grpo.by_task(grpo.outcomes_of(part), samples), designs.statistics(part)
+        found[axis] = PolicyScores(part, samples, 0.0).by_task, design_statistics.statistics(part)
     return found
 
 

@@ -19,13 +19,14 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 from toolorchestra.agents.builtin.model import TokenPolicy, build_model
 from toolorchestra.agents.builtin.text_model import builtin_text_policy
-from toolorchestra.algos import msarl
-from toolorchestra.algos import trainer as team
+from toolorchestra.algos import msarl, multi_agent_trainer
 from toolorchestra.algos.clipped_policy_gradient import ClippedUpdater
 from toolorchestra.algos.msarl import Branches, TrainMSARL, judge, play_nested
-from toolorchestra.algos.rollout.engine import Sample, Start
-from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot, TokenTrajectory, TrainRow, row_logps
-from toolorchestra.algos.warm_start import demonstrate
+from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot
+from toolorchestra.algos.rollout.sampling import Sample
+from toolorchestra.algos.rollout.starts import Start
+from toolorchestra.algos.rollout.trajectory import TokenTrajectory, TrainRow, row_logps
+from toolorchestra.algos.warm_start import teacher_demonstrations
 from toolorchestra.envs.msarl import MSARLEnv, teacher
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 
@@ -46,7 +47,8 @@ def made(config: TrainMSARL) -> MSARLEnv:
 @pytest.fixture(scope="module")
 def policy(env: MSARLEnv) -> TokenPolicy:
     """An untrained embedded model that knows the words."""
-    known = demonstrate(env, teacher, team.known_tasks(TrainMSARL(), env, "all"), 0.0, random.Random(0))
+    starts = multi_agent_trainer.known_tasks(TrainMSARL(), env, "all")
+    known = teacher_demonstrations(env, teacher, starts, 0.0, random.Random(0))
     return builtin_text_policy([one.messages for one in known])
 
 
@@ -116,11 +118,11 @@ def test_what_branches_share_is_generated_once(env: MSARLEnv, policy: TokenPolic
     least = {"reasoner": 0, "helper": 0}
     apart = {"reasoner": 0, "helper": 0}
     for path in paths:
-        trunk = path.trunk.streams
+        trunk = path.trunk.trajectories
         for agent in least:
             least[agent] += own(trunk[agent])
             for leaf in path.leaves:
-                stream = leaf.streams[agent]
+                stream = leaf.trajectories[agent]
                 assert stream.ids[: len(trunk[agent].ids)] == trunk[agent].ids
                 least[agent] += own(stream, len(trunk[agent].ids))
                 apart[agent] += own(stream)
@@ -167,7 +169,7 @@ def test_with_several_calls_the_last_one_made_branches(policy: TokenPolicy) -> N
 def test_a_seat_that_runs_out_of_ids_has_failed(env: MSARLEnv, policy: TokenPolicy) -> None:
     engine = engine_of(env, policy)
     engine.max_ids = 10
-    slot = engine.sit(start_of(env))
+    slot = engine.start(start_of(env))
     engine.play({"reasoner": Actor(policy, coder), "helper": Actor(policy, coder)}, [slot])
     assert slot.over
     assert slot.reward == 0.0
@@ -445,8 +447,9 @@ PATCH = """
 import sys
 from pathlib import Path
 import toolorchestra.algos
-from toolorchestra.algos import joint, msarl
-joint.Slot.reward = property(lambda slot: float(sum(sum(s.ids) for s in slot.streams.values()) % 2))
+from toolorchestra.algos import msarl
+from toolorchestra.algos.rollout.multi_agent import Slot
+Slot.reward = property(lambda slot: float(sum(sum(s.ids) for s in slot.trajectories.values()) % 2))
 msarl.main(msarl.TrainMSARL(start=Path(sys.argv[1]), output=Path(sys.argv[2]), **eval(sys.argv[3])))
 """
 """Trains with rewards by the parity of ids, so that an untrained policy's groups differ."""
@@ -467,8 +470,9 @@ SMALL = {
 @pytest.mark.slow
 def test_a_run_that_is_killed_goes_on_exactly(env: MSARLEnv, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     start = tmp_path / "begin"
-    taught = team.warm_up(TrainMSARL(output=tmp_path / "sft", sft_steps=40, threads=1), env, lambda *_: None)
-    team.save_policies(taught, start)
+    config = TrainMSARL(output=tmp_path / "sft", sft_steps=40, threads=1)
+    taught = multi_agent_trainer.warm_up(config, env, lambda *_: None)
+    multi_agent_trainer.save_policies(taught, start)
     killed, whole = tmp_path / "killed", tmp_path / "whole"
     command = [sys.executable, "-c", PATCH, str(start), str(killed), repr(SMALL | {"steps": 1_000})]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
@@ -481,7 +485,7 @@ def test_a_run_that_is_killed_goes_on_exactly(env: MSARLEnv, tmp_path: Path, mon
     process.communicate()
     last = max(int(path.name.split("-")[1]) for path in (killed / "checkpoints").glob("checkpoint-*"))
     settings = {**SMALL, "steps": last + 3}
-    parity = property(lambda slot: float(sum(sum(s.ids) for s in slot.streams.values()) % 2))
+    parity = property(lambda slot: float(sum(sum(s.ids) for s in slot.trajectories.values()) % 2))
     monkeypatch.setattr(Slot, "reward", parity)
     msarl.train(TrainMSARL(start=start, output=killed, resume=True, **settings))  # type: ignore[arg-type]
     msarl.train(TrainMSARL(start=start, output=whole, **settings))  # type: ignore[arg-type]

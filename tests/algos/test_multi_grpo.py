@@ -14,13 +14,13 @@ import pytest
 import torch
 
 from toolorchestra.agents.builtin.model import TokenPolicy
-from toolorchestra.algos import multi_grpo
-from toolorchestra.algos import trainer as team
+from toolorchestra.algos import multi_agent_trainer, multi_grpo
 from toolorchestra.algos.advantages import group_advantages
 from toolorchestra.algos.clipped_policy_gradient import ClippedUpdater
 from toolorchestra.algos.multi_grpo import IndependentGRPO, TrainMultiGRPO, judge, play_groups
-from toolorchestra.algos.rollout.engine import Sample, Start
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot
+from toolorchestra.algos.rollout.sampling import Sample
+from toolorchestra.algos.rollout.starts import Start
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 
@@ -40,8 +40,8 @@ def untaught(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("untaught")
     sys.path.insert(0, str(EXAMPLES))
     config = TrainMultiGRPO(env=GAME, output=folder / "run", sft_steps=0, threads=1)
-    policies = team.warm_up(config, config.make_env(), lambda *_: None)
-    team.save_policies({**policies, "shared": policies["lookout"]}, folder / "start")
+    policies = multi_agent_trainer.warm_up(config, config.make_env(), lambda *_: None)
+    multi_agent_trainer.save_policies({**policies, "shared": policies["lookout"]}, folder / "start")
     sys.path.remove(str(EXAMPLES))
     return folder / "start"
 
@@ -82,8 +82,8 @@ def played(untaught: Path, say: dict[str, Callable[[str, int], str]], size: int 
     """A group of rollouts of one task, by agents that say what functions say."""
     config = small(untaught, untaught)
     env = config.make_env()
-    policies = team.load_policies(AGENTS, untaught)
-    engine = team.make_engine(config, env, policies)
+    policies = multi_agent_trainer.load_policies(AGENTS, untaught)
+    engine = multi_agent_trainer.make_engine(config, env, policies)
     task = env.source.tasks("train")[0]
     samplers = {agent: Actor(policies[agent], say[agent]) for agent in AGENTS}
     (group,) = play_groups(engine, samplers, [Start(1, (("task_id", task.id),))], size)
@@ -101,8 +101,8 @@ def test_all_rollouts_of_a_group_begin_alike(untaught: Path) -> None:
     group, _ = played(untaught, {"lookout": says("11"), "courier": lambda told, asked: str(10 + asked)})
     episodes = [slot.play.episode for slot in group]
     assert len({id(episode) for episode in episodes}) == 4
-    assert len({(episode.task_id, episode.seed, episode.luck) for episode in episodes}) == 1
-    assert len({tuple(slot.streams["lookout"].ids) for slot in group}) == 1
+    assert len({(episode.task_id, episode.seed, episode.noise_seed) for episode in episodes}) == 1
+    assert len({tuple(slot.trajectories["lookout"].ids) for slot in group}) == 1
     assert [episode.answer for episode in episodes] == ["10", "11", "12", "13"]
 
 
@@ -162,9 +162,9 @@ def test_episodes_that_an_error_of_ours_ended_enter_no_group(untaught: Path) -> 
 
 def learner_of(config: TrainMultiGRPO, start: Path) -> tuple[IndependentGRPO, dict[str, TokenPolicy]]:
     env = config.make_env()
-    policies = team.load_policies(config.policies(env), start)
-    engine = team.make_engine(config, env, policies)
-    return IndependentGRPO(config, engine, policies, team.known_tasks(config, env, "train")), policies
+    policies = multi_agent_trainer.load_policies(config.policies(env), start)
+    engine = multi_agent_trainer.make_engine(config, env, policies)
+    return IndependentGRPO(config, engine, policies, multi_agent_trainer.known_tasks(config, env, "train")), policies
 
 
 def weights(policy: TokenPolicy) -> list[torch.Tensor]:
@@ -195,7 +195,7 @@ def test_shared_weights_get_the_gradients_of_all_their_agents(untaught: Path, tm
     rows = rows_of(untaught, {"lookout": [1, 0, 0, 1], "courier": [0, 1, 0, 1]})
     parts = []
     for agents in (["lookout"], ["courier"], AGENTS, AGENTS[::-1]):
-        policy = team.load_policies(["shared"], untaught)["shared"]
+        policy = multi_agent_trainer.load_policies(["shared"], untaught)["shared"]
         updater = ClippedUpdater(policy, config)
         for agent in agents:
             loss, _ = updater.loss([row for row in rows[agent] if row.advantage], len(rows[agent]))
@@ -223,7 +223,7 @@ def test_some_agents_may_share_a_policy(tmp_path: Path) -> None:
 
 def parity(slot: Slot, agent: str) -> float:
     """Pay that differs within most groups, whatever an untrained policy says."""
-    return float(sum(slot.streams[agent].ids) % 2)
+    return float(sum(slot.trajectories[agent].ids) % 2)
 
 
 @pytest.mark.parametrize("lora_rank", [0, 4])
@@ -235,8 +235,8 @@ def test_a_step_is_the_same_whenever_it_is_made(
     start = untaught
     if lora_rank:
         start = tmp_path / "adapters"
-        team.save_policies(make_adapters(AGENTS, untaught / "lookout", rank=lora_rank), start)
-    monkeypatch.setattr(multi_grpo, "paid", parity)
+        multi_agent_trainer.save_policies(make_adapters(AGENTS, untaught / "lookout", rank=lora_rank), start)
+    monkeypatch.setattr(Slot, "agent_reward", parity)
     config = small(start, tmp_path, lora_rank=lora_rank, learning_rate=3e-3)
     found = []
     for _ in range(2):
@@ -273,7 +273,8 @@ import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from toolorchestra.algos import multi_grpo
-multi_grpo.paid = lambda slot, agent: float(sum(slot.streams[agent].ids) % 2)
+from toolorchestra.algos.rollout.multi_agent import Slot
+Slot.agent_reward = lambda slot, agent: float(sum(slot.trajectories[agent].ids) % 2)
 multi_grpo.train(multi_grpo.TrainMultiGRPO(start=Path(sys.argv[2]), output=Path(sys.argv[3]), **eval(sys.argv[4])))
 """
 
@@ -284,11 +285,11 @@ def test_a_run_that_is_killed_goes_on_exactly(
 ) -> None:
     from toolorchestra.agents.builtin.adapters import make_adapters
 
-    monkeypatch.setattr(multi_grpo, "paid", parity)
+    monkeypatch.setattr(Slot, "agent_reward", parity)
     start = untaught
     if lora_rank:
         start = tmp_path / "adapters"
-        team.save_policies(make_adapters(AGENTS, untaught / "lookout", rank=lora_rank), start)
+        multi_agent_trainer.save_policies(make_adapters(AGENTS, untaught / "lookout", rank=lora_rank), start)
     settings: dict[str, Any] = {
         "env": GAME,
         "lora_rank": lora_rank,
@@ -317,10 +318,10 @@ def test_a_run_that_is_killed_goes_on_exactly(
     lines = [list(map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())) for folder in (killed, whole)]
     assert lines[0] == lines[1]
     assert any(line.get("lookout_grad_norm") for line in lines[0])
-    finals = [team.load_policies(AGENTS, folder / "final") for folder in (killed, whole)]
+    finals = [multi_agent_trainer.load_policies(AGENTS, folder / "final") for folder in (killed, whole)]
     for agent in AGENTS:
         assert same(weights(finals[0][agent]), weights(finals[1][agent]))
-    assert not same(weights(finals[1]["lookout"]), weights(team.load_policies(AGENTS, start)["lookout"]))
+    assert not same(weights(finals[1]["lookout"]), weights(multi_agent_trainer.load_policies(AGENTS, start)["lookout"]))
 
 
 # ---------------------------------------------------------------------------------------------------- refusals
@@ -355,13 +356,13 @@ def test_names_that_the_game_does_not_have_are_refused() -> None:
 def test_adapters_and_whole_models_are_not_mistaken_for_each_other(untaught: Path, tmp_path: Path) -> None:
     config = small(untaught, tmp_path, lora_rank=4)
     with pytest.raises(OptionError, match="Expected adapters"):
-        team.warm_up(config, config.make_env(), lambda *_: None)
+        multi_agent_trainer.warm_up(config, config.make_env(), lambda *_: None)
 
 
 def test_adapters_want_one_base(tmp_path: Path) -> None:
     config = TrainMultiGRPO(env=GAME, output=tmp_path, models={"lookout": "one", "courier": "other"}, lora_rank=4)
     with pytest.raises(OptionError, match="share one base, got several: one, other"):
-        team.warm_up(config, config.make_env(), lambda *_: None)
+        multi_agent_trainer.warm_up(config, config.make_env(), lambda *_: None)
 
 
 def test_a_game_without_a_teacher_wants_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
