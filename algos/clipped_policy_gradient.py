@@ -1,7 +1,7 @@
 """Clipped policy gradients for teams: what `toolorchestra.algos.msarl` and `toolorchestra.algos.multi_grpo` share.
 
 Options, the updater of one policy, and the learner that keeps one for each. Not here: which rows an agent learns from,
-and what they are worth.
+and their advantages.
 """
 
 from __future__ import annotations
@@ -78,17 +78,17 @@ class ClippedUpdater:
     def step(self, agents: Sequence[Sequence[TrainRow]]) -> dict[str, float]:
         """Make one optimiser step on the rows of each agent that has this policy; each agent's mean counts alike.
 
-        Rows without an advantage have no gradient, and are only counted. Without any other there is no step.
+        Rows without an advantage have no gradient and are only counted; if there are no others, no step is made.
         """
         config = self.config
         self.policy.model.train()
         total, clipped, parts = 0.0, 0.0, 0
         for rows in agents:
-            telling = [row for row in rows if row.advantage]
-            telling.sort(key=lambda row: len(row.prompt_ids) + len(row.completion_ids))  # alike ones together
-            size = config.rows_at_once or (len(telling) or 1 if config.small else 4)
-            for first in range(0, len(telling), size):
-                loss, cut = self.loss(telling[first : first + size], len(rows))
+            with_advantage = [row for row in rows if row.advantage]
+            with_advantage.sort(key=lambda row: len(row.prompt_ids) + len(row.completion_ids))  # alike ones together
+            size = config.rows_at_once or (len(with_advantage) or 1 if config.small else 4)
+            for first in range(0, len(with_advantage), size):
+                loss, cut = self.loss(with_advantage[first : first + size], len(rows))
                 loss.backward()  # type: ignore[no-untyped-call]  # torch's
                 total, clipped, parts = total + float(loss.detach()), clipped + float(cut), parts + 1
         norm = 0.0

@@ -1,6 +1,6 @@
 """Groups of rollouts for GRPO on one agent: played by the engine, filtered, and handed to TRL's trainer.
 
-Between the engine and the trainer stand the paper's three filters, the preference reward, and a curriculum.
+Between the engine and the trainer come the paper's three filters, the preference reward, and a curriculum.
 """
 
 from __future__ import annotations

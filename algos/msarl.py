@@ -15,7 +15,7 @@ Departures from the paper, each an option:
 - The paper's rule for the reasoner is identically 0 (``--reasoner-advantage paper`` is it); the default is the group
   advantage of the paths' means.
 - What the reasoner writes after an interpretation is not trained (``--train-finish`` does, with A_ij).
-- A path without a call has nothing to interpret: its one answer stands for all its M.
+- A path without a call has nothing to interpret: its one answer counts as all of its M.
 - With several calls, which one is the last is known only afterwards: the path's own ending is then its first branch.
 - Several questions a step (``--questions 1``); the clip is asymmetric, (0.2, 0.28) (``--epsilon-high 0.2``).
 - Without models the policies are tiny ones, made and warm-started on the spot on problems that the teacher of
@@ -93,12 +93,14 @@ class TrainMSARL(TrainClipped):
         for name in ("paths", "interpretations"):
             if getattr(self, name) < 2:
                 raise OptionError(
-                    f"A group judges its members by one another: `{name}` {getattr(self, name)} is below 2."
+                    f"Advantages compare the members of a group: `{name}` {getattr(self, name)} is below 2."
                 )
         if self.reasoner_advantage not in NESTED_RULES:
             raise UnknownNameError("rule for the reasoner's advantage", self.reasoner_advantage, NESTED_RULES)
         if self.helper and (self.share or not self.reasoner):
-            raise OptionError("`helper` stands beside a `reasoner`, and has weights of its own: not with `share`.")
+            raise OptionError(
+                "`helper` needs a `reasoner`, and has weights of its own: it cannot be given with `share`."
+            )
 
     @property
     def small(self) -> bool:
@@ -142,7 +144,7 @@ class Branches:
     """A reasoning path and how it may end.
 
     Attributes:
-        trunk: The slot at the path's last call, with the helper about to speak; over, if it has no call.
+        trunk: The slot at the path's last call, with the helper's turn next; over, if it has no call.
         leaves: M slots that went on from there, each to its end; one, if there is no call.
     """
 
@@ -155,7 +157,7 @@ class Branches:
         return not self.trunk.over
 
     def rewards(self, count: int) -> list[float]:
-        """Return the rewards of the leaves; an only one stands for all."""
+        """Return the rewards of the leaves; a single one counts for all."""
         return [leaf.reward for leaf in self.leaves] * (count if len(self.leaves) == 1 else 1)
 
 
@@ -169,7 +171,7 @@ def play_nested(
     rng: random.Random,
 ) -> list[list[Branches]]:
     """Play each question as `paths` paths with `interpretations` branches, and return the paths of each."""
-    asked: dict[int, Slot] = {}
+    at_call: dict[int, Slot] = {}
 
     def at_last_call(slot: Slot) -> bool:
         if slot.play.current_agent == REASONER:
@@ -177,7 +179,7 @@ def play_nested(
         assert isinstance(slot.play, MSARLPlay)
         if not slot.play.calls_left:
             return True
-        asked[id(slot)] = slot.fork()  # where to branch, if it turns out to be the last
+        at_call[id(slot)] = slot.fork()  # where to branch, if it turns out to be the last
         return False
 
     roots = [engine.start(start.another(rng)) for start in starts for _ in range(paths)]
@@ -186,8 +188,8 @@ def play_nested(
     for root in roots:
         if not root.over:
             found.append(Branches(root, [root.fork() for _ in range(interpretations)]))
-        elif id(root) in asked:
-            trunk = asked[id(root)]
+        elif id(root) in at_call:
+            trunk = at_call[id(root)]
             found.append(Branches(trunk, [root, *(trunk.fork() for _ in range(interpretations - 1))]))
         else:
             found.append(Branches(root, [root]))
@@ -197,7 +199,7 @@ def play_nested(
 
 @dataclass(frozen=True)
 class NestedBatch:
-    """What a batch of rollouts gives to learn from.
+    """Rewards and training rows of a batch of rollouts.
 
     Attributes:
         rewards: Shape ``(questions, G, M)``.
@@ -229,10 +231,10 @@ def judge(
             reader = path.trunk.play.current_agent
             known = len(path.trunk.trajectories[reader].ids)
             for j, leaf in enumerate(path.leaves):
-                worth = advantages.helper[q, i, j]
-                add("helper", leaf.trajectories[reader].row(known, first=True), worth)
+                advantage = advantages.helper[q, i, j]
+                add("helper", leaf.trajectories[reader].row(known, first=True), advantage)
                 if train_finish:
-                    add("reasoner", leaf.trajectories[REASONER].row(len(reasoning.ids)), worth)
+                    add("reasoner", leaf.trajectories[REASONER].row(len(reasoning.ids)), advantage)
     return NestedBatch(rewards, rows)
 
 
@@ -262,7 +264,7 @@ class NestedGRPO(ClippedLearner[TrainMSARL]):
 
 
 def measure(nests: Sequence[Sequence[Branches]], batch: NestedBatch, engine: MultiAgentEngine) -> dict[str, float]:
-    """Return what a batch of rollouts looks like."""
+    """Return metrics of a batch of rollouts."""
     paths = [path for several in nests for path in several]
     rewards = batch.rewards
     valid = ~rewards.isnan()
@@ -270,16 +272,16 @@ def measure(nests: Sequence[Sequence[Branches]], batch: NestedBatch, engine: Mul
     shared = [len(path.trunk.play.episode.turns) for path in paths]
     after = [len(leaf.play.episode.turns) - n for path, n in zip(paths, shared, strict=True) for leaf in path.leaves]
 
-    def telling(values: Tensor) -> float:
-        """Share of groups in which rewards differ: only those teach anything."""
+    def differing(values: Tensor) -> float:
+        """Share of groups whose rewards differ: only these have advantages."""
         low, high = values.nan_to_num(torch.inf).amin(-1), values.nan_to_num(-torch.inf).amax(-1)
         return float((high > low).double().mean())
 
     return {
         "success": float(rewards.nanmean()) if valid.any() else math.nan,
         "called": float(np.mean([path.branched for path in paths])),
-        "reasoner_signal": telling(means),
-        "helper_signal": telling(rewards),
+        "reasoner_signal": differing(means),
+        "helper_signal": differing(rewards),
         "rows": float(sum(map(len, batch.rows.values()))),
         "moves": float(sum(shared) + sum(after)),
         **{f"{name}_tokens": float(engine.generated[name]) for name in engine.codecs},

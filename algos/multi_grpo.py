@@ -5,16 +5,16 @@
     python algos/multi_grpo.py --env ID --model PATH --lora-rank 16     one model, and an adapter for each agent
     python algos/multi_grpo.py --env my_games:chess --model PATH        a game of your own (``docs/multi_grpo.md``)
 
-A task is played G times from the same start. In each episode an agent is paid r; its advantage is r normalised within
-the group, and stands on the tokens that the agent wrote in that episode, and on nobody else's:
+A task is played G times from the same start. An agent's advantage is its reward r of an episode, normalised within the
+group; it applies to the tokens that the agent wrote in that episode:
 
     A_a,g = (r_a,g − mean_g r_a) / (std_g r_a + δ)
 
 Each agent has a policy of its own, with its own tokenizer, adapter, optimiser, rows and history. Agents may share one
 (``--share``, or some of them by ``--sharing``): its update is then the sum over its agents, each agent's mean counting
-alike. Where all are paid the same, this is a team's GRPO without credit for who did what; a game's own learner may know
-better (`toolorchestra.algos.msarl` branches where the second agent speaks). Independent learners are each other's
-moving target: nothing here keeps a game of opponents from going round in circles.
+alike. If all agents have the same reward, this is a team's GRPO without credit assignment; a game's own learner may do
+better (`toolorchestra.algos.msarl` branches at the second agent's turn). Independent learners are non-stationary to
+each other: nothing here keeps a game of opponents from cycling.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class TrainMultiGRPO(TrainClipped):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.group_size < 2:
-            raise OptionError(f"A group judges its rollouts by one another: `group_size` {self.group_size} is below 2.")
+            raise OptionError(f"Advantages compare the rollouts of a group: `group_size` {self.group_size} is below 2.")
         if self.share and self.sharing:
             raise OptionError("`share` gives all agents one policy: give it, or `sharing` for some of them.")
 
@@ -123,10 +123,10 @@ def play_groups(
 
 
 class GroupBatch(NamedTuple):
-    """What a batch of rollouts gives to learn from.
+    """Rewards and training rows of a batch of rollouts.
 
     Attributes:
-        rewards: Of each agent, shape ``(tasks, G)``; NaN after an error of ours.
+        rewards: Of each agent, shape ``(tasks, G)``; NaN after an infrastructure error.
         rows: Training rows of each agent, with its advantages.
     """
 
@@ -170,7 +170,7 @@ class IndependentGRPO(ClippedLearner[TrainMultiGRPO]):
 
 
 def measure(groups: Sequence[Sequence[Slot]], batch: GroupBatch, engine: MultiAgentEngine) -> dict[str, float]:
-    """Return what a batch of rollouts looks like, of the team and of each agent."""
+    """Return metrics of a batch of rollouts, of the team and of each agent."""
     slots = [slot for group in groups for slot in group]
     metrics = {
         "success": _mean([slot.success for slot in slots]),
@@ -180,7 +180,7 @@ def measure(groups: Sequence[Sequence[Slot]], batch: GroupBatch, engine: MultiAg
         "cost": float(np.mean([slot.play.episode.cost for slot in slots])),
     }
     for agent, rewards in batch.rewards.items():
-        differing = group_advantages(rewards).ne(0).any(-1)  # (tasks,): only these teach the agent anything
+        differing = group_advantages(rewards).ne(0).any(-1)  # (tasks,): only these have advantages
         metrics |= {
             f"{agent}_reward": _mean(rewards.flatten().tolist()),
             f"{agent}_signal": float(differing.double().mean()),
@@ -190,7 +190,7 @@ def measure(groups: Sequence[Sequence[Slot]], batch: GroupBatch, engine: MultiAg
 
 
 def _mean(values: Sequence[float]) -> float:
-    """Return the mean of what is known; NaN if nothing is."""
+    """Return the mean of the values that are not NaN; NaN if there are none."""
     known = [value for value in values if not math.isnan(value)]
     return float(np.mean(known)) if known else math.nan
 

@@ -60,7 +60,7 @@ from toolorchestra.envs.multiagent.registration import make_multiagent
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 
 SYSTEM, BOTH = "system", "both"
-"""Stages of all agents: in turns, a batch each, from the one that moves last to the first; or all on each batch."""
+"""Stages of all agents: in turns, a batch each, from the last agent of the game to the first; or all on each batch."""
 
 
 @dataclass
@@ -74,14 +74,14 @@ class TrainTMATR(TrainTeam):
     output: Path = Path("runs/tmatr")
     """Folder for models, checkpoints and metrics."""
     sft_error: float = 0.2
-    """Probability that the warm start's teacher slips in a message, at the end of the lesson: an episode has six."""
+    """Probability of an injected error in a message of the teacher, at the end of the warm start."""
     models: dict[str, str] = field(default_factory=dict)
     """Folder or hub name of a causal language model with a chat template for each agent (``shared`` with `share`);
     none makes built-in models."""
     schedule: tuple[str, ...] = ("inferencer", "planner", "system")
     """Who learns in each stage: the name of an agent; ``system``, all in turns, a batch each; ``both``, all at once."""
     rounds: int = 1
-    """Times that the schedule is gone through."""
+    """Times that the schedule is repeated."""
     stage_steps: int = 8
     """Batches of rollouts of a stage."""
     questions: int = 16
@@ -91,13 +91,13 @@ class TrainTMATR(TrainTeam):
     threshold: float = 0.5
     """Reward that the better episode of a pair must exceed (η)."""
     beta: float = 0.1
-    """How dear it is to leave the reference (β)."""
+    """Weight of the divergence from the reference (β)."""
     sft_weight: float = 1.0
     """Weight of the likelihood of the better episode (w)."""
     minibatch: int = 16
     """Pairs of an optimiser step."""
     epochs: int = 2
-    """Times that the pairs of a batch are gone through."""
+    """Passes over the pairs of a batch."""
     min_pairs: int = 4
     """Pairs that a batch must have to be learnt from."""
 
@@ -165,7 +165,7 @@ class EpisodePair(NamedTuple):
 def select(episodes: Sequence[Slot], threshold: float) -> EpisodePair | None:
     """Return the episodes with the highest and the lowest reward if they make a pair (Φ, Eq. 20–22), else None.
 
-    Episodes that an error of ours ended are not looked at.
+    Episodes that an infrastructure error ended are left out.
     """
     valid = [slot for slot in episodes if slot.reward == slot.reward]
     if not valid:
@@ -182,7 +182,7 @@ class PairRow(NamedTuple):
 
 
 def side(pair: EpisodePair, agent: str) -> PairRow | None:
-    """Return an agent's side of a pair, or None if it said nothing in one of the two: then it has nothing to prefer."""
+    """Return an agent's side of a pair, or None if it wrote nothing in one of the two."""
     chosen, rejected = pair.better.trajectories[agent].row(), pair.worse.trajectories[agent].row()
     return None if chosen is None or rejected is None else PairRow(chosen, rejected)
 
@@ -216,7 +216,7 @@ class DPOUpdater:
         self.reference = frozen.eval()
 
     def loss(self, rows: Sequence[PairRow], pairs: int, tokens: int) -> tuple[Tensor, dict[str, float]]:
-        """Return the loss of some of the pairs of an optimiser step, and what to tell of it.
+        """Return the loss of some of the pairs of an optimiser step, and its metrics.
 
         Args:
             rows: B pairs.
@@ -231,8 +231,8 @@ class DPOUpdater:
         chosen, rejected = (logps * mask).sum(-1).chunk(2)  # (B,) each
         losses, margins = dpo_loss(chosen, rejected, *(ref_logps * mask).sum(-1).chunk(2), beta=self.config.beta)
         dpo, sft = losses.sum() / pairs, -chosen.sum() / tokens
-        told = {"dpo": dpo, "sft": sft, "margin": margins.sum() / pairs, "accuracy": (margins > 0).sum() / pairs}
-        return dpo + self.config.sft_weight * sft, {name: float(value.detach()) for name, value in told.items()}
+        metrics = {"dpo": dpo, "sft": sft, "margin": margins.sum() / pairs, "accuracy": (margins > 0).sum() / pairs}
+        return dpo + self.config.sft_weight * sft, {name: float(value.detach()) for name, value in metrics.items()}
 
     def step(self, agents: Sequence[Sequence[PairRow]]) -> dict[str, float]:
         """Make one optimiser step on the pairs of each agent that has this policy; each agent's mean counts alike."""
@@ -243,9 +243,9 @@ class DPOUpdater:
             tokens = sum(sum(row.chosen.mask) for row in rows)
             size = self.config.rows_at_once or (2 * len(rows) if self.config.small else 4)
             for part in _parts(sorted(rows, key=_length), max(1, size // 2)):
-                loss, told = self.loss(part, len(rows), tokens)
+                loss, found = self.loss(part, len(rows), tokens)
                 loss.backward()  # type: ignore[no-untyped-call]  # torch's
-                metrics = {name: value + told[name] / len(learning) for name, value in metrics.items()}
+                metrics = {name: value + found[name] / len(learning) for name, value in metrics.items()}
         norm = torch.nn.utils.clip_grad_norm_(self.policy.model.parameters(), 1.0)
         self.optimizer.step()
         self.optimizer.zero_grad()
@@ -301,7 +301,7 @@ class OnlineDPO:
     def _update(self, pairs: Sequence[EpisodePair], learners: Sequence[str], rng: random.Random) -> dict[str, float]:
         """Let agents learn from pairs, and return the metrics: means over the optimiser steps."""
         config = self.config
-        told: dict[str, list[dict[str, float]]] = {}
+        found: dict[str, list[dict[str, float]]] = {}
         if len(pairs) >= config.min_pairs:
             for _ in range(config.epochs):
                 for part in _parts(rng.sample(pairs, len(pairs)), config.minibatch):
@@ -309,13 +309,13 @@ class OnlineDPO:
                     for name, updater in self.updaters.items():
                         own = [rows for agent, rows in sides.items() if config.policy_of(agent) == name]
                         if any(own):
-                            told.setdefault(name, []).append(updater.step(own))
+                            found.setdefault(name, []).append(updater.step(own))
         means = {
             f"{name}_{what}": float(np.mean([one[what] for one in steps]))
-            for name, steps in told.items()
+            for name, steps in found.items()
             for what in steps[0]
         }
-        return {"updates": float(sum(map(len, told.values()))), **means}
+        return {"updates": float(sum(map(len, found.values()))), **means}
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of the optimisers, and the references of the stage."""
@@ -338,7 +338,7 @@ class OnlineDPO:
 
 
 def measure(slots: Sequence[Slot], pairs: Sequence[EpisodePair], engine: MultiAgentEngine) -> dict[str, float]:
-    """Return what a batch of rollouts looks like."""
+    """Return metrics of a batch of rollouts."""
     rewards, successes = (np.array([getattr(slot, name) for slot in slots]) for name in ("reward", "success"))
     valid = ~np.isnan(rewards)
     gaps = [pair.better.reward - pair.worse.reward for pair in pairs]
@@ -357,7 +357,7 @@ def measure(slots: Sequence[Slot], pairs: Sequence[EpisodePair], engine: MultiAg
 
 
 def report(config: TrainTMATR, trained: Trained) -> list[dict[str, Any]]:
-    """Return what the team came to after each stage, beside what it was untrained.
+    """Return the scores of the team after each stage, compared with its start.
 
     Each entry has ``stage`` (0 is the start), ``learner``, ``step``, and of the held-out episodes ``success`` (pass@1),
     ``gain`` (over the start, with ``low`` and ``high`` of its 95 % interval over tasks), ``reward``, ``calls`` (tool

@@ -1,6 +1,6 @@
 """TRL's trainers and callbacks as the learners use them; imported when training starts, since TRL loads for seconds.
 
-TRL pads a batch to its longest row. Here rows of like length are computed together, with the same loss.
+TRL pads a batch to its longest row. Here rows of similar length are computed together, with the same loss.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class BundlingSFTTrainer(SFTTrainer):
 
 
 class BundlingGRPOTrainer(GRPOTrainer):
-    """`GRPOTrainer` that computes log-probabilities in bundles of rows of like length."""
+    """`GRPOTrainer` that computes log-probabilities in bundles of rows of similar length."""
 
     def _get_per_token_logps_and_entropies(
         self,

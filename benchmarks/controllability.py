@@ -9,7 +9,7 @@ From one warm start GRPO learns under a cost-averse, a balanced and an accuracy-
 temperature 0, as in the paper), and the baselines always-strongest, always-cheapest and kNN router, play the same
 held-out tasks. A policy's score under a preference is the mean of Eq. 2 over all rollouts of a task by all of them. As
 that is relative to the dearest and the cheapest of all, policies are also compared by twos: Eq. 2 over the rollouts of
-a task by these two. Each policy learns one preference, so none is told it in words.
+a task by these two. Each policy learns one preference, so no prompt states it.
 
 Trainings are processes of their own, `--jobs` at a time. What a folder of runs holds already is not trained again.
 """
@@ -83,7 +83,7 @@ class Benchmark:
     samples: int = 2
     """Episodes per held-out task and policy."""
     tasks: int = 300
-    """Most held-out tasks."""
+    """Maximum of held-out tasks."""
     ablations: bool = True
     """Also train without each of the filters."""
     seed: int = 0
@@ -149,7 +149,7 @@ def main(benchmark: Benchmark) -> None:
         }
         scripts = {name: scripted(env, policy, tasks, benchmark.samples) for name, policy in baselines.items()}
         played = {name: rollouts.result() for name, rollouts in playing.items()} | scripts
-    names = tuple(env.unwrapped.episode.tools)  # type: ignore[attr-defined]  # every environment of ours has it
+    names = tuple(env.unwrapped.episode.tools)  # type: ignore[attr-defined]  # our environments have it
     record = {
         "command": f"python benchmarks/controllability.py {' '.join(sys.argv[1:])}",
         "preferences": preferences,
@@ -199,7 +199,7 @@ def train(config: grpo.TrainGRPO, start: Path) -> float:
 
 
 def greedily(config: grpo.TrainGRPO, policy: Path, tasks: Sequence[Start], samples: int) -> Played:
-    """Return what a policy does at temperature 0; a task's episodes differ in the luck of those who are asked."""
+    """Return what a policy does at temperature 0; a task's episodes differ in their seeds."""
     loaded = TokenPolicy.load(policy)
     engine = grpo.make_engine(config, loaded.codec)
     rows = evaluate(engine, loaded, tasks, samples=samples, greedy=True)

@@ -118,11 +118,11 @@ class RolloutEngine:
 
     Args:
         make_env: Makes one environment.
-        codec: Between messages and ids.
+        codec: Turns messages into ids and back.
         slots: Environments played at the same time.
         max_turns: Policy turns after which an episode is broken off as failed.
-        max_turn_ids: Most ids of one turn.
-        max_ids: Most ids of an episode.
+        max_turn_ids: Maximum of ids of one turn.
+        max_ids: Maximum of ids of an episode.
         retries: How often an episode that ended in one of `INVALID_OUTCOMES` is played again.
         agent: Name given to the rows.
     """

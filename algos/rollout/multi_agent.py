@@ -117,17 +117,17 @@ class MultiAgentEngine:
             until: Called with a slot before each of its turns.
         """
         while True:
-            moving: dict[str, list[Slot]] = {name: [] for name in self.codecs}
+            playing: dict[str, list[Slot]] = {name: [] for name in self.codecs}
             for slot in slots:
                 if not slot.over and not until(slot):
-                    moving[self.policies[slot.play.current_agent]].append(slot)
-            if not any(moving.values()):
+                    playing[self.policies[slot.play.current_agent]].append(slot)
+            if not any(playing.values()):
                 return
-            for policy, several in moving.items():
+            for policy, several in playing.items():
                 for first in range(0, len(several), self.slots):
-                    self._move(samplers[policy], policy, several[first : first + self.slots])
+                    self._turn(samplers[policy], policy, several[first : first + self.slots])
 
-    def _move(self, sampler: Sampler, policy: str, slots: Sequence[Slot]) -> None:
+    def _turn(self, sampler: Sampler, policy: str, slots: Sequence[Slot]) -> None:
         codec = self.codecs[policy]
         ready = []
         for slot in slots:

@@ -2,7 +2,7 @@
 
 What the paper trains is scripted here, and one rule serves all axes: an agent for every sub-task (`MirrorPolicy`), so
 that differences between axes come from the problems and from the error model alone: that of
-`toolorchestra.agents.experts.specification`, with what an agent must keep in mind at once as its load
+`toolorchestra.agents.experts.specification`, with the results that an agent must keep at once as its load
 (`KeepingExpert`). Each axis is varied alone: no sub-task has several operands unless breadth is the axis. That notes
 are seen in training is stood for by a warning. Not here: training itself, and so separate against combined training.
 See ``docs/study_masbench.md``.
@@ -33,9 +33,9 @@ from toolorchestra.toolscale.task import Task
 __all__ = ["MODELS", "QUESTIONS", "SAMPLES", "episodes", "markdown", "play", "problems", "run", "write"]
 
 QUESTIONS = 400
-"""Problems of each value of each axis, unless told otherwise; a quarter of them with notes."""
+"""Problems of each value of each axis, by default; a quarter of them with notes."""
 SAMPLES = 1
-"""Episodes of each problem and system, unless told otherwise."""
+"""Episodes of each problem and system, by default."""
 STEP_DIFFICULTY = -2.0
 """Logits of every step, the same for all axes: our choice, since adding numbers below 23 is easier than the steps of
 competitions, to which the catalogue's skills are fitted (0). The page tells what others lead to."""
@@ -51,7 +51,7 @@ def problems(
         value: Its value.
         count: Number of problems.
         difficulty: Logits of every step.
-        alone: Whether sub-tasks have one operand each unless breadth is the axis; else that is left to chance, up to
+        alone: Whether sub-tasks have one operand each unless breadth is the axis; else that is random, up to
             four, as in the published sets.
     """
     axes = Axes(**(({"breadth": 1} if alone else {}) | {axis: value}))
@@ -74,10 +74,10 @@ def play(
     samples: int = SAMPLES,
     *,
     behind: ChatModel | None = None,
-    mind: type[SimulatedExpert] = KeepingExpert,
+    expert: type[SimulatedExpert] = KeepingExpert,
     tick: Callable[[], object] = lambda: None,
 ) -> ResultCell:
-    """Play all test problems of a source, each so many times with luck of its own.
+    """Play all test problems of a source, each so many times with its own seed.
 
     Args:
         axis: The axis, for the record.
@@ -87,7 +87,7 @@ def play(
         source: The problems.
         samples: Episodes of each.
         behind: The model behind all agents; by default that of `MODELS`, simulated.
-        mind: The error model of simulated ones.
+        expert: The error model of simulated ones.
         tick: Called after each episode.
 
     Raises:
@@ -98,7 +98,7 @@ def play(
         spec = catalog.spec(MODELS[model])
         if system == HALF:
             spec = msgspec.structs.replace(spec, deceived=spec.deceived / 2)
-        behind = SimulatedChat(mind(MODELS[model], spec, shared_noise=catalog.shared_noise))
+        behind = SimulatedChat(expert(MODELS[model], spec, shared_noise=catalog.shared_noise))
     policy = SYSTEMS["mirror" if system == HALF else system]()
     env = MASOrchestraEnv(source, model=behind, agents=("CoTAgent", "ReflexionAgent"))
     rows = []
@@ -110,7 +110,7 @@ def play(
             if episode.outcome == "infra_error":
                 raise ExpertError(f"{task.id}: {episode.why}")
             design = getattr(env.play, "design", None)
-            assert isinstance(design, Design), "designs of ours are valid"
+            assert isinstance(design, Design), "scripted designs are valid"
             shape = design.shape
             sizes = (shape.agents, shape.length, shape.width)
             measured.append((episode.outcome == "solved", *sizes, episode.cost, episode.clock))
@@ -128,7 +128,7 @@ def run(
     models: Mapping[str, ChatModel] | None = None,
     difficulty: float = STEP_DIFFICULTY,
     alone: bool = True,
-    mind: type[SimulatedExpert] = KeepingExpert,
+    expert: type[SimulatedExpert] = KeepingExpert,
     played: Mapping[str, Sequence[str]] = PLAYED,
 ) -> MASBenchStudy:
     """Play everything; `tick` is called after each episode (`episodes` tells how many there are).
@@ -140,7 +140,7 @@ def run(
         models: Real models to ask, as ``weak`` and ``strong``; by default those of `MODELS`, simulated.
         difficulty: See `problems`.
         alone: See `problems`.
-        mind: The error model of simulated models; `SimulatedExpert` makes steps harder for being many.
+        expert: The error model of simulated models; `SimulatedExpert` makes steps harder the more there are.
         played: The systems that are played on each axis.
     """
     cells = []
@@ -152,7 +152,7 @@ def run(
                     if models is None or system != HALF:  # a real model's trust is its own
                         behind = None if models is None else models[model]
                         cells.append(
-                            play(axis, value, model, system, source, samples, behind=behind, mind=mind, tick=tick)
+                            play(axis, value, model, system, source, samples, behind=behind, expert=expert, tick=tick)
                         )
     return MASBenchStudy(questions, samples, cells)
 

@@ -28,7 +28,7 @@ class ResultCell(msgspec.Struct, frozen=True):
         right: Share of right answers.
         agents: Agents of the design.
         length: Agents on its longest path.
-        width: Most agents side by side.
+        width: Maximum of agents side by side.
         usd: US dollars.
         seconds: Seconds, virtual for simulated models.
     """

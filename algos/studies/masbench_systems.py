@@ -20,7 +20,7 @@ WARNED = "mirror, warned"
 
 
 class KeepingExpert(SimulatedExpert):
-    """A simulated expert whose load is what it must keep in mind at once, not how many steps it takes.
+    """A simulated expert whose load is the number of results it must keep at once, not of its steps.
 
     Who follows a chain forgets each result once the next one is there, however long the chain is. Results that meet in
     one step, or are asked for at the end, have to be kept until then. So it is the shape of a problem that makes its
@@ -28,7 +28,7 @@ class KeepingExpert(SimulatedExpert):
     """
 
     def weight(self, problem: Problem) -> int:
-        """Return the most results that are kept at once."""
+        """Return the maximum of results that are kept at once."""
         return kept(problem)
 
 
@@ -63,17 +63,17 @@ def kept(problem: Problem) -> int:
     last = {need: place for place, at in enumerate(order) for need in steps[at].needs}
     last |= dict.fromkeys(targets, count)
     keeping = set[int]()
-    most = 1
+    max_kept = 1
     for place, at in enumerate(order):
         keeping = {one for one in keeping if last[one] > place} | {at}
-        most = max(most, len(keeping))
-    return most
+        max_kept = max(max_kept, len(keeping))
+    return max_kept
 
 
 class MirrorPolicy(Orchestrator):
     """An agent for every sub-task, which reads the results that it needs: the design mirrors the problem.
 
-    Reads the task's graph, which stands for understanding its text.
+    It reads the task's graph instead of its text.
 
     Args:
         seed: See `Policy`.

@@ -1,4 +1,4 @@
-"""Which schedule of updates trains a team best: TMATR-HRL §4.3–4.5 with embedded models of planner and inferencer.
+"""Which schedule of updates trains a team best: TMATR-HRL §4.3–4.5 with built-in models of planner and inferencer.
 
 From one warm start for each seed, a team is trained under several schedules, with as many updates of single agents in
 each. Every training is a process of its own (`toolorchestra.algos.tmatr`) in a folder of its own; one that is there
@@ -25,9 +25,9 @@ from toolorchestra.algos.stats import Interval, paired_bootstrap
 from toolorchestra.algos.studies.pages import make_panels, points, write_page
 
 QUESTIONS = 16
-"""Questions of a batch of rollouts, unless told otherwise."""
+"""Questions of a batch of rollouts, by default."""
 SAMPLES = 4
-"""Sampled episodes of each held-out task after each stage, unless told otherwise."""
+"""Sampled episodes of each held-out task after each stage, by default."""
 ALTERNATING = "alternating"
 SCHEDULES: Mapping[str, tuple[str, ...]] = {
     ALTERNATING: ("inferencer", "planner", "inferencer", "planner"),
@@ -252,8 +252,8 @@ def _draw_success(study: TMATRStudy) -> Any:
         if name == ALTERNATING:
             for n, (x, y) in enumerate(zip(updates, values, strict=True)):
                 above = 6 if n % 2 else -12  # neighbours must not write over each other
-                told = {"textcoords": "offset points", "ha": "center", "fontsize": 7}
-                panel.annotate(runs[0].stages[n]["learner"], (x, y), (0, above), **told)
+                style = {"textcoords": "offset points", "ha": "center", "fontsize": 7}
+                panel.annotate(runs[0].stages[n]["learner"], (x, y), (0, above), **style)
     panel.set(xlabel="updates of single agents", ylabel="pass@1 on held-out tasks", ylim=(-0.02, 1.02))
     panel.legend(fontsize="small")
     return figure

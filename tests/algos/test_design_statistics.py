@@ -78,7 +78,7 @@ def env() -> gym.Env[Any, Any]:
     return make_env(ENV, {})
 
 
-def test_where_agents_are_on_offer_a_designer_teaches(env: gym.Env[Any, Any]) -> None:
+def test_a_designer_teaches_environments_whose_tools_are_agents(env: gym.Env[Any, Any]) -> None:
     assert suitable_teacher(env.reset(seed=0)[1]) == "designer"
 
 

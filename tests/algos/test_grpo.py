@@ -136,7 +136,7 @@ def test_a_token_of_a_long_rollout_weighs_less_or_as_much_as_any(
     assert len(set(lengths)) > 1
     weights = lengths if aggregation == "dapo" else np.ones(len(lengths))  # all ratios are 1 in a first step
     assert seen[0]["loss"] == pytest.approx(-np.average(advantages, weights=weights), abs=1e-5)
-    assert (seen[0]["loss"] > 0.01) is (aggregation == "dapo")  # what was long was paid least
+    assert (seen[0]["loss"] > 0.01) is (aggregation == "dapo")  # long rollouts have the lowest rewards
 
 
 def test_dropped_rollouts_leave_the_weights_alone(start: Path, tmp_path: Path) -> None:

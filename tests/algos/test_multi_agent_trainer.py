@@ -28,7 +28,7 @@ def test_options_of_the_environment_are_read_as_json() -> None:
     assert config.given_options() == {"python": "none", "max_cycles": 9, "domain": "[x"}
 
 
-def test_tasks_that_nobody_can_teach_are_refused_with_those_that_there_are(env: MultiAgentEnv) -> None:
+def test_tasks_that_no_teacher_knows_are_refused_with_those_that_there_are(env: MultiAgentEnv) -> None:
     with pytest.raises(OptionError, match=r"difficulty \[9\] that a built-in model can be taught; it has"):
         multi_agent_trainer.known_tasks(TrainMSARL(difficulty=(9,)), env, "train")
 

@@ -63,17 +63,17 @@ def small(start: Path, output: Path, **options: Any) -> TrainMultiGRPO:
 
 
 class Actor:
-    """A policy that says what a function of what it was last told, and how often it was asked, says."""
+    """A policy that writes what a function of its last observation and of its number of turns returns."""
 
     def __init__(self, policy: TokenPolicy, say: Callable[[str, int], str]) -> None:
-        self.policy, self.say, self.asked = policy, say, 0
+        self.policy, self.say, self.turn = policy, say, 0
 
     def __call__(self, prompts: Sequence[Sequence[int]], limits: Sequence[int]) -> list[Sample]:
         samples = []
         for prompt in prompts:
-            told = self.policy.tokenizer.decode(list(prompt)).rsplit("<user>", 1)[1]
-            ids = self.policy.codec.encode_action({"role": "assistant", "content": self.say(told, self.asked)})
-            self.asked += 1
+            observation = self.policy.tokenizer.decode(list(prompt)).rsplit("<user>", 1)[1]
+            ids = self.policy.codec.encode_action({"role": "assistant", "content": self.say(observation, self.turn)})
+            self.turn += 1
             samples.append(Sample(ids, [-0.5] * len(ids)))
         return samples
 
@@ -91,14 +91,14 @@ def played(untaught: Path, say: dict[str, Callable[[str, int], str]], size: int 
 
 
 def says(text: str) -> Callable[[str, int], str]:
-    return lambda told, asked: text
+    return lambda observation, turn: text
 
 
 # ------------------------------------------------------------------------------------------- rollouts and rows
 
 
 def test_all_rollouts_of_a_group_begin_alike(untaught: Path) -> None:
-    group, _ = played(untaught, {"lookout": says("11"), "courier": lambda told, asked: str(10 + asked)})
+    group, _ = played(untaught, {"lookout": says("11"), "courier": lambda observation, turn: str(10 + turn)})
     episodes = [slot.play.episode for slot in group]
     assert len({id(episode) for episode in episodes}) == 4
     assert len({(episode.task_id, episode.seed, episode.noise_seed) for episode in episodes}) == 1
@@ -107,7 +107,7 @@ def test_all_rollouts_of_a_group_begin_alike(untaught: Path) -> None:
 
 
 def test_an_agent_is_trained_on_its_own_tokens_and_on_no_others(untaught: Path) -> None:
-    group, policy = played(untaught, {"lookout": says("11 12"), "courier": lambda told, asked: str(10 + asked)})
+    group, policy = played(untaught, {"lookout": says("11 12"), "courier": lambda observation, turn: str(10 + turn)})
     for slot, reward in zip(group, (1.0, 0.0, 0.0, 1.0), strict=True):
         slot.play.episode.paid = dict.fromkeys(AGENTS, reward)
     batch = judge([group], AGENTS)
@@ -116,27 +116,27 @@ def test_an_agent_is_trained_on_its_own_tokens_and_on_no_others(untaught: Path) 
         for row, text in zip(batch.rows[agent], texts, strict=True):
             own = [i for i, mask in zip(row.completion_ids, row.mask, strict=True) if mask]
             assert own == policy.codec.encode_action({"role": "assistant", "content": text})
-            told = policy.tokenizer.decode(row.prompt_ids)
-            assert ("Wanted" in told) is (agent == "lookout")  # its history is its own too
+            observation = policy.tokenizer.decode(row.prompt_ids)
+            assert ("Wanted" in observation) is (agent == "lookout")  # its history is its own too
 
 
 def test_each_agents_advantage_is_from_its_own_rewards(untaught: Path) -> None:
     group, _ = played(untaught, {"lookout": says("11"), "courier": says("12")})
-    pay = {"lookout": [1.0, 0.0, 0.5, 0.5], "courier": [0.0, 0.0, 0.0, 3.0]}
+    rewards = {"lookout": [1.0, 0.0, 0.5, 0.5], "courier": [0.0, 0.0, 0.0, 3.0]}
     for g, slot in enumerate(group):
-        slot.play.episode.paid = {agent: pay[agent][g] for agent in AGENTS}
+        slot.play.episode.paid = {agent: rewards[agent][g] for agent in AGENTS}
     batch = judge([group], AGENTS)
     for agent in AGENTS:
-        expected = group_advantages(torch.tensor(pay[agent], dtype=torch.float64))
+        expected = group_advantages(torch.tensor(rewards[agent], dtype=torch.float64))
         assert [row.advantage for row in batch.rows[agent]] == pytest.approx(expected.tolist())
-        assert batch.rewards[agent].tolist() == [pay[agent]]
+        assert batch.rewards[agent].tolist() == [rewards[agent]]
     # lookout: mean 1/2, variance (1/4 + 1/4)/3; courier: mean 3/4, variance (3·9/16 + 81/16)/3
     assert batch.rows["lookout"][0].advantage == pytest.approx(0.5 / (1 / 6) ** 0.5, rel=1e-3)
     assert batch.rows["courier"][3].advantage == pytest.approx(2.25 / 1.5, rel=1e-3)
 
 
-def test_the_order_of_agents_changes_nobodys_rows(untaught: Path) -> None:
-    group, _ = played(untaught, {"lookout": says("11"), "courier": lambda told, asked: str(10 + asked)})
+def test_the_order_of_agents_changes_no_rows(untaught: Path) -> None:
+    group, _ = played(untaught, {"lookout": says("11"), "courier": lambda observation, turn: str(10 + turn)})
     for g, slot in enumerate(group):
         slot.play.episode.paid = {"lookout": float(g), "courier": float(g == 1)}
     one, other = judge([group], AGENTS), judge([group], AGENTS[::-1])
@@ -149,7 +149,7 @@ def test_episodes_that_an_error_of_ours_ended_enter_no_group(untaught: Path) -> 
     for g, slot in enumerate(group):
         slot.play.episode.paid = dict.fromkeys(AGENTS, float(g))
     group[0].play.episode.outcome, group[0].play.episode.paid = "infra_error", {}
-    group[1].broken = True  # ran out of ids: nobody is paid
+    group[1].broken = True  # ran out of ids: no rewards
     batch = judge([group], AGENTS)
     assert math.isnan(batch.rewards["courier"][0, 0])
     assert batch.rewards["courier"][0, 1:].tolist() == [0.0, 2.0, 3.0]
@@ -175,10 +175,10 @@ def same(one: Sequence[torch.Tensor], other: Sequence[torch.Tensor]) -> bool:
     return all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
 
 
-def rows_of(untaught: Path, pay: dict[str, list[float]]) -> dict[str, Any]:
-    group, _ = played(untaught, {"lookout": lambda told, asked: str(10 + asked), "courier": says("12")})
+def rows_of(untaught: Path, rewards: dict[str, list[float]]) -> dict[str, Any]:
+    group, _ = played(untaught, {"lookout": lambda observation, turn: str(10 + turn), "courier": says("12")})
     for g, slot in enumerate(group):
-        slot.play.episode.paid = {agent: pay[agent][g] for agent in AGENTS}
+        slot.play.episode.paid = {agent: rewards[agent][g] for agent in AGENTS}
     return judge([group], AGENTS).rows
 
 
@@ -222,7 +222,7 @@ def test_some_agents_may_share_a_policy(tmp_path: Path) -> None:
 
 
 def parity(slot: Slot, agent: str) -> float:
-    """Pay that differs within most groups, whatever an untrained policy says."""
+    """Rewards that differ within most groups, whatever an untrained policy writes."""
     return float(sum(slot.trajectories[agent].ids) % 2)
 
 
@@ -263,9 +263,9 @@ def test_a_team_learns_a_game_of_ones_own(tmp_path: Path) -> None:
     for agent in AGENTS:
         assert any(line[f"{agent}_grad_norm"] > 0 for line in steps)
         assert (tmp_path / "final" / agent / "model.safetensors").is_file()
-    told = json.loads((tmp_path / "heldout.json").read_text())
-    assert told["MULTI-GRPO"]["success"] > told["start"]["success"]
-    assert set(told["gain"]) == {"estimate", "low", "high"}
+    found = json.loads((tmp_path / "heldout.json").read_text())
+    assert found["MULTI-GRPO"]["success"] > found["start"]["success"]
+    assert set(found["gain"]) == {"estimate", "low", "high"}
 
 
 KILLED = """\
@@ -386,7 +386,7 @@ def test_an_engine_knows_which_policy_is_whose(env: MultiAgentEnv) -> None:
 
 
 @pytest.mark.parametrize(("hardness", "lines"), [(0.0, 1), (0.5, 11), (1.0, 21)])
-def test_a_number_given_for_what_grows_with_the_lesson_is_that_of_the_last_one(hardness: float, lines: int) -> None:
+def test_a_number_given_for_what_grows_with_the_stages_is_that_of_the_last_one(hardness: float, lines: int) -> None:
     env = TrainMultiGRPO(env_options={"helpers": "none", "noise": "20", "max_cycles": "3"}).make_env(hardness)
     assert env.max_cycles == 3
     env.reset(seed=0)

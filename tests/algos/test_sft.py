@@ -113,7 +113,7 @@ def test_values_are_exchanged_consistently_and_only_for_their_kind(
         ids, mask = encode(codec, demonstration)
         other = shuffle(ids, mask, random.Random(1))
         mapping = dict(zip(ids, other, strict=True))
-        assert [mapping[i] for i in ids] == other  # one value, one stand-in
+        assert [mapping[i] for i in ids] == other  # one replacement for each value
         assert len(set(mapping.values())) == len(mapping)  # two values stay two
         for a, b in mapping.items():
             assert codec.kinds.get(codec.tokens[a]) == codec.kinds.get(codec.tokens[b])

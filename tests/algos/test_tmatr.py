@@ -49,7 +49,7 @@ def env() -> MultiAgentEnv:
 
 @pytest.fixture(scope="module")
 def policy(env: MultiAgentEnv) -> TokenPolicy:
-    """An untrained embedded model that knows the words."""
+    """An untrained built-in model that knows the words."""
     starts = multi_agent_trainer.known_tasks(TrainTMATR(), env, "train")[:40]
     return builtin_text_policy(
         [one.messages for one in teacher_demonstrations(env, teacher_of(env), starts, 0.0, random.Random(0))]
@@ -103,20 +103,20 @@ def test_an_agents_side_is_what_it_wrote_itself(env: MultiAgentEnv, policy: Toke
     engine = multi_agent_trainer.make_engine(config, env, dict.fromkeys(AGENTS, policy))
     start = multi_agent_trainer.known_tasks(config, env, "train")[0]
     pair = EpisodePair(engine.start(start), engine.start(start))
-    said: dict[str, list[int]] = {name: [] for name in AGENTS}
+    written: dict[str, list[int]] = {name: [] for name in AGENTS}
     for slot in pair:
         while not slot.play.over:
             text = teacher_of(env).teach(slot.play)
             ids = policy.codec.encode_action({"role": "assistant", "content": text})
             if slot is pair.better:
-                said[slot.play.current_agent] += ids
+                written[slot.play.current_agent] += ids
             engine._read(policy.codec, slot)
             slot.trajectories[slot.play.current_agent].write(Sample(ids, [-0.5] * len(ids)))
             slot.play.act(text)
     for agent in AGENTS:
         row = side(pair, agent)
         assert row is not None
-        assert [i for i, own in zip(row.chosen.completion_ids, row.chosen.mask, strict=True) if own] == said[agent]
+        assert [i for i, own in zip(row.chosen.completion_ids, row.chosen.mask, strict=True) if own] == written[agent]
 
 
 def test_an_agent_that_was_silent_in_one_of_the_two_has_nothing_to_prefer(
@@ -154,7 +154,7 @@ def updater_of(policy: TokenPolicy, reference: TokenPolicy | None = None, **opti
 def test_the_loss_by_hand(policy: TokenPolicy) -> None:
     other = TokenPolicy(build_model(len(policy.tokenizer), seed=1), policy.tokenizer, policy.codec)
     (row,) = random_pairs(policy, 1)
-    loss, told = updater_of(policy, other, beta=0.3, sft_weight=0.7).loss([row], 1, sum(row.chosen.mask))
+    loss, metrics = updater_of(policy, other, beta=0.3, sft_weight=0.7).loss([row], 1, sum(row.chosen.mask))
     sums = []
     for model in (policy.model, other.model):
         for one in row:
@@ -163,9 +163,9 @@ def test_the_loss_by_hand(policy: TokenPolicy) -> None:
     chosen, rejected, ref_chosen, ref_rejected = sums
     margin = 0.3 * ((chosen - ref_chosen) - (rejected - ref_rejected))
     dpo = float(torch.nn.functional.softplus(torch.tensor(-margin)))
-    assert told["margin"] == pytest.approx(margin, rel=1e-3)
-    assert told["dpo"] == pytest.approx(dpo, rel=1e-3)
-    assert told["sft"] == pytest.approx(-chosen / 3, rel=1e-4)
+    assert metrics["margin"] == pytest.approx(margin, rel=1e-3)
+    assert metrics["dpo"] == pytest.approx(dpo, rel=1e-3)
+    assert metrics["sft"] == pytest.approx(-chosen / 3, rel=1e-4)
     assert float(loss.detach()) == pytest.approx(dpo + 0.7 * -chosen / 3, rel=1e-3)
 
 
@@ -283,7 +283,9 @@ def test_a_schedule_is_repeated() -> None:
     assert config.total == 6
 
 
-def test_a_stage_of_nobody_is_refused_with_those_that_there_are(env: MultiAgentEnv, policy: TokenPolicy) -> None:
+def test_a_stage_of_an_unknown_agent_is_refused_with_those_there_are(
+    env: MultiAgentEnv, policy: TokenPolicy
+) -> None:
     with pytest.raises(UnknownNameError, match="inferencer"):
         learner_of(env, policy, schedule=("inferencr",))
 
@@ -299,7 +301,7 @@ def learner_of(env: MultiAgentEnv, policy: TokenPolicy, **options: Any) -> Onlin
 
 def parity(slot: Slot) -> float:
     """A reward by the parity of ids, so that an untrained team's episodes differ."""
-    return float(sum(sum(stream.ids) for stream in slot.trajectories.values()) % 2)
+    return float(sum(sum(trajectory.ids) for trajectory in slot.trajectories.values()) % 2)
 
 
 def side_or_silence(pair: EpisodePair, agent: str) -> PairRow:

@@ -13,14 +13,14 @@ class _Widths(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.worth = nn.Parameter(torch.linspace(-1, 1, 50))
+        self.values = nn.Parameter(torch.linspace(-1, 1, 50))
         self.widths: list[tuple[int, int]] = []
 
 
 def _computed(self: object, model: _Widths, ids: torch.Tensor, mask: torch.Tensor, keep: int, *_: object, **__: object):  # type: ignore[no-untyped-def]
     model.widths.append(tuple(ids.shape))
-    worth = (model.worth[ids] * mask).cumsum(1)  # depends on all before it, and on no padding
-    return worth[:, -keep:], worth[:, -keep:] ** 2, None
+    values = (model.values[ids] * mask).cumsum(1)  # depends on all before it, and on no padding
+    return values[:, -keep:], values[:, -keep:] ** 2, None
 
 
 def test_values_and_gradients_are_those_of_the_whole_batch(monkeypatch) -> None:  # type: ignore[no-untyped-def]
@@ -45,7 +45,7 @@ def test_values_and_gradients_are_those_of_the_whole_batch(monkeypatch) -> None:
     torch.testing.assert_close(entropies * written, squares * written)
     (logps * written).sum().backward()
     (whole * written).sum().backward()
-    torch.testing.assert_close(bundled.worth.grad, plain.worth.grad)
+    torch.testing.assert_close(bundled.values.grad, plain.values.grad)
 
     assert len(bundled.widths) > 1
     computed = sum(rows * width for rows, width in bundled.widths)

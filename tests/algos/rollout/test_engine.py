@@ -213,7 +213,7 @@ def test_what_is_sampled_does_not_depend_on_who_is_sampled_beside(model: Any, mo
     sampler = ModelSampler(model, CODEC, seed=3)
     bundled = [sample.ids for _ in range(2) for sample in sampler(prompts, limits)]
     monkeypatch.setattr(
-        "toolorchestra.algos.rollout.sampling.bundles", lambda lengths, least: [list(range(len(lengths)))]
+        "toolorchestra.algos.rollout.sampling.bundles", lambda lengths, min_rows: [list(range(len(lengths)))]
     )
     sampler = ModelSampler(model, CODEC, seed=3)
     assert bundled == [sample.ids for _ in range(2) for sample in sampler(prompts, limits)]
