@@ -9,14 +9,15 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
 
 from toolorchestra.agents.builtin.model import prepare_torch
+from toolorchestra.algos.evaluation import PolicyScores, Scores
 from toolorchestra.algos.report import RunLog, set_aside
 from toolorchestra.algos.stats import Interval, paired_bootstrap
 from toolorchestra.toolscale.errors import OptionError
@@ -171,26 +172,7 @@ def open_run(config: LearnerOptions, phase: str, *, updates: int = 1) -> Iterato
 # --------------------------------------------------------------------------------------------------- the skeleton
 
 
-class HeldOut(Protocol):
-    """Scores on held-out tasks: what a run needs to know of them."""
-
-    @property
-    def by_task(self) -> list[float]:
-        """Mean success of the sampled episodes of each task."""
-
-    @property
-    def outcomes(self) -> list[float | None]:
-        """Success of every sampled episode, task by task; None after an infrastructure error."""
-
-    @property
-    def greedy(self) -> float:
-        """Success of the greedy episodes."""
-
-    def means(self) -> dict[str, float]:
-        """Return the means that are reported beside the success."""
-
-
-S = TypeVar("S", bound=HeldOut)
+S = TypeVar("S", PolicyScores, Scores)
 
 
 class Trainer(ABC, Generic[S]):
@@ -259,7 +241,9 @@ class Trainer(ABC, Generic[S]):
         with open_run(config, self.phase, updates=self.updates) as (self.log, self.checkpoint, self.done):
             start = config.output / "start"
             if self.checkpoint is None:
-                self._warm_up(start)
+                bar = self.log.progress("sft", config.sft_steps) if config.warm_started else nullcontext()
+                with bar:
+                    self.warm_up(start, self.reporter("sft"))
             self.load(start)
             self.judge(0)
             with self.log.progress(self.phase, config.total, self.done):
@@ -268,13 +252,6 @@ class Trainer(ABC, Generic[S]):
             self.judge(config.total)
             self.gain = paired_bootstrap(self.scores[config.total].by_task, self.scores[0].by_task)
             self.conclude()
-
-    def _warm_up(self, folder: Path) -> None:
-        if not self.options.warm_started:
-            self.warm_up(folder, self.reporter("sft"))
-            return
-        with self.log.progress("sft", self.options.sft_steps):
-            self.warm_up(folder, self.reporter("sft"))
 
     def judge(self, step: int) -> None:
         """Evaluate after a step and log the scores, unless that is done already."""

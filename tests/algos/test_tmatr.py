@@ -283,9 +283,7 @@ def test_a_schedule_is_repeated() -> None:
     assert config.total == 6
 
 
-def test_a_stage_of_an_unknown_agent_is_refused_with_those_there_are(
-    env: MultiAgentEnv, policy: TokenPolicy
-) -> None:
+def test_a_stage_of_an_unknown_agent_is_refused_with_those_there_are(env: MultiAgentEnv, policy: TokenPolicy) -> None:
     with pytest.raises(UnknownNameError, match="inferencer"):
         learner_of(env, policy, schedule=("inferencr",))
 
