@@ -27,7 +27,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import torch
 import tyro
 
 from toolorchestra.agents.builtin.model import TokenPolicy
@@ -153,10 +152,9 @@ def fit(
     """Train a policy's model in place with TRL's GRPO on the engine's rollouts, rows of like length together."""
     os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"  # rollout_func is announced as experimental; TRL's version is pinned
     from datasets import Dataset
-    from transformers import PrinterCallback
     from trl import GRPOConfig
 
-    from toolorchestra.algos.trl_trainers import Bookkeeper, BundlingGRPOTrainer
+    from toolorchestra.algos.trl_trainers import Bookkeeper, BundlingGRPOTrainer, run_trainer, settings
 
     folder = config.output / "checkpoints"
     checkpoint = last_checkpoint(folder) if config.resume else None
@@ -164,7 +162,7 @@ def fit(
         state = json.loads((checkpoint / "curriculum.json").read_text(encoding="utf-8"))
         rollouts.curriculum.restore(state)
     arguments = GRPOConfig(
-        output_dir=str(folder),
+        **settings(folder, save_every=config.save_every * config.updates, seed=config.seed),
         per_device_train_batch_size=config.groups * config.group_size // config.updates,
         steps_per_generation=config.updates,
         gradient_accumulation_steps=1,
@@ -172,8 +170,6 @@ def fit(
         max_steps=config.steps * config.updates,
         learning_rate=config.rate,
         lr_scheduler_type="constant",
-        adam_beta2=0.95,
-        max_grad_norm=1.0,
         loss_type=config.aggregation,
         scale_rewards="none",
         beta=config.beta,
@@ -182,17 +178,9 @@ def fit(
         importance_sampling_level=config.ratio,
         temperature=config.temperature,
         max_completion_length=None,
-        gradient_checkpointing=False,
-        bf16=False,
-        use_cpu=not torch.cuda.is_available(),
         shuffle_dataset=False,
         ignore_data_skip=True,
         logging_steps=config.updates,
-        report_to=[],
-        disable_tqdm=True,
-        save_strategy="steps" if config.save_every else "no",
-        save_steps=config.save_every * config.updates or 500,
-        seed=config.seed,
     )
     trainer = BundlingGRPOTrainer(
         model=policy.model,
@@ -203,9 +191,7 @@ def fit(
         rollout_func=rollouts,
         callbacks=[Bookkeeper(rollouts, report)],
     )
-    trainer.remove_callback(PrinterCallback)
-    trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
-    policy.model.__dict__.pop("forward", None)  # the trainer's fused head; another trainer would wrap it once more
+    run_trainer(trainer, policy.model, checkpoint)
 
 
 class SingleAgentTrainer(Trainer[PolicyScores]):

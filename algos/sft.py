@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
-import torch
 import tyro
 
 from toolorchestra.agents.builtin.design_renderer import DesignRenderer
@@ -152,35 +151,24 @@ def fit(
         resume: A checkpoint to continue from.
     """
     from datasets import Dataset
-    from transformers import PrinterCallback
     from trl import SFTConfig
 
-    from toolorchestra.algos.trl_trainers import BundlingSFTTrainer, Reporter
+    from toolorchestra.algos.trl_trainers import BundlingSFTTrainer, Reporter, run_trainer, settings
 
     dataset = Dataset.from_dict({"input_ids": [ids for ids, _ in rows], "labels": [labels for _, labels in rows]})
     steps = len(rows) // batch
     arguments = SFTConfig(
-        output_dir=str(output),
+        **settings(output, save_every=save_every, seed=seed),
         per_device_train_batch_size=batch,
         max_steps=steps,
         learning_rate=learning_rate,
         lr_scheduler_type="cosine",
         warmup_steps=min(30, steps // 10),
-        adam_beta2=0.95,
         weight_decay=0.01,
-        max_grad_norm=1.0,
         train_sampling_strategy="sequential",
         dataset_kwargs={"skip_prepare_dataset": True},
         max_length=None,
-        gradient_checkpointing=False,
-        bf16=False,
         logging_steps=10,
-        report_to=[],
-        disable_tqdm=True,
-        save_strategy="steps" if save_every else "no",
-        save_steps=save_every or 500,
-        seed=seed,
-        use_cpu=not torch.cuda.is_available(),
     )
     trainer = BundlingSFTTrainer(
         model=policy.model,
@@ -189,9 +177,7 @@ def fit(
         processing_class=policy.tokenizer,
         callbacks=[Reporter(report)],
     )
-    trainer.remove_callback(PrinterCallback)
-    trainer.train(resume_from_checkpoint=str(resume) if resume else None)
-    policy.model.__dict__.pop("forward", None)  # the trainer's fused head; another trainer would wrap it once more
+    run_trainer(trainer, policy.model, resume)
 
 
 def main(config: TrainSFT | None = None) -> None:

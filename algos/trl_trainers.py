@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from transformers import TrainerCallback
+from transformers import PrinterCallback, TrainerCallback
 from trl import GRPOTrainer, SFTTrainer
 
 from toolorchestra.algos.length_batching import bundles
@@ -19,6 +19,30 @@ from toolorchestra.algos.trainer import Report
 
 if TYPE_CHECKING:
     from toolorchestra.algos.group_rollouts import GroupRollouts
+
+
+def settings(output: Path, *, save_every: int, seed: int) -> dict[str, Any]:
+    """Return the arguments that all of TRL's trainers are given here."""
+    return {
+        "output_dir": str(output),
+        "adam_beta2": 0.95,
+        "max_grad_norm": 1.0,
+        "gradient_checkpointing": False,
+        "bf16": False,
+        "use_cpu": not torch.cuda.is_available(),
+        "report_to": [],
+        "disable_tqdm": True,
+        "save_strategy": "steps" if save_every else "no",
+        "save_steps": save_every or 500,
+        "seed": seed,
+    }
+
+
+def run_trainer(trainer: Any, model: Any, checkpoint: Path | None) -> None:
+    """Train the model of a trainer without printing, from a checkpoint if there is one."""
+    trainer.remove_callback(PrinterCallback)
+    trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    model.__dict__.pop("forward", None)  # the trainer's fused head; another trainer would wrap it once more
 
 
 class BundlingSFTTrainer(SFTTrainer):
