@@ -10,7 +10,6 @@ Not here: how rewards arise (`toolorchestra.envs.rewards`) and how advantages be
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import torch
@@ -36,7 +35,7 @@ def group_mean_std(rewards: Tensor, keep: Tensor | None = None) -> tuple[Tensor,
         Two tensors of shape ``(..., 1)``. The mean is 0 where nothing is kept; the deviation is exactly 0 where
         the kept rewards are equal or fewer than two.
     """
-    kept = _kept(rewards, keep)  # (..., G)
+    kept = ~rewards.isnan() if keep is None else ~rewards.isnan() & keep  # (..., G)
     r = torch.where(kept, rewards, 0.0)
     count = kept.sum(-1, keepdim=True)  # (..., 1)
     mean = r.sum(-1, keepdim=True) / count.clamp(min=1)
@@ -47,25 +46,24 @@ def group_mean_std(rewards: Tensor, keep: Tensor | None = None) -> tuple[Tensor,
     return mean, torch.where(high > low, std, 0.0)
 
 
-def group_advantages(rewards: Tensor, keep: Tensor | None = None, *, scale: bool = True, delta: float = 1e-4) -> Tensor:
+def group_advantages(rewards: Tensor, *, scale: bool = True, delta: float = 1e-4) -> Tensor:
     """Return A = (r - mean) / (std + delta) within each group (Eq. 3).
 
     Args:
         rewards: Shape ``(..., G)``. NaN stands for a rollout without a reward (an infrastructure error).
-        keep: Boolean, shape ``(..., G)``: False keeps a rollout out of mean and deviation too.
         scale: Whether to divide by the deviation.
         delta: Added to the deviation.
 
     Returns:
-        Shape ``(..., G)``, finite; 0 for rollouts that are not kept and in groups whose rewards agree.
+        Shape ``(..., G)``, finite; 0 for rollouts without a reward and in groups whose rewards agree.
 
     >>> group_advantages(torch.tensor([1.0, 0.0, torch.nan]), scale=False)
     tensor([ 0.5000, -0.5000,  0.0000])
     """
-    mean, std = group_mean_std(rewards, keep)
+    mean, std = group_mean_std(rewards)
     centred = rewards - mean
     advantages = centred / (std + delta) if scale else centred
-    return torch.where(_kept(rewards, keep) & (std > 0), advantages, 0.0)
+    return torch.where(~rewards.isnan() & (std > 0), advantages, 0.0)
 
 
 class NestedAdvantages(NamedTuple):
@@ -127,83 +125,43 @@ def nested_advantages(
     return NestedAdvantages(helper, means.squeeze(-1))
 
 
-def homogeneity_filter(rewards: Tensor, keep: Tensor | None = None, *, threshold: float = HOMOGENEITY) -> Tensor:
+def homogeneity_filter(rewards: Tensor, *, threshold: float = HOMOGENEITY) -> Tensor:
     """Keep the groups whose rewards differ: those with a deviation of at least ``threshold``.
 
     Args:
         rewards: Shape ``(..., G)``.
-        keep: Boolean, shape ``(..., G)``: the rollouts to judge by.
         threshold: Smallest deviation that is kept.
 
     Returns:
         Boolean, shape ``(..., G)``, the same for all rollouts of a group.
     """
-    _, std = group_mean_std(rewards, keep)
+    _, std = group_mean_std(rewards)
     return ((std >= threshold) & (std > 0)).expand(rewards.shape)
 
 
-def format_filter(statuses: Sequence[Sequence[str]]) -> Tensor:
-    """Keep the rollouts all of whose calls are in the tool-call format: none has the status ``PARSE_ERR``.
-
-    Args:
-        statuses: For each of the G rollouts, the status of each of its calls.
-
-    Returns:
-        Boolean, shape ``(G,)``.
-
-    >>> format_filter([["OK", "EXEC_ERR"], ["OK", "PARSE_ERR"], []]).tolist()
-    [True, False, True]
-    """
-    return torch.tensor([all(str(status) != "PARSE_ERR" for status in row) for row in statuses])
-
-
-def output_filter(answers: Sequence[str | None]) -> Tensor:
-    """Keep the rollouts that end in an answer; None or blank text is no valid output.
-
-    Args:
-        answers: The final answer of each of the G rollouts.
-
-    Returns:
-        Boolean, shape ``(G,)``.
-
-    >>> output_filter(["Table 5 is free.", None, " "]).tolist()
-    [True, False, False]
-    """
-    return torch.tensor([bool(answer and answer.strip()) for answer in answers])
-
-
-def filtered_advantages(
+def rollout_filters(
     rewards: Tensor,
     well_formed: Tensor | None = None,
     answered: Tensor | None = None,
     *,
     threshold: float = HOMOGENEITY,
-    scale: bool = True,
-    delta: float = 1e-4,
-) -> tuple[Tensor, Tensor]:
-    """Return the advantages and which rollouts the paper's three filters leave for the backward pass.
+) -> Tensor:
+    """Return which rollouts the paper's three filters leave for the backward pass.
 
-    The filters act on the backward pass: mean and deviation are those of all rollouts that have a reward, so a
-    malformed rollout still lowers its group's baseline, but pushes nothing itself.
+    The filters act on the backward pass only: `group_advantages` takes mean and deviation over all rollouts that have a
+    reward, so a malformed rollout lowers its group's baseline, but has no gradient itself.
 
     Args:
         rewards: Shape ``(..., G)``, NaN for rollouts without a reward.
-        well_formed: Result of `format_filter`, shape ``(..., G)``; None turns that filter off.
-        answered: Result of `output_filter`, shape ``(..., G)``; None turns that filter off.
+        well_formed: Whether all calls of a rollout are in format, shape ``(..., G)``; None turns that filter off.
+        answered: Whether a rollout ends in an answer, shape ``(..., G)``; None turns that filter off.
         threshold: Of `homogeneity_filter`; 0 drops only groups in which all agree.
-        scale: See `group_advantages`.
-        delta: See `group_advantages`.
 
     Returns:
-        Advantages (0 where dropped) and the boolean mask of what is kept, both of shape ``(..., G)``.
+        Boolean, shape ``(..., G)``.
     """
     kept = homogeneity_filter(rewards, threshold=threshold) & ~rewards.isnan()
     for mask in (well_formed, answered):
         if mask is not None:
             kept = kept & mask
-    return torch.where(kept, group_advantages(rewards, scale=scale, delta=delta), 0.0), kept
-
-
-def _kept(rewards: Tensor, keep: Tensor | None) -> Tensor:
-    valid = ~rewards.isnan()
-    return valid if keep is None else valid & keep
+    return kept

@@ -1,7 +1,7 @@
 """Clipped policy gradients for teams: what `toolorchestra.algos.msarl` and `toolorchestra.algos.multi_grpo` share.
 
 Options, the updater of one policy, and the learner that keeps one for each. Not here: which rows an agent learns from,
-and what they are worth.
+and their advantages.
 """
 
 from __future__ import annotations
@@ -9,16 +9,17 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
 
 from toolorchestra.agents.builtin.model import TokenPolicy
 from toolorchestra.algos.losses import clipped_policy_loss
-from toolorchestra.algos.rollout.engine import Start
-from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, TrainRow, row_logps
-from toolorchestra.algos.trainer import TrainTeam
+from toolorchestra.algos.multi_agent_trainer import TrainTeam
+from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine
+from toolorchestra.algos.rollout.starts import Start
+from toolorchestra.algos.rollout.trajectory import TrainRow, row_logps
 from toolorchestra.toolscale.errors import OptionError
 
 
@@ -39,9 +40,7 @@ class TrainClipped(TrainTeam):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("steps", "questions", "updates"):
-            if getattr(self, name) < 1:
-                raise OptionError(f"`{name}` must be at least 1, got {getattr(self, name)!r}.")
+        self.require_at_least(1, "steps", "questions", "updates")
         if not 0 < self.epsilon < 1 or self.epsilon_high <= 0:
             raise OptionError("`epsilon` must lie in (0, 1), and `epsilon_high` above 0.")
 
@@ -79,17 +78,17 @@ class ClippedUpdater:
     def step(self, agents: Sequence[Sequence[TrainRow]]) -> dict[str, float]:
         """Make one optimiser step on the rows of each agent that has this policy; each agent's mean counts alike.
 
-        Rows without an advantage have no gradient, and are only counted. Without any other there is no step.
+        Rows without an advantage have no gradient and are only counted; if there are no others, no step is made.
         """
         config = self.config
         self.policy.model.train()
         total, clipped, parts = 0.0, 0.0, 0
         for rows in agents:
-            telling = [row for row in rows if row.advantage]
-            telling.sort(key=lambda row: len(row.prompt_ids) + len(row.completion_ids))  # alike ones together
-            size = config.rows_at_once or (len(telling) or 1 if config.small else 4)
-            for first in range(0, len(telling), size):
-                loss, cut = self.loss(telling[first : first + size], len(rows))
+            with_advantage = [row for row in rows if row.advantage]
+            with_advantage.sort(key=lambda row: len(row.prompt_ids) + len(row.completion_ids))  # alike ones together
+            size = config.rows_at_once or (len(with_advantage) or 1 if config.small else 4)
+            for first in range(0, len(with_advantage), size):
+                loss, cut = self.loss(with_advantage[first : first + size], len(rows))
                 loss.backward()  # type: ignore[no-untyped-call]  # torch's
                 total, clipped, parts = total + float(loss.detach()), clipped + float(cut), parts + 1
         norm = 0.0
@@ -100,7 +99,10 @@ class ClippedUpdater:
         return {"loss": total, "grad_norm": norm, "clipped": clipped / max(1, parts)}
 
 
-class ClippedLearner:
+C = TypeVar("C", bound=TrainClipped)
+
+
+class ClippedLearner(Generic[C]):
     """A learner with an updater for each policy. Subclasses say what a step is (`learn`).
 
     Args:
@@ -115,13 +117,12 @@ class ClippedLearner:
 
     def __init__(
         self,
-        config: TrainClipped,
+        config: C,
         engine: MultiAgentEngine,
         policies: Mapping[str, TokenPolicy],
         tasks: Sequence[Start],
     ) -> None:
-        self.engine, self.policies, self.tasks = engine, policies, tasks
-        self.updates, self.policy_of = config.updates, config.policy_of
+        self.config, self.engine, self.policies, self.tasks = config, engine, policies, tasks
         self.updaters = {name: ClippedUpdater(policy, config) for name, policy in policies.items()}
 
     @abstractmethod
@@ -131,9 +132,9 @@ class ClippedLearner:
     def update(self, rows: Mapping[str, Sequence[TrainRow]]) -> dict[str, float]:
         """Update every policy on the rows of the agents that have it, by agent, and return the metrics."""
         metrics: dict[str, float] = {}
-        for _ in range(self.updates):
+        for _ in range(self.config.updates):
             for name, updater in self.updaters.items():
-                found = updater.step([own for agent, own in rows.items() if self.policy_of(agent) == name])
+                found = updater.step([own for agent, own in rows.items() if self.config.policy_of(agent) == name])
                 metrics |= {f"{name}_{what}": value for what, value in found.items()}
         return metrics
 

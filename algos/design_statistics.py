@@ -1,4 +1,4 @@
-"""What a policy's designs are like: how many are valid, how large, of which agents; over training, and as a figure.
+"""Statistics of a policy's designs: how many are valid, their sizes, the kinds of their agents; also as a figure.
 
 MAS-Orchestra Figure 5 follows number, sequential length and parallel width of the agents over training; so does `draw`.
 """
@@ -21,8 +21,8 @@ from toolorchestra.algos.rollout.engine import Row
 from toolorchestra.envs.masorchestra.design import Design
 
 MEASURES = {"agents": "number of agents", "length": "sequential length", "width": "parallel width"}
-"""What the size of a design is measured by: names of metrics, and titles."""
-_LARGEST = 8  # sizes from here on count as one
+"""Measures of the size of a design: names of metrics, and titles."""
+_MAX_SIZE = 8  # sizes from here on count as one
 
 
 def valid_of(rows: Sequence[Row]) -> list[float | None]:
@@ -31,11 +31,11 @@ def valid_of(rows: Sequence[Row]) -> list[float | None]:
 
 
 def statistics(rows: Sequence[Row]) -> dict[str, float]:
-    """Return what rows have in common as designs; nothing where none is a design.
+    """Return statistics of the designs of rows; nothing if none has a design.
 
     Returns:
         ``valid``, the share of valid designs; of these the mean ``agents``, ``length`` and ``width``, the share of each
-        size (``agents_3``; the largest stands for all above it), and of all their agents the share of each kind
+        size (``agents_3``; the largest one includes all above it), and of all their agents the share of each kind
         (``kind_SCAgent``) and of those that are ``warned`` of notes.
     """
     written = [found for found in valid_of(rows) if found is not None]
@@ -48,7 +48,7 @@ def statistics(rows: Sequence[Row]) -> dict[str, float]:
     for measure in MEASURES:
         sizes = [int(getattr(design.shape, measure)) for design in designs]
         found[measure] = float(np.mean(sizes))
-        for size, count in sorted(Counter(min(size, _LARGEST) for size in sizes).items()):
+        for size, count in sorted(Counter(min(size, _MAX_SIZE) for size in sizes).items()):
             found[f"{measure}_{size}"] = count / len(sizes)
     agents = [agent for design in designs for agent in design.agents]
     for kind, count in sorted(Counter(agent.kind for agent in agents).items()):
@@ -72,13 +72,13 @@ def draw(records: Sequence[Mapping[str, Any]], path: Path, title: str = "") -> N
     figure.suptitle(title, fontsize=13, fontweight="bold")
     (first, second, third), (fourth, fifth, sixth) = figure.subplots(2, 3)
     for panel, (measure, name) in zip((first, second, third), MEASURES.items(), strict=True):
-        shades = {str(size): f"{measure}_{size}" for size in range(1, _LARGEST + 1)}
+        shades = {str(size): f"{measure}_{size}" for size in range(1, _MAX_SIZE + 1)}
         shades = {size: metric for size, metric in shades.items() if any(metric in step for step in steps)}
         colours = matplotlib.colormaps["viridis"](np.linspace(0.15, 0.95, len(shades)))
         _draw_shares(panel, steps, shades, list(colours))
         mean = panel.twinx()
         mean.plot(_at(steps), [step.get(measure, np.nan) for step in steps], color="black", linewidth=1.8)
-        mean.set_ylim(0, _LARGEST)
+        mean.set_ylim(0, _MAX_SIZE)
         mean.set_ylabel("mean (line)", fontsize=8)
         panel.set_title(f"{name} (shares)", fontsize=10)
     for metric, label in (("valid", "valid designs"), ("success", "success"), ("warned", "agents warned of notes")):

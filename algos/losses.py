@@ -182,19 +182,3 @@ def dpo_loss(
     """
     margins = beta * ((chosen - ref_chosen) - (rejected - ref_rejected))
     return -F.logsigmoid(margins), margins
-
-
-def sft_loss(logits: Tensor, labels: Tensor, ignore: int = -100) -> Tensor:
-    """Return the mean cross-entropy of the next token over the labels that are not ``ignore``.
-
-    Args:
-        logits: Shape ``(B, T, V)``; entry t predicts ``labels[:, t + 1]``.
-        labels: Shape ``(B, T)``, ``ignore`` on tokens that the policy did not write.
-        ignore: The label that does not count.
-
-    Returns:
-        A scalar; 0 if no label counts.
-    """
-    targets = labels[:, 1:].flatten()  # (B·(T-1),)
-    losses = F.cross_entropy(logits[:, :-1].flatten(0, 1), targets, ignore_index=ignore, reduction="sum")
-    return losses / (targets != ignore).sum().clamp(min=1)

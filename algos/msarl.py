@@ -1,6 +1,6 @@
 r"""MSARL: two policies trained together by GRPO with nested advantages (MSARL §3.3).
 
-    python algos/msarl.py                                       two embedded models, within minutes
+    python algos/msarl.py                                       two built-in models, within minutes
     python algos/msarl.py --env ID --reasoner PATH --helper PATH    any causal language models
 
 For a question the reasoner samples G paths up to and including its last call. For each the helper samples M
@@ -15,7 +15,7 @@ Departures from the paper, each an option:
 - The paper's rule for the reasoner is identically 0 (``--reasoner-advantage paper`` is it); the default is the group
   advantage of the paths' means.
 - What the reasoner writes after an interpretation is not trained (``--train-finish`` does, with A_ij).
-- A path without a call has nothing to interpret: its one answer stands for all its M.
+- A path without a call has nothing to interpret: its one answer counts as all of its M.
 - With several calls, which one is the last is known only afterwards: the path's own ending is then its first branch.
 - Several questions a step (``--questions 1``); the clip is asymmetric, (0.2, 0.28) (``--epsilon-high 0.2``).
 - Without models the policies are tiny ones, made and warm-started on the spot on problems that the teacher of
@@ -40,15 +40,17 @@ import torch
 import tyro
 from torch import Tensor
 
-from toolorchestra.agents.builtin.model import TokenPolicy
-from toolorchestra.algos import trainer as team
+from toolorchestra.algos import multi_agent_trainer
 from toolorchestra.algos.advantages import NESTED_RULES, NestedRule, nested_advantages
 from toolorchestra.algos.clipped_policy_gradient import ClippedLearner, TrainClipped
+from toolorchestra.algos.evaluation import make_samplers
 from toolorchestra.algos.learner_choice import learners_of
+from toolorchestra.algos.multi_agent_trainer import Trained
 from toolorchestra.algos.report import run_script
-from toolorchestra.algos.rollout.engine import Sampler, Start
-from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot, TrainRow
-from toolorchestra.algos.trainer import Trained, make_samplers
+from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot
+from toolorchestra.algos.rollout.sampling import Sampler
+from toolorchestra.algos.rollout.starts import Start
+from toolorchestra.algos.rollout.trajectory import TrainRow
 from toolorchestra.envs.msarl.play import HELPER, REASONER, MSARLPlay
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.registration import make_multiagent
@@ -57,14 +59,14 @@ from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 
 @dataclass
 class TrainMSARL(TrainClipped):
-    """Train a reasoner and a helper with nested GRPO; without models, make, warm-start and train embedded ones."""
+    """Train a reasoner and a helper with nested GRPO; without models, make, warm-start and train built-in ones."""
 
     env: str = "MSARL-Math-v0"
     """Id of the environment (`toolorchestra.envs.make_multiagent`)."""
     output: Path = Path("runs/msarl")
     """Folder for models, checkpoints and metrics."""
     reasoner: str | None = None
-    """Folder or hub name of a causal language model with a chat template; None makes embedded models."""
+    """Folder or hub name of a causal language model with a chat template; None makes built-in models."""
     helper: str | None = None
     """The same for the helper; None: `reasoner`'s model, with weights of its own."""
     noise: int = 8
@@ -87,25 +89,26 @@ class TrainMSARL(TrainClipped):
                 f"{self.env!r} is not played by a reasoner and a helper, whom this learner trains. "
                 f"Train its agents together: {learners_of(self.env)}."
             )
-        if self.max_calls < 1:
-            raise OptionError(f"`max_calls` must be at least 1, got {self.max_calls}.")
+        self.require_at_least(1, "max_calls")
         for name in ("paths", "interpretations"):
             if getattr(self, name) < 2:
                 raise OptionError(
-                    f"A group judges its members by one another: `{name}` {getattr(self, name)} is below 2."
+                    f"Advantages compare the members of a group: `{name}` {getattr(self, name)} is below 2."
                 )
         if self.reasoner_advantage not in NESTED_RULES:
             raise UnknownNameError("rule for the reasoner's advantage", self.reasoner_advantage, NESTED_RULES)
         if self.helper and (self.share or not self.reasoner):
-            raise OptionError("`helper` stands beside a `reasoner`, and has weights of its own: not with `share`.")
+            raise OptionError(
+                "`helper` needs a `reasoner`, and has weights of its own: it cannot be given with `share`."
+            )
 
     @property
     def small(self) -> bool:
-        """Whether the policies are embedded ones."""
+        """Whether the policies are built-in ones."""
         return self.reasoner is None
 
     def model_of(self, name: str) -> str:
-        """Return the folder or hub name of a policy's model, where they are no embedded ones."""
+        """Return the folder or hub name of a policy's model, where they are no built-in ones."""
         assert self.reasoner is not None
         return self.helper or self.reasoner if name == HELPER else self.reasoner
 
@@ -141,7 +144,7 @@ class Branches:
     """A reasoning path and how it may end.
 
     Attributes:
-        trunk: The slot at the path's last call, with the helper about to speak; over, if it has no call.
+        trunk: The slot at the path's last call, with the helper's turn next; over, if it has no call.
         leaves: M slots that went on from there, each to its end; one, if there is no call.
     """
 
@@ -154,7 +157,7 @@ class Branches:
         return not self.trunk.over
 
     def rewards(self, count: int) -> list[float]:
-        """Return the rewards of the leaves; an only one stands for all."""
+        """Return the rewards of the leaves; a single one counts for all."""
         return [leaf.reward for leaf in self.leaves] * (count if len(self.leaves) == 1 else 1)
 
 
@@ -168,7 +171,7 @@ def play_nested(
     rng: random.Random,
 ) -> list[list[Branches]]:
     """Play each question as `paths` paths with `interpretations` branches, and return the paths of each."""
-    asked: dict[int, Slot] = {}
+    at_call: dict[int, Slot] = {}
 
     def at_last_call(slot: Slot) -> bool:
         if slot.play.current_agent == REASONER:
@@ -176,17 +179,17 @@ def play_nested(
         assert isinstance(slot.play, MSARLPlay)
         if not slot.play.calls_left:
             return True
-        asked[id(slot)] = slot.fork()  # where to branch, if it turns out to be the last
+        at_call[id(slot)] = slot.fork()  # where to branch, if it turns out to be the last
         return False
 
-    roots = [engine.sit(start.another(rng)) for start in starts for _ in range(paths)]
+    roots = [engine.start(start.another(rng)) for start in starts for _ in range(paths)]
     engine.play(samplers, roots, at_last_call)
     found = []
     for root in roots:
         if not root.over:
             found.append(Branches(root, [root.fork() for _ in range(interpretations)]))
-        elif id(root) in asked:
-            trunk = asked[id(root)]
+        elif id(root) in at_call:
+            trunk = at_call[id(root)]
             found.append(Branches(trunk, [root, *(trunk.fork() for _ in range(interpretations - 1))]))
         else:
             found.append(Branches(root, [root]))
@@ -196,7 +199,7 @@ def play_nested(
 
 @dataclass(frozen=True)
 class NestedBatch:
-    """What a batch of rollouts gives to learn from.
+    """Rewards and training rows of a batch of rollouts.
 
     Attributes:
         rewards: Shape ``(questions, G, M)``.
@@ -221,31 +224,25 @@ def judge(
 
     for q, paths in enumerate(nests):
         for i, path in enumerate(paths):
-            reasoning = path.trunk.streams[REASONER]
+            reasoning = path.trunk.trajectories[REASONER]
             add("reasoner", reasoning.row(), advantages.reasoner[q, i])
             if not path.branched:
                 continue
             reader = path.trunk.play.current_agent
-            known = len(path.trunk.streams[reader].ids)
+            known = len(path.trunk.trajectories[reader].ids)
             for j, leaf in enumerate(path.leaves):
-                worth = advantages.helper[q, i, j]
-                add("helper", leaf.streams[reader].row(known, first=True), worth)
+                advantage = advantages.helper[q, i, j]
+                add("helper", leaf.trajectories[reader].row(known, first=True), advantage)
                 if train_finish:
-                    add("reasoner", leaf.streams[REASONER].row(len(reasoning.ids)), worth)
+                    add("reasoner", leaf.trajectories[REASONER].row(len(reasoning.ids)), advantage)
     return NestedBatch(rewards, rows)
 
 
 # ------------------------------------------------------------------------------------------------------- learning
 
 
-class NestedGRPO(ClippedLearner):
+class NestedGRPO(ClippedLearner[TrainMSARL]):
     """The learner: nested rollouts, and an update of every policy on its rows."""
-
-    def __init__(
-        self, config: TrainMSARL, engine: MultiAgentEngine, policies: Mapping[str, TokenPolicy], tasks: Sequence[Start]
-    ) -> None:
-        super().__init__(config, engine, policies, tasks)
-        self.config = config
 
     def learn(self, step: int) -> dict[str, float]:
         """Play one batch of rollouts, update every policy on it, and return the metrics."""
@@ -267,7 +264,7 @@ class NestedGRPO(ClippedLearner):
 
 
 def measure(nests: Sequence[Sequence[Branches]], batch: NestedBatch, engine: MultiAgentEngine) -> dict[str, float]:
-    """Return what a batch of rollouts looks like."""
+    """Return metrics of a batch of rollouts."""
     paths = [path for several in nests for path in several]
     rewards = batch.rewards
     valid = ~rewards.isnan()
@@ -275,16 +272,16 @@ def measure(nests: Sequence[Sequence[Branches]], batch: NestedBatch, engine: Mul
     shared = [len(path.trunk.play.episode.turns) for path in paths]
     after = [len(leaf.play.episode.turns) - n for path, n in zip(paths, shared, strict=True) for leaf in path.leaves]
 
-    def telling(values: Tensor) -> float:
-        """Share of groups in which rewards differ: only those teach anything."""
+    def differing(values: Tensor) -> float:
+        """Share of groups whose rewards differ: only these have advantages."""
         low, high = values.nan_to_num(torch.inf).amin(-1), values.nan_to_num(-torch.inf).amax(-1)
         return float((high > low).double().mean())
 
     return {
         "success": float(rewards.nanmean()) if valid.any() else math.nan,
         "called": float(np.mean([path.branched for path in paths])),
-        "reasoner_signal": telling(means),
-        "helper_signal": telling(rewards),
+        "reasoner_signal": differing(means),
+        "helper_signal": differing(rewards),
         "rows": float(sum(map(len, batch.rows.values()))),
         "moves": float(sum(shared) + sum(after)),
         **{f"{name}_tokens": float(engine.generated[name]) for name in engine.renderers},
@@ -293,7 +290,7 @@ def measure(nests: Sequence[Sequence[Branches]], batch: NestedBatch, engine: Mul
 
 def train(config: TrainMSARL) -> Trained:
     """Warm-start if need be, train, and evaluate on held-out tasks before and after."""
-    return team.train(config, partial(NestedGRPO, config), phase="msarl")
+    return multi_agent_trainer.train(config, partial(NestedGRPO, config), phase="msarl")
 
 
 def main(config: TrainMSARL | None = None) -> None:

@@ -1,20 +1,20 @@
 """Independent GRPO: every agent of any game learns from its own rewards, on its own tokens.
 
-    python algos/multi_grpo.py                                          two embedded models, within minutes
+    python algos/multi_grpo.py                                          two built-in models, within minutes
     python algos/multi_grpo.py --env ID --model PATH                    a causal language model for each agent
     python algos/multi_grpo.py --env ID --model PATH --lora-rank 16     one model, and an adapter for each agent
     python algos/multi_grpo.py --env my_games:chess --model PATH        a game of your own (``docs/multi_grpo.md``)
 
-A task is played G times from the same start. In each episode an agent is paid r; its advantage is r normalised within
-the group, and stands on the tokens that the agent wrote in that episode, and on nobody else's:
+A task is played G times from the same start. An agent's advantage is its reward r of an episode, normalised within the
+group; it applies to the tokens that the agent wrote in that episode:
 
     A_a,g = (r_a,g − mean_g r_a) / (std_g r_a + δ)
 
 Each agent has a policy of its own, with its own tokenizer, adapter, optimiser, rows and history. Agents may share one
 (``--share``, or some of them by ``--sharing``): its update is then the sum over its agents, each agent's mean counting
-alike. Where all are paid the same, this is a team's GRPO without credit for who did what; a game's own learner may know
-better (`toolorchestra.algos.msarl` branches where the second agent speaks). Independent learners are each other's
-moving target: nothing here keeps a game of opponents from going round in circles.
+alike. If all agents have the same reward, this is a team's GRPO without credit assignment; a game's own learner may do
+better (`toolorchestra.algos.msarl` branches at the second agent's turn). Independent learners are non-stationary to
+each other: nothing here keeps a game of opponents from cycling.
 """
 
 from __future__ import annotations
@@ -35,15 +35,17 @@ import torch
 import tyro
 from torch import Tensor
 
-from toolorchestra.agents.builtin.model import TokenPolicy
-from toolorchestra.algos import trainer as team
+from toolorchestra.algos import multi_agent_trainer
 from toolorchestra.algos.advantages import group_advantages
 from toolorchestra.algos.clipped_policy_gradient import ClippedLearner, TrainClipped
+from toolorchestra.algos.evaluation import make_samplers
+from toolorchestra.algos.multi_agent_trainer import Trained
 from toolorchestra.algos.report import run_script
-from toolorchestra.algos.rollout.engine import INVALID_OUTCOMES, Sampler, Start
-from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot, TrainRow
-from toolorchestra.algos.trainer import Trained, make_samplers
-from toolorchestra.algos.warm_start import lesson_options
+from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot
+from toolorchestra.algos.rollout.sampling import Sampler
+from toolorchestra.algos.rollout.starts import Start
+from toolorchestra.algos.rollout.trajectory import TrainRow
+from toolorchestra.algos.warm_start import demonstration_options
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.registration import make_multiagent
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
@@ -51,7 +53,7 @@ from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 
 @dataclass
 class TrainMultiGRPO(TrainClipped):
-    """Train all agents of a game by independent GRPO; without models, make, warm-start and train embedded ones."""
+    """Train all agents of a game by independent GRPO; without models, make, warm-start and train built-in ones."""
 
     env: str = "MSARL-Math-v0"
     """Id of the environment (`toolorchestra.envs.make_multiagent`), or ``module:function`` for a game of your own."""
@@ -59,7 +61,7 @@ class TrainMultiGRPO(TrainClipped):
     """Folder for models, checkpoints and metrics."""
     model: str | None = None
     """Folder or hub name of a causal language model with a chat template, of which every policy gets a copy; None makes
-    embedded models, where the game has a teacher."""
+    built-in models, where the game has a teacher."""
     models: dict[str, str] = field(default_factory=dict)
     """Models of single policies, by name, which need not be `model`."""
     sharing: dict[str, str] = field(default_factory=dict)
@@ -70,17 +72,17 @@ class TrainMultiGRPO(TrainClipped):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.group_size < 2:
-            raise OptionError(f"A group judges its rollouts by one another: `group_size` {self.group_size} is below 2.")
+            raise OptionError(f"Advantages compare the rollouts of a group: `group_size` {self.group_size} is below 2.")
         if self.share and self.sharing:
             raise OptionError("`share` gives all agents one policy: give it, or `sharing` for some of them.")
 
     @property
     def small(self) -> bool:
-        """Whether the policies are embedded ones."""
+        """Whether the policies are built-in ones."""
         return not self.model and not self.models
 
     def model_of(self, name: str) -> str:
-        """Return the folder or hub name of a policy's model, where they are no embedded ones."""
+        """Return the folder or hub name of a policy's model, where they are no built-in ones."""
         found = self.models.get(name, self.model)
         if found is None:
             raise OptionError(f"There is no model for the policy {name!r}: give one in `models`, or a `model` for all.")
@@ -91,13 +93,13 @@ class TrainMultiGRPO(TrainClipped):
         return self.sharing.get(agent, super().policy_of(agent))
 
     def make_env(self, hardness: float = 1.0) -> MultiAgentEnv:
-        """Return the environment; for embedded models, with the options with which its teacher teaches.
+        """Return the environment; for built-in models, with the options with which its teacher teaches.
 
         Raises:
             UnknownNameError: `sharing` names an agent, or `models` a policy, that the game does not have.
         """
         given = self.given_options()
-        env = make_multiagent(self.env, **(lesson_options(self.env, given, hardness) if self.small else given))
+        env = make_multiagent(self.env, **(demonstration_options(self.env, given, hardness) if self.small else given))
         for agent in self.sharing:
             if agent not in env.possible_agents:
                 raise UnknownNameError("agent", agent, env.possible_agents)
@@ -114,25 +116,17 @@ def play_groups(
     engine: MultiAgentEngine, samplers: Mapping[str, Sampler], starts: Sequence[Start], size: int
 ) -> list[list[Slot]]:
     """Play each task `size` times from the same start, noise included, and return the slots of each."""
-    roots = [engine.sit(start) for start in starts]
+    roots = [engine.start(start) for start in starts]
     groups = [[root, *(root.fork() for _ in range(size - 1))] for root in roots]
     engine.play(samplers, [slot for group in groups for slot in group])
     return groups
 
 
-def paid(slot: Slot, agent: str) -> float:
-    """Return what an agent was paid in an episode that is over; NaN after an error of ours."""
-    episode = slot.play.episode
-    if slot.broken:
-        return 0.0
-    return math.nan if episode.outcome in INVALID_OUTCOMES else episode.rewards.get(agent, 0.0)
-
-
 class GroupBatch(NamedTuple):
-    """What a batch of rollouts gives to learn from.
+    """Rewards and training rows of a batch of rollouts.
 
     Attributes:
-        rewards: Of each agent, shape ``(tasks, G)``; NaN after an error of ours.
+        rewards: Of each agent, shape ``(tasks, G)``; NaN after an infrastructure error.
         rows: Training rows of each agent, with its advantages.
     """
 
@@ -143,7 +137,7 @@ class GroupBatch(NamedTuple):
 def judge(groups: Sequence[Sequence[Slot]], agents: Sequence[str]) -> GroupBatch:
     """Return the training rows of groups of rollouts, with the advantage of each agent from its own rewards."""
     rewards = {
-        agent: torch.tensor([[paid(slot, agent) for slot in group] for group in groups], dtype=torch.float64)
+        agent: torch.tensor([[slot.agent_reward(agent) for slot in group] for group in groups], dtype=torch.float64)
         for agent in agents
     }
     rows: dict[str, list[TrainRow]] = {agent: [] for agent in agents}
@@ -151,7 +145,7 @@ def judge(groups: Sequence[Sequence[Slot]], agents: Sequence[str]) -> GroupBatch
         advantages = group_advantages(own)
         for q, group in enumerate(groups):
             for g, slot in enumerate(group):
-                row = slot.streams[agent].row()
+                row = slot.trajectories[agent].row()
                 if row is not None:
                     rows[agent].append(replace(row, advantage=float(advantages[q, g])))
     return GroupBatch(rewards, rows)
@@ -160,18 +154,8 @@ def judge(groups: Sequence[Sequence[Slot]], agents: Sequence[str]) -> GroupBatch
 # ---------------------------------------------------------------------------------------------------- learning
 
 
-class IndependentGRPO(ClippedLearner):
+class IndependentGRPO(ClippedLearner[TrainMultiGRPO]):
     """The learner: groups of rollouts, and an update of every policy on the rows of its agents."""
-
-    def __init__(
-        self,
-        config: TrainMultiGRPO,
-        engine: MultiAgentEngine,
-        policies: Mapping[str, TokenPolicy],
-        tasks: Sequence[Start],
-    ) -> None:
-        super().__init__(config, engine, policies, tasks)
-        self.config = config
 
     def learn(self, step: int) -> dict[str, float]:
         """Play one batch of rollouts, update every policy on it, and return the metrics."""
@@ -186,7 +170,7 @@ class IndependentGRPO(ClippedLearner):
 
 
 def measure(groups: Sequence[Sequence[Slot]], batch: GroupBatch, engine: MultiAgentEngine) -> dict[str, float]:
-    """Return what a batch of rollouts looks like, of the team and of each agent."""
+    """Return metrics of a batch of rollouts, of the team and of each agent."""
     slots = [slot for group in groups for slot in group]
     metrics = {
         "success": _mean([slot.success for slot in slots]),
@@ -196,7 +180,7 @@ def measure(groups: Sequence[Sequence[Slot]], batch: GroupBatch, engine: MultiAg
         "cost": float(np.mean([slot.play.episode.cost for slot in slots])),
     }
     for agent, rewards in batch.rewards.items():
-        differing = group_advantages(rewards).ne(0).any(-1)  # (tasks,): only these teach the agent anything
+        differing = group_advantages(rewards).ne(0).any(-1)  # (tasks,): only these have advantages
         metrics |= {
             f"{agent}_reward": _mean(rewards.flatten().tolist()),
             f"{agent}_signal": float(differing.double().mean()),
@@ -206,14 +190,14 @@ def measure(groups: Sequence[Sequence[Slot]], batch: GroupBatch, engine: MultiAg
 
 
 def _mean(values: Sequence[float]) -> float:
-    """Return the mean of what is known; NaN if nothing is."""
+    """Return the mean of the values that are not NaN; NaN if there are none."""
     known = [value for value in values if not math.isnan(value)]
     return float(np.mean(known)) if known else math.nan
 
 
 def train(config: TrainMultiGRPO) -> Trained:
     """Warm-start if need be, train, and evaluate on held-out tasks before and after."""
-    return team.train(config, partial(IndependentGRPO, config), phase="multi-grpo")
+    return multi_agent_trainer.train(config, partial(IndependentGRPO, config), phase="multi-grpo")
 
 
 def main(config: TrainMultiGRPO | None = None) -> None:

@@ -52,7 +52,7 @@ COLOURS = ("#4c72b0", "#dd8452", "#55a868", "#8172b3")
 
 
 def run_script(main: Callable[[], None]) -> None:
-    """Run a learner as a script: a mistake in its options ends it with 2, an interruption with 130, told in a line."""
+    """Run a learner as a script; wrong options end it with status 2 and a message, an interruption with 130."""
     try:
         main()
     except ToolOrchestraError as error:
@@ -147,7 +147,7 @@ class RunLog:
     def progress(self, phase: str, steps: int, done: int = 0) -> Iterator[None]:
         """Show a progress bar while a phase runs; `log` moves it.
 
-        Where the console is no terminal, ten lines over the phase stand for it.
+        On a console that is no terminal it prints ten lines over the phase instead.
 
         Args:
             phase: Name of the phase.
@@ -230,8 +230,8 @@ class _Bar:
     def update(self, step: int, record: Record) -> None:
         """Move to ``step`` and show its metrics; one that it lacks keeps its last value."""
         self.latest |= _metrics(record)
-        told = [name for name in SHOWN if name in self.latest and (name != "loss" or "success" not in self.latest)]
-        shown = "  ".join(SHOWN[name].format(self.latest[name]) for name in told)
+        names = [name for name in SHOWN if name in self.latest and (name != "loss" or "success" not in self.latest)]
+        shown = "  ".join(SHOWN[name].format(self.latest[name]) for name in names)
         self.bar.update(self.task, completed=step, shown=shown)
         tenth = 10 * step // self.steps > 10 * self.done // self.steps
         self.done = step

@@ -2,8 +2,8 @@
 
 For SFT: right answers, at most one of each question, one that recovers from a failed call first, no tool that
 dominates, and no question of the RL set. For RL: tasks whose samples are neither all right nor all wrong. These are
-pure functions over what has to be known of each episode (`EpisodeCandidate`), so that a file of any size need not be
-held. Reading and writing are `toolorchestra.cli.select`'s.
+pure functions over a summary of each episode (`EpisodeCandidate`), so that files of any size fit in memory. Reading and
+writing are in `toolorchestra.cli.select`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _EPSILON = 1e-9
 
 
 class QuestionRecord(msgspec.Struct, frozen=True):
-    """What tells a question from others.
+    """Identity of a question.
 
     Attributes:
         task: Id of the task.
@@ -38,17 +38,17 @@ class QuestionRecord(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, task: str, instruction: str) -> QuestionRecord:
-        """Return what is known of a task by its id and instruction."""
+        """Return the record of a task by its id and instruction."""
         return cls(task, " ".join(tokens(instruction)))
 
 
 class EpisodeCandidate(msgspec.Struct, frozen=True):
-    """What selection needs to know of an episode.
+    """The data of an episode that selection needs.
 
     Attributes:
         asked: The question.
         split: Split of the task.
-        solved: Whether it was; None where an error of the library's own left no verdict.
+        solved: Whether it was solved; None after an infrastructure error.
         calls: Calls by tool, without `ENDING`.
         failed: Calls that did not end OK.
         recovers: Whether a call that did not end OK was followed, in a later turn before the last, by one that did.
@@ -65,7 +65,7 @@ class EpisodeCandidate(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, episode: Episode) -> EpisodeCandidate:
-        """Return what is known of an episode."""
+        """Return the summary of an episode."""
         return cls(
             asked=QuestionRecord.of(episode.task_id, episode.instruction),
             split=episode.split,
@@ -183,8 +183,8 @@ def select_sft(
 def select_rl(candidates: Sequence[EpisodeCandidate], *, split: str = "train", samples: int = 8) -> Selection:
     """Select the tasks whose samples are neither all right nor all wrong.
 
-    A task with fewer judged samples than `samples` is kept if they differ already; else nobody knows, and it is left
-    out.
+    A task with fewer judged samples than `samples` is kept if they differ already; else it is left out,
+    since nothing is known.
 
     Args:
         candidates: Episodes, some of each task.
@@ -246,7 +246,7 @@ def _balanced(owner: NDArray[np.int_], excess: NDArray[np.float64], recovers: ND
     A choice is balanced when for every tool the excesses of those chosen add up to at most 0. What exceeds that is
     reduced step by step, each time by the move that helps most: by taking another candidate of a question, without
     losing a recovery before losing one; and where that does not help, by leaving a question out. In the end questions
-    are taken back as far as the balance bears it. What keeps most would be an integer program; this mostly comes within
+    are taken back as far as the balance allows. The best choice would be an integer program; this mostly comes within
     a few percent of it. Where nothing balances the tools, no question is left out.
 
     Args:

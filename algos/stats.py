@@ -103,7 +103,7 @@ def paired_bootstrap(
 
 
 def pass_at_k(samples: int, correct: int, k: int) -> float:
-    """Return the chance that at least one of k samples is right, 1 - C(n - c, k) / C(n, k), without bias.
+    """Return the probability that at least one of k samples is right, 1 - C(n - c, k) / C(n, k), without bias.
 
     Args:
         samples: n, the number of samples drawn of a task.
@@ -122,7 +122,7 @@ def pass_at_k(samples: int, correct: int, k: int) -> float:
 
 
 def maj_at_k(answers: Sequence[Hashable | None], truth: Hashable, k: int | None = None) -> float:
-    """Return the chance that the majority of the first k answers is right; tied answers are equally likely.
+    """Return the probability that the majority of the first k answers is right; tied answers are equally likely.
 
     Args:
         answers: Normalised final answers of one task; None (no answer) has no vote.
@@ -137,8 +137,8 @@ def maj_at_k(answers: Sequence[Hashable | None], truth: Hashable, k: int | None 
     votes = Counter(answer for answer in answers[:k] if answer is not None)
     if not votes:
         return 0.0
-    most = max(votes.values())
-    winners = [answer for answer, count in votes.items() if count == most]
+    max_votes = max(votes.values())
+    winners = [answer for answer, count in votes.items() if count == max_votes]
     return (truth in winners) / len(winners)
 
 

@@ -1,6 +1,6 @@
 r"""Alternating online DPO: agents of a team learn in turns from pairs of the team's own rollouts (TMATR-HRL §3.2, 3.3).
 
-    python algos/tmatr.py                                       two embedded models, within minutes
+    python algos/tmatr.py                                       two built-in models, within minutes
     python algos/tmatr.py --env ID --models planner PATH inferencer PATH    any causal language models
 
 A question is played several times by the team as it is now. The episode with the highest reward, τ⁺, and the one with
@@ -45,25 +45,27 @@ from torch import Tensor, nn
 
 from toolorchestra.agents.builtin.adapters import AdaptedModel
 from toolorchestra.agents.builtin.model import TokenPolicy
-from toolorchestra.algos import trainer as team
+from toolorchestra.algos import multi_agent_trainer
+from toolorchestra.algos.evaluation import make_samplers
 from toolorchestra.algos.losses import dpo_loss
+from toolorchestra.algos.multi_agent_trainer import Trained, TrainTeam
 from toolorchestra.algos.report import run_script
-from toolorchestra.algos.rollout.engine import Start
-from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot, TrainRow, row_logps
+from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot
+from toolorchestra.algos.rollout.starts import Start
+from toolorchestra.algos.rollout.trajectory import TrainRow, row_logps
 from toolorchestra.algos.stats import paired_bootstrap
-from toolorchestra.algos.trainer import Trained, TrainTeam, make_samplers
-from toolorchestra.algos.warm_start import lesson_options
+from toolorchestra.algos.warm_start import demonstration_options
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.registration import make_multiagent
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 
 SYSTEM, BOTH = "system", "both"
-"""Stages of all agents: in turns, a batch each, from the one that moves last to the first; or all on each batch."""
+"""Stages of all agents: in turns, a batch each, from the last agent of the game to the first; or all on each batch."""
 
 
 @dataclass
 class TrainTMATR(TrainTeam):
-    """Train the agents of a team in turns by online DPO; without models, make, warm-start and train embedded ones."""
+    """Train the agents of a team in turns by online DPO; without models, make, warm-start and train built-in ones."""
 
     builtin_rate = 1e-4  # at 3e-4 the preference loss runs away in the second stage
 
@@ -72,14 +74,14 @@ class TrainTMATR(TrainTeam):
     output: Path = Path("runs/tmatr")
     """Folder for models, checkpoints and metrics."""
     sft_error: float = 0.2
-    """Probability that the warm start's teacher slips in a message, at the end of the lesson: an episode has six."""
+    """Probability of an injected error in a message of the teacher, at the end of the warm start."""
     models: dict[str, str] = field(default_factory=dict)
     """Folder or hub name of a causal language model with a chat template for each agent (``shared`` with `share`);
-    none makes embedded models."""
+    none makes built-in models."""
     schedule: tuple[str, ...] = ("inferencer", "planner", "system")
     """Who learns in each stage: the name of an agent; ``system``, all in turns, a batch each; ``both``, all at once."""
     rounds: int = 1
-    """Times that the schedule is gone through."""
+    """Times that the schedule is repeated."""
     stage_steps: int = 8
     """Batches of rollouts of a stage."""
     questions: int = 16
@@ -89,21 +91,19 @@ class TrainTMATR(TrainTeam):
     threshold: float = 0.5
     """Reward that the better episode of a pair must exceed (η)."""
     beta: float = 0.1
-    """How dear it is to leave the reference (β)."""
+    """Weight of the divergence from the reference (β)."""
     sft_weight: float = 1.0
     """Weight of the likelihood of the better episode (w)."""
     minibatch: int = 16
     """Pairs of an optimiser step."""
     epochs: int = 2
-    """Times that the pairs of a batch are gone through."""
+    """Passes over the pairs of a batch."""
     min_pairs: int = 4
     """Pairs that a batch must have to be learnt from."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("rounds", "stage_steps", "questions", "minibatch", "epochs", "min_pairs"):
-            if getattr(self, name) < 1:
-                raise OptionError(f"`{name}` must be at least 1, got {getattr(self, name)!r}.")
+        self.require_at_least(1, "rounds", "stage_steps", "questions", "minibatch", "epochs", "min_pairs")
         if self.rollouts < 2:
             raise OptionError(f"A pair is of two episodes: `rollouts` {self.rollouts} is below 2.")
         if not self.schedule:
@@ -113,7 +113,7 @@ class TrainTMATR(TrainTeam):
 
     @property
     def small(self) -> bool:
-        """Whether the policies are embedded ones."""
+        """Whether the policies are built-in ones."""
         return not self.models
 
     @property
@@ -127,16 +127,16 @@ class TrainTMATR(TrainTeam):
         return len(self.stages) * self.stage_steps
 
     def model_of(self, name: str) -> str:
-        """Return the folder or hub name of a policy's model, where they are no embedded ones."""
+        """Return the folder or hub name of a policy's model, where they are no built-in ones."""
         if name not in self.models:
             raise OptionError(f"`models` has none for {name!r}, only for {', '.join(self.models)}. Give one for each.")
         return self.models[name]
 
     def make_env(self, hardness: float = 1.0) -> MultiAgentEnv:
-        """Return the environment: of TMATR three turns; for embedded models, as its teacher teaches it."""
+        """Return the environment: of TMATR three turns; for built-in models, as its teacher teaches it."""
         options = {"max_turns": 3} if self.env.startswith("TMATR-") else {}
         given = options | self.given_options()
-        return make_multiagent(self.env, **(lesson_options(self.env, given, hardness) if self.small else given))
+        return make_multiagent(self.env, **(demonstration_options(self.env, given, hardness) if self.small else given))
 
     def learners(self, step: int, agents: Sequence[str]) -> tuple[str, ...]:
         """Return the agents that learn from a batch of rollouts.
@@ -165,7 +165,7 @@ class EpisodePair(NamedTuple):
 def select(episodes: Sequence[Slot], threshold: float) -> EpisodePair | None:
     """Return the episodes with the highest and the lowest reward if they make a pair (Φ, Eq. 20–22), else None.
 
-    Episodes that an error of ours ended are not looked at.
+    Episodes that an infrastructure error ended are left out.
     """
     valid = [slot for slot in episodes if slot.reward == slot.reward]
     if not valid:
@@ -182,8 +182,8 @@ class PairRow(NamedTuple):
 
 
 def side(pair: EpisodePair, agent: str) -> PairRow | None:
-    """Return an agent's side of a pair, or None if it said nothing in one of the two: then it has nothing to prefer."""
-    chosen, rejected = pair.better.streams[agent].row(), pair.worse.streams[agent].row()
+    """Return an agent's side of a pair, or None if it wrote nothing in one of the two."""
+    chosen, rejected = pair.better.trajectories[agent].row(), pair.worse.trajectories[agent].row()
     return None if chosen is None or rejected is None else PairRow(chosen, rejected)
 
 
@@ -216,7 +216,7 @@ class DPOUpdater:
         self.reference = frozen.eval()
 
     def loss(self, rows: Sequence[PairRow], pairs: int, tokens: int) -> tuple[Tensor, dict[str, float]]:
-        """Return the loss of some of the pairs of an optimiser step, and what to tell of it.
+        """Return the loss of some of the pairs of an optimiser step, and its metrics.
 
         Args:
             rows: B pairs.
@@ -231,8 +231,8 @@ class DPOUpdater:
         chosen, rejected = (logps * mask).sum(-1).chunk(2)  # (B,) each
         losses, margins = dpo_loss(chosen, rejected, *(ref_logps * mask).sum(-1).chunk(2), beta=self.config.beta)
         dpo, sft = losses.sum() / pairs, -chosen.sum() / tokens
-        told = {"dpo": dpo, "sft": sft, "margin": margins.sum() / pairs, "accuracy": (margins > 0).sum() / pairs}
-        return dpo + self.config.sft_weight * sft, {name: float(value.detach()) for name, value in told.items()}
+        metrics = {"dpo": dpo, "sft": sft, "margin": margins.sum() / pairs, "accuracy": (margins > 0).sum() / pairs}
+        return dpo + self.config.sft_weight * sft, {name: float(value.detach()) for name, value in metrics.items()}
 
     def step(self, agents: Sequence[Sequence[PairRow]]) -> dict[str, float]:
         """Make one optimiser step on the pairs of each agent that has this policy; each agent's mean counts alike."""
@@ -243,9 +243,9 @@ class DPOUpdater:
             tokens = sum(sum(row.chosen.mask) for row in rows)
             size = self.config.rows_at_once or (2 * len(rows) if self.config.small else 4)
             for part in _parts(sorted(rows, key=_length), max(1, size // 2)):
-                loss, told = self.loss(part, len(rows), tokens)
+                loss, found = self.loss(part, len(rows), tokens)
                 loss.backward()  # type: ignore[no-untyped-call]  # torch's
-                metrics = {name: value + told[name] / len(learning) for name, value in metrics.items()}
+                metrics = {name: value + found[name] / len(learning) for name, value in metrics.items()}
         norm = torch.nn.utils.clip_grad_norm_(self.policy.model.parameters(), 1.0)
         self.optimizer.step()
         self.optimizer.zero_grad()
@@ -281,7 +281,7 @@ class OnlineDPO:
             self._begin_stage(step)
         rng = random.Random(f"{config.seed}/{step}")
         starts = [rng.choice(self.tasks) for _ in range(config.questions)]
-        slots = [engine.sit(start.another(rng)) for start in starts for _ in range(config.rollouts)]
+        slots = [engine.start(start.another(rng)) for start in starts for _ in range(config.rollouts)]
         engine.generated.clear()
         engine.play(make_samplers(self.policies, config.temperature, rng), slots)
         found = [select(episodes, config.threshold) for episodes in _parts(slots, config.rollouts)]
@@ -301,7 +301,7 @@ class OnlineDPO:
     def _update(self, pairs: Sequence[EpisodePair], learners: Sequence[str], rng: random.Random) -> dict[str, float]:
         """Let agents learn from pairs, and return the metrics: means over the optimiser steps."""
         config = self.config
-        told: dict[str, list[dict[str, float]]] = {}
+        found: dict[str, list[dict[str, float]]] = {}
         if len(pairs) >= config.min_pairs:
             for _ in range(config.epochs):
                 for part in _parts(rng.sample(pairs, len(pairs)), config.minibatch):
@@ -309,13 +309,13 @@ class OnlineDPO:
                     for name, updater in self.updaters.items():
                         own = [rows for agent, rows in sides.items() if config.policy_of(agent) == name]
                         if any(own):
-                            told.setdefault(name, []).append(updater.step(own))
+                            found.setdefault(name, []).append(updater.step(own))
         means = {
             f"{name}_{what}": float(np.mean([one[what] for one in steps]))
-            for name, steps in told.items()
+            for name, steps in found.items()
             for what in steps[0]
         }
-        return {"updates": float(sum(map(len, told.values()))), **means}
+        return {"updates": float(sum(map(len, found.values()))), **means}
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state of the optimisers, and the references of the stage."""
@@ -338,7 +338,7 @@ class OnlineDPO:
 
 
 def measure(slots: Sequence[Slot], pairs: Sequence[EpisodePair], engine: MultiAgentEngine) -> dict[str, float]:
-    """Return what a batch of rollouts looks like."""
+    """Return metrics of a batch of rollouts."""
     rewards, successes = (np.array([getattr(slot, name) for slot in slots]) for name in ("reward", "success"))
     valid = ~np.isnan(rewards)
     gaps = [pair.better.reward - pair.worse.reward for pair in pairs]
@@ -357,7 +357,7 @@ def measure(slots: Sequence[Slot], pairs: Sequence[EpisodePair], engine: MultiAg
 
 
 def report(config: TrainTMATR, trained: Trained) -> list[dict[str, Any]]:
-    """Return what the team came to after each stage, beside what it was untrained.
+    """Return the scores of the team after each stage, compared with its start.
 
     Each entry has ``stage`` (0 is the start), ``learner``, ``step``, and of the held-out episodes ``success`` (pass@1),
     ``gain`` (over the start, with ``low`` and ``high`` of its 95 % interval over tasks), ``reward``, ``calls`` (tool
@@ -375,7 +375,7 @@ def report(config: TrainTMATR, trained: Trained) -> list[dict[str, Any]]:
                 "step": stage * config.stage_steps,
                 "success": scores.success,
                 **dict(zip(("gain", "low", "high"), gain, strict=True)),
-                **scores.shares(),
+                **scores.means(),
                 "more_calls": scores.calls - start.calls,
             }
         )
@@ -397,7 +397,7 @@ def stage_table(stages: Sequence[Mapping[str, Any]]) -> Table:
 def train(config: TrainTMATR) -> Trained:
     """Warm-start if need be, train stage by stage, and evaluate before and after each (also in ``stages.json``)."""
     ends = range(config.stage_steps, config.total, config.stage_steps)
-    trained = team.train(config, partial(OnlineDPO, config), phase="tmatr", evaluate_at=ends)
+    trained = multi_agent_trainer.train(config, partial(OnlineDPO, config), phase="tmatr", evaluate_at=ends)
     stages = report(config, trained)
     (config.output / "stages.json").write_text(json.dumps(stages, indent=2) + "\n", encoding="utf-8")
     Console().print(stage_table(stages))

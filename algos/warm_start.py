@@ -1,8 +1,8 @@
-"""The warm start of a team: from what a game's teacher says, one embedded model learns every agent's role.
+"""The warm start of a team: from demonstrations of a game's teacher one built-in model learns every agent's role.
 
 A game that can be taught has a module ``teacher`` beside its rules (`Teacher`). The teacher plays all agents; each side
-of an episode is a demonstration, and in the last part of the lesson it slips now and then, so that what is left to
-training is deciding, not spelling. Not here: training itself (`toolorchestra.algos.trainer`).
+of an episode is a demonstration. In the last stage it makes injected errors, so that the model can already write
+messages, and training improves its decisions. Not here: training itself (`toolorchestra.algos.trainer`).
 """
 
 from __future__ import annotations
@@ -15,21 +15,19 @@ from types import ModuleType
 from typing import Any, Protocol
 
 from toolorchestra.agents.builtin.model import TokenPolicy
-from toolorchestra.algos import sft
-from toolorchestra.algos.rollout.engine import Start
+from toolorchestra.algos.augmentation import LabelledRow, exchange_numbers, labelled
+from toolorchestra.algos.demonstrations import Demonstration, encode
+from toolorchestra.algos.rollout.starts import Start
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.registration import protocol_module
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.task import Task
 
 STAGES = 5
-"""Parts of a lesson: ever harder ones, the last of which is the game itself, with slips."""
+"""Stages of the demonstrations: ever harder, the last one the game itself with injected errors."""
 _DIGITS = 4  # of a number that is exchanged for others: longer ones are rarely values
-_FORM = 0.9  # share of episodes in which a number stands that is part of their form ("turn 2 of 3"), and no value
+_FORM = 0.9  # a number in more than this share of episodes is part of their form ("turn 2 of 3"), and no value
 _MESSAGES = 3  # of an episode at least: so many episodes as a third of the rows give enough to draw from
-
-Row = tuple[list[int], list[int]]
-"""Ids, and their labels: -100 on what is not to be learnt."""
 
 
 class Teacher(Protocol):
@@ -42,12 +40,12 @@ class Teacher(Protocol):
         """Return whether it can teach a task."""
 
     def teach(self, play: Any, /) -> str:
-        """Return what the agent to move should say."""
+        """Return the right message of the current agent."""
 
     def inject_error(self, play: Any, rng: random.Random, /) -> str:
-        """Return what the agent to move might say by mistake: the same kind of mistake whenever it can be made.
+        """Return a wrong message of the current agent: always the same kind of error, if it can be made.
 
-        A small model then learns two ways of deciding, and not to spell badly.
+        So a small model learns two ways of deciding, and not to misspell.
         """
 
 
@@ -60,29 +58,29 @@ def teacher_of(env: MultiAgentEnv) -> Teacher:
     teacher = _teacher(import_module(env.home))
     if teacher is None:
         raise OptionError(
-            f"{env.protocol} has no teacher, so embedded models cannot learn it: give models that can play it already "
+            f"{env.protocol} has no teacher, so built-in models cannot learn it: give models that can play it already "
             f"(`--model PATH`), or a module {env.home}.teacher."
         )
     return teacher
 
 
-def taught_options(env_id: str, hardness: float = 1.0) -> dict[str, Any]:
+def teacher_options(env_id: str, hardness: float = 1.0) -> dict[str, Any]:
     """Return the options with which the teacher of a game teaches it: what its module says in `options`, or none.
 
     Args:
         env_id: The game.
-        hardness: From 0 to 1: the first lessons are easier.
+        hardness: From 0 to 1: the first demonstrations are easier.
     """
     options: Callable[[float], dict[str, Any]] | None = getattr(_teacher(protocol_module(env_id)), "options", None)
     return options(hardness) if options else {}
 
 
-def lesson_options(env_id: str, given: Mapping[str, Any], hardness: float = 1.0) -> dict[str, Any]:
-    """Return the options of a lesson: those with which the teacher teaches the game, and what is given.
+def demonstration_options(env_id: str, given: Mapping[str, Any], hardness: float = 1.0) -> dict[str, Any]:
+    """Return the options of demonstrations: those with which the teacher plays the game, and those given.
 
-    A number given for an option that grows with the lesson (the noise of MSARL) is that of the last lesson.
+    A number given for an option that grows with the stages (the noise of MSARL) is that of the last stage.
     """
-    taught, last = taught_options(env_id, hardness), taught_options(env_id)
+    taught, last = teacher_options(env_id, hardness), teacher_options(env_id)
     grown = {
         name: round(hardness * value)
         for name, value in given.items()
@@ -106,17 +104,17 @@ def _teacher(game: ModuleType) -> Teacher | None:
     return teacher
 
 
-def demonstrate(
+def teacher_demonstrations(
     env: MultiAgentEnv, teacher: Teacher, starts: Sequence[Start], error: float, rng: random.Random
-) -> list[sft.Demonstration]:
-    """Return what the teacher says in these episodes, each agent's side as a demonstration of its own.
+) -> list[Demonstration]:
+    """Return the teacher's demonstrations in these episodes: one of each agent's side.
 
     Args:
         env: The game.
         teacher: Plays all agents.
         starts: Where the episodes begin.
-        error: Chance that a message is a slip.
-        rng: Source of chance.
+        error: Probability of an injected error in a message.
+        rng: Source of randomness.
     """
     found = []
     for start in starts:
@@ -128,32 +126,11 @@ def demonstrate(
         for history in play.histories.values():
             messages = history[: 1 + max((n for n, m in enumerate(history) if m["role"] == "assistant"), default=-1)]
             if messages:
-                found.append(sft.Demonstration(tuple(messages), (), play.task.difficulty, solved))
+                found.append(Demonstration(tuple(messages), (), play.task.difficulty, solved))
     return found
 
 
-def exchange_numbers(ids: Sequence[int], mask: Sequence[int], numbers: Sequence[int], rng: random.Random) -> list[int]:
-    """Return a row with the numbers that the policy copies exchanged for others, so that any number is copied as well.
-
-    Args:
-        ids: Ids of the row.
-        mask: 1 on those that the policy writes.
-        numbers: Ids that are numbers.
-        rng: Source of chance.
-    """
-    first: dict[int, bool] = {}
-    for i, own in zip(ids, mask, strict=True):
-        first.setdefault(i, bool(own))
-    written = {i for i, own in zip(ids, mask, strict=True) if own}
-    known = set(numbers)
-    copied = [i for i, own in first.items() if not own and i in written and i in known]
-    others = [i for i in numbers if i not in first]
-    copied = copied[: len(others)]  # where noise has used up the numbers, the rest stay
-    exchange = dict(zip(copied, rng.sample(others, len(copied)), strict=True))
-    return [exchange.get(i, i) for i in ids]
-
-
-def lesson(
+def staged_rows(
     make_env: Callable[[float], MultiAgentEnv],
     starts: Sequence[Start],
     policy: TokenPolicy,
@@ -161,30 +138,30 @@ def lesson(
     rows: int,
     error: float,
     rng: random.Random,
-) -> list[Row]:
-    """Return rows of (ids, labels) in the order in which they are to be learnt: harder ones later, slips last.
+) -> list[LabelledRow]:
+    """Return rows of (ids, labels) in the order in which they are trained on: harder ones later, injected errors last.
 
     Args:
         make_env: Makes the game as hard as a number between 0 and 1 says.
         starts: Where episodes begin.
-        policy: Who is taught.
+        policy: The policy that learns.
         rows: How many.
-        error: Chance of a slip in the last stage: a model that cannot spell learns from good ones.
-        rng: Source of chance.
+        error: Probability of an injected error in the last stage.
+        rng: Source of randomness.
     """
     vocabulary = policy.tokenizer.get_vocab().items()
     numbers = sorted(i for token, i in vocabulary if token.isdigit() and len(token) <= _DIGITS)
-    made: list[Row] = []
+    made: list[LabelledRow] = []
     for stage in range(STAGES):
         env = make_env(min(1.0, stage / (STAGES - 2)))
         count = rows * (stage + 1) // STAGES - len(made)
         plays = [rng.choice(starts) for _ in range(count // _MESSAGES + 1)]
-        demonstrations = demonstrate(env, teacher_of(env), plays, error if stage == STAGES - 1 else 0.0, rng)
-        sides = [sft.encode(policy.renderer, demonstration) for demonstration in demonstrations]
-        told = Counter(i for ids, _ in sides for i in set(ids))
-        values = [number for number in numbers if told[number] < _FORM * len(sides)]
+        demonstrations = teacher_demonstrations(env, teacher_of(env), plays, error if stage == STAGES - 1 else 0.0, rng)
+        sides = [encode(policy.renderer, demonstration) for demonstration in demonstrations]
+        occurrences = Counter(i for ids, _ in sides for i in set(ids))
+        values = [number for number in numbers if occurrences[number] < _FORM * len(sides)]
         for _ in range(count):
             ids, mask = rng.choice(sides)
             ids = exchange_numbers(ids, mask, values, rng)
-            made.append((ids, [i if own else -100 for i, own in zip(ids, mask, strict=True)]))
+            made.append(labelled(ids, mask))
     return made

@@ -99,7 +99,7 @@ def build(benchmark: Benchmark, folder: Path) -> int:
 
 
 def measure(benchmark: Benchmark, folder: Path, kind: str, names: tuple[str, ...]) -> dict[str, int]:
-    """Let agents learn, and return the bytes held after it, and on CUDA the most that was taken."""
+    """Let agents learn, and return the bytes held after it, and on CUDA the maximum allocated."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     team: dict[str, Any] = (
         {**make_adapters(names, folder, rank=benchmark.rank)}

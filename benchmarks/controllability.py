@@ -9,7 +9,7 @@ From one warm start GRPO learns under a cost-averse, a balanced and an accuracy-
 temperature 0, as in the paper), and the baselines always-strongest, always-cheapest and kNN router, play the same
 held-out tasks. A policy's score under a preference is the mean of Eq. 2 over all rollouts of a task by all of them. As
 that is relative to the dearest and the cheapest of all, policies are also compared by twos: Eq. 2 over the rollouts of
-a task by these two. Each policy learns one preference, so none is told it in words.
+a task by these two. Each policy learns one preference, so no prompt states it.
 
 Trainings are processes of their own, `--jobs` at a time. What a folder of runs holds already is not trained again.
 """
@@ -37,8 +37,11 @@ from toolorchestra.agents.policies.base import Policy, play_episode
 from toolorchestra.agents.policies.baselines import Cheapest, Strongest
 from toolorchestra.agents.policies.routing import KNNRouter
 from toolorchestra.algos import grpo
+from toolorchestra.algos.curriculum import Curriculum
+from toolorchestra.algos.evaluation import evaluate
+from toolorchestra.algos.group_rollouts import Filter, GroupRollouts
 from toolorchestra.algos.report import RunLog
-from toolorchestra.algos.rollout.engine import Start, make_env, starts
+from toolorchestra.algos.rollout.starts import Start, make_env, starts
 from toolorchestra.algos.stats import paired_bootstrap
 from toolorchestra.envs.rewards import Preference, preference_rewards
 from toolorchestra.toolscale.errors import UnknownNameError
@@ -50,7 +53,7 @@ PREFERENCES: Weights = {
     "balanced": {"outcome": 1.0, "compute": 0.3},
     "accuracy-first": {"outcome": 1.0, "compute": 0.1},
 }
-FILTERS: tuple[grpo.Filter, ...] = ("homogeneity", "format", "invalid")
+FILTERS: tuple[Filter, ...] = ("homogeneity", "format", "invalid")
 Played = list[list[tuple[float, NDArray[np.float64]]]]
 """By task and sample: success, and M."""
 
@@ -75,12 +78,12 @@ class Benchmark:
     """Learning rate of GRPO; None: its default."""
     compute: dict[str, float] = field(default_factory=dict)
     """Weights of compute, by preference, where they are not the usual ones, e.g. ``accuracy-first 0.02``."""
-    filters: tuple[grpo.Filter, ...] = FILTERS
+    filters: tuple[Filter, ...] = FILTERS
     """Filters of rollouts, but for the trainings that compare them."""
     samples: int = 2
     """Episodes per held-out task and policy."""
     tasks: int = 300
-    """Most held-out tasks."""
+    """Maximum of held-out tasks."""
     ablations: bool = True
     """Also train without each of the filters."""
     seed: int = 0
@@ -122,7 +125,7 @@ def main(benchmark: Benchmark) -> None:
     threads = max(1, (os.cpu_count() or 1) // benchmark.jobs)
     if benchmark.start is None and not (start / "config.json").exists():
         with RunLog(start) as log:
-            grpo.warm_up(base, log).save(start)
+            grpo.warm_up(base, lambda step, metrics: log.log("sft", step, **metrics)).save(start)
     seconds = {"warm start": round(time.perf_counter() - began, 1)}
     with ProcessPoolExecutor(benchmark.jobs, get_context("spawn"), partial(prepare_torch, threads)) as pool:
         configs = {
@@ -146,7 +149,7 @@ def main(benchmark: Benchmark) -> None:
         }
         scripts = {name: scripted(env, policy, tasks, benchmark.samples) for name, policy in baselines.items()}
         played = {name: rollouts.result() for name, rollouts in playing.items()} | scripts
-    names = tuple(env.unwrapped.episode.tools)  # type: ignore[attr-defined]  # every environment of ours has it
+    names = tuple(env.unwrapped.episode.tools)  # type: ignore[attr-defined]  # our environments have it
     record = {
         "command": f"python benchmarks/controllability.py {' '.join(sys.argv[1:])}",
         "preferences": preferences,
@@ -162,7 +165,7 @@ def main(benchmark: Benchmark) -> None:
     print(table(record))
 
 
-def runs(filters: tuple[grpo.Filter, ...], ablations: bool) -> Iterable[tuple[str, tuple[grpo.Filter, ...]]]:
+def runs(filters: tuple[Filter, ...], ablations: bool) -> Iterable[tuple[str, tuple[Filter, ...]]]:
     """Yield each training by name, with its filters."""
     for name in PREFERENCES:
         yield name, filters
@@ -185,9 +188,9 @@ def train(config: grpo.TrainGRPO, start: Path) -> float:
     policy = TokenPolicy.load(start)
     env = make_env(config.env, config.env_options)
     engine = grpo.make_engine(config, policy.renderer)
-    curriculum = grpo.Curriculum(starts(env, "train", config.difficulty), open_at=config.open_at)
+    curriculum = Curriculum(starts(env, "train", config.difficulty), open_at=config.open_at)
     with RunLog(config.output) as log, log.progress("grpo", config.steps):
-        rollouts = grpo.Rollouts(engine, curriculum, config)
+        rollouts = GroupRollouts(engine, curriculum, config)
         grpo.fit(policy, rollouts, config, lambda step, metrics: log.log("grpo", step, **metrics))
     policy.save(config.output / "final")
     engine.close()
@@ -196,10 +199,10 @@ def train(config: grpo.TrainGRPO, start: Path) -> float:
 
 
 def greedily(config: grpo.TrainGRPO, policy: Path, tasks: Sequence[Start], samples: int) -> Played:
-    """Return what a policy does at temperature 0; a task's episodes differ in the luck of those who are asked."""
+    """Return what a policy does at temperature 0; a task's episodes differ in their seeds."""
     loaded = TokenPolicy.load(policy)
     engine = grpo.make_engine(config, loaded.renderer)
-    rows = grpo.evaluate(engine, loaded, tasks, samples=samples, greedy=True)
+    rows = evaluate(engine, loaded, tasks, samples=samples, greedy=True)
     engine.close()
     width = next(len(row.M) for row in rows if row.M is not None)
     found = [(float(row.outcome == "solved"), np.zeros(width) if row.M is None else row.M) for row in rows]

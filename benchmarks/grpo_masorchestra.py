@@ -1,4 +1,4 @@
-"""Train the embedded model to design systems of agents for MASBench, from three seeds.
+"""Train the built-in model to design systems of agents for MASBench, from three seeds.
 
     python benchmarks/grpo_masorchestra.py          writes benchmarks/results/grpo_masorchestra.json
 
@@ -26,7 +26,7 @@ STEPS = 40
 SETTINGS = ("--sft-steps", "300", "--open-at", "0", "--save-every", "0", "--threads", "1")
 MIXED = {"combined": 2, "parallel": 1, "robustness": 1, "without notes": 2}
 """What the policies of the comparison are trained on, and how many times the steps."""
-SEATS = 32
+SLOTS = 32
 """Environments at a time where each reads the problems from a file."""
 HeldOut = dict[str, tuple[list[float], dict[str, float]]]
 """By axis: success by task, and statistics of designs."""
@@ -77,7 +77,7 @@ def main(benchmark: Benchmark) -> None:
             run = folder / f"mixed-{name.replace(' ', '-')}-{seed}"
             file = write_mixed(folder / f"{name.replace(' ', '_')}.jsonl", name)
             env = ("--env", "MASOrchestra-High-Custom-v0", "--env-options", "tasks", str(file))
-            more = ("--steps", str(STEPS * times), "--slots", str(SEATS), "--eval-samples", "1", "--seed", str(seed))
+            more = ("--steps", str(STEPS * times), "--slots", str(SLOTS), "--eval-samples", "1", "--seed", str(seed))
             spent = train(run, *env, *more, *start)
             if not start:
                 start = ("--start", str(run / "start"))
@@ -110,24 +110,24 @@ def write_mixed(file: Path, name: str) -> Path:
 def held_out(folder: Path, file: Path, samples: int = 2) -> HeldOut:
     """Return a policy's success on each task of each axis, and what its designs are like."""
     from toolorchestra.agents.builtin.model import TokenPolicy, prepare_torch
-    from toolorchestra.algos import design_statistics as designs
-    from toolorchestra.algos import grpo
-    from toolorchestra.algos.rollout.engine import make_env, starts
+    from toolorchestra.algos import design_statistics, grpo
+    from toolorchestra.algos.evaluation import PolicyScores, evaluate
+    from toolorchestra.algos.rollout.starts import make_env, starts
 
     prepare_torch(1)
-    config = grpo.TrainGRPO(env="MASOrchestra-High-Custom-v0", env_options={"tasks": str(file)}, slots=SEATS)
+    config = grpo.TrainGRPO(env="MASOrchestra-High-Custom-v0", env_options={"tasks": str(file)}, slots=SLOTS)
     policy = TokenPolicy.load(folder)
     env = make_env(config.env, config.env_options)
     plays = [play for level in starts(env, "test", config.difficulty).values() for play in level]
     engine = grpo.make_engine(config, policy.renderer)
-    rows = grpo.evaluate(engine, policy, plays, samples=samples)
+    rows = evaluate(engine, policy, plays, samples=samples)
     engine.close()
     env.close()
 
     found = {}
     for axis in AXES:
         part = [row for row in rows if f"/{axis}" in row.task_id]
-        found[axis] = grpo.by_task(grpo.outcomes_of(part), samples), designs.statistics(part)
+        found[axis] = PolicyScores(part, samples, 0.0).by_task, design_statistics.statistics(part)
     return found
 
 

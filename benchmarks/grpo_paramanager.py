@@ -1,4 +1,4 @@
-"""Train the embedded model on ParaManager's mathematics from three seeds, beside two ablations.
+"""Train the built-in model on ParaManager's mathematics from three seeds, beside two ablations.
 
     python benchmarks/grpo_paramanager.py           writes benchmarks/results/grpo_paramanager.json
 

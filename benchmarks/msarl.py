@@ -127,7 +127,7 @@ def command(benchmark: Benchmark, variant: Variant) -> list[str]:
 
 
 def read(run: Path, steps: int) -> dict[str, Any]:
-    """Return what a run came to: held-out success and its gain, and the moves and tokens that training took."""
+    """Return the results of a run: held-out success and its gain, and the moves and tokens that training took."""
     lines = map(json.loads, (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
     batches = [line for line in lines if line["kind"] == "train" and line["phase"] != "sft"]
     scores = [json.loads((run / "heldout" / f"{step}.json").read_text(encoding="utf-8")) for step in (0, steps)]

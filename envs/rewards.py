@@ -165,19 +165,6 @@ def preference_rewards(
     return rewards
 
 
-def group_advantages(rewards: ArrayLike, delta: float = 1e-4) -> Vector:
-    """Return A(τ) = (R(τ) - mean) / (std + delta) over the rollouts of one task (Eq. 3); 0 where all agree.
-
-    ``std`` is the sample deviation (n - 1), as in TRL. `toolorchestra.algos.advantages` has the tensor form,
-    which also knows dropped rollouts.
-    """
-    r = np.asarray(rewards, dtype=np.float64)
-    if len(r) < 2 or r.min() == r.max():
-        return np.zeros_like(r)
-    advantages: Vector = (r - r.mean()) / (r.std(ddof=1) + delta)
-    return advantages
-
-
 def evaluation_normalise(m: ArrayLike, baseline: ArrayLike) -> Vector:
     """Set M of a checkpoint against M_0 of the starting checkpoint on the same task (Eq. 5).
 

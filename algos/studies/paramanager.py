@@ -24,9 +24,9 @@ from toolorchestra.envs.episode import Episode
 ENVIRONMENT = "ParaManager-Math-v0"
 BUDGETS = (4, 8, 12, 16)
 QUESTIONS = 500
-"""Most questions, unless told otherwise."""
+"""Maximum of questions, by default."""
 SAMPLES = 2
-"""Episodes of each question under each condition, unless told otherwise."""
+"""Episodes of each question under each condition, by default."""
 
 
 @dataclass(frozen=True)
@@ -101,9 +101,9 @@ def play(
     split: str = "test",
     tick: Callable[[], object] = lambda: None,
 ) -> ConditionResult:
-    """Play the first questions of a split, each so many times with luck of its own, under a condition."""
+    """Play the first questions of a split, each so many times with its own seed, under a condition."""
     env = gymnasium.make(env_id, disable_env_checker=True, **condition.options).unwrapped
-    tasks = env.source.tasks(split)[:questions]  # type: ignore[attr-defined]  # every environment of ours has it
+    tasks = env.source.tasks(split)[:questions]  # type: ignore[attr-defined]  # our environments have it
     kept: dict[str, list[float]] = {name: [] for name in ("right", "tokens", "seconds", "usd", "calls")}
     for task in tasks:
         measured = []
@@ -143,7 +143,7 @@ def alone(
     """Return what experts do alone, each asked once with each question."""
     env = gymnasium.make(env_id, disable_env_checker=True, pool=list(experts), max_calls=len(experts)).unwrapped
     kept = {name: ConditionResult(name, [], [], [], [], []) for name in experts}
-    for task in env.source.tasks(split)[:questions]:  # type: ignore[attr-defined]  # every environment of ours has it
+    for task in env.source.tasks(split)[:questions]:  # type: ignore[attr-defined]  # our environments have it
         env.reset(seed=0, options={"task_id": task.id})
         env.step([{"name": "standard_reasoner", "arguments": {"model_id": name}} for name in experts])
         play = env.play  # type: ignore[attr-defined]  # likewise

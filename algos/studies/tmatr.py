@@ -1,4 +1,4 @@
-"""Which schedule of updates trains a team best: TMATR-HRL §4.3–4.5 with embedded models of planner and inferencer.
+"""Which schedule of updates trains a team best: TMATR-HRL §4.3–4.5 with built-in models of planner and inferencer.
 
 From one warm start for each seed, a team is trained under several schedules, with as many updates of single agents in
 each. Every training is a process of its own (`toolorchestra.algos.tmatr`) in a folder of its own; one that is there
@@ -20,13 +20,14 @@ import msgspec
 import numpy as np
 
 from toolorchestra.algos import tmatr
+from toolorchestra.algos.evaluation import Scores
 from toolorchestra.algos.stats import Interval, paired_bootstrap
-from toolorchestra.algos.trainer import Scores
+from toolorchestra.algos.studies.pages import make_panels, points, write_page
 
 QUESTIONS = 16
-"""Questions of a batch of rollouts, unless told otherwise."""
+"""Questions of a batch of rollouts, by default."""
 SAMPLES = 4
-"""Sampled episodes of each held-out task after each stage, unless told otherwise."""
+"""Sampled episodes of each held-out task after each stage, by default."""
 ALTERNATING = "alternating"
 SCHEDULES: Mapping[str, tuple[str, ...]] = {
     ALTERNATING: ("inferencer", "planner", "inferencer", "planner"),
@@ -207,25 +208,20 @@ def markdown(study: TMATRStudy) -> str:
             updates = np.mean([run.updates[stage] for run in study.of(name)])
             lines.append(
                 f"| {name} | {stage} | {row['learner'] or 'start'} | {updates:.0f} | {success:.1%} | "
-                f"{_points(study.gain(name, stage))} | {reward:.3f} | {calls:.2f} | {more:+.2f} |"
+                f"{points(study.gain(name, stage))} | {reward:.3f} | {calls:.2f} | {more:+.2f} |"
             )
     lines += ["", "| after the last stage | points | of the seeds |", "|---|---|---|"]
     for name in study.schedules:
         gains = ", ".join(f"{100 * run.stages[-1]['gain']:+.1f}" for run in study.of(name))
-        lines.append(f"| {name}, over the start | {_points(study.gain(name))} | {gains} |")
+        lines.append(f"| {name}, over the start | {points(study.gain(name))} | {gains} |")
     for name in study.schedules:
         if name != ALTERNATING and ALTERNATING in study.schedules:
-            lines.append(f"| {ALTERNATING}, over {name} | {_points(study.over(name))} | |")
+            lines.append(f"| {ALTERNATING}, over {name} | {points(study.over(name))} | |")
     return "\n".join(lines) + "\n"
 
 
-def _points(difference: Interval) -> str:
-    estimate, low, high = (f"{100 * number:+.1f}" for number in difference)
-    return f"{estimate} [{low}, {high}]"
-
-
 def write(study: TMATRStudy, folder: Path) -> None:
-    """Write ``study.csv`` (a row for each stage of each run), ``study.md`` and three figures to a folder."""
+    """Write ``study.csv``, ``study.md`` and three figures to a folder (needs the extra ``train``)."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "study.csv").open("w", newline="", encoding="utf-8") as file:
         rows = [
@@ -236,29 +232,16 @@ def write(study: TMATRStudy, folder: Path) -> None:
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
-    figures = {"success": _draw_success, "tools": _draw_tools, "reward": _draw_reward}
-    links = "\n".join(f"![{name}]({name}.svg)" for name in figures)
-    (folder / "study.md").write_text(f"{markdown(study)}\n{links}\n", encoding="utf-8")
-    import matplotlib
-
-    with matplotlib.rc_context({"svg.hashsalt": "tmatr", "svg.fonttype": "none"}):  # the same bytes each time
-        for name, draw in figures.items():
-            draw(study).savefig(folder / f"{name}.svg", metadata={"Date": None}, bbox_inches="tight")
+    figures = {"success": _draw_success(study), "tools": _draw_tools(study), "reward": _draw_reward(study)}
+    write_page(folder, markdown(study), figures, "tmatr")
 
 
 _COLOURS = dict(zip(SCHEDULES, ("#4c72b0", "#dd8452", "#55a868", "#8172b3", "#937860"), strict=True))
 
 
-def _panels(count: int) -> tuple[Any, list[Any]]:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(4.2 * count, 3.2), layout="constrained")
-    return figure, list(figure.subplots(1, count, squeeze=False)[0])
-
-
 def _draw_success(study: TMATRStudy) -> Any:
     """Draw Figure 2: pass@1 after each stage, against the updates made."""
-    figure, (panel,) = _panels(1)
+    figure, (panel,) = make_panels(1, 4.2, 3.2)
     for name in study.schedules:
         runs = study.of(name)
         updates = np.mean([run.updates for run in runs], axis=0)
@@ -269,8 +252,8 @@ def _draw_success(study: TMATRStudy) -> Any:
         if name == ALTERNATING:
             for n, (x, y) in enumerate(zip(updates, values, strict=True)):
                 above = 6 if n % 2 else -12  # neighbours must not write over each other
-                told = {"textcoords": "offset points", "ha": "center", "fontsize": 7}
-                panel.annotate(runs[0].stages[n]["learner"], (x, y), (0, above), **told)
+                style = {"textcoords": "offset points", "ha": "center", "fontsize": 7}
+                panel.annotate(runs[0].stages[n]["learner"], (x, y), (0, above), **style)
     panel.set(xlabel="updates of single agents", ylabel="pass@1 on held-out tasks", ylim=(-0.02, 1.02))
     panel.legend(fontsize="small")
     return figure
@@ -278,7 +261,7 @@ def _draw_success(study: TMATRStudy) -> Any:
 
 def _draw_tools(study: TMATRStudy) -> Any:
     """Draw Figure 3: tool calls after each stage, and their change beside the gain."""
-    figure, (calls, change) = _panels(2)
+    figure, (calls, change) = make_panels(2, 4.2, 3.2)
     for name in study.schedules:
         runs = study.of(name)
         stages = range(len(runs[0].stages))
@@ -297,7 +280,7 @@ def _draw_tools(study: TMATRStudy) -> Any:
 
 def _draw_reward(study: TMATRStudy) -> Any:
     """Draw Figure 4: the reward of each batch of rollouts, under each schedule."""
-    figure, panels = _panels(len(study.schedules))
+    figure, panels = make_panels(len(study.schedules), 4.2, 3.2)
     for panel, name in zip(panels, study.schedules, strict=True):
         runs = study.of(name)
         for one in runs:

@@ -9,9 +9,11 @@ import pytest
 
 from toolorchestra.agents.builtin.design_renderer import WARNING, DesignRenderer
 from toolorchestra.agents.builtin.model import TokenPolicy
-from toolorchestra.algos import design_statistics as designs
-from toolorchestra.algos import grpo, sft
-from toolorchestra.algos.rollout.engine import RolloutEngine, RolloutRequest, Row, Sample, make_env, starts
+from toolorchestra.algos import design_statistics, grpo, sft
+from toolorchestra.algos.demonstrations import demonstrate, encode, suitable_teacher
+from toolorchestra.algos.rollout.engine import RolloutEngine, RolloutRequest, Row
+from toolorchestra.algos.rollout.sampling import Sample
+from toolorchestra.algos.rollout.starts import make_env, starts
 from toolorchestra.envs.masorchestra.design import Agent, Design, DesignFault, Rule
 
 ENV = "MASOrchestra-High-MASBenchRobustness-v0"
@@ -32,7 +34,7 @@ BROKEN = DesignFault(Rule.CYCLE, "A", "")
 
 
 def test_statistics_are_those_of_the_valid_designs() -> None:
-    found = designs.statistics([row(ONE), row(FAN), row(BROKEN), row(FAN)])
+    found = design_statistics.statistics([row(ONE), row(FAN), row(BROKEN), row(FAN)])
     assert found == pytest.approx(
         {
             "valid": 0.75, "agents": 7 / 3, "agents_1": 1 / 3, "agents_3": 2 / 3, "length": 5 / 3, "length_1": 1 / 3,
@@ -43,28 +45,28 @@ def test_statistics_are_those_of_the_valid_designs() -> None:
 
 
 def test_where_nothing_is_designed_there_are_no_statistics() -> None:
-    assert designs.statistics([row(None)]) == {}
-    assert designs.statistics([row(BROKEN)]) == {"valid": 0.0}
+    assert design_statistics.statistics([row(None)]) == {}
+    assert design_statistics.statistics([row(BROKEN)]) == {"valid": 0.0}
 
 
 def test_an_error_of_ours_says_nothing_about_designs() -> None:
-    assert designs.valid_of([row(ONE, outcome="infra_error"), row(ONE), row(BROKEN)]) == [None, 1.0, 0.0]
+    assert design_statistics.valid_of([row(ONE, outcome="infra_error"), row(ONE), row(BROKEN)]) == [None, 1.0, 0.0]
 
 
 def test_the_figure_is_the_same_bytes_each_time(tmp_path: Path) -> None:
     records = [
         {"phase": "grpo", "step": step, "kind": "train", "success": 0.5, "cost": 0.01}
-        | designs.statistics([row(ONE), row(FAN), *[row(BROKEN)] * step])
+        | design_statistics.statistics([row(ONE), row(FAN), *[row(BROKEN)] * step])
         for step in range(3)
     ]
     for name in ("one.svg", "two.svg"):
-        designs.draw(records, tmp_path / name, "Designs")
+        design_statistics.draw(records, tmp_path / name, "Designs")
     assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
     assert "parallel width" in (tmp_path / "one.svg").read_text()
 
 
 def test_without_designs_there_is_no_figure(tmp_path: Path) -> None:
-    designs.draw([{"phase": "grpo", "step": 1, "kind": "train", "success": 0.5}], tmp_path / "none.svg")
+    design_statistics.draw([{"phase": "grpo", "step": 1, "kind": "train", "success": 0.5}], tmp_path / "none.svg")
     assert not (tmp_path / "none.svg").exists()
 
 
@@ -76,17 +78,17 @@ def env() -> gym.Env[Any, Any]:
     return make_env(ENV, {})
 
 
-def test_where_agents_are_on_offer_a_designer_teaches(env: gym.Env[Any, Any]) -> None:
-    assert sft.suitable_teacher(env.reset(seed=0)[1]) == "designer"
+def test_a_designer_teaches_environments_whose_tools_are_agents(env: gym.Env[Any, Any]) -> None:
+    assert suitable_teacher(env.reset(seed=0)[1]) == "designer"
 
 
 def test_what_is_taught_is_laid_out_as_rollouts_are(env: gym.Env[Any, Any]) -> None:
     config = sft.TrainSFT(env=ENV, difficulty=(1,), replays=1)
-    good, noisy = sft.demonstrate(env, config)
+    good, noisy = demonstrate(env, config)
     renderer = DesignRenderer.build(good[0].tools)
     assert [d.messages[:-1] for d in good] == [d.messages[:-1] for d in noisy]
     for start, demonstration in list(zip(starts(env, "train", (1,))[1], good, strict=True))[:5]:
-        ids, mask = sft.encode(renderer, demonstration)
+        ids, mask = encode(renderer, demonstration)
         said = ids[mask.index(1) :]
         recite = lambda prompts, limits, said=said: [Sample(said, [0.0] * len(said))]  # noqa: E731 - one use
         (played,) = RolloutEngine(lambda: make_env(ENV, {}), renderer).play(recite, [RolloutRequest(0, start)])

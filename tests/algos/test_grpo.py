@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import json
-import random
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,97 +15,14 @@ from trl import GRPOTrainer
 
 from toolorchestra.agents.builtin.model import TokenPolicy, build_model
 from toolorchestra.algos import grpo
-from toolorchestra.algos.grpo import Curriculum, RolloutGroup, TrainGRPO
-from toolorchestra.algos.rollout.engine import Row, Start, make_env, starts
+from toolorchestra.algos.curriculum import Curriculum
+from toolorchestra.algos.group_rollouts import GroupRollouts, divergence
+from toolorchestra.algos.grpo import TrainGRPO
+from toolorchestra.algos.rollout.engine import RolloutEngine, RolloutRequest, Row
+from toolorchestra.algos.rollout.sampling import ModelSampler
+from toolorchestra.algos.rollout.starts import make_env, starts
 from toolorchestra.envs.episode import read_episodes
 from toolorchestra.toolscale.errors import OptionError
-
-FILTERS = ("homogeneity", "format", "invalid")
-
-
-def row(reward: float, **changes: Any) -> Row:
-    settings: dict[str, Any] = {"outcome": "solved" if reward else "failed", "answered": True}
-    return Row(0, "orchestrator", [1], [2], [1], [-0.1], reward, **(settings | changes))
-
-
-# ----------------------------------------------------------------------------------------------------- curriculum
-
-
-def curriculum(**settings: Any) -> Curriculum:
-    return Curriculum({1: [Start(0), Start(1)], 2: [Start(2)], 3: [Start(3)]}, **settings)
-
-
-def test_only_the_easiest_level_is_open_at_first() -> None:
-    assert {level for level, _ in curriculum().draw(50, random.Random(0))} == {1}
-
-
-def test_success_on_a_level_opens_the_next() -> None:
-    tasks = curriculum(open_at=0.7)
-    tasks.record(1, 0.6)
-    assert tasks.open == 1
-    for _ in range(60):
-        tasks.record(1, 1.0)
-    assert tasks.open == 2
-    assert {level for level, _ in tasks.draw(50, random.Random(0))} == {1, 2}
-
-
-def test_threshold_zero_opens_all_levels() -> None:
-    assert {level for level, _ in curriculum(open_at=0.0).draw(99, random.Random(0))} == {1, 2, 3}
-
-
-def test_levels_at_even_odds_are_drawn_oftener_than_mastered_ones() -> None:
-    tasks = curriculum(open_at=0.0)
-    for level, success in ((1, 1.0), (2, 0.5), (3, 0.0)):
-        tasks.record(level, success)
-    drawn = [level for level, _ in tasks.draw(1000, random.Random(0))]
-    assert drawn.count(2) > 5 * max(drawn.count(1), drawn.count(3))
-
-
-def test_a_restored_curriculum_goes_on_the_same() -> None:
-    tasks, again = curriculum(), curriculum()
-    for success in (0.9, 1.0, 0.4):
-        tasks.record(1, success)
-    again.restore(tasks.state())
-    assert again.state() == tasks.state()
-    assert again.draw(20, random.Random(3)) == tasks.draw(20, random.Random(3))
-
-
-# --------------------------------------------------------------------------------------------------------- groups
-
-
-def test_advantages_are_normalised_within_the_group() -> None:
-    group = RolloutGroup.judge(1, [row(1.0), row(0.0), row(0.0), row(0.0)], FILTERS, 0.1)
-    assert group.advantages == pytest.approx([0.75 / 0.5001, -0.25 / 0.5001, -0.25 / 0.5001, -0.25 / 0.5001])
-    assert group.kept == [True] * 4
-
-
-def test_a_homogeneous_group_is_dropped() -> None:
-    assert RolloutGroup.judge(1, [row(1.0)] * 4, FILTERS, 0.1).kept == [False] * 4
-
-
-def test_rollouts_out_of_format_or_without_answer_are_dropped_one_by_one() -> None:
-    rows = [row(1.0), row(0.0, well_formed=False), row(0.0, answered=False), row(0.0)]
-    assert RolloutGroup.judge(1, rows, FILTERS, 0.1).kept == [True, False, False, True]
-    assert RolloutGroup.judge(1, rows, ("homogeneity",), 0.1).kept == [True] * 4
-
-
-def test_unscaled_advantages_weigh_a_group_by_how_much_its_rewards_differ() -> None:
-    for difference in (1.0, 0.01):
-        rows = [row(1.0), row(1.0 - difference)]
-        assert RolloutGroup.judge(1, rows, (), 0.1).advantages == pytest.approx([0.707, -0.707], rel=0.02)
-        assert RolloutGroup.judge(1, rows, (), 0.1, scale=False).advantages == pytest.approx(
-            [difference / 2, -difference / 2]
-        )
-
-
-def test_a_preference_pays_the_cheaper_of_two_solutions_more() -> None:
-    preference = np.array([0.0, 1.0, 0.5, 0.0])  # one tool, outcome, compute, latency
-    cheap = row(1.0, preference=preference, M=np.array([1.0, 1.0, -0.1, -1.0]))
-    dear = row(1.0, preference=preference, M=np.array([1.0, 1.0, -0.3, -1.0]))
-    failed = row(0.0, preference=preference, M=np.array([0.0, 0.0, -0.1, -1.0]))
-    broken_off = row(0.0, preference=preference, M=None)
-    assert grpo.group_rewards([cheap, dear, failed, broken_off]) == pytest.approx([1.5, 1.0, 0.0, 0.0])
-
 
 # ------------------------------------------------------------------------------------------------------- training
 
@@ -140,7 +56,7 @@ class ByLength:
     """Rewards short rollouts, so that an untrained policy's groups differ."""
 
     @staticmethod
-    def engine(config: TrainGRPO, policy: TokenPolicy) -> grpo.RolloutEngine:
+    def engine(config: TrainGRPO, policy: TokenPolicy) -> RolloutEngine:
         engine = grpo.make_engine(config, policy.renderer)
         play = engine.play
 
@@ -157,7 +73,7 @@ class ByLength:
 def run(start: Path, config: TrainGRPO, seen: list[dict[str, float]] | None = None) -> TokenPolicy:
     policy = TokenPolicy.load(start)
     tasks = Curriculum(starts(make_env(config.env, {}), "train", config.difficulty))
-    rollouts = grpo.Rollouts(ByLength.engine(config, policy), tasks, config, TokenPolicy.load(start).model)
+    rollouts = GroupRollouts(ByLength.engine(config, policy), tasks, config, TokenPolicy.load(start).model)
     grpo.fit(policy, rollouts, config, lambda step, metrics: seen.append(metrics) if seen is not None else None)
     return policy
 
@@ -212,15 +128,15 @@ def test_a_token_of_a_long_rollout_weighs_less_or_as_much_as_any(
     start: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, aggregation: Any
 ) -> None:
     played: list[dict[str, Any]] = []
-    play = grpo.Rollouts.__call__
-    monkeypatch.setattr(grpo.Rollouts, "__call__", lambda *given: played.append(play(*given)) or played[-1])
+    play = GroupRollouts.__call__
+    monkeypatch.setattr(GroupRollouts, "__call__", lambda *given: played.append(play(*given)) or played[-1])
     seen: list[dict[str, float]] = []
     run(start, small(tmp_path, steps=1, save_every=0, aggregation=aggregation), seen)
     advantages, lengths = np.array(played[0]["advantage"]), np.array([sum(mask) for mask in played[0]["env_mask"]])
     assert len(set(lengths)) > 1
     weights = lengths if aggregation == "dapo" else np.ones(len(lengths))  # all ratios are 1 in a first step
     assert seen[0]["loss"] == pytest.approx(-np.average(advantages, weights=weights), abs=1e-5)
-    assert (seen[0]["loss"] > 0.01) is (aggregation == "dapo")  # what was long was paid least
+    assert (seen[0]["loss"] > 0.01) is (aggregation == "dapo")  # long rollouts have the lowest rewards
 
 
 def test_dropped_rollouts_leave_the_weights_alone(start: Path, tmp_path: Path) -> None:
@@ -233,9 +149,9 @@ def test_the_trainer_is_given_what_the_engine_played(
 ) -> None:
     played: list[dict[str, list[Any]]] = []
     given: list[dict[str, Any]] = []
-    call, loss = grpo.Rollouts.__call__, GRPOTrainer._compute_loss
+    call, loss = GroupRollouts.__call__, GRPOTrainer._compute_loss
 
-    def play(self: grpo.Rollouts, prompts: Any, trainer: Any) -> dict[str, list[Any]]:
+    def play(self: GroupRollouts, prompts: Any, trainer: Any) -> dict[str, list[Any]]:
         played.append(call(self, prompts, trainer))
         return played[-1]
 
@@ -248,7 +164,7 @@ def test_the_trainer_is_given_what_the_engine_played(
         given.append(inputs | {"logps": logps})
         return loss(self, model, inputs)
 
-    monkeypatch.setattr(grpo.Rollouts, "__call__", play)
+    monkeypatch.setattr(GroupRollouts, "__call__", play)
     monkeypatch.setattr(GRPOTrainer, "_compute_loss", compute)
     run(start, small(tmp_path, steps=1, save_every=0, filters=("format",), max_turns=3))
     (rows,), (batch,) = played, given
@@ -275,18 +191,18 @@ def test_an_estimate_of_the_divergence_is_zero_for_equals_and_never_negative(sta
     policy, other = TokenPolicy.load(start), TokenPolicy.load(start)
     engine = grpo.make_engine(small(start.parent), policy.renderer)
     plays = starts(make_env("ToolOrchestra-Restaurant-v0", {}), "train", (1,))[1][:4]
-    sampler = grpo.ModelWriter(policy.model, policy.renderer)
-    rows = engine.play(sampler, [grpo.Request(n, play) for n, play in enumerate(plays)])
-    assert grpo.divergence(policy.model, other.model, rows, policy.renderer.pad_id) == pytest.approx(0.0, abs=1e-6)
+    sampler = ModelSampler(policy.model, policy.renderer)
+    rows = engine.play(sampler, [RolloutRequest(n, play) for n, play in enumerate(plays)])
+    assert divergence(policy.model, other.model, rows, policy.renderer.pad_id) == pytest.approx(0.0, abs=1e-6)
     with torch.no_grad():
         next(other.model.parameters()).add_(0.1)
-    assert grpo.divergence(policy.model, other.model, rows, policy.renderer.pad_id) > 0.0
+    assert divergence(policy.model, other.model, rows, policy.renderer.pad_id) > 0.0
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"group_size": 1}, "judges its rollouts"),
+        ({"group_size": 1}, "compare the rollouts"),
         ({"updates": 3}, "cannot be shared"),
         ({"temperature": 0.0}, "must be above 0"),
         ({"beta": -1.0}, "`beta`"),
@@ -301,7 +217,7 @@ def test_impossible_settings_are_refused(tmp_path: Path, change: dict[str, Any],
 
 
 class Ascii(gym.Env[str, Any]):
-    """A foreign environment without tasks, tools or messages: rewards answers in ASCII."""
+    """An external environment without tasks, tools or messages: rewards answers in ASCII."""
 
     observation_space = gym.spaces.Text(100)
     action_space = gym.spaces.Text(100)
@@ -373,10 +289,10 @@ def test_the_whole_command_runs_resumes_and_reports(tmp_path: Path, capsys: pyte
     assert (tmp_path / "metrics.jsonl").read_bytes().count(b"\n") > before - 1
 
 
-# ------------------------------------------------------------------------------------------ where tools are minds
+# ------------------------------------------------------------------------------------------ where tools are experts
 
 
-def test_training_where_tools_are_minds_reports_the_parts_of_the_reward(tmp_path: Path) -> None:
+def test_training_where_tools_are_experts_reports_the_parts_of_the_reward(tmp_path: Path) -> None:
     config = TrainGRPO(
         env="ParaManager-Math-v0",
         output=tmp_path / "run",
@@ -398,12 +314,6 @@ def test_training_where_tools_are_minds_reports_the_parts_of_the_reward(tmp_path
     )
     again = replace(config, start=tmp_path / "run" / "start", output=tmp_path / "again")
     assert set(grpo.train(again)["greedy"]) == {"start", "GRPO"}
-
-
-def test_an_episode_broken_off_earned_no_part_of_the_reward() -> None:
-    rows = [row(0.0), row(1.0, parts={"task": 1.0, "format": 0.5}), row(1.0, parts={"task": 1.0, "format": 1.0})]
-    assert grpo.mean_parts(rows) == pytest.approx({"reward_task": 2 / 3, "reward_format": 0.5})
-    assert grpo.mean_parts([row(1.0)]) == {}
 
 
 def test_a_start_and_a_model_exclude_each_other() -> None:

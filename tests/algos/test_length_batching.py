@@ -2,68 +2,21 @@
 
 from __future__ import annotations
 
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import nn
 
-from toolorchestra.algos.length_batched_grpo import BundlingGRPOTrainer
-from toolorchestra.algos.length_batching import LEAST_ROWS, MAX_PADDING, bundles
+from toolorchestra.algos.length_batching import MAX_PADDING, MIN_ROWS, bundles
 
 
 @given(st.lists(st.integers(1, 1000), min_size=1, max_size=200))
 def test_every_row_is_in_one_bundle_and_little_of_it_is_padding(lengths: list[int]) -> None:
     found = bundles(lengths)
     assert sorted(row for rows in found for row in rows) == list(range(len(lengths)))
-    assert all(len(rows) >= LEAST_ROWS for rows in found[:-1])
+    assert all(len(rows) >= MIN_ROWS for rows in found[:-1])
     for rows in found:
         longest = max(lengths[row] for row in rows)
-        assert all(lengths[row] >= (1 - MAX_PADDING) * longest for row in rows[LEAST_ROWS:])
+        assert all(lengths[row] >= (1 - MAX_PADDING) * longest for row in rows[MIN_ROWS:])
 
 
 def test_rows_of_nearly_one_length_stay_together() -> None:
     assert len(bundles([80, 100, 90, 76] * 20)) == 1
-
-
-class _Widths(nn.Module):
-    """Says of each id what it is worth, and remembers the widths that it was shown."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.worth = nn.Parameter(torch.linspace(-1, 1, 50))
-        self.widths: list[tuple[int, int]] = []
-
-
-def _computed(self: object, model: _Widths, ids: torch.Tensor, mask: torch.Tensor, keep: int, *_: object, **__: object):  # type: ignore[no-untyped-def]
-    model.widths.append(tuple(ids.shape))
-    worth = (model.worth[ids] * mask).cumsum(1)  # depends on all before it, and on no padding
-    return worth[:, -keep:], worth[:, -keep:] ** 2, None
-
-
-def test_values_and_gradients_are_those_of_the_whole_batch(monkeypatch) -> None:  # type: ignore[no-untyped-def]
-    from trl import GRPOTrainer
-
-    monkeypatch.setattr(GRPOTrainer, "_get_per_token_logps_and_entropies", _computed)
-    generator = torch.Generator().manual_seed(0)
-    prompts = torch.randint(1, 9, (40,), generator=generator)
-    completions = torch.randint(1, 60, (40,), generator=generator)
-    before, after = int(prompts.max()), int(completions.max())
-    places = torch.arange(before + after)
-    mask = ((places >= before - prompts[:, None]) & (places < before + completions[:, None])).long()
-    ids = torch.randint(1, 50, mask.shape, generator=generator) * mask
-    trainer = object.__new__(BundlingGRPOTrainer)
-
-    bundled, plain = _Widths(), _Widths()
-    logps, entropies, _ = trainer._get_per_token_logps_and_entropies(bundled, ids, mask, after, compute_entropy=True)
-    whole, squares, _ = _computed(trainer, plain, ids, mask, after)
-    written = mask[:, before:]
-    torch.testing.assert_close(logps * written, whole * written)
-    assert entropies is not None
-    torch.testing.assert_close(entropies * written, squares * written)
-    (logps * written).sum().backward()
-    (whole * written).sum().backward()
-    torch.testing.assert_close(bundled.worth.grad, plain.worth.grad)
-
-    assert len(bundled.widths) > 1
-    computed = sum(rows * width for rows, width in bundled.widths)
-    assert computed < 0.8 * mask.numel()

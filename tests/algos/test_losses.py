@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from toolorchestra.algos.losses import aggregate, clipped_policy_loss, dpo_loss, k3, log_ratio, sft_loss, token_logps
+from toolorchestra.algos.losses import aggregate, clipped_policy_loss, dpo_loss, k3, log_ratio, token_logps
 from toolorchestra.toolscale.errors import OptionError
 
 OLD = torch.zeros(2, 3)
@@ -145,13 +145,6 @@ def test_where_policy_and_reference_agree_the_preference_loss_is_log_2_and_pulls
     losses.sum().backward()
     assert_close(losses.detach(), torch.tensor([math.log(2)]))
     assert_close((chosen.grad, rejected.grad), (torch.tensor([-0.05]), torch.tensor([0.05])))
-
-
-def test_sft_loss_by_hand():
-    logits = torch.log(torch.tensor([[[0.5, 0.5], [0.25, 0.75], [1.0, 1.0]]]))
-    assert_close(sft_loss(logits, torch.tensor([[0, 1, 1]])), torch.tensor(-(math.log(0.5) + math.log(0.75)) / 2))
-    assert_close(sft_loss(logits, torch.tensor([[0, -100, 1]])), torch.tensor(-math.log(0.75)))
-    assert sft_loss(logits, torch.full((1, 3), -100)) == 0.0
 
 
 @pytest.fixture(scope="module")
@@ -308,13 +301,3 @@ def test_log_probabilities_are_those_trl_computes(policy, batch, tmp_path):
     mask = batch["completion_mask"].bool()
     assert_close(token_logps(logits, batch["completion_ids"])[mask], logps[mask], atol=1e-5, rtol=0.0)
     assert trainer.temperature == 1.0
-
-
-def test_sft_loss_is_that_of_the_model_itself(policy, batch):
-    from transformers import AutoModelForCausalLM
-
-    model = AutoModelForCausalLM.from_pretrained(policy[0], dtype="float32")
-    ids = batch["completion_ids"]
-    labels = ids.masked_fill(batch["tool_mask"] == 0, -100)
-    out = model(ids, labels=labels)
-    assert_close(sft_loss(out.logits, labels), out.loss, atol=1e-6, rtol=0.0)

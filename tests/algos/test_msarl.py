@@ -19,13 +19,14 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 from toolorchestra.agents.builtin.model import TokenPolicy, build_model
 from toolorchestra.agents.builtin.text_model import builtin_text_policy
-from toolorchestra.algos import msarl
-from toolorchestra.algos import trainer as team
+from toolorchestra.algos import msarl, multi_agent_trainer
 from toolorchestra.algos.clipped_policy_gradient import ClippedUpdater
 from toolorchestra.algos.msarl import Branches, TrainMSARL, judge, play_nested
-from toolorchestra.algos.rollout.engine import Sample, Start
-from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot, TokenTrajectory, TrainRow, row_logps
-from toolorchestra.algos.warm_start import demonstrate
+from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot
+from toolorchestra.algos.rollout.sampling import Sample
+from toolorchestra.algos.rollout.starts import Start
+from toolorchestra.algos.rollout.trajectory import TokenTrajectory, TrainRow, row_logps
+from toolorchestra.algos.warm_start import teacher_demonstrations
 from toolorchestra.envs.msarl import MSARLEnv, teacher
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 
@@ -45,23 +46,24 @@ def made(config: TrainMSARL) -> MSARLEnv:
 
 @pytest.fixture(scope="module")
 def policy(env: MSARLEnv) -> TokenPolicy:
-    """An untrained embedded model that knows the words."""
-    known = demonstrate(env, teacher, team.known_tasks(TrainMSARL(), env, "all"), 0.0, random.Random(0))
+    """An untrained built-in model that knows the words."""
+    starts = multi_agent_trainer.known_tasks(TrainMSARL(), env, "all")
+    known = teacher_demonstrations(env, teacher, starts, 0.0, random.Random(0))
     return builtin_text_policy([one.messages for one in known])
 
 
 class Actor:
-    """A policy that says what a function of the last thing it was told says."""
+    """A policy that writes what a function of its last observation returns."""
 
     def __init__(self, policy: TokenPolicy, say: Callable[[str, int], str]) -> None:
-        self.policy, self.say, self.asked = policy, say, 0
+        self.policy, self.say, self.turn = policy, say, 0
 
     def __call__(self, prompts: Sequence[Sequence[int]], limits: Sequence[int]) -> list[Sample]:
         samples = []
         for prompt in prompts:
-            told = self.policy.tokenizer.decode(list(prompt)).rsplit("<user>", 1)[1]
-            ids = self.policy.renderer.encode_action({"role": "assistant", "content": self.say(told, self.asked)})
-            self.asked += 1
+            observation = self.policy.tokenizer.decode(list(prompt)).rsplit("<user>", 1)[1]
+            ids = self.policy.renderer.encode_action({"role": "assistant", "content": self.say(observation, self.turn)})
+            self.turn += 1
             samples.append(Sample(ids, [-0.5] * len(ids)))
         return samples
 
@@ -77,15 +79,15 @@ def engine_of(env: MSARLEnv, policy: TokenPolicy, **options: Any) -> MultiAgentE
     )
 
 
-def coder(told: str, asked: int) -> str:
+def coder(observation: str, turn: int) -> str:
     """Codes, and boxes the interpretation."""
-    if "<interpretation>" not in told:
+    if "<interpretation>" not in observation:
         return CODE
-    return rf"\boxed{{{told.split('<interpretation>')[1].split('</interpretation>')[0].strip()}}}"
+    return rf"\boxed{{{observation.split('<interpretation>')[1].split('</interpretation>')[0].strip()}}}"
 
 
-def own(stream: TokenTrajectory, since: int = 0) -> int:
-    return sum(stream.mask[since:])
+def own(trajectory: TokenTrajectory, since: int = 0) -> int:
+    return sum(trajectory.mask[since:])
 
 
 def start_of(env: MSARLEnv) -> Start:
@@ -110,26 +112,26 @@ def nested(
 
 def test_what_branches_share_is_generated_once(env: MSARLEnv, policy: TokenPolicy) -> None:
     reasoner = Actor(policy, coder)
-    helper = Actor(policy, lambda told, asked: "7" if asked % 2 else "It is 7 8 9")
+    helper = Actor(policy, lambda observation, turn: "7" if turn % 2 else "It is 7 8 9")
     paths, engine = nested(env, policy, reasoner, helper)
-    assert (reasoner.asked, helper.asked) == (3 + 3 * 4, 3 * 4)
+    assert (reasoner.turn, helper.turn) == (3 + 3 * 4, 3 * 4)
     least = {"reasoner": 0, "helper": 0}
     apart = {"reasoner": 0, "helper": 0}
     for path in paths:
-        trunk = path.trunk.streams
+        trunk = path.trunk.trajectories
         for agent in least:
             least[agent] += own(trunk[agent])
             for leaf in path.leaves:
-                stream = leaf.streams[agent]
-                assert stream.ids[: len(trunk[agent].ids)] == trunk[agent].ids
-                least[agent] += own(stream, len(trunk[agent].ids))
-                apart[agent] += own(stream)
+                trajectory = leaf.trajectories[agent]
+                assert trajectory.ids[: len(trunk[agent].ids)] == trunk[agent].ids
+                least[agent] += own(trajectory, len(trunk[agent].ids))
+                apart[agent] += own(trajectory)
     assert engine.generated == least
     assert apart["reasoner"] > least["reasoner"]  # what independent episodes would cost
 
 
 def test_branches_differ_in_the_interpretation_and_what_follows(env: MSARLEnv, policy: TokenPolicy) -> None:
-    helper = Actor(policy, lambda told, asked: str(asked % 4))
+    helper = Actor(policy, lambda observation, turn: str(turn % 4))
     paths, _ = nested(env, policy, Actor(policy, coder), helper)
     for path in paths:
         assert [leaf.play.episode.answer for leaf in path.leaves] == [rf"\boxed{{ {n} }}" for n in range(4)]
@@ -138,36 +140,36 @@ def test_branches_differ_in_the_interpretation_and_what_follows(env: MSARLEnv, p
 
 
 def test_a_path_without_a_call_has_one_ending_that_stands_for_all(env: MSARLEnv, policy: TokenPolicy) -> None:
-    reasoner = Actor(policy, lambda told, asked: r"\boxed{7}" if asked == 1 else r"\boxed{8}")
+    reasoner = Actor(policy, lambda observation, turn: r"\boxed{7}" if turn == 1 else r"\boxed{8}")
     paths, engine = nested(env, policy, reasoner, Actor(policy, coder))
     assert [len(path.leaves) for path in paths] == [1, 1, 1]
     batch = judge([paths], interpretations=4, rule="subgroup_mean")
     assert batch.rewards.tolist() == [[[0.0] * 4, [1.0] * 4, [0.0] * 4]]
     assert batch.rows["helper"] == []
     assert [row.advantage > 0 for row in batch.rows["reasoner"]] == [False, True, False]
-    assert reasoner.asked == 3
+    assert reasoner.turn == 3
     assert engine.generated["helper"] == 0
 
 
 def test_with_several_calls_the_last_one_made_branches(policy: TokenPolicy) -> None:
     env = made(TrainMSARL(max_calls=3))
 
-    def twice(told: str, asked: int) -> str:
-        return r"\boxed{7}" if "second" in told else CODE
+    def twice(observation: str, turn: int) -> str:
+        return r"\boxed{7}" if "second" in observation else CODE
 
-    helper = Actor(policy, lambda told, asked: "7")
+    helper = Actor(policy, lambda observation, turn: "7")
     reasoner = Actor(policy, coder)  # one call of three, and the answer
     paths, engine = nested(env, policy, reasoner, helper)
     assert [len(path.leaves) for path in paths] == [4, 4, 4]
     assert [path.branched for path in paths] == [True] * 3
-    assert (reasoner.asked, helper.asked) == (3 + 12, 12)  # the path's own ending is its first branch
+    assert (reasoner.turn, helper.turn) == (3 + 12, 12)  # the path's own ending is its first branch
     assert engine.generated["helper"] == 12 * 2
 
 
 def test_a_seat_that_runs_out_of_ids_has_failed(env: MSARLEnv, policy: TokenPolicy) -> None:
     engine = engine_of(env, policy)
     engine.max_ids = 10
-    slot = engine.sit(start_of(env))
+    slot = engine.start(start_of(env))
     engine.play({"reasoner": Actor(policy, coder), "helper": Actor(policy, coder)}, [slot])
     assert slot.over
     assert slot.reward == 0.0
@@ -177,14 +179,14 @@ def test_a_seat_that_runs_out_of_ids_has_failed(env: MSARLEnv, policy: TokenPoli
 
 
 def test_each_agent_is_trained_on_its_own_tokens_with_its_own_advantage(env: MSARLEnv, policy: TokenPolicy) -> None:
-    helper = Actor(policy, lambda told, asked: "7" if asked in (0, 1, 4) else "8")  # right: 2 of 4, 1 of 4, 0 of 4
+    helper = Actor(policy, lambda observation, turn: "7" if turn in (0, 1, 4) else "8")  # right: 2 of 4, 1 of 4, 0 of 4
     paths, _ = nested(env, policy, Actor(policy, coder), helper)
     batch = judge([paths], interpretations=4, rule="pooled")
     assert batch.rewards[0].sum(-1).tolist() == [2.0, 1.0, 0.0]
     written = policy.renderer.encode_action({"role": "assistant", "content": CODE})
     assert [row.completion_ids for row in batch.rows["reasoner"]] == [written] * 3
-    said = [policy.renderer.decode_action(row.completion_ids, ()).action for row in batch.rows["helper"]]
-    assert said == ["7", "7", "8", "8", "7", "8", "8", "8", "8", "8", "8", "8"]
+    written = [policy.renderer.decode_action(row.completion_ids, ()).action for row in batch.rows["helper"]]
+    assert written == ["7", "7", "8", "8", "7", "8", "8", "8", "8", "8", "8", "8"]
     for row in (*batch.rows["reasoner"], *batch.rows["helper"]):
         assert row.mask == [1] * len(row.completion_ids)
         assert row.logprobs == [-0.5] * len(row.completion_ids)
@@ -197,7 +199,7 @@ def test_each_agent_is_trained_on_its_own_tokens_with_its_own_advantage(env: MSA
 
 
 def test_the_papers_rule_leaves_the_reasoner_as_it_is(env: MSARLEnv, policy: TokenPolicy) -> None:
-    helper = Actor(policy, lambda told, asked: "7" if asked in (0, 1, 4) else "8")
+    helper = Actor(policy, lambda observation, turn: "7" if turn in (0, 1, 4) else "8")
     paths, _ = nested(env, policy, Actor(policy, coder), helper)
     batch = judge([paths], interpretations=4, rule="paper")
     assert [row.advantage for row in batch.rows["reasoner"]] == pytest.approx([0.0] * 3, abs=1e-12)
@@ -205,13 +207,13 @@ def test_the_papers_rule_leaves_the_reasoner_as_it_is(env: MSARLEnv, policy: Tok
 
 
 def test_finishing_segments_are_trained_if_asked_for(env: MSARLEnv, policy: TokenPolicy) -> None:
-    helper = Actor(policy, lambda told, asked: "7" if asked == 0 else "8")
+    helper = Actor(policy, lambda observation, turn: "7" if turn == 0 else "8")
     paths, _ = nested(env, policy, Actor(policy, coder), helper)
     batch = judge([paths], interpretations=4, rule="subgroup_mean", train_finish=True)
     rows = batch.rows["reasoner"]
     assert len(rows) == 3 + 12
-    said = [policy.renderer.decode_action(row.completion_ids, ()).action for row in rows]
-    assert said.count(r"\boxed{ 8 }") == 11
+    written = [policy.renderer.decode_action(row.completion_ids, ()).action for row in rows]
+    assert written.count(r"\boxed{ 8 }") == 11
     for row, helped in zip(rows[1:5], batch.rows["helper"][:4], strict=True):
         assert row.advantage == helped.advantage
 
@@ -445,8 +447,9 @@ PATCH = """
 import sys
 from pathlib import Path
 import toolorchestra.algos
-from toolorchestra.algos import joint, msarl
-joint.Slot.reward = property(lambda slot: float(sum(sum(s.ids) for s in slot.streams.values()) % 2))
+from toolorchestra.algos import msarl
+from toolorchestra.algos.rollout.multi_agent import Slot
+Slot.reward = property(lambda slot: float(sum(sum(s.ids) for s in slot.trajectories.values()) % 2))
 msarl.main(msarl.TrainMSARL(start=Path(sys.argv[1]), output=Path(sys.argv[2]), **eval(sys.argv[3])))
 """
 """Trains with rewards by the parity of ids, so that an untrained policy's groups differ."""
@@ -467,8 +470,9 @@ SMALL = {
 @pytest.mark.slow
 def test_a_run_that_is_killed_goes_on_exactly(env: MSARLEnv, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     start = tmp_path / "begin"
-    taught = team.warm_up(TrainMSARL(output=tmp_path / "sft", sft_steps=40, threads=1), env, lambda *_: None)
-    team.save_policies(taught, start)
+    config = TrainMSARL(output=tmp_path / "sft", sft_steps=40, threads=1)
+    taught = multi_agent_trainer.warm_up(config, env, lambda *_: None)
+    multi_agent_trainer.save_policies(taught, start)
     killed, whole = tmp_path / "killed", tmp_path / "whole"
     command = [sys.executable, "-c", PATCH, str(start), str(killed), repr(SMALL | {"steps": 1_000})]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
@@ -481,7 +485,7 @@ def test_a_run_that_is_killed_goes_on_exactly(env: MSARLEnv, tmp_path: Path, mon
     process.communicate()
     last = max(int(path.name.split("-")[1]) for path in (killed / "checkpoints").glob("checkpoint-*"))
     settings = {**SMALL, "steps": last + 3}
-    parity = property(lambda slot: float(sum(sum(s.ids) for s in slot.streams.values()) % 2))
+    parity = property(lambda slot: float(sum(sum(s.ids) for s in slot.trajectories.values()) % 2))
     monkeypatch.setattr(Slot, "reward", parity)
     msarl.train(TrainMSARL(start=start, output=killed, resume=True, **settings))  # type: ignore[arg-type]
     msarl.train(TrainMSARL(start=start, output=whole, **settings))  # type: ignore[arg-type]

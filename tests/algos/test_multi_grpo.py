@@ -14,13 +14,13 @@ import pytest
 import torch
 
 from toolorchestra.agents.builtin.model import TokenPolicy
-from toolorchestra.algos import multi_grpo
-from toolorchestra.algos import trainer as team
+from toolorchestra.algos import multi_agent_trainer, multi_grpo
 from toolorchestra.algos.advantages import group_advantages
 from toolorchestra.algos.clipped_policy_gradient import ClippedUpdater
 from toolorchestra.algos.multi_grpo import IndependentGRPO, TrainMultiGRPO, judge, play_groups
-from toolorchestra.algos.rollout.engine import Sample, Start
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot
+from toolorchestra.algos.rollout.sampling import Sample
+from toolorchestra.algos.rollout.starts import Start
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 
@@ -40,8 +40,8 @@ def untaught(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("untaught")
     sys.path.insert(0, str(EXAMPLES))
     config = TrainMultiGRPO(env=GAME, output=folder / "run", sft_steps=0, threads=1)
-    policies = team.warm_up(config, config.make_env(), lambda *_: None)
-    team.save_policies({**policies, "shared": policies["lookout"]}, folder / "start")
+    policies = multi_agent_trainer.warm_up(config, config.make_env(), lambda *_: None)
+    multi_agent_trainer.save_policies({**policies, "shared": policies["lookout"]}, folder / "start")
     sys.path.remove(str(EXAMPLES))
     return folder / "start"
 
@@ -63,17 +63,17 @@ def small(start: Path, output: Path, **options: Any) -> TrainMultiGRPO:
 
 
 class Actor:
-    """A policy that says what a function of what it was last told, and how often it was asked, says."""
+    """A policy that writes what a function of its last observation and of its number of turns returns."""
 
     def __init__(self, policy: TokenPolicy, say: Callable[[str, int], str]) -> None:
-        self.policy, self.say, self.asked = policy, say, 0
+        self.policy, self.say, self.turn = policy, say, 0
 
     def __call__(self, prompts: Sequence[Sequence[int]], limits: Sequence[int]) -> list[Sample]:
         samples = []
         for prompt in prompts:
-            told = self.policy.tokenizer.decode(list(prompt)).rsplit("<user>", 1)[1]
-            ids = self.policy.renderer.encode_action({"role": "assistant", "content": self.say(told, self.asked)})
-            self.asked += 1
+            observation = self.policy.tokenizer.decode(list(prompt)).rsplit("<user>", 1)[1]
+            ids = self.policy.renderer.encode_action({"role": "assistant", "content": self.say(observation, self.turn)})
+            self.turn += 1
             samples.append(Sample(ids, [-0.5] * len(ids)))
         return samples
 
@@ -82,8 +82,8 @@ def played(untaught: Path, say: dict[str, Callable[[str, int], str]], size: int 
     """A group of rollouts of one task, by agents that say what functions say."""
     config = small(untaught, untaught)
     env = config.make_env()
-    policies = team.load_policies(AGENTS, untaught)
-    engine = team.make_engine(config, env, policies)
+    policies = multi_agent_trainer.load_policies(AGENTS, untaught)
+    engine = multi_agent_trainer.make_engine(config, env, policies)
     task = env.source.tasks("train")[0]
     samplers = {agent: Actor(policies[agent], say[agent]) for agent in AGENTS}
     (group,) = play_groups(engine, samplers, [Start(1, (("task_id", task.id),))], size)
@@ -91,23 +91,23 @@ def played(untaught: Path, say: dict[str, Callable[[str, int], str]], size: int 
 
 
 def says(text: str) -> Callable[[str, int], str]:
-    return lambda told, asked: text
+    return lambda observation, turn: text
 
 
 # ------------------------------------------------------------------------------------------- rollouts and rows
 
 
 def test_all_rollouts_of_a_group_begin_alike(untaught: Path) -> None:
-    group, _ = played(untaught, {"lookout": says("11"), "courier": lambda told, asked: str(10 + asked)})
+    group, _ = played(untaught, {"lookout": says("11"), "courier": lambda observation, turn: str(10 + turn)})
     episodes = [slot.play.episode for slot in group]
     assert len({id(episode) for episode in episodes}) == 4
-    assert len({(episode.task_id, episode.seed, episode.luck) for episode in episodes}) == 1
-    assert len({tuple(slot.streams["lookout"].ids) for slot in group}) == 1
+    assert len({(episode.task_id, episode.seed, episode.noise_seed) for episode in episodes}) == 1
+    assert len({tuple(slot.trajectories["lookout"].ids) for slot in group}) == 1
     assert [episode.answer for episode in episodes] == ["10", "11", "12", "13"]
 
 
 def test_an_agent_is_trained_on_its_own_tokens_and_on_no_others(untaught: Path) -> None:
-    group, policy = played(untaught, {"lookout": says("11 12"), "courier": lambda told, asked: str(10 + asked)})
+    group, policy = played(untaught, {"lookout": says("11 12"), "courier": lambda observation, turn: str(10 + turn)})
     for slot, reward in zip(group, (1.0, 0.0, 0.0, 1.0), strict=True):
         slot.play.episode.rewards = dict.fromkeys(AGENTS, reward)
     batch = judge([group], AGENTS)
@@ -116,27 +116,27 @@ def test_an_agent_is_trained_on_its_own_tokens_and_on_no_others(untaught: Path) 
         for row, text in zip(batch.rows[agent], texts, strict=True):
             own = [i for i, mask in zip(row.completion_ids, row.mask, strict=True) if mask]
             assert own == policy.renderer.encode_action({"role": "assistant", "content": text})
-            told = policy.tokenizer.decode(row.prompt_ids)
-            assert ("Wanted" in told) is (agent == "lookout")  # its history is its own too
+            observation = policy.tokenizer.decode(row.prompt_ids)
+            assert ("Wanted" in observation) is (agent == "lookout")  # its history is its own too
 
 
 def test_each_agents_advantage_is_from_its_own_rewards(untaught: Path) -> None:
     group, _ = played(untaught, {"lookout": says("11"), "courier": says("12")})
-    pay = {"lookout": [1.0, 0.0, 0.5, 0.5], "courier": [0.0, 0.0, 0.0, 3.0]}
+    rewards = {"lookout": [1.0, 0.0, 0.5, 0.5], "courier": [0.0, 0.0, 0.0, 3.0]}
     for g, slot in enumerate(group):
-        slot.play.episode.rewards = {agent: pay[agent][g] for agent in AGENTS}
+        slot.play.episode.rewards = {agent: rewards[agent][g] for agent in AGENTS}
     batch = judge([group], AGENTS)
     for agent in AGENTS:
-        expected = group_advantages(torch.tensor(pay[agent], dtype=torch.float64))
+        expected = group_advantages(torch.tensor(rewards[agent], dtype=torch.float64))
         assert [row.advantage for row in batch.rows[agent]] == pytest.approx(expected.tolist())
-        assert batch.rewards[agent].tolist() == [pay[agent]]
+        assert batch.rewards[agent].tolist() == [rewards[agent]]
     # lookout: mean 1/2, variance (1/4 + 1/4)/3; courier: mean 3/4, variance (3·9/16 + 81/16)/3
     assert batch.rows["lookout"][0].advantage == pytest.approx(0.5 / (1 / 6) ** 0.5, rel=1e-3)
     assert batch.rows["courier"][3].advantage == pytest.approx(2.25 / 1.5, rel=1e-3)
 
 
-def test_the_order_of_agents_changes_nobodys_rows(untaught: Path) -> None:
-    group, _ = played(untaught, {"lookout": says("11"), "courier": lambda told, asked: str(10 + asked)})
+def test_the_order_of_agents_changes_no_rows(untaught: Path) -> None:
+    group, _ = played(untaught, {"lookout": says("11"), "courier": lambda observation, turn: str(10 + turn)})
     for g, slot in enumerate(group):
         slot.play.episode.rewards = {"lookout": float(g), "courier": float(g == 1)}
     one, other = judge([group], AGENTS), judge([group], AGENTS[::-1])
@@ -149,7 +149,7 @@ def test_episodes_that_an_error_of_ours_ended_enter_no_group(untaught: Path) -> 
     for g, slot in enumerate(group):
         slot.play.episode.rewards = dict.fromkeys(AGENTS, float(g))
     group[0].play.episode.outcome, group[0].play.episode.rewards = "infra_error", {}
-    group[1].broken = True  # ran out of ids: nobody is paid
+    group[1].broken = True  # ran out of ids: no rewards
     batch = judge([group], AGENTS)
     assert math.isnan(batch.rewards["courier"][0, 0])
     assert batch.rewards["courier"][0, 1:].tolist() == [0.0, 2.0, 3.0]
@@ -162,9 +162,9 @@ def test_episodes_that_an_error_of_ours_ended_enter_no_group(untaught: Path) -> 
 
 def learner_of(config: TrainMultiGRPO, start: Path) -> tuple[IndependentGRPO, dict[str, TokenPolicy]]:
     env = config.make_env()
-    policies = team.load_policies(config.policies(env), start)
-    engine = team.make_engine(config, env, policies)
-    return IndependentGRPO(config, engine, policies, team.known_tasks(config, env, "train")), policies
+    policies = multi_agent_trainer.load_policies(config.policies(env), start)
+    engine = multi_agent_trainer.make_engine(config, env, policies)
+    return IndependentGRPO(config, engine, policies, multi_agent_trainer.known_tasks(config, env, "train")), policies
 
 
 def weights(policy: TokenPolicy) -> list[torch.Tensor]:
@@ -175,10 +175,10 @@ def same(one: Sequence[torch.Tensor], other: Sequence[torch.Tensor]) -> bool:
     return all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
 
 
-def rows_of(untaught: Path, pay: dict[str, list[float]]) -> dict[str, Any]:
-    group, _ = played(untaught, {"lookout": lambda told, asked: str(10 + asked), "courier": says("12")})
+def rows_of(untaught: Path, rewards: dict[str, list[float]]) -> dict[str, Any]:
+    group, _ = played(untaught, {"lookout": lambda observation, turn: str(10 + turn), "courier": says("12")})
     for g, slot in enumerate(group):
-        slot.play.episode.rewards = {agent: pay[agent][g] for agent in AGENTS}
+        slot.play.episode.rewards = {agent: rewards[agent][g] for agent in AGENTS}
     return judge([group], AGENTS).rows
 
 
@@ -195,7 +195,7 @@ def test_shared_weights_get_the_gradients_of_all_their_agents(untaught: Path, tm
     rows = rows_of(untaught, {"lookout": [1, 0, 0, 1], "courier": [0, 1, 0, 1]})
     parts = []
     for agents in (["lookout"], ["courier"], AGENTS, AGENTS[::-1]):
-        policy = team.load_policies(["shared"], untaught)["shared"]
+        policy = multi_agent_trainer.load_policies(["shared"], untaught)["shared"]
         updater = ClippedUpdater(policy, config)
         for agent in agents:
             loss, _ = updater.loss([row for row in rows[agent] if row.advantage], len(rows[agent]))
@@ -222,8 +222,8 @@ def test_some_agents_may_share_a_policy(tmp_path: Path) -> None:
 
 
 def parity(slot: Slot, agent: str) -> float:
-    """Pay that differs within most groups, whatever an untrained policy says."""
-    return float(sum(slot.streams[agent].ids) % 2)
+    """Rewards that differ within most groups, whatever an untrained policy writes."""
+    return float(sum(slot.trajectories[agent].ids) % 2)
 
 
 @pytest.mark.parametrize("lora_rank", [0, 4])
@@ -235,8 +235,8 @@ def test_a_step_is_the_same_whenever_it_is_made(
     start = untaught
     if lora_rank:
         start = tmp_path / "adapters"
-        team.save_policies(make_adapters(AGENTS, untaught / "lookout", rank=lora_rank), start)
-    monkeypatch.setattr(multi_grpo, "paid", parity)
+        multi_agent_trainer.save_policies(make_adapters(AGENTS, untaught / "lookout", rank=lora_rank), start)
+    monkeypatch.setattr(Slot, "agent_reward", parity)
     config = small(start, tmp_path, lora_rank=lora_rank, learning_rate=3e-3)
     found = []
     for _ in range(2):
@@ -263,9 +263,9 @@ def test_a_team_learns_a_game_of_ones_own(tmp_path: Path) -> None:
     for agent in AGENTS:
         assert any(line[f"{agent}_grad_norm"] > 0 for line in steps)
         assert (tmp_path / "final" / agent / "model.safetensors").is_file()
-    told = json.loads((tmp_path / "heldout.json").read_text())
-    assert told["MULTI-GRPO"]["success"] > told["start"]["success"]
-    assert set(told["gain"]) == {"estimate", "low", "high"}
+    found = json.loads((tmp_path / "heldout.json").read_text())
+    assert found["MULTI-GRPO"]["success"] > found["start"]["success"]
+    assert set(found["gain"]) == {"estimate", "low", "high"}
 
 
 KILLED = """\
@@ -273,7 +273,8 @@ import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from toolorchestra.algos import multi_grpo
-multi_grpo.paid = lambda slot, agent: float(sum(slot.streams[agent].ids) % 2)
+from toolorchestra.algos.rollout.multi_agent import Slot
+Slot.agent_reward = lambda slot, agent: float(sum(slot.trajectories[agent].ids) % 2)
 multi_grpo.train(multi_grpo.TrainMultiGRPO(start=Path(sys.argv[2]), output=Path(sys.argv[3]), **eval(sys.argv[4])))
 """
 
@@ -284,11 +285,11 @@ def test_a_run_that_is_killed_goes_on_exactly(
 ) -> None:
     from toolorchestra.agents.builtin.adapters import make_adapters
 
-    monkeypatch.setattr(multi_grpo, "paid", parity)
+    monkeypatch.setattr(Slot, "agent_reward", parity)
     start = untaught
     if lora_rank:
         start = tmp_path / "adapters"
-        team.save_policies(make_adapters(AGENTS, untaught / "lookout", rank=lora_rank), start)
+        multi_agent_trainer.save_policies(make_adapters(AGENTS, untaught / "lookout", rank=lora_rank), start)
     settings: dict[str, Any] = {
         "env": GAME,
         "lora_rank": lora_rank,
@@ -317,10 +318,10 @@ def test_a_run_that_is_killed_goes_on_exactly(
     lines = [list(map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())) for folder in (killed, whole)]
     assert lines[0] == lines[1]
     assert any(line.get("lookout_grad_norm") for line in lines[0])
-    finals = [team.load_policies(AGENTS, folder / "final") for folder in (killed, whole)]
+    finals = [multi_agent_trainer.load_policies(AGENTS, folder / "final") for folder in (killed, whole)]
     for agent in AGENTS:
         assert same(weights(finals[0][agent]), weights(finals[1][agent]))
-    assert not same(weights(finals[1]["lookout"]), weights(team.load_policies(AGENTS, start)["lookout"]))
+    assert not same(weights(finals[1]["lookout"]), weights(multi_agent_trainer.load_policies(AGENTS, start)["lookout"]))
 
 
 # ---------------------------------------------------------------------------------------------------- refusals
@@ -355,13 +356,13 @@ def test_names_that_the_game_does_not_have_are_refused() -> None:
 def test_adapters_and_whole_models_are_not_mistaken_for_each_other(untaught: Path, tmp_path: Path) -> None:
     config = small(untaught, tmp_path, lora_rank=4)
     with pytest.raises(OptionError, match="Expected adapters"):
-        team.warm_up(config, config.make_env(), lambda *_: None)
+        multi_agent_trainer.warm_up(config, config.make_env(), lambda *_: None)
 
 
 def test_adapters_want_one_base(tmp_path: Path) -> None:
     config = TrainMultiGRPO(env=GAME, output=tmp_path, models={"lookout": "one", "courier": "other"}, lora_rank=4)
     with pytest.raises(OptionError, match="share one base, got several: one, other"):
-        team.warm_up(config, config.make_env(), lambda *_: None)
+        multi_agent_trainer.warm_up(config, config.make_env(), lambda *_: None)
 
 
 def test_a_game_without_a_teacher_wants_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -385,7 +386,7 @@ def test_an_engine_knows_which_policy_is_whose(env: MultiAgentEnv) -> None:
 
 
 @pytest.mark.parametrize(("hardness", "lines"), [(0.0, 1), (0.5, 11), (1.0, 21)])
-def test_a_number_given_for_what_grows_with_the_lesson_is_that_of_the_last_one(hardness: float, lines: int) -> None:
+def test_a_number_given_for_what_grows_with_the_stages_is_that_of_the_last_one(hardness: float, lines: int) -> None:
     env = TrainMultiGRPO(env_options={"helpers": "none", "noise": "20", "max_cycles": "3"}).make_env(hardness)
     assert env.max_cycles == 3
     env.reset(seed=0)

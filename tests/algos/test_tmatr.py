@@ -18,10 +18,12 @@ from torch.testing import assert_close
 
 from toolorchestra.agents.builtin.model import TokenPolicy, build_model
 from toolorchestra.agents.builtin.text_model import builtin_text_policy
-from toolorchestra.algos import tmatr
-from toolorchestra.algos import trainer as team
-from toolorchestra.algos.rollout.engine import Sample
-from toolorchestra.algos.rollout.multi_agent import Slot, TrainRow, row_logps
+from toolorchestra.algos import multi_agent_trainer, tmatr
+from toolorchestra.algos.evaluation import Scores
+from toolorchestra.algos.multi_agent_trainer import Trained
+from toolorchestra.algos.rollout.multi_agent import Slot
+from toolorchestra.algos.rollout.sampling import Sample
+from toolorchestra.algos.rollout.trajectory import TrainRow, row_logps
 from toolorchestra.algos.tmatr import (
     DPOUpdater,
     EpisodePair,
@@ -33,8 +35,7 @@ from toolorchestra.algos.tmatr import (
     side,
     stage_table,
 )
-from toolorchestra.algos.trainer import Scores, Trained
-from toolorchestra.algos.warm_start import demonstrate, teacher_of
+from toolorchestra.algos.warm_start import teacher_demonstrations, teacher_of
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 
@@ -48,10 +49,10 @@ def env() -> MultiAgentEnv:
 
 @pytest.fixture(scope="module")
 def policy(env: MultiAgentEnv) -> TokenPolicy:
-    """An untrained embedded model that knows the words."""
-    starts = team.known_tasks(TrainTMATR(), env, "train")[:40]
+    """An untrained built-in model that knows the words."""
+    starts = multi_agent_trainer.known_tasks(TrainTMATR(), env, "train")[:40]
     return builtin_text_policy(
-        [one.messages for one in demonstrate(env, teacher_of(env), starts, 0.0, random.Random(0))]
+        [one.messages for one in teacher_demonstrations(env, teacher_of(env), starts, 0.0, random.Random(0))]
     )
 
 
@@ -99,31 +100,31 @@ def test_pairs_that_tell_nothing_are_left_out(rewards: tuple[float, ...], kept: 
 
 def test_an_agents_side_is_what_it_wrote_itself(env: MultiAgentEnv, policy: TokenPolicy) -> None:
     config = TrainTMATR()
-    engine = team.make_engine(config, env, dict.fromkeys(AGENTS, policy))
-    start = team.known_tasks(config, env, "train")[0]
-    pair = EpisodePair(engine.sit(start), engine.sit(start))
-    said: dict[str, list[int]] = {name: [] for name in AGENTS}
+    engine = multi_agent_trainer.make_engine(config, env, dict.fromkeys(AGENTS, policy))
+    start = multi_agent_trainer.known_tasks(config, env, "train")[0]
+    pair = EpisodePair(engine.start(start), engine.start(start))
+    written: dict[str, list[int]] = {name: [] for name in AGENTS}
     for slot in pair:
         while not slot.play.over:
             text = teacher_of(env).teach(slot.play)
             ids = policy.renderer.encode_action({"role": "assistant", "content": text})
             if slot is pair.better:
-                said[slot.play.current_agent] += ids
+                written[slot.play.current_agent] += ids
             engine._read(policy.renderer, slot)
-            slot.streams[slot.play.current_agent].write(Sample(ids, [-0.5] * len(ids)))
+            slot.trajectories[slot.play.current_agent].write(Sample(ids, [-0.5] * len(ids)))
             slot.play.act(text)
     for agent in AGENTS:
         row = side(pair, agent)
         assert row is not None
-        assert [i for i, own in zip(row.chosen.completion_ids, row.chosen.mask, strict=True) if own] == said[agent]
+        assert [i for i, own in zip(row.chosen.completion_ids, row.chosen.mask, strict=True) if own] == written[agent]
 
 
 def test_an_agent_that_was_silent_in_one_of_the_two_has_nothing_to_prefer(
     env: MultiAgentEnv, policy: TokenPolicy
 ) -> None:
-    engine = team.make_engine(TrainTMATR(), env, dict.fromkeys(AGENTS, policy))
-    start = team.known_tasks(TrainTMATR(), env, "train")[0]
-    assert side(EpisodePair(engine.sit(start), engine.sit(start)), "inferencer") is None
+    engine = multi_agent_trainer.make_engine(TrainTMATR(), env, dict.fromkeys(AGENTS, policy))
+    start = multi_agent_trainer.known_tasks(TrainTMATR(), env, "train")[0]
+    assert side(EpisodePair(engine.start(start), engine.start(start)), "inferencer") is None
 
 
 # ---------------------------------------------------------------------------------------------------- updating
@@ -153,7 +154,7 @@ def updater_of(policy: TokenPolicy, reference: TokenPolicy | None = None, **opti
 def test_the_loss_by_hand(policy: TokenPolicy) -> None:
     other = TokenPolicy(build_model(len(policy.tokenizer), seed=1), policy.tokenizer, policy.renderer)
     (row,) = random_pairs(policy, 1)
-    loss, told = updater_of(policy, other, beta=0.3, sft_weight=0.7).loss([row], 1, sum(row.chosen.mask))
+    loss, metrics = updater_of(policy, other, beta=0.3, sft_weight=0.7).loss([row], 1, sum(row.chosen.mask))
     sums = []
     for model in (policy.model, other.model):
         for one in row:
@@ -162,9 +163,9 @@ def test_the_loss_by_hand(policy: TokenPolicy) -> None:
     chosen, rejected, ref_chosen, ref_rejected = sums
     margin = 0.3 * ((chosen - ref_chosen) - (rejected - ref_rejected))
     dpo = float(torch.nn.functional.softplus(torch.tensor(-margin)))
-    assert told["margin"] == pytest.approx(margin, rel=1e-3)
-    assert told["dpo"] == pytest.approx(dpo, rel=1e-3)
-    assert told["sft"] == pytest.approx(-chosen / 3, rel=1e-4)
+    assert metrics["margin"] == pytest.approx(margin, rel=1e-3)
+    assert metrics["dpo"] == pytest.approx(dpo, rel=1e-3)
+    assert metrics["sft"] == pytest.approx(-chosen / 3, rel=1e-4)
     assert float(loss.detach()) == pytest.approx(dpo + 0.7 * -chosen / 3, rel=1e-3)
 
 
@@ -282,7 +283,7 @@ def test_a_schedule_is_repeated() -> None:
     assert config.total == 6
 
 
-def test_a_stage_of_nobody_is_refused_with_those_that_there_are(env: MultiAgentEnv, policy: TokenPolicy) -> None:
+def test_a_stage_of_an_unknown_agent_is_refused_with_those_there_are(env: MultiAgentEnv, policy: TokenPolicy) -> None:
     with pytest.raises(UnknownNameError, match="inferencer"):
         learner_of(env, policy, schedule=("inferencr",))
 
@@ -292,13 +293,13 @@ def learner_of(env: MultiAgentEnv, policy: TokenPolicy, **options: Any) -> Onlin
     settings: dict[str, Any] = {**sizes, "threshold": 0.2, "min_pairs": 1}
     config = TrainTMATR(**{**settings, **options})
     policies = {name: clone(policy) for name in config.policies(env)}
-    engine = team.make_engine(config, env, policies)
-    return OnlineDPO(config, engine, policies, team.known_tasks(config, env, "train"))
+    engine = multi_agent_trainer.make_engine(config, env, policies)
+    return OnlineDPO(config, engine, policies, multi_agent_trainer.known_tasks(config, env, "train"))
 
 
 def parity(slot: Slot) -> float:
     """A reward by the parity of ids, so that an untrained team's episodes differ."""
-    return float(sum(sum(stream.ids) for stream in slot.streams.values()) % 2)
+    return float(sum(sum(trajectory.ids) for trajectory in slot.trajectories.values()) % 2)
 
 
 def side_or_silence(pair: EpisodePair, agent: str) -> PairRow:
@@ -441,9 +442,11 @@ PATCH = """
 import sys
 from pathlib import Path
 import toolorchestra.algos
-from toolorchestra.algos import joint, tmatr
-joint.Slot.reward = property(lambda slot: float(sum(sum(s.ids) for s in slot.streams.values()) % 2))
-side, row = tmatr.side, joint.TrainRow
+from toolorchestra.algos import tmatr
+from toolorchestra.algos.rollout.multi_agent import Slot
+from toolorchestra.algos.rollout.trajectory import TrainRow
+Slot.reward = property(lambda slot: float(sum(sum(s.ids) for s in slot.trajectories.values()) % 2))
+side, row = tmatr.side, TrainRow
 silent = tmatr.PairRow(row([1], [2, 3], [1, 1], [0.0, 0.0]), row([1], [3, 2], [1, 1], [0.0, 0.0]))
 tmatr.side = lambda pair, agent: side(pair, agent) or silent
 tmatr.main(tmatr.TrainTMATR(start=Path(sys.argv[1]), output=Path(sys.argv[2]), **eval(sys.argv[3])))
@@ -470,7 +473,7 @@ def test_a_run_that_is_killed_goes_on_exactly(
     policy: TokenPolicy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start = tmp_path / "begin"
-    team.save_policies(dict.fromkeys(AGENTS, policy), start)
+    multi_agent_trainer.save_policies(dict.fromkeys(AGENTS, policy), start)
     killed, whole = tmp_path / "killed", tmp_path / "whole"
     command = [sys.executable, "-c", PATCH, str(start), str(killed), repr(SMALL)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)

@@ -6,10 +6,11 @@ import re
 import pytest
 
 from toolorchestra.agents.builtin.text_model import builtin_text_policy
-from toolorchestra.algos import trainer as team
+from toolorchestra.algos import multi_agent_trainer
+from toolorchestra.algos.augmentation import exchange_numbers
 from toolorchestra.algos.msarl import TrainMSARL
 from toolorchestra.algos.tmatr import TrainTMATR
-from toolorchestra.algos.warm_start import demonstrate, exchange_numbers, lesson, teacher_of
+from toolorchestra.algos.warm_start import staged_rows, teacher_demonstrations, teacher_of
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.toolscale.errors import OptionError
 
@@ -19,12 +20,12 @@ def env() -> MultiAgentEnv:
     return TrainMSARL().make_env()
 
 
-def test_a_lesson_teaches_all_roles(env: MultiAgentEnv) -> None:
+def test_the_rows_teach_all_roles(env: MultiAgentEnv) -> None:
     config = TrainMSARL()
-    starts = team.known_tasks(config, env, "train")
-    words = demonstrate(env, teacher_of(env), starts, 0.0, random.Random(0))
+    starts = multi_agent_trainer.known_tasks(config, env, "train")
+    words = teacher_demonstrations(env, teacher_of(env), starts, 0.0, random.Random(0))
     policy = builtin_text_policy([one.messages for one in words])
-    rows = lesson(config.make_env, starts, policy, rows=60, error=0.0, rng=random.Random(0))
+    rows = staged_rows(config.make_env, starts, policy, rows=60, error=0.0, rng=random.Random(0))
     assert len(rows) == 60
     texts = [policy.tokenizer.decode([i for i, label in zip(*row, strict=True) if label != -100]) for row in rows]
     assert any("print" in text for text in texts)
@@ -32,17 +33,17 @@ def test_a_lesson_teaches_all_roles(env: MultiAgentEnv) -> None:
     assert any("print" not in text and "boxed" not in text for text in texts)
 
 
-def test_a_teacher_who_slips_fails(env: MultiAgentEnv) -> None:
-    starts = team.known_tasks(TrainMSARL(), env, "test")
-    good = demonstrate(env, teacher_of(env), starts, 0.0, random.Random(0))
-    bad = demonstrate(env, teacher_of(env), starts, 1.0, random.Random(0))
+def test_a_teacher_with_injected_errors_fails(env: MultiAgentEnv) -> None:
+    starts = multi_agent_trainer.known_tasks(TrainMSARL(), env, "test")
+    good = teacher_demonstrations(env, teacher_of(env), starts, 0.0, random.Random(0))
+    bad = teacher_demonstrations(env, teacher_of(env), starts, 1.0, random.Random(0))
     assert all(one.solved for one in good)
     assert sum(one.solved for one in bad) < 0.3 * len(bad)
 
 
 def test_each_side_of_an_episode_ends_with_a_message_of_its_own(env: MultiAgentEnv) -> None:
-    starts = team.known_tasks(TrainMSARL(), env, "test")[:3]
-    demonstrations = demonstrate(env, teacher_of(env), starts, 0.0, random.Random(0))
+    starts = multi_agent_trainer.known_tasks(TrainMSARL(), env, "test")[:3]
+    demonstrations = teacher_demonstrations(env, teacher_of(env), starts, 0.0, random.Random(0))
     assert len(demonstrations) == 3 * 2
     assert {one.messages[-1]["role"] for one in demonstrations} == {"assistant"}
 
@@ -57,11 +58,11 @@ def test_numbers_that_are_copied_are_exchanged_alike_and_others_stay() -> None:
 def test_constants_of_a_formula_stay_though_they_stand_in_what_is_told() -> None:
     config = TrainTMATR(kinds=("chord_length", "committee"))  # turn 2 is reached in all episodes but the committee's
     env = config.make_env()
-    starts = team.known_tasks(config, env, "train")
-    words = demonstrate(env, teacher_of(env), starts, 0.0, random.Random(0))
+    starts = multi_agent_trainer.known_tasks(config, env, "train")
+    words = teacher_demonstrations(env, teacher_of(env), starts, 0.0, random.Random(0))
     policy = builtin_text_policy([one.messages for one in words])
     starts = [s for s in starts if "chord" in str(s)] * 2 + [s for s in starts if "committee" in str(s)][:1]
-    rows = lesson(config.make_env, starts, policy, rows=300, error=0.0, rng=random.Random(0))
+    rows = staged_rows(config.make_env, starts, policy, rows=300, error=0.0, rng=random.Random(0))
     texts = [policy.tokenizer.decode([i for i, label in zip(*row, strict=True) if label != -100]) for row in rows]
     formulas = [text for text in texts if "sqrt (" in text]
     assert formulas

@@ -13,7 +13,6 @@ from toolorchestra.envs.rewards import (
     compute_reward,
     evaluation_normalise,
     evaluation_reward,
-    group_advantages,
     latency_reward,
     measure,
     normalise,
@@ -80,13 +79,6 @@ def test_a_rollout_left_out_shapes_no_reward_and_has_none():
 def test_a_group_of_which_nothing_is_left_has_no_rewards():
     preference = Preference.of({"outcome": 1.0}, TOOLS)
     assert np.isnan(preference_rewards(BATCH, preference, keep=[False] * 3)).all()
-
-
-def test_group_advantages_by_hand():
-    # mean 0.5, deviations ±0.5, sample deviation sqrt(4·0.25/3)
-    assert_allclose(group_advantages([1, 0, 1, 0], delta=0), np.array([1, -1, 1, -1]) * math.sqrt(3) / 2)
-    assert group_advantages([0.7, 0.7, 0.7]).tolist() == [0, 0, 0]
-    assert group_advantages([1.0]).tolist() == [0]
 
 
 def test_evaluation_reward_by_hand():

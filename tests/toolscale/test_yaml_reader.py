@@ -12,7 +12,7 @@ from toolorchestra.toolscale.errors import DomainError
 from toolorchestra.toolscale.format import TableSpec
 from toolorchestra.toolscale.yaml_reader import convert, dump_yaml, parse_yaml
 
-TEXT = st.text(st.characters(renderer="utf-8", exclude_characters="\0"), max_size=30)
+TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=30)
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False) | TEXT,
     lambda children: st.lists(children, max_size=3) | st.dictionaries(TEXT, children, max_size=3),

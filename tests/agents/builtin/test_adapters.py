@@ -10,7 +10,7 @@ import torch
 
 from toolorchestra.agents.builtin.model import TokenPolicy, build_model
 from toolorchestra.agents.builtin.text_model import builtin_text_policy
-from toolorchestra.algos.rollout.engine import ModelSampler
+from toolorchestra.algos.rollout.sampling import ModelSampler
 
 pytest.importorskip("peft", reason="needs the extra `train`")
 

@@ -13,15 +13,9 @@ import torch
 from toolorchestra.agents.builtin.compact_renderer import CompactRenderer
 from toolorchestra.agents.builtin.model import build_model
 from toolorchestra.algos.length_batching import bundles
-from toolorchestra.algos.rollout.engine import (
-    ModelSampler,
-    RolloutEngine,
-    RolloutRequest,
-    Sample,
-    Start,
-    make_env,
-    starts,
-)
+from toolorchestra.algos.rollout.engine import RolloutEngine, RolloutRequest
+from toolorchestra.algos.rollout.sampling import ModelSampler, Sample
+from toolorchestra.algos.rollout.starts import Start, make_env, starts
 from toolorchestra.toolscale.errors import OptionError
 
 TOOL = {
@@ -129,17 +123,17 @@ def test_each_turn_begins_with_all_ids_of_the_turns_before() -> None:
     assert whole[: len(prompts[-1])] == prompts[-1]
 
 
-def test_a_renderer_that_rewrites_history_is_caught() -> None:
+def test_a_codec_that_rewrites_history_is_caught() -> None:
     class Rewriting(RolloutEngine):
         def _step(self, slot: Any, sample: Sample) -> None:
             super()._step(slot, sample)
-            slot.row.completion_ids[0] = RENDERER.index["<unk>"]
+            slot.trajectory.ids[0] = RENDERER.index["<unk>"]
 
     with pytest.raises(AssertionError, match="does not begin with all earlier ids"):
         Rewriting(Shop, RENDERER).play(Script(), ask("fig"))
 
 
-def test_an_error_of_ours_is_played_again() -> None:
+def test_an_infrastructure_error_is_played_again() -> None:
     Shop.faults = 2
     (row,) = RolloutEngine(Shop, RENDERER, retries=2).play(Script(), ask("fig"))
     assert (row.outcome, row.reward) == ("solved", 1.0)
@@ -221,7 +215,7 @@ def test_what_is_sampled_does_not_depend_on_who_is_sampled_beside(model: Any, mo
     sampler = ModelSampler(model, RENDERER, seed=3)
     bundled = [sample.ids for _ in range(2) for sample in sampler(prompts, limits)]
     monkeypatch.setattr(
-        "toolorchestra.algos.rollout.engine.bundles", lambda lengths, least: [list(range(len(lengths)))]
+        "toolorchestra.algos.rollout.sampling.bundles", lambda lengths, min_rows: [list(range(len(lengths)))]
     )
     sampler = ModelSampler(model, RENDERER, seed=3)
     assert bundled == [sample.ids for _ in range(2) for sample in sampler(prompts, limits)]

@@ -7,12 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from toolorchestra.agents.builtin.design_renderer import WARNING
 from toolorchestra.agents.chat.base import ScriptedChat
 from toolorchestra.agents.experts.catalog import Catalog
 from toolorchestra.agents.problems import Problem, Step
 from toolorchestra.algos.stats import paired_bootstrap
 from toolorchestra.algos.studies import masbench
-from toolorchestra.algos.studies.masbench import (
+from toolorchestra.algos.studies.masbench import markdown, play, problems, write
+from toolorchestra.algos.studies.masbench_results import MASBenchStudy, ResultCell
+from toolorchestra.algos.studies.masbench_systems import (
     HALF,
     MODELS,
     PLAYED,
@@ -20,14 +23,8 @@ from toolorchestra.algos.studies.masbench import (
     WARNED,
     BranchesPolicy,
     KeepingExpert,
-    MASBenchStudy,
     MirrorPolicy,
-    ResultCell,
     kept,
-    markdown,
-    play,
-    problems,
-    write,
 )
 from toolorchestra.envs.masorchestra.design import Design
 from toolorchestra.envs.masorchestra.env import MASOrchestraEnv
@@ -144,7 +141,7 @@ def test_a_mirror_has_an_agent_for_every_step_and_a_branch_ends_where_its_result
     mirror, branches = designs
     assert (mirror.shape.agents, mirror.shape.width) == (steps + 1, 2)
     assert (branches.shape.agents, branches.shape.length, branches.shape.width) == (3, 2, 2)
-    assert [masbench.WARNING in agent.input for agent in branches.agents] == [True, True, False]
+    assert [WARNING in agent.input for agent in branches.agents] == [True, True, False]
 
 
 def test_real_models_are_asked_in_their_place() -> None:

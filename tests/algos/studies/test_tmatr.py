@@ -11,10 +11,11 @@ import msgspec
 import pytest
 import tyro
 
+from toolorchestra.algos.evaluation import Scores
+from toolorchestra.algos.multi_agent_trainer import Trained
 from toolorchestra.algos.studies import tmatr
 from toolorchestra.algos.studies.tmatr import COMPARED, SCHEDULES, TMATRStudy, markdown, read_run, write
 from toolorchestra.algos.tmatr import TrainTMATR, report
-from toolorchestra.algos.trainer import Scores, Trained
 
 STEPS = 3
 

@@ -9,7 +9,7 @@ import pytest
 from gymnasium.spaces import Discrete, Text
 from pettingzoo import AECEnv, ParallelEnv
 
-from toolorchestra.algos.rollout.engine import Start
+from toolorchestra.algos.rollout.starts import Start
 from toolorchestra.envs import make_multiagent
 from toolorchestra.envs.checks.environment import check_environment
 from toolorchestra.envs.multiagent.external import SEEDS, ExternalEnv

@@ -5,11 +5,8 @@ from typing import Any
 
 import pytest
 
-from toolorchestra.algos import msarl
-from toolorchestra.algos import trainer as team
+from toolorchestra.algos import msarl, multi_agent_trainer
 from toolorchestra.algos.msarl import TrainMSARL
-from toolorchestra.algos.rollout.engine import Start
-from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 
@@ -17,31 +14,6 @@ from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 @pytest.fixture(scope="module")
 def env() -> MultiAgentEnv:
     return TrainMSARL().make_env()
-
-
-def seat_that_said(env: MultiAgentEnv, text: str) -> team.Slot:
-    """The slot of a problem whose answer is 7, after a message of the reasoner."""
-    task = next(t for t in env.source.tasks("train") if t.answer == r"\boxed{7}")
-    slot = MultiAgentEngine(env, {}, {}).sit(Start(0, (("task_id", task.id),)))
-    slot.play.act(text)
-    return slot
-
-
-def test_the_majority_is_of_equal_answers(env: MultiAgentEnv) -> None:
-    slots = [seat_that_said(env, text) for text in (*(rf"\boxed{{{n}}}" for n in ("7", "7.0", "8", "8.5")), "hm")]
-    assert team._majority(slots) == 1.0
-    assert team._majority(slots[2:]) == 0.0
-    assert team._majority(slots[-1:]) == 0.0
-
-
-def test_success_is_the_outcomes_whatever_the_reward(env: MultiAgentEnv) -> None:
-    right, wrong = (seat_that_said(env, rf"\boxed{{{n}}}") for n in (7, 8))
-    right.play.episode.reward, wrong.play.episode.reward = 0.9, 0.3
-    assert (right.success, wrong.success) == (1.0, 0.0)
-    wrong.play.episode.outcome = "infra_error"
-    assert wrong.success != wrong.success  # NaN
-    right.broken = True
-    assert right.success == 0.0
 
 
 def test_agents_have_policies_of_their_own_unless_they_share(env: MultiAgentEnv) -> None:
@@ -56,26 +28,26 @@ def test_options_of_the_environment_are_read_as_json() -> None:
     assert config.given_options() == {"python": "none", "max_cycles": 9, "domain": "[x"}
 
 
-def test_tasks_that_nobody_can_teach_are_refused_with_those_that_there_are(env: MultiAgentEnv) -> None:
-    with pytest.raises(OptionError, match=r"difficulty \[9\] that an embedded model can be taught; it has"):
-        team.known_tasks(TrainMSARL(difficulty=(9,)), env, "train")
+def test_tasks_that_no_teacher_knows_are_refused_with_those_that_there_are(env: MultiAgentEnv) -> None:
+    with pytest.raises(OptionError, match=r"difficulty \[9\] that a built-in model can be taught; it has"):
+        multi_agent_trainer.known_tasks(TrainMSARL(difficulty=(9,)), env, "train")
 
 
 def test_tasks_can_be_of_some_kinds_only(env: MultiAgentEnv) -> None:
-    found = team.known_tasks(TrainMSARL(kinds=("other_number",)), env, "train")
+    found = multi_agent_trainer.known_tasks(TrainMSARL(kinds=("other_number",)), env, "train")
     assert {env.source.task(dict(start.options)["task_id"]).intent for start in found} == {"other_number"}
     with pytest.raises(UnknownNameError, match="other_number"):
-        team.known_tasks(TrainMSARL(kinds=("other_numbr",)), env, "train")
+        multi_agent_trainer.known_tasks(TrainMSARL(kinds=("other_numbr",)), env, "train")
 
 
 def test_a_folder_without_the_policies_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="'helper'"):
-        team.load_policies(["helper"], tmp_path)
+        multi_agent_trainer.load_policies(["helper"], tmp_path)
 
 
 def test_a_run_is_resumed_with_the_steps_it_began_with(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="step 4"):
-        team._read_scores(tmp_path, 4)
+        multi_agent_trainer.read_scores(tmp_path, 4)
 
 
 def test_there_is_no_going_on_without_a_checkpoint(tmp_path: Path) -> None:

@@ -1,0 +1,156 @@
+"""SFT data: demonstrations as rows of ids and labels, augmented so that a built-in model learns to *copy*.
+
+- `thin`: fields of a tool's result that nothing depends on are left out at first and return little by little, so the
+  model first learns to copy the only value there is, then to choose among ever more (a curriculum).
+- `ValueShuffler`: names, ids and numbers are exchanged, consistently within an episode, for others of their kind, so a
+  value that no demonstration mentions is copied as well as any other. `exchange_numbers` does so for numbers in text.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from toolorchestra.agents.builtin.compact_renderer import CompactRenderer
+from toolorchestra.agents.builtin.renderer import Message, Renderer
+from toolorchestra.agents.builtin.tool_messages import read_result
+from toolorchestra.algos.demonstrations import Demonstration, encode
+
+LabelledRow = tuple[list[int], list[int]]
+"""Ids, and their labels: -100 on what the policy does not learn."""
+
+
+def labelled(ids: list[int], mask: Sequence[int]) -> LabelledRow:
+    """Return a row with a label on each id that the mask marks as the policy's own."""
+    return ids, [i if own else -100 for i, own in zip(ids, mask, strict=True)]
+
+
+def thin(demonstration: Demonstration, share: float, rng: random.Random) -> Demonstration:
+    """Leave out fields of tool results that no later message of the policy mentions.
+
+    Args:
+        demonstration: An episode.
+        share: Chance that such a field stays.
+        rng: Source of randomness.
+    """
+    written = "".join(json.dumps(m, ensure_ascii=False) for m in demonstration.messages if m["role"] == "assistant")
+
+    def needed(value: Any) -> bool:
+        if isinstance(value, dict):
+            return any(needed(item) for item in value.values())
+        if isinstance(value, list):
+            return any(needed(item) for item in value)
+        return value is not None and str(value) in written
+
+    def cut(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {k: cut(v) for k, v in value.items() if needed(v) or rng.random() < share}
+        if isinstance(value, list):
+            return [cut(item) for item in value if needed(item) or rng.random() < share]
+        return value
+
+    messages: list[Message] = []
+    for message in demonstration.messages:
+        if message["role"] == "tool" and "result" in (record := read_result(message)):
+            record = {**record, "result": cut(record["result"])}
+            message = {**message, "content": json.dumps(record, ensure_ascii=False)}
+        messages.append(message)
+    return Demonstration(tuple(messages), demonstration.tools, demonstration.difficulty, demonstration.solved)
+
+
+class ValueShuffler:
+    """Exchanges values for others of their kind, consistently within a row of ids.
+
+    Exchanged are ids that the policy *copies* (they occur in the environment's part before the policy first
+    writes them) and ids that only tool results show. What the policy writes without copying (a computed date, say),
+    and words of the instruction that it never repeats, stay.
+    """
+
+    def __init__(self, renderer: CompactRenderer) -> None:
+        self._kind = {renderer.index[token]: kind for token, kind in renderer.kinds.items()}
+        self._members: dict[str, list[int]] = {}
+        for i, kind in self._kind.items():
+            self._members.setdefault(kind, []).append(i)
+
+    def __call__(self, ids: Sequence[int], mask: Sequence[int], rng: random.Random) -> list[int]:
+        """Return the ids with values exchanged."""
+        start = next((n for n, m in enumerate(mask) if m), len(ids))
+        written = {i for i, m in zip(ids, mask, strict=True) if m}
+        first: dict[int, int] = {}
+        for n, i in enumerate(ids):
+            first.setdefault(i, n)
+        exchange, taken = {}, set(ids)
+        for i, n in first.items():
+            kind = self._kind.get(i)
+            if kind is None or mask[n] or (n < start and i not in written):
+                continue
+            other = rng.choice(self._members[kind])
+            for _ in range(8):
+                if other not in taken:
+                    break
+                other = rng.choice(self._members[kind])
+            if other not in taken:
+                exchange[i] = other
+                taken.add(other)
+        return [exchange.get(i, i) for i in ids]
+
+
+def sft_rows(
+    renderer: Renderer,
+    demonstrations: Sequence[Demonstration],
+    *,
+    rows: int,
+    rng: random.Random,
+    curriculum: bool,
+    full_from: float = 0.6,
+    pick: Callable[[float], Sequence[Demonstration]] | None = None,
+) -> list[LabelledRow]:
+    """Return rows of (ids, labels) in the order in which they are trained on.
+
+    Args:
+        renderer: The policy's codec.
+        demonstrations: Episodes to draw from.
+        rows: How many.
+        rng: Source of randomness.
+        curriculum: Thin tool results and shuffle values (the renderer must be a `CompactRenderer`).
+        full_from: Share of the rows after which tool results are complete.
+        pick: Demonstrations to draw from at a point (0 to 1) of the rows; all if None.
+    """
+    shuffler = ValueShuffler(renderer) if curriculum and isinstance(renderer, CompactRenderer) else None
+    plain = {id(d): encode(renderer, d) for d in demonstrations}
+    made = []
+    for n in range(rows):
+        at = n / rows
+        demonstration = rng.choice(pick(at) if pick else demonstrations)
+        if shuffler is None:
+            ids, mask = plain[id(demonstration)]
+        else:
+            share = at / full_from
+            whole = share >= 1 or rng.random() < 0.1
+            ids, mask = plain[id(demonstration)] if whole else encode(renderer, thin(demonstration, share, rng))
+            ids = shuffler(ids, mask, rng)
+        made.append(labelled(ids, mask))
+    return made
+
+
+def exchange_numbers(ids: Sequence[int], mask: Sequence[int], numbers: Sequence[int], rng: random.Random) -> list[int]:
+    """Return a row with the numbers that the policy copies exchanged for others, so that any number is copied as well.
+
+    Args:
+        ids: Ids of the row.
+        mask: 1 on those that the policy writes.
+        numbers: Ids that are numbers.
+        rng: Source of randomness.
+    """
+    first: dict[int, bool] = {}
+    for i, own in zip(ids, mask, strict=True):
+        first.setdefault(i, bool(own))
+    written = {i for i, own in zip(ids, mask, strict=True) if own}
+    known = set(numbers)
+    copied = [i for i, own in first.items() if not own and i in written and i in known]
+    others = [i for i in numbers if i not in first]
+    copied = copied[: len(others)]  # if noise has used up the numbers, the rest stay
+    exchange = dict(zip(copied, rng.sample(others, len(copied)), strict=True))
+    return [exchange.get(i, i) for i in ids]

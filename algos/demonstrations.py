@@ -1,0 +1,211 @@
+"""Demonstrations: episodes of oracles and other teachers, or recorded ones, as conversations and as token ids.
+
+They are encoded by the policy's renderer exactly as the rollout engine would lay them out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import gymnasium as gym
+
+from toolorchestra.agents.builtin.design_renderer import DesignRenderer
+from toolorchestra.agents.builtin.renderer import Message, Renderer
+from toolorchestra.agents.policies.base import Policy
+from toolorchestra.agents.policies.exploration import ExplorerPolicy, QueryingOraclePolicy
+from toolorchestra.agents.policies.reference import NoisyOraclePolicy, OraclePolicy
+from toolorchestra.algos.rollout.starts import Start, starts
+from toolorchestra.algos.trainer import LearnerOptions
+from toolorchestra.envs.episode import read_episodes
+from toolorchestra.envs.masorchestra.teacher import DesignTeacher
+from toolorchestra.envs.parsing import parse
+from toolorchestra.toolscale.errors import OptionError
+
+TeacherName = Literal["oracle", "asking", "explorer", "designer"]
+_RESPONSES = re.compile(r"<tool_response>\n(.*?)\n</tool_response>", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Demonstration:
+    """An episode to learn from.
+
+    Attributes:
+        messages: The conversation; the last message is the assistant's.
+        tools: OpenAI function schemas of the tools that the policy had.
+        difficulty: Of the task.
+        solved: Whether it was solved.
+    """
+
+    messages: tuple[Message, ...]
+    tools: tuple[Mapping[str, Any], ...]
+    difficulty: int = 0
+    solved: bool = True
+
+
+def play_policy(env: gym.Env[Any, Any], policy: Policy, plays: Iterable[Start]) -> Iterator[Demonstration]:
+    """Yield the episodes that a policy plays from these starts."""
+    for start in plays:
+        observation, info = env.reset(seed=start.seed, options=start.reset_options())
+        tools, difficulty = tuple(info["tools"]), int(info.get("difficulty") or 0)
+        total, over = 0.0, False
+        policy.reset(env, observation, info)
+        while not over:
+            observation, reward, terminated, truncated, info = env.step(policy.act(observation, info))
+            total, over = total + float(reward), terminated or truncated
+        if terminated:
+            solved = info["outcome"] == "solved" if "outcome" in info else total > 0
+            yield Demonstration(_own(map(structured, info["messages"])), tools, difficulty, solved)
+
+
+def first_messages(env: gym.Env[Any, Any], policy: Policy, plays: Iterable[Start]) -> Iterator[Demonstration]:
+    """Yield the first message of a policy at each of these starts; it is not run, since its success is not needed."""
+    for start in plays:
+        observation, info = env.reset(seed=start.seed, options=start.reset_options())
+        policy.reset(env, observation, info)
+        message = {"role": "assistant", "content": policy.act(observation, info)}
+        yield Demonstration((*info["messages"], message), tuple(info["tools"]), int(info.get("difficulty") or 0))
+
+
+def recorded(file: Path, env: gym.Env[Any, Any]) -> Iterator[Demonstration]:
+    """Yield the answered episodes of a JSONL file (`toolorchestra rollout`) as demonstrations.
+
+    Args:
+        file: Records of episodes.
+        env: The environment in which they were played: it is reset to each task for the schemas of its tools.
+
+    Raises:
+        OptionError: It lacks a tool that an episode was played with.
+    """
+    for episode in read_episodes(file):
+        if episode.answer is None:
+            continue
+        _, info = env.reset(seed=episode.seed, options={"task_id": episode.task_id})
+        tools = {tool["function"]["name"]: tool for tool in info["tools"]}
+        if missing := [name for name in episode.tools if name not in tools]:
+            raise OptionError(
+                f"{file}: {episode.task_id} was played with the tool {missing[0]!r}, which the environment does not "
+                "offer. Give the environment and the options with which the episodes were recorded."
+            )
+        opening = str(info["messages"][-1]["content"])  # with what the protocol adds to the instruction
+        added = opening.removeprefix(env.unwrapped.episode.instruction)  # type: ignore[attr-defined]  # ours has one
+        messages: list[Message] = [
+            {"role": "system", "content": episode.prompt},
+            {"role": "user", "content": episode.instruction + added},
+        ]
+        for turn in episode.turns:
+            shown = _RESPONSES.findall(turn.observation)
+            messages += [structured(turn.message), *({"role": "tool", "content": text} for text in shown)]
+            if beside := _RESPONSES.sub("", turn.observation).strip():
+                messages.append({"role": "user", "content": beside})
+        offered = tuple(tools[name] for name in episode.tools)
+        yield Demonstration(_own(messages), offered, episode.difficulty, episode.outcome == "solved")
+
+
+def _own(messages: Iterable[Message]) -> tuple[Message, ...]:
+    """Return a conversation up to the assistant's last message."""
+    found = list(messages)
+    while found and found[-1]["role"] != "assistant":
+        found.pop()
+    return tuple(found)
+
+
+def structured(message: Message) -> Message:
+    """Return an assistant message whose calls are written in its text, and can be read, as one with ``tool_calls``."""
+    if message["role"] != "assistant" or message.get("tool_calls"):
+        return message
+    parsed = parse(message.get("content") or "")
+    if not parsed.calls or any(call.error for call in parsed.calls):
+        return message
+    calls = [
+        {"id": f"call_{n}", "type": "function", "function": {"name": c.name, "arguments": c.arguments.decode()}}
+        for n, c in enumerate(parsed.calls, 1)
+    ]
+    return {"role": "assistant", "content": parsed.text, "tool_calls": calls}
+
+
+def encode(renderer: Renderer, demonstration: Demonstration) -> tuple[list[int], list[int]]:
+    """Return a demonstration's ids and mask (1 on the policy's own), as the rollout engine would lay them out."""
+    messages = list(demonstration.messages)
+    first = next(n for n, message in enumerate(messages) if message["role"] == "assistant")
+    ids = renderer.encode_prompt(messages[:first], demonstration.tools)
+    mask = [0] * len(ids)
+    at = first
+    while at < len(messages):
+        written = renderer.encode_action(messages[at], messages[:at])
+        ids, mask = ids + written, mask + [1] * len(written)
+        answers = []
+        at += 1
+        while at < len(messages) and messages[at]["role"] != "assistant":
+            answers.append(messages[at])
+            at += 1
+        if answers:
+            shown = renderer.encode_results(answers, written)
+            ids, mask = ids + shown, mask + [0] * len(shown)
+    return ids, mask
+
+
+# ------------------------------------------------------------------------------------------------- who demonstrates
+
+
+@dataclass
+class DemonstrationOptions(LearnerOptions):
+    """Options of the episodes that a policy learns from."""
+
+    episodes: tuple[Path, ...] = ()
+    """JSONL files of episodes to learn from (solved ones only); none: the oracles play."""
+    difficulty: tuple[int, ...] = (1, 2)
+    """Levels of the tasks that the oracles play; empty for all."""
+    teacher: TeacherName | None = None
+    """Who plays: ``oracle`` (and a noisy one), ``asking`` (the same, but it queries experts now and then), ``explorer``
+    (queries experts at random; solved episodes count) or ``designer`` (writes designs of several kinds; a noisy one
+    injects errors). None: a teacher that suits the tools of the environment."""
+    error: float = 0.4
+    """Probability that the noisy oracle errs in a turn."""
+    ask: float = 0.4
+    """Probability that an ``asking`` teacher queries an expert in a turn."""
+    replays: int = 4
+    """Noisy episodes played per task."""
+
+
+def demonstrate(
+    env: gym.Env[Any, Any], config: DemonstrationOptions
+) -> tuple[list[Demonstration], list[Demonstration]]:
+    """Return solved episodes (the oracle's or recorded ones) and the noisy oracle's."""
+    if config.episodes:
+        found = [d for file in config.episodes for d in recorded(file, env) if d.solved]
+        if not found:
+            raise OptionError(f"No solved, answered episode in {', '.join(map(str, config.episodes))}.")
+        return found, []
+    if not hasattr(type(env.unwrapped), "task"):
+        raise OptionError(
+            f"{config.env} has no reference trajectories for the oracles to play. "
+            "Record episodes with `toolorchestra rollout` "
+            "and give them by --episodes, or train a --model without warm start."
+        )
+    plays = [start for level in starts(env, "train", config.difficulty).values() for start in level]
+    teacher = config.teacher or suitable_teacher(env.reset(options={"task_id": dict(plays[0].options)["task_id"]})[1])
+    several = [replace(start, seed=number) for number in range(config.replays) for start in plays]
+    if teacher == "explorer":
+        return [d for d in play_policy(env, ExplorerPolicy(config.seed), plays) if d.solved], []
+    if teacher == "asking":
+        good = [d for d in play_policy(env, QueryingOraclePolicy(config.seed, 0.0, config.ask), several) if d.solved]
+        return good, list(play_policy(env, QueryingOraclePolicy(config.seed, config.error, config.ask), several))
+    if teacher == "designer":
+        clean, erring = DesignTeacher(config.seed), DesignTeacher(config.seed, config.error)
+        return list(first_messages(env, clean, several)), list(first_messages(env, erring, several))
+    good = [d for d in play_policy(env, OraclePolicy(), plays) if d.solved]
+    return good, list(play_policy(env, NoisyOraclePolicy(config.seed, config.error), plays * config.replays))
+
+
+def suitable_teacher(info: Mapping[str, Any]) -> TeacherName:
+    """Return the teacher that suits the tools in `info`."""
+    names = {tool["function"]["name"] for tool in info["tools"]}
+    if "final_answer" in names:
+        return "explorer"
+    if DesignRenderer.speaks(info["tools"]):
+        return "designer"
+    return "asking" if any(name.startswith(("ask_", "math_", "code_", "query_")) for name in names) else "oracle"

@@ -1,0 +1,208 @@
+"""Evaluation on held-out tasks: of a policy (rows of one agent), and of the policies of several agents (slots)."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from toolorchestra.agents.builtin.model import TokenPolicy
+from toolorchestra.agents.policies.base import Policy, play_episode
+from toolorchestra.algos import design_statistics
+from toolorchestra.algos.rollout.engine import INVALID_OUTCOMES, RolloutEngine, RolloutRequest, Row
+from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot
+from toolorchestra.algos.rollout.sampling import ModelSampler, Sampler
+from toolorchestra.algos.rollout.starts import Start
+from toolorchestra.envs.episode import Episode, write_episodes
+from toolorchestra.toolscale.answers import equal, final_answer
+
+# -------------------------------------------------------------------------------------------------- one agent
+
+
+def evaluate(
+    engine: RolloutEngine,
+    policy: TokenPolicy,
+    plays: Sequence[Start],
+    *,
+    samples: int,
+    greedy: bool = False,
+    record: Path | None = None,
+) -> list[Row]:
+    """Return the rows of `samples` episodes per start, in order; those of one start differ in their seed.
+
+    With `record`, the episodes are written to that JSONL file (`toolorchestra show` draws them).
+    """
+    sampler = ModelSampler(policy.model, policy.renderer, temperature=0.0 if greedy else 1.0)
+    rng = random.Random(samples)
+    rows = engine.play(
+        sampler, [RolloutRequest(n, s.another(rng)) for n, s in enumerate(plays) for _ in range(samples)]
+    )
+    if record is not None:
+        _rewrite(record, (row.episode for row in rows if row.episode is not None))
+    return rows
+
+
+def _rewrite(file: Path, episodes: Iterable[Episode]) -> None:
+    file.unlink(missing_ok=True)
+    write_episodes(file, episodes)
+
+
+@dataclass(frozen=True)
+class PolicyScores:
+    """How a policy does on held-out tasks.
+
+    Attributes:
+        rows: Sampled episodes, task by task.
+        samples: Episodes of each task.
+        greedy: Share of tasks that the greedy episode solves.
+    """
+
+    rows: list[Row]
+    samples: int
+    greedy: float
+
+    @cached_property
+    def outcomes(self) -> list[float | None]:
+        """Success of every sampled episode; None after an infrastructure error."""
+        return outcomes_of(self.rows)
+
+    @cached_property
+    def by_task(self) -> list[float]:
+        """Mean success of the sampled episodes of each task."""
+        return self.task_means(self.outcomes)
+
+    def task_means(self, values: Sequence[float | None]) -> list[float]:
+        """Return the mean of each task of values of all sampled episodes; those that are None are left out."""
+        tasks = [values[n : n + self.samples] for n in range(0, len(values), self.samples)]
+        return [float(np.mean([value for value in task if value is not None] or [0.0])) for task in tasks]
+
+    def episode_means(self) -> dict[str, float]:
+        """Return the means of reward, cost and time, of the parts of the reward, and statistics of designs."""
+        valid = [row for row in self.rows if row.valid]
+        found = {name: float(np.mean([getattr(row, name) for row in valid])) for name in ("reward", "cost", "seconds")}
+        return found | mean_parts(valid) | design_statistics.statistics(valid)
+
+    def means(self) -> dict[str, float]:
+        """Return the means that are reported beside the success."""
+        return {"greedy": self.greedy, **self.episode_means()}
+
+
+def mean_parts(rows: Sequence[Row]) -> dict[str, float]:
+    """Return the mean of each part of the reward, where there are parts; 0 for an episode that was broken off."""
+    names = next((row.parts for row in rows if row.parts), {})
+    return {f"reward_{name}": float(np.mean([row.parts.get(name, 0.0) for row in rows])) for name in names}
+
+
+def outcomes_of(rows: Sequence[Row]) -> list[float | None]:
+    """Return 1 for a row that is solved, 0 for one that is not, None after an infrastructure error."""
+    return [float(row.outcome == "solved") if row.valid else None for row in rows]
+
+
+def rewards_of(rows: Sequence[Row]) -> list[float | None]:
+    """Return the environment's reward of each row, None after an infrastructure error."""
+    return [row.reward if row.valid else None for row in rows]
+
+
+def reference(env: gym.Env[Any, Any], policy: Policy, plays: Sequence[Start]) -> list[float | None]:
+    """Return the outcomes of a reference policy, one episode per start."""
+    outcomes: list[float | None] = []
+    for start in plays:
+        outcome = play_episode(env, policy, seed=start.seed, options=start.reset_options())["outcome"]
+        outcomes.append(None if outcome in INVALID_OUTCOMES else float(outcome == "solved"))
+    return outcomes
+
+
+# --------------------------------------------------------------------------------------------- several agents
+
+
+@dataclass(frozen=True)
+class Scores:
+    """How policies do on held-out tasks; shares of the tasks, or means over them.
+
+    Attributes:
+        by_task: Mean success of the sampled episodes of each task.
+        outcomes: Success of every sampled episode, task by task; None after an infrastructure error.
+        greedy: Success of the greedy episode.
+        pass_at: Share of tasks with a right answer among the samples.
+        maj_at: Share of tasks whose commonest answer is right.
+        reward: Mean reward of the sampled episodes.
+        calls: Mean number of tool calls of a sampled episode.
+    """
+
+    by_task: list[float]
+    outcomes: list[float | None]
+    greedy: float
+    pass_at: float
+    maj_at: float
+    reward: float
+    calls: float
+
+    @property
+    def success(self) -> float:
+        """Mean success of the sampled episodes (pass@1)."""
+        return float(np.mean(self.by_task))
+
+    def means(self) -> dict[str, float]:
+        """Return the means that are reported beside the success."""
+        return {name: getattr(self, name) for name in ("greedy", "pass_at", "maj_at", "reward", "calls")}
+
+
+def evaluate_agents(
+    engine: MultiAgentEngine,
+    policies: Mapping[str, TokenPolicy],
+    starts: Sequence[Start],
+    *,
+    samples: int,
+    temperature: float = 1.0,
+    record: Path | None = None,
+) -> Scores:
+    """Play held-out tasks greedily and `samples` times each; `record` keeps the greedy episodes as JSONL."""
+    rng = random.Random(samples)
+    greedy = [engine.start(start) for start in starts]
+    engine.play(make_samplers(policies, 0.0, rng), greedy)
+    slots = [engine.start(start.another(rng)) for start in starts for _ in range(samples)]
+    engine.play(make_samplers(policies, temperature, rng), slots)
+    if record is not None:
+        _rewrite(record, (slot.play.episode for slot in greedy))
+    tasks = [slots[n : n + samples] for n in range(0, len(slots), samples)]
+    successes = [[slot.success for slot in task] for task in tasks]
+    return Scores(
+        by_task=[float(np.nanmean(task)) if not np.isnan(task).all() else 0.0 for task in successes],
+        outcomes=[None if math.isnan(success) else success for task in successes for success in task],
+        greedy=float(np.nanmean([slot.success for slot in greedy])),
+        pass_at=float(np.mean([max(task) > 0 for task in successes])),
+        maj_at=float(np.mean([_majority(task) for task in tasks])),
+        reward=float(np.nanmean([slot.reward for slot in slots])),
+        calls=float(np.mean([slot.calls for slot in slots])),
+    )
+
+
+def _majority(slots: Sequence[Slot]) -> float:
+    """Return the success of the commonest answer; 0 if there is none."""
+    clusters: list[list[Slot]] = []
+    for slot in slots:
+        if slot.play.episode.answer is None:
+            continue
+        answer = final_answer(slot.play.episode.answer)
+        for cluster in clusters:
+            if equal(answer, final_answer(str(cluster[0].play.episode.answer))):
+                cluster.append(slot)
+                break
+        else:
+            clusters.append([slot])
+    return max(clusters, key=len)[0].success if clusters else 0.0
+
+
+def make_samplers(policies: Mapping[str, TokenPolicy], temperature: float, rng: random.Random) -> dict[str, Sampler]:
+    """Return a sampler for each policy."""
+    return {
+        name: ModelSampler(policy.model, policy.renderer, temperature=temperature, seed=rng.getrandbits(48))
+        for name, policy in policies.items()
+    }

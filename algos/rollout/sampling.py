@@ -1,0 +1,114 @@
+"""Sampling: continues batches of token ids with a causal language model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from toolorchestra.agents.builtin.renderer import Renderer
+from toolorchestra.algos.length_batching import bundles
+
+_MIN_ROWS = 16  # of a bundle that is sampled: each bundle has its own forward pass for every id
+
+
+class Sample(NamedTuple):
+    """What a policy wrote in one turn: ids, and the log-probability of each when it was drawn."""
+
+    ids: list[int]
+    logprobs: list[float]
+
+
+class Sampler(Protocol):
+    """Anything that continues sequences of ids, a batch at a time."""
+
+    def __call__(self, prompts: Sequence[Sequence[int]], limits: Sequence[int]) -> list[Sample]:
+        """Continue each prompt by at most its limit of ids."""
+
+
+class ModelSampler:
+    """Samples from a causal language model, one forward pass per token and bundle, with a key-value cache.
+
+    Args:
+        model: A Hugging Face causal language model.
+        codec: Says which ids stop a turn and which one pads.
+        temperature: 0 means greedy; log-probabilities are then those at temperature 1.
+        seed: Same seed and same calls give the same ids.
+    """
+
+    def __init__(self, model: nn.Module, renderer: Renderer, *, temperature: float = 1.0, seed: int = 0) -> None:
+        self.model, self.renderer, self.temperature = model, renderer, temperature
+        self.device = next(model.parameters()).device
+        self.stops = torch.tensor(renderer.stop_ids, device=self.device)
+        self.generator = torch.Generator(self.device).manual_seed(seed)
+
+    @torch.no_grad()
+    def __call__(self, prompts: Sequence[Sequence[int]], limits: Sequence[int]) -> list[Sample]:
+        """Continue each prompt until a stop id or its limit; a row's draws do not depend on its bundle."""
+        training = self.model.training
+        self.model.eval()
+        samples: dict[int, Sample] = {}
+        noise: list[Tensor] = []
+        for rows in bundles(list(map(len, prompts)), _MIN_ROWS):
+
+            def uniform(step: int, rows: list[int] = rows) -> Tensor:
+                if step == len(noise):
+                    noise.append(torch.rand((len(prompts), 1), generator=self.generator, device=self.device))
+                return noise[step][rows]
+
+            found = self._continue([prompts[row] for row in rows], [limits[row] for row in rows], uniform)
+            samples.update(zip(rows, found, strict=True))
+        self.model.train(training)
+        return [samples[row] for row in range(len(prompts))]
+
+    def _continue(
+        self, prompts: Sequence[Sequence[int]], limits: Sequence[int], uniform: Callable[[int], Tensor]
+    ) -> list[Sample]:
+        width = max(map(len, prompts))
+        ids = torch.full((len(prompts), width), self.renderer.pad_id, device=self.device)
+        attention = torch.zeros((len(prompts), width), dtype=torch.long, device=self.device)
+        for row, prompt in enumerate(prompts):  # left padding: all rows end in the same column
+            ids[row, width - len(prompt) :] = torch.tensor(prompt, device=self.device)
+            attention[row, width - len(prompt) :] = 1
+        limit = torch.tensor(limits, device=self.device)
+        positions = (attention.cumsum(1) - 1).clamp(min=0)
+        output = self.model(
+            input_ids=ids, attention_mask=attention, position_ids=positions, use_cache=True, logits_to_keep=1
+        )
+        position, one = positions[:, -1:], attention.new_ones((len(prompts), 1))
+        drawn_ids: list[Tensor] = []
+        drawn_logprobs: list[Tensor] = []
+        alive = limit > 0
+        while bool(alive.any()):
+            token, logprob = self._draw(output.logits[:, -1], uniform, len(drawn_ids))
+            drawn_ids.append(token)
+            drawn_logprobs.append(logprob)
+            alive &= ~torch.isin(token[:, 0], self.stops) & (limit > len(drawn_ids))
+            if not bool(alive.any()):
+                break
+            position, attention = position + 1, torch.cat([attention, one], 1)
+            output = self.model(
+                input_ids=token,
+                attention_mask=attention,
+                position_ids=position,
+                past_key_values=output.past_key_values,
+                use_cache=True,
+            )
+        rows = zip(torch.cat(drawn_ids, 1).tolist(), torch.cat(drawn_logprobs, 1).tolist(), limits, strict=True)
+        return [self._cut(row, logprobs, limit) for row, logprobs, limit in rows]
+
+    def _draw(self, logits: Tensor, uniform: Callable[[int], Tensor], step: int) -> tuple[Tensor, Tensor]:
+        logprobs = torch.log_softmax(logits.float() / (self.temperature or 1.0), -1)  # (B, V)
+        if self.temperature == 0:
+            token = logprobs.argmax(-1, keepdim=True)
+        else:
+            cumulated = logprobs.exp().cumsum(-1)  # inverting it is several times faster than torch.multinomial
+            token = torch.searchsorted(cumulated, uniform(step) * cumulated[:, -1:])  # (B, 1)
+        return token, logprobs.gather(1, token)
+
+    def _cut(self, ids: list[int], logprobs: list[float], limit: int) -> Sample:
+        stops = self.renderer.stop_ids
+        length = min(next((n for n, i in enumerate(ids, 1) if i in stops), len(ids)), limit)
+        return Sample(ids[:length], logprobs[:length])

@@ -1,0 +1,129 @@
+"""Token trajectories: what an agent has read and written, as ids; rows to train on; their log-probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from toolorchestra.algos.length_batching import bundles
+from toolorchestra.algos.losses import token_logps
+from toolorchestra.algos.rollout.sampling import Sample
+
+
+@dataclass(frozen=True)
+class TrainRow:
+    """Ids to train on, and their advantage.
+
+    Attributes:
+        prompt_ids: Ids that are only read.
+        completion_ids: Ids after them.
+        mask: 1 on those of the completion that the policy wrote and is trained on.
+        logprobs: Log-probability of each when drawn; 0 where the mask is 0.
+        advantage: Of the row.
+    """
+
+    prompt_ids: list[int]
+    completion_ids: list[int]
+    mask: list[int]
+    logprobs: list[float]
+    advantage: float = 0.0
+
+
+@dataclass(slots=True)
+class TokenTrajectory:
+    """What one agent has read and written in an episode, as ids.
+
+    Attributes:
+        ids: All of them, in order.
+        mask: 1 on those that its policy wrote.
+        logprobs: Log-probability of each of those when drawn; 0 elsewhere.
+        last: What its policy wrote last.
+    """
+
+    ids: list[int] = field(default_factory=list)
+    mask: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    last: list[int] = field(default_factory=list)
+
+    def read(self, ids: Sequence[int]) -> None:
+        """Append what the agent observed."""
+        self.ids += ids
+        self.mask += [0] * len(ids)
+        self.logprobs += [0.0] * len(ids)
+
+    def write(self, sample: Sample) -> None:
+        """Append what its policy wrote."""
+        self.ids += sample.ids
+        self.mask += [1] * len(sample.ids)
+        self.logprobs += sample.logprobs
+        self.last = sample.ids
+
+    def fork(self) -> TokenTrajectory:
+        """Return a copy that goes on apart."""
+        return TokenTrajectory(self.ids.copy(), self.mask.copy(), self.logprobs.copy(), self.last)
+
+    def row(self, since: int = 0, *, first: bool = False) -> TrainRow | None:
+        """Return what the policy wrote from position `since` on as a row to train on, or None if that is nothing.
+
+        Args:
+            since: Position; all before the first written id from there on is the prompt.
+            first: Only up to where the policy first stopped.
+        """
+        start = next((n for n in range(since, len(self.ids)) if self.mask[n]), None)
+        if start is None:
+            return None
+        end = len(self.ids) - self.mask[::-1].index(1)
+        if first:
+            end = next((n for n in range(start, end) if not self.mask[n]), end)
+        return TrainRow(self.ids[:start], self.ids[start:end], self.mask[start:end], self.logprobs[start:end])
+
+
+def row_logps(
+    model: nn.Module, rows: Sequence[TrainRow], pad_id: int, temperature: float = 1.0
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return log-probabilities of the rows' completions under a model, and under the one that sampled them.
+
+    Args:
+        model: A causal language model.
+        rows: B rows, the max_length completion of T ids.
+        pad_id: What fills up shorter ones.
+        temperature: At which they were sampled.
+
+    Returns:
+        Log-probabilities with gradient, those when drawn, and the mask, each of shape ``(B, T)``.
+    """
+    device = next(model.parameters()).device
+    max_length = max(len(row.completion_ids) for row in rows)
+    mask = torch.zeros((len(rows), max_length), device=device)
+    old = torch.zeros((len(rows), max_length), device=device)
+    for n, row in enumerate(rows):
+        length = len(row.completion_ids)
+        mask[n, :length] = torch.tensor(row.mask, dtype=torch.float, device=device)
+        old[n, :length] = torch.tensor(row.logprobs, device=device)
+    found = [torch.empty(0)] * len(rows)
+    for bundle in map(sorted, bundles([len(row.prompt_ids) + len(row.completion_ids) for row in rows])):
+        for n, logps in zip(bundle, _bundle_logps(model, [rows[n] for n in bundle], pad_id, temperature), strict=True):
+            found[n] = logps
+    return nn.utils.rnn.pad_sequence(found, batch_first=True), old, mask
+
+
+def _bundle_logps(model: nn.Module, rows: Sequence[TrainRow], pad_id: int, temperature: float) -> Tensor:
+    """Return log-probabilities of the completions of rows of like length, of shape ``(B, T)``."""
+    device = next(model.parameters()).device
+    width = max(len(row.prompt_ids) + len(row.completion_ids) for row in rows)
+    max_length = max(len(row.completion_ids) for row in rows)
+    ids = torch.full((len(rows), width), pad_id, device=device)
+    attention = torch.zeros_like(ids)
+    places = torch.zeros((len(rows), max_length), dtype=torch.long, device=device)  # of what predicts each id
+    for n, row in enumerate(rows):
+        sequence, length = row.prompt_ids + row.completion_ids, len(row.completion_ids)
+        ids[n, : len(sequence)], attention[n, : len(sequence)] = torch.tensor(sequence, device=device), 1
+        places[n, :length] = torch.arange(len(row.prompt_ids) - 1, len(sequence) - 1, device=device)
+    logits: Any = model(input_ids=ids, attention_mask=attention, use_cache=False).logits  # (B, W, V)
+    chosen = logits.gather(1, places.unsqueeze(-1).expand(-1, -1, logits.size(-1)))  # (B, T, V)
+    exact = chosen.to(torch.promote_types(chosen.dtype, torch.float32))
+    return token_logps(exact / temperature, ids.gather(1, places + 1))

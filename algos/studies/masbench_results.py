@@ -1,0 +1,253 @@
+"""What the study on MASBench found: means and comparisons with 95 % intervals, tables, a CSV, and figures."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from toolorchestra.algos.stats import Interval, mean_interval, paired_bootstrap, success_share
+from toolorchestra.algos.studies.masbench_systems import MODELS, PLAYED, STRUCTURES, WARNED
+from toolorchestra.algos.studies.pages import make_panels, points, write_page
+from toolorchestra.envs.sources.masbench.sets import COUNTS
+
+
+class ResultCell(msgspec.Struct, frozen=True):
+    """The results of a system on the problems of one value, problem by problem (means over samples).
+
+    Attributes:
+        axis: The axis.
+        value: Its value.
+        model: ``weak`` or ``strong``.
+        system: One of `SYSTEMS`, or `HALF`.
+        right: Share of right answers.
+        agents: Agents of the design.
+        length: Agents on its longest path.
+        width: Maximum of agents side by side.
+        usd: US dollars.
+        seconds: Seconds, virtual for simulated models.
+    """
+
+    axis: str
+    value: int
+    model: str
+    system: str
+    right: list[float]
+    agents: list[float]
+    length: list[float]
+    width: list[float]
+    usd: list[float]
+    seconds: list[float]
+
+    def mean(self, what: str) -> Interval:
+        """Return a mean over problems with its 95 % interval (Wilson's for right answers of one sample each)."""
+        values = getattr(self, what)
+        if what == "right" and set(values) <= {0.0, 1.0}:
+            return success_share(values)
+        return mean_interval(values)
+
+
+class MASBenchStudy(msgspec.Struct, frozen=True):
+    """The results of the study.
+
+    Attributes:
+        problems: Problems of each value, a quarter of them with notes.
+        samples: Episodes of each.
+        cells: By axis, value, model and system.
+    """
+
+    problems: int
+    samples: int
+    cells: list[ResultCell]
+
+    def of(self, axis: str, model: str, system: str, values: Sequence[int] | None = None) -> list[ResultCell]:
+        """Return the cells of a system on an axis, by value."""
+        return [
+            cell
+            for cell in self.cells
+            if (cell.axis, cell.model, cell.system) == (axis, model, system)
+            and (values is None or cell.value in values)
+        ]
+
+    def right(self, axis: str, model: str, system: str, values: Sequence[int] | None = None) -> list[float]:
+        """Return the shares of right answers, problem by problem."""
+        return [right for cell in self.of(axis, model, system, values) for right in cell.right]
+
+    def gain(self, axis: str, model: str, system: str = "mirror", over: str = "single") -> Interval:
+        """Return by how much a system is more often right than another, with its 95 % interval, paired by problem."""
+        return paired_bootstrap(self.right(axis, model, system), self.right(axis, model, over))
+
+    def beside_depth(self, axis: str) -> Interval:
+        """Return by how much the weak model's gain on an axis exceeds that on depth."""
+        gains = {
+            one: np.subtract(self.right(one, "weak", "mirror"), self.right(one, "weak", "single")).tolist()
+            for one in (axis, "depth")
+        }
+        return _apart(gains[axis], gains["depth"])
+
+    def diminished(self, axis: str) -> Interval:
+        """Return by how much the weak model's gain exceeds the strong one's, paired by problem."""
+        gains = {
+            model: np.subtract(self.right(axis, model, "mirror"), self.right(axis, model, "single")) for model in MODELS
+        }
+        return paired_bootstrap(gains["weak"], gains["strong"])
+
+    def fall(self, model: str, system: str, axes: Sequence[str] = STRUCTURES, *, beyond: bool = False) -> Interval:
+        """Return by how much accuracy falls from the least values of some axes to the largest.
+
+        Args:
+            model: ``weak`` or ``strong``.
+            system: A system.
+            axes: The axes.
+            beyond: Compare values up to the largest of the paper's training with those beyond it instead.
+        """
+        before: list[float] = []
+        after: list[float] = []
+        for axis in axes:
+            values = [cell.value for cell in self.of(axis, model, system)]
+            trained = max(COUNTS[axis]["train"])
+            less = [value for value in values if value <= trained] if beyond else values[:1]
+            more = [value for value in values if value > trained] if beyond else values[-1:]
+            before += self.right(axis, model, system, less)
+            after += self.right(axis, model, system, more)
+        return _apart(before, after)
+
+    def observations(self) -> dict[str, Interval]:
+        """Return what the paper's Observations 1 to 3 and Figure 3 say is above 0, with 95 % intervals."""
+        found = {f"1: weak, gain on {axis}": self.gain(axis, "weak") for axis in STRUCTURES[1:]}
+        found |= {f"1: weak, gain on {axis} over gain on depth": self.beside_depth(axis) for axis in STRUCTURES[1:]}
+        found |= {f"2: weak gain over strong gain, {axis}": self.diminished(axis) for axis in STRUCTURES[1:]}
+        for model in MODELS:
+            for system in ("single", "mirror"):
+                found[f"3: {model}, {system}: from least values to largest"] = self.fall(model, system)
+                found[f"3: {model}, {system}: from training values to larger"] = self.fall(model, system, beyond=True)
+        for over in ("single", "mirror", "single, warned"):
+            found[f"robustness: strong, {WARNED} over {over}"] = self.gain("robustness", "strong", WARNED, over)
+        return found
+
+
+def _apart(before: Sequence[float], after: Sequence[float]) -> Interval:
+    """Return a difference of means of different problems, with its normal 95 % interval."""
+    first, second = mean_interval(before), mean_interval(after)
+    half = math.hypot(first.high - first.estimate, second.high - second.estimate)
+    return Interval(*(first.estimate - second.estimate + by for by in (0.0, -half, half)))
+
+
+def problem_count(axis: str, questions: int) -> int:
+    """Return how many problems of each value are played: with notes, whose effects are large, a quarter."""
+    return -(-questions // 4) if axis == "robustness" else questions
+
+
+def markdown(study: MASBenchStudy) -> str:
+    """Return the tables of a study."""
+    lines = [
+        f"{study.problems} problems of each value ({problem_count('robustness', study.problems)} with notes), "
+        f"{study.samples} episode(s) each; % of right answers, ± is half the 95 % interval.",
+    ]
+    for axis in STRUCTURES:
+        lines += _accuracies(study, axis, PLAYED[axis][:2])
+    lines += _accuracies(study, "robustness", PLAYED["robustness"])
+    lines += ["", "Gain over the single agent, all values together, in points:", ""]
+    lines += ["| axis | model | mirror | branches |", "|---|---|--:|--:|"]
+    for axis in STRUCTURES:
+        for model in MODELS:
+            cells = [
+                points(study.gain(axis, model, system)) for system in PLAYED[axis][1:] if study.of(axis, model, system)
+            ]
+            lines.append(f"| {axis} | {model} | {' | '.join(cells)} |")
+    lines += ["", "| expected above 0 | points | 95 % interval |", "|---|--:|---|"]
+    for name, difference in study.observations().items():
+        estimate, low, high = (f"{100 * number:+.1f}" for number in difference)
+        lines.append(f"| {name} | {estimate} | [{low}, {high}] |")
+    lines += ["", "Agents of the mirror: how many, the longest path, the most side by side:", ""]
+    lines += ["| axis | value | agents | length | width |", "|---|--:|--:|--:|--:|"]
+    for axis in PLAYED:
+        for cell in study.of(axis, "weak", "mirror"):
+            sizes = " | ".join(f"{cell.mean(what).estimate:.1f}" for what in ("agents", "length", "width"))
+            lines.append(f"| {axis} | {cell.value} | {sizes} |")
+    return "\n".join(lines) + "\n"
+
+
+def _accuracies(study: MASBenchStudy, axis: str, systems: Sequence[str]) -> list[str]:
+    values = [cell.value for cell in study.of(axis, "weak", "single")]
+    lines = ["", f"| {axis} | " + " | ".join(map(str, values)) + " |", "|---|" + "--:|" * len(values)]
+    for model in MODELS:
+        for system in systems:
+            if cells := study.of(axis, model, system):
+                lines.append(
+                    f"| {model}, {system} | " + " | ".join(_percent(cell.mean("right")) for cell in cells) + " |"
+                )
+    return lines
+
+
+def _percent(share: Interval) -> str:
+    return f"{100 * share.estimate:.0f} ± {50 * (share.high - share.low):.0f}"
+
+
+def write(study: MASBenchStudy, folder: Path) -> None:
+    """Write ``study.csv``, ``study.md`` and three figures to a folder (needs the extra ``train``)."""
+    folder.mkdir(parents=True, exist_ok=True)
+    measures = ("agents", "length", "width", "usd", "seconds")
+    with (folder / "study.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["axis", "value", "model", "system", "problems", "right", "low", "high", *measures])
+        for cell in study.cells:
+            numbers = [*cell.mean("right"), *(cell.mean(what).estimate for what in measures)]
+            rounded = [f"{number:.6g}" for number in numbers]
+            writer.writerow([cell.axis, cell.value, cell.model, cell.system, len(cell.right), *rounded])
+    figures = {"accuracy": _draw_accuracy(study), "robustness": _draw_robustness(study), "agents": _draw_agents(study)}
+    write_page(folder, markdown(study), figures, "masbench")
+
+
+def _draw_accuracy(study: MASBenchStudy) -> Any:
+    """Draw Figure 2: accuracy by value, with bands."""
+    figure, panels = make_panels(len(STRUCTURES), 3.2, 3.0)
+    for panel, axis in zip(panels, STRUCTURES, strict=True):
+        for colour, model in zip(("#4c72b0", "#dd8452"), MODELS, strict=True):
+            for line, system in (("--", "single"), ("-", "mirror")):
+                cells = study.of(axis, model, system)
+                values, found = [cell.value for cell in cells], [cell.mean("right") for cell in cells]
+                panel.plot(values, [one.estimate for one in found], line, color=colour, label=f"{model}, {system}")
+                panel.fill_between(
+                    values, [one.low for one in found], [one.high for one in found], color=colour, alpha=0.12, lw=0
+                )
+        panel.set(title=axis, xlabel="value", ylim=(0, 1.02))
+    panels[0].set_ylabel("right answers")
+    panels[0].legend(fontsize="small")
+    return figure
+
+
+def _draw_robustness(study: MASBenchStudy) -> Any:
+    """Draw Figure 3 and Figure E.3: accuracy with notes."""
+    figure, panels = make_panels(len(MODELS), 3.2, 3.0)
+    for panel, model in zip(panels, MODELS, strict=True):
+        systems = [system for system in PLAYED["robustness"] if study.of("robustness", model, system)]
+        for place, system in enumerate(systems):
+            cells = study.of("robustness", model, system)
+            found = [cell.mean("right") for cell in cells]
+            at = np.arange(len(cells)) + (place - len(systems) / 2) * 0.16
+            spread = np.array([[one.estimate - one.low, one.high - one.estimate] for one in found]).T.clip(0)
+            panel.bar(at, [one.estimate for one in found], 0.15, yerr=spread, label=system)
+            panel.set_xticks(range(len(cells)), [f"{cell.value} notes" for cell in cells])
+        panel.set(title=model, ylim=(0, 1.02))
+    panels[0].set_ylabel("right answers")
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize="small")
+    return figure
+
+
+def _draw_agents(study: MASBenchStudy) -> Any:
+    """Draw the statistics of Figure E.1: agents, length and width by value."""
+    figure, panels = make_panels(len(PLAYED), 3.2, 3.0)
+    for panel, axis in zip(panels, PLAYED, strict=True):
+        cells = study.of(axis, "weak", "mirror")
+        for what in ("agents", "length", "width"):
+            panel.plot([cell.value for cell in cells], [cell.mean(what).estimate for cell in cells], "o-", label=what)
+        panel.set(title=axis, xlabel="value")
+        panel.set_ylim(bottom=0)
+    panels[0].legend(fontsize="small")
+    return figure

@@ -1,0 +1,167 @@
+"""Who is compared in the study on MASBench: scripted orchestrators, and the error model of their sub-agents."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar
+
+from toolorchestra.agents.builtin.design_renderer import WARNING
+from toolorchestra.agents.experts.simulated_expert import SimulatedExpert
+from toolorchestra.agents.problems import Problem
+from toolorchestra.envs.ground_truth.parts import Part, parts_of
+from toolorchestra.envs.masorchestra.design import Agent, Design
+from toolorchestra.envs.masorchestra.orchestrators import ChainPolicy, Orchestrator, SinglePolicy
+
+MODELS = {"weak": "qwen2.5-7b", "strong": "gpt-oss-120b"}
+"""The paper's sub-agents (§4.4), by their names in the catalogue."""
+STRUCTURES = ("depth", "horizon", "breadth", "parallel")
+"""The axes of Figure 2."""
+WARNED = "mirror, warned"
+
+
+class KeepingExpert(SimulatedExpert):
+    """A simulated expert whose load is the number of results it must keep at once, not of its steps.
+
+    Who follows a chain forgets each result once the next one is there, however long the chain is. Results that meet in
+    one step, or are asked for at the end, have to be kept until then. So it is the shape of a problem that makes its
+    steps harder: the rule knows of no axis.
+    """
+
+    def weight(self, problem: Problem) -> int:
+        """Return the maximum of results that are kept at once."""
+        return kept(problem)
+
+
+@functools.lru_cache(maxsize=1_024)
+def kept(problem: Problem) -> int:
+    """Return how many results of steps have to be kept at once, by who takes each step just before it is needed.
+
+    >>> from toolorchestra.agents.experts.specification import Step
+    >>> kept(Problem.chain("long", "math", 12, "7"))
+    1
+    >>> leaves = tuple(Step(str(number)) for number in range(8))
+    >>> kept(Problem("sum", "math", (*leaves, Step("28", needs=tuple(range(8))))))
+    8
+    >>> kept(Problem("all", "math", leaves, targets=tuple(range(8))))
+    8
+    """
+    steps, count = problem.steps, len(problem.steps)
+    targets = [target % count for target in problem.targets]
+    order: list[int] = []
+    waiting = [(target, False) for target in reversed(targets)]
+    taken = set[int]()
+    while waiting:
+        at, ready = waiting.pop()
+        if at in taken:
+            continue
+        if ready or not steps[at].needs:
+            taken.add(at)
+            order.append(at)
+        else:
+            waiting.append((at, True))
+            waiting += [(need, False) for need in reversed(steps[at].needs)]
+    last = {need: place for place, at in enumerate(order) for need in steps[at].needs}
+    last |= dict.fromkeys(targets, count)
+    keeping = set[int]()
+    max_kept = 1
+    for place, at in enumerate(order):
+        keeping = {one for one in keeping if last[one] > place} | {at}
+        max_kept = max(max_kept, len(keeping))
+    return max_kept
+
+
+class MirrorPolicy(Orchestrator):
+    """An agent for every sub-task, which reads the results that it needs: the design mirrors the problem.
+
+    It reads the task's graph instead of its text.
+
+    Args:
+        seed: See `Policy`.
+        warned: Whether all agents are warned of notes.
+    """
+
+    privileged: ClassVar[bool] = True
+
+    def __init__(self, seed: int = 0, *, warned: bool = False) -> None:
+        super().__init__(seed)
+        self._warning = f"\n{WARNING}" if warned else ""
+
+    def design(self) -> Design:
+        """Return the agents, and one that reports if several results are asked for."""
+        assert self._task is not None, "reset() comes first"
+        parts = parts_of(self._task)
+        targets = [target % len(parts) for target in self._task.bindings.get("targets", (-1,))]
+        ends = self._ends(parts, targets)
+        agents = [_agent("SOLVE", self._warning.strip())]
+        if len(ends) > 1:
+            agents = [
+                _agent(f"STEP_{end}", parts[end].question + _told(parts, _read(parts, end, ends)) + self._warning)
+                for end in ends
+            ]
+            if len(targets) > 1:
+                agents.append(_agent("REPORT", f"Report these results in this order:{_told(parts, targets)}"))
+        edges = tuple((start, agent.id) for agent in agents for start in agent.references)
+        return Design(dom="high", thinking="The problem's graph.", agents=tuple(agents), edges=edges)
+
+    def _ends(self, parts: Sequence[Part], targets: Sequence[int]) -> list[int]:
+        """Return the sub-tasks whose results an agent hands on."""
+        return list(range(len(parts)))
+
+
+class BranchesPolicy(MirrorPolicy):
+    """An agent for every branch of the work: a chain of sub-tasks stays in one hand.
+
+    A branch ends where its result is asked for, or where it meets others in a sub-task of several operands. A problem
+    without branches is one agent's.
+    """
+
+    def _ends(self, parts: Sequence[Part], targets: Sequence[int]) -> list[int]:
+        meeting = (need for part in parts if len(part.needs) > 1 for need in part.needs)
+        return sorted({*targets, *meeting})
+
+
+class WarnedPolicy(Orchestrator):
+    """One agent that is warned of notes."""
+
+    def design(self) -> Design:
+        """Return the agent."""
+        return Design(dom="high", thinking="Mind the notes.", agents=(_agent("SOLVE", WARNING),))
+
+
+def _agent(agent_id: str, text: str) -> Agent:
+    return Agent(agent_id, "CoTAgent", text, "Works it out.")
+
+
+def _read(parts: Sequence[Part], end: int, ends: Sequence[int]) -> list[int]:
+    """Return the ends of other branches that a branch goes on from."""
+    found: set[int] = set()
+    waiting = list(parts[end].needs)
+    while waiting:
+        need = waiting.pop()
+        if need in ends:
+            found.add(need)
+        else:
+            waiting += parts[need].needs
+    return sorted(found)
+
+
+def _told(parts: Sequence[Part], known: Sequence[int]) -> str:
+    return "".join(f"\n{parts[number].question} ${{STEP_{number}}}" for number in known)
+
+
+SYSTEMS: Mapping[str, Callable[[], Orchestrator]] = {
+    "single": SinglePolicy,
+    "mirror": MirrorPolicy,
+    "branches": BranchesPolicy,
+    "solve and verify": ChainPolicy,
+    "single, warned": WarnedPolicy,
+    WARNED: lambda: MirrorPolicy(warned=True),
+}
+"""Who is compared: the single agent, the multi-agent system, and others that the page tells of."""
+HALF = "mirror, half deceived"
+"""The unwarned system over a model that notes deceive half as often: a warning that mostly fails."""
+PLAYED: Mapping[str, Sequence[str]] = dict.fromkeys(STRUCTURES, ("single", "mirror", "branches")) | {
+    "robustness": ("single", "mirror", "single, warned", WARNED, HALF)
+}
+"""The systems that are played on each axis."""

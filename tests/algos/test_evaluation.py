@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import pytest
+
+from toolorchestra.algos import evaluation
+from toolorchestra.algos.msarl import TrainMSARL
+from toolorchestra.algos.rollout.engine import Row
+from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot
+from toolorchestra.algos.rollout.starts import Start
+from toolorchestra.envs.multiagent.base import MultiAgentEnv
+
+
+@pytest.fixture(scope="module")
+def env() -> MultiAgentEnv:
+    return TrainMSARL().make_env()
+
+
+def slot_after(env: MultiAgentEnv, text: str) -> Slot:
+    """The slot of a problem whose answer is 7, after a message of the reasoner."""
+    task = next(t for t in env.source.tasks("train") if t.answer == r"\boxed{7}")
+    slot = MultiAgentEngine(env, {}, {}).start(Start(0, (("task_id", task.id),)))
+    slot.play.act(text)
+    return slot
+
+
+def test_the_majority_is_of_equal_answers(env: MultiAgentEnv) -> None:
+    slots = [slot_after(env, text) for text in (*(rf"\boxed{{{n}}}" for n in ("7", "7.0", "8", "8.5")), "hm")]
+    assert evaluation._majority(slots) == 1.0
+    assert evaluation._majority(slots[2:]) == 0.0
+    assert evaluation._majority(slots[-1:]) == 0.0
+
+
+def test_success_is_the_outcomes_whatever_the_reward(env: MultiAgentEnv) -> None:
+    right, wrong = (slot_after(env, rf"\boxed{{{n}}}") for n in (7, 8))
+    right.play.episode.reward, wrong.play.episode.reward = 0.9, 0.3
+    assert (right.success, wrong.success) == (1.0, 0.0)
+    wrong.play.episode.outcome = "infra_error"
+    assert wrong.success != wrong.success  # NaN
+    right.broken = True
+    assert right.success == 0.0
+
+
+def test_values_that_are_unknown_are_left_out_of_a_tasks_mean() -> None:
+    rows = [Row(n, "orchestrator", [1], outcome=outcome) for n, outcome in enumerate(("solved", "failed", "solved"))]
+    rows.append(Row(1, "orchestrator", [1], outcome="infra_error"))
+    scores = evaluation.PolicyScores(rows, 2, 0.0)
+    assert scores.outcomes == [1.0, 0.0, 1.0, None]
+    assert scores.by_task == [0.5, 1.0]
+
+
+def test_an_episode_broken_off_earned_no_part_of_the_reward() -> None:
+    parts = ({}, {"task": 1.0, "format": 0.5}, {"task": 1.0, "format": 1.0})
+    rows = [Row(0, "orchestrator", [1], parts=part) for part in parts]
+    assert evaluation.mean_parts(rows) == pytest.approx({"reward_task": 2 / 3, "reward_format": 0.5})
+    assert evaluation.mean_parts(rows[:1]) == {}

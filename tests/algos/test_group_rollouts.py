@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from toolorchestra.algos.group_rollouts import RolloutGroup, group_rewards
+from toolorchestra.algos.rollout.engine import Row
+
+FILTERS = ("homogeneity", "format", "invalid")
+
+
+def row(reward: float, **changes: Any) -> Row:
+    settings: dict[str, Any] = {"outcome": "solved" if reward else "failed", "answered": True}
+    return Row(0, "orchestrator", [1], [2], [1], [-0.1], reward, **(settings | changes))
+
+
+def test_advantages_are_normalised_within_the_group() -> None:
+    group = RolloutGroup.judge(1, [row(1.0), row(0.0), row(0.0), row(0.0)], FILTERS, 0.1)
+    assert group.advantages == pytest.approx([0.75 / 0.5001, -0.25 / 0.5001, -0.25 / 0.5001, -0.25 / 0.5001])
+    assert group.kept == [True] * 4
+
+
+def test_a_homogeneous_group_is_dropped() -> None:
+    assert RolloutGroup.judge(1, [row(1.0)] * 4, FILTERS, 0.1).kept == [False] * 4
+
+
+def test_rollouts_out_of_format_or_without_answer_are_dropped_one_by_one() -> None:
+    rows = [row(1.0), row(0.0, well_formed=False), row(0.0, answered=False), row(0.0)]
+    assert RolloutGroup.judge(1, rows, FILTERS, 0.1).kept == [True, False, False, True]
+    assert RolloutGroup.judge(1, rows, ("homogeneity",), 0.1).kept == [True] * 4
+
+
+def test_unscaled_advantages_weigh_a_group_by_how_much_its_rewards_differ() -> None:
+    for difference in (1.0, 0.01):
+        rows = [row(1.0), row(1.0 - difference)]
+        assert RolloutGroup.judge(1, rows, (), 0.1).advantages == pytest.approx([0.707, -0.707], rel=0.02)
+        assert RolloutGroup.judge(1, rows, (), 0.1, scale=False).advantages == pytest.approx(
+            [difference / 2, -difference / 2]
+        )
+
+
+def test_a_preference_pays_the_cheaper_of_two_solutions_more() -> None:
+    preference = np.array([0.0, 1.0, 0.5, 0.0])  # one tool, outcome, compute, latency
+    cheap = row(1.0, preference=preference, M=np.array([1.0, 1.0, -0.1, -1.0]))
+    dear = row(1.0, preference=preference, M=np.array([1.0, 1.0, -0.3, -1.0]))
+    failed = row(0.0, preference=preference, M=np.array([0.0, 0.0, -0.1, -1.0]))
+    broken_off = row(0.0, preference=preference, M=None)
+    assert group_rewards([cheap, dear, failed, broken_off]) == pytest.approx([1.5, 1.0, 0.0, 0.0])
