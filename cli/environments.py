@@ -10,7 +10,7 @@ from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 if TYPE_CHECKING:
     from toolorchestra.envs.base import OrchestrationEnv
     from toolorchestra.envs.multiagent.views import CurrentAgentEnv
-    from toolorchestra.envs.sources.base import TaskSource
+    from toolorchestra.envs.task_source import TaskSource
     from toolorchestra.toolscale.domain import Domain
     from toolorchestra.toolscale.task import Task
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from toolorchestra.agents.chat.base import ChatModel
     from toolorchestra.agents.policies.base import Policy
     from toolorchestra.envs.recording import Recording, Reset, Tally
-    from toolorchestra.envs.sources.base import TaskSource
+    from toolorchestra.envs.task_source import TaskSource
 
 RolloutPolicy = Literal[
     "oracle",

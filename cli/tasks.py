@@ -13,7 +13,7 @@ from toolorchestra.cli.output import print_json
 from toolorchestra.toolscale.errors import UnknownNameError
 
 if TYPE_CHECKING:
-    from toolorchestra.envs.sources.base import TaskSource
+    from toolorchestra.envs.task_source import TaskSource
     from toolorchestra.toolscale.task import Task
 
 

@@ -14,9 +14,9 @@ from toolorchestra.envs.episode import ORCHESTRATOR
 from toolorchestra.envs.parsing import MAX_CALLS, MAX_MESSAGE_CHARACTERS, Action
 from toolorchestra.envs.play import EpisodeLimits, Play
 from toolorchestra.envs.render import episode_text, turn_text
-from toolorchestra.envs.sources.base import TaskSource
 from toolorchestra.envs.spaces import MAX_OBSERVATION_CHARACTERS, UnicodeText
 from toolorchestra.envs.task_env import RENDER_MODES, TaskEnv, TaskOptions
+from toolorchestra.envs.task_source import TaskSource
 from toolorchestra.toolscale.errors import OptionError, unknown_name
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import msgspec
 
 from toolorchestra.envs.episode import Episode
-from toolorchestra.envs.sources.base import TaskSource
+from toolorchestra.envs.task_source import TaskSource
 from toolorchestra.toolscale.adversarial import judge
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import OptionError

@@ -25,7 +25,7 @@ import numpy as np
 from toolorchestra.envs.episode import Episode
 from toolorchestra.envs.play import EpisodeLimits, Play, PlaySnapshot
 from toolorchestra.envs.rewards import Preference
-from toolorchestra.envs.sources.base import TaskSource, make_source
+from toolorchestra.envs.task_source import TaskSource, make_source
 from toolorchestra.envs.world import World, WorldSession
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError, unknown_name
 from toolorchestra.toolscale.preferences import PreferencePair, read_pairs
@@ -40,7 +40,7 @@ class TaskOptions(TypedDict, total=False):
 
     Attributes:
         domain: Folder (or name) of a domain to play instead of a named source.
-        tasks: JSONL file of tasks to play instead; see `toolorchestra.envs.sources.base.FileSource`.
+        tasks: JSONL file of tasks to play instead; see `toolorchestra.envs.task_source.FileSource`.
         split: Split from which `reset` draws unless told otherwise (``train``).
         difficulty: Level or levels from which `reset` draws; None, the default, for all.
         render_mode: ``ansi`` (`render` returns the transcript) or ``human`` (turns are printed as they come).

@@ -24,7 +24,7 @@ from toolorchestra.envs.dialogue.scenario import ORCHESTRATOR, STOP, USER
 from toolorchestra.envs.dialogue.user import ChatUser, ScriptedUser
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.multiagent.views import Partner, SingleAgentEnv
-from toolorchestra.envs.sources.base import TaskSource
+from toolorchestra.envs.task_source import TaskSource
 from toolorchestra.toolscale.task import Call
 
 __all__ = ["ChatUser", "DialogueEnv", "ScriptedUser", "env", "parallel_env", "random_message", "raw_env", "single_env"]
@@ -61,3 +61,7 @@ def random_message(env: MultiAgentEnv, rng: random.Random) -> str:
     return rng.choice(
         (call, call, "For which date is it?", f"Please do {tool}().", env.task.answer, "Everything is done.")
     )
+
+
+def __dir__() -> list[str]:
+    return __all__

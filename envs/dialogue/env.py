@@ -14,8 +14,8 @@ from toolorchestra.envs.dialogue.request_facts import FactVocabulary, RequestFac
 from toolorchestra.envs.dialogue.scenario import ORCHESTRATOR, USER, Reveal, Scenario
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.play import EpisodeLimits
-from toolorchestra.envs.sources.base import TaskSource
 from toolorchestra.envs.task_env import EpisodeSetup, TaskOptions
+from toolorchestra.envs.task_source import TaskSource
 from toolorchestra.envs.world import World
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError

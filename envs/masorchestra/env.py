@@ -20,8 +20,8 @@ from toolorchestra.envs.masorchestra.play import Credit, DesignPlay, DesignRules
 from toolorchestra.envs.masorchestra.prompts import orchestrator_prompt
 from toolorchestra.envs.masorchestra.subagents import SubAgent, sub_agents
 from toolorchestra.envs.play import EpisodeLimits
-from toolorchestra.envs.sources.base import TaskSource
 from toolorchestra.envs.task_env import EpisodeSetup
+from toolorchestra.envs.task_source import TaskSource
 from toolorchestra.envs.world import World
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError, unknown_name
 from toolorchestra.toolscale.task import Task

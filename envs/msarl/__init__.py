@@ -20,7 +20,7 @@ from toolorchestra.envs.msarl.env import MSARLEnv
 from toolorchestra.envs.msarl.play import REASONER
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.multiagent.views import SingleAgentEnv
-from toolorchestra.envs.sources.base import TaskSource
+from toolorchestra.envs.task_source import TaskSource
 
 __all__ = ["MSARLEnv", "env", "parallel_env", "random_message", "raw_env", "single_env"]
 
@@ -53,3 +53,7 @@ def random_message(env: MultiAgentEnv, rng: random.Random) -> str:
     number = rng.randint(0, 99)
     block = f"```{rng.choice(list(env.play.tools))}\n{number} + {rng.randint(0, 99)}\n```"
     return rng.choice((block, block, rf"\boxed{{{number}}}", f"It may be {number}."))
+
+
+def __dir__() -> list[str]:
+    return __all__

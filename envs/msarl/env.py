@@ -8,8 +8,8 @@ from typing import Any, Literal, Unpack
 
 from toolorchestra.envs.msarl.play import HELPER, REASONER, MSARLPlay
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
-from toolorchestra.envs.sources.base import TaskSource
 from toolorchestra.envs.task_env import EpisodeSetup, TaskOptions
+from toolorchestra.envs.task_source import TaskSource
 from toolorchestra.envs.tools.python import make_python
 from toolorchestra.envs.tools.text_input import fence_parameter
 from toolorchestra.envs.world import World

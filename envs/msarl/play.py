@@ -14,14 +14,13 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
 from toolorchestra.envs.episode import CallRecord, Episode
 from toolorchestra.envs.parsing import Message
 from toolorchestra.envs.play import EpisodeLimits, Play
-from toolorchestra.envs.tools.text_input import fence_parameter
+from toolorchestra.envs.tools.text_input import arguments_of
 from toolorchestra.envs.world import World, WorldSession
 from toolorchestra.toolscale.answers import boxed
 from toolorchestra.toolscale.task import Task
@@ -52,15 +51,6 @@ def read_block(text: str, tools: Mapping[str, Tool]) -> CodeBlock | None:
         if name in tools:
             found = CodeBlock(name, textwrap.dedent(code).strip("\n"))
     return found
-
-
-def arguments_of(tool: Tool, text: str) -> dict[str, Any]:
-    """Return the arguments that a block gives its tool: the text, or its lines where the tool takes several."""
-    name = fence_parameter(tool)
-    assert name is not None, "only tools with such a parameter are on offer"
-    if tool.parameters[name].type == "array":
-        return {name: [line.strip() for line in text.splitlines() if line.strip()]}
-    return {name: text}
 
 
 def is_well_formed(text: str) -> bool:

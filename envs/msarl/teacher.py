@@ -12,15 +12,10 @@ import re
 from typing import Any
 
 from toolorchestra.envs.msarl.play import REASONER, MSARLPlay
+from toolorchestra.envs.sources.math.programs import PROGRAMS
 from toolorchestra.envs.tools.simulated_python import result_lines
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.task import Task
-
-PROGRAMS = {
-    "power_remainder": "print(pow({a}, {n}, {m}))",
-    "other_number": "print({g} * {lcm} // {a})",
-}
-"""Programs of families of problems, over what is given in them; they print the answer."""
 
 _NUMBER = re.compile(r"\d+")
 

@@ -13,3 +13,7 @@ from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.multiagent.views import AgentView, CurrentAgentEnv, SingleAgentEnv
 
 __all__ = ["AgentView", "CurrentAgentEnv", "MultiAgentEnv", "SingleAgentEnv"]
+
+
+def __dir__() -> list[str]:
+    return __all__

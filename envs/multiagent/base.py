@@ -18,9 +18,9 @@ from pettingzoo import AECEnv
 from toolorchestra.envs.parsing import MAX_MESSAGE_CHARACTERS
 from toolorchestra.envs.play import EpisodeLimits, Play
 from toolorchestra.envs.render import episode_text, turn_text
-from toolorchestra.envs.sources.base import TaskSource
 from toolorchestra.envs.spaces import MAX_OBSERVATION_CHARACTERS, UnicodeText
 from toolorchestra.envs.task_env import RENDER_MODES, TaskEnv
+from toolorchestra.envs.task_source import TaskSource
 from toolorchestra.toolscale.errors import OptionError, unknown_name
 
 _COPIED = ("agents", "rewards", "_cumulative_rewards", "terminations", "truncations", "infos")

@@ -20,9 +20,9 @@ from toolorchestra.agents.policies.base import Policy
 from toolorchestra.envs.episode import Episode
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.parsing import MAX_MESSAGE_CHARACTERS
-from toolorchestra.envs.sources.base import TaskSource
 from toolorchestra.envs.spaces import MAX_OBSERVATION_CHARACTERS, UnicodeText
 from toolorchestra.envs.task_env import RENDER_MODES, EnvSnapshot
+from toolorchestra.envs.task_source import TaskSource
 from toolorchestra.toolscale.errors import OptionError, unknown_name
 
 Partner = Callable[[str, dict[str, Any]], str]

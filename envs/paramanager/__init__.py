@@ -1,1 +1,17 @@
-"""Parallel orchestration of sub-agents and tools (ParaManager): rounds of up to four calls, a budget, four rewards."""
+"""ParaManager: parallel orchestration of sub-agents and tools, in rounds of up to four calls, with a budget.
+
+- `env`: the Gymnasium environment, its pool of models and tools.
+- `play`: the rules: rounds, the budget that is shown, the end by ``final_answer``.
+- `tools`: sub-agents as tools.
+- `rewards`: the reward in four parts.
+- `prompts`: what the orchestrator and the descriptions of tools say.
+"""
+
+from toolorchestra.envs.paramanager.env import ParaManagerEnv
+from toolorchestra.envs.paramanager.play import ParaManagerPlay
+
+__all__ = ["ParaManagerEnv", "ParaManagerPlay"]
+
+
+def __dir__() -> list[str]:
+    return __all__

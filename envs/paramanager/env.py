@@ -14,12 +14,13 @@ from toolorchestra.agents.experts.simulated_chat import SimulatedChat
 from toolorchestra.envs.base import OrchestrationEnv, OrchestrationOptions
 from toolorchestra.envs.paramanager.play import MAX_ROUNDS, ParaManagerPlay, Rules
 from toolorchestra.envs.paramanager.prompts import orchestrator_prompt
-from toolorchestra.envs.paramanager.rewards import FINAL, MAX_CALLS, CountTokens, Targets, estimate_tokens
+from toolorchestra.envs.paramanager.rewards import FINAL, MAX_CALLS, Targets
 from toolorchestra.envs.paramanager.tools import RoleTool
 from toolorchestra.envs.parsing import Action
 from toolorchestra.envs.play import Play
-from toolorchestra.envs.sources.base import TaskSource
 from toolorchestra.envs.task_env import EpisodeSetup
+from toolorchestra.envs.task_source import TaskSource
+from toolorchestra.envs.token_counts import CountTokens, estimate_tokens
 from toolorchestra.envs.tools.manual import manual
 from toolorchestra.envs.tools.python import PythonTool, QuickPython
 from toolorchestra.envs.tools.search import BM25Index, LocalSearch, read_passages

@@ -20,10 +20,8 @@ from toolorchestra.envs.paramanager.rewards import (
     FINAL,
     MAX_CALLS,
     Budget,
-    CountTokens,
     Targets,
     cost_units,
-    estimate_tokens,
     length,
     reward_parts,
     total,
@@ -31,6 +29,7 @@ from toolorchestra.envs.paramanager.rewards import (
 from toolorchestra.envs.paramanager.tools import RoleTool
 from toolorchestra.envs.parsing import Message, ParsedCall
 from toolorchestra.envs.play import EpisodeLimits
+from toolorchestra.envs.token_counts import CountTokens, estimate_tokens
 from toolorchestra.envs.tool_calling import ToolCallingPlay
 from toolorchestra.envs.world import World, WorldSession
 from toolorchestra.toolscale.errors import ExpertError, OptionError

@@ -7,7 +7,7 @@ made stands with the function. Not covered: playing (`toolorchestra.envs.paraman
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ import msgspec
 
 from toolorchestra.envs.episode import CallRecord, Turn
 from toolorchestra.envs.parsing import parse
+from toolorchestra.envs.token_counts import CountTokens, estimate_tokens
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.tool import Status
 
@@ -24,19 +25,6 @@ MAX_CALLS = 4
 """Calls of one round, n_max (§4.3)."""
 PARTS = ("task", "format", "diversity", "efficiency")
 """The four parts of the reward, as they are named in the record; the halves of the last two stand beside them."""
-CHARACTERS = 4
-"""Characters of a token, about, where no tokenizer is given."""
-
-CountTokens = Callable[[str], int]
-
-
-def estimate_tokens(text: str) -> int:
-    """Return about how many tokens a text has.
-
-    >>> estimate_tokens("How many tables are free?")
-    7
-    """
-    return -(-len(text) // CHARACTERS)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from toolorchestra.envs.ground_truth.parts import Part
-from toolorchestra.envs.sources.base import TaskSource
+from toolorchestra.envs.task_source import TaskSource
 from toolorchestra.envs.world import World
 from toolorchestra.toolscale.answers import is_right
 from toolorchestra.toolscale.database import Changes

@@ -18,7 +18,7 @@ from pettingzoo.utils.wrappers import OrderEnforcingWrapper
 
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.multiagent.views import SingleAgentEnv
-from toolorchestra.envs.sources.base import TaskSource
+from toolorchestra.envs.task_source import TaskSource
 from toolorchestra.envs.tmatr.actions import BRANCHES, Action
 from toolorchestra.envs.tmatr.env import TMATREnv
 from toolorchestra.envs.tmatr.play import TMATRPlay
@@ -66,3 +66,7 @@ def random_message(env: MultiAgentEnv, rng: random.Random) -> str:
         case _:
             answer = rf"<ANSWER>\boxed{{{number}}}</ANSWER>" if rng.random() < 0.5 else ""
             return f"<THINK>\nStep 1: {number}.\n</THINK>{answer}"
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Unpack
 
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
-from toolorchestra.envs.sources.base import TaskSource
 from toolorchestra.envs.task_env import EpisodeSetup, TaskOptions
+from toolorchestra.envs.task_source import TaskSource
 from toolorchestra.envs.tmatr.actions import ASKED, Action
 from toolorchestra.envs.tmatr.play import Roles, TMATRPlay, request
 from toolorchestra.envs.tmatr.rewards import RewardRule

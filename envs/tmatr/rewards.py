@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from toolorchestra.envs.episode import CallRecord, Episode
-from toolorchestra.envs.paramanager.rewards import estimate_tokens
+from toolorchestra.envs.token_counts import estimate_tokens
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.tool import Status
 

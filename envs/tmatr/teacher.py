@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from toolorchestra.envs.episode import CallRecord
-from toolorchestra.envs.msarl.teacher import PROGRAMS
+from toolorchestra.envs.sources.math.programs import PROGRAMS
 from toolorchestra.envs.tmatr.actions import CALL, REASON, Action
 from toolorchestra.envs.tmatr.play import TMATRPlay
 from toolorchestra.envs.tools.simulated_python import result_lines

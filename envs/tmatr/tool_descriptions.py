@@ -10,9 +10,8 @@ from typing import Any
 
 import msgspec
 
-from toolorchestra.envs.msarl.play import arguments_of
 from toolorchestra.envs.tmatr.actions import FormatFault
-from toolorchestra.envs.tools.text_input import fence_parameter
+from toolorchestra.envs.tools.text_input import arguments_of, fence_parameter
 from toolorchestra.toolscale.tool import Tool
 
 _OUTPUTS = {

@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 
 from toolorchestra.envs.episode import Episode, Turn
-from toolorchestra.envs.paramanager.rewards import estimate_tokens
 from toolorchestra.envs.tmatr.actions import ASKED, Action, FormatFault, ParsedAction, read
 from toolorchestra.envs.tmatr.play import shown
+from toolorchestra.envs.token_counts import estimate_tokens
 from toolorchestra.toolscale.errors import OptionError
 
 ENVIRONMENT = "environment"

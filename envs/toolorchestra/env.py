@@ -15,8 +15,8 @@ from typing import Any, NamedTuple, Unpack, get_args
 from toolorchestra.agents.experts.catalog import Catalog
 from toolorchestra.envs.base import OrchestrationEnv, OrchestrationOptions
 from toolorchestra.envs.play import EpisodeLimits, Play
-from toolorchestra.envs.sources.base import TaskSource
 from toolorchestra.envs.task_env import EpisodeSetup
+from toolorchestra.envs.task_source import TaskSource
 from toolorchestra.envs.tool_calling import ToolCallingPlay
 from toolorchestra.envs.toolorchestra.prompts import EXPERTS_PROMPT, PROMPT
 from toolorchestra.envs.tools.experts import ExpertTool

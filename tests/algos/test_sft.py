@@ -20,7 +20,7 @@ from toolorchestra.algos.rollout.sampling import Sample
 from toolorchestra.algos.rollout.starts import Start, make_env, starts
 from toolorchestra.algos.trainer import last_checkpoint
 from toolorchestra.envs.episode import write_episodes
-from toolorchestra.envs.sources.base import DomainSource, MixtureSource
+from toolorchestra.envs.task_source import DomainSource, MixtureSource
 from toolorchestra.toolscale.errors import OptionError
 
 ENV = "ToolOrchestra-Restaurant-v0"

@@ -9,7 +9,7 @@ import pytest
 from toolorchestra import environment_ids
 from toolorchestra.cli import envs
 from toolorchestra.envs import multiagent_ids
-from toolorchestra.envs.sources.base import DomainSource
+from toolorchestra.envs.task_source import DomainSource
 from toolorchestra.toolscale.domain import Domain
 
 Run = Callable[..., Any]

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from toolorchestra.cli.main import main
-from toolorchestra.envs.sources.base import FileSource
 from toolorchestra.envs.sources.masbench import dataset_check
 from toolorchestra.envs.sources.masbench.tasks import truth_of
+from toolorchestra.envs.task_source import FileSource
 
 Run = Callable[..., tuple[int, str, str]]
 

@@ -12,7 +12,7 @@ import pytest
 from toolorchestra.cli import main as cli
 from toolorchestra.envs.episode import CallRecord, Episode, Turn
 from toolorchestra.envs.robustness import robustness
-from toolorchestra.envs.sources.base import FileSource
+from toolorchestra.envs.task_source import FileSource
 from toolorchestra.toolscale.adversarial import make_attacked
 from toolorchestra.toolscale.domain_folder import load_domain
 from toolorchestra.toolscale.errors import OptionError

@@ -9,11 +9,11 @@ import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from toolorchestra.envs.sources.base import TaskSource
 from toolorchestra.envs.sources.masbench.generate import InstanceSettings, check_axes
 from toolorchestra.envs.sources.masbench.graph import Axes
 from toolorchestra.envs.sources.masbench.sets import COUNTS, check_axis, check_counts, named_set, spread, tasks
 from toolorchestra.envs.sources.masbench.world import MASBenchWorld
+from toolorchestra.envs.task_source import TaskSource
 from toolorchestra.toolscale.domain import SPLITS
 from toolorchestra.toolscale.errors import UnknownNameError
 from toolorchestra.toolscale.task import Task

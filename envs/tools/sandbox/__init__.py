@@ -12,16 +12,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolorchestra.envs.tools.sandbox.base import (
-    Files,
-    InterpreterSession,
-    ProgramLimits,
-    ProgramResult,
-    ProgramStatus,
-    Sandbox,
-)
+from toolorchestra.envs.tools.sandbox.base import Files, InterpreterSession, ProgramResult, ProgramStatus, Sandbox
 from toolorchestra.envs.tools.sandbox.bubblewrap import BubblewrapSandbox
 from toolorchestra.envs.tools.sandbox.docker import DockerSandbox
+from toolorchestra.envs.tools.sandbox.limits import ProgramLimits
 from toolorchestra.envs.tools.sandbox.process import ProcessSandbox
 from toolorchestra.toolscale.errors import SandboxError, UnknownNameError
 

@@ -16,8 +16,9 @@ from pathlib import Path
 import msgspec
 
 from toolorchestra.envs.tools.sandbox import process_tags
-from toolorchestra.envs.tools.sandbox.base import ProgramLimits, Sandbox
+from toolorchestra.envs.tools.sandbox.base import Sandbox
 from toolorchestra.envs.tools.sandbox.channel import WorkerClient, environment, source
+from toolorchestra.envs.tools.sandbox.limits import ProgramLimits
 from toolorchestra.envs.tools.sandbox.process import PopenWorker
 from toolorchestra.toolscale.errors import SandboxError
 

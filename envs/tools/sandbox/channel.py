@@ -21,7 +21,7 @@ from toolorchestra.envs.tools.sandbox import seccomp
 from toolorchestra.toolscale.errors import SandboxError
 
 if TYPE_CHECKING:
-    from toolorchestra.envs.tools.sandbox.base import ProgramLimits
+    from toolorchestra.envs.tools.sandbox.limits import ProgramLimits
 
 GRACE_SECONDS = 30.0
 """Seconds beyond a program's own after which its worker counts as hung, and that one has to start."""

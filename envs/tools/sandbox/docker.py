@@ -15,8 +15,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from toolorchestra.envs.tools.sandbox import process_tags
-from toolorchestra.envs.tools.sandbox.base import ProgramLimits, Sandbox
+from toolorchestra.envs.tools.sandbox.base import Sandbox
 from toolorchestra.envs.tools.sandbox.channel import WorkerClient, environment, source
+from toolorchestra.envs.tools.sandbox.limits import ProgramLimits
 from toolorchestra.toolscale.errors import OptionError, SandboxError
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from toolorchestra.envs.tools.sandbox.channel import WorkerClient
 from toolorchestra.toolscale.errors import SandboxError
 
 if TYPE_CHECKING:
-    from toolorchestra.envs.tools.sandbox.base import ProgramLimits
+    from toolorchestra.envs.tools.sandbox.limits import ProgramLimits
 
 Held = tuple[int, int, int]
 

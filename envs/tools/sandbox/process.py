@@ -11,8 +11,9 @@ import tempfile
 import warnings
 from collections.abc import Sequence
 
-from toolorchestra.envs.tools.sandbox.base import ProgramLimits, Sandbox
+from toolorchestra.envs.tools.sandbox.base import Sandbox
 from toolorchestra.envs.tools.sandbox.channel import WorkerClient, environment, source
+from toolorchestra.envs.tools.sandbox.limits import ProgramLimits
 from toolorchestra.toolscale.errors import SandboxError
 
 

@@ -13,8 +13,8 @@ from toolorchestra.agents.experts.catalog import Catalog
 from toolorchestra.agents.problems import Problem, Step
 from toolorchestra.algos.stats import paired_bootstrap
 from toolorchestra.algos.studies import masbench
-from toolorchestra.algos.studies.masbench import markdown, play, problems, write
-from toolorchestra.algos.studies.masbench_results import MASBenchStudy, ResultCell
+from toolorchestra.algos.studies.masbench import play, problems
+from toolorchestra.algos.studies.masbench_results import MASBenchStudy, ResultCell, markdown, write
 from toolorchestra.algos.studies.masbench_systems import (
     HALF,
     MODELS,

@@ -112,7 +112,7 @@ def test_a_record_that_differs_from_run_to_run_is_found(
 
 
 def test_arguments_that_another_process_cannot_have_are_refused_by_determinism(mini: Domain):
-    from toolorchestra.envs.sources.base import DomainSource
+    from toolorchestra.envs.task_source import DomainSource
 
     class LocalSource(DomainSource):
         """A source that no other process can import."""
@@ -191,7 +191,7 @@ def test_long_lists_of_details_are_cut(check: Callable[..., CheckResult], monkey
 
 
 def test_a_mixture_is_checked_as_well(mini: Domain, edited: Callable[..., Path]):
-    from toolorchestra.envs.sources.base import DomainSource, MixtureSource
+    from toolorchestra.envs.task_source import DomainSource, MixtureSource
 
     folder = edited("name", "other")
     source = MixtureSource([DomainSource(mini), DomainSource(folder)])

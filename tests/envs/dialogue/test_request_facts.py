@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from toolorchestra.envs.dialogue.request_facts import facts_in, vocabulary_of, with_blanks
 from toolorchestra.envs.registration import domain_sources
-from toolorchestra.envs.sources.base import make_source
+from toolorchestra.envs.task_source import make_source
 from toolorchestra.toolscale.domain_folder import load_domain
 from toolorchestra.toolscale.mentions import mentions, tokens
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from toolorchestra.envs.msarl import MSARLEnv, raw_env
 from toolorchestra.envs.msarl.play import CodeBlock, is_well_formed, read_block
-from toolorchestra.envs.msarl.teacher import PROGRAMS, inject_error, program, teach
+from toolorchestra.envs.msarl.teacher import inject_error, program, teach
+from toolorchestra.envs.sources.math.programs import PROGRAMS
 from toolorchestra.envs.sources.questions import QuestionSource, QuestionWorld
 from toolorchestra.envs.tools.python import PythonTool
 from toolorchestra.toolscale.errors import OptionError

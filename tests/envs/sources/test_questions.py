@@ -10,7 +10,6 @@ import pytest
 import toolorchestra  # noqa: F401 - registers the environments
 from toolorchestra.envs.checks.environment import check_environment
 from toolorchestra.envs.ground_truth.parts import Part, find_part, parts_of, problem_of
-from toolorchestra.envs.sources.base import QUESTIONS, FileSource, MixtureSource, make_source, question_source
 from toolorchestra.envs.sources.questions import (
     QuestionSource,
     QuestionWorld,
@@ -18,6 +17,7 @@ from toolorchestra.envs.sources.questions import (
     make_question,
     try_answers,
 )
+from toolorchestra.envs.task_source import QUESTIONS, FileSource, MixtureSource, make_source, question_source
 from toolorchestra.envs.tools.calculator import Calculator
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.task import Task, read_tasks, write_tasks

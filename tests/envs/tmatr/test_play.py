@@ -13,7 +13,7 @@ from toolorchestra.envs import make_multiagent
 from toolorchestra.envs.checks.several_agents import check_multiagent
 from toolorchestra.envs.episode import read_episodes, write_episodes
 from toolorchestra.envs.multiagent.views import SingleAgentEnv
-from toolorchestra.envs.sources.base import QUESTIONS
+from toolorchestra.envs.task_source import QUESTIONS
 from toolorchestra.envs.tmatr import TMATREnv, random_message, raw_env, single_env
 from toolorchestra.envs.tmatr.actions import ASKED, Action
 from toolorchestra.envs.tmatr.env import CASTS

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from toolorchestra.envs.sources.base import DomainSource, MixtureSource
+from toolorchestra.envs.task_source import DomainSource, MixtureSource
 from toolorchestra.envs.toolorchestra.env import ToolOrchestraEnv
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError

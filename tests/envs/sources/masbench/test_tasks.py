@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 import toolorchestra  # noqa: F401 - registers the environments
 from toolorchestra.envs.ground_truth.parts import find_part, parts_of, problem_of
-from toolorchestra.envs.sources.base import QUESTIONS, question_source
 from toolorchestra.envs.sources.masbench.generate import Instance, InstanceSettings, make_instance
 from toolorchestra.envs.sources.masbench.graph import AXES, Axes, calculate, split_of
 from toolorchestra.envs.sources.masbench.sets import COUNTS, DIGESTS, digest, instances, named_set, spread, tasks
 from toolorchestra.envs.sources.masbench.source import MASBenchSource
 from toolorchestra.envs.sources.masbench.tasks import faults, make_task, truth_of
 from toolorchestra.envs.sources.masbench.world import MASBenchWorld, credit, read_answers
+from toolorchestra.envs.task_source import QUESTIONS, question_source
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.task import Task
 

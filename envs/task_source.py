@@ -2,15 +2,17 @@
 
 A source gives tasks by split and, for each, the world in which it takes place. Every protocol can be played
 with every source. Here are the domains of `toolorchestra.toolscale`, files of tasks, and mixtures of sources; sources
-of questions are in modules of their own, which are imported when they are asked for.
+of questions are in `toolorchestra.envs.sources`, and made when they are asked for.
 """
 
 from __future__ import annotations
 
 import functools
+import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -168,33 +170,37 @@ class MixtureSource(TaskSource):
         return fitting[int(rng.integers(len(fitting)))].sample(split, levels, rng)
 
 
+class _QuestionSource(NamedTuple):
+    """How a source of questions is made, and the name of its world."""
+
+    world: str
+    entry_point: str
+    arguments: tuple[str, ...] = ()
+
+
+_PACKAGE = f"{__name__.rpartition('.')[0]}.sources"
 QUESTIONS = {
-    "Math": "math",
-    "MultiHopQA": "multi_hop_qa",
-    **{f"MASBench{axis}": "masbench" for axis in ("Depth", "Horizon", "Breadth", "Parallel", "Robustness")},
+    "Math": _QuestionSource("math", f"{_PACKAGE}.math.source:MathSource"),
+    "MultiHopQA": _QuestionSource("multi_hop_qa", f"{_PACKAGE}.multihop.source:MultiHopQASource"),
+    **{
+        f"MASBench{axis}": _QuestionSource("masbench", f"{_PACKAGE}.masbench.source:MASBenchSource", (axis.lower(),))
+        for axis in ("Depth", "Horizon", "Breadth", "Parallel", "Robustness")
+    },
 }
-"""The sources of questions by name, and the name of the world of each."""
+"""The sources of questions by name. An entry point is followed when a source is asked for."""
 
 
 @functools.cache
 def question_source(name: str) -> TaskSource:
     """Return a source of `QUESTIONS`, as large as by default; each is made once per process."""
-    if name == "Math":
-        from toolorchestra.envs.sources.math.source import MathSource
-
-        return MathSource()
-    if name.startswith("MASBench"):
-        from toolorchestra.envs.sources.masbench.source import MASBenchSource
-
-        return MASBenchSource(name.removeprefix("MASBench").lower())
-    from toolorchestra.envs.sources.multihop.source import MultiHopQASource
-
-    return MultiHopQASource()
+    module, _, kind = QUESTIONS[name].entry_point.partition(":")
+    source: TaskSource = getattr(importlib.import_module(module), kind)(*QUESTIONS[name].arguments)
+    return source
 
 
 def _world(name: str) -> World:
     """Return the world that tasks name: a shipped domain, or one of questions."""
-    source = next((source for source, world in QUESTIONS.items() if world == name), None)
+    source = next((source for source, question in QUESTIONS.items() if question.world == name), None)
     if source is not None:
         return question_source(source).world(question_source(source).tasks("all")[0])
     return load_domain(name)
@@ -222,15 +228,3 @@ def make_source(
     if name not in sources:
         raise UnknownNameError("task source", str(name), [*sources, "All", *QUESTIONS])
     return DomainSource(sources[name])
-
-
-__all__ = [
-    "QUESTIONS",
-    "SPLITS",
-    "DomainSource",
-    "FileSource",
-    "MixtureSource",
-    "TaskSource",
-    "make_source",
-    "question_source",
-]

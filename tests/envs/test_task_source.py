@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from toolorchestra.envs.sources.base import DomainSource, FileSource, MixtureSource
+from toolorchestra.envs.task_source import DomainSource, FileSource, MixtureSource
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_folder import load_domain
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
