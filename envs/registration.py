@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from toolorchestra.envs.multiagent.base import MultiAgentEnv
 
 _DOMAINS = Path(__file__).parent.parent / "toolscale" / "domains"
+_EXTERNAL = f"{__name__.rpartition('.')[0]}.external"
 _AXES = ("Depth", "Horizon", "Breadth", "Parallel", "Robustness")
 QUESTION_SOURCES = ("Math", "MultiHopQA", *(f"MASBench{axis}" for axis in _AXES))
 """Sources of questions, which have no database."""
@@ -187,7 +188,7 @@ def make_multiagent(env_id: str, **options: Any) -> MultiAgentEnv:
     Args:
         env_id: E.g. ``MSARL-Math-v0``, or ``MSARL-Custom-v0`` with `tasks` or `domain` among the options; or
             ``module:function``, a function that returns an environment of your own: a `MultiAgentEnv`, or a PettingZoo
-            environment whose agents read and write text (`toolorchestra.envs.multiagent.external`). The module is
+            environment whose agents read and write text (`toolorchestra.envs.external`). The module is
             looked for in the current folder too.
         options: Arguments of the environment.
 
@@ -213,9 +214,7 @@ def make_multiagent(env_id: str, **options: Any) -> MultiAgentEnv:
     except TypeError as error:
         raise OptionError(f"{env_id} cannot be made so: {error}.") from None
     if not hasattr(made, "agents_at_start"):
-        from toolorchestra.envs.multiagent.external import ExternalEnv
-
-        made = ExternalEnv(made)
+        made = import_module(_EXTERNAL).ExternalEnv(made)
     env: MultiAgentEnv = made
     env.home = home.__name__
     return env

@@ -2,11 +2,10 @@
 
 - `base`: `MultiAgentEnv`, PettingZoo's interface to an episode.
 - `views`: such an environment as one agent sees it, or as whoever has the turn, with Gymnasium's interface.
-- `external`: any PettingZoo environment of text as a `MultiAgentEnv`.
-- `checks`: what must hold for training on one to mean anything.
 
 The protocols are packages of their own (`toolorchestra.envs.msarl`, `toolorchestra.envs.tmatr`,
-`toolorchestra.envs.dialogue`).
+`toolorchestra.envs.dialogue`); `toolorchestra.envs.external` makes a `MultiAgentEnv` of any PettingZoo environment of
+text.
 """
 
 from toolorchestra.envs.multiagent.base import MultiAgentEnv

@@ -12,7 +12,7 @@ from pettingzoo import AECEnv, ParallelEnv
 from toolorchestra.algos.rollout.starts import Start
 from toolorchestra.envs import make_multiagent
 from toolorchestra.envs.checks.environment import check_environment
-from toolorchestra.envs.multiagent.external import SEEDS, ExternalEnv
+from toolorchestra.envs.external import SEEDS, ExternalEnv
 from toolorchestra.envs.play import EpisodeLimits
 from toolorchestra.toolscale.errors import OptionError
 
