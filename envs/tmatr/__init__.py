@@ -1,10 +1,10 @@
-"""TMATR: a tree of atomic actions that a planner and an inferencer share out, as PettingZoo environments.
+"""TMATR: a tree of atomic actions of a planner and an inferencer, as PettingZoo environments.
 
 `env`, `raw_env` and `parallel_env` are as in PettingZoo's own modules; `toolorchestra.envs.make_multiagent` makes
-environments by id. In the parallel form every step is one message, of the agent whose turn it is; what the others send
-is ignored.
+environments by id. In the parallel form every step is one message of the current agent; what the others send is
+ignored.
 
-`single_env` is the view of one agent, for learners of one agent: ``gymnasium.make("TMATRSingle-Math-v0")``.
+`single_env` has one agent for all actions and is a Gymnasium environment: ``gymnasium.make("TMATRSingle-Math-v0")``.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ def parallel_env(source: str | TaskSource | None = "Math", **options: Any) -> Pa
 
 
 def single_env(source: str | TaskSource | None = "Math", **options: Any) -> SingleAgentEnv:
-    """Return the game with one agent for all actions, as a Gymnasium environment."""
-    game = raw_env(source, **({"roles": "single"} | options))
-    return SingleAgentEnv(game, game.possible_agents[0], {})
+    """Return the environment with one agent for all actions, as a Gymnasium environment."""
+    inner = raw_env(source, **({"roles": "single"} | options))
+    return SingleAgentEnv(inner, inner.possible_agents[0], {})
 
 
 def random_message(env: MultiAgentEnv, rng: random.Random) -> str:
-    """Return a message of no sense, most often of the right form, by which every rule of the game comes into play."""
+    """Return a random message, mostly well-formed, so that random play reaches every rule."""
     play = env.play
     assert isinstance(play, TMATRPlay)
     number = rng.randint(0, 99)
     if rng.random() < 0.1:
         return f"It may be {number}."
-    match play.atom:
+    match play.action:
         case Action.DECIDE:
             return f"<ACTION>{rng.choice(BRANCHES)}</ACTION>\n<GOAL>Find {number}.</GOAL>"
         case Action.SELECT:

@@ -1,8 +1,8 @@
-r"""What the agents of TMATR say: the atomic actions, the form of each, the reading of messages (TMATR §3.1, App. F).
+r"""The atomic actions of TMATR, the form of each, and the parsing of messages (TMATR §3.1, App. F).
 
-A message is a row of sections, ``<GOAL>…</GOAL>`` and the like. What stands around them, and what a model thinks in
-``<think>``, is not looked at; a section inside another one is a part of its text. Reading never raises: a message that
-has not the form of its action is read as a `FormatFault` that says what was expected, what was found, and what to do.
+A message is a sequence of sections such as ``<GOAL>…</GOAL>``. Text around them and thoughts in ``<think>`` are
+ignored; a section inside another one is part of its text. Parsing never raises: a malformed message gives a
+`FormatFault`, which names what was expected, what was found, and how to fix it.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ class Action(StrEnum):
     SELECT = "SELECT"
     """Choose a tool for the goal."""
     PLAN = "PLAN"
-    """Lay out the steps that lead to the goal in words."""
+    """Write the reasoning steps that lead to the goal."""
     EXECUTE = "EXECUTE"
     """Write the input of the chosen tool."""
     INFER = "INFER"
-    """Carry out the steps; a final ANSWER may stand in the same message."""
+    """Carry out the steps; the same message may give the final ANSWER."""
     ANSWER = "ANSWER"
     """Give the final answer: the last section of an INFER."""
     RETURN = "RETURN"
-    """What came of a call, or of an INFER."""
+    """The result of a call, or of an INFER."""
 
 
 ASKED = (Action.DECIDE, Action.SELECT, Action.PLAN, Action.EXECUTE, Action.INFER)
-"""What agents are asked for, from the top of the hierarchy to its bottom."""
+"""The actions that agents take, from the top of the hierarchy to its bottom."""
 CALL, REASON = BRANCHES = ("call_tool", "text_reasoning")
-"""What DECIDE chooses between."""
+"""The branches that DECIDE chooses between."""
 FORMS: dict[Action, str] = {
     Action.DECIDE: "<ACTION>call_tool or text_reasoning</ACTION><GOAL>…</GOAL>",
     Action.SELECT: "<REASON>…</REASON><SELECTED_TOOL>…</SELECTED_TOOL>",
@@ -49,9 +49,9 @@ FORMS: dict[Action, str] = {
     Action.EXECUTE: "<TOOL_INPUT>…</TOOL_INPUT>",
     Action.INFER: r"<THINK>…</THINK> and, if it is final, <ANSWER>\boxed{…}</ANSWER>",
 }
-"""The form of each action, as an agent is told it."""
+"""The form of each action, as it stands in the request to the agent."""
 _SECTIONS: dict[Action, tuple[str, ...]] = {
-    atom: tuple(re.findall(r"<(\w+)>", form)) for atom, form in FORMS.items() if atom is not Action.INFER
+    action: tuple(re.findall(r"<(\w+)>", form)) for action, form in FORMS.items() if action is not Action.INFER
 }
 _THINK, _ANSWER = "THINK", "ANSWER"
 _TAGS = (*(tag for tags in _SECTIONS.values() for tag in tags), _THINK, _ANSWER)
@@ -59,10 +59,10 @@ _TAG = re.compile(rf"<(/?)({'|'.join(_TAGS)})>")
 
 
 class ParsedAction(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A message as read.
+    """A parsed message.
 
     Attributes:
-        sections: Text of each section, without space around it, by tag.
+        sections: Stripped text of each section, by tag.
     """
 
     sections: dict[str, str]
@@ -72,18 +72,18 @@ class ParsedAction(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class FormatFault(msgspec.Struct, frozen=True):
-    """Why a message is not the action that was asked for: what was expected and found, and what to do."""
+    """Why a message is malformed: what was expected, what was found, and how to fix it."""
 
     reason: str
 
 
-def read(atom: Action, said: str, tools: Mapping[str, Any]) -> ParsedAction | FormatFault:
-    r"""Return a message that was asked for as `atom`, or what is wrong with it.
+def read(action: Action, message: str, tools: Mapping[str, Any]) -> ParsedAction | FormatFault:
+    r"""Parse a message as `action`, or return what is wrong with it.
 
     Args:
-        atom: One of `ASKED`.
-        said: The message.
-        tools: What SELECT may choose, by name.
+        action: One of `ASKED`.
+        message: The text of the message.
+        tools: The tools that SELECT may choose, by name.
 
     >>> read(Action.DECIDE, "<ACTION>call_tool</ACTION> <GOAL>Compute 2^10.</GOAL>", {})
     ParsedAction(sections={'ACTION': 'call_tool', 'GOAL': 'Compute 2^10.'})
@@ -91,19 +91,19 @@ def read(atom: Action, said: str, tools: Mapping[str, Any]) -> ParsedAction | Fo
     >>> print(read(Action.SELECT, wrong, {"python": ...}).reason)
     Unknown tool 'pyhton'. Did you mean 'python'? Known: python. Write a name of the list into <SELECTED_TOOL>.
     """
-    found = _sections(said)
+    found = _sections(message)
     if isinstance(found, FormatFault):
         return found
     tags = [tag for tag, _ in found]
-    if tags not in ([[_THINK], [_THINK, _ANSWER]] if atom is Action.INFER else [list(_SECTIONS[atom])]):
-        shown = "".join(f"<{tag}>…</{tag}>" for tag in tags[:8]) or "no such section"
+    if tags not in ([[_THINK], [_THINK, _ANSWER]] if action is Action.INFER else [list(_SECTIONS[action])]):
+        found_form = "".join(f"<{tag}>…</{tag}>" for tag in tags[:8]) or "no such section"
         return FormatFault(
-            f"Expected {FORMS[atom]}, found {shown}. Write the sections expected, in this order, each once."
+            f"Expected {FORMS[action]}, found {found_form}. Write the sections expected, in this order, each once."
         )
     sections = {tag: text.strip() for tag, text in found}
     if empty := next((tag for tag, text in sections.items() if not text), None):
-        return FormatFault(f"Expected a text in <{empty}>, found none. Write {FORMS[atom]}.")
-    match atom:
+        return FormatFault(f"Expected a text in <{empty}>, found none. Write {FORMS[action]}.")
+    match action:
         case Action.DECIDE if sections["ACTION"] not in BRANCHES:
             reason = unknown_name("branch", _short(sections["ACTION"]), BRANCHES)
             return FormatFault(f"{reason} Write call_tool or text_reasoning into <ACTION>.")
@@ -122,9 +122,9 @@ def read(atom: Action, said: str, tools: Mapping[str, Any]) -> ParsedAction | Fo
     return ParsedAction(sections)
 
 
-def _sections(said: str) -> list[tuple[str, str]] | FormatFault:
+def _sections(message: str) -> list[tuple[str, str]] | FormatFault:
     """Return the sections of a message in order: tag and text."""
-    text = Message(said).spoken
+    text = Message(message).spoken
     found: list[tuple[str, str]] = []
     place = 0
     while opening := _TAG.search(text, place):

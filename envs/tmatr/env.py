@@ -29,7 +29,7 @@ CASTS: dict[str, Roles] = {
     "single": dict.fromkeys(ASKED, "solver"),
     "per_action": dict(zip(ASKED, ("decider", "selector", "planner", "executor", "inferencer"), strict=True)),
 }
-"""Who is asked for what, by the name of the cast."""
+"""The agent of each action, by the name of the cast."""
 
 _PROMPT = """\
 You are the {agent}, one of those who solve a problem together in at most {turns} turns. What is asked of you stands \
@@ -56,29 +56,29 @@ answers the whole problem, give it as the final answer in a box; a wrong one can
 
 
 class TMATREnv(MultiAgentEnv):
-    r"""Reasoning with tools by a hierarchy of agents: some plan, others carry out, in a tree of atomic actions (TMATR).
+    r"""Reasoning with tools by planning and executing agents, in a tree of atomic actions (TMATR).
 
     **Agents**: ``planner`` (DECIDE, SELECT, PLAN) and ``inferencer`` (EXECUTE, INFER, ANSWER), or those of `roles`.
     **Tools**: Python, those of the world, and a search of the world's manual where it has no search of its own.
 
-    **Reward**: R of `toolorchestra.envs.tmatr.rewards`, to every agent the same; its parts are in
-    ``info["reward_parts"]`` and in the record. Whether the answer is right is the outcome. **Info** has also
-    ``action``, the atomic action that is asked of the agent, or nothing.
+    **Reward**: R of `toolorchestra.envs.tmatr.rewards`, the same for every agent; its parts are in
+    ``info["reward_parts"]`` and in the record. The outcome says whether the answer is right. **Info** also
+    has ``action``, the action that the agent must take next, or an empty text.
 
     Args:
         source: Name of a task source (``Math``), or a `TaskSource`.
-        roles: Who is asked for what: ``pair``, ``single`` (one agent for all), ``per_action`` (five agents), or the
-            agent of each action of `ASKED`.
+        roles: The agent of each action: ``pair``, ``single`` (one agent for all), ``per_action`` (five agents), or a
+            mapping from each action of `ASKED` to an agent.
         max_turns: Turns after which an episode is truncated (H): 5 in the paper's evaluation, 3 in its training.
-        max_retries: Times that a message of the wrong form may be written again before the turn is lost.
+        max_retries: Times that a malformed message may be written again before the turn is lost.
         max_cycles: Messages, of all agents together, after which an episode is truncated; None: as many as the turns
             can take.
         python: What runs Python: a sandbox (``auto``, or a name of `make_sandbox`), ``simulated`` (arithmetic only, no
             sandbox needed), ``none``, or a `Tool` of the name ``python`` that takes ``code``.
         noise: Lines of noise in the output of the simulated Python.
-        tools: Further tools on offer, such as `toolorchestra.envs.tools.search_web.WebSearch`.
-        rule: What the reward is made of: a `RewardRule`, or its options by name.
-        shown_characters: Longest result, goal or plan that an agent is shown.
+        tools: Further tools, such as `toolorchestra.envs.tools.search_web.WebSearch`.
+        rule: Weights of the reward: a `RewardRule`, or its options by name.
+        shown_characters: Maximum characters of a result, goal or plan in an observation; longer ones are cut.
         options: See `TaskOptions`: `domain`, `tasks`, `split`, `difficulty`, `render_mode`.
 
     >>> env = TMATREnv("Math", python="simulated")
@@ -126,7 +126,7 @@ class TMATREnv(MultiAgentEnv):
         self.rule = rule if isinstance(rule, RewardRule) else _rule(rule or {})
         own = make_python(python, noise)
         self._tools = [*([own] if own else []), *tools]
-        self._offers: dict[str, dict[str, Tool]] = {}
+        self._tool_buffers: dict[str, dict[str, Tool]] = {}
         self._set_agents(list(dict.fromkeys(self.roles.values())))
 
     @property
@@ -135,7 +135,7 @@ class TMATREnv(MultiAgentEnv):
         return decision_tree(self.episode)
 
     def _begin(self, task: Task, world: World, chosen: Mapping[str, Any]) -> EpisodeSetup:
-        tools = self._offer(world)
+        tools = self._tool_buffer(world)
         openings = {
             agent: [{"role": "system", "content": self._prompt(agent, world)}] for agent in self.possible_agents
         }
@@ -152,27 +152,27 @@ class TMATREnv(MultiAgentEnv):
         first = self.agents_at_start[0]
         return EpisodeSetup(str(openings[first][0]["content"]), tools, rules, openings)
 
-    def _offer(self, world: World) -> Mapping[str, Tool]:
+    def _tool_buffer(self, world: World) -> Mapping[str, Tool]:
         """Return the tool buffer of a world."""
-        if world.name not in self._offers:
-            offer = {tool.name: tool for tool in self._tools} | dict(world.tools)
-            if "search" not in offer:
-                offer["search"] = LocalSearch(
+        if world.name not in self._tool_buffers:
+            buffer = {tool.name: tool for tool in self._tools} | dict(world.tools)
+            if "search" not in buffer:
+                buffer["search"] = LocalSearch(
                     BM25Index(manual(world)), description="Search the manual of the place: its rules and tools."
                 )
-            self._offers[world.name] = offer
-        return self._offers[world.name]
+            self._tool_buffers[world.name] = buffer
+        return self._tool_buffers[world.name]
 
     def _prompt(self, agent: str, world: World) -> str:
-        own = [atom for atom in ASKED if self.roles[atom] == agent]
-        duties = [f"- {_DUTIES[atom]}" for atom in own]
+        own = [action for action in ASKED if self.roles[action] == agent]
+        duties = [f"- {_DUTIES[action]}" for action in own]
         if Action.DECIDE in own or Action.SELECT in own:
-            duties.append(f"The tools:\n{listing(self._offer(world))}")
+            duties.append(f"The tools:\n{listing(self._tool_buffer(world))}")
         return _PROMPT.format(agent=agent, turns=self.max_turns, duties="\n".join(duties), rules=world.rules)
 
     def _info(self, play: Any, agent: str) -> dict[str, Any]:
         info = super()._info(play, agent)
-        info["action"] = str(play.atom) if play.current_agent == agent and not play.over else ""
+        info["action"] = str(play.action) if play.current_agent == agent and not play.over else ""
         return info
 
 
@@ -184,9 +184,9 @@ def _cast(roles: str | Mapping[str, str]) -> Roles:
         return CASTS[roles]
     if unknown := [name for name in roles if name not in ASKED]:
         raise UnknownNameError("action", str(unknown[0]), map(str, ASKED))
-    if missing := [atom for atom in ASKED if not roles.get(atom)]:
+    if missing := [action for action in ASKED if not roles.get(action)]:
         raise OptionError(f"Expected an agent for each of {', '.join(ASKED)}; `roles` has none for {missing[0]}.")
-    return {atom: roles[atom] for atom in ASKED}
+    return {action: roles[action] for action in ASKED}
 
 
 def _rule(options: Mapping[str, float]) -> RewardRule:

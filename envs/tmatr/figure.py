@@ -38,8 +38,8 @@ def tree_text(tree: DecisionTree, *, width: int = WIDTH, color: bool | None = No
     branches = {0: lines}
     for edge, node in zip(tree.edges, tree.nodes, strict=True):
         branches[node.id] = branches[edge.start].add(_line(tree, edge.label, node, width))
-    shown = drawn(lines, width, color)
-    return shown if tree.outcome is None else f"{shown}\n{drawn(_ending(tree), width, color)}"
+    text = drawn(lines, width, color)
+    return text if tree.outcome is None else f"{text}\n{drawn(_ending(tree), width, color)}"
 
 
 def svg(tree: DecisionTree) -> str:
@@ -123,16 +123,16 @@ def _ending(tree: DecisionTree) -> Text:
     outcome = str(tree.outcome)
     calls = sum(1 for node in tree.nodes if node.end)
     line = Text(outcome, style=OUTCOME_STYLE.get(outcome, "bold magenta"))
-    paid = "" if tree.reward is None else f" · reward {tree.reward:.3f}"
+    reward = "" if tree.reward is None else f" · reward {tree.reward:.3f}"
     turns = max((node.turn for node in tree.nodes), default=0)
     return line.append(
-        f"{paid} · turns: {turns} · calls: {calls} · tokens: {sum(n.tokens for n in tree.nodes)}", "default"
+        f"{reward} · turns: {turns} · calls: {calls} · tokens: {sum(n.tokens for n in tree.nodes)}", "default"
     )
 
 
 def _title(node: TreeNode) -> str:
-    shown = f"{node.action} {node.status}" if _is_bad(node) or node.action is Action.ANSWER else str(node.action)
-    return shown if node.action is Action.RETURN else f"{node.agent} {shown}"
+    text = f"{node.action} {node.status}" if _is_bad(node) or node.action is Action.ANSWER else str(node.action)
+    return text if node.action is Action.RETURN else f"{node.agent} {text}"
 
 
 def _times(node: TreeNode) -> str:
@@ -158,14 +158,14 @@ def _colours(tree: DecisionTree, node: TreeNode) -> tuple[str, str]:
     return _GOOD if _is_end(node) else (_FILLS[_number(tree, node) % len(_FILLS)], _EDGE)
 
 
-def _cut(words: str, longest: int) -> str:
-    line = " ".join(words.split())
-    return line if len(line) <= longest else f"{line[: longest - 1]}…"
+def _cut(text: str, max_length: int) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= max_length else f"{line[: max_length - 1]}…"
 
 
-def _plain(words: str, longest: int) -> str:
-    return _xml(_cut(words, longest))
+def _plain(text: str, max_length: int) -> str:
+    return _xml(_cut(text, max_length))
 
 
-def _xml(words: str) -> str:
-    return escape(_NOT_XML.sub("�", words))
+def _xml(text: str) -> str:
+    return escape(_NOT_XML.sub("�", text))

@@ -1,18 +1,17 @@
 r"""The rules of TMATR (§3.1), with no environment around them.
 
-An episode is a row of turns, and each turn grows a branch of a tree of atomic actions:
+An episode is a sequence of turns, and each turn adds a branch to a tree of atomic actions:
 
     DECIDE ─┬─ call_tool ─────── SELECT ─── EXECUTE ─── RETURN
             └─ text_reasoning ── PLAN ───── INFER ─┬─── RETURN
                                                    └─── ANSWER, which ends the episode
 
-Who is asked for which action is data (`Roles`); by default a *planner* decides, selects and plans, and an *inferencer*
-executes, infers and answers. An agent is told the question, the goal, the plan or the tool that the action needs unless
-it knows them already. What came of a turn is told to whoever decides, and to nobody else: a goal must carry what those
-below need to know.
+`Roles` maps each action to an agent. By default a *planner* takes DECIDE, SELECT and PLAN, and an *inferencer* takes
+EXECUTE, INFER and ANSWER. An agent observes the question, the goal, the plan or the tool that its action needs, each
+once. Only the agent that decides observes the result of a turn, so the goal must contain what the others need to know.
 
-The last line of whatever an agent is told names the action that is asked of it. A message that has not the form of the
-action is answered with what is wrong, and may be written again so many times; then the turn is lost.
+The last line of every observation names the action to take next. A malformed message is answered with what is wrong
+with it, and may be written again `max_retries` times; then the turn is lost.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import Status, Tool
 
 Roles = Mapping[Action, str]
-"""The agent that is asked for each action of `ASKED`."""
+"""The agent of each action of `ASKED`."""
 _ABOVE = {
     Action.DECIDE: (Action.DECIDE,),
     Action.SELECT: (Action.DECIDE,),
@@ -42,25 +41,25 @@ _ABOVE = {
 }  # actions whose agents have read or written the goal
 
 
-def request(atom: Action, turn: int, turns: int) -> str:
-    """Return the line that asks for an action."""
-    return f"{atom}, turn {turn} of {turns}: {FORMS[atom]}"
+def request(action: Action, turn: int, turns: int) -> str:
+    """Return the line of an observation that asks for an action."""
+    return f"{action}, turn {turn} of {turns}: {FORMS[action]}"
 
 
 class TMATRPlay(Play):
     """An episode of a hierarchy of agents.
 
     Args:
-        roles: The agent that is asked for each action; the opening of the one that decides ends with a request.
-        rule: What the reward is made of.
+        roles: The agent of each action; the opening of the one that decides ends with a request.
+        rule: Weights of the reward.
         max_turns: Turns after which the episode is truncated (H).
         max_retries: Times that a message may be written again before the turn is lost.
-        shown_characters: Characters of a result, goal or plan that an agent is shown.
+        shown_characters: Maximum characters of a result, goal or plan in an observation.
 
     The other arguments are those of `Play`.
 
     Attributes:
-        atom: The action that is asked of the agent to move.
+        atom: The action that the current agent must take.
         turn: Number of the turn, from 1.
         attempt: Number of the attempt at the action, from 1.
         goal: Goal of the turn, once decided.
@@ -89,7 +88,7 @@ class TMATRPlay(Play):
         self.max_turns = max_turns
         self.max_retries = max_retries
         self.shown_characters = shown_characters
-        self.atom = Action.DECIDE
+        self.action = Action.DECIDE
         self.turn = self.attempt = 1
         self.goal = self.tool = self.plan = ""
 
@@ -99,26 +98,26 @@ class TMATRPlay(Play):
         self._reward(parts["reward"], parts)
 
     def _take(self, agent: str, message: Message) -> None:
-        action = read(self.atom, message.text, self.tools)
-        if isinstance(action, FormatFault):
-            self._refuse(action)
+        parsed = read(self.action, message.text, self.tools)
+        if isinstance(parsed, FormatFault):
+            self._refuse(parsed)
             return
-        match self.atom:
+        match self.action:
             case Action.DECIDE:
-                self.goal = action["GOAL"]
-                self._ask(Action.SELECT if action["ACTION"] == CALL else Action.PLAN)
+                self.goal = parsed["GOAL"]
+                self._ask(Action.SELECT if parsed["ACTION"] == CALL else Action.PLAN)
             case Action.SELECT:
-                self.tool = action["SELECTED_TOOL"]
+                self.tool = parsed["SELECTED_TOOL"]
                 self._ask(Action.EXECUTE, str(describe(self.tools[self.tool])))
             case Action.PLAN:
-                self.plan = action["REASONING_STEPS"]
+                self.plan = parsed["REASONING_STEPS"]
                 self._ask(
                     Action.INFER, *([] if agent == self.roles[Action.INFER] else [f"Plan:\n{self._cut(self.plan)}"])
                 )
             case Action.EXECUTE:
-                self._execute(action)
+                self._execute(parsed)
             case _:
-                self._infer(agent, action)
+                self._infer(agent, parsed)
 
     def _execute(self, message: ParsedAction) -> None:
         arguments = bind(self.tools[self.tool], message["TOOL_INPUT"])
@@ -126,7 +125,7 @@ class TMATRPlay(Play):
             self._refuse(arguments)
             return
         record = self.call(self.tool, arguments)
-        self._next_turn(f"RETURN of {self.tool}, {record.status}:\n{self._cut(shown(record))}")
+        self._next_turn(f"RETURN of {self.tool}, {record.status}:\n{self._cut(result_text(record))}")
 
     def _infer(self, agent: str, message: ParsedAction) -> None:
         if answer := message["ANSWER"]:
@@ -135,20 +134,20 @@ class TMATRPlay(Play):
             thought = "" if agent == self.roles[Action.DECIDE] else f"\n{self._cut(message['THINK'])}"
             self._next_turn(f"RETURN of {Action.INFER}, no answer yet.{thought}")
 
-    def _ask(self, atom: Action, *needed: str) -> None:
-        """Ask whoever it belongs to for an action, and tell it what that needs."""
-        agent = self.roles[atom]
+    def _ask(self, action: Action, *needed: str) -> None:
+        """Ask the agent of an action for it, with what the action needs."""
+        agent = self.roles[action]
         parts = []
         if agent != self.roles[Action.DECIDE] and not any(agent in turn.observations for turn in self.episode.turns):
             parts.append(self.task.instruction)
-        if agent not in {self.roles[above] for above in _ABOVE[atom]}:
+        if agent not in {self.roles[above] for above in _ABOVE[action]}:
             parts.append(f"Goal: {self._cut(self.goal)}")
-        self.observe(agent, "\n\n".join([*parts, *needed, request(atom, self.turn, self.max_turns)]))
-        self.atom, self.attempt = atom, 1
+        self.observe(agent, "\n\n".join([*parts, *needed, request(action, self.turn, self.max_turns)]))
+        self.action, self.attempt = action, 1
         self.pass_to(agent)
 
     def _next_turn(self, returned: str) -> None:
-        """End a turn, and tell whoever decides what came of it."""
+        """End a turn, and show its result to the agent that decides."""
         if self.turn == self.max_turns:
             self.truncated = True
             self.close(solved=False, why=f"no answer after {self.max_turns} turns")
@@ -158,24 +157,24 @@ class TMATRPlay(Play):
         self._ask(Action.DECIDE)
 
     def _refuse(self, fault: FormatFault) -> None:
-        """Let a message that is not what was asked for be written again, or end the turn."""
+        """Let a malformed message be written again, or end the turn if no attempt is left."""
         left = self.max_retries + 1 - self.attempt
         if left:
             self.attempt += 1
             again = f"Write it again; {left} attempt{'s' if left > 1 else ''} left."
             self.observe(
-                self.current_agent, f"{fault.reason} {again}\n\n{request(self.atom, self.turn, self.max_turns)}"
+                self.current_agent, f"{fault.reason} {again}\n\n{request(self.action, self.turn, self.max_turns)}"
             )
         else:
-            self._next_turn(f"RETURN of {self.atom}, none: no message of the right form.")
+            self._next_turn(f"RETURN of {self.action}, none: no message of the right form.")
 
     def _cut(self, text: str) -> str:
-        most = self.shown_characters
-        return text if len(text) <= most else f"{text[:most]}… (cut)"
+        limit = self.shown_characters
+        return text if len(text) <= limit else f"{text[:limit]}… (cut)"
 
 
-def shown(record: CallRecord) -> str:
-    """Return what came of a call as text."""
+def result_text(record: CallRecord) -> str:
+    """Return the result of a call as text."""
     if record.status is not Status.OK:
         return record.error or ""
     return record.value if isinstance(record.value, str) else msgspec.json.encode(record.value).decode()

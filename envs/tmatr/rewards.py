@@ -1,8 +1,8 @@
 """TMATR's reward as a pure function of the record of an episode (§3.2).
 
 ``R = (1 − ε) R_corr + ε R̃_aux``, where ``R_aux = α (2 R_tool − 1) − β R_rep + γ R_len`` is scaled to [0, 1] by the
-least and the most that it can be, and ``ε = ε_max (1 − R_corr) + ε_min R_corr``. The paper says what the parts reflect
-and leaves their formulas open; the choices made here stand with the functions.
+smallest and the largest value that it can take, and ``ε = ε_max (1 − R_corr) + ε_min R_corr``. The paper names what the
+parts measure and leaves their formulas open; the docstrings of the functions give the formulas used here.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from toolorchestra.envs.token_counts import estimate_tokens
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.tool import Status
 
-_LONGEST = 20_000  # characters of a message in which repetitions are looked for
+_MAX_CHARACTERS = 20_000  # characters of a message in which repetitions are looked for
 _TAG = re.compile(r"</?[A-Z_]+>")
 _WORD = re.compile(r"\w+|[^\w\s]")
 
 
 @dataclass(frozen=True)
 class RewardRule:
-    """What the reward is made of (App. D).
+    """The weights and limits of the reward (App. D).
 
     Attributes:
         alpha: Weight of R_tool.
         beta: Weight of R_rep.
         gamma: Weight of R_len.
         epsilon_min: Share of the auxiliary part in the reward of a right answer.
-        epsilon_max: Share of it otherwise.
+        epsilon_max: Share of it in the reward of a wrong answer.
         calls_needed: Calls that an episode may need; R_tool falls with those beyond.
         length_cap: Tokens, of all agents together, at which R_len has fallen to 0.
         ngram: Words and marks of which a repetition consists.
@@ -59,7 +59,7 @@ class RewardRule:
 def tool_success(calls: Iterable[CallRecord], needed: int) -> float:
     """Return R_tool: the share of calls that ended OK, times ``needed / calls`` where there are more than needed.
 
-    Without any call it is ½, which weighs nothing.
+    Without any call it is ½, which adds nothing to R_aux.
     """
     ended = [call.status is Status.OK for call in calls]
     return sum(ended) / len(ended) * min(1.0, needed / len(ended)) if ended else 0.5
@@ -74,7 +74,7 @@ def repetition(texts: Iterable[str], n: int) -> float:
     seen: set[tuple[str, ...]] = set()
     total = 0
     for text in texts:
-        words = _WORD.findall(_TAG.sub(" ", text[:_LONGEST]))
+        words = _WORD.findall(_TAG.sub(" ", text[:_MAX_CHARACTERS]))
         grams = [tuple(words[place : place + n]) for place in range(len(words) - n + 1)]
         seen.update(grams)
         total += len(grams)
@@ -98,14 +98,14 @@ def reward_parts(episode: Episode, rule: RewardRule = RewardRule()) -> dict[str,
         ``correct`` (R_corr), ``tool``, ``repetition``, ``length``, ``auxiliary`` (R̃_aux), ``epsilon``, ``reward`` (R):
         each in [0, 1].
     """
-    said = [str(move.message["content"]) for move in episode.turns]
+    messages = [str(move.message["content"]) for move in episode.turns]
     correct = float(episode.outcome == "solved")
     tool = tool_success(episode.calls, rule.calls_needed)
-    repeated = repetition(said, rule.ngram)
-    length = brevity(sum(map(estimate_tokens, said)), rule.length_cap)
-    least, most = -rule.alpha - rule.beta, rule.alpha + rule.gamma
+    repeated = repetition(messages, rule.ngram)
+    length = brevity(sum(map(estimate_tokens, messages)), rule.length_cap)
+    lowest, highest = -rule.alpha - rule.beta, rule.alpha + rule.gamma
     raw = rule.alpha * (2 * tool - 1) - rule.beta * repeated + rule.gamma * length
-    auxiliary = (raw - least) / (most - least) if most > least else 0.0
+    auxiliary = (raw - lowest) / (highest - lowest) if highest > lowest else 0.0
     epsilon = rule.epsilon_max * (1 - correct) + rule.epsilon_min * correct
     return {
         "correct": correct,

@@ -1,9 +1,9 @@
-r"""A teacher of TMATR: decides, selects and computes as it should, and answers what was returned; and how it may slip.
+r"""The scripted teacher of TMATR: demonstrations, and injected errors.
 
-It has lessons for some families of the source `Math` (`LESSONS`): a tool and what to put into it, one formula over
-what the problem gives. Some it knows by heart, and then needs no tool. For any other task it has none, and cannot teach
-it. Its messages are short and in one form: what a small model can learn to say. What an agent should say follows from
-what it was told, so the teacher finds its way back when others have gone wrong.
+It can solve some families of the source `Math` (`DEMONSTRATIONS`): for each it has a tool and the tool's input, a
+formula over the numbers of the problem. For some it knows the answer and needs no tool. It cannot demonstrate any other
+task. Its messages are short and all in one form, so that a small model can learn to write them. They follow from what
+the agent has observed, so the teacher recovers when another agent has made a mistake.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from toolorchestra.toolscale.tool import Status
 
 COMPUTE, RECALL, GIVE = "Compute what is asked.", "Recall what is asked.", "The answer is"
 """Goals: of a call; of an answer known by heart; and, with the answer, of giving what a call returned."""
-_TELL, _WONDER = "Step 1: Tell the answer.", "Step 1: Think it over."
+_GIVE_ANSWER, _NO_ANSWER = "Step 1: Tell the answer.", "Step 1: Think it over."
 _NUMBER = re.compile(r"\d+")
 
 
-class Lesson(msgspec.Struct, frozen=True):
+class Demonstration(msgspec.Struct, frozen=True):
     """How the problems of a family are solved.
 
     Attributes:
         tool: Name of the tool that computes the answer.
-        input: What to put into it, over what is given in the problem.
-        mistake: What is likely to be put into it instead.
-        levels: Levels of the problems for which that is right.
-        by_heart: The answer is known without the tool.
+        input: The tool's input: a formula over the numbers of the problem.
+        mistake: A likely wrong input.
+        levels: Levels of the problems for which `input` is right.
+        by_heart: The teacher knows the answer without the tool.
     """
 
     tool: str
@@ -48,80 +48,84 @@ class Lesson(msgspec.Struct, frozen=True):
     by_heart: bool = False
 
 
-LESSONS = {
-    "power_remainder": Lesson("python", PROGRAMS["power_remainder"], "print(pow({n}, {a}, {m}))"),
-    "other_number": Lesson("python", PROGRAMS["other_number"], "print({lcm} // {a})"),
-    "box_diagonal": Lesson(
+DEMONSTRATIONS = {
+    "power_remainder": Demonstration("python", PROGRAMS["power_remainder"], "print(pow({n}, {a}, {m}))"),
+    "other_number": Demonstration("python", PROGRAMS["other_number"], "print({lcm} // {a})"),
+    "box_diagonal": Demonstration(
         "calculator",
         "sqrt({edges[0]}^2 + {edges[1]}^2 + {edges[2]}^2)",
         "sqrt({edges[0]}^2 + {edges[1]}^2)",
         levels=(1, 2),
     ),
-    "chord_length": Lesson("calculator", "2 * sqrt({r}^2 - {d}^2)", "sqrt({r}^2 - {d}^2)", levels=(1,)),
-    "shared_work": Lesson(
+    "chord_length": Demonstration("calculator", "2 * sqrt({r}^2 - {d}^2)", "sqrt({r}^2 - {d}^2)", levels=(1,)),
+    "shared_work": Demonstration(
         "calculator", "1 / (1/{hours[0]} + 1/{hours[1]})", "1/{hours[0]} + 1/{hours[1]}", levels=(1,)
     ),
-    "committee": Lesson("calculator", "binomial({women}, {k})", "{women} * {k}", levels=(1,), by_heart=True),
+    "committee": Demonstration("calculator", "binomial({women}, {k})", "{women} * {k}", levels=(1,), by_heart=True),
 }
-"""Lessons by family of problems."""
+"""Demonstrations by family of problems."""
 
 
-def lesson(task: Task) -> Lesson | None:
-    """Return the lesson of a task, its formulas filled in, or None if there is none."""
-    known = LESSONS.get(task.intent) if task.domain == "math" else None
-    if known is None or task.difficulty not in known.levels:
+def demonstration_of(task: Task) -> Demonstration | None:
+    """Return the demonstration of a task with its numbers filled in, or None if there is none."""
+    demonstration = DEMONSTRATIONS.get(task.intent) if task.domain == "math" else None
+    if demonstration is None or task.difficulty not in demonstration.levels:
         return None
     given = task.bindings["given"]
-    return msgspec.structs.replace(known, input=known.input.format(**given), mistake=known.mistake.format(**given))
+    return msgspec.structs.replace(
+        demonstration, input=demonstration.input.format(**given), mistake=demonstration.mistake.format(**given)
+    )
 
 
 def options(hardness: float) -> dict[str, Any]:
-    """Return the options with which it teaches, however hard the game is to be: a simulated Python."""
+    """Return the options of an environment for demonstrations, at any hardness: a simulated Python."""
     return {"python": "simulated"}
 
 
 def knows(task: Task) -> bool:
-    """Return whether the teacher can teach a task."""
-    return lesson(task) is not None
+    """Return whether the teacher can demonstrate a task."""
+    return demonstration_of(task) is not None
 
 
 def teach(play: TMATRPlay) -> str:
-    """Return what the agent to move should say.
+    """Return the message that the current agent should write.
 
     Raises:
-        OptionError: There is no lesson for the task.
+        OptionError: There is no demonstration of the task.
     """
-    known = _known(play)
-    match play.atom:
+    demonstration = _known(play)
+    match play.action:
         case Action.DECIDE:
-            if known.by_heart:
+            if demonstration.by_heart:
                 return _decision(REASON, RECALL)
             values = [
-                _value(call) for call in play.episode.calls if (call.name, call.status) == (known.tool, Status.OK)
+                _value(call)
+                for call in play.episode.calls
+                if (call.name, call.status) == (demonstration.tool, Status.OK)
             ]
             return _decision(REASON, f"{GIVE} {values[-1]}") if values else _decision(CALL, COMPUTE)
         case Action.SELECT:
-            return _selection(known.tool)
+            return _selection(demonstration.tool)
         case Action.EXECUTE:
-            return _input(known.input)
+            return _input(demonstration.input)
         case Action.PLAN:
-            return _plan(_TELL)
+            return _plan(_GIVE_ANSWER)
         case _:
             return _inference(_answer(play))
 
 
 def inject_error(play: TMATRPlay, rng: random.Random) -> str:
-    """Return a wrong decision of the agent to move, in the form in which `teach` writes the right one.
+    """Return a wrong message of the current agent, in the form in which `teach` writes the right one.
 
     DECIDE takes the other branch, or gives a number that is not the result; SELECT takes another tool; EXECUTE makes
-    the mistake of the lesson; PLAN leads to no answer; INFER gives none or another one, or one where it should give
-    none. Mistakes are made in few ways, so that a small model learns two ways of deciding and not to spell badly.
+    the mistake of the demonstration; PLAN leads to no answer; INFER gives none or another one, or one where it should
+    give none. There are few kinds of mistakes, so that a small model learns other decisions and not other spellings.
 
     Raises:
-        OptionError: There is no lesson for the task.
+        OptionError: There is no demonstration of the task.
     """
-    known = _known(play)
-    match play.atom:
+    demonstration = _known(play)
+    match play.action:
         case Action.DECIDE:
             right = teach(play)
             if CALL in right:
@@ -130,11 +134,11 @@ def inject_error(play: TMATRPlay, rng: random.Random) -> str:
                 return _decision(CALL, COMPUTE)
             return _decision(REASON, f"{GIVE} {_other_number(play, right)}")
         case Action.SELECT:
-            return _selection(rng.choice([name for name in play.tools if name != known.tool]))
+            return _selection(rng.choice([name for name in play.tools if name != demonstration.tool]))
         case Action.EXECUTE:
-            return _input(known.mistake)
+            return _input(demonstration.mistake)
         case Action.PLAN:
-            return _plan(_WONDER)
+            return _plan(_NO_ANSWER)
         case _:
             answer = _answer(play)
             if answer is not None and rng.random() < 0.5:
@@ -142,17 +146,17 @@ def inject_error(play: TMATRPlay, rng: random.Random) -> str:
             return _inference(_other_number(play, answer or ""))
 
 
-def _known(play: TMATRPlay) -> Lesson:
-    known = lesson(play.task)
-    if known is None:
-        families = ", ".join(LESSONS)
-        raise OptionError(f"There is no lesson for {play.task.id}; there are for the families {families}.")
-    return known
+def _known(play: TMATRPlay) -> Demonstration:
+    demonstration = demonstration_of(play.task)
+    if demonstration is None:
+        families = ", ".join(DEMONSTRATIONS)
+        raise OptionError(f"There is no demonstration of {play.task.id}; there are some of the families {families}.")
+    return demonstration
 
 
 def _answer(play: TMATRPlay) -> str | None:
     """Return the answer that follows from goal and plan, or None if none does."""
-    if play.plan == _WONDER:
+    if play.plan == _NO_ANSWER:
         return None
     if play.goal.startswith(GIVE):
         return play.goal[len(GIVE) :].strip()
@@ -171,8 +175,8 @@ def _other_number(play: TMATRPlay, right: str) -> str:
     """Return a number that is not in the right message: the last one that was returned, or else in the problem."""
     texts = (str(play.new_messages(play.current_agent)[-1]["content"]).split("\n\n")[0], play.task.instruction)
     numbers: list[str] = [number for text in texts for number in reversed(_NUMBER.findall(text))]
-    known = set(_NUMBER.findall(right))
-    return next((number for number in numbers if number not in known), "0")
+    excluded = set(_NUMBER.findall(right))
+    return next((number for number in numbers if number not in excluded), "0")
 
 
 def _decision(branch: str, goal: str) -> str:

@@ -1,6 +1,6 @@
-"""The tool buffer of TMATR: what agents are told of a tool, and how a tool's input in text becomes arguments (§3.1).
+"""The tool buffer of TMATR: the descriptions of tools, and how the text of a tool's input becomes arguments (§3.1).
 
-A tool with one text to fill takes the input as it is (several texts a line each); any other takes a JSON object.
+A tool with one text parameter takes the input as it is (a list of texts: one a line); any other takes a JSON object.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _EXAMPLES = {
 
 
 class Descriptor(msgspec.Struct, frozen=True):
-    """What there is to know of a tool: f(d_name) of Eq. 9."""
+    """The description of a tool: f(d_name) of Eq. 9."""
 
     name: str
     description: str
@@ -57,12 +57,12 @@ def describe(tool: Tool) -> Descriptor:
 
 
 def listing(tools: Mapping[str, Tool]) -> str:
-    """Return the tools as a planner reads them: names and descriptions."""
+    """Return the list of tools in the planner's prompt: names and descriptions."""
     return "\n".join(f"- {name}: {tool.description}" for name, tool in tools.items())
 
 
 def bind(tool: Tool, text: str) -> dict[str, Any] | FormatFault:
-    """Return the arguments that an input gives its tool, or why it gives none."""
+    """Return the arguments that the text of an input gives, or what is wrong with it."""
     if fence_parameter(tool) is not None:
         return arguments_of(tool, text)
     try:

@@ -1,7 +1,7 @@
-"""The decision tree of an episode: which atomic actions were taken, by whom, why, at what cost, and what came of them.
+"""The decision tree of an episode: its atomic actions, with agents, reasons, costs and results.
 
-It is derived from the record alone, so that every episode that was written down has one. Below the question stand its
-turns, and below each DECIDE what followed from it; a message that has not the form of its action is a leaf of its own.
+It is derived from the record alone, so every recorded episode has one. The children of the question are its turns;
+below each DECIDE is what followed from it. A malformed message is a leaf of its own.
 Drawing is in `toolorchestra.envs.tmatr.figure`.
 """
 
@@ -15,14 +15,14 @@ import msgspec
 
 from toolorchestra.envs.episode import Episode, Turn
 from toolorchestra.envs.tmatr.actions import ASKED, Action, FormatFault, ParsedAction, read
-from toolorchestra.envs.tmatr.play import shown
+from toolorchestra.envs.tmatr.play import result_text
 from toolorchestra.envs.token_counts import estimate_tokens
 from toolorchestra.toolscale.errors import OptionError
 
 ENVIRONMENT = "environment"
-"""Who takes the action RETURN."""
+"""The agent of RETURN."""
 MALFORMED = "malformed"
-"""Status of a message that has not the form of the action that was asked for."""
+"""Status of a malformed message."""
 _REQUEST = re.compile(rf"({'|'.join(ASKED)}), turn (\d+) of \d+: ")
 
 
@@ -31,13 +31,13 @@ class TreeNode(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Attributes:
         id: Position in the order of the actions, from 1.
-        action: Which one.
+        action: The kind of action.
         turn: Number of the turn, from 1.
-        agent: Who took it, or `ENVIRONMENT`.
+        agent: The agent that took it, or `ENVIRONMENT`.
         choice: What was chosen, written or returned: a branch, a tool, an input, an answer, a result.
         why: The rationale: goal, reason, plan, or thought.
         status: ``OK``, or `MALFORMED`; of a RETURN the status of the call, of an ANSWER the outcome of the episode.
-        tokens: Tokens that were written, about; those of an ANSWER are in its INFER.
+        tokens: Estimated tokens written; those of an ANSWER are in its INFER.
         cost: US dollars.
         start: Virtual seconds since the episode began.
         end: Likewise, when it was done.
@@ -80,7 +80,7 @@ class DecisionTree(msgspec.Struct, frozen=True, omit_defaults=True):
         nodes: The actions, in order.
         edges: How they follow from each other: one to each action, in order.
         outcome: How the episode ended, if it has.
-        reward: What the agents were paid, if they were.
+        reward: The reward, if there is one.
     """
 
     task_id: str
@@ -107,8 +107,8 @@ def decision_tree(episode: Episode) -> DecisionTree:
         OptionError: It is an episode of another protocol.
     """
     grown = _Growth(episode)
-    for move, atom, turn in _asked(episode):
-        grown.add(move, atom, turn)
+    for move, action, turn in _asked(episode):
+        grown.add(move, action, turn)
     return DecisionTree(
         task_id=episode.task_id,
         question=episode.instruction,
@@ -121,14 +121,14 @@ def decision_tree(episode: Episode) -> DecisionTree:
 
 
 def _asked(episode: Episode) -> Iterator[tuple[Turn, Action, int]]:
-    """Yield each move with the action that was asked for, and the number of the turn."""
-    told = {agent: str(opening[-1]["content"]) for agent, opening in episode.openings.items()}
+    """Yield each message with the action that was asked for, and the number of the turn."""
+    latest = {agent: str(opening[-1]["content"]) for agent, opening in episode.openings.items()}
     for move in episode.turns:
-        found = _REQUEST.match(told[move.agent].rsplit("\n", 1)[-1])
+        found = _REQUEST.match(latest[move.agent].rsplit("\n", 1)[-1])
         if found is None:
             raise OptionError(f"Expected an episode of TMATR, which has a decision tree; found {episode.env_id}.")
         yield move, Action(found[1]), int(found[2])
-        told |= move.observations
+        latest |= move.observations
 
 
 class _Growth:
@@ -140,51 +140,51 @@ class _Growth:
         self.nodes: list[TreeNode] = []
         self.edges: list[TreeEdge] = []
         self.turn = 0
-        self.tip = 0  # of the branch that grows
+        self.tip = 0  # id of the last action of the branch
         self.label = ""  # of the edge that leaves it
 
-    def add(self, move: Turn, atom: Action, turn: int) -> None:
-        """Let the tip be followed by what `move` says, and by what came of it."""
+    def add(self, move: Turn, action: Action, turn: int) -> None:
+        """Add a message and its results after the tip."""
         if turn > self.turn:
             self.turn, self.tip, self.label = turn, 0, f"turn {turn}"
         text = str(move.message["content"])
-        said = read(atom, text, self.tools)
+        parsed = read(action, text, self.tools)
         tokens = estimate_tokens(text)
-        if isinstance(said, FormatFault) or (atom is Action.EXECUTE and not move.calls):
-            self._grow(atom, move.agent, text, status=MALFORMED, tokens=tokens)
+        if isinstance(parsed, FormatFault) or (action is Action.EXECUTE and not move.calls):
+            self._grow(action, move.agent, text, status=MALFORMED, tokens=tokens)
             return
-        choice, why = _content(atom, said)
-        label = choice if atom in (Action.DECIDE, Action.SELECT) else ""
-        self._follow(label, atom, move.agent, choice, why, tokens=tokens)
+        choice, why = _content(action, parsed)
+        label = choice if action in (Action.DECIDE, Action.SELECT) else ""
+        self._follow(label, action, move.agent, choice, why, tokens=tokens)
         for call in move.calls:
             times = {"cost": call.cost, "start": call.start, "end": call.end}
-            self._follow("", Action.RETURN, ENVIRONMENT, shown(call), status=call.status, **times)
-        if answer := said["ANSWER"]:
+            self._follow("", Action.RETURN, ENVIRONMENT, result_text(call), status=call.status, **times)
+        if answer := parsed["ANSWER"]:
             self._follow("", Action.ANSWER, move.agent, answer, status=self.outcome or "OK")
-        elif atom is Action.INFER:
+        elif action is Action.INFER:
             self._follow("", Action.RETURN, ENVIRONMENT, "no answer yet")
 
-    def _grow(self, atom: Action, agent: str, choice: str, why: str = "", **more: Any) -> None:
-        """Let the tip be followed by an action."""
-        self.nodes.append(TreeNode(len(self.nodes) + 1, atom, self.turn, agent, choice, why, **more))
+    def _grow(self, action: Action, agent: str, choice: str, why: str = "", **more: Any) -> None:
+        """Add an action after the tip."""
+        self.nodes.append(TreeNode(len(self.nodes) + 1, action, self.turn, agent, choice, why, **more))
         self.edges.append(TreeEdge(self.tip, len(self.nodes), self.label))
 
     def _follow(self, label: str, *action: Any, **more: Any) -> None:
-        """Let the tip be followed by an action, which is the new tip; `label` is that of the edges that leave it."""
+        """Add an action after the tip and make it the tip; `label` is that of the edges that leave it."""
         self._grow(*action, **more)
         self.tip, self.label = len(self.nodes), label
 
 
-def _content(atom: Action, said: ParsedAction) -> tuple[str, str]:
-    """Return what a message chooses, and why."""
-    match atom:
+def _content(action: Action, parsed: ParsedAction) -> tuple[str, str]:
+    """Return the choice in a message, and its reason."""
+    match action:
         case Action.DECIDE:
-            return said["ACTION"], said["GOAL"]
+            return parsed["ACTION"], parsed["GOAL"]
         case Action.SELECT:
-            return said["SELECTED_TOOL"], said["REASON"]
+            return parsed["SELECTED_TOOL"], parsed["REASON"]
         case Action.EXECUTE:
-            return said["TOOL_INPUT"], ""
+            return parsed["TOOL_INPUT"], ""
         case Action.PLAN:
-            return "", said["REASONING_STEPS"]
+            return "", parsed["REASONING_STEPS"]
         case _:
-            return "", said["THINK"]
+            return "", parsed["THINK"]

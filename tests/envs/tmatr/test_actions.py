@@ -20,20 +20,20 @@ GOOD = {
 }
 
 
-def sections(atom: Action, said: str) -> dict[str, str]:
-    found = read(atom, said, TOOLS)
+def sections(action: Action, text: str) -> dict[str, str]:
+    found = read(action, text, TOOLS)
     assert isinstance(found, ParsedAction), found
     return found.sections
 
 
-def fault(atom: Action, said: str) -> str:
-    found = read(atom, said, TOOLS)
+def fault(action: Action, text: str) -> str:
+    found = read(action, text, TOOLS)
     assert isinstance(found, FormatFault), found
     return found.reason
 
 
 @pytest.mark.parametrize(
-    ("atom", "read_as"),
+    ("action", "read_as"),
     [
         (Action.DECIDE, {"ACTION": "call_tool", "GOAL": "Compute 2^10."}),
         (Action.SELECT, {"REASON": "A number.", "SELECTED_TOOL": "python"}),
@@ -42,22 +42,22 @@ def fault(atom: Action, said: str) -> str:
         (Action.INFER, {"THINK": "Step 1: 1024.", "ANSWER": r"\boxed{1024}"}),
     ],
 )
-def test_each_action_is_read_in_its_form(atom: Action, read_as: dict[str, str]) -> None:
-    assert sections(atom, GOOD[atom]) == read_as
+def test_each_action_is_read_in_its_form(action: Action, read_as: dict[str, str]) -> None:
+    assert sections(action, GOOD[action]) == read_as
 
 
 def test_an_inference_needs_no_answer() -> None:
     assert sections(Action.INFER, "<THINK>Not yet.</THINK>") == {"THINK": "Not yet."}
 
 
-def test_what_stands_around_the_sections_is_not_looked_at() -> None:
-    said = f"Let me see.\n<think>Perhaps <ACTION>text_reasoning</ACTION>?</think>{GOOD[Action.DECIDE]} That is it."
-    assert sections(Action.DECIDE, said)["ACTION"] == "call_tool"
+def test_text_around_the_sections_is_ignored() -> None:
+    text = f"Let me see.\n<think>Perhaps <ACTION>text_reasoning</ACTION>?</think>{GOOD[Action.DECIDE]} That is it."
+    assert sections(Action.DECIDE, text)["ACTION"] == "call_tool"
 
 
 def test_a_section_inside_another_is_part_of_its_text() -> None:
-    said = r"<THINK>I might say <ANSWER>\boxed{3}</ANSWER>.</THINK>"
-    assert list(sections(Action.INFER, said)) == ["THINK"]
+    text = r"<THINK>I might say <ANSWER>\boxed{3}</ANSWER>.</THINK>"
+    assert list(sections(Action.INFER, text)) == ["THINK"]
     assert sections(Action.EXECUTE, "<TOOL_INPUT>print('<GOAL>')</TOOL_INPUT>") == {"TOOL_INPUT": "print('<GOAL>')"}
 
 
@@ -69,7 +69,7 @@ def test_a_tool_is_known_in_capitals_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("atom", "said", "words"),
+    ("action", "text", "words"),
     [
         (
             Action.DECIDE,
@@ -97,23 +97,23 @@ def test_a_tool_is_known_in_capitals_too() -> None:
         (Action.INFER, r"<ANSWER>\boxed{1024}</ANSWER>", ("Expected <THINK>",)),
     ],
 )
-def test_a_message_of_another_form_is_told_what_is_expected_what_was_found_and_what_to_do(
-    atom: Action, said: str, words: tuple[str, ...]
+def test_the_fault_of_a_malformed_message_names_what_is_expected_what_was_found_and_what_to_do(
+    action: Action, text: str, words: tuple[str, ...]
 ) -> None:
-    reason = fault(atom, said)
+    reason = fault(action, text)
     for part in words:
         assert part in reason
 
 
-@pytest.mark.parametrize("atom", ASKED)
-def test_only_the_own_form_is_the_action(atom: Action) -> None:
-    for other, said in GOOD.items():
-        assert isinstance(read(atom, said, TOOLS), ParsedAction) is (other is atom)
+@pytest.mark.parametrize("action", ASKED)
+def test_only_the_own_form_is_the_action(action: Action) -> None:
+    for other, text in GOOD.items():
+        assert isinstance(read(action, text, TOOLS), ParsedAction) is (other is action)
 
 
 @given(st.sampled_from(ASKED), st.text(alphabet="<>/ACTIONGLTHK \\boxed{}\n", max_size=120))
-def test_reading_never_raises(atom: Action, said: str) -> None:
-    read(atom, said, TOOLS)
+def test_reading_never_raises(action: Action, text: str) -> None:
+    read(action, text, TOOLS)
 
 
 pieces = st.sampled_from(
@@ -125,10 +125,10 @@ pieces = st.sampled_from(
 
 
 @given(st.sampled_from(ASKED), st.lists(pieces, max_size=12))
-def test_what_is_read_has_the_sections_of_its_form_and_text_in_each(atom: Action, parts: list[str]) -> None:
-    found = read(atom, "".join(parts), TOOLS)
+def test_what_is_read_has_the_sections_of_its_form_and_text_in_each(action: Action, parts: list[str]) -> None:
+    found = read(action, "".join(parts), TOOLS)
     if isinstance(found, ParsedAction):
-        assert list(found.sections) in (re.findall(r"<(\w+)>", FORMS[atom]), ["THINK"])
+        assert list(found.sections) in (re.findall(r"<(\w+)>", FORMS[action]), ["THINK"])
         assert all(text == text.strip() != "" for text in found.sections.values())
     else:
         assert len(found.reason) < 600
@@ -142,9 +142,9 @@ def test_a_goal_of_any_text_without_tags_is_read_as_it_is(goal: str) -> None:
 
 @pytest.mark.parametrize("piece", ["<GOAL>", "</GOAL>", "<GOAL></GOAL>", "<think>", r"\boxed{", "<ANSWER>{"])
 def test_a_million_characters_are_read_in_no_time(piece: str) -> None:
-    said = piece * (1_000_000 // len(piece))
+    text = piece * (1_000_000 // len(piece))
     began = time.process_time()
-    for atom in ASKED:
-        read(atom, said, TOOLS)
-    read(Action.INFER, rf"<THINK>{said.replace('<', '')}</THINK><ANSWER>{said.replace('<', '')}</ANSWER>", TOOLS)
+    for action in ASKED:
+        read(action, text, TOOLS)
+    read(Action.INFER, rf"<THINK>{text.replace('<', '')}</THINK><ANSWER>{text.replace('<', '')}</ANSWER>", TOOLS)
     assert time.process_time() - began < 10

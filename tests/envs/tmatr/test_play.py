@@ -92,7 +92,7 @@ def test_after_the_last_turn_the_episode_is_truncated() -> None:
     assert (env.episode.outcome, env.episode.why) == ("failed", "no answer after 2 turns")
 
 
-def test_a_call_that_fails_is_returned_as_what_it_is() -> None:
+def test_a_failed_call_is_returned_with_its_status() -> None:
     env = play(new(), CALL, PYTHON, "<TOOL_INPUT>print(1 / 0)</TOOL_INPUT>")
     assert env.observe("planner").startswith("RETURN of python, EXEC_ERR:\nZeroDivisionError: division by zero\n\n")
 
@@ -110,7 +110,7 @@ def test_long_results_goals_and_plans_are_cut() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "atom"),
+    ("before", "action"),
     [
         ((), "DECIDE"),
         ((CALL,), "SELECT"),
@@ -119,19 +119,21 @@ def test_long_results_goals_and_plans_are_cut() -> None:
         ((REASON, STEPS), "INFER"),
     ],
 )
-def test_a_malformed_message_may_be_written_again_and_then_the_turn_is_lost(before: tuple[str, ...], atom: str) -> None:
+def test_a_malformed_message_may_be_written_again_and_then_the_turn_is_lost(
+    before: tuple[str, ...], action: str
+) -> None:
     env = play(new(max_retries=2), *before)
     current_agent = env.agent_selection
     for left in ("2 attempts left", "1 attempt left"):
         play(env, JUNK)
-        assert asked(env) == (current_agent, atom)
-        told = env.observe(current_agent)
-        assert told.startswith("Expected <")
-        assert left in told
-        assert told.splitlines()[-1].startswith(f"{atom}, turn 1 of 5: <")
+        assert asked(env) == (current_agent, action)
+        observed = env.observe(current_agent)
+        assert observed.startswith("Expected <")
+        assert left in observed
+        assert observed.splitlines()[-1].startswith(f"{action}, turn 1 of 5: <")
     play(env, JUNK)
     assert asked(env) == ("planner", "DECIDE")
-    assert f"RETURN of {atom}, none" in env.observe("planner")
+    assert f"RETURN of {action}, none" in env.observe("planner")
     assert "DECIDE, turn 2 of 5" in env.observe("planner")
 
 
@@ -165,7 +167,7 @@ def test_an_unknown_tool_is_a_malformed_choice() -> None:
 # ------------------------------------------------------------------------------------------------------ privacy
 
 
-def test_each_agent_is_told_what_its_actions_need_and_nothing_else() -> None:
+def test_each_agent_observes_what_its_actions_need_and_nothing_else() -> None:
     env = new(noise=3)
     play(env, CALL, PYTHON.replace("exact", "sesame"), CODE.replace("6 * 7", "31 * 37"))
     play(env, REASON, STEPS, THINK)
@@ -192,33 +194,33 @@ def test_each_agent_is_told_what_its_actions_need_and_nothing_else() -> None:
     assert inferencer.count(question) == 1
 
 
-def test_five_agents_are_each_told_the_question_once_and_only_their_part() -> None:
+def test_five_agents_each_observe_the_question_once_and_only_their_part() -> None:
     env = new(roles="per_action")
     assert env.possible_agents == ["decider", "selector", "planner", "executor", "inferencer"]
-    for said in (CALL, PYTHON, CODE, REASON, STEPS, THINK, CALL, PYTHON, CODE):
-        play(env, said)
-    told = {
+    for text in (CALL, PYTHON, CODE, REASON, STEPS, THINK, CALL, PYTHON, CODE):
+        play(env, text)
+    observed = {
         agent: "\n".join(m["content"] for m in env.infos[agent]["messages"] if m["role"] == "user")
         for agent in env.possible_agents
     }
-    assert all(text.count(env.task.instruction) == 1 for text in told.values())
-    assert {agent for agent, text in told.items() if "RETURN of python, OK:\n42" in text} == {"decider"}
-    assert {agent for agent, text in told.items() if "Goal: Multiply 6 by 7." in text} == {"selector", "executor"}
-    assert {agent for agent, text in told.items() if "It printed forty-two" in text} == {"planner", "inferencer"}
-    assert {agent for agent, text in told.items() if "Step 1: Say it." in text} == {"inferencer"}
-    assert {agent for agent, text in told.items() if "Tool: python." in text} == {"executor"}
+    assert all(text.count(env.task.instruction) == 1 for text in observed.values())
+    assert {agent for agent, text in observed.items() if "RETURN of python, OK:\n42" in text} == {"decider"}
+    assert {agent for agent, text in observed.items() if "Goal: Multiply 6 by 7." in text} == {"selector", "executor"}
+    assert {agent for agent, text in observed.items() if "It printed forty-two" in text} == {"planner", "inferencer"}
+    assert {agent for agent, text in observed.items() if "Step 1: Say it." in text} == {"inferencer"}
+    assert {agent for agent, text in observed.items() if "Tool: python." in text} == {"executor"}
 
 
-def test_one_agent_for_all_is_not_told_what_it_has_said() -> None:
+def test_one_agent_for_all_does_not_observe_its_own_messages_again() -> None:
     env = play(new(roles="single"), CALL, PYTHON, CODE, REASON, STEPS, THINK)
-    (told,) = ["\n".join(m["content"] for m in env.infos["solver"]["messages"] if m["role"] == "user")]
-    assert "Goal:" not in told
-    assert "Plan:" not in told
-    assert "It may be" not in told
-    assert told.count(env.task.instruction) == 1
+    (observed,) = ["\n".join(m["content"] for m in env.infos["solver"]["messages"] if m["role"] == "user")]
+    assert "Goal:" not in observed
+    assert "Plan:" not in observed
+    assert "It may be" not in observed
+    assert observed.count(env.task.instruction) == 1
 
 
-@pytest.mark.parametrize("roles", [*CASTS, {atom: "a" if atom in ("DECIDE", "INFER") else "b" for atom in ASKED}])
+@pytest.mark.parametrize("roles", [*CASTS, {action: "a" if action in ("DECIDE", "INFER") else "b" for action in ASKED}])
 def test_any_cast_plays_to_the_end(roles: str | Mapping[str, str]) -> None:
     env = new(roles=roles)
     play(env, CALL, PYTHON, CODE, JUNK, REASON, STEPS, JUNK, answer(env.task.answer))
@@ -226,11 +228,11 @@ def test_any_cast_plays_to_the_end(roles: str | Mapping[str, str]) -> None:
     assert set(env.rewards) == set(env.possible_agents)
 
 
-def test_whoever_selects_knows_the_goal_when_it_executes() -> None:
+def test_the_agent_that_selects_is_not_sent_the_goal_again_to_execute() -> None:
     cast = dict.fromkeys(ASKED, "worker") | {Action.DECIDE: "boss"}
     env = play(new(roles=cast), CALL, PYTHON)
-    told = "\n".join(m["content"] for m in env.infos["worker"]["messages"] if m["role"] == "user")
-    assert told.count("Goal: Multiply 6 by 7.") == 1
+    observed = "\n".join(m["content"] for m in env.infos["worker"]["messages"] if m["role"] == "user")
+    assert observed.count("Goal: Multiply 6 by 7.") == 1
 
 
 @pytest.mark.parametrize("env_id", ["TMATR-Math-v0", "TMATR-MultiHopQA-v0"])
@@ -251,7 +253,7 @@ def test_every_cast_passes_the_checks(env_id: str, options: dict[str, Any]) -> N
         ("MultiHopQA", ["python", "search"]),
     ],
 )
-def test_python_the_worlds_tools_and_a_search_are_on_offer(source: str, names: list[str]) -> None:
+def test_python_the_tools_of_the_world_and_a_search_are_available(source: str, names: list[str]) -> None:
     env = new(source)
     assert list(env.play.tools) == names
     prompt = env.infos["planner"]["messages"][0]["content"]
@@ -268,7 +270,7 @@ def test_a_search_takes_a_query_a_line() -> None:
     assert call.arguments["query_list"] == ["old mill", "mayor of the town"]
 
 
-def test_further_tools_are_offered_beside(tmp_path: Path) -> None:
+def test_further_tools_are_available_too(tmp_path: Path) -> None:
     file = tmp_path / "web.jsonl"
     file.write_text("")
     env = new(tools=[WebSearch(RecordedProvider(file))])
@@ -354,12 +356,12 @@ def test_the_record_is_read_back_as_it_was(tmp_path: Path) -> None:
         {"rule": {"length_cap": 0}},
     ],
 )
-def test_options_that_cannot_be_are_refused(options: dict[str, Any]) -> None:
+def test_invalid_options_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(OptionError):
         new(**options)
 
 
-def test_an_unknown_cast_or_action_is_met_with_the_nearest() -> None:
+def test_an_unknown_cast_or_action_is_refused_with_the_nearest() -> None:
     with pytest.raises(UnknownNameError, match="Did you mean 'single'"):
         new(roles="singel")
     with pytest.raises(UnknownNameError, match="Did you mean 'DECIDE'"):
@@ -373,8 +375,8 @@ def test_one_agent_plays_with_the_others_as_fixed_policies() -> None:
     game = raw_env("Math", python="simulated")
     env = SingleAgentEnv(game, "planner", {"inferencer": inferencer})
     observation, _ = env.reset(seed=0)
-    for said, begins in [(CALL, "SELECT"), (PYTHON, "RETURN of python, OK:\n42"), (REASON, "PLAN")]:
-        observation, reward, over, _, _ = env.step(said)
+    for text, begins in [(CALL, "SELECT"), (PYTHON, "RETURN of python, OK:\n42"), (REASON, "PLAN")]:
+        observation, reward, over, _, _ = env.step(text)
         assert observation.startswith(begins)
         assert (reward, over) == (0.0, False)
     _, reward, over, _, info = env.step(STEPS)
@@ -385,8 +387,8 @@ def test_one_agent_plays_with_the_others_as_fixed_policies() -> None:
 def test_a_solver_of_all_actions_is_a_gymnasium_environment() -> None:
     env = gymnasium.make("toolorchestra.envs.tmatr:TMATRSingle-Math-v0", python="simulated")
     env.reset(seed=0)
-    for said in (REASON, STEPS):
-        env.step(said)
+    for text in (REASON, STEPS):
+        env.step(text)
     assert env.step(answer(env.unwrapped.game.task.answer))[1] > 0.9  # type: ignore[attr-defined]  # of our view
     assert single_env(python="simulated").agent == "solver"
 

@@ -18,8 +18,8 @@ def calls(*statuses: Status) -> list[CallRecord]:
     return [CallRecord("1", "python", {}, status) for status in statuses]
 
 
-def episode(outcome: Outcome, *said: str, called: tuple[Status, ...] = ()) -> Episode:
-    moves = [Turn({"role": "assistant", "content": text}, agent="planner") for text in said]
+def episode(outcome: Outcome, *messages: str, called: tuple[Status, ...] = ()) -> Episode:
+    moves = [Turn({"role": "assistant", "content": text}, agent="planner") for text in messages]
     moves.append(Turn({"role": "assistant", "content": ""}, tuple(calls(*called)), agent="inferencer"))
     return Episode(
         env_id="TMATR-Math-v0",
@@ -47,7 +47,7 @@ def episode(outcome: Outcome, *said: str, called: tuple[Status, ...] = ()) -> Ep
         ((OK, OK, OK, ERR), 1, 0.1875),  # ¾ ended well, one of four was needed
     ],
 )
-def test_calls_pay_by_their_success_and_less_beyond_need(
+def test_the_tool_part_falls_with_failed_and_with_needless_calls(
     statuses: tuple[Status, ...], needed: int, expected: float
 ) -> None:
     assert tool_success(calls(*statuses), needed) == expected
@@ -59,7 +59,7 @@ def test_repetitions_are_counted_over_messages_without_their_tags() -> None:
     assert repetition(["x " * 1000], 4) == pytest.approx(1 - 1 / 997)
 
 
-def test_length_pays_up_to_half_of_the_cap_and_then_falls_ever_faster() -> None:
+def test_the_length_part_is_1_up_to_half_of_the_cap_and_then_falls_ever_faster() -> None:
     falls = [brevity(tokens, 1000) for tokens in range(500, 1001, 100)]
     steps = [one - other for one, other in itertools.pairwise(falls)]
     assert (falls[0], falls[-1]) == (1.0, 0.0)
@@ -99,14 +99,14 @@ weights = st.floats(0, 5)
     st.builds(RewardRule, weights, weights, weights, st.just(0.1), st.just(0.3), st.integers(1, 4), st.integers(1, 50)),
 )
 def test_every_part_lies_between_0_and_1_and_a_right_answer_is_worth_more(
-    outcome: Outcome, said: list[str], called: list[Status], rule: RewardRule
+    outcome: Outcome, messages: list[str], called: list[Status], rule: RewardRule
 ) -> None:
-    parts = reward_parts(episode(outcome, *said, called=tuple(called)), rule)
+    parts = reward_parts(episode(outcome, *messages, called=tuple(called)), rule)
     assert all(-1e-12 <= value <= 1 + 1e-12 for value in parts.values()), parts
     assert (parts["reward"] >= 0.9 - 1e-12) is (outcome == "solved")
 
 
-def test_the_environment_pays_what_the_record_gives_and_says_so() -> None:
+def test_the_environment_gives_the_reward_of_the_record_and_reports_its_parts() -> None:
     env = raw_env("Math", python="simulated", rule={"epsilon_min": 0.2})
     env.reset(seed=0)
     env.step("<ACTION>text_reasoning</ACTION><GOAL>Answer.</GOAL>")
@@ -120,7 +120,7 @@ def test_the_environment_pays_what_the_record_gives_and_says_so() -> None:
     assert env.episode.outcome == "solved"
 
 
-def test_an_error_of_ours_earns_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_infrastructure_error_has_no_reward(monkeypatch: pytest.MonkeyPatch) -> None:
     env = raw_env("Math", python="simulated")
     env.reset(seed=0)
 

@@ -8,7 +8,7 @@ import pytest
 from toolorchestra.envs.tmatr import TMATREnv, raw_env
 from toolorchestra.envs.tmatr.actions import Action, ParsedAction, read
 from toolorchestra.envs.tmatr.env import CASTS
-from toolorchestra.envs.tmatr.teacher import LESSONS, inject_error, lesson, teach
+from toolorchestra.envs.tmatr.teacher import DEMONSTRATIONS, demonstration_of, inject_error, teach
 from toolorchestra.envs.tools.python import PythonTool
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.task import Task
@@ -18,66 +18,66 @@ def new(**options: Any) -> TMATREnv:
     return raw_env("Math", **({"python": "simulated", "max_turns": 3} | options))
 
 
-def taught(env: TMATREnv, family: str | None = None, split: str = "all") -> list[Task]:
-    return [task for task in env.source.tasks(split) if lesson(task) and family in (None, task.intent)]
+def demonstrated(env: TMATREnv, family: str | None = None, split: str = "all") -> list[Task]:
+    return [task for task in env.source.tasks(split) if demonstration_of(task) and family in (None, task.intent)]
 
 
-def play(env: TMATREnv, task: Task, slips: tuple[int, ...] = (), seed: int = 0) -> list[str]:
+def play(env: TMATREnv, task: Task, errors: tuple[int, ...] = (), seed: int = 0) -> list[str]:
     rng = random.Random(seed)
     actions = []
     env.reset(seed=1, options={"task_id": task.id})
     while not env.play.over:
-        actions.append(str(env.play.atom))
-        wrong = len(actions) - 1 in slips
+        actions.append(str(env.play.action))
+        wrong = len(actions) - 1 in errors
         env.step(inject_error(env.play, rng) if wrong else teach(env.play))
     return actions
 
 
-@pytest.mark.parametrize("family", LESSONS)
-def test_the_teacher_solves_every_problem_that_it_has_a_lesson_for(family: str) -> None:
+@pytest.mark.parametrize("family", DEMONSTRATIONS)
+def test_the_teacher_solves_every_problem_that_it_can_demonstrate(family: str) -> None:
     env = new(noise=7)
-    tasks = taught(env, family)
+    tasks = demonstrated(env, family)
     assert len(tasks) >= 9
     for task in tasks:
         actions = play(env, task)
         assert env.episode.outcome == "solved", task.id
         short = ["DECIDE", "PLAN", "INFER"]
-        assert actions == (short if LESSONS[family].by_heart else ["DECIDE", "SELECT", "EXECUTE", *short])
+        assert actions == (short if DEMONSTRATIONS[family].by_heart else ["DECIDE", "SELECT", "EXECUTE", *short])
 
 
 @pytest.mark.parametrize("cast", CASTS)
-def test_the_teacher_teaches_any_cast(cast: str) -> None:
+def test_the_teacher_demonstrates_for_any_cast(cast: str) -> None:
     env = new(roles=cast)
-    play(env, taught(env)[0])
+    play(env, demonstrated(env)[0])
     assert env.episode.outcome == "solved"
 
 
-def test_the_teacher_says_what_it_cannot_teach() -> None:
+def test_the_teacher_names_a_task_that_it_cannot_demonstrate() -> None:
     env = new()
-    task = next(task for task in env.source.tasks("train") if lesson(task) is None)
+    task = next(task for task in env.source.tasks("train") if demonstration_of(task) is None)
     env.reset(options={"task_id": task.id})
-    for say in (teach, lambda play: inject_error(play, random.Random(0))):
+    for write in (teach, lambda play: inject_error(play, random.Random(0))):
         with pytest.raises(OptionError, match="power_remainder"):
-            say(env.play)
+            write(env.play)
 
 
-def test_a_slip_is_of_the_right_form_and_not_what_the_teacher_says() -> None:
+def test_an_injected_error_has_the_right_form_and_differs_from_the_demonstration() -> None:
     env = new()
     rng = random.Random(0)
     seen = set()
-    for task in taught(env, split="train")[:60]:
+    for task in demonstrated(env, split="train")[:60]:
         env.reset(seed=1, options={"task_id": task.id})
         while not env.play.over:
-            said = inject_error(env.play, rng)
-            assert isinstance(read(env.play.atom, said, env.play.tools), ParsedAction)
-            assert said != teach(env.play)
-            seen.add(env.play.atom)
-            env.step(said if rng.random() < 0.3 else teach(env.play))
+            message = inject_error(env.play, rng)
+            assert isinstance(read(env.play.action, message, env.play.tools), ParsedAction)
+            assert message != teach(env.play)
+            seen.add(env.play.action)
+            env.step(message if rng.random() < 0.3 else teach(env.play))
     assert seen == {Action.DECIDE, Action.SELECT, Action.EXECUTE, Action.PLAN, Action.INFER}
 
 
 @pytest.mark.parametrize(
-    ("slipped", "outcome", "turns"),
+    ("wrong_step", "outcome", "turns"),
     [
         (0, "solved", 3),  # it thinks where it should compute, and computes after all
         (1, "solved", 3),  # the wrong tool gives an error, or nothing, and the right one is called
@@ -85,32 +85,32 @@ def test_a_slip_is_of_the_right_form_and_not_what_the_teacher_says() -> None:
         (4, "solved", 3),  # a plan that leads to no answer is made again
     ],
 )
-def test_decisions_matter(slipped: int, outcome: str, turns: int) -> None:
+def test_decisions_matter(wrong_step: int, outcome: str, turns: int) -> None:
     env = new()
-    task = taught(env, "power_remainder", "train")[0]
-    play(env, task, (slipped,))
+    task = demonstrated(env, "power_remainder", "train")[0]
+    play(env, task, (wrong_step,))
     assert (env.episode.outcome, env.play.turn) == (outcome, turns)
 
 
-def test_every_slip_costs_reward() -> None:
+def test_every_injected_error_lowers_the_reward() -> None:
     env = new()
-    for family in LESSONS:
-        task = taught(env, family, "train")[0]
+    for family in DEMONSTRATIONS:
+        task = demonstrated(env, family, "train")[0]
         play(env, task)
         best = env.episode.reward
         assert best is not None
-        if LESSONS[family].by_heart:
-            continue  # a call that was not needed, and that succeeds, pays better than none: the paper's R_tool
-        for slipped in range(6):
+        if DEMONSTRATIONS[family].by_heart:
+            continue  # a needless call that succeeds gives a higher reward than none: the paper's R_tool
+        for wrong_step in range(6):
             for seed in range(3):
-                play(env, task, (slipped,), seed)
+                play(env, task, (wrong_step,), seed)
                 assert env.episode.reward is not None
-                assert env.episode.reward < best, (family, slipped)
+                assert env.episode.reward < best, (family, wrong_step)
 
 
 @pytest.mark.filterwarnings("ignore:ProcessSandbox does not isolate")  # it runs the teacher's programs only
-def test_the_lessons_hold_in_a_sandbox_too() -> None:
+def test_the_demonstrations_solve_in_a_sandbox_too() -> None:
     env = new(python=PythonTool("process"))
     for family in ("power_remainder", "other_number"):
-        play(env, taught(env, family, "test")[0])
+        play(env, demonstrated(env, family, "test")[0])
         assert env.episode.outcome == "solved"

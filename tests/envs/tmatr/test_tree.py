@@ -44,9 +44,9 @@ def tree() -> DecisionTree:
     return env.tree
 
 
-def test_the_tree_says_who_did_what_and_why(tree: DecisionTree) -> None:
-    told = [(node.turn, node.agent, node.action, node.choice, node.why, node.status) for node in tree.nodes]
-    assert told == [
+def test_the_tree_names_agent_action_and_reason(tree: DecisionTree) -> None:
+    rows = [(node.turn, node.agent, node.action, node.choice, node.why, node.status) for node in tree.nodes]
+    assert rows == [
         (1, "planner", "DECIDE", "call_tool", "Multiply 6 by 7.", "OK"),
         (1, "planner", "SELECT", MESSAGES[1], "", MALFORMED),
         (1, "planner", "SELECT", "python", "It is exact.", "OK"),
@@ -151,8 +151,8 @@ def test_the_json_is_the_tree(tree: DecisionTree) -> None:
 def test_the_terminal_shows_the_tree(tree: DecisionTree) -> None:
     lines = tree_text(tree).splitlines()
     assert lines[0] == tree.task_id
-    shown = [line for line in lines if re.match(r"[├└│ ]", line)]
-    assert [line.rstrip() for line in shown] == [
+    drawn_lines = [line for line in lines if re.match(r"[├└│ ]", line)]
+    assert [line.rstrip() for line in drawn_lines] == [
         "├── turn 1: planner DECIDE call_tool – Multiply 6 by 7.",
         "│   ├── planner SELECT malformed <REASON>It is a sum.</REASON><SELECTED_TOOL>abacus</SELECTED_TOOL>",
         "│   └── planner SELECT python – It is exact.",
