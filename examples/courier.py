@@ -4,7 +4,7 @@ The lookout sees a number among others and says something; the courier hears onl
 Both are paid 1 if it is right. This file is all that a learner needs::
 
     cd examples
-    python ../algos/multi_grpo.py --env courier:game                    # two embedded models, taught by `teach`
+    python ../algos/multi_grpo.py --env courier:game                    # two built-in models, taught by `teach`
     python ../algos/multi_grpo.py --env courier:game --model PATH       # your own
     toolorchestra validate courier:game
 
