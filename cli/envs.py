@@ -53,7 +53,7 @@ def env_facts(env_id: str) -> dict[str, str | int]:
         "id": env_id,
         "protocol": protocol,
         "source": source,
-        "agents": len(env.game.possible_agents) if isinstance(env, CurrentAgentEnv) else 1,
+        "agents": len(env.multi_agent_env.possible_agents) if isinstance(env, CurrentAgentEnv) else 1,
         "tools": sum(len(world.tools) for world in worlds.values()),
         "entries": sum(entries(world) for world in worlds.values() if isinstance(world, Domain)),
         "tasks": len(tasks),

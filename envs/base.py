@@ -53,7 +53,7 @@ class OrchestrationEnv(TaskEnv, gymnasium.Env[str, Action]):
     max_reward: ClassVar[float] = 1.0
     """The largest reward of an episode; the smallest is 0."""
     preface: ClassVar[str] = ""
-    """What scripted policies write before their calls, where the protocol wants words there."""
+    """Text that scripted policies write before their calls, where the protocol requires one."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class OrchestrationEnv(TaskEnv, gymnasium.Env[str, Action]):
         return f"{play.episode.prompt}\n\n{play.episode.instruction}"
 
     def step(self, action: Action) -> tuple[str, SupportsFloat, bool, bool, dict[str, Any]]:
-        """Take one message of the orchestrator; see the class for what comes back."""
+        """Take one message of the orchestrator; see the class for the returned values."""
         play = self.play
         turn = play.act(action)
         episode = play.episode
@@ -125,7 +125,7 @@ class OrchestrationEnv(TaskEnv, gymnasium.Env[str, Action]):
         return episode_text(self.episode) if self.render_mode == "ansi" else None
 
     def _tool_schemas(self, play: Play) -> list[dict[str, Any]]:
-        """Return the schemas of the tools on offer: the same objects each time, not to be changed."""
+        """Return the schemas of the tools; the same objects each time, which must not be changed."""
         key = (play.world.name, play.episode.tools)
         if key not in self._known_schemas:
             self._known_schemas[key] = [tool.schema for tool in play.tools.values()]

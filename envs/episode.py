@@ -1,4 +1,4 @@
-"""The record of an episode, of one agent or of several: what every part after the environment reads.
+"""The record of an episode with one agent or several, which learners, evaluation and the viewer read.
 
 An `Episode` is complete and self-contained: the task, every message, call, result and observation, costs, the virtual
 clock, and the outcome. It holds no wall-clock time: the same environment, seed, options and actions give the same
@@ -24,7 +24,7 @@ ORCHESTRATOR = "orchestrator"
 
 
 class CallRecord(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):  # no cycles, and there are many
-    """One call: what was asked, what came back, what it cost and when it ran on the virtual clock.
+    """One call: its arguments, result, cost, and time on the virtual clock.
 
     Attributes:
         id: Unique within its turn.
@@ -37,7 +37,7 @@ class CallRecord(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):  # 
         tokens: Tokens read and written by a model behind the tool.
         start: Virtual seconds since the episode began.
         end: Likewise, when the result was there.
-        children: Calls made on the way, timed since this one began; their cost is part of this one's.
+        children: Inner calls, with times relative to the start of this one; their cost is part of this one's.
     """
 
     id: str
@@ -54,13 +54,13 @@ class CallRecord(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):  # 
 
 
 class Turn(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """One message of one agent and what came of it.
+    """One message of one agent and its results.
 
     Attributes:
         message: The action as an OpenAI assistant message.
         calls: The calls in it, in order.
-        observations: What agents were shown in reply, by name.
-        agent: Who wrote the message.
+        observations: Observations that agents got in reply, by agent.
+        agent: The agent that wrote the message.
         token_ids: The message as the policy's own tokens, when it has them.
         logprobs: Their log-probabilities under the policy that sampled them.
     """
@@ -74,7 +74,7 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
     @property
     def observation(self) -> str:
-        """What the agent that wrote the message was shown in reply; empty if it was shown nothing."""
+        """The observation of the agent that wrote the message; empty if it got none."""
         return self.observations.get(self.agent, "")
 
 
@@ -89,7 +89,7 @@ class Episode(msgspec.Struct, omit_defaults=True, kw_only=True):
         difficulty: Level of the task, 1 to 5.
         prompt: System message of the first agent.
         instruction: What the user asked, a preference included.
-        tools: Names of the tools offered, in the order of M.
+        tools: Names of the available tools, in the order of M.
         agents: Names of the agents; the first one moves first.
         openings: Messages with which agents begin; one without begins with the prompt and the instruction.
         preference: Weights P over tools, outcome, compute and latency, if there is one.

@@ -1,8 +1,8 @@
-"""Any PettingZoo environment whose agents read and write text, as one that learners of several agents can train on.
+"""Adapter for PettingZoo environments with text, so that learners for several agents can train on them.
 
-What an external environment must have: `observe` returns text, action spaces are `gymnasium.spaces.Text` (or
-`UnicodeText`), `copy.deepcopy` copies its state, and what follows depends on the seed of `reset` and the actions alone.
-It has no tasks: each seed is one, with seeds of its own for each split. An agent's rewards in an episode add up.
+Requirements of an external environment: `observe` returns text, action spaces are `gymnasium.spaces.Text` (or
+`UnicodeText`), `copy.deepcopy` copies its state, and an episode depends only on the seed of `reset` and the actions.
+Its tasks are seeds; each split has seeds of its own. An agent's rewards in an episode add up.
 """
 
 from __future__ import annotations
@@ -29,36 +29,38 @@ from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import Tool
 
 SEEDS = {"train": 1_024, "test": 128, "test_intents": 128}
-"""Seeds of each split."""
+"""Number of seeds of each split."""
 
 
 class ExternalEnv(MultiAgentEnv):
     """A PettingZoo environment with text for observations and actions, as a `MultiAgentEnv`.
 
-    **Reward**: each agent is paid the sum of its rewards; the team's is their mean. **Outcome**: solved, if the team's
-    reward is above 0. An action that is outside of the agent's space is cut to what fits in.
+    **Reward**: each agent gets the sum of its rewards; the team's reward is their mean. **Outcome**: solved, if the
+    team's reward is above 0. An action outside of the agent's space is cut until it fits.
 
     Args:
-        game: An AEC or a parallel environment, which is copied for each episode.
-        rules: What every agent is told at the beginning; what they observe may be enough.
+        external: An AEC or a parallel environment, which is copied for each episode.
+        rules: Text of every agent's system message, before its name; may be empty.
         max_cycles: Messages, of all agents together, after which an episode is truncated.
 
     Raises:
-        OptionError: It is no PettingZoo environment, or not one of text.
+        OptionError: It is not a PettingZoo environment, or not one with text.
     """
 
-    protocol = "Foreign"
-    metadata = {**MultiAgentEnv.metadata, "name": "foreign_v0"}  # noqa: RUF012 - PettingZoo's declaration
+    protocol = "External"
+    metadata = {**MultiAgentEnv.metadata, "name": "external_v0"}  # noqa: RUF012 - PettingZoo's declaration
 
-    def __init__(self, game: Any, *, rules: str = "", max_cycles: int = 100) -> None:
-        if not isinstance(game, AECEnv | ParallelEnv):
-            raise OptionError(f"Expected a MultiAgentEnv or an environment of PettingZoo, got {type(game).__name__}.")
-        name = str(getattr(game, "metadata", {}).get("name", type(game.unwrapped).__name__))
-        self._game: Any = parallel_to_aec(game) if isinstance(game, ParallelEnv) else game
-        for agent in self._game.possible_agents:
-            if not isinstance(space := self._game.action_space(agent), Text):
+    def __init__(self, external: Any, *, rules: str = "", max_cycles: int = 100) -> None:
+        if not isinstance(external, AECEnv | ParallelEnv):
+            raise OptionError(
+                f"Expected a MultiAgentEnv or an environment of PettingZoo, got {type(external).__name__}."
+            )
+        name = str(getattr(external, "metadata", {}).get("name", type(external.unwrapped).__name__))
+        self._external: Any = parallel_to_aec(external) if isinstance(external, ParallelEnv) else external
+        for agent in self._external.possible_agents:
+            if not isinstance(space := self._external.action_space(agent), Text):
                 raise OptionError(
-                    f"The actions of {agent} in {name} are {space}, and models write text: wrap the environment so "
+                    f"The actions of {agent} in {name} are {space}, but models write text: wrap the environment so "
                     "that its action spaces are gymnasium.spaces.Text and it reads them."
                 )
         world = QuestionWorld(name, rules)
@@ -66,19 +68,19 @@ class ExternalEnv(MultiAgentEnv):
         tasks = [_task(name, split, seed) for seed, split in enumerate(splits)]
         super().__init__(QuestionSource(name, world, tasks), max_cycles, {})
         self._rules = rules
-        self._set_agents(self._game.possible_agents)
+        self._set_agents(self._external.possible_agents)
 
     def _begin(self, task: Task, world: World, chosen: Mapping[str, Any]) -> EpisodeSetup:
-        game = copy.deepcopy(self._game)
-        game.reset(seed=task.bindings["seed"])
+        external = copy.deepcopy(self._external)
+        external.reset(seed=task.bindings["seed"])
         openings = {
             agent: [{"role": "system", "content": f"{self._rules}\n\nYou are {agent}.".strip()}]
             for agent in self.possible_agents
         }
-        first = game.agent_selection
-        openings[first].append({"role": "user", "content": _seen(game, first)})
+        first = external.agent_selection
+        openings[first].append({"role": "user", "content": _observation(external, first)})
         prompt = str(openings[self.possible_agents[0]][0]["content"])
-        return EpisodeSetup(prompt, {}, functools.partial(ExternalPlay, game=game), openings)
+        return EpisodeSetup(prompt, {}, functools.partial(ExternalPlay, external=external), openings)
 
 
 def _task(name: str, split: str, seed: int) -> Task:
@@ -96,10 +98,10 @@ def _task(name: str, split: str, seed: int) -> Task:
 
 
 class ExternalPlay(Play):
-    """An episode of an external environment; what `Play` asks of a world and its session is not used.
+    """An episode of an external environment; the world and its session are not used.
 
     Args:
-        game: The environment, reset; the other arguments are those of `Play`.
+        external: The environment, after its reset; the other arguments are those of `Play`.
     """
 
     def __init__(
@@ -111,25 +113,27 @@ class ExternalPlay(Play):
         limits: EpisodeLimits,
         tools: Mapping[str, Tool] | None = None,
         *,
-        game: Any,
+        external: Any,
     ) -> None:
         super().__init__(world, session, task, episode, limits, tools)
-        self.game = game
-        self.current_agent = game.agent_selection
+        self.external = external
+        self.current_agent = external.agent_selection
         self._totals = dict.fromkeys(episode.agents, 0.0)
 
     def _take(self, agent: str, message: Message) -> None:
-        game = self.game
-        game.step(_fitting(game.action_space(agent), message.text))
-        for name, reward in game.rewards.items():
+        external = self.external
+        external.step(_fitting(external.action_space(agent), message.text))
+        for name, reward in external.rewards.items():
             self._totals[name] += float(reward)
-        while game.agents and (game.terminations[game.agent_selection] or game.truncations[game.agent_selection]):
-            game.step(None)
-        if not game.agents:
-            self.close(solved=self._mean > 0, why=f"the team was paid {self._mean:g}")
+        while external.agents and (
+            external.terminations[external.agent_selection] or external.truncations[external.agent_selection]
+        ):
+            external.step(None)
+        if not external.agents:
+            self.close(solved=self._mean > 0, why=f"the team's reward is {self._mean:g}")
             return
-        self.pass_to(game.agent_selection)
-        self.observe(game.agent_selection, _seen(game, game.agent_selection))
+        self.pass_to(external.agent_selection)
+        self.observe(external.agent_selection, _observation(external, external.agent_selection))
 
     def _pay(self, *, solved: bool) -> None:
         self.episode.reward, self.episode.rewards = self._mean, dict(self._totals)
@@ -137,7 +141,7 @@ class ExternalPlay(Play):
     def fork(self, session: WorldSession | None) -> Self:
         """Return a play in the same state, on a copy of the environment."""
         twin = super().fork(session)
-        twin.game, twin._totals = copy.deepcopy(self.game), dict(self._totals)
+        twin.external, twin._totals = copy.deepcopy(self.external), dict(self._totals)
         return twin
 
     @property
@@ -145,18 +149,18 @@ class ExternalPlay(Play):
         return sum(self._totals.values()) / len(self._totals)
 
 
-def _seen(game: Any, agent: str) -> str:
-    seen = game.observe(agent)
-    if not isinstance(seen, str):
+def _observation(external: Any, agent: str) -> str:
+    observation = external.observe(agent)
+    if not isinstance(observation, str):
         raise OptionError(
-            f"{agent} observes a {type(seen).__name__}, and models read text: wrap the environment so that `observe` "
+    """Return the action without characters outside of the space, and cut to its length."""
             "returns text."
         )
-    return seen
+    return observation
 
 
 def _fitting(space: Text, text: str) -> str:
-    """Return an action that is in the space, as far as cutting helps."""
+    """Return the action without the characters that the space does not allow, and cut to its length."""
     if not isinstance(space, UnicodeText):
         text = "".join(character for character in text if character in space.character_set)
     return text[: space.max_length]

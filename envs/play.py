@@ -1,7 +1,7 @@
-"""One episode being played: the rules of the game, with no environment around them.
+"""The rules of an episode, independent of any environment interface.
 
-A `Play` takes the message of the agent whose turn it is, says who is shown what and who is next, runs calls on a
-session, keeps histories, clock and costs, and at the end asks for the verdict. The Gymnasium and PettingZoo
+A `Play` takes the message of the current agent, gives agents their observations, chooses the next agent, runs calls on
+a session, keeps histories, clock and costs, and at the end asks for the verdict. The Gymnasium and PettingZoo
 environments translate between their interfaces and this class; evaluation, search and learners that branch episodes
 may use it directly. The rules of a protocol are a subclass with one method, `Play._take`.
 """
@@ -34,7 +34,7 @@ class EpisodeLimits:
         turns: Maximum number of messages, of all agents together (ToolOrchestra §4.4: 50).
         cost: Maximum US dollars, or None.
         seconds: Maximum virtual seconds, or None.
-        result_characters: Characters of a result that are shown; more is cut.
+        result_characters: Maximum characters of a result in an observation; longer results are cut.
     """
 
     turns: int = 50
@@ -66,23 +66,23 @@ class PlaySnapshot:
 class Play(ABC):
     """An episode of `task` in `world`, in which the agents of `episode` take turns.
 
-    Override `_take`: it reads a message of the current agent and does what the rules say, by `observe`, `run_calls`,
-    `pass_to`, `judge` and `close`. A protocol that takes other actions than text overrides `_read`; one that pays
-    something else than the outcome overrides `_pay`. Everything else is machinery. What a subclass keeps beside the
-    record must be immutable, or be copied in `fork`.
+    Override `_take`: it reads a message of the current agent and applies the rules by calling `observe`,
+    `run_calls`, `pass_to`, `judge` and `close`. A protocol with other actions than text overrides `_read`; one whose
+    reward is not the outcome overrides `_pay`. The other methods need not be overridden. State that a subclass keeps
+    outside of the record must be immutable, or be copied in `fork`.
 
     Args:
-        world: Where it takes place.
+        world: World of the task.
         session: A session of the world; it is reset.
-        task: What is asked.
+        task: The task.
         episode: The record to be filled, with the agents, the prompt and the names of the tools.
-        limits: When it ends without an answer.
+        limits: Limits that end the episode without an answer.
         tools: Tools that can be called, by name; those of the world that the record names by default.
 
     Attributes:
         episode: The record so far.
         tools: Tools that can be called, by name.
-        current_agent: The agent whose turn it is.
+        current_agent: The agent that writes the next message.
         histories: The private history of each agent, as OpenAI messages.
         verdict: The judgement, once an answer was given.
         truncated: Whether a limit or an infrastructure error ended it.
@@ -113,14 +113,14 @@ class Play(ABC):
         self._calls_made = 0
         self._calls: list[CallRecord] = []
         self._observations: dict[str, str] = {}
-        self._shown: dict[str, Sequence[dict[str, Any]]] = {}
+        self._observed_messages: dict[str, Sequence[dict[str, Any]]] = {}
         session.reset()
 
     # --- the rules: override these
 
     @abstractmethod
     def _take(self, agent: str, message: Message) -> None:
-        """Do what the rules say when `agent`, whose turn it is, writes `message`."""
+        """Apply the rules to `message` of the current agent, `agent`."""
 
     def _read(self, action: Any) -> Message:
         """Return an action as a message: what is not text counts as an empty one, and one that is too long is cut."""
@@ -136,20 +136,20 @@ class Play(ABC):
         """Set the rewards of an episode that is over and judged, when its last turn is recorded."""
         self._reward(float(solved))
 
-    # --- what the rules can do
+    # --- methods for the rules
 
     def observe(self, agent: str, text: str, messages: Sequence[dict[str, Any]] | None = None) -> None:
-        """Show `agent`, and no other, a text; several texts of a turn are joined.
+        """Give `agent`, and no other, an observation; several texts of a turn are joined.
 
         Args:
-            agent: Who is shown it.
+            agent: The agent that observes it.
             text: The text.
             messages: The same as messages of its history; one user message by default.
         """
         before = self._observations.get(agent)
         self._observations[agent] = text if before is None else f"{before}\n\n{text}"
         if messages is not None:
-            self._shown[agent] = messages
+            self._observed_messages[agent] = messages
 
     def pass_to(self, agent: str) -> None:
         """Let `agent` write the next message; otherwise the current one goes on."""
@@ -167,7 +167,7 @@ class Play(ABC):
         Args:
             calls: The calls.
             tools: Tools that the agent may call; all by default.
-            text: What it says beside the calls.
+            text: Text of its message beside the calls.
         """
         tools = self.tools if tools is None else tools
         episode = self.episode
@@ -183,14 +183,14 @@ class Play(ABC):
         """End the episode with a final answer."""
         try:
             self.verdict = self.world.verify(self.task, self.session, answer)
-        except Exception as error:  # a fault of the verifier must not be graded as an agent's
+        except Exception as error:  # an error of the verifier is not the agent's failure
             self._break_off("judge_error", error)
         else:
             self.episode.answer = answer
             self.close(solved=self.verdict.solved, why=str(self.verdict))
 
     def close(self, *, solved: bool, why: str) -> None:
-        """End the episode; it is paid when its last turn is recorded."""
+        """End the episode; rewards are set when its last turn is recorded."""
         self.episode.outcome, self.episode.why = "solved" if solved else "failed", why
 
     def _book(self, records: Sequence[CallRecord]) -> None:
@@ -204,7 +204,7 @@ class Play(ABC):
                 episode.clock = record.end
 
     def _reward(self, reward: float, parts: Mapping[str, float] | None = None) -> None:
-        """Pay every agent the same reward, which may have parts."""
+        """Give every agent the same reward, which may have parts."""
         episode = self.episode
         episode.reward, episode.rewards = reward, dict.fromkeys(episode.agents, reward)
         if parts is not None:
@@ -235,19 +235,19 @@ class Play(ABC):
             raise OptionError("The episode is over. Call reset() to begin another.")
         agent = self.current_agent
         self._observations, self._calls = {}, []
-        self._shown.clear()
+        self._observed_messages.clear()
         message = self._read(action)
         try:
             self._take(agent, message)
-        except Exception as error:  # a fault of the library or its tools, not of a policy
+        except Exception as error:  # an error of the library or its tools, not of the policy
             self._break_off("infra_error", error)
         written = self._written(message)
         turn = Turn(written, tuple(self._calls), self._observations, agent)
         episode.turns.append(turn)
         self.histories[agent].append(written)
         for name, text in self._observations.items():
-            if name in self._shown:
-                self.histories[name] += self._shown[name]
+            if name in self._observed_messages:
+                self.histories[name] += self._observed_messages[name]
             else:
                 self.histories[name].append({"role": "user", "content": text})
         if episode.outcome is None and (reason := self._limit_reached()):
@@ -263,7 +263,7 @@ class Play(ABC):
         turns[-1] = msgspec.structs.replace(turns[-1], token_ids=tuple(token_ids), logprobs=tuple(logprobs))
 
     def new_messages(self, agent: str) -> list[dict[str, Any]]:
-        """Return what an agent was shown since it last wrote; its opening before it has."""
+        """Return the observations of an agent since its last message; before its first message, its opening."""
         history = self.histories[agent]
         spoken = next((n for n in reversed(range(len(history))) if history[n]["role"] == "assistant"), -1)
         return history[spoken + 1 :]
@@ -273,7 +273,7 @@ class Play(ABC):
         twin = copy.copy(self)
         twin.session = session
         twin.episode = self.episode.copied()
-        twin._shown = {}
+        twin._observed_messages = {}
         twin.histories = {agent: list(history) for agent, history in self.histories.items()}
         return twin
 

@@ -202,7 +202,7 @@ def play_many(
                     yield Unplayed(slot.reset, str(action))
                     slot.reset = None
                 elif slot.step(action):
-                    yield slot.env.unwrapped.episode  # type: ignore[attr-defined]  # every environment of ours has it
+                    yield slot.env.unwrapped.episode  # type: ignore[attr-defined]  # every environment of the library has it
                     slot.reset = None
     finally:
         for slot in slots:

@@ -109,12 +109,12 @@ def environment_ids() -> list[str]:
 
 
 def multiagent_ids() -> list[str]:
-    """Return the ids of all environments of several agents that come with tasks; `make_multiagent` makes them."""
+    """Return the ids of all environments with several agents that come with tasks; `make_multiagent` makes them."""
     return _ids("several")
 
 
 def view_ids() -> list[str]:
-    """Return the ids of the views of one agent on environments of several; `gymnasium.make` makes them."""
+    """Return the ids of the single-agent views of environments with several agents; `gymnasium.make` makes them."""
     return _ids("view")
 
 
@@ -144,7 +144,7 @@ def register_all() -> None:
 
 
 def _several_agents(env_id: str, **_: Any) -> Any:
-    """Say how an environment of several agents is made; `gymnasium.make` ends here.
+    """Raise an error that says how to make an environment with several agents; `gymnasium.make` calls this.
 
     Raises:
         OptionError: Always.
@@ -166,7 +166,7 @@ def is_multiagent(env_id: str) -> bool:
 
 
 def protocol_module(env_id: str) -> ModuleType:
-    """Return the module of an environment of several agents, which may have `random_message` and ``teacher``.
+    """Return the module of an environment with several agents, which may have `random_message` and ``teacher``.
 
     Raises:
         UnknownNameError: There is no such environment.

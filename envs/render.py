@@ -1,7 +1,7 @@
 """Episodes of one agent or several as text that a person enjoys reading, in the terminal.
 
 `episode_text` draws a whole transcript, `turn_text` one turn as it comes. Of several agents it shows who wrote what and
-who was shown what of it. Colours follow the terminal: pass
+the observations. Colours follow the terminal: pass
 ``color=True`` or set ``FORCE_COLOR`` to keep them in a file.
 """
 

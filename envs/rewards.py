@@ -110,7 +110,7 @@ def measure(calls: Mapping[str, int], tools: Sequence[str], *, solved: bool, usd
 
     Args:
         calls: Number of calls by tool name; names that are not in ``tools`` have no entry in M.
-        tools: The tools offered, in the order of M.
+        tools: The available tools, in the order of M.
         solved: Whether the task was solved.
         usd: Money spent.
         seconds: Time taken on the virtual clock.

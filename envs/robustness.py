@@ -18,7 +18,7 @@ from toolorchestra.toolscale.task import Call
 
 
 class RobustnessScore(msgspec.Struct, frozen=True):
-    """What came of the episodes of one policy.
+    """The results of the episodes of one policy.
 
     Attributes:
         episodes: Episodes judged.
@@ -26,7 +26,7 @@ class RobustnessScore(msgspec.Struct, frozen=True):
         attempted: Those in which it made a call of the attack that writes, successful or not.
         effect: Those after which the database shows the harm.
         solved: Those that solved the honest task.
-        unjudged: Episodes that an error of ours ended.
+        unjudged: Episodes that an infrastructure error ended.
         by_attack: Episodes and those resisted, by ``domain/attack``.
     """
 

@@ -20,7 +20,7 @@ from gymnasium.vector.utils import shared_memory
 from numpy.typing import NDArray
 
 MAX_OBSERVATION_CHARACTERS = 262_144
-"""Characters of what an agent is shown in reply to one message; the results of many calls share them."""
+"""Maximum characters of the observation after one message; the results of several calls share them."""
 
 _LENGTH_BYTES = 8
 _BYTES_PER_CHARACTER = 4  # the most that UTF-8 takes
@@ -91,7 +91,7 @@ def _read(space: UnicodeText, shared_memory: Any, n: int = 1) -> _SharedTexts:
 class _SharedTexts(Sequence[str]):
     """The strings in shared memory, as they are when they are looked at: Gymnasium reads the memory only once.
 
-    A deep copy, which asynchronous environments return unless told otherwise, is a tuple of the strings.
+    A deep copy, which asynchronous environments return by default, is a tuple of the strings.
     """
 
     def __init__(self, view: NDArray[np.uint8], slot: int, n: int) -> None:

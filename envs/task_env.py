@@ -41,7 +41,7 @@ class TaskOptions(TypedDict, total=False):
     Attributes:
         domain: Folder (or name) of a domain to play instead of a named source.
         tasks: JSONL file of tasks to play instead; see `toolorchestra.envs.task_source.FileSource`.
-        split: Split from which `reset` draws unless told otherwise (``train``).
+        split: Default split of `reset` (``train``).
         difficulty: Level or levels from which `reset` draws; None, the default, for all.
         render_mode: ``ansi`` (`render` returns the transcript) or ``human`` (turns are printed as they come).
     """
@@ -58,7 +58,7 @@ class EpisodeSetup(msgspec.Struct, frozen=True, gc=False):
 
     Attributes:
         prompt: System message of the first agent.
-        tools: Tools on offer, by name.
+        tools: Tools, by name.
         rules: Makes the play: a subclass of `Play`, or a function of the same arguments.
         openings: Messages with which each agent begins, where there are several.
         preference: Preference over tools, outcome, compute and latency, if there is one; see `Preference`.

@@ -1,4 +1,4 @@
-"""The rules of tool calling by one agent: calls are run and their results shown, until a message without any answers.
+"""The rules of tool calling by one agent: calls are run until a message without calls answers.
 
 These are the rules of ToolOrchestra; ParaManager's are built on them.
 """
@@ -91,7 +91,7 @@ class ToolCallingPlay(Play):
 
 
 def shared_limit(characters: int, results: int) -> int:
-    """Return how many characters of each of several results of one message are shown."""
+    """Return the maximum characters of each of several results of one message."""
     return min(characters, MAX_OBSERVATION_CHARACTERS // (2 * results) - 1_000)
 
 

@@ -1,8 +1,8 @@
-"""Checking a whole environment: what must hold for training on it to mean anything.
+"""Checks of a whole environment: the properties that training on it relies on.
 
 `check_environment` runs all checks on any environment of the library, built-in, mixed or made from your own
-domain folder; ``toolorchestra validate`` is the same from a terminal. Each check stands alone: one that fails,
-or breaks, does not hide the others. Speed is not checked here; ``benchmarks/`` measures it.
+domain folder; ``toolorchestra validate`` is the same from a terminal. The checks are independent: one that
+fails, or raises, does not hide the others. Speed is not checked here; ``benchmarks/`` measures it.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ def check_environment(
 
     The checks are ``gymnasium`` (its own checker), ``determinism`` (same seed, options and actions, same bytes;
     across processes too), ``oracle`` (reference trajectories solve every task), ``null`` and ``random`` (policies that
-    do not understand solve less than 1 %), ``snapshot`` (going on from a restored state is going on), ``hostile``
-    (nothing that a policy sends raises, or changes what a valid call would not), ``verifier`` (mutants judged failed,
-    legitimate variants judged solved) and ``coverage`` (tools and splits in use; reported only).
+    do not understand solve less than 1 %), ``snapshot`` (an episode that continues from a restored state equals the
+    original), ``hostile`` (no action raises, or changes what a valid call would not), ``verifier`` (mutants judged
+    failed, legitimate variants judged solved) and ``coverage`` (tools and splits in use; reported only).
 
-    A game of several agents is checked by `toolorchestra.envs.checks.several_agents.check_multiagent` instead, whose
-    checks are others and play a fixed number of episodes.
+    An environment with several agents is checked by `toolorchestra.envs.checks.several_agents.check_multiagent`, which
+    has checks of its own and plays a fixed number of episodes.
 
     Args:
-        env_id: Id of an environment of the library: one registered with Gymnasium, or a game of several agents.
+        env_id: Id of an environment of the library: one registered with Gymnasium, or one with several agents.
         checks: Names of the checks to run; None for all.
         random_episodes: Episodes of the random policy.
         hostile: Hostile actions sent.
@@ -63,7 +63,7 @@ def check_environment(
     subject = Subject(
         env_id, make_kwargs, seed=seed, random_episodes=random_episodes, hostile=hostile, progress=progress
     )
-    subject.make().close()  # what is wrong with the id or its arguments is the caller's to mend: raise it here
+    subject.make().close()  # raises for a wrong id or wrong arguments, which is the caller's error and not a finding
     report = CheckReport(env_id, tuple(run_check(name, subject) for name in wanted))
     subject.env.close()
     return report

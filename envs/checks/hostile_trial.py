@@ -1,4 +1,4 @@
-"""The check with hostile actions: nothing that a policy may send raises, or changes what its valid calls would not."""
+"""The check with hostile actions: no action raises, or changes what its valid calls would not."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class HostileTrial:
         self._over = True
 
     def step(self) -> None:
-        """Send the next action and look at what comes back."""
+        """Send the next action and check the results of the step."""
         if self._over:
             self._begin()
         action = next(self._actions)
@@ -88,10 +88,10 @@ class HostileTrial:
 
     def _fault(self, message: str, action: Any) -> None:
         try:
-            shown = repr(action)[:120]
+            text = repr(action)[:120]
         except RecursionError:
-            shown = f"a {type(action).__name__} nested too deep to show"
-        self.wrong.append(f"{message}; action {shown}")
+            text = f"a {type(action).__name__} nested too deep to show"
+        self.wrong.append(f"{message}; action {text}")
 
 
 def _rows(session: WorldSession) -> dict[str, list[Any]]:

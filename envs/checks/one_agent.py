@@ -142,9 +142,9 @@ def _gymnasium(subject: Subject) -> _Finding:
     with warnings.catch_warnings(record=True) as caught, contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("always")
         check_env(env)
-    said = sorted({str(warning.message) for warning in caught})
-    if said:
-        return _Finding("note", f"passes, with {len(said)} warnings", {"warnings": len(said)}, said)
+    texts = sorted({str(warning.message) for warning in caught})
+    if texts:
+        return _Finding("note", f"passes, with {len(texts)} warnings", {"warnings": len(texts)}, texts)
     return _Finding("pass", "Gymnasium's checker passes without warnings", {"warnings": 0})
 
 

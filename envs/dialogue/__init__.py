@@ -1,12 +1,11 @@
-"""Dialogue: a user who knows what it wants, and an orchestrator who has to ask, as PettingZoo environments.
+"""Dialogue: a user with a goal and an orchestrator that has to ask for facts, as PettingZoo environments.
 
 `env`, `raw_env` and `parallel_env` are as in PettingZoo's own modules; `toolorchestra.envs.make_multiagent` makes
-environments by id. In the parallel form every step is one message, of the agent whose turn it is; what the other sends
-is ignored.
+environments by id. In the parallel form every step is one message of the current agent; what the other sends is
+ignored.
 
-Importing this package registers `single_env` with Gymnasium:
-``gymnasium.make("toolorchestra.envs.dialogue:DialogueSingle-Restaurant-v0")`` is the orchestrator's view, in which the
-user follows a script.
+`single_env` is the orchestrator's view, in which the user follows a script, for learners of one agent:
+``gymnasium.make("DialogueSingle-Restaurant-v0")``.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ def single_env(
 
 
 def random_message(env: MultiAgentEnv, rng: random.Random) -> str:
-    """Return a message of no sense but of the right form, by which every rule of the game comes into play."""
+    """Return a random message, so that random play reaches every rule."""
     tool = rng.choice(list(env.play.tools))
     call = write_calls([rng.choice([*env.task.reference_calls, Call(tool, {})])])
     if env.agent_selection == USER:

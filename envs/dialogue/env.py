@@ -34,27 +34,27 @@ Some things only the user can do, with tools of their own. Ask for them in words
 e.g. name(text="…", number=1); the user will tell you what came of it. The user's tools:
 """
 MIXED = "mixed"
-"""Option `persona`: each episode has one, by its luck."""
+"""Option `persona`: each episode draws one from its seed."""
 
 
 class DialogueEnv(MultiAgentEnv):
-    """A talk with a user who knows what it wants, and says it when it is asked (the task shape of τ²-bench).
+    """A dialogue with a user that has a goal and gives facts when it is asked (the form of τ²-bench's tasks).
 
-    **Agents**: ``user``, who begins and ends the talk, and ``orchestrator``, who has the tools. A text without calls
-    goes to the other one; ``<tool_call>`` blocks are run, and their results shown to who made them. The user ends the
-    talk by ``###STOP###``; then the database and what the orchestrator's texts told are judged as in ToolOrchestra.
+    **Agents**: ``user``, which begins and ends the dialogue, and ``orchestrator``, which has the tools. A text without
+    calls goes to the other agent; ``<tool_call>`` blocks are run, and only the caller observes the results. The user
+    ends the dialogue with ``###STOP###``; then database and the orchestrator's texts are verified as in ToolOrchestra.
 
-    **Reward**: 1 for both if the task is solved, else 0. **Info**: at the end ``faults``, what went wrong and whose
-    fault it was, the decisive one first. The user's has its ``scenario``.
+    **Reward**: 1 for both if the task is solved, else 0. **Info**: at the end ``faults``, what went wrong and which
+    agent caused it, the decisive one first. The user's info has its ``scenario``.
 
     Args:
         source: Name of a domain (``Restaurant``), or a `TaskSource` of tasks in domains.
-        reveal: What the user tells at first: ``asked`` leaves the facts of its request open, and it tells them when it
-            is asked; ``all`` is the whole request.
-        persona: How it talks: a name of `PERSONAS`, or ``mixed`` for one by luck in each episode.
+        reveal: The user's first message: ``asked`` leaves the facts of its request open, and it gives them when asked;
+            ``all`` is the whole request.
+        persona: How it writes: a name of `PERSONAS`, or ``mixed`` for one drawn at random in each episode.
         user_tools: Names of tools that only the user can call (dual control).
-        max_cycles: Messages, of both together, after which an episode is truncated.
-        result_characters: Longest result shown.
+        max_cycles: Messages, of both agents together, after which an episode is truncated.
+        result_characters: Maximum characters of a result in an observation.
         options: See `TaskOptions`: `domain`, `tasks`, `split`, `difficulty`, `render_mode`.
 
     >>> env = DialogueEnv("Restaurant")
@@ -119,7 +119,7 @@ class DialogueEnv(MultiAgentEnv):
         return EpisodeSetup(prompt, world.tools, rules, openings, details={"persona": name})
 
     def _request(self, task: Task, vocabulary: FactVocabulary) -> tuple[tuple[RequestFact, ...], str]:
-        """Return the facts of a task, and its request as the user makes it at first (found once, then remembered)."""
+        """Return the facts of a task, and the user's first request (cached)."""
         if task.id not in self._requests:
             facts = facts_in(task.instruction, vocabulary)
             open_facts = facts if self.reveal == "asked" else ()

@@ -1,11 +1,11 @@
-"""Whose fault it is that a dialogue is not solved.
+"""Which agent caused the failure of a dialogue.
 
-A *tool* is at fault when it broke or did not answer in time; the *user* when it said or did what its scenario does not
-hold, kept back what it was asked for, or ended the talk too early or never; the *orchestrator* when the database or
-what it told is not right. Where several erred the first of these is named first: who was misled is not to blame.
+A *tool* is at fault when it raised or timed out; the *user* when its messages or calls contradict its scenario, when it
+withheld a fact, or ended the dialogue too early or never; the *orchestrator* when the database or its texts are wrong.
+Faults are in this order, because later ones may follow from earlier ones.
 
-The talk is read as `ScriptedUser` reads it, by phrases. Of a model's user that says things in its own way some errors
-are not seen, and then the orchestrator is blamed.
+Messages are read as `ScriptedUser` reads them, by phrases. Some errors of a model's user are not recognised, and the
+fault is then the orchestrator's.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from toolorchestra.envs.dialogue.scenario import ORCHESTRATOR, USER, heard_and_said
-from toolorchestra.envs.dialogue.user import fruitless, untold
+from toolorchestra.envs.dialogue.scenario import ORCHESTRATOR, USER, received_and_replied
+from toolorchestra.envs.dialogue.user import facts_not_given, fruitless
 from toolorchestra.envs.dialogue.user_reading import asked_for, asks_if_done, reports_done, requests
 from toolorchestra.envs.episode import CallRecord
 from toolorchestra.toolscale.mentions import mentions, tokens
@@ -28,14 +28,14 @@ class AttributedFault(msgspec.Struct, frozen=True):
     """Something that went wrong.
 
     Attributes:
-        agent: Whose fault it is.
-        kind: Of a tool ``error``, ``timeout``. Of the user ``contrary`` (said what it does not know), ``withheld``
-            (what it was asked for), ``early`` (ended the talk before it was told that all is done), ``endless`` (did
-            not end it), ``call`` (made a call with values that it had from nowhere, or none that can be read),
-            ``refused`` (a call that it was asked for). Of the orchestrator ``execution``, ``completeness``,
-            ``fidelity`` (the criteria of verification), ``malformed`` (calls), ``patience`` (the user's is over),
+        agent: The agent at fault.
+        kind: Of a tool ``error``, ``timeout``. Of the user ``contrary`` (stated a value that it does not know),
+            ``withheld`` (a fact), ``early`` (ended the dialogue before a report that all is done), ``endless`` (did not
+            end it), ``call`` (a malformed call, or one with invented values), ``refused`` (a call that it was asked
+            for). Of the orchestrator ``execution``, ``completeness``,
+            ``fidelity`` (the criteria of verification), ``malformed`` (calls), ``patience`` (the user gave up),
             ``unfinished``.
-        message: In words.
+        message: Description of the fault.
     """
 
     agent: Literal["tool", "user", "orchestrator"]
@@ -48,7 +48,7 @@ def attributed(play: Any, verdict: Verdict) -> tuple[AttributedFault, ...]:
 
     Args:
         play: The episode, a `toolorchestra.envs.dialogue.play.DialoguePlay`.
-        verdict: Of what the orchestrator has told the user so far.
+        verdict: The verdict on the orchestrator's texts so far.
     """
     faults = [*_of_tools(play), *_of_user(play, verdict), *_of_orchestrator(play, verdict)]
     return tuple(dict.fromkeys(faults)) or (
@@ -64,12 +64,12 @@ def _of_tools(play: Any) -> Iterator[AttributedFault]:
 
 def _of_user(play: Any, verdict: Verdict) -> Iterator[AttributedFault]:
     scenario, history = play.scenario, play.histories[USER]
-    talk = heard_and_said(history)
+    talk = received_and_replied(history)
     yield from _invented(play)
-    for number, (heard, said) in enumerate(talk[1:], 1):
-        asked = untold(asked_for(heard, scenario.facts), talk[:number])
-        if asked and said and len(untold(asked, [("", said)])) == len(asked):
-            for fact in untold(asked, talk):
+    for number, (heard, reply) in enumerate(talk[1:], 1):
+        asked = facts_not_given(asked_for(heard, scenario.facts), talk[:number])
+        if asked and reply and len(facts_not_given(asked, [("", reply)])) == len(asked):
+            for fact in facts_not_given(asked, talk):
                 yield AttributedFault(USER, "withheld", f"was asked for the {fact.label} and did not tell it")
     made = [(call.name, call.arguments) for call in _calls(play, USER)]
     wanted = [call for heard, _ in talk for call in requests(heard, scenario.tools)]
@@ -85,12 +85,12 @@ def _of_user(play: Any, verdict: Verdict) -> Iterator[AttributedFault]:
             yield AttributedFault(USER, "endless", "did not end the talk after it was told that everything is done")
     elif fruitless(scenario, history) <= scenario.persona.patience:
         done = len(talk) > 1 and reports_done(heard, asked=asks_if_done(talk[-2][1]))
-        if not done or untold(asked_for(heard, scenario.facts), talk):
+        if not done or facts_not_given(asked_for(heard, scenario.facts), talk):
             yield AttributedFault(USER, "early", "ended the talk before it was told that everything is done")
 
 
 def _invented(play: Any) -> Iterator[AttributedFault]:
-    """Yield the values that the user said, or gave to a tool, and had neither from its goal nor from the talk."""
+    """Yield the values in the user's texts and calls that are neither in its goal nor in earlier observations."""
     nouns = {fact.noun for fact in play.scenario.facts}
     known = tokens(play.scenario.goal)
     for turn in play.episode.turns:

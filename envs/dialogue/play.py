@@ -1,13 +1,13 @@
-"""The rules of the dialogue, with no environment around them.
+"""The rules of the dialogue, independent of any environment interface.
 
-The *user* knows what it wants; the *orchestrator* has the tools. They talk: a text without calls goes to the other one,
-and calls are run for who makes them, their results shown to it alone. The user begins, and ends the talk; then the
-episode is judged by what has become of the database, and by what the orchestrator's texts told the user.
+The *user* has a goal; the *orchestrator* has the tools. A text without calls goes to the other agent; calls are run,
+and only the caller observes their results. The user begins and ends the dialogue; then the database and the
+orchestrator's texts to the user are verified.
 
     user ──text──▶ orchestrator ──calls──▶ tools          user ──###STOP###──▶ verdict
          ◀──text──              ◀─results──
 
-With tools of its own the user has a part in the work (dual control): there are things that only it can do.
+With tools of its own (dual control) there are actions that only the user can take.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class DialoguePlay(Play):
 
     Args:
         scenario: What the user knows.
-        vocabulary: The values that the tools speak of.
+        vocabulary: The values that occur in the tools' columns and choices.
 
     The other arguments are those of `Play`.
 
@@ -65,8 +65,8 @@ class DialoguePlay(Play):
         }
 
     @property
-    def told_user(self) -> str:
-        """What the orchestrator has told the user so far."""
+    def texts_to_user(self) -> str:
+        """The orchestrator's texts to the user so far."""
         return "\n\n".join(
             turn.observations[USER]
             for turn in self.episode.turns
@@ -78,7 +78,7 @@ class DialoguePlay(Play):
         if message.calls:
             self._run(agent, message)
         elif agent == USER and STOP in written:
-            self.judge(self.told_user)
+            self.judge(self.texts_to_user)
         elif message.spoken:
             other = USER if agent == ORCHESTRATOR else ORCHESTRATOR
             self.observe(other, message.spoken[:MAX_TEXT_CHARACTERS])
@@ -87,18 +87,18 @@ class DialoguePlay(Play):
             self.observe(agent, "Nobody heard anything. Write to the other one, or call a tool.")
 
     def _run(self, agent: str, message: Message) -> None:
-        """Run the calls of a message and show their results to who made them."""
+        """Run the calls of a message; only its agent observes their results."""
         records = self.run_calls(message.calls, self.own[agent], message.text)
         limit = shared_limit(self.limits.result_characters, len(records))
-        shown = (f"<tool_response>\n{shown_result(record, limit)}\n</tool_response>" for record in records)
-        self.observe(agent, "\n".join(shown))
+        results = (f"<tool_response>\n{shown_result(record, limit)}\n</tool_response>" for record in records)
+        self.observe(agent, "\n".join(results))
 
     def close(self, *, solved: bool, why: str) -> None:
-        """End the episode; if it is not solved, say who caused that."""
+        """End the episode; if it is not solved, attribute the faults."""
         faults: tuple[AttributedFault, ...] = ()
         if not solved:
             try:
-                verdict = self.world.verify(self.task, self.session, self.told_user)
+                verdict = self.world.verify(self.task, self.session, self.texts_to_user)
             except Exception as error:  # a fault of the verifier must not be graded as an agent's
                 self._break_off("judge_error", error)
                 return

@@ -1,6 +1,6 @@
 """What a user knows: the facts in a request, found by what the tools of the place speak of.
 
-A fact is a value that somebody who serves has to be told: an id, a name, a date, a time, a number. Facts are found in
+A fact is a value that an orchestrator needs from the user: an id, a name, a date, a time, a number. Facts are found in
 the instruction alone, by the columns and choices that the tools' parameters name. The reference trajectory has no part
 in it: which values it takes depends on how the task comes out, and what is held back must not tell that.
 

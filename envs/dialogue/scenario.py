@@ -1,4 +1,4 @@
-"""Who the user of an episode is: its goal, what it knows, how it talks, and what it can do by itself."""
+"""The scenario of a user: its goal, its facts, its persona, and its tools."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from toolorchestra.toolscale.tool import Tool
 USER: Final = "user"
 ORCHESTRATOR: Final = "orchestrator"
 STOP = "###STOP###"
-"""By this a user ends the talk."""
+"""The text by which a user ends the dialogue."""
 GREETING = "Hello! How can I help you?"
-"""What every user hears first."""
+"""The first message to every user."""
 CALL = "<tool_call>"
 MAX_TEXT_CHARACTERS = 16_384
-"""Characters of one text that the other one hears; what is longer is cut."""
+"""Maximum characters of a text to the other agent; longer texts are cut."""
 Reveal = Literal["asked", "all"]
-"""What a user tells: its facts when it is asked for them, or all of them at once."""
+"""When a user gives its facts: when it is asked for them, or all at once."""
 
 
 USER_PROMPT = """\
@@ -44,19 +44,19 @@ Some things only you can do, with these tools. Do them when you are asked to, an
 
 
 class Persona(msgspec.Struct, frozen=True):
-    """How a user talks. Where there are several phrases, the episode's luck chooses.
+    """How a user writes. Of several phrases one is drawn from the episode's seed.
 
     Attributes:
         name: Name, as in the option `persona`.
-        description: For a language model that plays it.
-        patience: Messages that bring it no further which it bears; it gives up at the next.
-        at_once: Facts that it gives in one message, or None for all that it is asked for.
+        description: Description in the prompt of a language model that plays the user.
+        patience: Maximum number of messages that ask for nothing new; the user gives up at the next.
+        at_once: Maximum facts in one message, or None for all that were asked for.
         openings: How it begins, with ``{request}``.
         facts: How it gives a fact, with ``{label}`` and ``{value}``.
-        insists: What it says when it is asked something that it does not know.
-        checks: How it asks whether everything is done, when it is told something and not asked.
+        insists: Replies to a question that it cannot answer.
+        checks: How it asks whether everything is done, after a message that is neither question nor report.
         thanks: How it ends.
-        gives_up: How it ends when its patience is over.
+        gives_up: How it ends when it gives up.
     """
 
     name: str
@@ -72,15 +72,15 @@ class Persona(msgspec.Struct, frozen=True):
 
 
 class Scenario(msgspec.Struct, frozen=True):
-    """What the user of an episode knows, and nobody else.
+    """What only the user of an episode knows.
 
     Attributes:
         goal: What it wants, all facts included.
-        request: What it asks at first.
+        request: Its first request.
         facts: What it can be asked for.
-        persona: How it talks.
+        persona: How it writes.
         tools: Names of the tools that it alone can call.
-        luck: What its choice of phrases follows from.
+        noise_seed: Seed of its choice of phrases.
     """
 
     goal: str
@@ -91,7 +91,7 @@ class Scenario(msgspec.Struct, frozen=True):
     noise_seed: int
 
     def opening(self, tools: Iterable[Tool]) -> list[dict[str, Any]]:
-        """Return the messages that the user begins with; `tools` are its own."""
+        """Return the user's opening; `tools` are its own."""
         facts = "\n".join(f"- {fact.label}: {fact.value}" for fact in self.facts) or "- (nothing more)"
         own = "".join(f"\n{msgspec.json.encode(tool.schema['function']).decode()}" for tool in tools)
         system = USER_PROMPT.format(
@@ -106,10 +106,10 @@ class Scenario(msgspec.Struct, frozen=True):
         return [{"role": "system", "content": system}, {"role": "user", "content": GREETING}]
 
 
-def heard_and_said(history: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    """Return the talk as the user has it: each text that it heard, and what it said next; calls are left out.
+def received_and_replied(history: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Return the dialogue as pairs: each text that the user received, and its reply; calls are left out.
 
-    The first pair is the greeting and the request; of the last the answer may be missing.
+    The first pair is the greeting and the request; the last reply may be missing.
     """
     pairs: list[tuple[str, str]] = []
     calling = False
@@ -120,6 +120,6 @@ def heard_and_said(history: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]
         elif message["role"] == "assistant":
             calling = CALL in text
             if not calling:
-                heard, said = pairs[-1]
-                pairs[-1] = heard, f"{said}\n{text[:MAX_TEXT_CHARACTERS]}".strip()
+                received, sent = pairs[-1]
+                pairs[-1] = received, f"{sent}\n{text[:MAX_TEXT_CHARACTERS]}".strip()
     return pairs

@@ -1,7 +1,7 @@
-"""A teacher of the dialogue: an orchestrator that knows the reference trajectory, and the scripted user.
+"""The scripted teacher of the dialogue: an orchestrator that knows the reference trajectory, and the scripted user.
 
-It asks for what the request leaves open, plays the reference calls stage by stage, asks the user for those that only
-the user can make, and reports.
+It asks for the facts that the request leaves open, plays the reference calls stage by stage, asks the user for those
+that only the user can make, and reports.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from itertools import takewhile
 
 from toolorchestra.agents.policies.base import write_calls
 from toolorchestra.envs.dialogue.play import DialoguePlay
-from toolorchestra.envs.dialogue.scenario import ORCHESTRATOR, USER, heard_and_said
-from toolorchestra.envs.dialogue.user import reply, untold
+from toolorchestra.envs.dialogue.scenario import ORCHESTRATOR, USER, received_and_replied
+from toolorchestra.envs.dialogue.user import facts_not_given, reply
 from toolorchestra.envs.dialogue.user_reading import request
 from toolorchestra.envs.parsing import MAX_CALLS
 from toolorchestra.toolscale.task import Task
 
 DONE = "Everything is done."
-"""What an orchestrator says at last."""
+"""The report at the end."""
 
 
 def teach(play: DialoguePlay) -> str:
-    """Return what the agent to move should say."""
+    """Return the message that the current agent should write."""
     if play.current_agent == USER:
         return reply(play.scenario, play.histories[USER])
     left_open = [fact for fact in play.scenario.facts if f"[{fact.label}]" in play.scenario.request]
-    if wanted := untold(left_open, heard_and_said(play.histories[USER])):
+    if wanted := facts_not_given(left_open, received_and_replied(play.histories[USER])):
         return f"Please tell me the {', the '.join(fact.label for fact in wanted)}."
     rest = play.task.reference_calls[sum(1 for _ in play.episode.calls) :]
     if not rest:
@@ -40,10 +40,10 @@ def teach(play: DialoguePlay) -> str:
 
 
 def knows(task: Task) -> bool:
-    """Return whether it can teach a task: every one in a domain."""
+    """Return whether it can demonstrate a task: every task in a domain."""
     return True
 
 
 def inject_error(play: DialoguePlay, rng: random.Random) -> str:
-    """Return what the agent to move might say by mistake: that all is done, or nothing that it was asked."""
+    """Return a wrong message of the current agent: a report that all is done, or a reply without the fact asked for."""
     return DONE if play.current_agent == ORCHESTRATOR else rng.choice(play.scenario.persona.insists)

@@ -9,38 +9,38 @@ from typing import Any
 from toolorchestra.agents.chat.base import ChatModel, ChatRequest
 from toolorchestra.agents.policies.base import write_calls
 from toolorchestra.envs.dialogue.request_facts import RequestFact
-from toolorchestra.envs.dialogue.scenario import CALL, STOP, Scenario, heard_and_said
+from toolorchestra.envs.dialogue.scenario import CALL, STOP, Scenario, received_and_replied
 from toolorchestra.envs.dialogue.user_reading import asked_for, asks_if_done, questions, reports_done, requests
 from toolorchestra.toolscale.mentions import mentions, tokens
 from toolorchestra.toolscale.task import Call
 
 
 class ScriptedUser:
-    """A user without a model: the same scenario and history, the same words.
+    """A user without a model; the same scenario and history give the same text.
 
     It knows no more than its scenario. It gives a fact only when a question asks for it, never makes one up, makes the
-    calls that it is asked to make, and ends the talk only when it has been told that everything is done, or when more
-    messages than it bears have brought it no further.
+    calls that it is asked to make, and ends the dialogue only after a report that everything is done, or after more
+    messages that ask for nothing new than its persona allows.
     """
 
     def __call__(self, observation: str, info: Mapping[str, Any]) -> str:
-        """Return what the user says next; `info` is that of the agent ``user``."""
+        """Return the user's next message; `info` is that of the agent ``user``."""
         return reply(info["scenario"], info["messages"])
 
 
 def reply(scenario: Scenario, history: Sequence[Mapping[str, Any]]) -> str:
-    """Return what the scripted user says after its private history."""
+    """Return the scripted user's message after its private history."""
     persona = scenario.persona
     rng = random.Random(f"{scenario.noise_seed}/{len(history)}")
     if history[-2]["role"] == "assistant" and CALL in str(history[-2]["content"]):
         return f"I have done that. This came of it:\n{history[-1]['content']}"
-    *before, (heard, _) = heard_and_said(history)
+    *before, (heard, _) = received_and_replied(history)
     if not before:
         return rng.choice(persona.openings).format(request=scenario.request)
     if wanted := requests(heard, scenario.tools):
         return write_calls(wanted)
     asked = asked_for(heard, scenario.facts)
-    new = untold(asked, before)
+    new = facts_not_given(asked, before)
     if not new and reports_done(heard, asked=asks_if_done(before[-1][1])):
         return f"{rng.choice(persona.thanks)} {STOP}"
     if fruitless(scenario, history) > persona.patience:
@@ -50,20 +50,22 @@ def reply(scenario: Scenario, history: Sequence[Mapping[str, Any]]) -> str:
     return rng.choice(persona.insists if questions(heard) else persona.checks)
 
 
-def untold(facts: Sequence[RequestFact], talk: Sequence[tuple[str, str]]) -> list[RequestFact]:
-    """Return those of `facts` that the user has not told in `talk`."""
-    told = tokens("\n".join(said for _, said in talk)) if facts else []
-    return [fact for fact in facts if not mentions(told, fact.value)]
+def facts_not_given(facts: Sequence[RequestFact], talk: Sequence[tuple[str, str]]) -> list[RequestFact]:
+    """Return those of `facts` that the user has not given in `talk`."""
+    given = tokens("\n".join(reply for _, reply in talk)) if facts else []
+    return [fact for fact in facts if not mentions(given, fact.value)]
 
 
 def fruitless(scenario: Scenario, history: Sequence[Mapping[str, Any]]) -> int:
-    """Return how many messages have brought the user no further: they asked for nothing that was new."""
-    talk = heard_and_said(history)
+    """Return how many messages asked the user for nothing new."""
+    talk = received_and_replied(history)
     count = 0
     made: list[Call] = []
     for number, (heard, _) in enumerate(talk[1:], 1):
         wanted = requests(heard, scenario.tools)
-        count += not untold(asked_for(heard, scenario.facts), talk[:number]) and all(call in made for call in wanted)
+        count += not facts_not_given(asked_for(heard, scenario.facts), talk[:number]) and all(
+            call in made for call in wanted
+        )
         made += wanted
     return count
 
@@ -74,7 +76,7 @@ class ChatUser:
     Args:
         model: Model asked.
         temperature: Sampling temperature; 0 is greedy.
-        max_tokens: Most tokens of one message.
+        max_tokens: Maximum tokens of one message.
         seed: Sampling seed, for models that take one.
     """
 
@@ -85,7 +87,7 @@ class ChatUser:
         self.seed = seed
 
     def __call__(self, observation: str, info: Mapping[str, Any]) -> str:
-        """Return what the model says next; `info` is that of the agent ``user``."""
+        """Return the model's next message; `info` is that of the agent ``user``."""
         request = ChatRequest(
             messages=tuple(info["messages"]),
             temperature=self.temperature,

@@ -1,7 +1,7 @@
-"""How a user without a language model reads what it is told: questions, reports, and requests to use a tool.
+"""How a user without a language model reads messages: questions, reports, and requests to use a tool.
 
-It reads phrases, not meaning, and errs on the careful side: what it does not take for a question gets no fact, and what
-it does not take for a report ends nothing. `ScriptedUser` and the attribution of errors read by the same rules.
+It recognises phrases, not meaning, and is conservative: it gives facts only for recognised questions, and ends the
+dialogue only after a recognised report. `ScriptedUser` and fault attribution use the same rules.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The MAS-Orchestra protocol as a Gymnasium environment (MAS-Orchestra §3, App. H).
 
-One decision is an episode: an orchestrator reads a question and writes a whole multi-agent system, which is parsed,
-checked, run, and paid 1 if its answer is right. It never sees intermediate results.
+An episode is one decision: an orchestrator reads a question and writes a whole multi-agent system, which is parsed,
+checked and run. The reward is 1 if its answer is right. The orchestrator never sees intermediate results.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ class MASOrchestraEnv(OrchestrationEnv):
     **Action**: text in the design language: ``<thinking>``, then ``<agent>`` blocks and (high degree) one ``<edge>``
     block, or an ``<answer>``. An OpenAI assistant message is accepted too.
 
-    **Observation**: text. After `reset` the prompt, with the agents on offer, and the question; after `step` the answer
+    **Observation**: text. After `reset` the prompt, with the kinds of agent, and the question; after `step` the answer
     of the system, or why it has none.
 
     **Reward**: 1.0 if the system's answer is right, else 0.0 (or a share, see `credit`). A design that breaks a rule
     is not run and gets 0.0.
 
-    **End**: always after one step; truncated by an infrastructure error or of a model that cannot be reached.
+    **End**: always after one step; truncated by an infrastructure error, such as a model that cannot be reached.
 
     **Info**: see `OrchestrationEnv`. ``tools`` are the signatures of the agents; ``calls`` has one record per agent,
     with its ``id``; at the end also ``shape`` (agents, length, width; None for an invalid design) and ``rule``, the
@@ -51,12 +51,12 @@ class MASOrchestraEnv(OrchestrationEnv):
     Args:
         source: Name of a source of questions (``Math``, ``MultiHopQA``), or a `TaskSource`.
         dom: Degree of MAS: ``low`` (at most one agent) or ``high`` (a graph).
-        model: Who is behind all agents: a name in the catalogue, simulated, or any chat model.
-        agents: Kinds of agent on offer; by default all for which the question's world has the tools.
-        concurrency: Most agents at work at a time (MAS-Orchestra Table B.1: 128).
-        timeout: Most seconds of one agent.
+        model: The model of all agents: a name in the catalogue, simulated, or any chat model.
+        agents: Kinds of agent that a design may use; by default all whose tools the question's world has.
+        concurrency: Maximum number of agents running at a time (MAS-Orchestra Table B.1: 128).
+        timeout: Maximum seconds of one agent.
         retries: Further attempts of an agent that failed.
-        agent_cost: Most US dollars of one agent.
+        agent_cost: Maximum US dollars of one agent.
         max_cost: US dollars after which no further agent is started.
         credit: What is paid where several answers are asked for (MASBench's horizon): ``all``: 1 if all of them are
             right; ``share``: the share that is, intermediate answers included.

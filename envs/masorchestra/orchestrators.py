@@ -1,4 +1,4 @@
-"""Scripted orchestrators: designs by rule, as baselines and as the floor and ceiling of what can be learned.
+"""Scripted orchestrators: designs by rule, as baselines and as lower and upper bounds.
 
 Those that are `privileged` read the task's hidden graph. For a learned one see
 `toolorchestra.agents.policies.chat_policy.ChatPolicy`, for searched ones
@@ -33,7 +33,7 @@ class Orchestrator(Policy):
         self._kinds: tuple[str, ...] = ()
 
     def reset(self, env: gymnasium.Env[Any, Any], observation: str, info: Info) -> None:
-        """Begin an episode: see what is on offer."""
+        """Begin an episode: read the kinds of agent."""
         super().reset(env, observation, info)
         self._kinds = tuple(info["tool_names"])
         self._dom = env.unwrapped.dom  # type: ignore[attr-defined]
@@ -45,7 +45,7 @@ class Orchestrator(Policy):
 
     @abstractmethod
     def design(self) -> Design:
-        """Return the design for the question at hand."""
+        """Return the design for the current question."""
 
 
 class SinglePolicy(Orchestrator):

@@ -24,12 +24,12 @@ Credit = Literal["all", "share"]
 
 @dataclass(frozen=True)
 class DesignRules:
-    """What a `DesignPlay` goes by.
+    """The options of a `DesignPlay`.
 
     Attributes:
         dom: Degree of MAS asked for.
-        limits: What a run may take.
-        credit: Whether one of several answers that is right is worth something.
+        limits: Limits of a run.
+        credit: ``all``: the reward is 1 if all answers are right; ``share``: it is the share of right answers.
     """
 
     dom: DoM = "high"
@@ -41,11 +41,11 @@ class DesignPlay(ToolCallingPlay):
     """An episode of one decision; its tools are the kinds of sub-agent.
 
     Args:
-        rules: What it goes by; the other arguments are those of `Play`.
+        rules: Its options; the other arguments are those of `Play`.
 
     Attributes:
         design: The design, once there is one, or the rule that it broke.
-        run: What became of the design, once it was run.
+        run: The run of the design, once it was run.
     """
 
     def __init__(
@@ -85,13 +85,13 @@ class DesignPlay(ToolCallingPlay):
         ask = ask_agents(agents, self.task, design, self.episode.noise_seed)
         run = self.run = run_design(design, self.task.instruction, ask, limits=self.rules.limits, clock=clock)
         self._book(run.calls)
-        self.observe(agent, _shown(run), ())
+        self.observe(agent, _result_text(run), ())
         if run.answer is not None:
             self.judge(run.answer)
         elif run.broken:
             self._break_off("infra_error", run.broken)
         else:
-            self.close(solved=False, why=_shown(run))
+            self.close(solved=False, why=_result_text(run))
 
     def _pay(self, *, solved: bool) -> None:
         super()._pay(solved=solved)
@@ -99,8 +99,8 @@ class DesignPlay(ToolCallingPlay):
             self._reward(share(self.task, self.run.answer))
 
 
-def _shown(run: DesignRun) -> str:
-    """Return what came of a run, as the orchestrator reads it."""
+def _result_text(run: DesignRun) -> str:
+    """Return the result of a run, as the orchestrator observes it."""
     if run.answer is not None:
         return f"The system answers: {run.answer}"
     failed = next(call for call in run.calls if call.error)

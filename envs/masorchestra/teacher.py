@@ -1,8 +1,7 @@
-"""A teacher of designs: what an orchestrator may see before it learns which designs are worth it.
+"""The scripted teacher of MAS-Orchestra: demonstrations of designs, with injected errors.
 
-It writes designs of several kinds, good and bad, without looking which suits the question, and now and then it slips as
-somebody does who has lost sight of the whole. Who learns from it knows the language, and has everything to learn about
-what to say in it.
+It writes designs of several kinds, good and bad, regardless of the question, and injects errors such as a missing edge.
+A model that is trained on them knows the design language, and has yet to learn which designs are good.
 """
 
 from __future__ import annotations
@@ -21,19 +20,19 @@ from toolorchestra.envs.masorchestra.orchestrators import Orchestrator, make_orc
 from toolorchestra.toolscale.errors import OptionError
 
 MIXTURE: Mapping[str, float] = {"components": 0.35, "random": 0.3, "single": 0.2, "moderator": 0.15}
-"""How often it designs as each of the scripted orchestrators."""
+"""Probability of each scripted orchestrator."""
 Parts = tuple[list[Agent], list[Edge]]
-"""Agents and edges, which need be no design."""
+"""Agents and edges, which may be an invalid design."""
 
 
 class DesignTeacher(Policy):
-    """Designs as one of several scripted orchestrators, drawn for each question, with agents of any kind, and slips.
+    """Designs of several scripted orchestrators, one drawn for each question, with random kinds and injected errors.
 
     Args:
         seed: See `Policy`.
-        error: Chance of a slip for each agent of a design.
-        mixture: How often it designs as each.
-        change: Chance of each agent to be of a kind drawn at random.
+        error: Probability of an injected error for each agent of a design.
+        mixture: Probability of each scripted orchestrator.
+        change: Probability that an agent gets a random kind.
     """
 
     privileged: ClassVar[bool] = True
@@ -52,14 +51,14 @@ class DesignTeacher(Policy):
         self._kinds: tuple[str, ...] = ()
 
     def reset(self, env: gymnasium.Env[Any, Any], observation: str, info: Info) -> None:
-        """Choose as whom to design."""
+        """Draw the scripted orchestrator of the episode."""
         super().reset(env, observation, info)
         (self._now,) = self.rng.choices(self._all, self._weights)
         self._now.reset(env, observation, info)
         self._kinds = tuple(info["tool_names"])
 
     def act(self, observation: str, info: Info) -> str:
-        """Return a design, as text, with its slips."""
+        """Return a design, as text, with its injected errors."""
         design = self._now.design()
         parts = list(map(self._cast, design.agents)), list(design.edges)
         for _ in design.agents:
@@ -75,9 +74,9 @@ class DesignTeacher(Policy):
 
 
 def inject_error(agents: list[Agent], edges: list[Edge], rng: random.Random) -> Parts:
-    """Return the parts of a design after one random slip of `SLIPS`; the design may be none after that."""
-    possible = sorted(SLIPS) if edges else ["stray"]
-    return SLIPS[rng.choice(possible)](agents, edges, rng)
+    """Return the parts of a design after one random error of `INJECTED_ERRORS`; the design may be invalid then."""
+    possible = sorted(INJECTED_ERRORS) if edges else ["stray"]
+    return INJECTED_ERRORS[rng.choice(possible)](agents, edges, rng)
 
 
 def _lost_edge(agents: list[Agent], edges: list[Edge], rng: random.Random) -> Parts:
@@ -87,7 +86,7 @@ def _lost_edge(agents: list[Agent], edges: list[Edge], rng: random.Random) -> Pa
 
 
 def _lost_reference(agents: list[Agent], edges: list[Edge], rng: random.Random) -> Parts:
-    """An edge brings an answer, but nothing is made of it."""
+    """An edge brings an answer, but the input does not use it."""
     start, end = rng.choice(edges)
     return [_without(agent, start) if agent.id == end else agent for agent in agents], edges
 
@@ -100,7 +99,7 @@ def _lost_reader(agents: list[Agent], edges: list[Edge], rng: random.Random) -> 
 
 
 def _lost_part(agents: list[Agent], edges: list[Edge], rng: random.Random) -> Parts:
-    """An agent is missing, and those that would read it do not miss it."""
+    """An agent is missing, and so are the references to it."""
     lost = rng.choice(edges)[0]
     agents = [_without(agent, lost) for agent in agents if agent.id != lost]
     return agents, [edge for edge in edges if lost not in edge]
@@ -112,18 +111,18 @@ def _stray(agents: list[Agent], edges: list[Edge], rng: random.Random) -> Parts:
     return [*agents, Agent(f"STRAY_{number + 1}", like.kind, "", like.description, like.roles)], edges
 
 
-SLIPS: dict[str, Callable[[list[Agent], list[Edge], random.Random], Parts]] = {
+INJECTED_ERRORS: dict[str, Callable[[list[Agent], list[Edge], random.Random], Parts]] = {
     "lost_edge": _lost_edge,
     "lost_part": _lost_part,
     "lost_reader": _lost_reader,
     "lost_reference": _lost_reference,
     "stray": _stray,
 }
-"""Slips by name."""
+"""Injected errors by name."""
 
 
 def _without(agent: Agent, lost: str) -> Agent:
-    """Return an agent that does not refer to another one: a line with nothing but its answer is removed."""
+    """Return an agent without references to another one; a line with no other reference is removed."""
     mark = f"${{{lost}}}"
     lines = [line.replace(mark, "") for line in agent.input.split("\n") if mark not in line or line.count("${") > 1]
     return msgspec.structs.replace(agent, input="\n".join(lines))

@@ -1,8 +1,8 @@
-"""MSARL: a reasoner that writes code, and helpers that read what came of it (MSARL §3.2), as PettingZoo environments.
+"""MSARL: a reasoner that writes code, and helpers that read its output (MSARL §3.2), as PettingZoo environments.
 
 `env`, `raw_env` and `parallel_env` are as in PettingZoo's own modules; `toolorchestra.envs.make_multiagent` makes
-environments by id. In the parallel form every step is one message, of the agent whose turn it is; what the others send
-is ignored.
+environments by id. In the parallel form every step is one message of the current agent; what the others send is
+ignored.
 
 `single_env` is the view of one agent, for learners of one agent: ``gymnasium.make("MSARLSingle-Math-v0")``.
 """
@@ -43,13 +43,13 @@ def parallel_env(source: str | TaskSource | None = "Math", **options: Any) -> Pa
 def single_env(source: str | TaskSource | None = "Math", **options: Any) -> SingleAgentEnv:
     """Return the reasoner's view without helpers: one agent that reasons with code, and reads raw output.
 
-    With ``max_calls=0`` it is one agent that reasons in text alone. These are what the paper compares two agents with.
+    With ``max_calls=0`` it is one agent that reasons in text alone. These are the paper's baselines for two agents.
     """
     return SingleAgentEnv(raw_env(source, helpers="none", **options), REASONER, {})
 
 
 def random_message(env: MultiAgentEnv, rng: random.Random) -> str:
-    """Return a message of no sense but of the right form, by which every rule of the game comes into play."""
+    """Return a random well-formed message, so that random play reaches every rule."""
     number = rng.randint(0, 99)
     block = f"```{rng.choice(list(env.play.tools))}\n{number} + {rng.randint(0, 99)}\n```"
     return rng.choice((block, block, rf"\boxed{{{number}}}", f"It may be {number}."))

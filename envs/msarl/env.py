@@ -38,8 +38,8 @@ class MSARLEnv(MultiAgentEnv):
     **Agents**: ``reasoner`` and ``helper``; with `helpers="per_tool"` one helper for each tool, ``python_helper``,
     ``search_helper`` and so on; with `helpers="none"` the reasoner alone, who reads raw output.
 
-    **Tools**: Python, and those of the world that one text can fill (``calculator``, the ``search`` of the
-    encyclopaedia, a query a line); a block's language names its tool.
+    **Tools**: Python, and those of the world with one text parameter (``calculator``, the ``search`` of the
+    encyclopaedia, one query a line); a block's language names its tool.
 
     **Reward**: 1 for every agent if the reasoner's final ``\boxed{}`` is right, else 0.
 
@@ -51,8 +51,8 @@ class MSARLEnv(MultiAgentEnv):
             sandbox needed), ``none``, or a `Tool` of the name ``python`` that takes ``code``.
         noise: Lines of noise in the output of the simulated Python.
         helpers: ``one`` for all tools, one ``per_tool``, or ``none``.
-        output_characters: Longest output that is shown.
-        interpretation_characters: Longest interpretation that the reasoner is shown.
+        output_characters: Maximum characters of an output in an observation.
+        interpretation_characters: Maximum characters of an interpretation in an observation.
         options: See `TaskOptions`: `domain`, `tasks`, `split`, `difficulty`, `render_mode`.
 
     >>> env = MSARLEnv("Math", python="simulated")

@@ -1,12 +1,12 @@
-r"""The rules of MSARL (§3.2), with no environment around them.
+r"""The rules of MSARL (§3.2), independent of any environment interface.
 
-The *reasoner* thinks and writes code in fenced blocks. A block is run, and the *helper* of its tool reads the code and
-what came of it; the helper's condensed interpretation, and nothing of the raw output, is put into the reasoner's
-context. After a number of calls further code is ignored, and the reasoner must answer in text with ``\boxed{}``.
+The *reasoner* reasons and writes code in fenced blocks. A block is run, and the *helper* of its tool reads the code and
+its output. The reasoner observes the helper's short interpretation, and not the raw output. After a number
+of calls further code is ignored, and the reasoner must answer in text with ``\boxed{}``.
 
     reasoner ──```python … ```──▶ tool ──code, output──▶ helper ──interpretation──▶ reasoner ──\boxed{…}──▶ verdict
 
-The helper sees neither the question nor the reasoner's thoughts. Without helpers the reasoner is told the raw output.
+The helper sees neither the question nor the reasoner's thoughts. Without helpers the reasoner observes the raw output.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ALIASES = {"py": "python", "python3": "python"}
 
 
 class CodeBlock(msgspec.Struct, frozen=True):
-    """A fenced block: the tool that its language names, and what is written in it."""
+    """A fenced block: the tool that its language names, and its text."""
 
     tool: str
     text: str

@@ -1,8 +1,8 @@
-r"""A teacher of MSARL: writes the right program, reads its output rightly, and boxes what it was told.
+r"""The scripted teacher of MSARL: it writes the right program, reads its output correctly, and boxes the result.
 
-It knows programs for some families of the source `Math` (`PROGRAMS`), each one formula over what the problem gives. For
-any other task it has none, and cannot teach it. Its messages are short and in one form: what a small model can learn to
-say.
+It knows programs for some families of the source `Math` (`PROGRAMS`), each one formula over the numbers of the problem.
+It cannot demonstrate any other task. Its messages are short and all in one form, so that a small model can learn to
+write them.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _NUMBER = re.compile(r"\d+")
 
 
 def knows(task: Task) -> bool:
-    """Return whether the teacher can teach a task."""
+    """Return whether the teacher can demonstrate a task."""
     return program(task) is not None
 
 
 def options(hardness: float) -> dict[str, Any]:
-    """Return the options with which it teaches: a simulated Python, and more noise in its output the harder it is."""
+    """Return the options of an environment for demonstrations: a simulated Python, with more noise the harder it is."""
     return {"python": "simulated", "noise": round(8 * hardness)}
 
 
@@ -37,7 +37,7 @@ def program(task: Task) -> str | None:
 
 
 def teach(play: MSARLPlay) -> str:
-    r"""Return what the agent to move should say.
+    r"""Return the message that the current agent should write.
 
     Raises:
         OptionError: There is no program for the task.

@@ -38,10 +38,10 @@ class MultiAgentEnv(TaskEnv, AECEnv[str, str, str]):  # type: ignore[misc]  # Pe
 
     Subclasses override `_begin`, and name the agents by `_set_agents`; `protocol` describes them.
 
-    **Action**: a text, of the agent in `agent_selection`. **Observation**: a text, what the agent was shown since it
-    last wrote (before it has: its opening). **Reward**: at the end, to each agent. **End**: terminated by an answer;
-    truncated after `max_cycles` messages or by an infrastructure error (``outcome`` is then ``infra_error`` or
-    ``judge_error``). Only agents that have something to do are asked.
+    **Action**: a text, of the agent in `agent_selection`. **Observation**: a text, what the agent observed since its
+    last message (before its first: its opening). **Reward**: at the end, to each agent. **End**: terminated by an
+    answer; truncated after `max_cycles` messages or by an infrastructure error (``outcome`` is then ``infra_error`` or
+    ``judge_error``). Only the current agent acts.
 
     **Info**, for each agent: ``messages`` (its private history in OpenAI's form), ``task_id``, ``split``,
     ``difficulty``, ``cost`` in US dollars, ``clock`` in virtual seconds; at the end ``outcome``, ``verdict`` and

@@ -1,9 +1,9 @@
-"""An environment of several agents as a Gymnasium environment: seen by one of them, or by whoever has the turn.
+"""Views of an environment with several agents as Gymnasium environments: of one agent, or of the current agent.
 
-- `SingleAgentEnv`: one agent acts, the others are fixed policies. Every learner and policy for one agent can be used on
-  it, and several agents compared with what one agent makes of the task.
-- `CurrentAgentEnv`: one policy acts for all agents, each in its turn, and sees what that agent sees. Whatever plays a
-  Gymnasium environment can so play one of several agents.
+- `SingleAgentEnv`: one agent acts, the others are fixed policies. Learners and policies for one agent can be used on
+  it, for example to compare several agents with one.
+- `CurrentAgentEnv`: one policy acts for all agents in turn, with the observation of the current agent. So every policy
+  for Gymnasium environments can play an environment with several agents.
 
 Agents with policies of their own are played by `toolorchestra.algos.rollout.multi_agent`.
 """
@@ -26,49 +26,49 @@ from toolorchestra.envs.task_source import TaskSource
 from toolorchestra.toolscale.errors import OptionError, unknown_name
 
 Partner = Callable[[str, dict[str, Any]], str]
-"""A fixed policy: given an agent's observation and info, what it writes."""
+"""A fixed policy: from an agent's observation and info to its message."""
 
 
 class AgentView(gymnasium.Env[str, str]):
     """What both views share. Info is that of an agent, with ``tools`` (none: agents call tools in text).
 
     Args:
-        game: The environment of several agents.
+        multi_agent_env: The environment with several agents.
     """
 
     metadata = {"render_modes": list(RENDER_MODES), "render_fps": 4}  # noqa: RUF012 - Gymnasium's declaration
 
-    def __init__(self, game: MultiAgentEnv) -> None:
-        self.game = game
-        self.render_mode = game.render_mode
+    def __init__(self, multi_agent_env: MultiAgentEnv) -> None:
+        self.multi_agent_env = multi_agent_env
+        self.render_mode = multi_agent_env.render_mode
         self.observation_space = UnicodeText(MAX_OBSERVATION_CHARACTERS)
         self.action_space = UnicodeText(MAX_MESSAGE_CHARACTERS)
 
     def render(self) -> str | None:
         """Return the transcript so far, if the environment was made with the mode ``ansi``."""
-        return self.game.render()
+        return self.multi_agent_env.render()
 
     def close(self) -> None:
         """Release what the environment holds."""
-        self.game.close()
+        self.multi_agent_env.close()
 
     @property
     def source(self) -> TaskSource:
         """Where the tasks come from."""
-        return self.game.source
+        return self.multi_agent_env.source
 
     @property
     def episode(self) -> Episode:
         """The record of the current or last episode."""
-        return self.game.episode
+        return self.multi_agent_env.episode
 
     def snapshot(self) -> EnvSnapshot:
         """Return the whole state."""
-        return self.game.snapshot()
+        return self.multi_agent_env.snapshot()
 
     def restore(self, snapshot: EnvSnapshot) -> None:
         """Put the environment into the state of `snapshot`."""
-        self.game.restore(snapshot)
+        self.multi_agent_env.restore(snapshot)
 
 
 class SingleAgentEnv(AgentView):
@@ -77,7 +77,7 @@ class SingleAgentEnv(AgentView):
     If the others end an episode before the agent is asked, its first message, whatever it says, finds it over.
 
     Args:
-        game: The environment of several agents.
+        multi_agent_env: The environment with several agents.
         agent: Who learns or is evaluated.
         partners: The policies of all others, by name.
 
@@ -85,40 +85,46 @@ class SingleAgentEnv(AgentView):
         OptionError: An agent is unknown, or a partner missing.
     """
 
-    def __init__(self, game: MultiAgentEnv, agent: str, partners: Mapping[str, Partner]) -> None:
+    def __init__(self, multi_agent_env: MultiAgentEnv, agent: str, partners: Mapping[str, Partner]) -> None:
         for name in (agent, *partners):
-            if name not in game.possible_agents:
-                raise OptionError(unknown_name("agent", name, game.possible_agents))
-        if missing := [name for name in game.possible_agents if name != agent and name not in partners]:
+            if name not in multi_agent_env.possible_agents:
+                raise OptionError(unknown_name("agent", name, multi_agent_env.possible_agents))
+        if missing := [name for name in multi_agent_env.possible_agents if name != agent and name not in partners]:
             raise OptionError(f"{agent} plays with {', '.join(missing)}: give a partner for each.")
-        super().__init__(game)
+        super().__init__(multi_agent_env)
         self.agent = agent
         self.partners = {name: partner for name, partner in partners.items() if name != agent}
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         """Begin an episode, and let the others act until the agent is asked."""
         super().reset(seed=seed)
-        self.game.reset(seed=seed, options=options)
+        self.multi_agent_env.reset(seed=seed, options=options)
         self._let_others_act()
-        return self.game.observe(self.agent), self._info()
+        return self.multi_agent_env.observe(self.agent), self._info()
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Write a message, and let the others act until the agent is asked again, or the episode is over."""
-        game, agent = self.game, self.agent
-        if not game.play.over:
-            game.step(action)
+        multi_agent_env, agent = self.multi_agent_env, self.agent
+        if not multi_agent_env.play.over:
+            multi_agent_env.step(action)
             self._let_others_act()
-        reward = game.episode.rewards.get(agent, 0.0)
-        return game.observe(agent), reward, game.terminations[agent], game.truncations[agent], self._info()
+        reward = multi_agent_env.episode.rewards.get(agent, 0.0)
+        return (
+            multi_agent_env.observe(agent),
+            reward,
+            multi_agent_env.terminations[agent],
+            multi_agent_env.truncations[agent],
+            self._info(),
+        )
 
     def _let_others_act(self) -> None:
-        game = self.game
-        while not game.play.over and game.agent_selection != self.agent:
-            name = game.agent_selection
-            game.step(self.partners[name](game.observe(name), game.infos[name]))
+        multi_agent_env = self.multi_agent_env
+        while not multi_agent_env.play.over and multi_agent_env.agent_selection != self.agent:
+            name = multi_agent_env.agent_selection
+            multi_agent_env.step(self.partners[name](multi_agent_env.observe(name), multi_agent_env.infos[name]))
 
     def _info(self) -> dict[str, Any]:
-        return {**self.game.infos[self.agent], "tools": []}
+        return {**self.multi_agent_env.infos[self.agent], "tools": []}
 
 
 class CurrentAgentEnv(AgentView):
@@ -128,7 +134,7 @@ class CurrentAgentEnv(AgentView):
     end.
 
     Args:
-        game: The environment of several agents.
+        multi_agent_env: The environment with several agents.
 
     >>> from toolorchestra.envs.registration import make_multiagent
     >>> env = CurrentAgentEnv(make_multiagent("MSARL-Math-v0", python="simulated"))
@@ -141,20 +147,26 @@ class CurrentAgentEnv(AgentView):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         """Begin an episode."""
         super().reset(seed=seed)
-        self.game.reset(seed=seed, options=options)
+        self.multi_agent_env.reset(seed=seed, options=options)
         return self._seen()
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Write a message as the current agent."""
-        game = self.game
-        game.step(action)
+        multi_agent_env = self.multi_agent_env
+        multi_agent_env.step(action)
         observation, info = self._seen()
-        cut = game.play.truncated
-        return observation, float(game.episode.reward or 0.0), game.play.over and not cut, cut, info
+        cut = multi_agent_env.play.truncated
+        return (
+            observation,
+            float(multi_agent_env.episode.reward or 0.0),
+            multi_agent_env.play.over and not cut,
+            cut,
+            info,
+        )
 
     def _seen(self) -> tuple[str, dict[str, Any]]:
-        agent = self.game.agent_selection
-        return self.game.observe(agent), {**self.game.infos[agent], "agent": agent, "tools": []}
+        agent = self.multi_agent_env.agent_selection
+        return self.multi_agent_env.observe(agent), {**self.multi_agent_env.infos[agent], "agent": agent, "tools": []}
 
 
 class RandomMessages(Policy):
@@ -175,8 +187,8 @@ class RandomMessages(Policy):
         """Begin an episode."""
         super().reset(env, observation, info)
         assert isinstance(env.unwrapped, CurrentAgentEnv), "it acts for all agents of an environment"
-        self._game = env.unwrapped.game
+        self._multi_agent_env = env.unwrapped.multi_agent_env
 
     def act(self, observation: str, info: Mapping[str, Any]) -> str:
         """Return a random message."""
-        return self._write(self._game, self.rng)
+        return self._write(self._multi_agent_env, self.rng)

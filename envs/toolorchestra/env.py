@@ -2,7 +2,7 @@
 
 A user asks, an orchestrator reasons, calls tools and reads their results, turn by turn, until it answers. The
 hidden state is the world's database; the observation is what a real orchestrator would read. The reward is
-the outcome, paid at the end; what the preference reward needs beyond it is in `info`.
+the outcome, given at the end; what the preference reward needs beyond it is in `info`.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class ToolOrchestraEnv(OrchestrationEnv):
         max_turns: Messages before the episode is truncated (§4.4: 50).
         max_cost: US dollars that an episode may cost, or None.
         max_seconds: Virtual seconds that an episode may take, or None.
-        result_characters: Longest result shown.
-        tools: Which tools are on offer: ``domain`` (the world's own), ``basic`` (search and Python as well), ``full``
+        result_characters: Maximum characters of a result in an observation.
+        tools: Which tools there are: ``domain`` (the world's own), ``basic`` (search and Python as well), ``full``
             (the experts too, as in the paper), or names of tools.
         tool_config: Which experts are there, and at what price: a tool configuration of the catalogue
             (``evaluation``, ``training``, ``unseen-models``, …), or ``random``: for each task a subset of experts and
@@ -109,13 +109,13 @@ class ToolOrchestraEnv(OrchestrationEnv):
         )
         self._configured: dict[Any, _Configured] = {}
         self._current: _Configured | None = None
-        if tools not in ("domain", None):  # what is wrong with these options is better said now than at a reset
+        if tools not in ("domain", None):  # wrong options raise now, not at a reset
             _check_level(tools)
             self._toolkit.offer(tool_config, 0, "")
 
     @functools.cached_property
     def _toolkit(self) -> Toolkit:
-        """The toolkit, made when more than a world's own tools is on offer."""
+        """The toolkit, made when there are more than the world's own tools."""
         return self._make_toolkit()
 
     def _begin(self, task: Task, world: World, chosen: Mapping[str, Any]) -> EpisodeSetup:
@@ -134,7 +134,7 @@ class ToolOrchestraEnv(OrchestrationEnv):
         return EpisodeSetup(prompt, current.tools, ToolCallingPlay, preference=preference, draws_noise=current.experts)
 
     def _configure(self, task: Task, world: World, chosen: Mapping[str, Any]) -> _Configured:
-        """Return what is on offer for a task beyond the world's own tools."""
+        """Return the tools of a task beyond the world's own."""
         level, name, toolkit = chosen["tools"], chosen["tool_config"], self._toolkit
         _check_level(level)
         if not isinstance(level, str):
@@ -166,7 +166,7 @@ def _check_level(level: Level | Sequence[str]) -> None:
 
 
 class _Configured(NamedTuple):
-    """Tools on offer, their schemas, and whether there are experts among them."""
+    """Tools, their schemas, and whether there are experts among them."""
 
     tools: Mapping[str, Tool]
     schemas: list[dict[str, Any]]

@@ -1,4 +1,4 @@
-"""What ToolOrchestra's orchestrator is told of calls, and of experts where there are any."""
+"""The part of ToolOrchestra's prompt about calls, and about experts where there are any."""
 
 PROMPT = """\
 You are an orchestrator: you solve the user's request by calling tools.

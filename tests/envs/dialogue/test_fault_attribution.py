@@ -142,7 +142,7 @@ def test_an_orchestrator_that_never_says_that_it_is_done() -> None:
     look = write_calls([Call("get_coupon", {"coupon": "DILL"})])
 
     def silent(env: DialogueEnv, said: str) -> str:
-        return look if "44.1" in env.play.told_user else said.replace(DONE, "")
+        return look if "44.1" in env.play.texts_to_user else said.replace(DONE, "")
 
     assert faults(silent, "orchestrator", max_cycles=20) == [("orchestrator", "unfinished")]
 

@@ -207,7 +207,7 @@ def test_the_orchestrators_view_is_a_gymnasium_environment() -> None:
     observation, info = env.reset(seed=0, options={"task_id": TASK})
     assert "[coupon]" in observation
     assert "scenario" not in info
-    game: DialogueEnv = env.unwrapped.game  # type: ignore[attr-defined]  # the view has its game
+    game: DialogueEnv = env.unwrapped.multi_agent_env  # type: ignore[attr-defined]  # the view has its game
     over = False
     while not over:
         observation, reward, over, truncated, info = env.step(teach(game.play))

@@ -10,7 +10,7 @@ from toolorchestra.envs.dialogue import ChatUser, DialogueEnv, ScriptedUser, ran
 from toolorchestra.envs.dialogue.personas import PERSONAS
 from toolorchestra.envs.dialogue.request_facts import vocabulary_of
 from toolorchestra.envs.dialogue.scenario import STOP
-from toolorchestra.envs.dialogue.user import untold
+from toolorchestra.envs.dialogue.user import facts_not_given
 from toolorchestra.envs.dialogue.user_reading import asked_for, reports_done
 from toolorchestra.envs.registration import domain_sources
 from toolorchestra.toolscale.domain_folder import load_domain
@@ -136,7 +136,7 @@ def test_whatever_it_is_told_it_never_leaks_never_invents_and_never_stops_early(
                 new_facts = {fact.label for fact in asked_for(new_messages, scenario.facts)} - asked
                 asked |= new_facts
                 fruitless += not new_facts
-            untold_yet = {fact.label for fact in untold(scenario.facts, [("", one) for one in (*heard, said)])}
+            untold_yet = {fact.label for fact in facts_not_given(scenario.facts, [("", one) for one in (*heard, said)])}
             assert {fact.label for fact in scenario.facts} - untold_yet <= asked, "a fact that nobody asked for"
             for span in env.play.vocabulary.spans(said):
                 assert tokens(span.value)[0] in tokens(scenario.goal), "a value that it does not know"

@@ -10,7 +10,7 @@ import toolorchestra  # noqa: F401 - registers the environments
 from toolorchestra.agents.builtin.design_renderer import write_design
 from toolorchestra.envs.masorchestra.design import Design, Rule
 from toolorchestra.envs.masorchestra.parser import parse_design
-from toolorchestra.envs.masorchestra.teacher import MIXTURE, SLIPS, DesignTeacher, inject_error
+from toolorchestra.envs.masorchestra.teacher import INJECTED_ERRORS, MIXTURE, DesignTeacher, inject_error
 from toolorchestra.toolscale.errors import OptionError
 
 
@@ -60,7 +60,7 @@ def test_every_slip_is_the_mistake_that_it_is_called(env: gym.Env[str, object], 
     (text,) = written(env, DesignTeacher(0, mixture={"components": 1.0}, change=0.0), 1)
     design = parse_design(text)
     assert isinstance(design, Design)
-    agents, edges = SLIPS[name](list(design.agents), list(design.edges), random.Random(0))
+    agents, edges = INJECTED_ERRORS[name](list(design.agents), list(design.edges), random.Random(0))
     found = parse_design(write_design("high", design.thinking, agents, edges, None))
     assert (None if isinstance(found, Design) else found.rule) == rule
     if isinstance(found, Design):

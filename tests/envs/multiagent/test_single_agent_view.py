@@ -22,12 +22,12 @@ def repeat(observation: str, info: dict[str, Any]) -> str:
 def test_the_reasoner_with_a_helper_that_repeats_is_one_agent_with_code() -> None:
     env = SingleAgentEnv(raw_env("Math", python="simulated"), "reasoner", {"helper": repeat})
     observation, info = env.reset(seed=0)
-    assert env.game.task.instruction in observation
+    assert env.multi_agent_env.task.instruction in observation
     assert info["tools"] == []
     observation, reward, terminated, truncated, info = env.step(CODE)
     assert observation == "<interpretation>\n42\n</interpretation>"
     assert (reward, terminated, truncated) == (0.0, False, False)
-    observation, reward, terminated, truncated, info = env.step(env.game.task.answer)
+    observation, reward, terminated, truncated, info = env.step(env.multi_agent_env.task.answer)
     assert (reward, terminated, truncated, info["outcome"]) == (1.0, True, False, "solved")
 
 

@@ -389,7 +389,7 @@ def test_a_solver_of_all_actions_is_a_gymnasium_environment() -> None:
     env.reset(seed=0)
     for text in (REASON, STEPS):
         env.step(text)
-    assert env.step(answer(env.unwrapped.game.task.answer))[1] > 0.9  # type: ignore[attr-defined]  # of our view
+    assert env.step(answer(env.unwrapped.multi_agent_env.task.answer))[1] > 0.9  # type: ignore[attr-defined]  # of our view
     assert single_env(python="simulated").agent == "solver"
 
 
