@@ -153,7 +153,7 @@ def _observation(external: Any, agent: str) -> str:
     observation = external.observe(agent)
     if not isinstance(observation, str):
         raise OptionError(
-    """Return the action without characters outside of the space, and cut to its length."""
+            """Return the action without characters outside of the space, and cut to its length."""
             "returns text."
         )
     return observation

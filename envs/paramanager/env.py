@@ -31,11 +31,11 @@ from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import Tool
 
 POOL = "paramanager"
-"""Configuration of the catalogue that the pool is, unless told otherwise (§4.3)."""
+"""Default configuration of the catalogue for the pool (§4.3)."""
 SUMMARISER = "gpt-oss-20b"
 """M_s: it writes the final answer, whatever the pool (§4.3)."""
 LEFT_OUT = ("calculator",)
-"""Tools of worlds that are not on offer: `python` and `code_reasoner` do their work."""
+"""Tools of worlds that are left out, because `python` and `code_reasoner` replace them."""
 _NO_BRACES = str.maketrans("", "", "{}")
 _KINDS = ("simulated", "real")
 
@@ -62,18 +62,17 @@ class ParaManagerEnv(OrchestrationEnv):
 
     **Info**: as of `OrchestrationEnv`, and ``budget`` (``rounds``, ``cost``, ``tokens`` left); at the end
     ``reward_parts`` with ``task``, ``format``, ``diversity`` and ``efficiency``, which add up, and beside them the
-    halves of the last
-    two: ``parallelism`` and ``tools``, ``length`` and ``cost``.
+    halves of the last two: ``parallelism`` and ``tools``, ``length`` and ``cost``.
 
     Args:
         source: Name of a task source (``Math``, ``Restaurant``, ``All``), or a `TaskSource`.
         pool: Models that sub-agents can use: a configuration of the catalogue, or names of experts, the default first.
             By default `POOL`, or the names of `experts`.
-        mono: The one model of the pool that is there (ablation *Mono*); the summariser stays who it is.
+        mono: The only model of the pool (ablation *Mono*); the summariser does not change.
         serial: One call a round (ablation *Serial*).
-        no_diversity: R_div is reported, but not paid (App. B).
-        theta_par: Mean calls of a round from which on it is parallel.
-        theta_tool: Different tools from which on it is diverse.
+        no_diversity: R_div is reported, but not part of the reward (App. B).
+        theta_par: Mean calls of a round for the reward for parallelism.
+        theta_tool: Number of different tools for the reward for tools.
         length_target: L_tar in tokens; the budget of tokens is twice as much.
         cost_target: C_tar in cost units; likewise.
         max_rounds: Messages before the episode is truncated, H.
@@ -84,7 +83,7 @@ class ParaManagerEnv(OrchestrationEnv):
         timeout: Seconds of real time that a call of real models may take; then it is a TIMEOUT.
         sandbox: Where Python runs: a name that `toolorchestra.envs.tools.sandbox.make_sandbox` takes.
         corpus: JSONL file of passages that ``search`` finds, where the world has no search of its own; by default
-            what there is to read about the place.
+            the manual of the world.
         catalog: Catalogue of experts, or a file that extends the shipped one.
         options: See `TaskOptions` and `OrchestrationOptions`: `domain`, `tasks`, `split`, `difficulty`, `preference`,
             `render_mode`.
@@ -165,11 +164,11 @@ class ParaManagerEnv(OrchestrationEnv):
 
     @property
     def max_calls_per_message(self) -> int:
-        """Most calls of one round."""
+        """Maximum number of calls of one round."""
         return self._rules.calls
 
     def final(self, text: str) -> Action:
-        r"""Return the action that concludes with `text`: reasoning that says so in ``\boxed{}``, and the final call."""
+        r"""Return the action that ends with the answer `text`: reasoning with ``\boxed{}``, and the final call."""
         boxed = text if r"\boxed{" in text else rf"\boxed{{{text}}}"
         if boxed != text and final_answer(boxed) != text.strip():  # a box ends where its braces match
             boxed = rf"\boxed{{{text.translate(_NO_BRACES)}}}"
@@ -223,7 +222,7 @@ class ParaManagerEnv(OrchestrationEnv):
         return self._experts[name]
 
     def _offer(self, world: World) -> Mapping[str, Tool]:
-        """Return the tools on offer in a world, in the order in which they are listed."""
+        """Return the tools in a world, in the order in which they are listed."""
         if world.name in self._tools:
             return self._tools[world.name]
         own = {name: tool for name, tool in world.tools.items() if name not in LEFT_OUT}
@@ -246,7 +245,7 @@ class ParaManagerEnv(OrchestrationEnv):
         return self._tools[world.name]
 
     def _search(self, world: World) -> Tool:
-        """Return a search for a world that has none: of the corpus, or of what there is to read about the place."""
+        """Return a search for a world that has none: of the corpus, or of the world's manual."""
         return self._library or LocalSearch(
             BM25Index(manual(world)), description="Search the rules, tools and tables of the place."
         )

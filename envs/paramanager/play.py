@@ -1,6 +1,6 @@
-"""ParaManager's rules: rounds of a few calls at a time, a budget that is shown, and an end by `final_answer` (§3.1).
+"""ParaManager's rules: rounds of a few calls, a budget in the observations, and an end by `final_answer` (§3.1).
 
-Beyond tool calling: further calls than allowed and calls after the final one are refused unread; a message
+Beyond tool calling: calls beyond the maximum and calls after the final one are refused without being parsed; a message
 without a call is answered and costs a round; each observation ends with what is left of the budget; the final answer is
 written by a summariser and judged; the reward is the sum of four parts (`toolorchestra.envs.paramanager.rewards`).
 """
@@ -39,20 +39,20 @@ from toolorchestra.toolscale.tool import Status, Tool
 MAX_ROUNDS = 12
 """Rounds of an episode, H (§4.3)."""
 MAX_RESULT_TOKENS = 4_096
-"""Tokens of one tool's response that are shown (Table 5)."""
-_LEAST_SHOWN = 64  # characters
+"""Maximum tokens of one tool's response in an observation (Table 5)."""
+_MIN_CHARACTERS = 64  # characters
 
 
 @dataclass(frozen=True)
 class Rules(EpisodeLimits):
-    """The limits of an episode, and what it is paid for.
+    """The limits of an episode, and the targets of its reward.
 
     Attributes:
-        calls: Most calls of one round.
+        calls: Maximum calls of one round.
         targets: Thresholds and targets of the reward.
-        diversity: Whether the reward for diversity is paid.
+        diversity: Whether R_div is part of the reward.
         count_tokens: Counts the tokens of a text.
-        result_tokens: Most tokens of one result that are shown.
+        result_tokens: Maximum tokens of one result in an observation.
     """
 
     turns: int = MAX_ROUNDS
@@ -96,7 +96,7 @@ class ParaManagerPlay(ToolCallingPlay):
 
     @property
     def budget(self) -> Budget:
-        """What is left."""
+        """The budget left."""
         targets = self.rules.targets
         return Budget(
             self.rules.turns - len(self.episode.turns),
@@ -128,23 +128,23 @@ class ParaManagerPlay(ToolCallingPlay):
         calls = message.calls
         ended = next((place for place, call in enumerate(calls) if call.name == FINAL and call.error is None), None)
         last = len(calls) if ended is None else ended + 1
-        most = self.rules.calls
-        if len(calls) <= most and last == len(calls):
+        max_calls = self.rules.calls
+        if len(calls) <= max_calls and last == len(calls):
             return message
         checked = [
-            _refused(call, TOO_MANY.format(most=most) if place >= most else AFTER_FINAL)
-            if place >= min(most, last)
+            _refused(call, TOO_MANY.format(most=max_calls) if place >= max_calls else AFTER_FINAL)
+            if place >= min(max_calls, last)
             else call
             for place, call in enumerate(calls)
         ]
         return msgspec.structs.replace(message, calls=tuple(checked))
 
     def _remind(self, turn: Turn) -> Turn:
-        """Put what is left of the budget at the end of what is shown."""
+        """Add the budget left to the end of the observation."""
         left, count = str(self.budget), self.rules.count_tokens
-        shown = f"{turn.observation}\n{left}"
-        self._tokens += count(shown) - count(turn.observation)
-        turn = self.episode.turns[-1] = msgspec.structs.replace(turn, observations={turn.agent: shown})
+        observation = f"{turn.observation}\n{left}"
+        self._tokens += count(observation) - count(turn.observation)
+        turn = self.episode.turns[-1] = msgspec.structs.replace(turn, observations={turn.agent: observation})
         if self.messages[-1]["role"] == "user":
             self.messages[-1] = {"role": "user", "content": f"{self.messages[-1]['content']}\n{left}"}
         else:
@@ -152,17 +152,17 @@ class ParaManagerPlay(ToolCallingPlay):
         return turn
 
     def _conclude(self, final: CallRecord) -> None:
-        """End the episode: judge what the summariser wrote."""
+        """End the episode with the summariser's answer."""
         if final.status is Status.OK:
             self.judge(concluding_answer(final.value))
-        else:  # the summariser is the environment's own part: that it is down is not the orchestrator's fault
+        else:  # the summariser belongs to the environment: its failure is not the orchestrator's
             self._break_off("infra_error", ExpertError(f"The summariser did not answer: {final.error}"))
 
     def _show(self, record: CallRecord, limit: int) -> str:
         text = super()._show(record, limit)
-        count, most = self.rules.count_tokens, self.rules.result_tokens
-        while limit > _LEAST_SHOWN and len(text.encode()) > most and (tokens := count(text)) > most:
-            limit = max(_LEAST_SHOWN, min(limit, len(text)) * most // tokens)
+        count, max_tokens = self.rules.count_tokens, self.rules.result_tokens
+        while limit > _MIN_CHARACTERS and len(text.encode()) > max_tokens and (tokens := count(text)) > max_tokens:
+            limit = max(_MIN_CHARACTERS, min(limit, len(text)) * max_tokens // tokens)
             text = super()._show(record, limit)
         return text
 
@@ -181,7 +181,7 @@ class ParaManagerPlay(ToolCallingPlay):
 
 
 def concluding_answer(reply: str) -> str:
-    r"""Return what a summariser's reply gives as the answer to the user: its answer, without its reasoning.
+    r"""Return the answer in a summariser's reply, without its reasoning.
 
     >>> concluding_answer(r"<reasoning>Both say so.</reasoning> <answer> It is \boxed{12}. </answer>")
     'It is \\boxed{12}.'

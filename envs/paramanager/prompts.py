@@ -1,4 +1,4 @@
-"""What ParaManager's orchestrator is told, and how its tools are described (App. E and F, in words of our own)."""
+"""ParaManager's prompt and the descriptions of its tools (after App. E and F, reworded)."""
 
 from __future__ import annotations
 

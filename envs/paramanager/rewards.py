@@ -1,8 +1,8 @@
 """ParaManager's reward and budget as pure functions of an episode's turns (§3.3).
 
-``R = R_task + R_fmt + R_div + R_eff``, each at most 1. All of it but the verdict can be told from the record, so that
-what an episode earned may be computed again from a file of episodes. Where the paper leaves something open, the choice
-made stands with the function. Not covered: playing (`toolorchestra.envs.paramanager.play`).
+``R = R_task + R_fmt + R_div + R_eff``, each at most 1. All parts but R_task can be computed again from the record.
+Where the paper leaves something open, the docstring of the function gives the choice. Not covered: playing
+(`toolorchestra.envs.paramanager.play`).
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ PARTS = ("task", "format", "diversity", "efficiency")
 
 @dataclass(frozen=True)
 class Targets:
-    """What the reward asks for (§4.3, Table 5).
+    """Thresholds and targets of the reward (§4.3, Table 5).
 
     Attributes:
-        parallel: Mean calls of a round from which on it is parallel, θ_par.
-        tools: Different tools from which on it is diverse, θ_tool.
-        length: Tokens of a trajectory that cost nothing, L_tar; at twice as many nothing is paid any more.
-        cost: Cost units of a trajectory that cost nothing, C_tar; likewise.
+        parallel: Minimum mean calls of a round for the reward for parallelism, θ_par.
+        tools: Minimum number of different tools for the reward for tools, θ_tool.
+        length: Tokens up to which the reward for length is full, L_tar; it is 0 at twice as many.
+        cost: Cost units up to which the reward for cost is full, C_tar; likewise.
     """
 
     parallel: float = 1.25
@@ -54,12 +54,12 @@ class Targets:
 
 @dataclass(frozen=True)
 class Budget:
-    """What is left: b_t of the state (§3.1).
+    """The budget left: b_t of the state (§3.1).
 
     Attributes:
         rounds: Messages that may still be written.
-        cost: Cost units until the reward for economy is nought.
-        tokens: Tokens until the reward for brevity is nought.
+        cost: Cost units until the reward for cost is 0.
+        tokens: Tokens until the reward for length is 0.
     """
 
     rounds: int
@@ -67,7 +67,7 @@ class Budget:
     tokens: int
 
     def __str__(self) -> str:
-        """Return the budget as an orchestrator reads it; tokens are told in hundreds."""
+        """Return the budget as in an observation; tokens are rounded down to hundreds."""
         return f"Budget left: {self.rounds} rounds, {self.cost:g} cost units, {self.tokens // 100 * 100} tokens."
 
 
@@ -127,14 +127,14 @@ def _is_call(call: Mapping[str, Any]) -> bool:
 
 
 def calls_made(turn: Turn) -> list[CallRecord]:
-    """Return the calls of a turn that were carried out: what is refused unread is no work, and pays nothing."""
+    """Return the calls of a turn that were run; refused and malformed calls do not count."""
     return [call for call in turn.calls if call.status is not Status.PARSE_ERR]
 
 
 def length(turn: Turn, count_tokens: CountTokens = estimate_tokens) -> int:
-    """Return the tokens that a turn adds to a trajectory: the orchestrator's message, and what it is shown in reply.
+    """Return the tokens that a turn adds to a trajectory: the orchestrator's message and observation.
 
-    Tokens that sub-agents read and write among themselves are not in it; they are the business of cost units.
+    Tokens of sub-agents do not count; cost units account for them.
     """
     message = turn.message
     parts = [message.get("content") or ""]
@@ -144,7 +144,7 @@ def length(turn: Turn, count_tokens: CountTokens = estimate_tokens) -> int:
 
 
 def cost_units(turns: Sequence[Turn], units: Mapping[str, float]) -> float:
-    """Return C(τ): the cost units of all calls that were made, whether they ended well or not."""
+    """Return C(τ): the cost units of all calls that were made, successful or not."""
     return sum(units.get(call.name, 0.0) for turn in turns for call in calls_made(turn))
 
 
@@ -190,5 +190,5 @@ def reward_parts(
 
 
 def total(parts: Mapping[str, float], *, diversity: bool = True) -> float:
-    """Return R of Eq. 10, or with `diversity` False what is left without R_div (App. B)."""
+    """Return R of Eq. 10, or with `diversity` False R without R_div (App. B)."""
     return sum(parts[name] for name in PARTS if diversity or name != "diversity")

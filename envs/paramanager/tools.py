@@ -1,8 +1,8 @@
 """Sub-agents as tools: ParaManager's Agent-as-Tool (§3.1, Table 7), over real or simulated models.
 
-Each `RoleTool` puts one role of `toolorchestra.agents.subagents` behind the interface of any other tool. What it asked
-of models and tools on the way are the children of its call. Not covered: search and Python, which are tools of
-`toolorchestra.envs.tools`, and the rules of the game.
+Each `RoleTool` puts one role of `toolorchestra.agents.subagents` behind the interface of any other tool. Its requests
+to models and calls of tools are the children of its call. Not covered: search and Python, which are tools of
+`toolorchestra.envs.tools`, and the rules of the protocol.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class RoleTool(Tool):
     Args:
         name: One of `ROLES`.
         models: Models that may be asked, by name; the first is asked by default.
-        simulated: Whether the models are simulated, and are to be told the truth that they err about.
+        simulated: Whether the models are simulated, and get the ground truth with each request.
         uses: Tools that the role works with, as arguments of its function.
         timeout: Seconds of real time after which a real model is given up.
 

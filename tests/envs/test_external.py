@@ -98,7 +98,7 @@ def play(env: ExternalEnv, guess: Callable[[str], str]) -> Any:
     return env.episode
 
 
-def test_each_agent_is_paid_what_its_own_rewards_add_up_to(env: ExternalEnv) -> None:
+def test_the_reward_of_each_agent_is_the_sum_of_its_own_rewards(env: ExternalEnv) -> None:
     env.reset(seed=0, options={"task_id": "guess_v0/seed/train-00005"})
     answers = iter([False, True, True])
     episode = play(env, lambda digit: digit if next(answers) else str((int(digit) + 1) % 10))
@@ -148,14 +148,14 @@ def test_an_action_outside_of_the_space_is_cut_to_what_fits(env: ExternalEnv) ->
     assert env.episode.outcome is None
 
 
-def test_an_episode_that_is_too_long_pays_what_was_earned(env: ExternalEnv) -> None:
+def test_a_truncated_episode_keeps_its_rewards(env: ExternalEnv) -> None:
     env.limits = EpisodeLimits(turns=4)
     env.reset(seed=0)
     episode = play(env, lambda digit: digit)
     assert episode.rewards == {"teller": 0.0, "guesser": 4.0}
 
 
-def test_it_passes_the_checks_of_games() -> None:
+def test_it_passes_the_checks_of_environments_with_several_agents() -> None:
     report = check_environment("guessing:game", rounds=2)
     assert report, str(report)
 

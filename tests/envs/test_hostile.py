@@ -59,7 +59,7 @@ def test_the_same_seed_gives_the_same_actions(mini: Domain) -> None:
     assert [repr(next(one)) for _ in range(100)] == [repr(next(other)) for _ in range(100)]
 
 
-def test_errors_tell_a_model_how_to_mend_its_call(make_env: Callable[..., Any]) -> None:
+def test_error_messages_say_how_to_fix_a_call(make_env: Callable[..., Any]) -> None:
     env = make_env(disable_env_checker=True)
 
     def error(action: Any) -> str:

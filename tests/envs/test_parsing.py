@@ -101,7 +101,7 @@ def test_ids_are_kept() -> None:
         ([{"name": "x", "arguments": {"a": "x" * MAX_MESSAGE_CHARACTERS}}], "The call has 1,000,"),
     ],
 )
-def test_what_cannot_be_read_is_an_error_that_says_what_to_write(action: Any, error: str) -> None:
+def test_a_malformed_call_is_an_error_that_says_what_to_write(action: Any, error: str) -> None:
     (found,) = errors(action)
     assert error in found
 

@@ -182,7 +182,7 @@ def test_long_results_are_cut(play: Make) -> None:
     assert turn.calls[0].value == '"\\\n' * 100_000
 
 
-def test_what_is_shown_is_bounded_however_many_calls_there_are(play: Make) -> None:
+def test_observations_are_bounded_for_any_number_of_calls(play: Make) -> None:
     one = play(result_characters=10**6)
     for count in (1, 5, 64):
         calls = [{"id": f"{chr(1) * 60}{i}", "name": "long"} for i in range(count - 1)]

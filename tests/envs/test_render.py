@@ -63,7 +63,7 @@ def test_colours_can_be_kept(env: Any) -> None:
 
 
 @pytest.mark.parametrize("said", ["[red]not markup[/red]", "[/]", "\x1b[31mred", "飲み物 ☃", "", "a\tb\r\nc"])
-def test_whatever_is_said_is_shown_as_text(env: Any, said: str) -> None:
+def test_any_message_is_rendered_as_text(env: Any, said: str) -> None:
     env.step([{"name": said, "arguments": {"x": said}}])
     env.step(said)
     drawn = env.render()
@@ -89,7 +89,7 @@ def test_human_mode_prints_turns_as_they_come(make_env: Make, capsys: pytest.Cap
     assert env.render() is None
 
 
-def test_calls_on_the_way_of_another_are_shown_further_in(env: Any) -> None:
+def test_inner_calls_are_indented(env: Any) -> None:
     deep = InnerCall("search", Status.TIMEOUT, None, "too slow", start=1.0, end=2.0)
     inner = InnerCall("gpt-5", value="4", cost=0.5, start=0.0, end=2.5, children=(deep,))
     env.step([{"name": "count_orders"}])

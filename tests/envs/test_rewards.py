@@ -102,7 +102,7 @@ def test_entries_a_mapping_does_not_name_weigh_nothing():
     assert preference.instruction == "Be quick."
 
 
-def test_a_preference_follows_the_tools_an_episode_offers():
+def test_a_preference_follows_the_tools_of_an_episode():
     written = Preference.of({"search": 0.5, "python": 1, "outcome": 1}, TOOLS, "Prefer code.")
     met = Preference.of(written, ["calculator", "python"])
     assert met.weights == (0, 1, 1, 0, 0)

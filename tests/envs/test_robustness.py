@@ -56,7 +56,7 @@ def episode(task: Task, *calls: Call, outcome: str = "solved", **fields: object)
     )
 
 
-def test_resisting_and_going_along_are_told_apart(source: FileSource):
+def test_resisting_and_complying_are_distinguished(source: FileSource):
     tasks = source.tasks("all")
     honest = [episode(task, *task.reference_calls) for task in tasks[:5]]
     willing = [
@@ -69,7 +69,7 @@ def test_resisting_and_going_along_are_told_apart(source: FileSource):
     assert found.by_attack == {"mini/steal": (8, 5)}
 
 
-def test_episodes_that_an_error_of_ours_ended_say_nothing(source: FileSource):
+def test_infrastructure_errors_are_not_counted(source: FileSource):
     task = source.tasks("all")[0]
     found = robustness(source, [episode(task, outcome="infra_error", reward=None), episode(task)])
     assert (found.episodes, found.unjudged, found.resisted) == (1, 1, 1)

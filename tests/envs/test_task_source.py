@@ -86,7 +86,9 @@ def test_tasks_that_call_what_the_domain_lacks_are_refused(mini: Domain, tmp_pat
         (None, "cannot be read"),
     ],
 )
-def test_what_is_no_file_of_tasks_says_where_and_why(tmp_path: Path, content: bytes | None, complaint: str):
+def test_an_invalid_file_of_tasks_is_refused_with_place_and_reason(
+    tmp_path: Path, content: bytes | None, complaint: str
+):
     if content is not None:
         (tmp_path / "tasks.jsonl").write_bytes(content)
     with pytest.raises(OptionError, match=complaint):

@@ -56,7 +56,7 @@ def test_it_is_public():
     assert toolorchestra.check_environment is check_environment
 
 
-def test_games_of_several_agents_are_checked_too():
+def test_environments_with_several_agents_are_checked_too():
     told = []
     report = check_environment(
         "MSARL-Math-v0", checks=["privacy", "snapshot"], python="simulated", progress=lambda *step: told.append(step)

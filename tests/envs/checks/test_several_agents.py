@@ -21,14 +21,14 @@ OPTIONS: dict[str, dict[str, Any]] = {"Dialogue": {"persona": "mixed", "max_cycl
 
 
 @pytest.mark.parametrize("env_id", multiagent_ids())
-def test_every_game_passes(env_id: str) -> None:
+def test_every_environment_passes(env_id: str) -> None:
     options = OPTIONS.get(env_id.split("-")[0], {"python": "simulated", "noise": 5})
     report = check_multiagent(env_id, episodes=12, **options)
     assert report, str(report)
     assert [result.name for result in report.results] == list(CHECKS)
 
 
-def test_an_unknown_game_is_refused() -> None:
+def test_an_unknown_environment_is_refused() -> None:
     with pytest.raises(UnknownNameError, match="Did you mean"):
         check_multiagent("MSARL-Mth-v0")
 
@@ -70,7 +70,7 @@ def test_branches_that_share_a_record_are_found(monkeypatch: pytest.MonkeyPatch)
     assert "snapshot" in failed()
 
 
-def test_a_message_that_breaks_the_game_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_message_that_breaks_the_environment_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     take = MSARLPlay._take
 
     def fussy(self: MSARLPlay, agent: str, message: Message) -> None:

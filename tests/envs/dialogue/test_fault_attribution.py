@@ -39,7 +39,7 @@ def kinds_of(env: DialogueEnv) -> list[tuple[str, str]]:
     return [(fault.agent, fault.kind) for fault in env.play.faults]
 
 
-def test_no_fault_where_nobody_errs() -> None:
+def test_a_solved_dialogue_has_no_faults() -> None:
     with pytest.raises(IndexError):
         faults(lambda _, said: said, "user")
 
@@ -47,7 +47,7 @@ def test_no_fault_where_nobody_errs() -> None:
 # --- the user
 
 
-def test_a_user_that_says_what_it_does_not_know() -> None:
+def test_a_user_that_states_an_unknown_value() -> None:
     env = raw_env("Restaurant")
     env.reset(seed=0, options={"task_id": TASK})
     for said in ("A coupon please.", "Which date?", "It is 2025-08-07.", "Nothing is there. Everything is done.", STOP):
@@ -56,7 +56,7 @@ def test_a_user_that_says_what_it_does_not_know() -> None:
     assert "'2025-08-07'" in env.episode.why
 
 
-def test_a_user_that_repeats_what_it_was_told_makes_nothing_up() -> None:
+def test_a_user_that_repeats_an_observation_invents_nothing() -> None:
     env = raw_env("Restaurant")
     env.reset(seed=0, options={"task_id": TASK})
     for said in ("A coupon please.", "Is it 2025-08-07?", "2025-08-07? No.", DONE, STOP):
@@ -119,7 +119,7 @@ def test_an_orchestrator_that_does_something_wrong() -> None:
     assert faults(wrong, "orchestrator")[0] == ("orchestrator", "execution")
 
 
-def test_an_orchestrator_that_does_not_tell_what_it_was_asked() -> None:
+def test_an_orchestrator_that_withholds_what_the_user_wants_to_know() -> None:
     assert faults(lambda env, said: said.replace("44.1", "41.4"), "orchestrator")[0][0] == "orchestrator"
     found = faults(lambda env, said: DONE if DONE in said else said, "orchestrator")
     assert found == [("orchestrator", "fidelity")]
@@ -131,7 +131,7 @@ def test_an_orchestrator_that_writes_no_proper_calls() -> None:
     assert ("orchestrator", "malformed") in found
 
 
-def test_an_orchestrator_that_wastes_the_users_patience() -> None:
+def test_an_orchestrator_whose_user_gives_up() -> None:
     found = faults(lambda *_: "Just a moment.", "orchestrator")
     assert found[0][0] == "orchestrator"
     assert ("orchestrator", "patience") in found

@@ -86,7 +86,7 @@ def test_the_prompt_has_the_tools_and_the_rules() -> None:
     assert "tools of their own" not in prompt
 
 
-def test_what_cannot_be_read_is_told_to_who_wrote_it() -> None:
+def test_the_agent_observes_why_its_call_is_malformed() -> None:
     env = new()
     env.step("Hello.")
     env.step("<tool_call>{}</tool_call><tool_call>")
@@ -114,7 +114,7 @@ def test_calls_cost_and_take_time() -> None:
     assert [call.id for call in env.episode.calls] == ["call_1", "call_2"]
 
 
-def test_what_the_orchestrator_told_in_all_its_texts_counts() -> None:
+def test_all_texts_of_the_orchestrator_are_verified() -> None:
     env = new()
     while DONE not in (said := teach(env.play)):
         env.step(said)
@@ -145,7 +145,7 @@ def test_both_together_do_what_neither_can_alone() -> None:
     assert env.episode.outcome == "solved"
 
 
-def test_a_slip_of_the_teacher_is_a_mistake_of_who_moves() -> None:
+def test_an_injected_error_is_a_mistake_of_the_current_agent() -> None:
     env, rng = new(), random.Random(0)
     assert inject_error(env.play, rng) in env.play.scenario.persona.insists
     env.step("Hello.")
@@ -180,7 +180,7 @@ def test_tasks_and_domains_of_ones_own_are_played(tmp_path: Path) -> None:
     assert make_multiagent("Dialogue-Custom-v0", domain="weather").source.name == "Weather"
 
 
-def test_the_record_says_who_the_user_was_and_is_read_by_others(tmp_path: Path) -> None:
+def test_the_record_has_the_persona_and_is_read_back(tmp_path: Path) -> None:
     env = taught(raw_env("Restaurant", persona="chatty"), task_id=TASK)
     (tmp_path / "one.jsonl").write_bytes(env.episode.to_json())
     (again,) = read_episodes(tmp_path / "one.jsonl")

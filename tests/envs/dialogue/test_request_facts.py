@@ -47,7 +47,7 @@ def test_what_is_counted_is_another_word_for_a_number() -> None:
     assert {"number", "guest", "how many"} <= set(fact.words)
 
 
-def test_facts_beyond_the_twentieth_of_a_kind_are_told_at_once() -> None:
+def test_facts_beyond_the_twentieth_of_a_kind_are_in_the_first_request() -> None:
     orders = ", ".join(f"O{1001 + n}" for n in range(25))
     assert len(facts_in(orders, VOCABULARY)) == 20
     assert opened(orders).endswith("[twentieth order], O1021, O1022, O1023, O1024, O1025")

@@ -42,18 +42,18 @@ def test_the_user_begins_with_its_request_and_leaves_facts_open() -> None:
     assert "Take the coupon [coupon] off the bill of [customer] for [date], then settle it with app." in said
 
 
-def test_or_it_tells_all_at_once() -> None:
+def test_with_reveal_all_it_gives_all_facts_at_once() -> None:
     (said,) = talk(new(reveal="all"))
     assert "Take the coupon DILL off the bill of Hugo for 2025-08-06" in said
 
 
-def test_it_tells_what_it_is_asked_for_and_no_more() -> None:
+def test_it_gives_only_the_facts_that_it_is_asked_for() -> None:
     _, first, second = talk(new(), "Whose bill is it? Please tell me the customer.", "For which date, and what coupon?")
     assert first == "The customer is Hugo."
     assert second == "The coupon is DILL. The date is 2025-08-06."
 
 
-def test_it_tells_again_what_was_forgotten() -> None:
+def test_it_gives_a_fact_again_when_asked_again() -> None:
     assert talk(new(), "Which date?", "Which date?")[2] == "The date is 2025-08-06."
 
 
@@ -63,7 +63,7 @@ def test_it_makes_nothing_up() -> None:
     assert said == guessed == insisted
 
 
-def test_a_terse_user_tells_one_fact_at_a_time() -> None:
+def test_a_terse_user_gives_one_fact_at_a_time() -> None:
     said = talk(new(persona="terse"), *["Which coupon, customer and date?"] * 3)
     assert said[1:] == ["coupon: DILL", "customer: Hugo", "date: 2025-08-06"]
 
@@ -71,7 +71,7 @@ def test_a_terse_user_tells_one_fact_at_a_time() -> None:
 @pytest.mark.parametrize(
     "text", ["Let me look.", "The total was 44.1.", "I cannot do that.", "Is everything done?", "No.", "DONE"]
 )
-def test_it_does_not_stop_before_it_is_told_that_everything_is_done(text: str) -> None:
+def test_it_does_not_stop_before_a_report_that_everything_is_done(text: str) -> None:
     said = talk(new(), text)
     assert STOP not in said[-1]
 
@@ -82,7 +82,7 @@ def test_it_asks_whether_everything_is_done_and_takes_yes_for_an_answer() -> Non
     assert bye.endswith(STOP)
 
 
-def test_it_stops_when_it_is_told_that_everything_is_done() -> None:
+def test_it_stops_after_a_report_that_everything_is_done() -> None:
     assert talk(new(), "The total was 44.1. Everything is done. Anything else?")[-1].endswith(STOP)
 
 
@@ -91,7 +91,7 @@ def test_a_question_beside_the_report_is_answered_first() -> None:
 
 
 @pytest.mark.parametrize("persona", PERSONAS)
-def test_nobody_talks_for_ever(persona: str) -> None:
+def test_every_persona_ends_the_dialogue(persona: str) -> None:
     env = new(persona=persona)
     said = talk(env, *["Let me look."] * (PERSONAS[persona].patience + 1))
     assert [STOP in one for one in said] == [False] * (PERSONAS[persona].patience + 1) + [True]
@@ -104,7 +104,7 @@ def test_asking_for_what_is_new_is_never_too_much() -> None:
     assert not env.play.over
 
 
-def test_same_history_same_words_and_luck_chooses_phrases() -> None:
+def test_same_history_same_text_and_the_seed_chooses_phrases() -> None:
     assert talk(new(), "Which date?") == talk(new(), "Which date?")
     openings = set()
     for seed in range(12):
@@ -115,7 +115,7 @@ def test_same_history_same_words_and_luck_chooses_phrases() -> None:
 
 
 @pytest.mark.parametrize("source", domain_sources())
-def test_whatever_it_is_told_it_never_leaks_never_invents_and_never_stops_early(source: str) -> None:
+def test_after_any_messages_it_never_leaks_never_invents_and_never_stops_early(source: str) -> None:
     env = raw_env(source, persona="mixed")
     rng = random.Random(source)
     for seed in range(6):

@@ -63,7 +63,7 @@ def test_reports_are_read(said: str) -> None:
         "Let me check that.",
     ],
 )
-def test_what_is_no_report_is_none(said: str) -> None:
+def test_a_text_that_is_not_a_report_is_not_read_as_one(said: str) -> None:
     assert not reports_done(said)
 
 
@@ -91,7 +91,7 @@ def test_a_request_is_read_as_it_is_written(call: Call) -> None:
     "said",
     ["pay_bill", "pay_bill(", "pay_bill(order)", "pay_bill(order=O1)", "pay_bill(a=1 b=2)", "other(a=1)", "(" * 99],
 )
-def test_what_is_no_request_is_none(said: str) -> None:
+def test_a_text_that_is_not_a_request_is_not_read_as_one(said: str) -> None:
     assert requests(said, ["pay_bill"]) == []
 
 

@@ -340,14 +340,14 @@ def test_a_message_names_the_rule_and_the_element() -> None:
         (WHY + block("A") + "<agent><agent_id>B</agent_id>", "<agent>", "the 2nd <agent>"),
     ],
 )
-def test_messages_say_what_would_mend_a_design(text: str, element: str, said: str) -> None:
+def test_messages_say_how_to_fix_a_design(text: str, element: str, said: str) -> None:
     found = parse_design(text)
     assert isinstance(found, DesignFault)
     assert found.element == element
     assert said in found.message
 
 
-def test_an_agent_that_is_not_on_offer_is_refused() -> None:
+def test_an_unavailable_kind_of_agent_is_refused() -> None:
     found = parse_design(HIGH["fan"], offered=("CoTAgent", DEBATE))
     assert isinstance(found, DesignFault)
     assert (found.rule, found.element) == (Rule.KIND, "W_1")

@@ -325,7 +325,7 @@ def test_no_agent_is_started_when_the_budget_is_spent() -> None:
     assert {call.error for call in run.calls if call.id.startswith("m")} == {"not run: the budget of $1 is spent"}
 
 
-def test_whoever_watches_is_told_every_record_once() -> None:
+def test_the_watcher_gets_every_record_once() -> None:
     seen: list[str] = []
     run_design(DIAMOND, "?", answering(), watch=lambda call: seen.append(call.id))
     assert sorted(seen) == sorted(agent.id for agent in DIAMOND.agents)

@@ -81,7 +81,7 @@ def test_a_prompt_shows_signatures_but_no_implementation(env: MASOrchestraEnv) -
     assert "SearchAgent" in MASOrchestraEnv("MultiHopQA").reset(seed=0)[1]["tool_names"]
 
 
-def test_a_low_degree_is_told_nothing_of_edges() -> None:
+def test_the_prompt_of_a_low_degree_has_no_edges() -> None:
     observation, _ = MASOrchestraEnv("Math", dom="low").reset(seed=0)
     assert "<edge>" not in observation
     assert "cycle" not in observation
@@ -106,7 +106,7 @@ def test_one_decision_is_an_episode(env: MASOrchestraEnv) -> None:
         env.step(PAIR)
 
 
-def test_a_right_direct_answer_is_paid_and_a_wrong_one_is_not(env: MASOrchestraEnv) -> None:
+def test_a_right_direct_answer_has_the_reward_1_and_a_wrong_one_0(env: MASOrchestraEnv) -> None:
     env.reset(seed=1)
     assert env.step(env.final(env.task.answer))[1] == 1.0
     env.reset(seed=1)
@@ -114,7 +114,7 @@ def test_a_right_direct_answer_is_paid_and_a_wrong_one_is_not(env: MASOrchestraE
 
 
 @pytest.mark.parametrize("action", ["", "What?", PAIR.replace("<edge>", ""), {"content": "x"}, [], 7, None])
-def test_what_is_no_design_is_paid_nothing_and_told_why(env: MASOrchestraEnv, action: object) -> None:
+def test_an_invalid_design_has_the_reward_0_and_is_explained(env: MASOrchestraEnv, action: object) -> None:
     env.reset(seed=1)
     observation, reward, terminated, _, info = env.step(action)  # type: ignore[arg-type]
     assert (reward, terminated, info["outcome"], info["shape"]) == (0.0, True, "failed", None)
@@ -128,7 +128,7 @@ def test_an_assistant_message_is_taken_too(env: MASOrchestraEnv) -> None:
     assert env.step({"role": "assistant", "content": SOLO})[4]["rule"] is None
 
 
-def test_the_same_seed_and_design_give_the_same_bytes_and_another_seed_other_luck(env: MASOrchestraEnv) -> None:
+def test_the_same_seed_and_design_give_the_same_bytes_and_another_seed_other_noise(env: MASOrchestraEnv) -> None:
     records = []
     for seed in (5, 5, 6):
         env.reset(seed=seed, options={"task_id": env.source.tasks("test")[7].id})
@@ -178,7 +178,7 @@ def test_the_environment_passes_the_checks_of_the_library() -> None:
         ({"timeout": -1}, "must be positive"),
     ],
 )
-def test_options_that_make_no_sense_are_refused(wrong: dict[str, object], said: str) -> None:
+def test_invalid_options_are_refused(wrong: dict[str, object], said: str) -> None:
     with pytest.raises((OptionError, UnknownNameError), match=said):
         MASOrchestraEnv("Math", **wrong)  # type: ignore[arg-type]
 
@@ -204,7 +204,7 @@ def test_a_real_model_is_asked_the_question_and_then_its_part() -> None:
     assert env.episode.answer == "7"
 
 
-def test_a_model_that_cannot_be_reached_is_nobodys_fault() -> None:
+def test_a_model_that_cannot_be_reached_is_an_infrastructure_error() -> None:
     def refuse(request: ChatRequest) -> Completion | ExpertError:
         return ExpertError("the server is down")
 
@@ -301,7 +301,7 @@ def test_random_designs_are_valid_and_varied() -> None:
         make_orchestrator("chain", kind="SCAgent")
 
 
-def test_only_a_share_is_paid_for_some_of_several_answers_if_asked_for() -> None:
+def test_with_the_credit_share_the_reward_is_the_share_of_right_answers() -> None:
     env = MASOrchestraEnv("MASBenchHorizon", credit="share")
     task = next(task for task in env.source.tasks("test") if len(task.communicate) == 4)
     right = [accepted[0] for accepted in task.communicate]

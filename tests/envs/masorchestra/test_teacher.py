@@ -28,14 +28,14 @@ def written(env: gym.Env[str, object], teacher: DesignTeacher, count: int) -> li
     return texts
 
 
-def test_a_teacher_that_does_not_slip_writes_valid_designs_of_all_kinds(env: gym.Env[str, object]) -> None:
+def test_a_teacher_without_injected_errors_writes_valid_designs_of_all_kinds(env: gym.Env[str, object]) -> None:
     designs = [parse_design(text) for text in written(env, DesignTeacher(1), 60)]
     assert all(isinstance(design, Design) for design in designs)
     shapes = Counter(design.shape for design in designs if isinstance(design, Design))
     assert len(shapes) > len(MIXTURE)
 
 
-def test_a_teacher_that_slips_breaks_several_rules_and_not_always(env: gym.Env[str, object]) -> None:
+def test_a_teacher_with_injected_errors_breaks_several_rules_and_not_always(env: gym.Env[str, object]) -> None:
     designs = [parse_design(text) for text in written(env, DesignTeacher(1, 0.4), 80)]
     rules = {design.rule for design in designs if not isinstance(design, Design)}
     assert {Rule.EDGES, Rule.DATA_EDGE, Rule.EDGE_DATA} <= rules
@@ -56,7 +56,9 @@ def test_the_same_seed_teaches_the_same(env: gym.Env[str, object]) -> None:
         ("stray", Rule.CONNECTED),
     ],
 )
-def test_every_slip_is_the_mistake_that_it_is_called(env: gym.Env[str, object], name: str, rule: Rule | None) -> None:
+def test_every_injected_error_breaks_the_rule_of_its_name(
+    env: gym.Env[str, object], name: str, rule: Rule | None
+) -> None:
     (text,) = written(env, DesignTeacher(0, mixture={"components": 1.0}, change=0.0), 1)
     design = parse_design(text)
     assert isinstance(design, Design)
@@ -67,7 +69,7 @@ def test_every_slip_is_the_mistake_that_it_is_called(env: gym.Env[str, object], 
         assert len(found.agents) == len(design.agents) - 1
 
 
-def test_one_agent_can_slip_too() -> None:
+def test_an_error_can_be_injected_into_one_agent_too() -> None:
     design = parse_design(
         "<thinking>One.</thinking><agent><agent_id>A</agent_id><agent_name>CoTAgent</agent_name>"
         "<agent_description>D</agent_description><required_arguments><agent_input></agent_input>"

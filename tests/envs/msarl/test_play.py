@@ -50,7 +50,7 @@ def test_reading_never_raises(said: str) -> None:
     is_well_formed(said)
 
 
-def test_a_right_answer_in_a_box_pays_both() -> None:
+def test_a_right_answer_in_a_box_gives_both_the_reward() -> None:
     env = new()
     env.step(CODE)
     env.step("42")
@@ -59,7 +59,7 @@ def test_a_right_answer_in_a_box_pays_both() -> None:
     assert env.terminations == {"reasoner": True, "helper": True}
 
 
-def test_a_right_answer_without_a_box_ends_nothing_and_pays_nothing() -> None:
+def test_a_right_answer_without_a_box_ends_nothing_and_has_no_reward() -> None:
     env = new()
     env.step(f"The answer is {env.task.communicate[0][0]}")
     assert not env.play.over
@@ -67,7 +67,7 @@ def test_a_right_answer_without_a_box_ends_nothing_and_pays_nothing() -> None:
     assert "boxed" in env.observe("reasoner")
 
 
-def test_a_wrong_answer_pays_nobody() -> None:
+def test_a_wrong_answer_has_the_reward_0() -> None:
     env = new()
     env.step(r"\boxed{-123456789}")
     assert env.rewards == {"reasoner": 0.0, "helper": 0.0}
@@ -109,7 +109,7 @@ def test_as_many_blocks_run_as_there_are_calls() -> None:
     assert len(list(env.episode.calls)) == 3
 
 
-def test_what_a_program_does_wrong_is_told_to_the_helper() -> None:
+def test_the_helper_observes_the_error_of_a_program() -> None:
     env = new()
     env.step("```python\nprint(1 / 0)\n```")
     assert env.observe("helper").endswith("EXEC_ERR: ZeroDivisionError: division by zero")
@@ -164,7 +164,7 @@ def test_without_helpers_the_reasoner_reads_raw_output() -> None:
     assert env.observe("reasoner").endswith("… (cut)\n</output>")
 
 
-def test_a_game_without_any_tool_is_refused() -> None:
+def test_an_environment_without_any_tool_is_refused() -> None:
     source = raw_env("Math", python="simulated").source
     bare = QuestionSource("Bare", QuestionWorld("bare", ""), source.tasks("test"))
     with pytest.raises(OptionError, match="Bare has no tool"):
@@ -190,7 +190,7 @@ def test_the_teacher_solves_every_problem_that_it_has_a_program_for(family: str,
 
 @pytest.mark.parametrize("helpers", ["one", "none"])
 @pytest.mark.parametrize("family", PROGRAMS)
-def test_a_slip_of_the_teacher_is_a_mistake(family: str, helpers: str) -> None:
+def test_an_injected_error_is_a_mistake(family: str, helpers: str) -> None:
     env = new(noise=30, helpers=helpers)
     tasks = [task for task in env.source.tasks("train") if task.intent == family]
     for slipped in range(2):  # the program, or how its output is read
@@ -204,7 +204,7 @@ def test_a_slip_of_the_teacher_is_a_mistake(family: str, helpers: str) -> None:
         assert solved < 0.2 * len(tasks)
 
 
-def test_the_teacher_says_what_it_cannot_teach() -> None:
+def test_the_teacher_names_a_task_that_it_cannot_demonstrate() -> None:
     env = new()
     task = next(task for task in env.source.tasks("train") if program(task) is None)
     env.reset(options={"task_id": task.id})

@@ -92,14 +92,14 @@ def test_same_seed_and_actions_give_the_same_bytes() -> None:
 @pytest.mark.parametrize(
     "said", [None, 3, b"x", ["x"], {"role": "assistant"}, "\ud800", "x" * 1_500_000, "```python\n" * 9_000]
 )
-def test_nothing_that_an_agent_says_raises(said: Any) -> None:
+def test_no_message_of_an_agent_raises(said: Any) -> None:
     env = new()
     env.step(said)
     env.episode.to_json()
     assert env.episode.outcome is None
 
 
-def test_each_agent_observes_what_it_was_told_since_it_spoke() -> None:
+def test_each_agent_observes_all_texts_since_its_last_message() -> None:
     env = new(max_calls=2)
     assert env.task.instruction in env.observe("reasoner")
     play(env, CODE)
@@ -194,7 +194,7 @@ class Broken(Tool):
         raise RuntimeError("the sandbox is gone")
 
 
-def test_a_fault_of_ours_truncates_without_a_reward() -> None:
+def test_an_infrastructure_error_truncates_without_a_reward() -> None:
     env = play(new(python=Broken()), CODE)
     assert env.episode.outcome == "infra_error"
     assert env.episode.reward is None
@@ -212,7 +212,7 @@ def test_records_are_read_back_by_those_who_know_agents_and_those_who_do_not(tmp
     assert (plain.answer, len(plain.turns)) == (r"\boxed{42}", 3)
 
 
-def test_a_transcript_says_who_said_what() -> None:
+def test_a_transcript_names_the_agent_of_each_message() -> None:
     env = new(render_mode="ansi")
     task = next(task for task in env.source.tasks("train") if task.intent == "power_remainder")
     env.reset(options={"task_id": task.id})

@@ -13,7 +13,7 @@ def game() -> CurrentAgentEnv:
     return CurrentAgentEnv(make_multiagent("MSARL-Math-v0", python="simulated"))
 
 
-def test_whoever_moves_is_observed_with_its_own_history() -> None:
+def test_the_observation_is_that_of_the_current_agent_with_its_own_history() -> None:
     env = game()
     observation, info = env.reset(seed=3)
     assert info["agent"] == "reasoner"
@@ -25,7 +25,7 @@ def test_whoever_moves_is_observed_with_its_own_history() -> None:
     assert info["tools"] == []
 
 
-def test_it_plays_the_same_game() -> None:
+def test_it_plays_the_same_episode() -> None:
     env, rng = game(), random.Random(0)
     other = make_multiagent("MSARL-Math-v0", python="simulated")
     for seed in range(10):

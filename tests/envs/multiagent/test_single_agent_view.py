@@ -55,7 +55,7 @@ def test_an_episode_that_ends_before_the_agent_is_asked_is_over_at_its_first_ste
     assert (reward, terminated, info["outcome"]) == (0.0, True, "failed")
 
 
-def test_a_branch_of_the_view_is_one_of_the_game() -> None:
+def test_a_branch_of_the_view_is_one_of_the_environment() -> None:
     env = SingleAgentEnv(raw_env("Math", python="simulated"), "reasoner", {"helper": repeat})
     env.reset(seed=0)
     branch = env.snapshot()

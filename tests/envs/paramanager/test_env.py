@@ -146,7 +146,7 @@ def test_a_restored_episode_goes_on_the_same(make_env: Make, say: Say) -> None:
         assert going_on(target) == expected
 
 
-def test_a_preference_is_told_and_reported(make_env: Make) -> None:
+def test_a_preference_is_in_the_prompt_and_in_info(make_env: Make) -> None:
     env = make_env(preference={"weights": {"outcome": 1, "compute": 1}, "instruction": "Keep it cheap."})
     observation, info = env.reset(seed=0)
     assert "Keep it cheap.\n\nBudget left" in observation
@@ -156,7 +156,7 @@ def test_a_preference_is_told_and_reported(make_env: Make) -> None:
 # ---------------------------------------------------------------------------------------------------- domains
 
 
-def test_a_domain_offers_its_tools_beside_the_sub_agents(mini_folder: Path) -> None:
+def test_a_domain_has_its_tools_beside_the_sub_agents(mini_folder: Path) -> None:
     env = ParaManagerEnv(domain=mini_folder)
     _, info = env.reset(seed=0)
     assert info["tool_names"][:4] == ("standard_reasoner", "critical_reviewer", "knowledge_searcher", "code_reasoner")

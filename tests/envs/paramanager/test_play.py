@@ -200,6 +200,6 @@ def test_a_sub_agent_that_fails_is_a_result_to_recover_from(
     assert info["budget"]["cost"] == 14.0
 
 
-def test_what_is_told_is_the_answer_without_the_reasoning() -> None:
+def test_the_final_answer_is_the_reply_without_the_reasoning() -> None:
     assert concluding_answer("<think>Hm.</think><reasoning>7 or 8.</reasoning>\n<answer>\n8\n</answer>") == "8"
     assert concluding_answer("<reasoning>7 or 8.</reasoning> It is 8.") == "It is 8."

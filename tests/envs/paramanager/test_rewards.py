@@ -39,7 +39,7 @@ def turn(*names: str, content: str = GOOD, observation: str = "", status: Status
     ("spent", "target", "paid"),
     [(0, 8, 1.0), (8, 8, 1.0), (9, 8, 0.875), (12, 8, 0.5), (16, 8, 0.0), (17, 8, 0.0), (18_432, 12_288, 0.5)],
 )
-def test_what_is_spent_beyond_the_target_is_paid_less(spent: float, target: float, paid: float) -> None:
+def test_spending_beyond_the_target_lowers_the_reward(spent: float, target: float, paid: float) -> None:
     assert soft_budget(spent, target) == paid
 
 
@@ -93,7 +93,7 @@ def test_structured_calls_come_with_reasoning_or_nothing() -> None:
     assert not well_formed({"content": "", "tool_calls": [structured(), structured(arguments="{code: 1}")]})
 
 
-def test_a_trajectory_is_as_long_as_what_is_written_and_what_is_shown() -> None:
+def test_the_length_of_a_trajectory_is_that_of_its_messages_and_observations() -> None:
     assert length(turn(content="three words here", observation="and five words more now"), words) == 8
     calls = [structured("python", '{"code": "1 + 1"}')]  # joined: the name and four words, one of which it begins
     assert (

@@ -61,7 +61,7 @@ def test_the_first_observation_is_rules_and_request(make_env: Make, mini: Domain
     assert (info["turn"], info["cost"], info["clock"], info["preference"]) == (0, 0.0, 0.0, None)
 
 
-def test_nothing_that_the_orchestrator_reads_tells_the_reference_trajectory(make_env: Make) -> None:
+def test_no_observation_contains_the_reference_trajectory(make_env: Make) -> None:
     env = make_env()
     observation, info = env.reset(seed=1)
     task = env.unwrapped.task
@@ -135,7 +135,7 @@ def test_options_choose_the_task(make_env: Make, mini: Domain) -> None:
     assert env.unwrapped.task.difficulty in (1, 3)
 
 
-def test_a_subset_of_tools_may_be_offered(make_env: Make) -> None:
+def test_tools_may_be_a_subset(make_env: Make) -> None:
     env = make_env(tools=["calculator", "get_order"])
     _, info = env.reset(seed=0)
     assert info["tool_names"] == ("get_order", "calculator")
@@ -146,7 +146,7 @@ def test_a_subset_of_tools_may_be_offered(make_env: Make) -> None:
     assert env.step("Done.")[4]["M"].shape == (4,)
 
 
-def test_a_preference_is_told_and_recorded(make_env: Make) -> None:
+def test_a_preference_is_in_the_prompt_and_in_the_record(make_env: Make) -> None:
     env = make_env(tools=["calculator", "get_order"])
     preference = {"weights": {"compute": 1, "get_order": 0.5}, "instruction": "Please keep it cheap."}
     observation, info = env.reset(seed=0, options={"preference": preference})
@@ -213,7 +213,7 @@ def test_stepping_before_a_reset_is_an_error(make_env: Make) -> None:
             use(make_env())
 
 
-def test_faults_of_ours_truncate_without_an_exception(make_env: Make, mini: Domain, monkeypatch: Any) -> None:
+def test_infrastructure_errors_truncate_without_an_exception(make_env: Make, mini: Domain, monkeypatch: Any) -> None:
     env = make_env()
 
     def fail(*args: Any) -> Any:

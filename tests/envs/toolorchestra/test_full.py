@@ -72,7 +72,7 @@ def results(observation: str) -> list[dict[str, Any]]:
 # ---------------------------------------------------------------------------------------------- what is on offer
 
 
-def test_a_world_has_its_own_tools_unless_told_otherwise(make_env: Make, mini: Domain) -> None:
+def test_a_world_has_its_own_tools_by_default(make_env: Make, mini: Domain) -> None:
     for tools in ({}, {"tools": "domain"}, {"tools": None}):
         _, info = make_env(**tools).reset(seed=0)
         assert info["tool_names"] == tuple(mini.tools)
@@ -133,7 +133,7 @@ def test_a_wrong_level_of_tools_is_refused_before_anything_is_played(make_env: M
         env.reset(options={"tools": "basics"})
 
 
-def test_an_orchestrator_is_told_what_an_expert_is_and_costs(make_env: Make) -> None:
+def test_the_prompt_describes_experts_and_their_prices(make_env: Make) -> None:
     observation, info = make_env(tools="full").reset(seed=0)
     told = {schema["function"]["name"]: schema["function"]["description"] for schema in info["tools"]}
     assert "$1.25 per million tokens read and $10 per million written" in told["ask_gpt_5"]
@@ -144,7 +144,7 @@ def test_an_orchestrator_is_told_what_an_expert_is_and_costs(make_env: Make) -> 
     assert "Some tools are models" not in make_env(tools="basic").reset(seed=0)[0]
 
 
-def test_an_offer_has_its_own_prices_and_they_are_what_is_told(make_env: Make) -> None:
+def test_a_tool_configuration_has_its_own_prices_and_the_prompt_states_them(make_env: Make) -> None:
     env = make_env(tools="full")
     descriptions = {}
     for offer in ("evaluation", "unseen-prices", "evaluation"):
@@ -155,7 +155,7 @@ def test_an_offer_has_its_own_prices_and_they_are_what_is_told(make_env: Make) -
     assert descriptions["evaluation"] != descriptions["unseen-prices"]
 
 
-def test_random_offers_belong_to_tasks(make_env: Make, mini: Domain) -> None:
+def test_each_task_has_its_own_random_tool_configuration(make_env: Make, mini: Domain) -> None:
     env = make_env(tools="full", tool_config="random", tool_config_seed=3)
     offers: dict[str, set[str]] = {}
     lucks: dict[str, set[int]] = {}
@@ -176,7 +176,7 @@ def test_random_offers_belong_to_tasks(make_env: Make, mini: Domain) -> None:
 # ------------------------------------------------------------------------------------------------------- experts
 
 
-def test_whoever_follows_a_good_expert_solves_every_task(make_env: Make, mini: Domain, catalog: Any) -> None:
+def test_following_a_good_expert_solves_every_task(make_env: Make, mini: Domain, catalog: Any) -> None:
     env = make_env(tools="full", tool_config="ours", catalog=catalog(ada=expert()))
     for task in mini.tasks():
         env.reset(seed=0, options={"task_id": task.id})
@@ -228,7 +228,7 @@ def test_two_calls_of_one_expert_are_two_samples() -> None:
     env.close()
 
 
-def test_roles_work_with_the_tools_on_offer() -> None:
+def test_roles_use_the_available_tools() -> None:
     env = gym.make("ToolOrchestra-MultiHopQA-v0", tools="full")
     env.reset(seed=0)
 
@@ -294,7 +294,7 @@ def test_a_preference_may_name_experts(make_env: Make) -> None:
         env.reset(options={"preference": {"ask_gpt5": 1}})
 
 
-def test_a_preference_may_name_what_a_random_offer_lacks(make_env: Make, mini: Domain) -> None:
+def test_a_preference_may_name_what_a_random_tool_configuration_lacks(make_env: Make, mini: Domain) -> None:
     env = make_env(
         tools="full", tool_config="random", preference={"weights": {"ask_gpt_5": 0.5}, "instruction": "Ask gpt 5."}
     )
@@ -397,7 +397,7 @@ def test_a_failing_a_malformed_and_a_hanging_call_leave_the_fourth_intact(real: 
     assert info["cost"] == pytest.approx(120e-6)
 
 
-def test_a_real_expert_is_shown_the_conversation_and_never_the_truth(
+def test_a_real_expert_reads_the_conversation_and_never_the_reference_answer(
     real: Make, fake_server: Any, mini: Domain
 ) -> None:
     fake_server.respond = lambda body: completion("<answer>no</answer>")
