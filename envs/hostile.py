@@ -2,7 +2,7 @@
 
 `hostile_actions` draws from `KINDS` for ever: broken JSON, depth and size, wrong types, SQL in every string,
 and, among them, valid calls, so that there is something to break. `check_environment` sends them; the contract
-is that `step` never raises, that every call is answered by a status and a message that would mend it, and that
+is that `step` never raises, that every call is answered by a status and a message that says how to fix it, and that
 only calls with status OK change the database.
 
 It does not attack the process (signals, memory, files): a policy only sends actions.
@@ -281,11 +281,11 @@ KINDS = (
 def hostile_actions(
     rng: random.Random, tools: Sequence[Tool], arguments: Arguments | None = None, kinds: Sequence[str] = KINDS
 ) -> Iterator[Any]:
-    """Yield hostile actions for ever, against an environment that offers `tools`.
+    """Yield hostile actions without end, against an environment with `tools`.
 
     Args:
         rng: Where randomness comes from.
-        tools: Tools on offer.
+        tools: Tools of the environment.
         arguments: Makes valid arguments for a tool, e.g. `toolorchestra.toolscale.guess.Guesser.arguments`; without
             it they are of the right type only, so that few calls succeed.
         kinds: Kinds to draw from, all of them by default.

@@ -181,7 +181,7 @@ def play_many(
         make_env: Makes an environment of this library.
         make_policy: Makes the policy; policies of one chat model are asked for all episodes together.
         resets: How the episodes begin.
-        parallel: Most episodes in progress at a time.
+        parallel: Maximum number of episodes in progress at a time.
 
     Raises:
         ExpertError: The policy's model cannot be reached at all.

@@ -85,8 +85,8 @@ def _turn_of_several(turn: Turn, episode: Episode) -> list[RenderableType]:
         else:
             line.append(f"  ✗ {call.status}: {_short(call.error or '', _MAX_TEXT)}", "red")
         parts.append(line)
-    for agent, shown in turn.observations.items():
-        parts.append(Text(f"    → {agent}: {_short(shown, _MAX_TEXT)}", style="dim"))
+    for agent, observation in turn.observations.items():
+        parts.append(Text(f"    → {agent}: {_short(observation, _MAX_TEXT)}", style="dim"))
     return parts
 
 

@@ -2,7 +2,7 @@
 
 For the tools t_1…t_n of an episode, ``M(τ) = [calls of t_1, …, calls of t_n, outcome, -usd, -seconds]``.
 The preference reward compares the rollouts of one task with each other, so an environment only reports
-M; whoever holds the whole group (a learner, an evaluation) computes the reward here.
+M; a learner or an evaluation, which has the whole group, computes the reward here.
 
 Not here: how a task is verified, and how advantages become a loss (`toolorchestra.algos`).
 """

@@ -23,7 +23,7 @@ MAX_OBSERVATION_CHARACTERS = 262_144
 """Maximum characters of the observation after one message; the results of several calls share them."""
 
 _LENGTH_BYTES = 8
-_BYTES_PER_CHARACTER = 4  # the most that UTF-8 takes
+_BYTES_PER_CHARACTER = 4  # maximum of UTF-8
 
 
 class UnicodeText(Text):

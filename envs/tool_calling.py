@@ -54,12 +54,12 @@ class ToolCallingPlay(Play):
         """Run the calls of a message and show their results."""
         records = self.run_calls(calls, text=text)
         limit = shared_limit(self.limits.result_characters, len(records))
-        shown, messages = [], []
+        blocks, messages = [], []
         for record in records:
             content = self._show(record, limit)
-            shown.append(f"<tool_response>\n{content}\n</tool_response>")
+            blocks.append(f"<tool_response>\n{content}\n</tool_response>")
             messages.append({"role": "tool", "tool_call_id": record.id, "name": record.name, "content": content})
-        self.observe(agent, "\n".join(shown), messages)
+        self.observe(agent, "\n".join(blocks), messages)
         return records
 
     def _show(self, record: CallRecord, limit: int) -> str:
@@ -98,11 +98,11 @@ def shared_limit(characters: int, results: int) -> int:
 def shown_result(record: CallRecord, limit: int) -> str:
     """Return a call's result as an agent reads it: one JSON object, cut to about `limit` characters."""
     part, content = ("result", record.value) if record.status is Status.OK else ("error", record.error)
-    shown = {"id": record.id, "name": record.name, "status": record.status, part: content}
-    text = msgspec.json.encode(shown).decode()
+    fields = {"id": record.id, "name": record.name, "status": record.status, part: content}
+    text = msgspec.json.encode(fields).decode()
     if len(text) > limit:
         whole = msgspec.json.encode(content).decode()
         if len(whole) > limit:
-            shown[part] = whole[:limit] + CUT_NOTE
-            text = msgspec.json.encode(shown).decode()
+            fields[part] = whole[:limit] + CUT_NOTE
+            text = msgspec.json.encode(fields).decode()
     return text

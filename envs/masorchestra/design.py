@@ -278,7 +278,7 @@ def first_fault(
     agents: Sequence[Agent],
     edges: Sequence[Edge],
     answer: str | None,
-    offered: Sequence[str] = AGENTS,
+    kinds: Sequence[str] = AGENTS,
 ) -> DesignFault | None:
     """Return the first rule (from ``thinking`` on) that the parts of a design break, or None.
 
@@ -288,14 +288,14 @@ def first_fault(
         agents: Its agents.
         edges: Its edges.
         answer: What stands in ``<answer>``, if there is one.
-        offered: Kinds of agent that may be named.
+        kinds: Kinds of agent that may be named.
     """
     try:
         if not thinking.strip():
             raise broken(
                 Rule.THINKING, "<thinking>", "<thinking> is missing or empty. Begin with why you design it so."
             )
-        _check_agents(dom, agents, edges, offered)
+        _check_agents(dom, agents, edges, kinds)
         _check_answer(dom, agents, answer)
         _check_data(dom, agents, edges)
         _check_graph([agent.id for agent in agents], edges)
@@ -304,7 +304,7 @@ def first_fault(
     return None
 
 
-def _check_agents(dom: DoM, agents: Sequence[Agent], edges: Sequence[Edge], offered: Sequence[str]) -> None:
+def _check_agents(dom: DoM, agents: Sequence[Agent], edges: Sequence[Edge], kinds: Sequence[str]) -> None:
     if dom == "low" and len(agents) > 1:
         raise broken(Rule.DOM, agents[1].id, f"a low degree allows at most one <agent>, found {len(agents)}. Keep one.")
     if dom == "low" and edges:
@@ -313,11 +313,11 @@ def _check_agents(dom: DoM, agents: Sequence[Agent], edges: Sequence[Edge], offe
         found = f"found {len(agents)} agents, more than {MAX_AGENTS}. Merge some of them."
         raise broken(Rule.DOM, agents[MAX_AGENTS].id, found)
     for agent in agents:
-        if agent.kind not in offered:
+        if agent.kind not in kinds:
             raise broken(
                 Rule.KIND,
                 agent.id or "<agent>",
-                f"agent {agent.id!r}: {unknown_name('agent_name', agent.kind, offered)}",
+                f"agent {agent.id!r}: {unknown_name('agent_name', agent.kind, kinds)}",
             )
     for agent in agents:
         if not _ID.fullmatch(agent.id):

@@ -58,7 +58,7 @@ class MASOrchestraEnv(OrchestrationEnv):
         retries: Further attempts of an agent that failed.
         agent_cost: Maximum US dollars of one agent.
         max_cost: US dollars after which no further agent is started.
-        credit: What is paid where several answers are asked for (MASBench's horizon): ``all``: 1 if all of them are
+        credit: The reward where several answers are asked for (MASBench's horizon): ``all``: 1 if all of them are
             right; ``share``: the share that is, intermediate answers included.
         options: See `TaskOptions` and `OrchestrationOptions`: `domain`, `tasks`, `split`, `difficulty`, `preference`
             (its tools are the kinds of agent), `render_mode`.
@@ -115,7 +115,7 @@ class MASOrchestraEnv(OrchestrationEnv):
         return f"<thinking>\nThis needs no agent.\n</thinking>\n<answer>{text}</answer>"
 
     def _offered(self, world: World) -> tuple[dict[str, SubAgent], str]:
-        """Return the kinds of agent on offer in a world, and the prompt that tells of them; both are made once."""
+        """Return the kinds of agent in a world, and the prompt that describes them (cached)."""
         if world.name not in self._worlds:
             agents = sub_agents(self.model, world.tools, self._kinds)
             prompt = orchestrator_prompt(self._rules.dom, agents, self.model.name, world.rules)

@@ -71,7 +71,7 @@ def text(design: Design, run: DesignRun | None = None) -> str:
         line += f"  reads {', '.join(parents)}: {_cut(task, 90)}" if parents else f": {_cut(task, 90)}"
         lines.append(line)
         if record := records.get(agent_id):
-            lines.append(f"    {_times(record)}  {_cut(_said(record), 100)}")
+            lines.append(f"    {_times(record)}  {_cut(_result_of(record), 100)}")
     return "\n".join([*lines, _summary(design, run)])
 
 
@@ -92,22 +92,22 @@ def _places(design: Design) -> dict[str, tuple[float, float]]:
 
 def _box(agent: Agent, x: float, y: float, record: CallRecord | None, whole: float) -> str:
     state = _state(record)
-    shown = [
+    elements = [
         f'<text class="id" x="10" y="19">{_plain(agent.id, 28)}</text>',
         f'<text class="small" x="10" y="35">{_plain(agent.kind, 30)}</text>',
     ]
     if record is None:
-        shown.append(f'<text class="small" x="10" y="54">{_plain(agent.input or "(the question)", 34)}</text>')
+        elements.append(f'<text class="small" x="10" y="54">{_plain(agent.input or "(the question)", 34)}</text>')
     else:
-        shown.append(f'<text class="small" x="10" y="50">{_plain(_times(record), 36)}</text>')
-        shown.append(f'<text x="10" y="66">{_plain(_said(record), 32)}</text>')
+        elements.append(f'<text class="small" x="10" y="50">{_plain(_times(record), 36)}</text>')
+        elements.append(f'<text x="10" y="66">{_plain(_result_of(record), 32)}</text>')
         if whole and was_run(record):
             at, long = record.start / whole * (_WIDTH - 20), (record.end - record.start) / whole * (_WIDTH - 20)
             bar = f'<rect x="{10 + at:.1f}" y="{_HEIGHT - 5}" width="{max(long, 1):.1f}" height="3"'
-            shown.append(f'{bar} fill="{_EDGES[state]}"/>')
-    hint = "\n".join([agent.description, agent.input or "(the question)", *([_said(record)] if record else [])])
+            elements.append(f'{bar} fill="{_EDGES[state]}"/>')
+    hint = "\n".join([agent.description, agent.input or "(the question)", *([_result_of(record)] if record else [])])
     frame = f'<rect width="{_WIDTH}" height="{_HEIGHT}" rx="8" fill="{_FILLS[state]}" stroke="{_EDGES[state]}"/>'
-    return f'<g transform="translate({x:g} {y:g})"><title>{_xml(hint)}</title>{frame}{"".join(shown)}</g>'
+    return f'<g transform="translate({x:g} {y:g})"><title>{_xml(hint)}</title>{frame}{"".join(elements)}</g>'
 
 
 def _records(run: DesignRun | None) -> Mapping[str, CallRecord]:
@@ -128,7 +128,7 @@ def _times(record: CallRecord) -> str:
     return f"{record.start:.1f} to {record.end:.1f} s, ${record.cost:.4f}"
 
 
-def _said(record: CallRecord) -> str:
+def _result_of(record: CallRecord) -> str:
     return str(record.value) if record.status is Status.OK else f"{record.status}: {record.error}"
 
 

@@ -36,13 +36,13 @@ MAX_DESIGN_CHARACTERS = 100_000
 _ROLES = msgspec.json.Decoder(list[str])
 
 
-def parse_design(text: str, dom: DoM = "high", offered: Sequence[str] = AGENTS) -> Design | DesignFault:
+def parse_design(text: str, dom: DoM = "high", kinds: Sequence[str] = AGENTS) -> Design | DesignFault:
     """Return the design that `text` describes, or the first rule that it breaks; never raises.
 
     Args:
         text: What an orchestrator wrote.
         dom: Degree of MAS that it was asked for.
-        offered: Kinds of agent that it may use.
+        kinds: Kinds of agent that it may use.
 
     >>> parse_design("<thinking>Add them.</thinking><answer>4</answer>", "low").answer
     '4'
@@ -50,7 +50,7 @@ def parse_design(text: str, dom: DoM = "high", offered: Sequence[str] = AGENTS) 
     Rule `complete`: the text ends before </agent> (the 1st <agent>). Close every block.
     """
     try:
-        return _Reader(text, dom, offered).design()
+        return _Reader(text, dom, kinds).design()
     except DesignError as error:
         return error.fault
 
@@ -68,7 +68,7 @@ class _Tag(NamedTuple):
 class _Reader:
     """Reads one text. Methods named after an element read it, its opening tag having been taken."""
 
-    def __init__(self, text: str, dom: DoM, offered: Sequence[str]) -> None:
+    def __init__(self, text: str, dom: DoM, kinds: Sequence[str]) -> None:
         if len(text) > MAX_DESIGN_CHARACTERS:
             message = f"the text has {len(text):,} characters; at most {MAX_DESIGN_CHARACTERS:,} are read. Write less."
             raise broken(Rule.LENGTH, "text", message)
@@ -78,7 +78,7 @@ class _Reader:
         self._tags = [_Tag(tag[2], bool(tag[1]), tag.start(), tag.end()) for tag in TAG.finditer(self._text)]
         self._at = 0
         self._dom: DoM = dom
-        self._offered = offered
+        self._kinds = kinds
         self._thoughts: list[str] = []
         self._agents: list[dict[str, list[str]]] = []
         self._edges: list[list[Edge]] = []
@@ -116,7 +116,7 @@ class _Reader:
         agents = tuple(self._made_agent(number, fields) for number, fields in enumerate(self._agents, 1))
         edges = tuple(dict.fromkeys(edge for block in self._edges for edge in block))
         answer = self._answers[0] if self._answers else None
-        if fault := first_fault(self._dom, self._thoughts[0], agents, edges, answer, self._offered):
+        if fault := first_fault(self._dom, self._thoughts[0], agents, edges, answer, self._kinds):
             raise DesignError(fault)
         return Design(dom=self._dom, thinking=self._thoughts[0], agents=agents, edges=edges, answer=answer)
 

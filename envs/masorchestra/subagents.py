@@ -1,7 +1,7 @@
 """The sub-agents that designs are made of, as tools: their signatures, and how each is asked.
 
 What a kind does is in `toolorchestra.agents.subagents`; here it becomes a tool with a name, a description and typed
-arguments, which is all that an orchestrator is shown of it.
+arguments, which is all that an orchestrator's prompt says of it.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ class Space:
     """Which workflows there are.
 
     Attributes:
-        kinds: Kinds of agent on offer.
+        kinds: Kinds of agent that may be used.
         max_agents: Maximum number of agents.
     """
 

@@ -66,7 +66,7 @@ class SearchSettings(msgspec.Struct, frozen=True, tag="search"):
         seed: Of the proposals.
         env: Id of the environment.
         model: Name of the model behind the agents.
-        kinds: Kinds of agent on offer.
+        kinds: Kinds of agent that may be used.
         max_agents: Maximum number of agents of a workflow.
         tasks: Ids of the validation questions.
     """
@@ -220,9 +220,9 @@ class Validation:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Kinds of agent that all of its questions offer."""
-        offered = [set(self.env.reset(options={"task_id": task})[1]["tool_names"]) for task in self.tasks]
-        return tuple(sorted(set.intersection(*offered)))
+        """Kinds of agent that are available for all of its questions."""
+        kinds = [set(self.env.reset(options={"task_id": task})[1]["tool_names"]) for task in self.tasks]
+        return tuple(sorted(set.intersection(*kinds)))
 
     def measured(self, candidate: WorkflowCandidate) -> WorkflowCandidate:
         """Return a candidate with its score and costs."""

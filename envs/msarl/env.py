@@ -1,4 +1,4 @@
-"""MSARL as a PettingZoo environment: agents, prompts, tools on offer, and options."""
+"""MSARL as a PettingZoo environment: agents, prompts, tools, and options."""
 
 from __future__ import annotations
 

@@ -68,8 +68,8 @@ class MSARLPlay(Play):
     Args:
         readers: The agent that reads what came of a tool, by tool; the reasoner itself reads that of the others.
         max_calls: Blocks that are run (C in the paper).
-        output_characters: Characters of an output that a helper is shown.
-        interpretation_characters: Characters of an interpretation that the reasoner is shown.
+        output_characters: Maximum characters of an output in an observation.
+        interpretation_characters: Maximum characters of an interpretation in an observation.
 
     The other arguments are those of `Play`; blocks can run its tools, by language.
     """
@@ -111,7 +111,7 @@ class MSARLPlay(Play):
         block = read_block(text, self.tools)
         if block is not None and self.calls_left > 0:
             record = self.call(block.tool, arguments_of(self.tools[block.tool], block.text))
-            output = _cut(_shown(record), self.output_characters)
+            output = _cut(_result_text(record), self.output_characters)
             reader = self.readers.get(block.tool)
             if reader is None:
                 self.observe(REASONER, f"<output>\n{output}\n</output>")
@@ -126,12 +126,12 @@ class MSARLPlay(Play):
             self.observe(REASONER, r"Go on: write a code block, or answer with \boxed{…}.")
 
 
-def _shown(record: CallRecord) -> str:
+def _result_text(record: CallRecord) -> str:
     """Return what came of a call as text."""
     if record.status is not Status.OK:
         return f"{record.status}: {record.error}"
     return record.value if isinstance(record.value, str) else msgspec.json.encode(record.value).decode()
 
 
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[:most]}… (cut)"
+def _cut(text: str, max_characters: int) -> str:
+    return text if len(text) <= max_characters else f"{text[:max_characters]}… (cut)"

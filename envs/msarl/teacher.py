@@ -50,8 +50,8 @@ def teach(play: MSARLPlay) -> str:
             known = ", ".join(PROGRAMS)
             raise OptionError(f"There is no program for {play.task.id}; there are for the families {known}.")
         return f"```python\n{written}\n```"
-    told = _told(play)
-    return rf"\boxed{{{told if play.readers else _result(told)}}}"
+    observed = _observed(play)
+    return rf"\boxed{{{observed if play.readers else _result(observed)}}}"
 
 
 def inject_error(play: MSARLPlay, rng: random.Random) -> str:
@@ -62,19 +62,19 @@ def inject_error(play: MSARLPlay, rng: random.Random) -> str:
     if play.current_agent != REASONER:
         return str(play.new_messages(play.current_agent)[-1]["content"]).split()[-1]
     if not play.readers and any(play.episode.calls):
-        return rf"\boxed{{{(_told(play).split() or [''])[-1]}}}"
+        return rf"\boxed{{{(_observed(play).split() or [''])[-1]}}}"
     said = teach(play)
     numbers = list(dict.fromkeys(_NUMBER.findall(said)))
     exchange = dict(zip(numbers[-2:], reversed(numbers[-2:]), strict=True))
     return _NUMBER.sub(lambda found: exchange.get(found[0], found[0]), said)
 
 
-def _told(play: MSARLPlay) -> str:
-    """Return what the reasoner was told of its call."""
-    told = str(play.histories[REASONER][-1]["content"])
+def _observed(play: MSARLPlay) -> str:
+    """Return the reasoner's observation of its call."""
+    text = str(play.histories[REASONER][-1]["content"])
     for tag in ("interpretation", "output"):
-        told = told.removeprefix(f"<{tag}>").removesuffix(f"</{tag}>")
-    return told.strip()
+        text = text.removeprefix(f"<{tag}>").removesuffix(f"</{tag}>")
+    return text.strip()
 
 
 def _result(output: str) -> str:

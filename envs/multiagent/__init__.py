@@ -1,7 +1,7 @@
 """Environments of several agents that write in turns.
 
 - `base`: `MultiAgentEnv`, PettingZoo's interface to an episode.
-- `views`: such an environment as one agent sees it, or as whoever has the turn, with Gymnasium's interface.
+- `views`: views of one agent, or of the current agent, with Gymnasium's interface.
 
 The protocols are packages of their own (`toolorchestra.envs.msarl`, `toolorchestra.envs.tmatr`,
 `toolorchestra.envs.dialogue`); `toolorchestra.envs.external` makes a `MultiAgentEnv` of any PettingZoo environment of

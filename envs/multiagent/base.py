@@ -128,12 +128,12 @@ class MultiAgentEnv(TaskEnv, AECEnv[str, str, str]):  # type: ignore[misc]  # Pe
             print(turn_text(turn, play.episode))
 
     def observe(self, agent: str) -> Observation:
-        """Return what `agent` was shown since it last wrote."""
+        """Return what `agent` observed since its last message."""
         text = "\n\n".join(str(message["content"]) for message in self.play.new_messages(agent))
         return Observation(text[:MAX_OBSERVATION_CHARACTERS])
 
     def observation_space(self, agent: str) -> UnicodeText:
-        """Return the space of what `agent` is shown."""
+        """Return the space of the observations of `agent`."""
         return self.observation_spaces[agent]
 
     def action_space(self, agent: str) -> UnicodeText:

@@ -191,7 +191,7 @@ class ParaManagerEnv(OrchestrationEnv):
         info["budget"] = asdict(play.budget)
         return info
 
-    # ------------------------------------------------------------------------------------------ what is on offer
+    # ------------------------------------------------------------------------------------------ tools and models
 
     def _chosen(self, pool: str | Sequence[str] | None, mono: str | None) -> dict[str, str]:
         """Return the models of the pool by name, the default one first, with their descriptions."""
@@ -199,8 +199,12 @@ class ParaManagerEnv(OrchestrationEnv):
         if pool is None:
             pool = tuple(given) or POOL
         if isinstance(pool, str):
-            offered = self._catalog.configure(pool).experts
-            pool = tuple(dict.fromkeys(name for role in ("generalist", *offered) for name in offered.get(role, ())))
+            experts_by_role = self._catalog.configure(pool).experts
+            pool = tuple(
+                dict.fromkeys(
+                    name for role in ("generalist", *experts_by_role) for name in experts_by_role.get(role, ())
+                )
+            )
         if not pool:
             raise OptionError("The `pool` is empty: name a configuration of the catalogue, or at least one expert.")
         if mono is not None:

@@ -150,15 +150,15 @@ class RoleTool(Tool):
 
 def original(context: ToolContext) -> str:
     """Return the original problem, with what must be known of the place; in a domain, what can be called there."""
-    told = f"{context.episode.instruction}\n\n{context.world.rules}".strip()
+    text = f"{context.episode.instruction}\n\n{context.world.rules}".strip()
     if not isinstance(context.world, Domain):
-        return told
-    return f"{told}\n\n{DOMAIN_TASK}\n<tools>\n{_listed(context.world, tuple(context.tools))}\n</tools>"
+        return text
+    return f"{text}\n\n{DOMAIN_TASK}\n<tools>\n{_listed(context.world, tuple(context.tools))}\n</tools>"
 
 
 @functools.lru_cache(maxsize=256)
-def _listed(world: Domain, offered: tuple[str, ...]) -> str:
-    schemas = (world.tools[name].schema["function"] for name in offered if name in world.tools)
+def _listed(world: Domain, names: tuple[str, ...]) -> str:
+    schemas = (world.tools[name].schema["function"] for name in names if name in world.tools)
     return "\n".join(msgspec.json.encode(schema).decode() for schema in schemas)
 
 

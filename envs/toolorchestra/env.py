@@ -111,7 +111,7 @@ class ToolOrchestraEnv(OrchestrationEnv):
         self._current: _Configured | None = None
         if tools not in ("domain", None):  # wrong options raise now, not at a reset
             _check_level(tools)
-            self._toolkit.offer(tool_config, 0, "")
+            self._toolkit.configure(tool_config, 0, "")
 
     @functools.cached_property
     def _toolkit(self) -> Toolkit:
@@ -142,11 +142,11 @@ class ToolOrchestraEnv(OrchestrationEnv):
             if wrong := [str(one) for one in level if one not in known]:
                 raise OptionError(unknown_name("tool", wrong[0], known))
         if name == RANDOM:
-            config = toolkit.offer(name, chosen["tool_config_seed"], task.id)
+            config = toolkit.configure(name, chosen["tool_config_seed"], task.id)
             return _Configured.of(toolkit.tools(world, level, config))
         key = (world.name, name, level if isinstance(level, str) else tuple(level))
         if key not in self._configured:
-            self._configured[key] = _Configured.of(toolkit.tools(world, level, toolkit.offer(name, 0, "")))
+            self._configured[key] = _Configured.of(toolkit.tools(world, level, toolkit.configure(name, 0, "")))
         return self._configured[key]
 
     def _tool_schemas(self, play: Play) -> list[dict[str, Any]]:

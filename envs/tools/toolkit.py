@@ -32,7 +32,7 @@ Kind = Literal["simulated", "real"]
 BASIC = ("search", "python")
 """Tools that `basic` adds where a world has none of the name."""
 RANDOM = "random"
-"""Name of the offer that is drawn for each task."""
+"""Name of the tool configuration that is drawn for each task."""
 _MANUAL = "Search the manual of the place: its rules, tools and tables. All queries of a call run at once."
 _POOL = "training"  # configuration that offers are drawn from
 
@@ -74,8 +74,8 @@ class Toolkit:
         self._chats: dict[str, ChatModel] = {}
         self._experts: dict[tuple[Role, str], ExpertTool] = {}
 
-    def offer(self, name: str, seed: int, instance: str) -> ToolConfiguration:
-        """Return what an instance has on offer: a configuration of the catalogue, or a draw of its own.
+    def configure(self, name: str, seed: int, instance: str) -> ToolConfiguration:
+        """Return the tool configuration of an instance: one of the catalogue, or a random one.
 
         Raises:
             UnknownNameError: There is no such configuration.
@@ -83,21 +83,23 @@ class Toolkit:
         if name == RANDOM:
             return self.catalog.draw(seed, _POOL, instance=instance, tools=BASIC)
         if name not in self.catalog.configurations:
-            raise UnknownNameError("offer", str(name), (RANDOM, *self.catalog.configurations))
+            raise UnknownNameError("tool configuration", str(name), (RANDOM, *self.catalog.configurations))
         return self.catalog.configure(name, tools=BASIC)
 
     def pool(self, name: str) -> tuple[str, ...]:
-        """Return the names of all tools that an offer of this name may add."""
-        experts = self.offer(_POOL if name == RANDOM else name, 0, "").experts
+        """Return the names of all tools that a configuration of this name may add."""
+        experts = self.configure(_POOL if name == RANDOM else name, 0, "").experts
         return (*BASIC, *(tool_name(role, expert) for role, names in experts.items() for expert in names))
 
-    def tools(self, world: World, chosen: Level | Sequence[str] | None, offer: ToolConfiguration) -> dict[str, Tool]:
-        """Return the tools on offer in a world: its own first, then the basic ones, then the experts.
+    def tools(
+        self, world: World, chosen: Level | Sequence[str] | None, configuration: ToolConfiguration
+    ) -> dict[str, Tool]:
+        """Return the tools in a world: its own first, then the basic ones, then the experts.
 
         Args:
             world: The world.
-            chosen: A level; or the names of tools, of which those are left out that are not on offer.
-            offer: Experts, prices and basic tools of the instance.
+            chosen: A level; or the names of tools, of which unavailable ones are left out.
+            configuration: Experts, prices and basic tools of the instance.
         """
         beside: dict[str, Callable[[], Tool]] = {}
         if chosen not in ("domain", None):
@@ -105,11 +107,11 @@ class Toolkit:
                 "search": functools.partial(self._search, world),
                 "python": lambda: self._python,
             }
-            beside = {name: makers[name] for name in offer.tools if name not in world.tools}
+            beside = {name: makers[name] for name in configuration.tools if name not in world.tools}
         if chosen not in ("domain", "basic", None):
-            for role, names in offer.experts.items():
+            for role, names in configuration.experts.items():
                 for expert in names:
-                    made = functools.partial(self._expert, role, expert, offer.specs[expert])
+                    made = functools.partial(self._expert, role, expert, configuration.specs[expert])
                     beside[tool_name(role, expert)] = made
         wanted: Iterable[str] = (*world.tools, *beside)
         if not isinstance(chosen, str) and chosen is not None:

@@ -348,7 +348,7 @@ def test_messages_say_how_to_fix_a_design(text: str, element: str, said: str) ->
 
 
 def test_an_unavailable_kind_of_agent_is_refused() -> None:
-    found = parse_design(HIGH["fan"], offered=("CoTAgent", DEBATE))
+    found = parse_design(HIGH["fan"], kinds=("CoTAgent", DEBATE))
     assert isinstance(found, DesignFault)
     assert (found.rule, found.element) == (Rule.KIND, "W_1")
 

@@ -68,7 +68,7 @@ def test_experts_of_a_toolkit_can_be_copied(copied: Copy) -> None:
     world = source.world(source.tasks("test")[0])
     experts = [
         tool
-        for tool in toolkit.tools(world, "full", toolkit.offer("random", 1, "a")).values()
+        for tool in toolkit.tools(world, "full", toolkit.configure("random", 1, "a")).values()
         if isinstance(tool, ExpertTool)
     ]
     assert experts
@@ -76,8 +76,8 @@ def test_experts_of_a_toolkit_can_be_copied(copied: Copy) -> None:
         other = copied(expert)
         assert (other.schema, other.spec, other.role) == (expert.schema, expert.spec, expert.role)
         assert other._made(other.spec).name == expert._made(expert.spec).name
-    offered = copied(toolkit).tools(world, "full", toolkit.offer("random", 1, "a"))
-    assert [*offered] == [*toolkit.tools(world, "full", toolkit.offer("random", 1, "a"))]
+    offered = copied(toolkit).tools(world, "full", toolkit.configure("random", 1, "a"))
+    assert [*offered] == [*toolkit.tools(world, "full", toolkit.configure("random", 1, "a"))]
 
 
 @pytest.mark.parametrize("copied", COPIES)

@@ -160,7 +160,7 @@ def test_a_real_model_costs_what_is_on_offer() -> None:
 
 def test_typical_calls_have_a_price_and_a_time(mini: Domain) -> None:
     kit = Toolkit()
-    tools = kit.tools(mini, "full", kit.offer("evaluation", 0, ""))
+    tools = kit.tools(mini, "full", kit.configure("evaluation", 0, ""))
     large, small = tools["ask_gpt_5"], tools["ask_gpt_5_mini"]
     assert large.mean_price > small.mean_price > tools["python"].mean_price == 0
     assert (large.mean_latency, tools["code_gpt_5"].mean_latency) == (96, 31)
@@ -171,9 +171,9 @@ def test_names_are_those_of_tools() -> None:
     assert tool_name("generalist", "gpt-5") == "ask_gpt_5"
     assert tool_name("query", "qwen3-30b-2507") == "query_qwen3_30b_2507"
     kit = Toolkit()
-    for offer in ("evaluation", "training", "random"):
-        assert kit.pool(offer)[:2] == BASIC
-        assert len(set(kit.pool(offer))) == len(kit.pool(offer))
+    for name in ("evaluation", "training", "random"):
+        assert kit.pool(name)[:2] == BASIC
+        assert len(set(kit.pool(name))) == len(kit.pool(name))
     assert set(kit.pool("random")) == set(kit.pool("training"))
 
 
