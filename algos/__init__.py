@@ -17,8 +17,6 @@ Each learner is also a script, e.g. ``python algos/grpo.py``. The names below lo
 from __future__ import annotations
 
 import os
-from importlib import import_module
-from typing import Any
 
 from toolorchestra.toolscale.faces import lazy_face
 

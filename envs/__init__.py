@@ -13,9 +13,6 @@ simulated models answer from), `sources` (where tasks come from), `checks`, and 
 `toolorchestra`, `paramanager`, `masorchestra`, `msarl`, `tmatr`, `dialogue`.
 """
 
-from importlib import import_module
-from typing import Any
-
 from toolorchestra.envs.registration import environment_ids, make_multiagent, multiagent_ids, view_ids
 from toolorchestra.toolscale.faces import lazy_face
 

@@ -21,8 +21,7 @@ It imports nothing else of the library. Its modules, from the ground up:
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from toolorchestra.toolscale.faces import lazy_face
 

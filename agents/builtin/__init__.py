@@ -12,8 +12,7 @@
 `builtin_text_policy` makes a built-in model that speaks plain text. Training is in `toolorchestra.algos`.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from toolorchestra.agents.builtin.chat_template_renderer import ChatTemplateRenderer
 from toolorchestra.agents.builtin.compact_renderer import CompactRenderer

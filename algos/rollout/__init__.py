@@ -9,9 +9,6 @@
 How rewards become advantages is up to the learners.
 """
 
-from importlib import import_module
-from typing import Any
-
 from toolorchestra.toolscale.faces import lazy_face
 
 _MODULES = {

@@ -7,9 +7,6 @@
 A study has `run`, `episodes`, `markdown` and `write`, and the defaults `QUESTIONS` and `SAMPLES`.
 """
 
-from importlib import import_module
-from typing import Any
-
 from toolorchestra.toolscale.faces import lazy_face
 
 _MODULES = {

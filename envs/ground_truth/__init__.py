@@ -5,8 +5,7 @@ tool_calls   the problem that a tool call poses, found from its context
 designs      the problems of the agents of a design
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from toolorchestra.toolscale.faces import lazy_face
 

@@ -8,8 +8,7 @@ workflow_search, workflow_edits    search for one workflow for all questions
 figure                             designs and their runs as pictures
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from toolorchestra.toolscale.faces import lazy_face
 

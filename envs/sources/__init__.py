@@ -8,8 +8,7 @@ The interface, domains, files and mixtures are in `toolorchestra.envs.task_sourc
     masbench/    problems whose depth, horizon, breadth, parallelism and robustness are set
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from toolorchestra.toolscale.faces import lazy_face
 

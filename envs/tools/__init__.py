@@ -10,8 +10,7 @@ text_input   which tools take a plain text as their input
 sandbox/     runs Python that a model wrote
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from toolorchestra.toolscale.faces import lazy_face
 

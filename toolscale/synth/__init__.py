@@ -16,8 +16,7 @@ it. ``docs/synth.md`` and ``docs/from_sqlite.md`` tell how.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from toolorchestra.toolscale.faces import lazy_face
 

@@ -9,8 +9,7 @@ tasks, world, source, sets  instances as tasks, their verdict, task sources and 
 rows, figure                the public data set; a graph as a picture
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from toolorchestra.toolscale.faces import lazy_face
 

@@ -4,8 +4,7 @@ source      draws problems of all families    sketch      what a family draws
 algebra, counting, geometry, numbers          the families
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from toolorchestra.toolscale.faces import lazy_face
 

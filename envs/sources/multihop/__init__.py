@@ -6,8 +6,7 @@ encyclopaedia, encyclopaedia_world          the articles, and the facts in them
 encyclopaedia_words                         what names and sentences are made of
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from toolorchestra.toolscale.faces import lazy_face
 
