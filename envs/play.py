@@ -49,6 +49,26 @@ class EpisodeLimits:
                 raise OptionError(f"The limit `{name}` must be positive, got {value!r}.")
 
 
+class PlayStart(msgspec.Struct, frozen=True, gc=False):
+    """What an episode begins with.
+
+    Attributes:
+        world: Where it takes place.
+        session: A session of the world; it is reset.
+        task: What is asked.
+        episode: The record to be filled, with the agents, the prompt and the names of the tools.
+        limits: When it ends without an answer.
+        tools: Tools that can be called, by name; those of the world that the record names by default.
+    """
+
+    world: World
+    session: WorldSession
+    task: Task
+    episode: Episode
+    limits: EpisodeLimits
+    tools: Mapping[str, Tool] | None = None
+
+
 @dataclass(frozen=True)
 class PlaySnapshot:
     """The whole state of a `Play`: a copy of it without a session, and the state of the session."""
@@ -72,12 +92,7 @@ class Play(ABC):
     record must be immutable, or be copied in `fork`.
 
     Args:
-        world: Where it takes place.
-        session: A session of the world; it is reset.
-        task: What is asked.
-        episode: The record to be filled, with the agents, the prompt and the names of the tools.
-        limits: When it ends without an answer.
-        tools: Tools that can be called, by name; those of the world that the record names by default.
+        start: What an episode begins with. A protocol's rules take further arguments of their own.
 
     Attributes:
         episode: The record so far.
@@ -88,20 +103,13 @@ class Play(ABC):
         truncated: Whether a limit or an infrastructure error ended it.
     """
 
-    def __init__(
-        self,
-        world: World,
-        session: WorldSession,
-        task: Task,
-        episode: Episode,
-        limits: EpisodeLimits,
-        tools: Mapping[str, Tool] | None = None,
-    ) -> None:
+    def __init__(self, start: PlayStart) -> None:
+        world, episode, tools = start.world, start.episode, start.tools
         self.world = world
-        self.session: Any = session
-        self.task = task
+        self.session: Any = start.session
+        self.task = start.task
         self.episode = episode
-        self.limits = limits
+        self.limits = start.limits
         every = world.tools
         if tools is None:
             tools = every if len(episode.tools) == len(every) else {name: every[name] for name in episode.tools}
@@ -114,7 +122,7 @@ class Play(ABC):
         self._calls: list[CallRecord] = []
         self._observations: dict[str, str] = {}
         self._shown: dict[str, Sequence[dict[str, Any]]] = {}
-        session.reset()
+        start.session.reset()
 
     # --- the rules: override these
 
