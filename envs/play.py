@@ -9,6 +9,7 @@ may use it directly. The rules of a protocol are a subclass with one method, `Pl
 from __future__ import annotations
 
 import copy
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -306,6 +307,7 @@ class Play(ABC):
         held = "_session_state" in state
         session_state = state.pop("_session_state", None)
         self.__dict__.update(state)
+        self.current_agent = sys.intern(self.current_agent)  # records tell the default agent by identity
         if held:
             self.session = self.world.session()
             self.session.restore(session_state)
