@@ -240,25 +240,26 @@ class Play(ABC):
     def act(self, action: Any) -> Turn:
         """Take an action of the current agent and return the turn; never raises for what the action says."""
         episode = self.episode
-        if self.over:
+        if self.episode.outcome is not None:
             raise OptionError("The episode is over. Call reset() to begin another.")
         agent = self.current_agent
         self._observations, self._calls = {}, []
-        self._shown.clear()
+        if self._shown:
+            self._shown.clear()
         message = self._read(action)
         try:
             self._take(agent, message)
         except Exception as error:  # a fault of the library or its tools, not of a policy
             self._break_off("infra_error", error)
-        written = self._written(message)
+        written, histories, shown = self._written(message), self.histories, self._shown
         turn = Turn(written, tuple(self._calls), self._observations, agent)
         episode.turns.append(turn)
-        self.histories[agent].append(written)
+        histories[agent].append(written)
         for name, text in self._observations.items():
-            if name in self._shown:
-                self.histories[name] += self._shown[name]
+            if name in shown:
+                histories[name] += shown[name]
             else:
-                self.histories[name].append({"role": "user", "content": text})
+                histories[name].append({"role": "user", "content": text})
         if episode.outcome is None and (reason := self._limit_reached()):
             self.truncated = True
             self.close(solved=False, why=reason)
