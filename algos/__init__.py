@@ -17,35 +17,46 @@ Each learner is also a script, e.g. ``python algos/grpo.py``. The names below lo
 from __future__ import annotations
 
 import os
-from importlib import import_module
-from typing import Any
+
+from toolorchestra.toolscale.faces import lazy_face
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # read when torch loads; threads that spin starve a busy machine
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
-_HOMES = {
-    "RolloutEngine": "rollout.engine",
-    "TrainGRPO": "grpo",
-    "TrainMSARL": "msarl",
-    "TrainMultiGRPO": "multi_grpo",
-    "TrainSFT": "sft",
-    "TrainTMATR": "tmatr",
-    "clipped_policy_loss": "losses",
-    "dpo_loss": "losses",
-    "group_advantages": "advantages",
-    "nested_advantages": "advantages",
-    "select_rl": "selection",
-    "select_sft": "selection",
+_MODULES = {
+    "advantages": (
+        "group_advantages",
+        "nested_advantages",
+    ),
+    "grpo": ("TrainGRPO",),
+    "losses": (
+        "clipped_policy_loss",
+        "dpo_loss",
+    ),
+    "msarl": ("TrainMSARL",),
+    "multi_grpo": ("TrainMultiGRPO",),
+    "rollout.engine": ("RolloutEngine",),
+    "selection": (
+        "select_rl",
+        "select_sft",
+    ),
+    "sft": ("TrainSFT",),
+    "tmatr": ("TrainTMATR",),
 }
 
-__all__ = [*_HOMES]
+__all__ = [
+    "RolloutEngine",
+    "TrainGRPO",
+    "TrainMSARL",
+    "TrainMultiGRPO",
+    "TrainSFT",
+    "TrainTMATR",
+    "clipped_policy_loss",
+    "dpo_loss",
+    "group_advantages",
+    "nested_advantages",
+    "select_rl",
+    "select_sft",
+]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_face(__name__, __all__, _MODULES)

@@ -13,10 +13,8 @@ simulated models answer from), `sources` (where tasks come from), `checks`, and 
 `toolorchestra`, `paramanager`, `masorchestra`, `msarl`, `tmatr`, `dialogue`.
 """
 
-from importlib import import_module
-from typing import Any
-
 from toolorchestra.envs.registration import environment_ids, make_multiagent, multiagent_ids, view_ids
+from toolorchestra.toolscale.faces import lazy_face
 
 _MODULES = {
     "base": ("OrchestrationEnv", "OrchestrationOptions"),
@@ -62,14 +60,4 @@ __all__ = [
     "write_episodes",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used."""
-    for module, names in _MODULES.items():
-        if name in names:
-            return getattr(import_module(f"{__name__}.{module}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = lazy_face(__name__, __all__, _MODULES)

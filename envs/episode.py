@@ -162,6 +162,14 @@ class Episode(msgspec.Struct, omit_defaults=True, kw_only=True):
         """Return the record as one line of JSON."""
         return msgspec.json.encode(self)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy and pickle by way of JSON, so that a copy gives the same bytes: defaults are told by identity."""
+        return _from_json, (self.to_json(),)
+
+
+def _from_json(line: bytes) -> Episode:
+    return msgspec.json.decode(line, type=Episode)
+
 
 def write_episodes(file: Path, episodes: Iterable[Episode]) -> int:
     """Append episodes to a JSONL file, one line each, and return how many."""

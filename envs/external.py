@@ -16,17 +16,15 @@ from gymnasium.spaces import Text
 from pettingzoo import AECEnv, ParallelEnv
 from pettingzoo.utils.conversions import parallel_to_aec
 
-from toolorchestra.envs.episode import Episode
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.parsing import Message
-from toolorchestra.envs.play import EpisodeLimits, Play
+from toolorchestra.envs.play import Play, PlayStart
 from toolorchestra.envs.sources.questions import QuestionSource, QuestionWorld
 from toolorchestra.envs.spaces import UnicodeText
 from toolorchestra.envs.task_env import EpisodeSetup
 from toolorchestra.envs.world import World, WorldSession
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.task import Task
-from toolorchestra.toolscale.tool import Tool
 
 SEEDS = {"train": 1_024, "test": 128, "test_intents": 128}
 """Number of seeds of each split."""
@@ -101,24 +99,19 @@ class ExternalPlay(Play):
     """An episode of an external environment; the world and its session are not used.
 
     Args:
-        external: The environment, after its reset; the other arguments are those of `Play`.
+        external: The environment, after its reset; `start` is that of `Play`.
     """
 
     def __init__(
         self,
-        world: World,
-        session: WorldSession,
-        task: Task,
-        episode: Episode,
-        limits: EpisodeLimits,
-        tools: Mapping[str, Tool] | None = None,
+        start: PlayStart,
         *,
         external: Any,
     ) -> None:
-        super().__init__(world, session, task, episode, limits, tools)
+        super().__init__(start)
         self.external = external
         self.current_agent = external.agent_selection
-        self._totals = dict.fromkeys(episode.agents, 0.0)
+        self._totals = dict.fromkeys(start.episode.agents, 0.0)
 
     def _take(self, agent: str, message: Message) -> None:
         external = self.external

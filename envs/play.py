@@ -9,6 +9,7 @@ may use it directly. The rules of a protocol are a subclass with one method, `Pl
 from __future__ import annotations
 
 import copy
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -49,6 +50,26 @@ class EpisodeLimits:
                 raise OptionError(f"The limit `{name}` must be positive, got {value!r}.")
 
 
+class PlayStart(msgspec.Struct, frozen=True, gc=False):
+    """What an episode begins with.
+
+    Attributes:
+        world: Where it takes place.
+        session: A session of the world; it is reset.
+        task: What is asked.
+        episode: The record to be filled, with the agents, the prompt and the names of the tools.
+        limits: When it ends without an answer.
+        tools: Tools that can be called, by name; those of the world that the record names by default.
+    """
+
+    world: World
+    session: WorldSession
+    task: Task
+    episode: Episode
+    limits: EpisodeLimits
+    tools: Mapping[str, Tool] | None = None
+
+
 @dataclass(frozen=True)
 class PlaySnapshot:
     """The whole state of a `Play`: a copy of it without a session, and the state of the session."""
@@ -72,12 +93,7 @@ class Play(ABC):
     outside of the record must be immutable, or be copied in `fork`.
 
     Args:
-        world: World of the task.
-        session: A session of the world; it is reset.
-        task: The task.
-        episode: The record to be filled, with the agents, the prompt and the names of the tools.
-        limits: Limits that end the episode without an answer.
-        tools: Tools that can be called, by name; those of the world that the record names by default.
+        start: What an episode begins with. A protocol's rules take further arguments of their own.
 
     Attributes:
         episode: The record so far.
@@ -88,20 +104,13 @@ class Play(ABC):
         truncated: Whether a limit or an infrastructure error ended it.
     """
 
-    def __init__(
-        self,
-        world: World,
-        session: WorldSession,
-        task: Task,
-        episode: Episode,
-        limits: EpisodeLimits,
-        tools: Mapping[str, Tool] | None = None,
-    ) -> None:
+    def __init__(self, start: PlayStart) -> None:
+        world, episode, tools = start.world, start.episode, start.tools
         self.world = world
-        self.session: Any = session
-        self.task = task
+        self.session: Any = start.session
+        self.task = start.task
         self.episode = episode
-        self.limits = limits
+        self.limits = start.limits
         every = world.tools
         if tools is None:
             tools = every if len(episode.tools) == len(every) else {name: every[name] for name in episode.tools}
@@ -114,7 +123,7 @@ class Play(ABC):
         self._calls: list[CallRecord] = []
         self._observations: dict[str, str] = {}
         self._observed_messages: dict[str, Sequence[dict[str, Any]]] = {}
-        session.reset()
+        start.session.reset()
 
     # --- the rules: override these
 
@@ -231,25 +240,26 @@ class Play(ABC):
     def act(self, action: Any) -> Turn:
         """Take an action of the current agent and return the turn; never raises for what the action says."""
         episode = self.episode
-        if self.over:
+        if self.episode.outcome is not None:
             raise OptionError("The episode is over. Call reset() to begin another.")
         agent = self.current_agent
         self._observations, self._calls = {}, []
-        self._observed_messages.clear()
+        if self._observed_messages:
+            self._observed_messages.clear()
         message = self._read(action)
         try:
             self._take(agent, message)
         except Exception as error:  # an error of the library or its tools, not of the policy
             self._break_off("infra_error", error)
-        written = self._written(message)
+        written, histories, shown = self._written(message), self.histories, self._observed_messages
         turn = Turn(written, tuple(self._calls), self._observations, agent)
         episode.turns.append(turn)
-        self.histories[agent].append(written)
+        histories[agent].append(written)
         for name, text in self._observations.items():
-            if name in self._observed_messages:
-                self.histories[name] += self._observed_messages[name]
+            if name in shown:
+                histories[name] += shown[name]
             else:
-                self.histories[name].append({"role": "user", "content": text})
+                histories[name].append({"role": "user", "content": text})
         if episode.outcome is None and (reason := self._limit_reached()):
             self.truncated = True
             self.close(solved=False, why=reason)
@@ -298,6 +308,7 @@ class Play(ABC):
         held = "_session_state" in state
         session_state = state.pop("_session_state", None)
         self.__dict__.update(state)
+        self.current_agent = sys.intern(self.current_agent)  # records tell the default agent by identity
         if held:
             self.session = self.world.session()
             self.session.restore(session_state)

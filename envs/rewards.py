@@ -9,6 +9,7 @@ Not here: how a task is verified, and how advantages become a loss (`toolorchest
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -105,6 +106,12 @@ def latency_reward(seconds: float) -> float:
     return -_magnitude("seconds", seconds)
 
 
+@functools.lru_cache(maxsize=256)
+def _positions(tools: tuple[str, ...]) -> Mapping[str, int]:
+    """Return the entry of M that each tool has: the same tools are on offer in episode after episode."""
+    return {tool: position for position, tool in enumerate(tools)}
+
+
 def measure(calls: Mapping[str, int], tools: Sequence[str], *, solved: bool, usd: float, seconds: float) -> Vector:
     """Return M(τ), shape ``(n + 3,)``.
 
@@ -119,8 +126,10 @@ def measure(calls: Mapping[str, int], tools: Sequence[str], *, solved: bool, usd
     [2.0, 0.0, 1.0, -0.25, -8.0]
     """
     m = np.zeros(len(tools) + 3)
-    for position in [position for position, tool in enumerate(tools) if tool in calls]:
-        m[position] = calls[tools[position]]
+    positions = _positions(tuple(tools))
+    for tool, count in calls.items():
+        if tool in positions:
+            m[positions[tool]] = count
     m[-3], m[-2], m[-1] = outcome_reward(solved), compute_reward(usd), latency_reward(seconds)
     return m
 

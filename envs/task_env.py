@@ -23,7 +23,7 @@ import msgspec
 import numpy as np
 
 from toolorchestra.envs.episode import Episode
-from toolorchestra.envs.play import EpisodeLimits, Play, PlaySnapshot
+from toolorchestra.envs.play import EpisodeLimits, Play, PlaySnapshot, PlayStart
 from toolorchestra.envs.rewards import Preference
 from toolorchestra.envs.task_source import TaskSource, make_source
 from toolorchestra.envs.world import World, WorldSession
@@ -59,7 +59,7 @@ class EpisodeSetup(msgspec.Struct, frozen=True, gc=False):
     Attributes:
         prompt: System message of the first agent.
         tools: Tools, by name.
-        rules: Makes the play: a subclass of `Play`, or a function of the same arguments.
+        rules: Makes the play: a subclass of `Play`, or a function of its argument.
         openings: Messages with which each agent begins, where there are several.
         preference: Preference over tools, outcome, compute and latency, if there is one; see `Preference`.
         draws_noise: Whether a noise seed is drawn for the episode.
@@ -68,7 +68,7 @@ class EpisodeSetup(msgspec.Struct, frozen=True, gc=False):
 
     prompt: str
     tools: Mapping[str, Any]
-    rules: Callable[[World, WorldSession, Task, Episode, EpisodeLimits, Mapping[str, Any]], Play]
+    rules: Callable[[PlayStart], Play]
     openings: Mapping[str, Sequence[Mapping[str, Any]]] = _NOTHING
     preference: Any = None
     draws_noise: bool = True
@@ -230,7 +230,7 @@ class TaskEnv:
             episode.openings = {agent: tuple(map(dict, setup.openings[agent])) for agent in episode.agents}
         if setup.details:
             episode.details = dict(setup.details)
-        self._play = setup.rules(world, self._session(world), task, episode, self.limits, setup.tools)
+        self._play = setup.rules(PlayStart(world, self._session(world), task, episode, self.limits, setup.tools))
         return self._play
 
     @property

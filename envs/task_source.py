@@ -12,7 +12,7 @@ import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -33,6 +33,10 @@ class TaskSource(ABC):
     """
 
     name: str
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        """Return the source itself: it never changes."""
+        return self
 
     @abstractmethod
     def tasks(self, split: str) -> Sequence[Task]:
@@ -77,10 +81,6 @@ class TaskSource(ABC):
     @functools.cached_property
     def _fitting_known(self) -> dict[tuple[str, frozenset[int] | None], list[Task]]:
         return {}
-
-    def __deepcopy__(self, memo: dict[int, object]) -> TaskSource:
-        """Return the source itself: it never changes, and Gymnasium copies the arguments of `make`."""
-        return self
 
 
 class DomainSource(TaskSource):

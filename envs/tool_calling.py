@@ -5,19 +5,17 @@ These are the rules of ToolOrchestra; ParaManager's are built on them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from toolorchestra.envs.episode import CallRecord, Episode
+from toolorchestra.envs.episode import CallRecord
 from toolorchestra.envs.parsing import Message, ParsedCall, parse
-from toolorchestra.envs.play import EpisodeLimits, Play
+from toolorchestra.envs.play import Play, PlayStart
 from toolorchestra.envs.rewards import Vector, measure
 from toolorchestra.envs.spaces import MAX_OBSERVATION_CHARACTERS
-from toolorchestra.envs.world import World, WorldSession
-from toolorchestra.toolscale.task import Task
-from toolorchestra.toolscale.tool import Status, Tool
+from toolorchestra.toolscale.tool import Status
 
 CUT_NOTE = "… (cut: the result is too long; ask for less)"
 
@@ -29,16 +27,8 @@ class ToolCallingPlay(Play):
         metrics: M(τ) of the finished episode, shape ``(tools + 3,)`` (ToolOrchestra §3.2).
     """
 
-    def __init__(
-        self,
-        world: World,
-        session: WorldSession,
-        task: Task,
-        episode: Episode,
-        limits: EpisodeLimits,
-        tools: Mapping[str, Tool] | None = None,
-    ) -> None:
-        super().__init__(world, session, task, episode, limits, tools)
+    def __init__(self, start: PlayStart) -> None:
+        super().__init__(start)
         self.metrics: Vector | None = None
 
     def _read(self, action: Any) -> Message:

@@ -21,8 +21,9 @@ It imports nothing else of the library. Its modules, from the ground up:
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from toolorchestra.toolscale.faces import lazy_face
 
 if TYPE_CHECKING:
     from toolorchestra.toolscale.database import Database
@@ -68,13 +69,4 @@ __all__ = [
     "write_tasks",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    for module, names in _MODULES.items():
-        if name in names:
-            return getattr(importlib.import_module(f"{__name__}.{module}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = lazy_face(__name__, __all__, _MODULES)

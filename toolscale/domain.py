@@ -12,6 +12,7 @@ import functools
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from toolorchestra.toolscale.build import build_database
 from toolorchestra.toolscale.database import Database
@@ -101,6 +102,10 @@ class Domain:
         if task_id not in self._tasks:
             raise UnknownNameError(f"task of the domain {self.name}", task_id, self._tasks, limit=3)
         return self._tasks[task_id]
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Domain:
+        """Return the domain itself: it never changes."""
+        return self
 
     def __repr__(self) -> str:
         entries = self.database.entries()

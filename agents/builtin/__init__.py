@@ -12,13 +12,13 @@
 `builtin_text_policy` makes a built-in model that speaks plain text. Training is in `toolorchestra.algos`.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from toolorchestra.agents.builtin.chat_template_renderer import ChatTemplateRenderer
 from toolorchestra.agents.builtin.compact_renderer import CompactRenderer
 from toolorchestra.agents.builtin.design_renderer import DesignRenderer
 from toolorchestra.agents.builtin.renderer import Decoded, Message, Renderer
+from toolorchestra.toolscale.faces import lazy_face
 
 if TYPE_CHECKING:
     from toolorchestra.agents.builtin.adapters import AdapterPolicy, load_adapters, make_adapters
@@ -47,14 +47,4 @@ _NEED_TORCH = {
     "text_model": ("builtin_text_policy",),
 }
 
-
-def __getattr__(name: str) -> Any:
-    """Import what needs torch on first use."""
-    for module, names in _NEED_TORCH.items():
-        if name in names:
-            return getattr(importlib.import_module(f"{__name__}.{module}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = lazy_face(__name__, __all__, _NEED_TORCH)

@@ -181,12 +181,14 @@ def build_renderer(
 
 def database_values(world: Any) -> Iterator[tuple[str, list[Any]]]:
     """Yield ``(kind, values)`` for each column of a domain's database; a reference is of the kind it refers to."""
-    spec, base = getattr(world, "spec", None), getattr(world, "base", None)
-    if spec is None or base is None:
+    database = getattr(world, "database", None)
+    if database is None:
         return
-    for table, definition in spec.tables.items():
+    for table, definition in database.tables.items():
         for column, details in definition.columns.items():
-            rows = base.execute(f'SELECT DISTINCT "{column}" FROM "{table}" WHERE "{column}" IS NOT NULL').fetchall()
+            rows = database.base.execute(
+                f'SELECT DISTINCT "{column}" FROM "{table}" WHERE "{column}" IS NOT NULL'
+            ).fetchall()
             yield details.references or f"{table}.{column}", [row[0] for row in rows]
 
 

@@ -9,33 +9,48 @@
 How rewards become advantages is up to the learners.
 """
 
-from importlib import import_module
-from typing import Any
+from toolorchestra.toolscale.faces import lazy_face
 
-_HOMES = {
-    "ModelSampler": "sampling",
-    "MultiAgentEngine": "multi_agent",
-    "RolloutEngine": "engine",
-    "RolloutRequest": "engine",
-    "Row": "engine",
-    "Sample": "sampling",
-    "Sampler": "sampling",
-    "Slot": "multi_agent",
-    "Start": "starts",
-    "TokenTrajectory": "trajectory",
-    "TrainRow": "trajectory",
-    "make_env": "starts",
-    "row_logps": "trajectory",
+_MODULES = {
+    "engine": (
+        "RolloutEngine",
+        "RolloutRequest",
+        "Row",
+    ),
+    "multi_agent": (
+        "MultiAgentEngine",
+        "Slot",
+    ),
+    "sampling": (
+        "ModelSampler",
+        "Sample",
+        "Sampler",
+    ),
+    "starts": (
+        "Start",
+        "make_env",
+    ),
+    "trajectory": (
+        "TokenTrajectory",
+        "TrainRow",
+        "row_logps",
+    ),
 }
 
-__all__ = [*_HOMES]
+__all__ = [
+    "ModelSampler",
+    "MultiAgentEngine",
+    "RolloutEngine",
+    "RolloutRequest",
+    "Row",
+    "Sample",
+    "Sampler",
+    "Slot",
+    "Start",
+    "TokenTrajectory",
+    "TrainRow",
+    "make_env",
+    "row_logps",
+]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_face(__name__, __all__, _MODULES)

@@ -7,23 +7,18 @@
 A study has `run`, `episodes`, `markdown` and `write`, and the defaults `QUESTIONS` and `SAMPLES`.
 """
 
-from importlib import import_module
-from typing import Any
+from toolorchestra.toolscale.faces import lazy_face
 
-_HOMES = {
-    "ConditionResult": "paramanager",
-    "MASBenchStudy": "masbench_results",
-    "TMATRStudy": "tmatr",
+_MODULES = {
+    "masbench_results": ("MASBenchStudy",),
+    "paramanager": ("ConditionResult",),
+    "tmatr": ("TMATRStudy",),
 }
 
-__all__ = [*_HOMES]
+__all__ = [
+    "ConditionResult",
+    "MASBenchStudy",
+    "TMATRStudy",
+]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_face(__name__, __all__, _MODULES)

@@ -37,7 +37,7 @@ class KeepingExpert(SimulatedExpert):
 def kept(problem: Problem) -> int:
     """Return how many results of steps have to be kept at once, by who takes each step just before it is needed.
 
-    >>> from toolorchestra.agents.experts.specification import Step
+    >>> from toolorchestra.agents.problems import Step
     >>> kept(Problem.chain("long", "math", 12, "7"))
     1
     >>> leaves = tuple(Step(str(number)) for number in range(8))

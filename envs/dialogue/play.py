@@ -19,12 +19,10 @@ import msgspec
 from toolorchestra.envs.dialogue.fault_attribution import AttributedFault, attributed
 from toolorchestra.envs.dialogue.request_facts import FactVocabulary
 from toolorchestra.envs.dialogue.scenario import MAX_TEXT_CHARACTERS, ORCHESTRATOR, STOP, USER, Scenario
-from toolorchestra.envs.episode import Episode, Outcome
+from toolorchestra.envs.episode import Outcome
 from toolorchestra.envs.parsing import Message, parse
-from toolorchestra.envs.play import EpisodeLimits, Play
+from toolorchestra.envs.play import Play, PlayStart
 from toolorchestra.envs.tool_calling import shared_limit, shown_result
-from toolorchestra.envs.world import World, WorldSession
-from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import Tool
 
 
@@ -37,7 +35,7 @@ class DialoguePlay(Play):
         scenario: What the user knows.
         vocabulary: The values that occur in the tools' columns and choices.
 
-    The other arguments are those of `Play`.
+    `start` is that of `Play`.
 
     Attributes:
         faults: What went wrong, and who caused it, the decisive one first; empty if the episode is solved.
@@ -45,23 +43,18 @@ class DialoguePlay(Play):
 
     def __init__(
         self,
-        world: World,
-        session: WorldSession,
-        task: Task,
-        episode: Episode,
-        limits: EpisodeLimits,
-        tools: Mapping[str, Tool] | None = None,
+        start: PlayStart,
         *,
         scenario: Scenario,
         vocabulary: FactVocabulary,
     ) -> None:
-        super().__init__(world, session, task, episode, limits, tools)
+        super().__init__(start)
         self.scenario = scenario
         self.vocabulary = vocabulary
         self.faults: tuple[AttributedFault, ...] = ()
         self.own: dict[str, Mapping[str, Tool]] = {
-            USER: {name: tool for name, tool in world.tools.items() if name in scenario.tools},
-            ORCHESTRATOR: {name: tool for name, tool in world.tools.items() if name not in scenario.tools},
+            USER: {name: tool for name, tool in self.world.tools.items() if name in scenario.tools},
+            ORCHESTRATOR: {name: tool for name, tool in self.world.tools.items() if name not in scenario.tools},
         }
 
     @property

@@ -5,8 +5,9 @@ tool_calls   the problem that a tool call poses, found from its context
 designs      the problems of the agents of a design
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from toolorchestra.toolscale.faces import lazy_face
 
 if TYPE_CHECKING:
     from toolorchestra.envs.ground_truth.designs import AgentProblem, DesignProblems, ReadingModel
@@ -39,14 +40,4 @@ _MODULES = {
     "tool_calls": ("candidates_in", "evidence_in", "final_problem", "problem_for", "queries_for"),
 }
 
-
-def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used."""
-    for module, names in _MODULES.items():
-        if name in names:
-            return getattr(import_module(f"{__name__}.{module}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = lazy_face(__name__, __all__, _MODULES)

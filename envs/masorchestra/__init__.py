@@ -8,8 +8,9 @@ workflow_search, workflow_edits    search for one workflow for all questions
 figure                             designs and their runs as pictures
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from toolorchestra.toolscale.faces import lazy_face
 
 if TYPE_CHECKING:
     from toolorchestra.envs.masorchestra.design import Agent, Design, DesignError, DesignFault, Rule, to_text
@@ -55,14 +56,4 @@ _MODULES = {
     "workflow_search": ("Validation", "WorkflowCandidate", "search"),
 }
 
-
-def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used."""
-    for module, names in _MODULES.items():
-        if name in names:
-            return getattr(import_module(f"{__name__}.{module}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = lazy_face(__name__, __all__, _MODULES)

@@ -2,22 +2,17 @@ r"""The rules of MAS-Orchestra: one message designs a whole system of agents, wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from toolorchestra.envs.episode import Episode
 from toolorchestra.envs.masorchestra.design import Design, DesignFault, DoM
 from toolorchestra.envs.masorchestra.design_runner import Clock, DesignRun, RunLimits, run_design
 from toolorchestra.envs.masorchestra.parser import MAX_DESIGN_CHARACTERS, parse_design
 from toolorchestra.envs.masorchestra.subagents import SubAgent, ask_agents
 from toolorchestra.envs.parsing import Message, parse
-from toolorchestra.envs.play import EpisodeLimits
+from toolorchestra.envs.play import PlayStart
 from toolorchestra.envs.sources.masbench.world import credit as share
 from toolorchestra.envs.tool_calling import ToolCallingPlay
-from toolorchestra.envs.world import World, WorldSession
-from toolorchestra.toolscale.task import Task
-from toolorchestra.toolscale.tool import Tool
 
 Credit = Literal["all", "share"]
 
@@ -41,7 +36,7 @@ class DesignPlay(ToolCallingPlay):
     """An episode of one decision; its tools are the kinds of sub-agent.
 
     Args:
-        rules: Its options; the other arguments are those of `Play`.
+        rules: Its options; `start` is that of `Play`.
 
     Attributes:
         design: The design, once there is one, or the rule that it broke.
@@ -50,16 +45,11 @@ class DesignPlay(ToolCallingPlay):
 
     def __init__(
         self,
-        world: World,
-        session: WorldSession,
-        task: Task,
-        episode: Episode,
-        limits: EpisodeLimits,
-        tools: Mapping[str, Tool] | None = None,
+        start: PlayStart,
         *,
         rules: DesignRules,
     ) -> None:
-        super().__init__(world, session, task, episode, limits, tools)
+        super().__init__(start)
         self.rules = rules
         self.design: Design | DesignFault | None = None
         self.run: DesignRun | None = None

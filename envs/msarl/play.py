@@ -17,13 +17,11 @@ from collections.abc import Mapping
 
 import msgspec
 
-from toolorchestra.envs.episode import CallRecord, Episode
+from toolorchestra.envs.episode import CallRecord
 from toolorchestra.envs.parsing import Message
-from toolorchestra.envs.play import EpisodeLimits, Play
+from toolorchestra.envs.play import Play, PlayStart
 from toolorchestra.envs.tools.text_input import arguments_of
-from toolorchestra.envs.world import World, WorldSession
 from toolorchestra.toolscale.answers import boxed
-from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import Status, Tool
 
 REASONER = "reasoner"
@@ -71,24 +69,19 @@ class MSARLPlay(Play):
         output_characters: Maximum characters of an output in an observation.
         interpretation_characters: Maximum characters of an interpretation in an observation.
 
-    The other arguments are those of `Play`; blocks can run its tools, by language.
+    `start` is that of `Play`; blocks can run its tools, by language.
     """
 
     def __init__(
         self,
-        world: World,
-        session: WorldSession,
-        task: Task,
-        episode: Episode,
-        limits: EpisodeLimits,
-        tools: Mapping[str, Tool] | None = None,
+        start: PlayStart,
         *,
         readers: Mapping[str, str],
         max_calls: int,
         output_characters: int,
         interpretation_characters: int,
     ) -> None:
-        super().__init__(world, session, task, episode, limits, tools)
+        super().__init__(start)
         self.readers = readers
         self.max_calls = max_calls
         self.output_characters = output_characters

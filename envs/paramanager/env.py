@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -21,9 +20,8 @@ from toolorchestra.envs.play import Play
 from toolorchestra.envs.task_env import EpisodeSetup
 from toolorchestra.envs.task_source import TaskSource
 from toolorchestra.envs.token_counts import CountTokens, estimate_tokens
-from toolorchestra.envs.tools.manual import manual
+from toolorchestra.envs.tools.manual import corpus_search, manual_search
 from toolorchestra.envs.tools.python import PythonTool, QuickPython
-from toolorchestra.envs.tools.search import BM25Index, LocalSearch, read_passages
 from toolorchestra.envs.world import World
 from toolorchestra.toolscale.answers import final_answer
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
@@ -150,7 +148,7 @@ class ParaManagerEnv(OrchestrationEnv):
         self._experts = experts
         self._timeout = timeout
         self._python = PythonTool(sandbox)
-        self._library = None if corpus is None else _library(Path(corpus))
+        self._library = None if corpus is None else corpus_search(Path(corpus))
         self._pool = self._chosen(pool, mono)
         given = experts if isinstance(experts, Mapping) else {SUMMARISER: None}
         self._summariser = summariser or (SUMMARISER if SUMMARISER in given else next(iter(self._pool)))
@@ -250,16 +248,8 @@ class ParaManagerEnv(OrchestrationEnv):
 
     def _search(self, world: World) -> Tool:
         """Return a search for a world that has none: of the corpus, or of the world's manual."""
-        return self._library or LocalSearch(
-            BM25Index(manual(world)), description="Search the rules, tools and tables of the place."
-        )
+        return self._library or manual_search(world, "Search the rules, tools and tables of the place.")
 
     def _prompt(self, world: World) -> str:
         rules = self._rules
         return orchestrator_prompt(most=rules.calls, rounds=rules.turns, models=self._pool, rules=world.rules)
-
-
-@functools.cache
-def _library(corpus: Path) -> Tool:
-    """Return the search of a file of passages, which is indexed once per process."""
-    return LocalSearch(BM25Index(read_passages(corpus)))

@@ -7,14 +7,13 @@ written by a summariser and judged; the reward is the sum of four parts (`toolor
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
 from toolorchestra.agents.subagents.reading import spoken, tag
-from toolorchestra.envs.episode import CallRecord, Episode, Turn
+from toolorchestra.envs.episode import CallRecord, Turn
 from toolorchestra.envs.paramanager.prompts import AFTER_FINAL, NO_CALL, TOO_MANY
 from toolorchestra.envs.paramanager.rewards import (
     FINAL,
@@ -28,13 +27,11 @@ from toolorchestra.envs.paramanager.rewards import (
 )
 from toolorchestra.envs.paramanager.tools import RoleTool
 from toolorchestra.envs.parsing import Message, ParsedCall
-from toolorchestra.envs.play import EpisodeLimits
+from toolorchestra.envs.play import EpisodeLimits, PlayStart
 from toolorchestra.envs.token_counts import CountTokens, estimate_tokens
 from toolorchestra.envs.tool_calling import ToolCallingPlay
-from toolorchestra.envs.world import World, WorldSession
 from toolorchestra.toolscale.errors import ExpertError, OptionError
-from toolorchestra.toolscale.task import Task
-from toolorchestra.toolscale.tool import Status, Tool
+from toolorchestra.toolscale.tool import Status
 
 MAX_ROUNDS = 12
 """Rounds of an episode, H (§4.3)."""
@@ -77,21 +74,13 @@ class ParaManagerPlay(ToolCallingPlay):
         units: Cost units of the tools that cost some, by name.
     """
 
-    def __init__(
-        self,
-        world: World,
-        session: WorldSession,
-        task: Task,
-        episode: Episode,
-        limits: EpisodeLimits,
-        tools: Mapping[str, Tool] | None = None,
-    ) -> None:
-        super().__init__(world, session, task, episode, limits, tools)
-        assert isinstance(limits, Rules)
-        self.rules = limits
+    def __init__(self, start: PlayStart) -> None:
+        super().__init__(start)
+        assert isinstance(start.limits, Rules)
+        self.rules = start.limits
         self.units = {name: tool.units for name, tool in self.tools.items() if isinstance(tool, RoleTool)}
-        self._tokens = sum(length(turn, limits.count_tokens) for turn in episode.turns)
-        self._cost_units = cost_units(episode.turns, self.units)
+        self._tokens = sum(length(turn, self.rules.count_tokens) for turn in self.episode.turns)
+        self._cost_units = cost_units(self.episode.turns, self.units)
         self.messages[-1]["content"] += f"\n\n{self.budget}"
 
     @property

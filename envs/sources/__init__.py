@@ -8,8 +8,9 @@ The interface, domains, files and mixtures are in `toolorchestra.envs.task_sourc
     masbench/    problems whose depth, horizon, breadth, parallelism and robustness are set
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from toolorchestra.toolscale.faces import lazy_face
 
 if TYPE_CHECKING:
     from toolorchestra.envs.sources.public import load_public
@@ -27,14 +28,4 @@ _MODULES = {
     "questions": ("QuestionSource", "QuestionWorld", "make_question", "try_answers"),
 }
 
-
-def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used."""
-    for module, names in _MODULES.items():
-        if name in names:
-            return getattr(import_module(f"{__name__}.{module}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = lazy_face(__name__, __all__, _MODULES)

@@ -14,9 +14,8 @@ from toolorchestra.envs.tmatr.play import Roles, TMATRPlay, request
 from toolorchestra.envs.tmatr.rewards import RewardRule
 from toolorchestra.envs.tmatr.tool_descriptions import listing
 from toolorchestra.envs.tmatr.tree import DecisionTree, decision_tree
-from toolorchestra.envs.tools.manual import manual
+from toolorchestra.envs.tools.manual import manual_search
 from toolorchestra.envs.tools.python import make_python
-from toolorchestra.envs.tools.search import BM25Index, LocalSearch
 from toolorchestra.envs.world import World
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.task import Task
@@ -157,9 +156,7 @@ class TMATREnv(MultiAgentEnv):
         if world.name not in self._tool_buffers:
             buffer = {tool.name: tool for tool in self._tools} | dict(world.tools)
             if "search" not in buffer:
-                buffer["search"] = LocalSearch(
-                    BM25Index(manual(world)), description="Search the manual of the place: its rules and tools."
-                )
+                buffer["search"] = manual_search(world, "Search the manual of the place: its rules and tools.")
             self._tool_buffers[world.name] = buffer
         return self._tool_buffers[world.name]
 

@@ -20,15 +20,13 @@ from collections.abc import Mapping
 
 import msgspec
 
-from toolorchestra.envs.episode import CallRecord, Episode
+from toolorchestra.envs.episode import CallRecord
 from toolorchestra.envs.parsing import Message
-from toolorchestra.envs.play import EpisodeLimits, Play
+from toolorchestra.envs.play import Play, PlayStart
 from toolorchestra.envs.tmatr.actions import CALL, FORMS, Action, FormatFault, ParsedAction, read
 from toolorchestra.envs.tmatr.rewards import RewardRule, reward_parts
 from toolorchestra.envs.tmatr.tool_descriptions import bind, describe
-from toolorchestra.envs.world import World, WorldSession
-from toolorchestra.toolscale.task import Task
-from toolorchestra.toolscale.tool import Status, Tool
+from toolorchestra.toolscale.tool import Status
 
 Roles = Mapping[Action, str]
 """The agent of each action of `ASKED`."""
@@ -56,7 +54,7 @@ class TMATRPlay(Play):
         max_retries: Times that a message may be written again before the turn is lost.
         shown_characters: Maximum characters of a result, goal or plan in an observation.
 
-    The other arguments are those of `Play`.
+    `start` is that of `Play`.
 
     Attributes:
         atom: The action that the current agent must take.
@@ -69,12 +67,7 @@ class TMATRPlay(Play):
 
     def __init__(
         self,
-        world: World,
-        session: WorldSession,
-        task: Task,
-        episode: Episode,
-        limits: EpisodeLimits,
-        tools: Mapping[str, Tool] | None = None,
+        start: PlayStart,
         *,
         roles: Roles,
         rule: RewardRule,
@@ -82,7 +75,7 @@ class TMATRPlay(Play):
         max_retries: int,
         shown_characters: int,
     ) -> None:
-        super().__init__(world, session, task, episode, limits, tools)
+        super().__init__(start)
         self.roles = roles
         self.rule = rule
         self.max_turns = max_turns

@@ -26,7 +26,8 @@ def test_envs_lists_all_environments_with_their_sizes(run: Run):
 
 def test_envs_counts_what_is_there(mini: Domain, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(envs, "playable", lambda name: SimpleNamespace(source=DomainSource(mini)))
-    entries = sum(mini.base.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in mini.spec.tables)
+    execute = mini.database.base.execute
+    entries = sum(execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in mini.spec.tables)
     assert envs.env_facts("ToolOrchestra-Mini-v0") == {
         "id": "ToolOrchestra-Mini-v0",
         "protocol": "ToolOrchestra",

@@ -41,7 +41,7 @@ def test_only_the_tools_named_are_preferred(mini_folder: Path, tmp_path: Path, c
 
 def test_pairs_may_speak_of_experts_search_and_python(mini_folder: Path, tmp_path: Path):
     arguments = ["synth", "preferences", str(mini_folder), "--count", "40", "--out", str(tmp_path)]
-    assert main([*arguments, "--env-options", "tools", "full", "offer", "training"]) == 0
+    assert main([*arguments, "--env-options", "tools", "full", "tool_config", "training"]) == 0
     pairs = read_pairs(tmp_path / "train.jsonl")
     assert {"get_order", "search", "python", "ask_deepseek_r1"} <= set(pairs[0].tools)
     assert any("ask_" in pair.instruction or "code_" in pair.instruction for pair in pairs)

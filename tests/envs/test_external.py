@@ -130,7 +130,7 @@ def test_a_seed_is_a_task_and_splits_have_seeds_of_their_own(env: ExternalEnv) -
 def test_branches_go_on_apart(env: ExternalEnv) -> None:
     from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine
 
-    slot = MultiAgentEngine(env, {}, {}).sit(Start(0, (("task_id", "guess_v0/seed/train-00003"),)))
+    slot = MultiAgentEngine(env, {}, {}).start(Start(0, (("task_id", "guess_v0/seed/train-00003"),)))
     slot.play.act("1")
     twin = slot.fork()
     for _ in range(5):

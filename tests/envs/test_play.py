@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from toolorchestra.envs.episode import Episode
-from toolorchestra.envs.play import EpisodeLimits, Play
+from toolorchestra.envs.play import EpisodeLimits, Play, PlayStart
 from toolorchestra.envs.spaces import MAX_OBSERVATION_CHARACTERS
 from toolorchestra.envs.tool_calling import CUT_NOTE, ToolCallingPlay
 from toolorchestra.toolscale.domain import Domain
@@ -65,7 +65,7 @@ def play(mini: Domain, session: Session) -> Make:
             env_id="e", task_id=task.id, split=task.split, difficulty=task.difficulty, prompt="p",
             instruction=task.instruction, tools=tuple(world.tools),
         )  # fmt: skip
-        return ToolCallingPlay(world, session, task, episode, EpisodeLimits(**limits))
+        return ToolCallingPlay(PlayStart(world, session, task, episode, EpisodeLimits(**limits)))
 
     return make
 

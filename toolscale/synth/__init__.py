@@ -16,8 +16,9 @@ it. ``docs/synth.md`` and ``docs/from_sqlite.md`` tell how.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from toolorchestra.toolscale.faces import lazy_face
 
 if TYPE_CHECKING:
     from toolorchestra.toolscale.synth.answer_store import AnswerStore, ModelAnswer, ModelQuestion, RecordedModel
@@ -46,13 +47,4 @@ __all__ = [
     "synthesise",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    for module, names in _MODULES.items():
-        if name in names:
-            return getattr(importlib.import_module(f"{__name__}.{module}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = lazy_face(__name__, __all__, _MODULES)

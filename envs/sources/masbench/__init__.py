@@ -9,8 +9,9 @@ tasks, world, source, sets  instances as tasks, their verdict, task sources and 
 rows, figure                the public data set; a graph as a picture
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from toolorchestra.toolscale.faces import lazy_face
 
 if TYPE_CHECKING:
     from toolorchestra.envs.sources.masbench.dataset_check import DatasetCheck, check_dataset
@@ -50,14 +51,4 @@ _MODULES = {
     "world": ("MASBenchWorld",),
 }
 
-
-def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used."""
-    for module, names in _MODULES.items():
-        if name in names:
-            return getattr(import_module(f"{__name__}.{module}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = lazy_face(__name__, __all__, _MODULES)

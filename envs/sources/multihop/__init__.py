@@ -6,8 +6,9 @@ encyclopaedia, encyclopaedia_world          the articles, and the facts in them
 encyclopaedia_words                         what names and sentences are made of
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from toolorchestra.toolscale.faces import lazy_face
 
 if TYPE_CHECKING:
     from toolorchestra.envs.sources.multihop.encyclopaedia import Encyclopaedia
@@ -23,14 +24,4 @@ _MODULES = {
     "source": ("MultiHopQASource", "make_questions"),
 }
 
-
-def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used."""
-    for module, names in _MODULES.items():
-        if name in names:
-            return getattr(import_module(f"{__name__}.{module}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = lazy_face(__name__, __all__, _MODULES)

@@ -415,4 +415,4 @@ def test_baselines_play_from_the_command_line(tmp_path: Path, capsys: pytest.Cap
     assert cli.main([*rollout, "--resume", "--policy-options", "votes", "3"]) == 2
     assert "unexpected keyword argument 'votes'" in capsys.readouterr().err
     assert cli.main([*rollout, "--resume", "--env-options", "rounds", "3"]) == 2
-    assert "unexpected keyword argument 'rounds'" in capsys.readouterr().err
+    assert "Unknown option of ParaManagerEnv 'rounds'" in capsys.readouterr().err

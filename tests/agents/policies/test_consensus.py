@@ -50,7 +50,7 @@ def test_reviewers_come_after_the_first_calls_and_all_models_have_their_turn() -
 def test_its_rounds_are_well_formed() -> None:
     env = paramanager()
     info = play_episode(env, ConsensusPolicy(), seed=0)
-    assert info["rewards"]["format"] == 1.0
+    assert info["reward_parts"]["format"] == 1.0
 
 
 def test_it_says_so_where_the_roles_are_missing() -> None:

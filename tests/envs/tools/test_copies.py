@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from toolorchestra.envs.sources import QUESTIONS, make_source
+from toolorchestra.envs.task_source import QUESTIONS, make_source
 from toolorchestra.envs.tools.calculator import Calculator
 from toolorchestra.envs.tools.experts import ExpertTool
 from toolorchestra.envs.tools.python import PythonTool

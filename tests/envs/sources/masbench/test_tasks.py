@@ -250,7 +250,7 @@ def test_settings_reach_the_tasks():
 @pytest.mark.parametrize("axis", AXES)
 def test_every_axis_is_an_environment(axis: str):
     name = f"MASBench{axis.title()}"
-    assert QUESTIONS[name] == "masbench"
+    assert QUESTIONS[name].world == "masbench"
     env = gym.make(f"ToolOrchestra-{name}-v0")
     _, info = env.reset(seed=3, options={"split": "test"})
     asked = question_source(name).task(info["task_id"])
