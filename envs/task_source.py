@@ -34,6 +34,12 @@ class TaskSource(ABC):
 
     name: str
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Pickle a source of questions that has a name by its name, and any other one whole."""
+        if self.name in QUESTIONS and question_source(self.name) is self:
+            return question_source, (self.name,)
+        return super().__reduce_ex__(protocol)
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Return the source itself: it never changes."""
         return self

@@ -8,6 +8,7 @@ yet is built in memory.
 
 from __future__ import annotations
 
+import copyreg
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -75,6 +76,18 @@ def builtin_domains() -> list[str]:
 
 
 _loaded: dict[Path, Domain] = {}
+
+
+def _reduced(domain: Domain) -> tuple[Any, ...]:
+    """Pickle a shipped domain by its name, and any other one whole."""
+    if _loaded.get(BUILTIN / domain.name) is domain:
+        return load_domain, (domain.name,)
+    whole = domain.__reduce_ex__(2)
+    assert isinstance(whole, tuple)
+    return whole
+
+
+copyreg.pickle(Domain, _reduced)
 
 
 def _load(folder: Path) -> Domain:

@@ -30,7 +30,7 @@ _GIVE_ANSWER, _NO_ANSWER = "Step 1: Tell the answer.", "Step 1: Think it over."
 _NUMBER = re.compile(r"\d+")
 
 
-class Demonstration(msgspec.Struct, frozen=True):
+class ToolDemonstration(msgspec.Struct, frozen=True):
     """How the problems of a family are solved.
 
     Attributes:
@@ -49,24 +49,24 @@ class Demonstration(msgspec.Struct, frozen=True):
 
 
 DEMONSTRATIONS = {
-    "power_remainder": Demonstration("python", PROGRAMS["power_remainder"], "print(pow({n}, {a}, {m}))"),
-    "other_number": Demonstration("python", PROGRAMS["other_number"], "print({lcm} // {a})"),
-    "box_diagonal": Demonstration(
+    "power_remainder": ToolDemonstration("python", PROGRAMS["power_remainder"], "print(pow({n}, {a}, {m}))"),
+    "other_number": ToolDemonstration("python", PROGRAMS["other_number"], "print({lcm} // {a})"),
+    "box_diagonal": ToolDemonstration(
         "calculator",
         "sqrt({edges[0]}^2 + {edges[1]}^2 + {edges[2]}^2)",
         "sqrt({edges[0]}^2 + {edges[1]}^2)",
         levels=(1, 2),
     ),
-    "chord_length": Demonstration("calculator", "2 * sqrt({r}^2 - {d}^2)", "sqrt({r}^2 - {d}^2)", levels=(1,)),
-    "shared_work": Demonstration(
+    "chord_length": ToolDemonstration("calculator", "2 * sqrt({r}^2 - {d}^2)", "sqrt({r}^2 - {d}^2)", levels=(1,)),
+    "shared_work": ToolDemonstration(
         "calculator", "1 / (1/{hours[0]} + 1/{hours[1]})", "1/{hours[0]} + 1/{hours[1]}", levels=(1,)
     ),
-    "committee": Demonstration("calculator", "binomial({women}, {k})", "{women} * {k}", levels=(1,), by_heart=True),
+    "committee": ToolDemonstration("calculator", "binomial({women}, {k})", "{women} * {k}", levels=(1,), by_heart=True),
 }
 """Demonstrations by family of problems."""
 
 
-def demonstration_of(task: Task) -> Demonstration | None:
+def demonstration_of(task: Task) -> ToolDemonstration | None:
     """Return the demonstration of a task with its numbers filled in, or None if there is none."""
     demonstration = DEMONSTRATIONS.get(task.intent) if task.domain == "math" else None
     if demonstration is None or task.difficulty not in demonstration.levels:
@@ -146,7 +146,7 @@ def inject_error(play: TMATRPlay, rng: random.Random) -> str:
             return _inference(_other_number(play, answer or ""))
 
 
-def _known(play: TMATRPlay) -> Demonstration:
+def _known(play: TMATRPlay) -> ToolDemonstration:
     demonstration = demonstration_of(play.task)
     if demonstration is None:
         families = ", ".join(DEMONSTRATIONS)
