@@ -101,7 +101,7 @@ class OrchestrationEnv(TaskEnv, gymnasium.Env[str, Action]):
 
     def step(self, action: Action) -> tuple[str, SupportsFloat, bool, bool, dict[str, Any]]:
         """Take one message of the orchestrator; see the class for the returned values."""
-        play = self.play
+        play = self._play or self.play  # the property says what is missing
         turn = play.act(action)
         episode = play.episode
         if self.render_mode == "human":
@@ -118,7 +118,7 @@ class OrchestrationEnv(TaskEnv, gymnasium.Env[str, Action]):
             if metrics is not None:
                 info["M"] = metrics
         reward = episode.reward or 0.0
-        return turn.observation, reward, over and not play.truncated, play.truncated, info
+        return turn.observations.get(turn.agent, ""), reward, over and not play.truncated, play.truncated, info
 
     def render(self) -> str | None:
         """Return the transcript so far (mode ``ansi``); the mode ``human`` prints as the episode goes."""

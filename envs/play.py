@@ -183,8 +183,7 @@ class Play(ABC):
         context = ToolContext(
             self.session, self.task, self.world, episode, self.histories[self.current_agent], tools, text
         )
-        first = self._calls_made + 1
-        records = execute(calls, context, clock=episode.clock, first=first)
+        records = execute(calls, context, clock=episode.clock, first=self._calls_made + 1)
         self._book(records)
         return records
 

@@ -31,8 +31,7 @@ class ToolCallingPlay(Play):
         super().__init__(start)
         self.metrics: Vector | None = None
 
-    def _read(self, action: Any) -> Message:
-        return parse(action)
+    _read = staticmethod(parse)
 
     def _take(self, agent: str, message: Message) -> None:
         if message.calls:
