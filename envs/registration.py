@@ -213,9 +213,9 @@ def make_multiagent(env_id: str, **options: Any) -> MultiAgentEnv:
         made = make(**options)
     except TypeError as error:
         raise OptionError(f"{env_id} cannot be made so: {error}.") from None
-    if not hasattr(made, "agents_at_start"):
-        made = import_module(_EXTERNAL).ExternalEnv(made)
-    env: MultiAgentEnv = made
+    from toolorchestra.envs.multiagent.base import MultiAgentEnv
+
+    env: MultiAgentEnv = made if isinstance(made, MultiAgentEnv) else import_module(_EXTERNAL).ExternalEnv(made)
     env.home = home.__name__
     return env
 
