@@ -208,6 +208,31 @@ class ChatModel(Protocol):
         ...
 
 
+class WrappedModel:
+    """A chat model in front of another one, whose name and meter it has. Override `complete`.
+
+    Args:
+        model: The other model.
+    """
+
+    def __init__(self, model: ChatModel) -> None:
+        self._model = model
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return self._model.name
+
+    @property
+    def meter(self) -> Meter:
+        """The model's meter."""
+        return self._model.meter
+
+    def complete(self, requests: Sequence[ChatRequest]) -> list[Completion]:
+        """Answer all requests."""
+        return self._model.complete(requests)
+
+
 class BatchError(ExpertError):
     """Some requests of a batch failed for good; the others' completions are in `results`.
 

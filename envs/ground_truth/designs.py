@@ -24,7 +24,7 @@ from typing import Protocol
 
 import msgspec
 
-from toolorchestra.agents.chat.base import ChatModel, ChatRequest, Completion, Meter
+from toolorchestra.agents.chat.base import ChatModel, ChatRequest, Completion, WrappedModel
 from toolorchestra.agents.problems import LOOKED_UP, Act, GroundTruth, Problem, Step
 from toolorchestra.envs.ground_truth.parts import find_part, parts_of, problem_of
 from toolorchestra.toolscale.answers import equal_cached
@@ -176,7 +176,7 @@ class DesignProblems:
         )
 
 
-class ReadingModel:
+class ReadingModel(WrappedModel):
     """A simulated model that has read other agents' answers, and that believes claims under review.
 
     Where it would solve the problem anew, it reviews the one answer that it has read, or chooses among several.
@@ -188,19 +188,9 @@ class ReadingModel:
     """
 
     def __init__(self, model: ChatModel, candidates: tuple[str, ...] = (), *, review: bool = True) -> None:
-        self._model = model
+        super().__init__(model)
         self._candidates = candidates
         self._act: Act = "review" if review and len(candidates) == 1 else "choose"
-
-    @property
-    def name(self) -> str:
-        """The model's name."""
-        return self._model.name
-
-    @property
-    def meter(self) -> Meter:
-        """The model's meter."""
-        return self._model.meter
 
     def complete(self, requests: Sequence[ChatRequest]) -> list[Completion]:
         """Answer all requests."""

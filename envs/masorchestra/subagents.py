@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from toolorchestra.agents.chat.base import ChatModel, ChatRequest, Completion, Meter
+from toolorchestra.agents.chat.base import ChatModel, ChatRequest, Completion, WrappedModel
 from toolorchestra.agents.experts.simulated_chat import SimulatedChat
 from toolorchestra.agents.subagents import SUBAGENTS, SubAgentQuestion, SubAgentReply
 from toolorchestra.envs.ground_truth.designs import DesignProblems, ReadingModel
@@ -87,21 +87,12 @@ class SubAgent(Tool):
         return other
 
 
-class _Stoppable:
+class _Stoppable(WrappedModel):
     """A model that is not asked any more once the answer is not needed."""
 
     def __init__(self, model: ChatModel, stop: threading.Event) -> None:
-        self._model, self._stop = model, stop
-
-    @property
-    def name(self) -> str:
-        """The model's name."""
-        return self._model.name
-
-    @property
-    def meter(self) -> Meter:
-        """The model's meter."""
-        return self._model.meter
+        super().__init__(model)
+        self._stop = stop
 
     def complete(self, requests: Sequence[ChatRequest]) -> list[Completion]:
         """Answer all requests, unless the answer is not needed any more."""

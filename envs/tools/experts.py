@@ -19,7 +19,15 @@ from typing import Any
 
 import msgspec
 
-from toolorchestra.agents.chat.base import ChatModel, ChatRequest, Completion, Meter, Price, ToolCall, hermes_calls
+from toolorchestra.agents.chat.base import (
+    ChatModel,
+    ChatRequest,
+    Completion,
+    Price,
+    ToolCall,
+    WrappedModel,
+    hermes_calls,
+)
 from toolorchestra.agents.experts.specification import TYPICAL_STEPS, ExpertSpec, Role
 from toolorchestra.agents.subagents import SubAgentQuestion, SubAgentReply, code_reasoner, knowledge_searcher
 from toolorchestra.agents.subagents.prompts import SOLVE
@@ -169,7 +177,7 @@ class ExpertTool(Tool):
         )
 
 
-class Repriced:
+class Repriced(WrappedModel):
     """A model at the price of the tool configuration instead of its own.
 
     Args:
@@ -178,18 +186,8 @@ class Repriced:
     """
 
     def __init__(self, model: ChatModel, price: Price) -> None:
-        self._model = model
+        super().__init__(model)
         self._price = price
-
-    @property
-    def name(self) -> str:
-        """The model's name."""
-        return self._model.name
-
-    @property
-    def meter(self) -> Meter:
-        """The model's meter, which counts the real cost."""
-        return self._model.meter
 
     def complete(self, requests: Sequence[ChatRequest]) -> list[Completion]:
         """Answer all requests."""
