@@ -18,32 +18,12 @@ Its packages are floors; each imports only those before it::
 It imports neither torch nor transformers: learners are in `toolorchestra.algos`.
 """
 
-from typing import TYPE_CHECKING, Any
+import lazy_loader
 
-from toolorchestra.envs.registration import environment_ids, make_multiagent, multiagent_ids, register_all
-
-if TYPE_CHECKING:
-    from toolorchestra.envs.checks import check_environment
-    from toolorchestra.envs.episode import Episode
+from toolorchestra.envs.registration import register_all
 
 __version__ = "0.1.0"
-__all__ = ["Episode", "__version__", "check_environment", "environment_ids", "make_multiagent", "multiagent_ids"]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__all__ += ["__version__"]
 
 register_all()
-
-
-def __getattr__(name: str) -> Any:
-    """Import what is public but heavy when it is first used."""
-    if name == "check_environment":
-        from toolorchestra.envs.checks import check_environment
-
-        return check_environment
-    if name == "Episode":
-        from toolorchestra.envs.episode import Episode
-
-        return Episode
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return __all__

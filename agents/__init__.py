@@ -12,30 +12,6 @@
 The chat model protocol and its types are at hand here; everything else is in the packages.
 """
 
-from toolorchestra.agents.chat.base import (
-    BatchError,
-    ChatModel,
-    ChatRequest,
-    Completion,
-    Meter,
-    Price,
-    ScriptedChat,
-    ToolCall,
-    Usage,
-)
+import lazy_loader
 
-__all__ = [
-    "BatchError",
-    "ChatModel",
-    "ChatRequest",
-    "Completion",
-    "Meter",
-    "Price",
-    "ScriptedChat",
-    "ToolCall",
-    "Usage",
-]
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -14,49 +14,11 @@
 Each learner is also a script, e.g. ``python algos/grpo.py``. The names below load torch when they are first used.
 """
 
-from __future__ import annotations
-
 import os
 
-from toolorchestra.toolscale.faces import lazy_face
+import lazy_loader
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # read when torch loads; threads that spin starve a busy machine
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
-_MODULES = {
-    "advantages": (
-        "group_advantages",
-        "nested_advantages",
-    ),
-    "grpo": ("TrainGRPO",),
-    "losses": (
-        "clipped_policy_loss",
-        "dpo_loss",
-    ),
-    "msarl": ("TrainMSARL",),
-    "multi_grpo": ("TrainMultiGRPO",),
-    "rollout.engine": ("RolloutEngine",),
-    "selection": (
-        "select_rl",
-        "select_sft",
-    ),
-    "sft": ("TrainSFT",),
-    "tmatr": ("TrainTMATR",),
-}
-
-__all__ = [
-    "RolloutEngine",
-    "TrainGRPO",
-    "TrainMSARL",
-    "TrainMultiGRPO",
-    "TrainSFT",
-    "TrainTMATR",
-    "clipped_policy_loss",
-    "dpo_loss",
-    "group_advantages",
-    "nested_advantages",
-    "select_rl",
-    "select_sft",
-]
-
-__getattr__, __dir__ = lazy_face(__name__, __all__, _MODULES)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -116,11 +116,7 @@ class ClippedLearner(Generic[C]):
     """
 
     def __init__(
-        self,
-        config: C,
-        engine: MultiAgentEngine,
-        policies: Mapping[str, TokenPolicy],
-        tasks: Sequence[Start],
+        self, config: C, engine: MultiAgentEngine, policies: Mapping[str, TokenPolicy], tasks: Sequence[Start]
     ) -> None:
         self.config, self.engine, self.policies, self.tasks = config, engine, policies, tasks
         self.updaters = {name: ClippedUpdater(policy, config) for name, policy in policies.items()}

@@ -144,10 +144,7 @@ def make_engine(config: TrainGRPO, renderer: Renderer) -> RolloutEngine:
 
 
 def fit(
-    policy: TokenPolicy,
-    rollouts: GroupRollouts,
-    config: TrainGRPO,
-    report: Report = lambda step, metrics: None,
+    policy: TokenPolicy, rollouts: GroupRollouts, config: TrainGRPO, report: Report = lambda step, metrics: None
 ) -> None:
     """Train a policy's model in place with TRL's GRPO on the engine's rollouts, rows of like length together."""
     os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"  # rollout_func is announced as experimental; TRL's version is pinned

@@ -21,46 +21,6 @@ Each command is a dataclass in a module of its name:
 `display_tasks`, `display_episodes`, `display_domains`, `display_checks` and `display_synth`, which need rich.
 """
 
-from __future__ import annotations
+import lazy_loader
 
-import importlib
-from typing import Any
-
-__all__ = [
-    "build",
-    "card",
-    "display",
-    "environments",
-    "envs",
-    "exchange",
-    "experts",
-    "main",
-    "mas",
-    "masbench",
-    "options",
-    "output",
-    "play",
-    "recorded",
-    "robustness",
-    "rollout",
-    "schema",
-    "select",
-    "show",
-    "stats",
-    "study",
-    "synth",
-    "tasks",
-    "train",
-    "validate",
-]
-
-
-def __getattr__(name: str) -> Any:
-    """Import a module when it is first used."""
-    if name in __all__:
-        return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

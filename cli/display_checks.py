@@ -10,7 +10,7 @@ from rich.table import Column
 from rich.text import Text
 
 from toolorchestra.cli.display import numbers, plain_table
-from toolorchestra.envs.checks import CheckReport
+from toolorchestra.envs.checks.report import CheckReport
 from toolorchestra.envs.robustness import RobustnessScore
 from toolorchestra.toolscale.adversarial import PAPER_SHARES, PAPER_SIZE
 

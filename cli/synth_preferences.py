@@ -95,12 +95,7 @@ class SynthPreferencesCommand(ModelOptions):
             self._chat() as chat,
             synthesis_progress() as update,
             AnswerStore(self.out / "answers.jsonl") as store,
-            ModelQueries(
-                QuestionModel(chat),
-                store,
-                self._settings(self.seed),
-                update,
-            ) as asker,
+            ModelQueries(QuestionModel(chat), store, self._settings(self.seed), update) as asker,
         ):
             proposals = propose_pairs(facts, self.count, asker)
             judge = judge_pairs(proposals, facts, asker)

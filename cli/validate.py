@@ -32,7 +32,7 @@ class ValidateCommand:
         """Check, print the report, and return 1 when a check failed."""
         from toolorchestra.cli.display import progress_bars, stdout_console
         from toolorchestra.cli.display_checks import print_report
-        from toolorchestra.envs.checks import check_environment
+        from toolorchestra.envs.checks.environment import check_environment
 
         env_id, kwargs = resolve(self.env)
         with progress_bars() as progress:

@@ -13,51 +13,6 @@ simulated models answer from), `sources` (where tasks come from), `checks`, and 
 `toolorchestra`, `paramanager`, `masorchestra`, `msarl`, `tmatr`, `dialogue`.
 """
 
-from toolorchestra.envs.registration import environment_ids, make_multiagent, multiagent_ids, view_ids
-from toolorchestra.toolscale.faces import lazy_face
+import lazy_loader
 
-_MODULES = {
-    "base": ("OrchestrationEnv", "OrchestrationOptions"),
-    "checks": ("CheckReport", "check_environment"),
-    "episode": ("CallRecord", "Episode", "Turn", "read_episodes", "write_episodes"),
-    "multiagent.base": ("MultiAgentEnv",),
-    "multiagent.views": ("CurrentAgentEnv", "SingleAgentEnv"),
-    "play": ("EpisodeLimits", "Play"),
-    "recording": ("Recording", "play_many"),
-    "render": ("episode_text",),
-    "rewards": ("Preference", "preference_rewards"),
-    "task_env": ("EpisodeSetup", "TaskEnv", "TaskOptions"),
-    "tool_calling": ("ToolCallingPlay",),
-}
-
-__all__ = [
-    "CallRecord",
-    "CheckReport",
-    "CurrentAgentEnv",
-    "Episode",
-    "EpisodeLimits",
-    "EpisodeSetup",
-    "MultiAgentEnv",
-    "OrchestrationEnv",
-    "OrchestrationOptions",
-    "Play",
-    "Preference",
-    "Recording",
-    "SingleAgentEnv",
-    "TaskEnv",
-    "TaskOptions",
-    "ToolCallingPlay",
-    "Turn",
-    "check_environment",
-    "environment_ids",
-    "episode_text",
-    "make_multiagent",
-    "multiagent_ids",
-    "play_many",
-    "preference_rewards",
-    "read_episodes",
-    "view_ids",
-    "write_episodes",
-]
-
-__getattr__, __dir__ = lazy_face(__name__, __all__, _MODULES)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

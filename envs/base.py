@@ -56,11 +56,7 @@ class OrchestrationEnv(TaskEnv, gymnasium.Env[str, Action]):
     """Text that scripted policies write before their calls, where the protocol requires one."""
 
     def __init__(
-        self,
-        source: str | TaskSource | None,
-        limits: EpisodeLimits,
-        options: Mapping[str, Any],
-        **reset_options: Any,
+        self, source: str | TaskSource | None, limits: EpisodeLimits, options: Mapping[str, Any], **reset_options: Any
     ) -> None:
         super().__init__(source, limits, options, preference=options.get("preference"), **reset_options)
         self.observation_space = UnicodeText(MAX_OBSERVATION_CHARACTERS)

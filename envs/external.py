@@ -102,12 +102,7 @@ class ExternalPlay(Play):
         external: The environment, after its reset; `start` is that of `Play`.
     """
 
-    def __init__(
-        self,
-        start: PlayStart,
-        *,
-        external: Any,
-    ) -> None:
+    def __init__(self, start: PlayStart, *, external: Any) -> None:
         super().__init__(start)
         self.external = external
         self.current_agent = external.agent_selection

@@ -182,14 +182,7 @@ def _parse_item(item: Any) -> ParsedCall:
                 f"The call has {len(encoded):,} bytes; at most {MAX_MESSAGE_CHARACTERS:,} are read. Write less."
             )
         call = _openai.decode(encoded)
-    except (
-        msgspec.MsgspecError,
-        RecursionError,
-        UnicodeError,
-        TypeError,
-        ValueError,
-        OverflowError,
-    ) as error:
+    except (msgspec.MsgspecError, RecursionError, UnicodeError, TypeError, ValueError, OverflowError) as error:
         return _bad(f'The call is not valid: {_reason(error)}. Expected {{"name": "…", "arguments": {{…}}}}.')
     call_id = call.id[:64] if call.id else None
     if call.function is not None:

@@ -112,11 +112,7 @@ class TaskEnv:
     np_random: np.random.Generator
 
     def __init__(
-        self,
-        source: str | TaskSource | None,
-        limits: EpisodeLimits,
-        options: Mapping[str, Any],
-        **reset_options: Any,
+        self, source: str | TaskSource | None, limits: EpisodeLimits, options: Mapping[str, Any], **reset_options: Any
     ) -> None:
         known = get_type_hints(self.option_types)
         if wrong := [name for name in options if name not in known]:

@@ -82,6 +82,16 @@ def test_every_file_can_be_read_in_one_go() -> None:
     assert statistics.median(sizes.values()) <= MAX_MEDIAN
 
 
+def test_the_library_imports_names_from_the_modules_that_define_them() -> None:
+    # a name from a package's `__init__` would hide which module is needed: from readers, and from the test of cycles
+    for name, file in MODULES.items():
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module in PACKAGES:
+                names = [alias.name for alias in node.names if alias.name != "__version__"]
+                through = [name for name in names if f"{node.module}.{name}" not in MODULES]
+                assert not through, f"{file} imports {through} from {node.module}"
+
+
 def test_no_two_public_classes_share_a_name() -> None:
     where = collections.defaultdict(list)
     for name, file in MODULES.items():

@@ -19,54 +19,6 @@ It imports nothing else of the library. Its modules, from the ground up:
     domains/                         the domains that come with the library
 """
 
-from __future__ import annotations
+import lazy_loader
 
-from typing import TYPE_CHECKING
-
-from toolorchestra.toolscale.faces import lazy_face
-
-if TYPE_CHECKING:
-    from toolorchestra.toolscale.database import Database
-    from toolorchestra.toolscale.domain import SPLITS, Domain
-    from toolorchestra.toolscale.domain_folder import build_domain, builtin_domains, load_domain, make_domain
-    from toolorchestra.toolscale.guess import Guesser
-    from toolorchestra.toolscale.session import Session, Snapshot
-    from toolorchestra.toolscale.task import Call, Task, read_tasks, write_tasks
-    from toolorchestra.toolscale.tool import Status, Tool, ToolContext, ToolResult
-    from toolorchestra.toolscale.verify import Verdict, Verifier
-
-_MODULES = {
-    "database": ("Database",),
-    "domain": ("SPLITS", "Domain"),
-    "domain_folder": ("build_domain", "builtin_domains", "load_domain", "make_domain"),
-    "guess": ("Guesser",),
-    "session": ("Session", "Snapshot"),
-    "task": ("Call", "Task", "read_tasks", "write_tasks"),
-    "tool": ("Status", "Tool", "ToolContext", "ToolResult"),
-    "verify": ("Verdict", "Verifier"),
-}
-
-__all__ = [
-    "SPLITS",
-    "Call",
-    "Database",
-    "Domain",
-    "Guesser",
-    "Session",
-    "Snapshot",
-    "Status",
-    "Task",
-    "Tool",
-    "ToolContext",
-    "ToolResult",
-    "Verdict",
-    "Verifier",
-    "build_domain",
-    "builtin_domains",
-    "load_domain",
-    "make_domain",
-    "read_tasks",
-    "write_tasks",
-]
-
-__getattr__, __dir__ = lazy_face(__name__, __all__, _MODULES)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

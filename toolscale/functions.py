@@ -101,13 +101,7 @@ def look_calendar(expression: str, today: datetime.date) -> dict[str, str]:
 
 
 def _day(phrase: str, today: datetime.date) -> datetime.date | None:
-    relative = {
-        "today": 0,
-        "tomorrow": 1,
-        "yesterday": -1,
-        "the day after tomorrow": 2,
-        "day after tomorrow": 2,
-    }
+    relative = {"today": 0, "tomorrow": 1, "yesterday": -1, "the day after tomorrow": 2, "day after tomorrow": 2}
     try:
         if phrase in relative:
             return today + datetime.timedelta(relative[phrase])

@@ -19,8 +19,7 @@ import multiprocessing
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
-from itertools import count as count_from
-from itertools import islice
+from itertools import count as count_from, islice
 from pathlib import Path
 from typing import Literal, NamedTuple
 

@@ -107,10 +107,7 @@ class _YamlLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignor
         if repeated := [key for key, times in Counter(keys).items() if times > 1]:
             line = node.start_mark.line + 1
             raise yaml.constructor.ConstructorError(
-                None,
-                None,
-                f"the key {repeated[0]!r} stands twice in the object at line {line}",
-                node.start_mark,
+                None, None, f"the key {repeated[0]!r} stands twice in the object at line {line}", node.start_mark
             )
         found: dict[Any, Any] = super().construct_mapping(node, deep)
         return found

@@ -44,11 +44,7 @@ class ChatTemplateRenderer:
 
     def _render(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]], more: bool) -> str:
         text: str = self.tokenizer.apply_chat_template(
-            list(messages),
-            tools=list(tools) or None,
-            add_generation_prompt=more,
-            tokenize=False,
-            **self.options,
+            list(messages), tools=list(tools) or None, add_generation_prompt=more, tokenize=False, **self.options
         )
         return text
 

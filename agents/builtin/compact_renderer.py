@@ -258,10 +258,7 @@ class CompactRenderer:
                 flat = self._call(proposed) if proposed else self._value(conclusion(result))
                 flat = flat or [self.index["<none>"]]
             else:
-                flat = [
-                    self.index.get(status, self.index["<unk>"]),
-                    *self.words(str(record.get("error", ""))),
-                ]
+                flat = [self.index.get(status, self.index["<unk>"]), *self.words(str(record.get("error", "")))]
             ids += flat if len(flat) <= self.max_result else [*flat[: self.max_result], self.index["<cut>"]]
         return [*ids, self.index["<assistant>"]]
 

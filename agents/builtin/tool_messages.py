@@ -48,10 +48,7 @@ def _step(message: Message) -> dict[str, Any] | str | None:
     if len(calls) > 1:
         return None
     arguments = calls[0]["arguments"]
-    return {
-        "name": calls[0]["name"],
-        "arguments": json.loads(arguments) if isinstance(arguments, str) else arguments,
-    }
+    return {"name": calls[0]["name"], "arguments": json.loads(arguments) if isinstance(arguments, str) else arguments}
 
 
 def read_result(message: Message) -> dict[str, Any]:

@@ -13,52 +13,6 @@
 Simulated models are in `toolorchestra.agents.experts`.
 """
 
-from typing import TYPE_CHECKING, Any
+import lazy_loader
 
-from toolorchestra.agents.chat.base import (
-    BatchError,
-    ChatModel,
-    ChatRequest,
-    Completion,
-    Meter,
-    Price,
-    ScriptedChat,
-    ToolCall,
-    Usage,
-)
-from toolorchestra.agents.chat.openai_chat import OpenAIChat
-from toolorchestra.agents.chat.rate_limits import RateLimitedChat
-from toolorchestra.agents.chat.replay import RecordingChat, ReplayChat
-
-if TYPE_CHECKING:
-    from toolorchestra.agents.chat.transformers_chat import TransformersChat
-
-__all__ = [
-    "BatchError",
-    "ChatModel",
-    "ChatRequest",
-    "Completion",
-    "Meter",
-    "OpenAIChat",
-    "Price",
-    "RateLimitedChat",
-    "RecordingChat",
-    "ReplayChat",
-    "ScriptedChat",
-    "ToolCall",
-    "TransformersChat",
-    "Usage",
-]
-
-
-def __getattr__(name: str) -> Any:
-    """Import what needs torch on first use."""
-    if name == "TransformersChat":
-        from toolorchestra.agents.chat.transformers_chat import TransformersChat
-
-        return TransformersChat
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -13,56 +13,6 @@
   `describe_by_rule` and `describe_by_model` write descriptions.
 """
 
-from toolorchestra.agents.experts.answer_rows import AnswerRow, read_answers
-from toolorchestra.agents.experts.catalog import SUBJECTS, Catalog
-from toolorchestra.agents.experts.catalog_files import CatalogError
-from toolorchestra.agents.experts.configurations import PriceSchedule, ToolConfiguration
-from toolorchestra.agents.experts.descriptions import describe_by_model, describe_by_rule, sample_tasks
-from toolorchestra.agents.experts.evaluation import (
-    ExpertEvaluation,
-    ExpertTask,
-    ask,
-    graded_tasks,
-    read_tasks,
-    simulate,
-)
-from toolorchestra.agents.experts.fit import Fit
-from toolorchestra.agents.experts.fit_plots import plot_fit
-from toolorchestra.agents.experts.fitting import fit_expert
-from toolorchestra.agents.experts.simulated_chat import SimulatedChat
-from toolorchestra.agents.experts.simulated_expert import SimulatedExpert, Solution
-from toolorchestra.agents.experts.specification import Endpoint, ExpertSpec, Latency, Role, Tokens
+import lazy_loader
 
-__all__ = [
-    "SUBJECTS",
-    "AnswerRow",
-    "Catalog",
-    "CatalogError",
-    "Endpoint",
-    "ExpertEvaluation",
-    "ExpertSpec",
-    "ExpertTask",
-    "Fit",
-    "Latency",
-    "PriceSchedule",
-    "Role",
-    "SimulatedChat",
-    "SimulatedExpert",
-    "Solution",
-    "Tokens",
-    "ToolConfiguration",
-    "ask",
-    "describe_by_model",
-    "describe_by_rule",
-    "fit_expert",
-    "graded_tasks",
-    "plot_fit",
-    "read_answers",
-    "read_tasks",
-    "sample_tasks",
-    "simulate",
-]
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

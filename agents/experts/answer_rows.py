@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 from msgspec import Meta
 
-from toolorchestra.agents.experts.likelihood import (
-    Kind,
-)
+from toolorchestra.agents.experts.likelihood import Kind
 from toolorchestra.agents.experts.specification import Role
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.jsonl import read_jsonl

@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from toolorchestra.agents.experts.likelihood import (
-    Array,
-)
+from toolorchestra.agents.experts.likelihood import Array
 from toolorchestra.agents.experts.specification import TYPICAL_STEPS, ExpertSpec, Tokens
 
 if TYPE_CHECKING:

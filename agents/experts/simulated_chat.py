@@ -213,11 +213,7 @@ class _Asked(msgspec.Struct, frozen=True):
 
     def put_to(self, expert: SimulatedExpert, role: Role | None = None) -> Solution:
         return expert.solve(
-            self.problem,
-            seed=self.seed,
-            temperature=self.temperature,
-            role=self.role or role,
-            prompt_tokens=self.read,
+            self.problem, seed=self.seed, temperature=self.temperature, role=self.role or role, prompt_tokens=self.read
         )
 
     def about(self, problem: Problem) -> _Asked:

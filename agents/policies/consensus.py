@@ -41,12 +41,7 @@ class ConsensusPolicy(Policy):
     """
 
     def __init__(
-        self,
-        seed: int = 0,
-        width: int = 4,
-        budget: int = 8,
-        lead: int = 2,
-        solvers: Sequence[str] = SOLVERS,
+        self, seed: int = 0, width: int = 4, budget: int = 8, lead: int = 2, solvers: Sequence[str] = SOLVERS
     ) -> None:
         super().__init__(seed)
         if min(width, lead) < 1 or budget < 2:

@@ -38,8 +38,7 @@ def knowledge_searcher(
     (text,) = work.ask(model, Ask(READ, asked(question, search_result=found)))
     listed = "\n".join(queries or [question.text])
     return work.reply(
-        f"<query>\n{listed}\n</query>\n<search_result>\n{found}\n</search_result>\n{spoken(text)}",
-        answer_in(text),
+        f"<query>\n{listed}\n</query>\n<search_result>\n{found}\n</search_result>\n{spoken(text)}", answer_in(text)
     )
 
 

@@ -9,48 +9,6 @@
 How rewards become advantages is up to the learners.
 """
 
-from toolorchestra.toolscale.faces import lazy_face
+import lazy_loader
 
-_MODULES = {
-    "engine": (
-        "RolloutEngine",
-        "RolloutRequest",
-        "Row",
-    ),
-    "multi_agent": (
-        "MultiAgentEngine",
-        "Slot",
-    ),
-    "sampling": (
-        "ModelSampler",
-        "Sample",
-        "Sampler",
-    ),
-    "starts": (
-        "Start",
-        "make_env",
-    ),
-    "trajectory": (
-        "TokenTrajectory",
-        "TrainRow",
-        "row_logps",
-    ),
-}
-
-__all__ = [
-    "ModelSampler",
-    "MultiAgentEngine",
-    "RolloutEngine",
-    "RolloutRequest",
-    "Row",
-    "Sample",
-    "Sampler",
-    "Slot",
-    "Start",
-    "TokenTrajectory",
-    "TrainRow",
-    "make_env",
-    "row_logps",
-]
-
-__getattr__, __dir__ = lazy_face(__name__, __all__, _MODULES)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

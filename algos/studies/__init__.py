@@ -7,18 +7,6 @@
 A study has `run`, `episodes`, `markdown` and `write`, and the defaults `QUESTIONS` and `SAMPLES`.
 """
 
-from toolorchestra.toolscale.faces import lazy_face
+import lazy_loader
 
-_MODULES = {
-    "masbench_results": ("MASBenchStudy",),
-    "paramanager": ("ConditionResult",),
-    "tmatr": ("TMATRStudy",),
-}
-
-__all__ = [
-    "ConditionResult",
-    "MASBenchStudy",
-    "TMATRStudy",
-]
-
-__getattr__, __dir__ = lazy_face(__name__, __all__, _MODULES)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -147,7 +147,7 @@ def markdown(study: MASBenchStudy) -> str:
     """Return the tables of a study."""
     lines = [
         f"{study.problems} problems of each value ({problem_count('robustness', study.problems)} with notes), "
-        f"{study.samples} episode(s) each; % of right answers, ± is half the 95 % interval.",
+        f"{study.samples} episode(s) each; % of right answers, ± is half the 95 % interval."
     ]
     for axis in STRUCTURES:
         lines += _accuracies(study, axis, PLAYED[axis][:2])

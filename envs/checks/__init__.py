@@ -6,12 +6,6 @@
 - `report`: what checks report.
 """
 
-from toolorchestra.envs.checks.environment import check_environment
-from toolorchestra.envs.checks.report import CheckReport, CheckResult
-from toolorchestra.envs.checks.several_agents import check_multiagent
+import lazy_loader
 
-__all__ = ["CheckReport", "CheckResult", "check_environment", "check_multiagent"]
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

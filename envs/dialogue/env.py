@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import functools
+import random
 from collections.abc import Iterable, Mapping
 from typing import Any, Unpack, get_args
 
 import msgspec
 
+from toolorchestra.agents.policies.base import write_calls
 from toolorchestra.envs.dialogue.personas import PERSONAS
 from toolorchestra.envs.dialogue.play import DialoguePlay
 from toolorchestra.envs.dialogue.request_facts import FactVocabulary, RequestFact, facts_in, vocabulary_of, with_blanks
-from toolorchestra.envs.dialogue.scenario import ORCHESTRATOR, USER, Reveal, Scenario
+from toolorchestra.envs.dialogue.scenario import ORCHESTRATOR, STOP, USER, Reveal, Scenario
+from toolorchestra.envs.dialogue.user import ScriptedUser
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
+from toolorchestra.envs.multiagent.constructors import constructors
+from toolorchestra.envs.multiagent.views import Partner, SingleAgentEnv
 from toolorchestra.envs.play import EpisodeLimits
 from toolorchestra.envs.task_env import EpisodeSetup, TaskOptions
 from toolorchestra.envs.task_source import TaskSource
 from toolorchestra.envs.world import World
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
-from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.task import Call, Task
 from toolorchestra.toolscale.tool import Tool
 
 ORCHESTRATOR_PROMPT = """\
@@ -137,3 +142,25 @@ class DialogueEnv(MultiAgentEnv):
 
 def _schemas(tools: Iterable[Tool]) -> str:
     return "\n".join(msgspec.json.encode(tool.schema["function"]).decode() for tool in tools)
+
+
+raw_env = DialogueEnv
+env, parallel_env = constructors(DialogueEnv)
+
+
+def single_env(
+    source: str | TaskSource | None = "Restaurant", *, user: Partner | None = None, **options: Any
+) -> SingleAgentEnv:
+    """Return the orchestrator's view; the user is a `ScriptedUser` unless another one is given."""
+    return SingleAgentEnv(raw_env(source, **options), ORCHESTRATOR, {USER: user or ScriptedUser()})
+
+
+def random_message(env: MultiAgentEnv, rng: random.Random) -> str:
+    """Return a random message, so that random play reaches every rule."""
+    tool = rng.choice(list(env.play.tools))
+    call = write_calls([rng.choice([*env.task.reference_calls, Call(tool, {})])])
+    if env.agent_selection == USER:
+        return rng.choice((env.task.instruction, f"It is {rng.randint(0, 99)}.", call, "", f"Goodbye. {STOP}"))
+    return rng.choice(
+        (call, call, "For which date is it?", f"Please do {tool}().", env.task.answer, "Everything is done.")
+    )

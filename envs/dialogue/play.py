@@ -41,13 +41,7 @@ class DialoguePlay(Play):
         faults: What went wrong, and who caused it, the decisive one first; empty if the episode is solved.
     """
 
-    def __init__(
-        self,
-        start: PlayStart,
-        *,
-        scenario: Scenario,
-        vocabulary: FactVocabulary,
-    ) -> None:
+    def __init__(self, start: PlayStart, *, scenario: Scenario, vocabulary: FactVocabulary) -> None:
         super().__init__(start)
         self.scenario = scenario
         self.vocabulary = vocabulary

@@ -89,9 +89,6 @@ class ChatUser:
     def __call__(self, observation: str, info: Mapping[str, Any]) -> str:
         """Return the model's next message; `info` is that of the agent ``user``."""
         request = ChatRequest(
-            messages=tuple(info["messages"]),
-            temperature=self.temperature,
-            max_tokens=self.max_tokens,
-            seed=self.seed,
+            messages=tuple(info["messages"]), temperature=self.temperature, max_tokens=self.max_tokens, seed=self.seed
         )
         return self.model.complete([request])[0].text

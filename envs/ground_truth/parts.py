@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterable, Set as AbstractSet
 
 import msgspec
 

@@ -315,9 +315,7 @@ def _check_agents(dom: DoM, agents: Sequence[Agent], edges: Sequence[Edge], kind
     for agent in agents:
         if agent.kind not in kinds:
             raise broken(
-                Rule.KIND,
-                agent.id or "<agent>",
-                f"agent {agent.id!r}: {unknown_name('agent_name', agent.kind, kinds)}",
+                Rule.KIND, agent.id or "<agent>", f"agent {agent.id!r}: {unknown_name('agent_name', agent.kind, kinds)}"
             )
     for agent in agents:
         if not _ID.fullmatch(agent.id):

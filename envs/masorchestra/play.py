@@ -43,12 +43,7 @@ class DesignPlay(ToolCallingPlay):
         run: The run of the design, once it was run.
     """
 
-    def __init__(
-        self,
-        start: PlayStart,
-        *,
-        rules: DesignRules,
-    ) -> None:
+    def __init__(self, start: PlayStart, *, rules: DesignRules) -> None:
         super().__init__(start)
         self.rules = rules
         self.design: Design | DesignFault | None = None

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import functools
+import random
 from collections.abc import Mapping
 from typing import Any, Literal, Unpack
 
 from toolorchestra.envs.msarl.play import HELPER, REASONER, MSARLPlay
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
+from toolorchestra.envs.multiagent.constructors import constructors
+from toolorchestra.envs.multiagent.views import SingleAgentEnv
 from toolorchestra.envs.task_env import EpisodeSetup, TaskOptions
 from toolorchestra.envs.task_source import TaskSource
 from toolorchestra.envs.tools.python import make_python
@@ -110,10 +113,7 @@ class MSARLEnv(MultiAgentEnv):
         fences = "; ".join(_FENCES.get(name, f"```{name} … ``` ({tool.description})") for name, tool in tools.items())
         system = REASONER_PROMPT.format(fences=fences, told=_TOLD[bool(self.readers)], calls=calls, rules=world.rules)
         openings = {agent: [{"role": "system", "content": HELPER_PROMPT}] for agent in self.possible_agents}
-        openings[REASONER] = [
-            {"role": "system", "content": system},
-            {"role": "user", "content": task.instruction},
-        ]
+        openings[REASONER] = [{"role": "system", "content": system}, {"role": "user", "content": task.instruction}]
         rules = functools.partial(MSARLPlay, readers=self.readers, max_calls=self.max_calls, **self._shown)
         return EpisodeSetup(system, tools, rules, openings)
 
@@ -123,3 +123,22 @@ class MSARLEnv(MultiAgentEnv):
             own = {name: tool for name, tool in world.tools.items() if fence_parameter(tool) is not None}
             self._offers[world.name] = {**({"python": self._python} if self._python else {}), **own}
         return self._offers[world.name]
+
+
+raw_env = MSARLEnv
+env, parallel_env = constructors(MSARLEnv)
+
+
+def single_env(source: str | TaskSource | None = "Math", **options: Any) -> SingleAgentEnv:
+    """Return the reasoner's view without helpers: one agent that reasons with code, and reads raw output.
+
+    With ``max_calls=0`` it is one agent that reasons in text alone. These are the paper's baselines for two agents.
+    """
+    return SingleAgentEnv(raw_env(source, helpers="none", **options), REASONER, {})
+
+
+def random_message(env: MultiAgentEnv, rng: random.Random) -> str:
+    """Return a random well-formed message, so that random play reaches every rule."""
+    number = rng.randint(0, 99)
+    block = f"```{rng.choice(list(env.play.tools))}\n{number} + {rng.randint(0, 99)}\n```"
+    return rng.choice((block, block, rf"\boxed{{{number}}}", f"It may be {number}."))

@@ -8,11 +8,6 @@ The protocols are packages of their own (`toolorchestra.envs.msarl`, `toolorches
 text.
 """
 
-from toolorchestra.envs.multiagent.base import MultiAgentEnv
-from toolorchestra.envs.multiagent.views import AgentView, CurrentAgentEnv, SingleAgentEnv
+import lazy_loader
 
-__all__ = ["AgentView", "CurrentAgentEnv", "MultiAgentEnv", "SingleAgentEnv"]
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

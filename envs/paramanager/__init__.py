@@ -7,11 +7,6 @@
 - `prompts`: what the orchestrator and the descriptions of tools say.
 """
 
-from toolorchestra.envs.paramanager.env import ParaManagerEnv
-from toolorchestra.envs.paramanager.play import ParaManagerPlay
+import lazy_loader
 
-__all__ = ["ParaManagerEnv", "ParaManagerPlay"]
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

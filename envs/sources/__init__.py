@@ -8,24 +8,6 @@ The interface, domains, files and mixtures are in `toolorchestra.envs.task_sourc
     masbench/    problems whose depth, horizon, breadth, parallelism and robustness are set
 """
 
-from typing import TYPE_CHECKING
+import lazy_loader
 
-from toolorchestra.toolscale.faces import lazy_face
-
-if TYPE_CHECKING:
-    from toolorchestra.envs.sources.public import load_public
-    from toolorchestra.envs.sources.questions import QuestionSource, QuestionWorld, make_question, try_answers
-
-__all__ = [
-    "QuestionSource",
-    "QuestionWorld",
-    "load_public",
-    "make_question",
-    "try_answers",
-]
-_MODULES = {
-    "public": ("load_public",),
-    "questions": ("QuestionSource", "QuestionWorld", "make_question", "try_answers"),
-}
-
-__getattr__, __dir__ = lazy_face(__name__, __all__, _MODULES)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

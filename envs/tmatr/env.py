@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import functools
+import random
 from collections.abc import Iterable, Mapping
 from typing import Any, Unpack
 
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
+from toolorchestra.envs.multiagent.constructors import constructors
+from toolorchestra.envs.multiagent.views import SingleAgentEnv
 from toolorchestra.envs.task_env import EpisodeSetup, TaskOptions
 from toolorchestra.envs.task_source import TaskSource
-from toolorchestra.envs.tmatr.actions import ASKED, Action
+from toolorchestra.envs.tmatr.actions import ASKED, BRANCHES, Action
 from toolorchestra.envs.tmatr.play import Roles, TMATRPlay, request
 from toolorchestra.envs.tmatr.rewards import RewardRule
 from toolorchestra.envs.tmatr.tool_descriptions import listing
@@ -191,3 +194,34 @@ def _rule(options: Mapping[str, float]) -> RewardRule:
         return RewardRule(**options)  # type: ignore[arg-type]  # the rule checks its values
     except TypeError as error:
         raise OptionError(f"`rule` has an option that the reward does not: {error}.") from None
+
+
+raw_env = TMATREnv
+env, parallel_env = constructors(TMATREnv)
+
+
+def single_env(source: str | TaskSource | None = "Math", **options: Any) -> SingleAgentEnv:
+    """Return the environment with one agent for all actions, as a Gymnasium environment."""
+    inner = raw_env(source, **({"roles": "single"} | options))
+    return SingleAgentEnv(inner, inner.possible_agents[0], {})
+
+
+def random_message(env: MultiAgentEnv, rng: random.Random) -> str:
+    """Return a random message, mostly well-formed, so that random play reaches every rule."""
+    play = env.play
+    assert isinstance(play, TMATRPlay)
+    number = rng.randint(0, 99)
+    if rng.random() < 0.1:
+        return f"It may be {number}."
+    match play.action:
+        case Action.DECIDE:
+            return f"<ACTION>{rng.choice(BRANCHES)}</ACTION>\n<GOAL>Find {number}.</GOAL>"
+        case Action.SELECT:
+            return f"<REASON>Why not?</REASON>\n<SELECTED_TOOL>{rng.choice(list(play.tools))}</SELECTED_TOOL>"
+        case Action.PLAN:
+            return f"<REASONING_STEPS>\nStep 1: Think of {number}.\n</REASONING_STEPS>"
+        case Action.EXECUTE:
+            return f"<TOOL_INPUT>\n{number} + {rng.randint(0, 99)}\n</TOOL_INPUT>"
+        case _:
+            answer = rf"<ANSWER>\boxed{{{number}}}</ANSWER>" if rng.random() < 0.5 else ""
+            return f"<THINK>\nStep 1: {number}.\n</THINK>{answer}"

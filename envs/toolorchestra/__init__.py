@@ -6,10 +6,6 @@
 Its rules are those of tool calling in general: `toolorchestra.envs.tool_calling`.
 """
 
-from toolorchestra.envs.toolorchestra.env import ToolOrchestraEnv
+import lazy_loader
 
-__all__ = ["ToolOrchestraEnv"]
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -29,9 +29,11 @@ from toolorchestra.agents.chat.base import (
     hermes_calls,
 )
 from toolorchestra.agents.experts.specification import TYPICAL_STEPS, ExpertSpec, Role
-from toolorchestra.agents.subagents import SubAgentQuestion, SubAgentReply, code_reasoner, knowledge_searcher
+from toolorchestra.agents.subagents.coding import code_reasoner
 from toolorchestra.agents.subagents.prompts import SOLVE
+from toolorchestra.agents.subagents.question import SubAgentQuestion, SubAgentReply
 from toolorchestra.agents.subagents.reading import answer_in, spoken
+from toolorchestra.agents.subagents.searching import knowledge_searcher
 from toolorchestra.agents.subagents.work import Ask, Work
 from toolorchestra.envs.ground_truth.tool_calls import evidence_in, problem_for, queries_for
 from toolorchestra.envs.tools.python import QuickPython

@@ -220,13 +220,7 @@ class WebSearch(Tool):
     effect = "pure"
 
     def __init__(
-        self,
-        provider: Provider,
-        *,
-        name: str = "web_search",
-        k: int = 5,
-        price: float = 0.008,
-        latency: float = 2.0,
+        self, provider: Provider, *, name: str = "web_search", k: int = 5, price: float = 0.008, latency: float = 2.0
     ) -> None:
         description = "Search the web. All queries of a call run at once; each is charged."
         super().__init__(name, description, search_parameters(k), price=price, latency=latency)

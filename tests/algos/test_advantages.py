@@ -5,8 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from torch.testing import assert_close
 from trl.trainer.utils import nanstd
 
@@ -84,9 +83,7 @@ def test_homogeneous_groups_are_dropped_whole():
 def test_filters_silence_a_rollout_but_leave_the_baseline():
     rewards = torch.tensor([1.0, 0.0, 0.0, 0.0])
     kept = rollout_filters(
-        rewards,
-        well_formed=torch.tensor([True, True, False, True]),
-        answered=torch.tensor([True, True, True, False]),
+        rewards, well_formed=torch.tensor([True, True, False, True]), answered=torch.tensor([True, True, True, False])
     )
     assert kept.tolist() == [True, True, False, False]
     assert_close(group_advantages(rewards, delta=0.0) * kept, torch.tensor([1.5, -0.5, 0.0, 0.0]))

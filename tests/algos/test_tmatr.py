@@ -268,13 +268,7 @@ def test_stages_name_who_learns() -> None:
     config = TrainTMATR(schedule=("inferencer", "planner", "both", "system"), stage_steps=2)
     assert config.total == 8
     learners = [config.learners(step, AGENTS) for step in range(1, 9)]
-    assert learners == [
-        *[("inferencer",)] * 2,
-        *[("planner",)] * 2,
-        *[AGENTS] * 2,
-        ("inferencer",),
-        ("planner",),
-    ]
+    assert learners == [*[("inferencer",)] * 2, *[("planner",)] * 2, *[AGENTS] * 2, ("inferencer",), ("planner",)]
 
 
 def test_a_schedule_is_repeated() -> None:

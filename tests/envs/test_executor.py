@@ -5,8 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from toolorchestra.envs.episode import CallRecord, Episode
 from toolorchestra.envs.executor import execute

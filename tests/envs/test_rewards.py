@@ -4,8 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from numpy.testing import assert_allclose
 
 from toolorchestra.envs.rewards import (
@@ -23,11 +22,7 @@ from toolorchestra.toolscale.errors import OptionError
 
 TOOLS = ("search", "python")
 # search, python, outcome, -usd, -seconds
-BATCH = [
-    [2, 0, 1, -0.50, -30],
-    [0, 1, 1, -0.10, -10],
-    [1, 1, 0, -0.30, -20],
-]
+BATCH = [[2, 0, 1, -0.50, -30], [0, 1, 1, -0.10, -10], [1, 1, 0, -0.30, -20]]
 
 
 def test_the_three_rewards_have_the_signs_of_the_paper():
@@ -51,10 +46,7 @@ def test_m_lists_counts_in_tool_order_then_the_rewards():
 
 
 def test_normalising_over_the_batch_by_hand():
-    assert_allclose(
-        normalise(BATCH),
-        [[1, 0, 1, 0, 0], [0, 1, 1, 1, 1], [0.5, 1, 0, 0.5, 0.5]],
-    )
+    assert_allclose(normalise(BATCH), [[1, 0, 1, 0, 0], [0, 1, 1, 1, 1], [0.5, 1, 0, 0.5, 0.5]])
 
 
 def test_an_entry_in_which_all_rollouts_agree_is_zero():

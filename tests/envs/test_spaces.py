@@ -5,8 +5,7 @@ import pickle
 
 import pytest
 from gymnasium.vector.utils import create_shared_memory, read_from_shared_memory, write_to_shared_memory
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from toolorchestra.envs.spaces import UnicodeText
 

@@ -126,12 +126,7 @@ C = "tables.orders.columns."
         ("tables.items.query", "ATTACH 'evil.db' AS evil", "tables.items.query", "may only read"),
         ("tables.items.query", "DELETE FROM orders RETURNING order_id", "tables.items.query", "may only read"),
         ("tables.items.query", "PRAGMA table_info(orders)", "tables.items.query", "may only read"),
-        (
-            "consistency",
-            [{"rule": "r", "sql": "SELECT load_extension('x')"}],
-            "consistency[0].sql",
-            "not authorized",
-        ),
+        ("consistency", [{"rule": "r", "sql": "SELECT load_extension('x')"}], "consistency[0].sql", "not authorized"),
         (
             "intents.ask_price.bindings",
             "SELECT order_id FROM orders ORDER BY random()",

@@ -5,8 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_folder import load_domain

@@ -4,8 +4,7 @@ import contextlib
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from toolorchestra.toolscale.errors import TaskError
 from toolorchestra.toolscale.expressions import FORMATS, evaluate, fill, lookup

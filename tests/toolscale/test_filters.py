@@ -10,8 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_folder import build_domain, load_domain, save_tasks

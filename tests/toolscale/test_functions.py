@@ -5,8 +5,7 @@ import datetime
 import warnings
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from toolorchestra.toolscale.errors import UnknownNameError
 from toolorchestra.toolscale.functions import FunctionTool, calculator, look_calendar

@@ -7,8 +7,7 @@ import time
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from toolorchestra.toolscale.symbolic import UnreadableError, Value, root, symbol
 from toolorchestra.toolscale.symbolic_reader import read

@@ -24,10 +24,7 @@ def test_a_sound_verifier_fails_every_mutant_and_passes_every_variant(mini: Doma
 
 @pytest.mark.parametrize(
     ("criterion", "found", "kinds"),
-    [
-        ("Verifier._execution", (), {"alter an argument", "add a stray write"}),
-        ("mentions", True, {"omit information"}),
-    ],
+    [("Verifier._execution", (), {"alter an argument", "add a stray write"}), ("mentions", True, {"omit information"})],
 )
 def test_a_verifier_that_overlooks_a_criterion_is_found_out(
     mini: Domain, monkeypatch: pytest.MonkeyPatch, criterion: str, found: Any, kinds: set[str]

@@ -5,8 +5,7 @@ import sys
 from typing import Any
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from toolorchestra.toolscale.errors import DomainError
 from toolorchestra.toolscale.format import TableSpec

@@ -14,37 +14,6 @@ it. ``docs/synth.md`` and ``docs/from_sqlite.md`` tell how.
     naming, recipes, sampling          words for names, recipes for columns, records like those found
 """
 
-from __future__ import annotations
+import lazy_loader
 
-from typing import TYPE_CHECKING
-
-from toolorchestra.toolscale.faces import lazy_face
-
-if TYPE_CHECKING:
-    from toolorchestra.toolscale.synth.answer_store import AnswerStore, ModelAnswer, ModelQuestion, RecordedModel
-    from toolorchestra.toolscale.synth.from_sqlite import domain_from_sqlite
-    from toolorchestra.toolscale.synth.model_queries import QuerySettings
-    from toolorchestra.toolscale.synth.pipeline import SynthesisRecord, synthesise
-    from toolorchestra.toolscale.synth.stages import Sizes
-
-_MODULES = {
-    "answer_store": ("AnswerStore", "ModelAnswer", "ModelQuestion", "RecordedModel"),
-    "from_sqlite": ("domain_from_sqlite",),
-    "model_queries": ("QuerySettings",),
-    "pipeline": ("SynthesisRecord", "synthesise"),
-    "stages": ("Sizes",),
-}
-
-__all__ = [
-    "AnswerStore",
-    "ModelAnswer",
-    "ModelQuestion",
-    "QuerySettings",
-    "RecordedModel",
-    "Sizes",
-    "SynthesisRecord",
-    "domain_from_sqlite",
-    "synthesise",
-]
-
-__getattr__, __dir__ = lazy_face(__name__, __all__, _MODULES)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -175,8 +175,7 @@ class ChangeRequests(Requester):
                     reference_calls=[
                         handle.call,
                         ReferenceCallSpec(
-                            call=tool,
-                            arguments={table.key[0]: self._key_of(handle, table.key[0]), column_name: given},
+                            call=tool, arguments={table.key[0]: self._key_of(handle, table.key[0]), column_name: given}
                         ),
                     ],
                     answer=f"Done: the {column.words} is {shown} now.",

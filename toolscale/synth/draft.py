@@ -20,13 +20,7 @@ import msgspec
 
 from toolorchestra.toolscale.build import build_database
 from toolorchestra.toolscale.errors import OptionError
-from toolorchestra.toolscale.format import (
-    ConsistencySpec,
-    DomainSpec,
-    IntentSpec,
-    TableSpec,
-    ToolSpec,
-)
+from toolorchestra.toolscale.format import ConsistencySpec, DomainSpec, IntentSpec, TableSpec, ToolSpec
 from toolorchestra.toolscale.sql import primary_key, quote, read_only
 from toolorchestra.toolscale.yaml_reader import dump_yaml
 

@@ -5,11 +5,7 @@ from __future__ import annotations
 import re
 
 from toolorchestra.toolscale.format import GuardSpec, ParameterSpec, ReturnsSpec, ToolSpec
-from toolorchestra.toolscale.synth.derived_tools import (
-    Ending,
-    main_date,
-    natural_sql,
-)
+from toolorchestra.toolscale.synth.derived_tools import Ending, main_date, natural_sql
 from toolorchestra.toolscale.synth.naming import an, said
 from toolorchestra.toolscale.synth.tables import Column, Natural, Table, bare
 from toolorchestra.toolscale.synth.tool_base import READ, SEARCH, ToolMaker

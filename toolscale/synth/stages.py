@@ -19,14 +19,7 @@ from toolorchestra.toolscale.build import build_database
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_folder import make_domain
 from toolorchestra.toolscale.errors import DomainError, SynthesisError
-from toolorchestra.toolscale.format import (
-    IntentSpec,
-    Name,
-    Operator,
-    ParameterSpec,
-    TableSpec,
-    ToolSpec,
-)
+from toolorchestra.toolscale.format import IntentSpec, Name, Operator, ParameterSpec, TableSpec, ToolSpec
 from toolorchestra.toolscale.synth import prompts
 from toolorchestra.toolscale.synth.answer_checks import (
     MAX_ROWS,
@@ -299,11 +292,7 @@ class Stages:
 
     def _checked_intent(self, name: str, text: str) -> IntentSpec:
         intent = msgspec.structs.replace(
-            read_answer(text, IntentSpec),
-            count=self.sizes.tasks_per_intent,
-            held_out=False,
-            parent=None,
-            operator=None,
+            read_answer(text, IntentSpec), count=self.sizes.tasks_per_intent, held_out=False, parent=None, operator=None
         )
         check_intent(intent)
         with refusing():

@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from toolorchestra.toolscale.format import GuardSpec, ParameterSpec, ToolSpec
-from toolorchestra.toolscale.synth.derived_tools import (
-    Toolbox,
-)
+from toolorchestra.toolscale.synth.derived_tools import Toolbox
 from toolorchestra.toolscale.synth.naming import said, snake_case
 from toolorchestra.toolscale.synth.tables import Column, Table, bare
 

@@ -6,12 +6,7 @@ import re
 from collections.abc import Mapping
 
 from toolorchestra.toolscale.format import GuardSpec, ReturnsSpec, StatementSpec, ToolSpec
-from toolorchestra.toolscale.synth.derived_tools import (
-    Creation,
-    Life,
-    dated,
-    literal,
-)
+from toolorchestra.toolscale.synth.derived_tools import Creation, Life, dated, literal
 from toolorchestra.toolscale.synth.naming import an, said
 from toolorchestra.toolscale.synth.tables import Column, Table, bare, default_state, numbered
 from toolorchestra.toolscale.synth.tool_base import WRITE, ToolMaker

@@ -9,46 +9,6 @@ tasks, world, source, sets  instances as tasks, their verdict, task sources and 
 rows, figure                the public data set; a graph as a picture
 """
 
-from typing import TYPE_CHECKING
+import lazy_loader
 
-from toolorchestra.toolscale.faces import lazy_face
-
-if TYPE_CHECKING:
-    from toolorchestra.envs.sources.masbench.dataset_check import DatasetCheck, check_dataset
-    from toolorchestra.envs.sources.masbench.generate import Instance, InstanceSettings, make_instance
-    from toolorchestra.envs.sources.masbench.graph import Axes, Graph
-    from toolorchestra.envs.sources.masbench.rows import load_masbench
-    from toolorchestra.envs.sources.masbench.sets import named_set
-    from toolorchestra.envs.sources.masbench.solver import solve
-    from toolorchestra.envs.sources.masbench.source import MASBenchSource
-    from toolorchestra.envs.sources.masbench.tasks import make_task
-    from toolorchestra.envs.sources.masbench.world import MASBenchWorld
-
-__all__ = [
-    "Axes",
-    "DatasetCheck",
-    "Graph",
-    "Instance",
-    "InstanceSettings",
-    "MASBenchSource",
-    "MASBenchWorld",
-    "check_dataset",
-    "load_masbench",
-    "make_instance",
-    "make_task",
-    "named_set",
-    "solve",
-]
-_MODULES = {
-    "dataset_check": ("DatasetCheck", "check_dataset"),
-    "generate": ("Instance", "InstanceSettings", "make_instance"),
-    "graph": ("Axes", "Graph"),
-    "rows": ("load_masbench",),
-    "sets": ("named_set",),
-    "solver": ("solve",),
-    "source": ("MASBenchSource",),
-    "tasks": ("make_task",),
-    "world": ("MASBenchWorld",),
-}
-
-__getattr__, __dir__ = lazy_face(__name__, __all__, _MODULES)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

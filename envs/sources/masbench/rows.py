@@ -27,10 +27,7 @@ _SEPARATOR = "<<horizon>>"
 
 
 def load_masbench(
-    axis: str | None = None,
-    files: str | Path | Mapping[str, str | Path] | None = None,
-    *,
-    limit: int | None = None,
+    axis: str | None = None, files: str | Path | Mapping[str, str | Path] | None = None, *, limit: int | None = None
 ) -> QuestionSource:
     """Return the public MASBench as a task source.
 

@@ -34,10 +34,7 @@ def spread(total: int, values: Iterable[int]) -> dict[int, int]:
 
 
 COUNTS: dict[str, Counts] = {
-    "depth": {
-        "train": spread(3993, (2, 4, 6, 8)),
-        "test": {2: 199, 4: 200, 6: 200, 8: 200, 10: 199, 12: 197},
-    },
+    "depth": {"train": spread(3993, (2, 4, 6, 8)), "test": {2: 199, 4: 200, 6: 200, 8: 200, 10: 199, 12: 197}},
     "horizon": {"train": spread(2174, (2, 4, 6)), "test": {2: 167, 4: 150, 6: 126, 8: 124}},
     "breadth": {"train": spread(2000, (2, 4)), "test": {2: 200, 4: 200, 6: 192, 8: 84}},
     "parallel": {"train": spread(1807, (2, 4)), "test": {2: 167, 4: 150, 6: 126, 8: 124}},

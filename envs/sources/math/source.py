@@ -10,10 +10,12 @@ from __future__ import annotations
 import random
 import zlib
 
-from toolorchestra.envs.sources.math import algebra
-from toolorchestra.envs.sources.math import counting as math_counting
-from toolorchestra.envs.sources.math import geometry as math_geometry
-from toolorchestra.envs.sources.math import numbers as math_numbers
+from toolorchestra.envs.sources.math import (
+    algebra,
+    counting as math_counting,
+    geometry as math_geometry,
+    numbers as math_numbers,
+)
 from toolorchestra.envs.sources.math.sketch import FAMILIES, Family, Sketch
 from toolorchestra.envs.sources.questions import QuestionSource, QuestionWorld, make_question
 from toolorchestra.envs.tools.calculator import Calculator

@@ -6,22 +6,6 @@ encyclopaedia, encyclopaedia_world          the articles, and the facts in them
 encyclopaedia_words                         what names and sentences are made of
 """
 
-from typing import TYPE_CHECKING
+import lazy_loader
 
-from toolorchestra.toolscale.faces import lazy_face
-
-if TYPE_CHECKING:
-    from toolorchestra.envs.sources.multihop.encyclopaedia import Encyclopaedia
-    from toolorchestra.envs.sources.multihop.source import MultiHopQASource, make_questions
-
-__all__ = [
-    "Encyclopaedia",
-    "MultiHopQASource",
-    "make_questions",
-]
-_MODULES = {
-    "encyclopaedia": ("Encyclopaedia",),
-    "source": ("MultiHopQASource", "make_questions"),
-}
-
-__getattr__, __dir__ = lazy_face(__name__, __all__, _MODULES)
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

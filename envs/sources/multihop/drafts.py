@@ -16,10 +16,7 @@ from toolorchestra.envs.ground_truth.parts import Part
 from toolorchestra.envs.sources.multihop.encyclopaedia import Encyclopaedia, Facts
 from toolorchestra.envs.sources.multihop.encyclopaedia_words import WORDS
 from toolorchestra.envs.sources.multihop.encyclopaedia_world import WorldFact
-from toolorchestra.envs.sources.multihop.question_words import (
-    QUESTION_WORDS,
-    relations_of,
-)
+from toolorchestra.envs.sources.multihop.question_words import QUESTION_WORDS, relations_of
 
 Node: TypeAlias = list[Any]
 """A program: ``["is", value]``, ``["of", relation, node]``, ``["who", [[relation, node], …]]``,

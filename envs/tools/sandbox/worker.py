@@ -160,12 +160,7 @@ class Worker:
         if tried["status"] != "ok":
             sys.exit(f"An empty program ends with {tried['status']}: {base64.b64decode(tried['stderr']).decode()}")
         self.write(
-            {
-                "python": platform.python_version(),
-                "filtered": bool(code),
-                "alone": self.alone,
-                "place": self.places[0],
-            }
+            {"python": platform.python_version(), "filtered": bool(code), "alone": self.alone, "place": self.places[0]}
         )
 
     def handle(self, request: dict[str, Any]) -> dict[str, Any]:

@@ -14,13 +14,7 @@ from toolorchestra.algos.rollout.sampling import ModelSampler
 
 pytest.importorskip("peft", reason="needs the extra `train`")
 
-from toolorchestra.agents.builtin.adapters import (
-    BASE,
-    AdapterPolicy,
-    holds_adapters,
-    load_adapters,
-    make_adapters,
-)
+from toolorchestra.agents.builtin.adapters import BASE, AdapterPolicy, holds_adapters, load_adapters, make_adapters
 from toolorchestra.toolscale.errors import OptionError
 
 NAMES = ("planner", "a.name with dots")

@@ -13,8 +13,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from toolorchestra.agents.chat.base import BatchError, ChatRequest, Completion, ScriptedChat
 from toolorchestra.agents.chat.replay import Recorded, RecordingChat, ReplayChat, request_key
@@ -168,10 +167,7 @@ def test_of_many_requests_only_a_lot_is_lost_to_an_interruption(file: Path) -> N
             raise KeyboardInterrupt
         return "ok"
 
-    with (
-        RecordingChat(ScriptedChat(answer, name="m"), file, batch_size=2) as chat,
-        pytest.raises(KeyboardInterrupt),
-    ):
+    with RecordingChat(ScriptedChat(answer, name="m"), file, batch_size=2) as chat, pytest.raises(KeyboardInterrupt):
         chat.complete([ask(str(i)) for i in range(8)])
     assert len(file.read_bytes().splitlines()) == 4
     with pytest.raises(OptionError, match="at least 1 request at once, got 0"):

@@ -3,8 +3,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from toolorchestra.envs.dialogue.request_facts import facts_in, vocabulary_of, with_blanks
 from toolorchestra.envs.registration import domain_sources

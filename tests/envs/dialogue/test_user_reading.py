@@ -1,8 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from toolorchestra.envs.dialogue.request_facts import facts_in, vocabulary_of
 from toolorchestra.envs.dialogue.user_reading import asked_for, asks_if_done, questions, reports_done, request, requests

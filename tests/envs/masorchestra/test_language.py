@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from toolorchestra.envs.masorchestra.design import AGENTS, DEBATE, MAX_AGENTS, Agent, Design, DesignFault, to_text
 from toolorchestra.envs.masorchestra.env import MASOrchestraEnv

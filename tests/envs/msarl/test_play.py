@@ -4,8 +4,7 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from toolorchestra.envs.msarl import MSARLEnv, raw_env
 from toolorchestra.envs.msarl.play import CodeBlock, is_well_formed, read_block

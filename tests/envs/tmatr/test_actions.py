@@ -5,8 +5,7 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from toolorchestra.envs.tmatr.actions import ASKED, FORMS, Action, FormatFault, ParsedAction, read
 

@@ -111,13 +111,7 @@ def test_long_results_goals_and_plans_are_cut() -> None:
 
 @pytest.mark.parametrize(
     ("before", "action"),
-    [
-        ((), "DECIDE"),
-        ((CALL,), "SELECT"),
-        ((CALL, PYTHON), "EXECUTE"),
-        ((REASON,), "PLAN"),
-        ((REASON, STEPS), "INFER"),
-    ],
+    [((), "DECIDE"), ((CALL,), "SELECT"), ((CALL, PYTHON), "EXECUTE"), ((REASON,), "PLAN"), ((REASON, STEPS), "INFER")],
 )
 def test_a_malformed_message_may_be_written_again_and_then_the_turn_is_lost(
     before: tuple[str, ...], action: str

@@ -8,8 +8,7 @@ from xml.etree import ElementTree
 
 import msgspec
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from toolorchestra.envs import make_multiagent
 from toolorchestra.envs.episode import read_episodes, write_episodes

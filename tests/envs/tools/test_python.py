@@ -8,8 +8,13 @@ import pytest
 
 from toolorchestra.envs.tools import python as module
 from toolorchestra.envs.tools.python import PythonTool, QuickPython
-from toolorchestra.envs.tools.sandbox import ProcessSandbox, ProgramLimits, ProgramResult, Sandbox
-from toolorchestra.envs.tools.sandbox import ProgramStatus as Ended
+from toolorchestra.envs.tools.sandbox import (
+    ProcessSandbox,
+    ProgramLimits,
+    ProgramResult,
+    ProgramStatus as Ended,
+    Sandbox,
+)
 from toolorchestra.toolscale.errors import UnknownNameError
 from toolorchestra.toolscale.tool import NO_CONTEXT, Status, Tool, ToolResult
 

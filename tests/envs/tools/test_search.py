@@ -19,14 +19,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from toolorchestra.envs.tools.search import (
-    MAX_QUERIES,
-    BM25Index,
-    Hit,
-    LocalSearch,
-    Passage,
-    read_passages,
-)
+from toolorchestra.envs.tools.search import MAX_QUERIES, BM25Index, Hit, LocalSearch, Passage, read_passages
 from toolorchestra.envs.tools.search_vectors import VectorIndex, sentence_encoder
 from toolorchestra.envs.tools.search_web import RecordedProvider, TavilyProvider, WebSearch
 from toolorchestra.toolscale.append_only import AppendingError

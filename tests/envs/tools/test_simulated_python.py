@@ -5,8 +5,7 @@ import io
 import math
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from toolorchestra.envs.tools.simulated_python import SimulatedPython, result_lines
 from toolorchestra.toolscale.errors import OptionError

@@ -6,8 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from toolorchestra.toolscale.format import IntentSpec, Recipe, TableSpec, ToolSpec
 from toolorchestra.toolscale.synth.answer_checks import FAKER, check_intent, check_recipes, read_answer, refusing

@@ -16,8 +16,7 @@ from typing import Any
 
 import gymnasium as gym
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from toolorchestra.agents.policies.base import play_episode
 from toolorchestra.agents.policies.registry import make_policy

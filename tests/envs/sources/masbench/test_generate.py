@@ -7,8 +7,7 @@ import re
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from toolorchestra.envs.sources.masbench.dataset_check import CRITICAL, check_dataset
 from toolorchestra.envs.sources.masbench.generate import InstanceSettings, check_axes, make_instance

@@ -7,8 +7,7 @@ import itertools
 import gymnasium as gym
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import toolorchestra  # noqa: F401 - registers the environments
 from toolorchestra.envs.ground_truth.parts import find_part, parts_of, problem_of

@@ -339,8 +339,7 @@ SOLVERS: dict[str, Callable[[dict[str, Any]], int | float | Fraction | str]] = {
         count(g["s"] in r and sum(r) >= g["t"] for r in rolls(g["n"], 2)), count(g["s"] in r for r in rolls(g["n"], 2))
     ),
     "divisible_pair": lambda g: Fraction(
-        count(sum(pair) % g["m"] == 0 for pair in itertools.combinations(range(1, g["n"] + 1), 2)),
-        math.comb(g["n"], 2),
+        count(sum(pair) % g["m"] == 0 for pair in itertools.combinations(range(1, g["n"] + 1), 2)), math.comb(g["n"], 2)
     ),
     "root_powers": powers,
     "reciprocal_powers": reciprocals,

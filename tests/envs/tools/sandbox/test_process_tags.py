@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from toolorchestra.envs.tools.sandbox import DockerSandbox, Sandbox, process_tags
-from toolorchestra.envs.tools.sandbox import docker as docker_module
+from toolorchestra.envs.tools.sandbox import DockerSandbox, Sandbox, docker as docker_module, process_tags
 from toolorchestra.envs.tools.sandbox.bubblewrap import CGROUPS, ControlGroup
 from toolorchestra.toolscale.errors import SandboxError
 

@@ -1,0 +1,9 @@
+from .envs.checks import check_environment as check_environment
+from .envs.episode import Episode as Episode
+from .envs.registration import (
+    environment_ids as environment_ids,
+    make_multiagent as make_multiagent,
+    multiagent_ids as multiagent_ids,
+)
+
+__version__: str

@@ -1,0 +1,23 @@
+from .base import Policy as Policy, play_episode as play_episode, write_calls as write_calls
+from .baselines import (
+    Baseline as Baseline,
+    Cheapest as Cheapest,
+    Direct as Direct,
+    DirectWithTools as DirectWithTools,
+    FixedWorkflow as FixedWorkflow,
+    MajorityVote as MajorityVote,
+    SelfRefine as SelfRefine,
+    Strongest as Strongest,
+)
+from .chat_policy import ChatPolicy as ChatPolicy
+from .consensus import ConsensusPolicy as ConsensusPolicy
+from .exploration import ExplorerPolicy as ExplorerPolicy, QueryingOraclePolicy as QueryingOraclePolicy
+from .human import HumanPolicy as HumanPolicy
+from .reference import (
+    NoisyOraclePolicy as NoisyOraclePolicy,
+    NullPolicy as NullPolicy,
+    OraclePolicy as OraclePolicy,
+    RandomPolicy as RandomPolicy,
+)
+from .registry import BASELINES as BASELINES, POLICIES as POLICIES, make_policy as make_policy
+from .routing import EvaluationBank as EvaluationBank, KNNRouter as KNNRouter, RoutingEvaluation as RoutingEvaluation

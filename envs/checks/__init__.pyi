@@ -1,0 +1,3 @@
+from .environment import check_environment as check_environment
+from .report import CheckReport as CheckReport, CheckResult as CheckResult
+from .several_agents import check_multiagent as check_multiagent

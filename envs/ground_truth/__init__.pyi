@@ -1,0 +1,9 @@
+from .designs import AgentProblem as AgentProblem, DesignProblems as DesignProblems, ReadingModel as ReadingModel
+from .parts import Part as Part, find_part as find_part, parts_of as parts_of, problem_of as problem_of
+from .tool_calls import (
+    candidates_in as candidates_in,
+    evidence_in as evidence_in,
+    final_problem as final_problem,
+    problem_for as problem_for,
+    queries_for as queries_for,
+)

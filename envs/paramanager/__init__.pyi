@@ -1,0 +1,2 @@
+from .env import ParaManagerEnv as ParaManagerEnv
+from .play import ParaManagerPlay as ParaManagerPlay

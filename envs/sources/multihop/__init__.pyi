@@ -1,0 +1,2 @@
+from .encyclopaedia import Encyclopaedia as Encyclopaedia
+from .source import MultiHopQASource as MultiHopQASource, make_questions as make_questions

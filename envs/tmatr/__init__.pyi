@@ -1,0 +1,8 @@
+from .env import (
+    TMATREnv as TMATREnv,
+    env as env,
+    parallel_env as parallel_env,
+    random_message as random_message,
+    raw_env as raw_env,
+    single_env as single_env,
+)

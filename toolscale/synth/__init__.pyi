@@ -1,0 +1,10 @@
+from .answer_store import (
+    AnswerStore as AnswerStore,
+    ModelAnswer as ModelAnswer,
+    ModelQuestion as ModelQuestion,
+    RecordedModel as RecordedModel,
+)
+from .from_sqlite import domain_from_sqlite as domain_from_sqlite
+from .model_queries import QuerySettings as QuerySettings
+from .pipeline import SynthesisRecord as SynthesisRecord, synthesise as synthesise
+from .stages import Sizes as Sizes
