@@ -2,7 +2,7 @@
 
 The kernel is the files of this folder::
 
-    world          what is asked of a world          episode        the record of an episode
+    world          the interface of a world          episode        the record of an episode
     play           rules, with no environment        tool_calling   the rules of tool calling by one agent
     executor       runs the calls of a message       parsing        from text to calls
     task_env       what all environments share       base           Gymnasium's interface

@@ -99,22 +99,21 @@ class OrchestrationEnv(TaskEnv, gymnasium.Env[str, Action]):
         """Take one message of the orchestrator; see the class for the returned values."""
         play = self._play or self.play  # the property says what is missing
         turn = play.act(action)
-        episode = play.episode
+        episode, truncated = play.episode, play.truncated
         if self.render_mode == "human":
             print(turn_text(turn, episode))
         info = self._info(play)
         info["calls"] = turn.calls
-        over = episode.outcome is not None
-        if over:
-            info["outcome"] = episode.outcome
-            info["verdict"] = episode.why
-            if episode.reward_parts:
-                info["reward_parts"] = dict(episode.reward_parts)
-            metrics = getattr(play, "metrics", None)
-            if metrics is not None:
-                info["M"] = metrics
-        reward = episode.reward or 0.0
-        return turn.observations.get(turn.agent, ""), reward, over and not play.truncated, play.truncated, info
+        observation = turn.observations.get(turn.agent, "")
+        if episode.outcome is None:
+            return observation, 0.0, False, False, info
+        info["outcome"], info["verdict"] = episode.outcome, episode.why
+        if episode.reward_parts:
+            info["reward_parts"] = dict(episode.reward_parts)
+        metrics = getattr(play, "metrics", None)
+        if metrics is not None:
+            info["M"] = metrics
+        return observation, episode.reward or 0.0, not truncated, truncated, info
 
     def render(self) -> str | None:
         """Return the transcript so far (mode ``ansi``); the mode ``human`` prints as the episode goes."""

@@ -88,7 +88,7 @@ class Episode(msgspec.Struct, omit_defaults=True, kw_only=True):
         split: Split of the task.
         difficulty: Level of the task, 1 to 5.
         prompt: System message of the first agent.
-        instruction: What the user asked, a preference included.
+        instruction: The user's request, with a preference if there is one.
         tools: Names of the available tools, in the order of M.
         agents: Names of the agents; the first one moves first.
         openings: Messages with which agents begin; one without begins with the prompt and the instruction.
@@ -163,7 +163,7 @@ class Episode(msgspec.Struct, omit_defaults=True, kw_only=True):
         return msgspec.json.encode(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copy and pickle by way of JSON, so that a copy gives the same bytes: defaults are told by identity."""
+        """Copy and pickle by way of JSON, for the same bytes: msgspec compares defaults by identity."""
         return _from_json, (self.to_json(),)
 
 

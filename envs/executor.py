@@ -38,22 +38,26 @@ def execute(calls: Sequence[ParsedCall], context: ToolContext, *, clock: float, 
     given = {call.id for call in calls} if len(calls) > 1 else ()
     ready = latest = clock  # when the next call may start; when all so far have ended
     over = 0  # calls that had ended when `ready` was
-    started: dict[int, _Waiting] = {}
+    started: dict[int, _Waiting] | None = None
     for position, call in enumerate(calls):
-        call_id = call.id or f"call_{first + position}"
-        if call_id in given and not call.id:
-            call_id = f"call_{first + position}_"
-        read = _read(call, tools)
-        if isinstance(read, str):
-            records.append(CallRecord(call_id, call.name, None, Status.PARSE_ERR, error=read, start=ready, end=ready))
+        call_id = call.id
+        if not call_id:
+            call_id = f"call_{first + position}"
+            if call_id in given:
+                call_id += "_"
+        tool = tools.get(call.name)
+        arguments = _arguments(call, tool, tools)
+        if tool is None or isinstance(arguments, str):
+            error = str(arguments)
+            records.append(CallRecord(call_id, call.name, None, Status.PARSE_ERR, error=error, start=ready, end=ready))
             continue
-        tool, arguments = read
-        if tool.effect == "write":
+        writes = tool.effect == "write"
+        if writes:
             ready, over = latest, position
         if tool.blocking:
-            if position not in started:
-                started |= _start(calls, position, tools, partial(_at, context, records[:over], first))
-            result = started.pop(position).result()
+            if started is None or position not in started:
+                started = _start(calls, position, tools, partial(_at, context, records[:over], first))
+            result = started[position].result()
         elif tool.uses_episode:
             result = _run(tool, arguments, _at(context, records[:over], first, position))
         else:
@@ -74,21 +78,21 @@ def execute(calls: Sequence[ParsedCall], context: ToolContext, *, clock: float, 
                 result.children,
             )
         )
-        latest = max(latest, end)
-        if tool.effect == "write":
+        if end > latest:
+            latest = end
+        if writes:
             ready, over = latest, position + 1
     return records
 
 
-def _read(call: ParsedCall, tools: Mapping[str, Tool]) -> tuple[Tool, dict[str, Any]] | str:
-    """Return the tool that is called and its arguments, or what is wrong with the call."""
+def _arguments(call: ParsedCall, tool: Tool | None, tools: Mapping[str, Tool]) -> dict[str, Any] | str:
+    """Return the arguments of a call, or what is wrong with it."""
     if call.error is not None:
         return call.error
-    tool = tools.get(call.name)
     if tool is None:
         return unknown_name("tool", call.name, tools)
     try:
-        return tool, tool.decode(call.arguments)
+        return tool.decode(call.arguments)
     except ArgumentError as wrong:
         return str(wrong)
 
@@ -141,10 +145,10 @@ def _start(
     """Start the blocking call at a position, and if it only reads those after it up to the next that writes."""
     started = {}
     for position in range(first, len(calls)):
-        read = _read(calls[position], tools)
-        if isinstance(read, str):
+        tool = tools.get(calls[position].name)
+        arguments = _arguments(calls[position], tool, tools)
+        if tool is None or isinstance(arguments, str):
             continue
-        tool, arguments = read
         if not tool.blocking and tool.effect != "write":
             continue
         if tool.effect == "write" and position > first:

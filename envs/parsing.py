@@ -41,7 +41,7 @@ class Message(msgspec.Struct, frozen=True):
     """A message as read.
 
     Attributes:
-        text: What is said around the calls.
+        text: The text around the calls.
         calls: The calls, in order.
         written: The whole message when calls stand in its text; None when they came structured.
     """
@@ -93,7 +93,7 @@ def parse(action: Any) -> Message:
         text = content if isinstance(content, str) else ""
         calls = action.get("tool_calls") or []
         if not isinstance(calls, (list, tuple)):
-            return Message(text, (_bad(f"`tool_calls` must be a list, not {type(calls).__name__}."),))
+            return Message(_clean(text[:200]), (_bad(f"`tool_calls` must be a list, not {type(calls).__name__}."),))
         if not calls:
             return _parse_text(text)
         return Message(_clean(text[:MAX_MESSAGE_CHARACTERS]), _parse_structured(calls))
@@ -108,37 +108,30 @@ def _bad(error: str, name: str = "", call_id: str | None = None) -> ParsedCall:
 
 def _clean(text: str) -> str:
     """Return `text` without lone surrogates, which no database and no file can hold."""
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "replace").decode()
-    return text
+    return text.encode("utf-8", "replace").decode()
 
 
 def _parse_text(text: str) -> Message:
     if len(text) > MAX_MESSAGE_CHARACTERS:
         error = f"The message has {len(text):,} characters; at most {MAX_MESSAGE_CHARACTERS:,} are read. Write less."
         return Message("", (_bad(error),), _clean(text[:200]) + "…")
-    if _OPEN not in text:
-        return Message(_clean(text))
-    text = _clean(text)
-    before, *blocks = text.split(_OPEN)
-    said = [before]
+    if not text.isascii():
+        text = _clean(text)
+    around, *blocks = text.split(_OPEN)
+    if not blocks:
+        return Message(text)
     calls = []
     for block in blocks[:MAX_CALLS]:
         body, closed, after = block.partition(_CLOSE)
-        said.append(after)
-        calls.append(_parse_block(body, bool(closed)))
+        calls.append(_parse_block(body) if closed else _not_closed(body))
+        if after:
+            around += after
     if len(blocks) > MAX_CALLS:
         calls.append(_bad(f"The message holds {len(blocks)} calls; the first {MAX_CALLS} were read."))
-    return Message("".join(said), tuple(calls), text)
+    return Message(around, tuple(calls), text)
 
 
-def _parse_block(body: str, closed: bool) -> ParsedCall:
-    if not closed:
-        return _bad(f"The block is not closed by {_CLOSE}. {_HINT}", _guess_name(body))
+def _parse_block(body: str) -> ParsedCall:
     try:
         call = _written.decode(body)
     except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
@@ -146,16 +139,19 @@ def _parse_block(body: str, closed: bool) -> ParsedCall:
     return _unwrapped(call.name, call.arguments, None)
 
 
-def _unwrapped(name: str, arguments: msgspec.Raw | bytes, call_id: str | None) -> ParsedCall:
+def _not_closed(body: str) -> ParsedCall:
+    return _bad(f"The block is not closed by {_CLOSE}. {_HINT}", _guess_name(body))
+
+
+def _unwrapped(name: str, arguments: msgspec.Raw, call_id: str | None) -> ParsedCall:
     """Return a call whose arguments may be an object or, as OpenAI has it, JSON text of an object."""
-    name = name[:_MAX_NAME]
-    raw = bytes(arguments).strip()
+    raw, name = bytes(arguments), name[:_MAX_NAME]
     if raw[:1] == b'"':
         try:
             raw = _string.decode(raw).encode()
         except (msgspec.DecodeError, UnicodeError) as error:
             return _bad(f"The arguments are not valid JSON: {_reason(error)}.", name, call_id)
-    return ParsedCall(name, raw if raw not in (b"", b"null") else b"{}", call_id)
+    return ParsedCall(name, b"{}" if raw == b"null" or not raw else raw, call_id)
 
 
 def _parse_structured(calls: list[Any] | tuple[Any, ...]) -> tuple[ParsedCall, ...]:

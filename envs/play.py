@@ -56,7 +56,7 @@ class PlayStart(msgspec.Struct, frozen=True, gc=False):
     Attributes:
         world: Where it takes place.
         session: A session of the world; it is reset.
-        task: What is asked.
+        task: The task.
         episode: The record to be filled, with the agents, the prompt and the names of the tools.
         limits: When it ends without an answer.
         tools: Tools that can be called, by name; those of the world that the record names by default.
@@ -155,8 +155,8 @@ class Play(ABC):
             text: The text.
             messages: The same as messages of its history; one user message by default.
         """
-        before = self._observations.get(agent)
-        self._observations[agent] = text if before is None else f"{before}\n\n{text}"
+        observations = self._observations
+        observations[agent] = f"{observations[agent]}\n\n{text}" if agent in observations else text
         if messages is not None:
             self._observed_messages[agent] = messages
 
@@ -178,11 +178,10 @@ class Play(ABC):
             tools: Tools that the agent may call; all by default.
             text: Text of its message beside the calls.
         """
-        tools = self.tools if tools is None else tools
-        episode = self.episode
-        context = ToolContext(
-            self.session, self.task, self.world, episode, self.histories[self.current_agent], tools, text
-        )
+        if tools is None:
+            tools = self.tools
+        episode, history = self.episode, self.histories[self.current_agent]
+        context = ToolContext(self.session, self.task, self.world, episode, history, tools, text)
         records = execute(calls, context, clock=episode.clock, first=self._calls_made + 1)
         self._book(records)
         return records
@@ -206,10 +205,12 @@ class Play(ABC):
         self._calls += records
         self._calls_made += len(records)
         episode = self.episode
+        cost, clock = episode.cost, episode.clock
         for record in records:
-            episode.cost += record.cost
-            if record.end > episode.clock:
-                episode.clock = record.end
+            cost += record.cost
+            if record.end > clock:
+                clock = record.end
+        episode.cost, episode.clock = cost, clock
 
     def _reward(self, reward: float, parts: Mapping[str, float] | None = None) -> None:
         """Give every agent the same reward, which may have parts."""
@@ -242,19 +243,20 @@ class Play(ABC):
         if self.episode.outcome is not None:
             raise OptionError("The episode is over. Call reset() to begin another.")
         agent = self.current_agent
-        self._observations, self._calls = {}, []
-        if self._observed_messages:
-            self._observed_messages.clear()
+        self._calls = []
+        observations = self._observations = {}
+        shown = self._observed_messages = {}
         message = self._read(action)
         try:
             self._take(agent, message)
         except Exception as error:  # an error of the library or its tools, not of the policy
             self._break_off("infra_error", error)
-        written, histories, shown = self._written(message), self.histories, self._observed_messages
-        turn = Turn(written, tuple(self._calls), self._observations, agent)
+        written = self._written(message)
+        turn = Turn(written, tuple(self._calls), observations, agent)
         episode.turns.append(turn)
+        histories = self.histories
         histories[agent].append(written)
-        for name, text in self._observations.items():
+        for name, text in observations.items():
             if name in shown:
                 histories[name] += shown[name]
             else:

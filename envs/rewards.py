@@ -9,7 +9,6 @@ Not here: how a task is verified, and how advantages become a loss (`toolorchest
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -106,12 +105,6 @@ def latency_reward(seconds: float) -> float:
     return -_magnitude("seconds", seconds)
 
 
-@functools.lru_cache(maxsize=256)
-def _positions(tools: tuple[str, ...]) -> Mapping[str, int]:
-    """Return the entry of M that each tool has: the same tools are on offer in episode after episode."""
-    return {tool: position for position, tool in enumerate(tools)}
-
-
 def measure(calls: Mapping[str, int], tools: Sequence[str], *, solved: bool, usd: float, seconds: float) -> Vector:
     """Return M(τ), shape ``(n + 3,)``.
 
@@ -125,11 +118,10 @@ def measure(calls: Mapping[str, int], tools: Sequence[str], *, solved: bool, usd
     >>> measure({"search": 2}, ["search", "python"], solved=True, usd=0.25, seconds=8.0).tolist()
     [2.0, 0.0, 1.0, -0.25, -8.0]
     """
-    m = np.zeros(len(tools) + 3)
-    positions = _positions(tuple(tools))
+    m = np.zeros(len(tools) + 3)  # making an array of a list takes longer
     for tool, count in calls.items():
-        if tool in positions:
-            m[positions[tool]] = count
+        if tool in tools:
+            m[tools.index(tool)] = count
     m[-3], m[-2], m[-1] = outcome_reward(solved), compute_reward(usd), latency_reward(seconds)
     return m
 

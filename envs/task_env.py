@@ -137,6 +137,8 @@ class TaskEnv:
         self._pairs: dict[Path, list[PreferencePair]] = {}
         self._preference: Preference | None = None
         self._play: Play | None = None
+        self._toolset: Mapping[str, Any] = {}
+        self._tool_names: tuple[str, ...] = ()
 
     # --- override these
 
@@ -190,7 +192,7 @@ class TaskEnv:
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the sessions behind: a copy opens its own. The episode in progress goes along."""
-        return {**self.__dict__, "_sessions": {}}
+        return {**self.__dict__, "_sessions": {}, "_toolset": {}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -204,11 +206,14 @@ class TaskEnv:
         task = self._choose(chosen)
         world = self.source.world(task)
         setup = self._begin(task, world, chosen)
-        names = tuple(setup.tools)
-        preferred = self._preference = self._prefer(setup.preference, names, task)
-        instruction = task.instruction
-        if preferred is not None and preferred.instruction:
-            instruction = f"{instruction}\n\n{preferred.instruction}"
+        if setup.tools is not self._toolset:  # they are often those of the episode before
+            self._toolset, self._tool_names = setup.tools, tuple(setup.tools)
+        names, instruction, preferred = self._tool_names, task.instruction, None
+        if setup.preference is not None:
+            preferred = self._prefer(setup.preference, names, task)
+            if preferred is not None and preferred.instruction:
+                instruction = f"{instruction}\n\n{preferred.instruction}"
+        self._preference = preferred
         episode = Episode(
             env_id=self._env_id,
             task_id=task.id,

@@ -51,10 +51,6 @@ class ToolCallingPlay(Play):
         self.observe(agent, "\n".join(blocks), messages)
         return records
 
-    def _show(self, record: CallRecord, limit: int) -> str:
-        """Return a call's result as the agent reads it, of at most about `limit` characters."""
-        return shown_result(record, limit)
-
     def _written(self, message: Message) -> dict[str, Any]:
         """Return a message as OpenAI has it: as text when the calls were written in the text."""
         if message.written is not None or not self._calls:
@@ -69,12 +65,17 @@ class ToolCallingPlay(Play):
         ]
         return {"role": "assistant", "content": message.text, "tool_calls": calls}
 
+    def _show(self, record: CallRecord, limit: int) -> str:
+        """Return a call's result as the agent reads it, of at most about `limit` characters."""
+        return shown_result(record, limit)
+
     def _pay(self, *, solved: bool) -> None:
         super()._pay(solved=solved)
         episode = self.episode
         counts: dict[str, int] = {}
-        for call in episode.calls:
-            counts[call.name] = counts.get(call.name, 0) + 1
+        for turn in episode.turns:
+            for call in turn.calls:
+                counts[call.name] = counts.get(call.name, 0) + 1
         self.metrics = measure(counts, episode.tools, solved=solved, usd=episode.cost, seconds=episode.clock)
         episode.metrics = tuple(self.metrics.tolist())
 
@@ -86,8 +87,9 @@ def shared_limit(characters: int, results: int) -> int:
 
 def shown_result(record: CallRecord, limit: int) -> str:
     """Return a call's result as an agent reads it: one JSON object, cut to about `limit` characters."""
-    part, content = ("result", record.value) if record.status is Status.OK else ("error", record.error)
-    fields = {"id": record.id, "name": record.name, "status": record.status, part: content}
+    status = record.status
+    part, content = ("result", record.value) if status is Status.OK else ("error", record.error)
+    fields = {"id": record.id, "name": record.name, "status": status, part: content}
     text = msgspec.json.encode(fields).decode()
     if len(text) > limit:
         whole = msgspec.json.encode(content).decode()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import collections
 import importlib
+import inspect
 import re
 import statistics
 from collections.abc import Iterator
@@ -108,7 +109,9 @@ def test_every_package_has_a_face(name: str) -> None:
     shown = [entry for entry in dir(package) if not (entry.startswith("__") and entry.endswith("__"))]
     assert sorted(shown) == sorted(entry for entry in package.__all__ if not entry.startswith("__"))
     for entry in package.__all__:
-        getattr(package, entry)
+        assert name == "toolorchestra.cli" or not inspect.ismodule(getattr(package, entry)), f"{entry} is a module"
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = package.nothing
 
 
 def test_the_page_of_the_architecture_names_paths_that_exist() -> None:

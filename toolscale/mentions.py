@@ -28,9 +28,10 @@ _MONTH = (
     r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
     r"|nov(?:ember)?|dec(?:ember)?)"
 )
+_WORD = rf"(?!{_MONTH})[^\W\d_][^\W_]*+"  # begins with a letter, and not as a month does
 _TOKEN = re.compile(
     rf"""
-      (?P<plain>(?!{_MONTH})[^\W\d_][^\W_]*)
+      (?P<plain>{_WORD}(?:[\W_]++{_WORD})*)
     | (?P<iso>\d{{4}}(?P<dash>[-/])\d{{2}}(?P=dash)\d{{2}})(?!\d)(?:t(?=\d))?
     | (?P<us>\d{{1,2}}/\d{{1,2}}/\d{{4}})(?!\d)
     | (?P<time>\d{{1,2}}:\d{{2}}(?::\d{{2}})?(?:\s?[ap]\.?m\b)?|\d{{1,2}}\s?[ap]\.?m\b)
@@ -45,6 +46,7 @@ _TOKEN = re.compile(
 _POSSESSIVE = re.compile(r"'s\b")
 _MONTH_NAME = re.compile(_MONTH)
 _DIGITS = re.compile(r"\d+")
+_words = re.compile(r"[^\W_]+").findall
 _BARE = str.maketrans("−", "-", "$€£,")
 
 
@@ -63,7 +65,9 @@ def tokens(text: str) -> list[str]:
     found = []
     for match in _TOKEN.finditer(text):
         kind, token = match.lastgroup, match[0]
-        if kind in ("plain", "word"):
+        if kind == "plain":
+            found += [_NUMBER_WORD.get(word, word) for word in _words(token)]
+        elif kind == "word":
             found.append(_NUMBER_WORD.get(token, token))
         elif kind == "number":
             found.append(_number(token))
@@ -102,8 +106,8 @@ def _date(kind: str | None, token: str) -> str:
         month, day = (first, second) if first <= 12 else (second, first)
         return f"@{year:04d}-{month:02d}-{day:02d}"
     name = token if kind == "mdy" else _MONTH_NAME.search(token)[0]  # type: ignore[index]  # it has one
-    said_year = numbers[1] if len(numbers) > 1 else "????"
-    return f"@{said_year}-{_MONTH_NUMBER[name[:3]]:02d}-{int(numbers[0]):02d}"
+    year_or_blank = numbers[1] if len(numbers) > 1 else "????"
+    return f"@{year_or_blank}-{_MONTH_NUMBER[name[:3]]:02d}-{int(numbers[0]):02d}"
 
 
 @functools.lru_cache(maxsize=65536)
@@ -111,13 +115,13 @@ def _fact_tokens(fact: str) -> tuple[str, ...]:
     return tuple(tokens(fact))
 
 
-def _agrees(said: str, fact: str) -> bool:
-    """Whether two tokens agree; a date said without its year is the date meant."""
-    return said == fact or (said[:1] == "@" == fact[:1] and "?" in said + fact and said[5:] == fact[5:])
+def _agrees(found: str, fact: str) -> bool:
+    """Return whether two tokens agree; a date without its year agrees with that date in any year."""
+    return found == fact or (found[:1] == "@" == fact[:1] and "?" in found + fact and found[5:] == fact[5:])
 
 
-def mentions(said: Sequence[str], fact: str) -> bool:
-    """Whether the tokens `said` contain those of `fact`, in a row.
+def mentions(text: Sequence[str], fact: str) -> bool:
+    """Return whether the tokens of a text contain those of `fact`, in a row.
 
     >>> mentions(tokens("Your table costs $12.50 in 2012."), "12")
     False
@@ -126,12 +130,12 @@ def mentions(said: Sequence[str], fact: str) -> bool:
     if not wanted:
         return False
     size, first = len(wanted), wanted[0]
-    if first[0] != "@":  # a date may be said without its year; everything else is said as it is or not at all
-        if first not in said:
+    if first[0] != "@":  # only dates have more than one spelling: with and without their year
+        if first not in text:
             return False
         if size == 1:
             return True
-    for start in range(len(said) - size + 1):
-        if _agrees(said[start], first) and all(map(_agrees, said[start + 1 : start + size], wanted[1:])):
+    for start in range(len(text) - size + 1):
+        if _agrees(text[start], first) and all(map(_agrees, text[start + 1 : start + size], wanted[1:])):
             return True
     return False

@@ -17,7 +17,7 @@ import msgspec
 from toolorchestra.toolscale.errors import TaskError
 from toolorchestra.toolscale.expressions import lookup
 from toolorchestra.toolscale.format import ToolSpec
-from toolorchestra.toolscale.tool import Entry, Tool, ToolContext, ToolResult
+from toolorchestra.toolscale.tool import Entry, Status, Tool, ToolContext, ToolResult
 
 DONE = "done"
 """What a tool without `returns` returns."""
@@ -85,6 +85,7 @@ class SqlTool(Tool):
         """Check the guards, run the statements and return the result."""
         execute = context.session.execute
         parameters = self.bind(arguments)
+        value: Any = DONE
         try:
             if self._guard is not None:
                 (broken,) = execute(self._guard, parameters).fetchone()
@@ -95,33 +96,42 @@ class SqlTool(Tool):
                 if save is not None:
                     row = cursor.fetchone()
                     parameters[save] = row[0] if row else None
-            value = self._shaped(execute(self._query, parameters)) if self._query else DONE
+            if self._query is not None:
+                value = self._shaped(execute(self._query, parameters))
+                if value is None and self._empty:
+                    return ToolResult.failed(_message(self._empty, arguments))
         except sqlite3.Error as error:
             return self._failure(error)
-        if value is None and self._empty:
-            return ToolResult.failed(_message(self._empty, arguments))
-        return ToolResult.ok(value, self._operated(arguments, value) if self._operates else ())
+        return ToolResult(Status.OK, value, None, self._operated(arguments, value) if self._operates else ())
 
     def _row(self, cursor: sqlite3.Cursor) -> dict[str, Any] | None:
         row = cursor.fetchone()
-        return None if row is None else self._object(row)
+        if row is None:
+            return None
+        found = dict(zip(self._columns, row))  # noqa: B905 - strict takes longer, and the query has these columns
+        if self._json:
+            self._decode(found)
+        return found
 
     def _rows(self, cursor: sqlite3.Cursor) -> list[dict[str, Any]]:
-        return [self._object(row) for row in cursor]
+        columns = self._columns
+        rows = [dict(zip(columns, row)) for row in cursor]  # noqa: B905
+        if self._json:
+            for found in rows:
+                self._decode(found)
+        return rows
 
-    def _object(self, row: tuple[Any, ...]) -> dict[str, Any]:
-        found = dict(zip(self._columns, row, strict=True))
+    def _decode(self, found: dict[str, Any]) -> None:
         for column in self._json:
             if found[column] is not None:
                 found[column] = msgspec.json.decode(found[column])
-        return found
 
     def _operated(self, arguments: dict[str, Any], value: Any) -> tuple[Entry, ...]:
         entries: list[Entry] = []
         for table, source in self._operates:
             key = source(arguments, value)
             if isinstance(key, list):
-                entries.extend((table, one) for one in key if one is not None)
+                entries += [(table, one) for one in key if one is not None]
             elif key is not None:
                 entries.append((table, key))
         return tuple(entries)

@@ -41,7 +41,7 @@ class Status(StrEnum):
 
 
 class InnerCall(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A call made on the way of another: what a tool asked of a model, or of another tool.
+    """A call made by a tool while it runs: of a model, or of another tool.
 
     Attributes:
         name: Model or tool that was called.
@@ -114,12 +114,12 @@ class ToolContext(msgspec.Struct, frozen=True, gc=False):
 
     Attributes:
         session: The state of the world; None where there is none.
-        task: What is asked. Its reference trajectory and answer are the ground truth about which simulated experts err;
+        task: The task. Its reference trajectory and answer are the ground truth about which simulated experts err;
             a real one must not be shown it.
         world: Where the episode takes place.
         episode: The record so far, without the turn in progress.
         messages: The conversation so far, the message in progress not included.
-        tools: Tools on offer, by name.
+        tools: Tools that can be called, by name.
         message: What the agent says beside its calls in the message in progress.
         earlier: Calls of the same message that had ended before this one began (what came before a barrier).
         number: Number of the call in the episode, from 1.

@@ -1,10 +1,10 @@
-"""Verification: is what an episode did and said right? (ToolOrchestra §3.3).
+"""Verification: are the effects and the answer of an episode right? (ToolOrchestra §3.3).
 
 An episode is solved if and only if all three criteria hold against one of the task's reference trajectories:
 
 1. *execution correctness*: the net change of the database equals the reference one; keys that tools generated
    are compared up to renaming, so that independent inserts may come in another order;
-2. *process fidelity*: what the user was told mentions every piece of information to communicate;
+2. *process fidelity*: the answer mentions every piece of information to communicate;
 3. *operation completeness*: every entry that the reference trajectory wrote or looked up by identity was written or
    looked up by identity.
 """
@@ -90,8 +90,8 @@ class Verifier:
 
     def verify(self, task: Task, session: Session, answer: str) -> Verdict:
         """Judge an episode of `task` that ended with `answer`, its effects being in `session`."""
-        told = tokens(answer) if task.communicate else []
-        missing = [options for options in task.communicate if not any(map(mentions, repeat(told), options))]
+        text = tokens(answer) if task.communicate else []
+        missing = [options for options in task.communicate if not any(map(mentions, repeat(text), options))]
         touched = session.touched()
         fidelity = tuple(Failure("fidelity", f"the user was not told {_any_of(options)}") for options in missing)
         first: tuple[Failure, ...] | None = None

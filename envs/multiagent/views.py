@@ -74,7 +74,7 @@ class AgentView(gymnasium.Env[str, str]):
 class SingleAgentEnv(AgentView):
     """An environment of several agents as one of them sees it; the others are fixed policies.
 
-    If the others end an episode before the agent is asked, its first message, whatever it says, finds it over.
+    If the others end an episode before the agent's turn, its first message has no effect: the episode is over.
 
     Args:
         multi_agent_env: The environment with several agents.
@@ -96,14 +96,14 @@ class SingleAgentEnv(AgentView):
         self.partners = {name: partner for name, partner in partners.items() if name != agent}
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
-        """Begin an episode, and let the others act until the agent is asked."""
+        """Begin an episode, and let the others act until it is the agent's turn."""
         super().reset(seed=seed)
         self.multi_agent_env.reset(seed=seed, options=options)
         self._let_others_act()
         return self.multi_agent_env.observe(self.agent), self._info()
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """Write a message, and let the others act until the agent is asked again, or the episode is over."""
+        """Write a message, and let the others act until it is the agent's turn again, or the episode is over."""
         multi_agent_env, agent = self.multi_agent_env, self.agent
         if not multi_agent_env.play.over:
             multi_agent_env.step(action)
@@ -177,7 +177,7 @@ class RandomMessages(Policy):
         seed: See `Policy`.
     """
 
-    privileged = True  # it looks up what can be said
+    privileged = True  # it reads the rules' state to write well-formed messages
 
     def __init__(self, write: Callable[[MultiAgentEnv, random.Random], str], seed: int = 0) -> None:
         super().__init__(seed)
