@@ -23,11 +23,10 @@ import msgspec
 
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import TaskError
-from toolorchestra.toolscale.evolution_operators import OPERATORS, TaskDraft, Workshop
+from toolorchestra.toolscale.evolution_operators import OPERATORS, TaskDraft, TaskPool
 from toolorchestra.toolscale.format import Operator
 from toolorchestra.toolscale.mentions import mentions, tokens
 from toolorchestra.toolscale.task import Task
-from toolorchestra.toolscale.verifier_mutations import replay
 
 _TRIES = 40  # candidates looked at for each task asked for
 
@@ -42,11 +41,11 @@ class Evolver:
 
     def __init__(self, domain: Domain, tasks: Sequence[Task]) -> None:
         self.domain = domain
-        self._workshop = Workshop(domain, tasks)
+        self._pool = TaskPool(domain, tasks)
 
     def close(self) -> None:
         """Release the database."""
-        self._workshop.world.session.close()
+        self._pool.index.session.close()
 
     def tasks(
         self, operator: Operator, seed: str, count: int, taken: Collection[str] = ()
@@ -63,8 +62,8 @@ class Evolver:
         for _ in range(_TRIES * count):
             if len(found) == count:
                 break
-            parent = self._workshop.parent(rng)
-            draft = None if parent is None else OPERATORS[operator](self._workshop, parent, rng)
+            parent = self._pool.parent(rng)
+            draft = None if parent is None else OPERATORS[operator](self._pool, parent, rng)
             if draft is None or draft.key in found:
                 continue
             reason = "duplicate instruction" if draft.task.instruction in seen else self._fault(draft)
@@ -77,18 +76,17 @@ class Evolver:
 
     def _fault(self, draft: TaskDraft) -> str:
         """Return why a draft is no task, or nothing."""
-        task, domain, session = draft.task, self.domain, self._workshop.world.session
+        task, domain, session = draft.task, self.domain, self._pool.index.session
         for position, options in enumerate(task.communicate):
             others = tokens(". ".join(facts[0] for i, facts in enumerate(task.communicate) if i != position))
             if any(mentions(others, option) for option in options):
                 return "one piece of information gives another away"
         try:
-            if not replay(domain, task, task.reference_calls, task.answer, session).solved:
+            if not domain.replay(task, task.reference_calls, task.answer, session).solved:
                 return "the reference trajectory does not pass"
-            session.reset()
-            if domain.verify(task, session, "").solved:
+            if domain.replay(task, (), "", session).solved:
                 return "solved by doing and saying nothing"
-            if any(replay(domain, task, calls, answer, session).solved for calls, answer in draft.unevolved):
+            if any(domain.replay(task, calls, answer, session).solved for calls, answer in draft.unevolved):
                 return "solved without what was added"
         except TaskError:
             return "a reference call errs"

@@ -1,11 +1,11 @@
-"""Tasks in the formats of others: written for them, and read from them.
+"""Export and import of tasks.
 
 Four formats: ``tau2``, the JSON of τ²-bench, in whose shape ToolScale was published; ``jsonl``, one `Task` a line;
 ``parquet``, one table; ``datasets``, a folder for Hugging Face `datasets` with a card and one Parquet file a split.
-Rows of either shape, τ²-bench's or our own, are read from any of the containers.
+Any of them may hold rows in τ²-bench's shape or in the library's own.
 
-Whatever is read is tried against a domain before it is returned: its calls must be ones that the domain's tools take,
-its reference trajectory must run and pass, and doing nothing must not. All that is wrong is reported at once, by task.
+Every task that is read is checked against a domain: its tools must take the calls, the reference trajectory must run
+and pass, and doing nothing must not. All errors are reported at once, by task.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from toolorchestra.toolscale.exchange_files import Format, read_rows, write_data
 from toolorchestra.toolscale.exchange_rows import TaskReader, tau2_row
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.task import Task, write_tasks
-from toolorchestra.toolscale.tool import ArgumentError, Status
+from toolorchestra.toolscale.tool import Status
 
 _SUFFIXES: dict[str, Format] = {".json": "tau2", ".jsonl": "jsonl", ".parquet": "parquet", "": "datasets"}
 _MAX_REPORTED = 200
@@ -33,8 +33,8 @@ def export_tasks(domain: Domain, tasks: Sequence[Task], path: Path, format: Form
 
     Args:
         domain: Their domain.
-        tasks: What to write.
-        path: File, or folder for ``datasets``; made if it is not there.
+        tasks: The tasks.
+        path: File, or folder for ``datasets``; made if it does not exist.
         format: By default from the path's ending: .json is ``tau2``, none ``datasets``.
 
     Raises:
@@ -54,24 +54,19 @@ def export_tasks(domain: Domain, tasks: Sequence[Task], path: Path, format: Form
 
 
 def import_tasks(path: Path, domain: Domain, format: Format | None = None) -> list[Task]:
-    """Return the tasks of a file, or of a folder of `datasets`, tried against a domain.
+    """Return the tasks of a file, or of a folder of `datasets`; each is checked against its domain.
 
-    Args:
-        path: What to read.
-        domain: Where the tasks take place.
-        format: By default from the path's ending.
+    The format is by default that of the path's ending.
 
     Raises:
         OptionError: Nothing can be read there.
         TaskError: Names every task that does not fit the domain, and why.
     """
-    kind = _format(path, format)
     found: dict[str, Task] = {}
     wrong: dict[str, list[str]] = {}
+    rows = list(read_rows(path, _format(path, format)))
     session = domain.session()
-    count = 0
-    for source in read_rows(path, kind):
-        count += 1
+    for source in rows:
         task_id = str(source.row.get("id") or f"{source.where} (no id)")
         reader = TaskReader(domain, source, task_id)
         task = reader.task()
@@ -87,11 +82,8 @@ def import_tasks(path: Path, domain: Domain, format: Format | None = None) -> li
     if wrong:
         lines = [f"{task_id}: {reason}" for task_id, reasons in wrong.items() for reason in reasons]
         more = f"\n… and {len(lines) - _MAX_REPORTED} more" if len(lines) > _MAX_REPORTED else ""
-        raise TaskError(
-            f"{len(wrong)} of {count} tasks of {path} do not fit the domain {domain.name}:\n"
-            + "\n".join(lines[:_MAX_REPORTED])
-            + more
-        )
+        shown = "\n".join(lines[:_MAX_REPORTED]) + more
+        raise TaskError(f"{len(wrong)} of {len(rows)} tasks of {path} do not fit the domain {domain.name}:\n{shown}")
     if not found:
         raise OptionError(f"{path} holds no task.")
     return list(found.values())
@@ -103,9 +95,8 @@ def _format(path: Path, format: Format | None) -> Format:
             raise UnknownNameError("format", format, get_args(Format))
         return format
     if path.suffix not in _SUFFIXES:
-        raise OptionError(
-            f"The format of {path} is unknown: expected {', '.join(filter(None, _SUFFIXES))} or a folder."
-        )
+        known = ", ".join(filter(None, _SUFFIXES))
+        raise OptionError(f"The format of {path} is unknown: expected {known} or a folder.")
     return _SUFFIXES[path.suffix]
 
 
@@ -115,21 +106,18 @@ def _write_tau2(domain: Domain, tasks: Sequence[Task], path: Path) -> None:
 
 
 def _trial(domain: Domain, task: Task, session: Session) -> list[str]:
-    """Return what is wrong with a task when it is played: its reference trajectories, its answer, and silence."""
+    """Return what is wrong with a task when its reference trajectories and an empty episode are run."""
     for path in (*task.alternatives, task.reference_calls):
         session.reset()
         for call in path:
-            tool = domain.tools[call.name]
-            try:
-                result = session.call(tool, tool.decode(msgspec.json.encode(call.arguments)))
-            except ArgumentError as error:
-                return [str(error)]
+            result = domain.call(call, session)
+            if result.status is Status.PARSE_ERR:
+                return [str(result.error)]
             if result.status is not Status.OK:
                 return [f"the reference call {call.name}({call.arguments}) errs: {result.error}"]
     verdict = domain.verify(task, session, task.answer)
     if not verdict.solved:
         return [f"the reference trajectory does not pass: {verdict}"]
-    session.reset()
-    if domain.verify(task, session, "").solved:
+    if domain.replay(task, (), "", session).solved:
         return ["it is solved by doing and saying nothing"]
     return []

@@ -21,8 +21,17 @@ from toolorchestra.toolscale.task import Task
 
 Format = Literal["tau2", "jsonl", "parquet", "datasets"]
 
-_SCALARS = ("id", "domain", "intent", "split", "instruction", "answer", "parent", "operator")
-_COLUMNS = (*_SCALARS, "difficulty", "branches", "refuses", "reference_calls", "communicate")
+_TYPES = dict.fromkeys(("id", "domain", "intent", "split", "instruction", "answer", "parent", "operator"), "string") | {
+    "difficulty": "int64",
+    "branches": "bool",
+    "refuses": "bool",
+}
+_CALL_TYPES = {"name": "string", "arguments": "string", "stage": "int64"}
+_HOLDS = {
+    "train": "for training",
+    "test": "the same kinds of requests about other entries",
+    "test_intents": "kinds of requests that the training split does not have",
+}
 
 
 def _pyarrow() -> tuple[ModuleType, ModuleType]:
@@ -37,111 +46,50 @@ def _pyarrow() -> tuple[ModuleType, ModuleType]:
 def write_parquet(path: Path, tasks: Iterable[Task]) -> None:
     """Write tasks as one table."""
     arrow, parquet = _pyarrow()
-    call = arrow.struct([("name", arrow.string()), ("arguments", arrow.string()), ("stage", arrow.int64())])
-    schema = arrow.schema([
-        *((name, arrow.string()) for name in _SCALARS),
-        ("difficulty", arrow.int64()),
-        ("branches", arrow.bool_()),
-        ("refuses", arrow.bool_()),
-        ("reference_calls", arrow.list_(call)),
-        ("communicate", arrow.list_(arrow.list_(arrow.string()))),
-        ("more", arrow.string()),
-    ])  # fmt: skip
+    calls = arrow.list_(arrow.struct([arrow.field(name, kind) for name, kind in _CALL_TYPES.items()]))
+    types = _TYPES | {
+        "reference_calls": calls,
+        "communicate": arrow.list_(arrow.list_(arrow.string())),
+        "more": "string",
+    }
+    schema = arrow.schema([arrow.field(name, kind) for name, kind in types.items()])
     parquet.write_table(arrow.Table.from_pylist([_flat(task) for task in tasks], schema=schema), path)
 
 
 def _flat(task: Task) -> dict[str, Any]:
     """Return a task as a row of Parquet: what may have any shape is JSON text."""
-    row = {name: getattr(task, name) for name in _COLUMNS}
+    row = {name: getattr(task, name) for name in (*_TYPES, "communicate")}
     row["reference_calls"] = [
         {"name": call.name, "arguments": msgspec.json.encode(call.arguments).decode(), "stage": call.stage}
         for call in task.reference_calls
     ]
-    whole = msgspec.to_builtins(task)
-    row["more"] = msgspec.json.encode({key: value for key, value in whole.items() if key not in _COLUMNS}).decode()
-    return row
+    more = {key: value for key, value in msgspec.to_builtins(task).items() if key not in row}
+    return row | {"more": msgspec.json.encode(more).decode()}
 
 
 def write_datasets(domain: Domain, tasks: Sequence[Task], path: Path) -> None:
     """Write tasks as a folder for `datasets`: a card, and one Parquet file a split."""
     _pyarrow()
-    splits = {split: [task for task in tasks if task.split == split] for split in SPLITS}
-    splits = {split: chosen for split, chosen in splits.items() if chosen}
+    splits = {split: chosen for split in SPLITS if (chosen := [task for task in tasks if task.split == split])}
     (path / "data").mkdir(parents=True, exist_ok=True)
     for split, chosen in splits.items():
         write_parquet(path / "data" / f"{split}.parquet", chosen)
     (path / "README.md").write_text(_card(domain, splits), encoding="utf-8")
 
 
-_CARD = """\
----
-language:
-- en
-license: {license}
-pretty_name: {title}
-size_categories:
-- {size}
-task_categories:
-- text-generation
-tags:
-- tool-use
-- agents
-- orchestration
-- synthetic
-configs:
-- config_name: default
-  data_files:
-{files}
-dataset_info:
-  features:
-{features}
----
-
-# {heading}
-
-{count:,} verifiable tasks in the domain `{name}`, made with
-[ToolOrchestra](https://github.com/toolorchestra/toolorchestra). Today is {today} in every one of them.
-
-{description}
-
-| split | tasks | what it holds |
-|---|---|---|
-{table}
-
-Each row is one task: an `instruction`, the `reference_calls` that lead to the right state (`arguments` is JSON text;
-calls of one `stage` do not need each other's results), what must be told in `communicate` (of each list, any one
-phrase), and an `answer` that tells it. `difficulty` is 1 to 5; `branches` says that what is right depends on what a
-look-up returns, and `refuses` that the right answer is to refuse. `more` holds the rest as JSON text.
-
-```python
-from datasets import load_dataset
-
-tasks = load_dataset("PATH/OF/THIS/FOLDER")
-```
-
-Played in their world, they are checked: `toolorchestra import FOLDER DOMAIN --out tasks.jsonl`.
-"""
-
-_HOLDS = {
-    "train": "for training",
-    "test": "the same kinds of requests about other entries",
-    "test_intents": "kinds of requests that the training split does not have",
-}
-
-
 def _card(domain: Domain, splits: Mapping[str, Sequence[Task]]) -> str:
     count = sum(map(len, splits.values()))
     bounds = (("n<1K", 1_000), ("1K<n<10K", 10_000), ("10K<n<100K", 100_000), ("100K<n<1M", 1_000_000))
-    strings = [f"  - name: {name}\n    dtype: string" for name in _SCALARS]
-    numbers = [f"  - name: {name}\n    dtype: {kind}" for name, kind in _KINDS.items()]
-    call = [f"    - name: {name}\n      dtype: {kind}" for name, kind in _CALL.items()]
-    nested = ["  - name: reference_calls\n    list:", *call, "  - name: communicate\n    list:\n      list: string"]
-    return _CARD.format(
-        license="apache-2.0",
+    features = [f"  - name: {name}\n    dtype: {kind}" for name, kind in _TYPES.items()]
+    features += ["  - name: reference_calls\n    list:"]
+    features += [f"    - name: {name}\n      dtype: {kind}" for name, kind in _CALL_TYPES.items()]
+    features += ["  - name: communicate\n    list:\n      list: string", "  - name: more\n    dtype: string"]
+    template = Path(__file__).with_name("dataset_card.md").read_text(encoding="utf-8")
+    return template.format(
         title=msgspec.json.encode(f"{domain.spec.title}: tasks").decode(),
         size=next((name for name, limit in bounds if count < limit), "n>1M"),
         files="\n".join(f"  - split: {split}\n    path: data/{split}.parquet" for split in splits),
-        features="\n".join([*strings, *numbers, *nested, "  - name: more\n    dtype: string"]),
+        features="\n".join(features),
         heading=" ".join(domain.spec.title.split()),
         count=count,
         name=domain.name,
@@ -149,10 +97,6 @@ def _card(domain: Domain, splits: Mapping[str, Sequence[Task]]) -> str:
         description=domain.spec.description.strip(),
         table="\n".join(f"| `{split}` | {len(tasks):,} | {_HOLDS[split]} |" for split, tasks in splits.items()),
     )
-
-
-_KINDS = {"difficulty": "int64", "branches": "bool", "refuses": "bool"}
-_CALL = {"name": "string", "arguments": "string", "stage": "int64"}
 
 
 class SourceRow(NamedTuple):

@@ -1,7 +1,6 @@
-"""Rows of tasks: τ²-bench's shape and our own, written and read.
+"""Rows of tasks, in τ²-bench's shape and in the library's own.
 
-`TaskReader` notes all that is wrong with a row instead of stopping at the first fault. In files that hold columns of
-objects, calls have the arguments of all others, as nulls; such nulls are dropped.
+In files with columns of objects every call has the arguments of all others, as nulls; such nulls are dropped.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from toolorchestra.toolscale.mentions import mentions, tokens
 from toolorchestra.toolscale.task import Call, Task
 
 OURS = "toolorchestra"
-"""Key of a τ²-bench task under which stands what that format has no place for; others may ignore it."""
+"""Key of a τ²-bench task for what that format has no place for."""
 
 _USER = "Ask for exactly this. You know nothing beyond it."
 _CHECKED = {"DB", "COMMUNICATE", "ACTION"}
@@ -31,35 +30,26 @@ def tau2_row(domain: Domain, task: Task) -> dict[str, Any]:
     intent = domain.spec.intents.get(task.intent)
     whole = msgspec.to_builtins(task)
     ours = {key: value for key, value in whole.items() if key not in ("id", "instruction", "reference_calls")}
+    instructions = {
+        "task_instructions": _USER,
+        "domain": task.domain,
+        "reason_for_call": task.instruction,
+        "known_info": None,
+        "unknown_info": None,
+    }
+    actions = [
+        {"action_id": f"{call.name}_{number}", "requestor": "assistant", "name": call.name}
+        | {"arguments": call.arguments, "info": None}
+        for number, call in enumerate(task.reference_calls)
+    ]
+    purpose = intent.description if intent else f"A task of the kind {task.intent}."
     return {
         "id": task.id,
-        "description": {
-            "purpose": intent.description if intent else f"A task of the kind {task.intent}.",
-            "relevant_policies": None,
-            "notes": None,
-        },
-        "user_scenario": {
-            "persona": None,
-            "instructions": {
-                "task_instructions": _USER,
-                "domain": task.domain,
-                "reason_for_call": task.instruction,
-                "known_info": None,
-                "unknown_info": None,
-            },
-        },
+        "description": {"purpose": purpose, "relevant_policies": None, "notes": None},
+        "user_scenario": {"persona": None, "instructions": instructions},
         "initial_state": None,
         "evaluation_criteria": {
-            "actions": [
-                {
-                    "action_id": f"{call.name}_{number}",
-                    "requestor": "assistant",
-                    "name": call.name,
-                    "arguments": call.arguments,
-                    "info": None,
-                }
-                for number, call in enumerate(task.reference_calls)
-            ],
+            "actions": actions,
             "communicate_info": [options[0] for options in task.communicate],
             "nl_assertions": None,
             "reward_basis": ["DB", "COMMUNICATE"],
@@ -69,13 +59,11 @@ def tau2_row(domain: Domain, task: Task) -> dict[str, Any]:
 
 
 class TaskReader:
-    """Makes a task of a row of either shape, and notes all that is wrong with it."""
+    """Makes a task of a row of either shape; `wrong` lists all errors."""
 
     def __init__(self, domain: Domain, source: SourceRow, task_id: str) -> None:
-        self.domain = domain
-        self.row = source.row
-        self.split = source.split
-        self.id = task_id
+        self.domain, self.id = domain, task_id
+        self.row, self.split, _ = source
         self.wrong: list[str] = []
 
     def task(self) -> Task | None:
@@ -125,9 +113,7 @@ class TaskReader:
         if [part[0] for part in options] != [part[0] for part in told]:
             known["communicate"] = told
             known.pop("answer", None)
-        reference_calls = [
-            msgspec.structs.replace(call, stage=stage) for call, stage in zip(calls, stages, strict=True)
-        ]
+        staged = [msgspec.structs.replace(call, stage=stage) for call, stage in zip(calls, stages, strict=True)]
         whole = {
             "intent": "imported",
             "split": self.split or _split(self.id),
@@ -137,7 +123,7 @@ class TaskReader:
             "id": self.id,
             "domain": self.domain.name,
             "instruction": instruction,
-            "reference_calls": msgspec.to_builtins(reference_calls),
+            "reference_calls": msgspec.to_builtins(staged),
         }
         return msgspec.convert(whole, Task)
 

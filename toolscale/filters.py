@@ -37,7 +37,6 @@ from toolorchestra.toolscale.errors import OptionError, TaskError
 from toolorchestra.toolscale.mentions import tokens
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.task import Task, solution, solution_key
-from toolorchestra.toolscale.verifier_mutations import replay
 
 Solver = Callable[[Domain, Task, int], bool]
 """Plays a task with a seed, and tells whether it solved it."""
@@ -133,7 +132,9 @@ def apply_filters(
     session = domain.session()
     checks: dict[str, Callable[[list[Task]], Iterator[str]]] = {
         "reference call errs": lambda left: (_error(domain, task, session) for task in left),
-        "solvable without action": lambda left: (_idle(domain, task, session) for task in left),
+        "solvable without action": lambda left: (
+            "solved by doing and saying nothing" if domain.replay(task, (), "", session).solved else "" for task in left
+        ),
         f"unsolved in pass@{k}": lambda left: (_unsolved(domain, task, solvers or {}, k) for task in left),
         "exact duplicate": lambda left: _repeated(left, lambda task: " ".join(task.instruction.split())),
         "same intent and bindings": lambda left: _repeated(left, lambda task: (task.intent, _json(task.bindings))),
@@ -172,15 +173,10 @@ def _build_stage(domain: Domain, made: int) -> Stage:
 
 def _error(domain: Domain, task: Task, session: Session) -> str:
     try:
-        verdict = replay(domain, task, task.reference_calls, task.answer, session)
+        verdict = domain.replay(task, task.reference_calls, task.answer, session)
     except (TaskError, KeyError) as error:
         return f"{error}"
     return "" if verdict.solved else str(verdict)
-
-
-def _idle(domain: Domain, task: Task, session: Session) -> str:
-    session.reset()
-    return "solved by doing and saying nothing" if domain.verify(task, session, "").solved else ""
 
 
 def _unsolved(domain: Domain, task: Task, solvers: Mapping[str, Solver], k: int) -> str:

@@ -22,7 +22,7 @@ from toolorchestra.toolscale.format import AttackSpec, IntentSpec, ReferenceCall
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.sql import SQL_ERRORS, bounded, fetch, sql_error
 from toolorchestra.toolscale.task import Call, Task, solution_key
-from toolorchestra.toolscale.tool import ArgumentError, Status
+from toolorchestra.toolscale.tool import Status
 
 TEST_SHARE = 4
 """One task in this many of a training intent is kept for the split ``test``."""
@@ -61,15 +61,12 @@ def make_reference_calls(
         results = []
         for item in items:
             local = scope if step.each is None else {**scope, step.item: item}
-            arguments = {name: evaluate(value, local) for name, value in step.arguments.items()}
-            tool = domain.tools[step.call]
-            try:
-                result = session.call(tool, tool.decode(msgspec.json.encode(arguments)))
-            except ArgumentError as error:
-                raise TaskError(f"The reference call {step.call}({arguments}) is malformed: {error}") from None
+            call = Call(step.call, {name: evaluate(value, local) for name, value in step.arguments.items()}, stage)
+            result = domain.call(call, session)
             if result.status is not Status.OK:
-                raise TaskError(f"The reference call {step.call}({arguments}) errs: {result.error}")
-            calls.append(Call(step.call, arguments, stage))
+                how = "is malformed" if result.status is Status.PARSE_ERR else "errs"
+                raise TaskError(f"The reference call {call.name}({call.arguments}) {how}: {result.error}")
+            calls.append(call)
             results.append(result.value)
         if step.save is not None:
             scope[step.save] = results if step.each is not None else results[0]
@@ -244,8 +241,7 @@ def _make(
         return None, str(error)
     if not verdict.solved:
         return None, f"the reference trajectory does not pass: {verdict}"
-    session.reset()
-    if domain.verify(task, session, "").solved:
+    if domain.replay(task, (), "", session).solved:
         return None, "solved by doing and saying nothing"
     return msgspec.structs.replace(task, alternatives=tuple(alternatives)), ""
 

@@ -30,7 +30,7 @@ class Description(NamedTuple):
 
     text: str
     calls: tuple[Call, ...]
-    told: tuple[Any, ...]
+    values: tuple[Any, ...]
 
 
 class Finder:
@@ -175,7 +175,7 @@ class Finder:
 
 
 def _shortest(found: Iterator[Description]) -> Description | None:
-    return min(found, key=lambda one: (len(one.calls), len(one.told)), default=None)
+    return min(found, key=lambda one: (len(one.calls), len(one.values)), default=None)
 
 
 def _attribute(column: str, value: Any) -> str:

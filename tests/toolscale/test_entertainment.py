@@ -14,7 +14,7 @@ from toolorchestra.toolscale.errors import DomainError
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import Status, ToolResult
-from toolorchestra.toolscale.verifier_mutations import replay, try_verifier
+from toolorchestra.toolscale.verifier_mutations import try_verifier
 
 TEN = ["C1", "C2", "C3", "C4", "C5", "C6", "C7", "C8", "D1", "D2"]
 
@@ -172,8 +172,8 @@ def test_an_usher_has_one_performance_a_day_and_one_of_two_has_first_aid(session
 def test_who_is_refused_must_hear_why(domain: Domain, tasks: list[Task], session: Session) -> None:
     for task in tasks:
         if task.refuses:
-            assert not replay(
-                domain, task, task.reference_calls, "I am afraid that is against our rules.", session
+            assert not domain.replay(
+                task, task.reference_calls, "I am afraid that is against our rules.", session
             ).solved
 
 

@@ -14,7 +14,6 @@ from toolorchestra.toolscale.guess import Guesser
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import Status
-from toolorchestra.toolscale.verifier_mutations import replay
 
 
 @pytest.fixture(scope="module")
@@ -173,8 +172,8 @@ def test_a_fraud_is_contested_for_120_days_and_credited_at_once(domain: Domain, 
 def test_the_other_source_of_a_transfer_is_right_too(domain: Domain, tasks: list[Task], session: Session) -> None:
     task = next(task for task in tasks if task.intent == "top_up_brokerage")
 
-    assert replay(domain, task, task.alternatives[0], task.answer, session).solved
-    assert not replay(domain, task, [*task.reference_calls, task.alternatives[0][-1]], task.answer, session).solved
+    assert domain.replay(task, task.alternatives[0], task.answer, session).solved
+    assert not domain.replay(task, [*task.reference_calls, task.alternatives[0][-1]], task.answer, session).solved
 
 
 @pytest.mark.parametrize(

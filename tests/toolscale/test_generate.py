@@ -12,7 +12,6 @@ from toolorchestra.toolscale.domain_folder import load_domain
 from toolorchestra.toolscale.errors import OptionError, TaskError, UnknownNameError
 from toolorchestra.toolscale.generate import generate
 from toolorchestra.toolscale.task import read_tasks, solution_key
-from toolorchestra.toolscale.verifier_mutations import replay
 
 
 @pytest.fixture
@@ -32,8 +31,8 @@ def test_every_generated_task_is_solved_by_its_reference_trajectory_and_not_by_s
     assert len(tasks) == len({task.instruction for task in tasks}) == 200
     assert {task.operator for task in tasks} >= {None, "constraint", "chain"}
     for task in tasks:
-        assert replay(domain, task, task.reference_calls, task.answer, session).solved
-        assert not replay(domain, task, (), "", session).solved
+        assert domain.replay(task, task.reference_calls, task.answer, session).solved
+        assert not domain.replay(task, (), "", session).solved
 
 
 def test_nothing_trained_on_is_solved_like_what_is_tested(made: Path) -> None:

@@ -14,7 +14,7 @@ from toolorchestra.toolscale.errors import DomainError
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import Status, ToolResult
-from toolorchestra.toolscale.verifier_mutations import replay, try_verifier
+from toolorchestra.toolscale.verifier_mutations import try_verifier
 
 
 @pytest.fixture(scope="module")
@@ -157,8 +157,8 @@ def test_a_specialist_is_booked_with_a_referral_where_the_plan_asks_for_one(doma
 def test_who_is_refused_must_hear_why(domain: Domain, tasks: list[Task], session: Session) -> None:
     for task in tasks:
         if task.refuses:
-            assert not replay(
-                domain, task, task.reference_calls, "I am afraid that is against our rules.", session
+            assert not domain.replay(
+                task, task.reference_calls, "I am afraid that is against our rules.", session
             ).solved
 
 

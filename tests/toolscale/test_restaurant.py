@@ -16,7 +16,7 @@ from toolorchestra.toolscale.domain_folder import load_domain, make_domain
 from toolorchestra.toolscale.guess import Guesser
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import Status
-from toolorchestra.toolscale.verifier_mutations import replay, try_verifier
+from toolorchestra.toolscale.verifier_mutations import try_verifier
 
 OF_THE_PAPER = [
     "look_calendar",
@@ -101,15 +101,15 @@ def test_every_write_declares_the_columns_that_plausible_arguments_come_from(dom
 def test_every_reference_trajectory_solves_its_task(domain: Domain, tasks: list[Task]) -> None:
     session = domain.session()
 
-    failed = [t.id for t in tasks if not replay(domain, t, t.reference_calls, t.answer, session).solved]
+    failed = [t.id for t in tasks if not domain.replay(t, t.reference_calls, t.answer, session).solved]
 
     assert not failed
 
 
 def test_knowing_the_answer_is_rarely_enough_and_silence_never(domain: Domain, tasks: list[Task]) -> None:
     session = domain.session()
-    told = [t.id for t in tasks if replay(domain, t, (), t.answer, session).solved]
-    silent = [t.id for t in tasks if replay(domain, t, (), "", session).solved]
+    told = [t.id for t in tasks if domain.replay(t, (), t.answer, session).solved]
+    silent = [t.id for t in tasks if domain.replay(t, (), "", session).solved]
 
     assert not silent
     assert len(told) <= 0.08 * len(tasks)  # what lists and searches answer, which operate on no entry
@@ -224,7 +224,7 @@ def test_a_free_table_that_is_not_the_lowest_is_the_wrong_one(domain: Domain, ja
         for call in jasper.reference_calls
     ]
 
-    verdict = replay(domain, jasper, calls, jasper.answer, domain.session())
+    verdict = domain.replay(jasper, calls, jasper.answer, domain.session())
 
     assert "execution" in {failure.criterion for failure in verdict.failures}
 
@@ -236,7 +236,7 @@ def test_whoever_stops_looking_at_the_first_free_table_is_right_too(domain: Doma
         if call.name != "check_table_availability" or call.arguments["table"] == "T05"
     ]
 
-    assert replay(domain, jasper, lazy, jasper.answer, domain.session()).solved
+    assert domain.replay(jasper, lazy, jasper.answer, domain.session()).solved
 
 
 def test_records_keep_their_rules_whatever_is_written(domain: Domain) -> None:

@@ -20,7 +20,6 @@ from toolorchestra.toolscale.domain_folder import (
     read_spec,
 )
 from toolorchestra.toolscale.domain_statistics import PAPER_SIZES, Statistics, statistics
-from toolorchestra.toolscale.verifier_mutations import replay
 
 
 @pytest.fixture(scope="module", params=builtin_domains())
@@ -51,8 +50,8 @@ def test_the_tasks_are_made_again_exactly(shipped: Domain, rebuilt: Domain) -> N
 def test_every_reference_trajectory_solves_its_task_and_silence_solves_none(shipped: Domain) -> None:
     session = shipped.session()
     for task in shipped.tasks():
-        assert str(replay(shipped, task, task.reference_calls, task.answer, session)) == "solved", task.id
-        assert not replay(shipped, task, (), "", session).solved, task.id
+        assert str(shipped.replay(task, task.reference_calls, task.answer, session)) == "solved", task.id
+        assert not shipped.replay(task, (), "", session).solved, task.id
     session.close()
 
 

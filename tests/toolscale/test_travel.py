@@ -15,7 +15,7 @@ from toolorchestra.toolscale.errors import DomainError
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import Status, ToolResult
-from toolorchestra.toolscale.verifier_mutations import replay, try_verifier
+from toolorchestra.toolscale.verifier_mutations import try_verifier
 
 
 @pytest.fixture(scope="module")
@@ -149,7 +149,7 @@ def test_an_escorted_child_pays_the_child_fare_and_the_fee_for_each_flight(domai
         for c in task.reference_calls
         if c.name == "add_flight"
     ]
-    assert not replay(domain, task, alone, task.answer, domain.session()).solved
+    assert not domain.replay(task, alone, task.answer, domain.session()).solved
 
 
 def test_a_cancellation_keeps_the_scale_s_share_and_the_premium(session: Session) -> None:
@@ -194,7 +194,7 @@ def broken_rules(domain: Domain, session: Session) -> list[str]:
 
 def test_records_keep_their_rules_after_every_request(domain: Domain, tasks: list[Task], session: Session) -> None:
     for task in tasks[::4]:
-        replay(domain, task, task.reference_calls, task.answer, session)
+        domain.replay(task, task.reference_calls, task.answer, session)
         assert not broken_rules(domain, session), task.id
 
 

@@ -14,7 +14,6 @@ from toolorchestra.toolscale.guess import Guesser
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import Status
-from toolorchestra.toolscale.verifier_mutations import replay
 
 
 @pytest.fixture(scope="module")
@@ -171,8 +170,8 @@ def test_a_sound_value_beyond_the_record_becomes_the_record(domain: Domain, sess
 def test_either_of_two_instruments_is_right_but_not_both(domain: Domain, tasks: list[Task], session: Session) -> None:
     task = next(task for task in tasks if task.intent == "choose_site")
 
-    assert replay(domain, task, task.alternatives[0], task.answer, session).solved
-    assert not replay(domain, task, [*task.reference_calls, task.alternatives[0][-1]], task.answer, session).solved
+    assert domain.replay(task, task.alternatives[0], task.answer, session).solved
+    assert not domain.replay(task, [*task.reference_calls, task.alternatives[0][-1]], task.answer, session).solved
 
 
 @pytest.mark.parametrize(
