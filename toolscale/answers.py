@@ -1,11 +1,10 @@
 r"""Final answers: what a text gives as its answer, and whether that is one of the right ones.
 
 A final answer stands in ``\boxed{…}`` or ``<answer>…</answer>``, or after "the answer is"; a text with none of these
-is the answer as a whole. Values are compared exactly (`toolorchestra.toolscale.symbolic`), so that any equal form is
-right; everything else is compared word by word, numbers and dates in one spelling, articles aside. Mathematics that
-this library cannot read is left to Math-Verify, where it is installed.
+is the answer as a whole. Values are compared exactly (`toolorchestra.toolscale.symbolic`), in any form; everything
+else word by word, without articles. Mathematics that this library cannot read is compared by Math-Verify, if installed.
 
-There is no partial credit, and no judging of meaning: a text that names several candidates has named none.
+Not covered: partial credit and meaning. A text that names several candidates is wrong.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _PROSE = re.compile(r"(?<![\\A-Za-z])(?!(?:sin|cos|tan|log|ln|exp|sqrt|pi|mod|ma
 _CHOICE = re.compile(r"\(?([A-Za-z])\)?[.:)]?", re.DOTALL)
 _ARTICLES = frozenset(("a", "an", "the"))
 _MAX_CHARACTERS = 2_000
-_PATIENCE = 5.0  # seconds that Math-Verify may take
+_TIMEOUT = 5.0  # seconds that Math-Verify may take
 
 
 def final_answer(text: str) -> str:
@@ -103,8 +102,7 @@ def equal(said: str, right: str) -> bool:
         return True
     if (letter := _CHOICE.fullmatch(right)) and (choice := _CHOICE.fullmatch(said)):
         return letter[1] == choice[1]
-    truth = _truth(right)
-    if truth is not None:
+    if (truth := _truth(right)) is not None:
         try:
             return bool(read(said) == truth)
         except UnreadableError:
@@ -119,9 +117,7 @@ equal_cached = functools.lru_cache(maxsize=65_536)(equal)
 
 
 def group_equal(items: Iterable[T], same: Callable[[T, T], bool]) -> list[list[T]]:
-    """Return items in groups of equal ones, in the order in which each group's first item came.
-
-    An item joins the first group whose first item it equals, as `same(item, first)` says.
+    """Return items in groups; an item joins the first group for whose first item `same(item, first)` is true.
 
     >>> group_equal(["1/2", "2", "0.5"], equal)
     [['1/2', '0.5'], ['2']]
@@ -130,9 +126,8 @@ def group_equal(items: Iterable[T], same: Callable[[T, T], bool]) -> list[list[T
     for item in items:
         group = next((group for group in groups if same(item, group[0])), None)
         if group is None:
-            groups.append([item])
-        else:
-            group.append(item)
+            groups.append(group := [])
+        group.append(item)
     return groups
 
 
@@ -204,20 +199,20 @@ class _MathVerify:
     def equal(self, said: str, right: str) -> bool:
         """Return whether Math-Verify reads both, in time, and finds them equal."""
         with self._lock:
-            timeout = _PATIENCE
+            timeout = _TIMEOUT
             if self._process is None or self._process.poll() is not None:
                 command = [sys.executable, "-c", _WORKER]
                 pipe = subprocess.PIPE
                 self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)
                 timeout *= 12  # it imports sympy first
-            asking, telling = self._process.stdin, self._process.stdout
-            assert asking is not None
-            assert telling is not None
+            question, result = self._process.stdin, self._process.stdout
+            assert question
+            assert result
             with contextlib.suppress(BrokenPipeError):
-                asking.write(msgspec.json.encode((said.replace("$", ""), right.replace("$", ""))) + b"\n")
-                asking.flush()
-                if select.select([telling], [], [], timeout)[0]:
-                    return telling.readline().strip() == b"true"
+                question.write(msgspec.json.encode((said.replace("$", ""), right.replace("$", ""))) + b"\n")
+                question.flush()
+                if select.select([result], [], [], timeout)[0]:
+                    return result.readline().strip() == b"true"
             self._end()
             return False
 

@@ -5,7 +5,7 @@
 - ``"Table {table.id} on {date:date}"`` builds a string; after the colon stands one of `FORMATS`.
 - Everything else is literal.
 
-This is a look-up language: it computes nothing, so what an intent decides is decided in its SQL bindings.
+The language computes nothing: whatever an intent decides, it decides in its SQL bindings.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Filters: what a set of tasks loses before it is used, and the report of it.
+"""Filters of a set of tasks, and the report of what they dropped.
 
 `apply_filters` runs, in this order:
 
@@ -49,14 +49,7 @@ EXAMPLES = 5
 
 
 class FilterResult(msgspec.Struct, frozen=True):
-    """What one filter did.
-
-    Attributes:
-        name: The filter.
-        kept: Tasks left after it.
-        dropped: Tasks that it dropped.
-        examples: Some of them: id, and the reason where there is one.
-    """
+    """How many tasks a filter kept and dropped, and some of those dropped: id and reason."""
 
     name: str
     kept: int
@@ -79,13 +72,7 @@ class NotRun(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct):
-    """What synthesis kept and dropped: ``report.json``.
-
-    Attributes:
-        domain: Name of the domain.
-        stages: Its stages, in the order run.
-        not_run: Filters that did not run.
-    """
+    """What synthesis kept and dropped: ``report.json``."""
 
     domain: str
     stages: list[Stage] = []
@@ -114,17 +101,14 @@ def apply_filters(
     k: int = 8,
     progress: Callable[[str, int, int], object] | None = None,
 ) -> tuple[list[Task], Report]:
-    """Filter the tasks of a domain.
+    """Return the tasks of a domain that pass all filters, in their order, and the report.
 
     Args:
         domain: The domain.
         tasks: Its tasks.
         solvers: Solvers by name; a task that none of them solves in `k` attempts is dropped.
         k: Attempts of each solver, with the seeds 0 to k - 1.
-        progress: Called with a filter's name, the tasks it has looked at, and how many there are.
-
-    Returns:
-        The tasks that are left, in their order, and the report.
+        progress: Called with a filter's name, the number of tasks it has checked, and how many there are.
     """
     if k < 1:
         raise OptionError(f"Expected at least one attempt of each solver, got k = {k}.")
@@ -147,12 +131,13 @@ def apply_filters(
             report.not_run.append(NotRun(name, "no solver was given"))
             continue
         reasons = []
-        for number, reason in enumerate(check(left), 1):
+        for reason in check(left):
             reasons.append(reason)
             if progress is not None:
-                progress(name, number, len(left))
-        gone = [f"{task.id}: {reason}" for task, reason in zip(left, reasons, strict=True) if reason]
-        left = [task for task, reason in zip(left, reasons, strict=True) if not reason]
+                progress(name, len(reasons), len(left))
+        judged = list(zip(left, reasons, strict=True))
+        gone = [f"{task.id}: {reason}" for task, reason in judged if reason]
+        left = [task for task, reason in judged if not reason]
         results.append(FilterResult(name, len(left), len(gone), gone[:EXAMPLES]))
     session.close()
     report.stages.append(Stage("filter", results))
@@ -218,12 +203,8 @@ def _near(tasks: list[Task]) -> Iterator[str]:
 
 def _bag(task: Task) -> frozenset[tuple[str, int]]:
     """Return the words of an instruction as a multiset: the second "the" is another element than the first."""
-    seen: Counter[str] = Counter()
-    found = []
-    for word in tokens(task.instruction):
-        seen[word] += 1
-        found.append((word, seen[word]))
-    return frozenset(found)
+    counts = Counter(tokens(task.instruction))
+    return frozenset((word, number) for word, count in counts.items() for number in range(1, count + 1))
 
 
 def _similarity(one: frozenset[Any], other: frozenset[Any]) -> Fraction:
@@ -233,10 +214,8 @@ def _similarity(one: frozenset[Any], other: frozenset[Any]) -> Fraction:
 
 def _values(task: Task) -> list[str]:
     """Return the values of a task that its instruction says."""
-    values = {token for value in scalars(task.bindings) for token in tokens(str(value))}
-    values |= {
-        token for call in task.reference_calls for value in scalars(call.arguments) for token in tokens(str(value))
-    }
+    given = scalars([task.bindings, *(call.arguments for call in task.reference_calls)])
+    values = {token for value in given for token in tokens(str(value))}
     return sorted(word for word, _ in _bag(task) if word in values or word[0] in "#@~")
 
 

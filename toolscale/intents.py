@@ -10,6 +10,7 @@ import hashlib
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -41,10 +42,7 @@ def difficulty(calls: int, branches: bool) -> int:
 def make_reference_calls(
     domain: Domain, steps: Sequence[ReferenceCallSpec], bindings: Mapping[str, Any], session: Session
 ) -> tuple[tuple[Call, ...], dict[str, Any]]:
-    """Run reference `steps` on a fresh `session`.
-
-    Returns:
-        The calls with their arguments worked out, and the scope: the bindings and the saved results.
+    """Run reference `steps` on a fresh `session`; return the calls, and the scope: bindings and saved results.
 
     Raises:
         TaskError: A call errs, or an expression names nothing.
@@ -79,44 +77,37 @@ def check_intents(domain: Domain) -> None:
     Raises:
         DomainError: An intent or attack calls an unknown tool, or lacks an argument.
     """
-    for name, intent in domain.spec.intents.items():
+    fail = partial(DomainError, file=domain.file)
+    intents = domain.spec.intents
+    for name, intent in intents.items():
         path = f"intents.{name}"
         if (intent.parent is None) != (intent.operator is None):
-            message = "An evolved intent names both its `parent` and the `operator`."
-            raise DomainError(message, file=domain.file, path=path)
-        if intent.parent is not None and intent.parent not in domain.spec.intents:
-            message = unknown_name("intent", intent.parent, domain.spec.intents)
-            raise DomainError(message, file=domain.file, path=f"{path}.parent")
-        groups = {"reference_calls": intent.reference_calls} | {
-            f"alternatives[{i}]": g for i, g in enumerate(intent.alternatives)
-        }
-        for group, steps in groups.items():
-            _check_steps(domain, steps, f"{path}.{group}")
+            raise fail("An evolved intent names both its `parent` and the `operator`.", path=path)
+        if intent.parent is not None and intent.parent not in intents:
+            raise fail(unknown_name("intent", intent.parent, intents), path=f"{path}.parent")
+        _check_steps(domain, intent.reference_calls, f"{path}.reference_calls")
+        for i, steps in enumerate(intent.alternatives):
+            _check_steps(domain, steps, f"{path}.alternatives[{i}]")
     for name, attack in domain.spec.attacks.items():
         _check_steps(domain, attack.calls, f"attacks.{name}.calls")
 
 
 def _check_steps(domain: Domain, steps: Sequence[ReferenceCallSpec], path: str) -> None:
+    fail = partial(DomainError, file=domain.file)
     for i, step in enumerate(steps):
         where = f"{path}[{i}]"
         if step.call not in domain.tools:
-            message = unknown_name("tool", step.call, domain.tools)
-            raise DomainError(message, file=domain.file, path=f"{where}.call")
+            raise fail(unknown_name("tool", step.call, domain.tools), path=f"{where}.call")
         known = domain.tools[step.call].parameters
         if wrong := set(step.arguments) - set(known):
-            message = unknown_name(f"argument of {step.call}", min(wrong), known)
-            raise DomainError(message, file=domain.file, path=f"{where}.arguments")
+            raise fail(unknown_name(f"argument of {step.call}", min(wrong), known), path=f"{where}.arguments")
         required = {key for key, parameter in known.items() if parameter.required}
         if missing := required - set(step.arguments):
-            message = f"{step.call} needs the argument {min(missing)!r}."
-            raise DomainError(message, file=domain.file, path=f"{where}.arguments")
+            raise fail(f"{step.call} needs the argument {min(missing)!r}.", path=f"{where}.arguments")
 
 
 def make_tasks(domain: Domain) -> tuple[list[Task], Counter[str]]:
-    """Make the tasks of all intents of a domain.
-
-    Returns:
-        The tasks, and how many candidates were dropped for each reason.
+    """Return the tasks of all intents of a domain, and how many candidates were dropped for each reason.
 
     Raises:
         DomainError: An intent cannot be carried out at all.
@@ -131,36 +122,21 @@ def make_tasks(domain: Domain) -> tuple[list[Task], Counter[str]]:
         tasks += made
         if not made:
             reasons = "; ".join(reason for reason in dropped if reason.startswith(f"{name}: "))
-            raise DomainError(
-                f"The intent yields no task ({reasons or 'its bindings are empty'}).",
-                file=domain.file,
-                path=f"intents.{name}",
-            )
+            message = f"The intent yields no task ({reasons or 'its bindings are empty'})."
+            raise DomainError(message, file=domain.file, path=f"intents.{name}")
     session.close()
-    return _unleaked(tasks, dropped), dropped
-
-
-def _unleaked(tasks: Sequence[Task], dropped: Counter[str]) -> list[Task]:
-    """Return the tasks without those of training that are solved like one that is tested."""
     tested = {solution_key(task) for task in tasks if task.split != "train"}
-    kept = []
-    for task in tasks:
-        if task.split == "train" and solution_key(task) in tested:
-            dropped[f"{task.intent}: solved like a task that is tested"] += 1
-        else:
-            kept.append(task)
-    return kept
+    leaks = [task for task in tasks if task.split == "train" and solution_key(task) in tested]
+    dropped.update(f"{task.intent}: solved like a task that is tested" for task in leaks)
+    leaked = {task.id for task in leaks}
+    return [task for task in tasks if task.id not in leaked], dropped
 
 
 def intent_tasks(domain: Domain, name: str, session: Session, seen: set[str], dropped: Counter[str]) -> Iterator[Task]:
     """Yield the tasks of an intent, one for each row of bindings that makes one, whatever its `count`.
 
-    Args:
-        domain: The domain.
-        name: The intent.
-        session: A session of the domain to work in.
-        seen: Instructions that are taken; those of the tasks are added.
-        dropped: Counts the candidates that are no tasks, by intent and reason.
+    Instructions that are `seen` are not used again, and new ones are added; candidates that are dropped are counted
+    in `dropped` by intent and reason.
     """
     intent = domain.spec.intents[name]
     made = 0

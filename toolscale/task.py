@@ -1,4 +1,4 @@
-"""Tasks: an instruction and what is needed to check an answer, and files of them. Nothing runs here."""
+"""Tasks: an instruction and what is needed to check an answer, and files of them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Call(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Attack(msgspec.Struct, frozen=True):
-    """What an adversary has added to a task, and what it would do (ToolOrchestra, App. N).
+    """An attack on a task (ToolOrchestra, App. N).
 
     Attributes:
         kind: Name of the attack in its domain.

@@ -8,7 +8,6 @@ database is equivalent, not missed.
 
 from __future__ import annotations
 
-import calendar
 import datetime
 import random
 import re
@@ -150,7 +149,7 @@ def _twelve_hours(found: re.Match[str]) -> str:
     return f"{hour % 12 or 12}:{found[2]} {'pm' if hour >= 12 else 'am'}"
 
 
-_MONTHS = "|".join(calendar.month_name[1:])
+_MONTHS = "January|February|March|April|May|June|July|August|September|October|November|December"
 
 WORDINGS: dict[str, Callable[[str], str]] = {
     "in a longer text": lambda text: f"Certainly!\n\n{text}\n\nIs there anything else I can do for you?",
