@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import textwrap
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -42,23 +43,9 @@ def card(domain: Domain) -> str:
 
 def statistics_page(facts: Sequence[Statistics]) -> str:
     """Return the page that compares domains with the paper's table and shows how varied their tasks are."""
-    sizes = [[f"`{fact.domain}`", *_beside_paper(fact)] for fact in facts]
-    parts = [
-        "# Statistics of the domains",
-        "Made by `toolorchestra stats --markdown`; a test sees that it is up to date. In brackets: the figure "
-        "of the paper (ToolOrchestra, Table 6), where it has the domain.",
-        _markdown(["domain", "tools", "entries", "tasks"], sizes, right=1),
-        "## Domains and diversity",
-        statistics_table(facts),
-        f"Long tasks have at least {LONG} reference calls. A task branches if its right outcome depends on "
-        "what a look-up returns, and refuses if the right answer is to refuse or to report that it "
-        "cannot be done. Tool sequences are the distinct sequences of tools on reference trajectories. "
-        "The type-token ratio is "
-        "the share of distinct words among all words of the instructions; it falls with the length of a text, "
-        "so it stands a second time as the mean over stretches of 1,000 words. Nearest neighbour: mean Jaccard "
-        "similarity between an instruction's set of words and that of the instruction most like it.",
-    ]
-    return "\n\n".join(parts) + "\n"
+    sizes = _markdown(["domain", "tools", "entries", "tasks"], map(_beside_paper, facts), right=1)
+    template = Path(__file__).with_name("statistics_page.md").read_text(encoding="utf-8")
+    return template.format(sizes=sizes, figures=statistics_table(facts), long=LONG)
 
 
 def statistics_table(facts: Sequence[Statistics]) -> str:
@@ -69,11 +56,10 @@ def statistics_table(facts: Sequence[Statistics]) -> str:
 
 
 def _beside_paper(fact: Statistics) -> list[str]:
-    found = (fact.tools, fact.entries, fact.tasks)
-    paper = PAPER_SIZES.get(fact.domain)
-    if paper is None:
-        return [f"{count:,}" for count in found]
-    return [f"{count:,} ({least:,})" for count, least in zip(found, paper, strict=True)]
+    counts = [f"{count:,}" for count in (fact.tools, fact.entries, fact.tasks)]
+    if paper := PAPER_SIZES.get(fact.domain):
+        counts = [f"{count} ({size:,})" for count, size in zip(counts, paper, strict=True)]
+    return [f"`{fact.domain}`", *counts]
 
 
 def _entities(domain: Domain) -> str:

@@ -11,21 +11,18 @@ import datetime
 import functools
 import random
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
-import msgspec
-
-from toolorchestra.toolscale.database import Database
-from toolorchestra.toolscale.expressions import FORMATS
+from toolorchestra.toolscale.domain import Domain
+from toolorchestra.toolscale.expressions import FORMATS, shown_value
 from toolorchestra.toolscale.format import ParameterSpec
 from toolorchestra.toolscale.mentions import mentions, tokens
-from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.sql import primary_key
 from toolorchestra.toolscale.sqltool import SqlTool
 from toolorchestra.toolscale.synth.naming import said, singular
 from toolorchestra.toolscale.task import Call, Task
-from toolorchestra.toolscale.tool import ArgumentError, Entry, Status, Tool, ToolResult
+from toolorchestra.toolscale.tool import Entry, Status, Tool, ToolResult
 
 Kind = Literal["number", "date", "category"]
 
@@ -75,8 +72,7 @@ class EntityIndex:
     """The entries of a domain as its tools show them; results are cached.
 
     Args:
-        database: Where the entries are.
-        tools: The tools that show them, by name; they are run on a session of the index's own.
+        domain: The domain; its tools are run on a session of the index's own.
 
     Attributes:
         keys: The key column of each table whose key is one column.
@@ -87,13 +83,12 @@ class EntityIndex:
             kinds and values.
     """
 
-    def __init__(self, database: Database, tools: Mapping[str, Tool]) -> None:
-        self.database = database
-        self.tools = tools
-        self.session = Session(database)
-        self.keys = {name: key[0] for name, t in database.tables.items() if len(key := primary_key(t)) == 1}
-        self.readers = [tool for tool in tools.values() if isinstance(tool, SqlTool) and tool.effect == "read"]
-        self.values = functools.cache(database.values)
+    def __init__(self, domain: Domain) -> None:
+        self.domain, self.database, self.tools = domain, domain.database, domain.tools
+        self.session = domain.session()
+        self.keys = {name: key[0] for name, t in self.database.tables.items() if len(key := primary_key(t)) == 1}
+        self.readers = [tool for tool in self.tools.values() if isinstance(tool, SqlTool) and tool.effect == "read"]
+        self.values = functools.cache(self.database.values)
         self.facts = functools.cache(self._facts)
         self.kinds = functools.cache(self._kinds)
         self._traces: dict[str, tuple[Any, ...] | None] = {}
@@ -104,22 +99,14 @@ class EntityIndex:
     def run(self, call: Call) -> ToolResult:
         """Make one call in the initial state."""
         self.session.reset()
-        return self.go_on(call)
-
-    def go_on(self, call: Call) -> ToolResult:
-        """Make one call in the present state."""
-        tool = self.tools[call.name]
-        try:
-            return self.session.call(tool, tool.decode(msgspec.json.encode(call.arguments)))
-        except ArgumentError as error:
-            return ToolResult.failed(str(error))
+        return self.domain.call(call, self.session)
 
     def results(self, calls: Iterable[Call]) -> tuple[Any, ...] | None:
         """Return what `calls` return from the initial state on, or None if one errs."""
         self.session.reset()
         values = []
         for call in calls:
-            result = self.go_on(call)
+            result = self.domain.call(call, self.session)
             if result.status is not Status.OK:
                 return None
             values.append(result.value)
@@ -265,11 +252,6 @@ class EntityIndex:
 
 
 # ------------------------------------------------------------------------------------------------- small words
-
-
-def shown_value(value: Any) -> str:
-    """Return a value as a person writes it."""
-    return f"{value:g}" if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def spellings(value: Any) -> list[str]:

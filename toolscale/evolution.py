@@ -31,12 +31,7 @@ _TRIES = 40  # candidates looked at for each task asked for
 
 
 class Evolver:
-    """Makes evolved tasks of a domain's tasks.
-
-    Args:
-        domain: The domain.
-        tasks: Verified tasks of the domain; those that are evolved themselves are left aside.
-    """
+    """Makes evolved tasks of a domain's verified tasks; those that are evolved themselves are left aside."""
 
     def __init__(self, domain: Domain, tasks: Sequence[Task]) -> None:
         self.domain = domain

@@ -35,12 +35,9 @@ Replacement = tuple[str, Any, Any, dict[str, Any]]
 
 
 class TaskDraft(NamedTuple):
-    """An evolved task that is not verified yet.
+    """An evolved task that is not verified yet, and whose id has no number; `key` tells it from others of its operator.
 
-    Attributes:
-        task: The task; its id has no number yet.
-        key: What makes it different from others of its operator and parent.
-        unevolved: Episodes that solved what it was made of, and must not solve it.
+    `unevolved` are episodes that solve the tasks that it was made of, and must not solve it.
     """
 
     task: Task
@@ -49,15 +46,10 @@ class TaskDraft(NamedTuple):
 
 
 class TaskPool:
-    """The tasks to evolve, by split and intent, and their domain as its tools show it.
-
-    Args:
-        domain: The domain.
-        tasks: Verified tasks of the domain; those that are evolved themselves are left aside.
-    """
+    """The tasks to evolve, by split and intent (evolved ones are left aside), and their domain as its tools show it."""
 
     def __init__(self, domain: Domain, tasks: Sequence[Task]) -> None:
-        self.index = EntityIndex(domain.database, domain.tools)
+        self.index = EntityIndex(domain)
         self.finder = Finder(self.index)
         self._tasks: dict[str, list[Task]] = {}
         self._of_split: dict[str, dict[str, list[Task]]] = {}
@@ -108,7 +100,7 @@ def _chain(pool: TaskPool, parent: Task, rng: random.Random) -> TaskDraft | None
         other.id,
         {"with": other.id},
         [(parent.reference_calls, parent.answer), (other.reference_calls, other.answer)],
-        instruction=rng.choice(TEMPLATES.chains).format_map(words),
+        instruction=rng.choice(TEMPLATES["chains"]).format_map(words),
         reference_calls=reference_calls,
         communicate=tuple(dict.fromkeys((*parent.communicate, *other.communicate))),
         answer=f"{wording.sentence(parent.answer)} {wording.sentence(other.answer)}",
@@ -155,7 +147,7 @@ def _conditional(pool: TaskPool, parent: Task, other: Task | None, rng: random.R
         other.id if other else f"{fact.call.name} {fact.field} {holds}",
         ({"with": other.id} if other else {}) | {"condition": f"{fact.thing} {fact.be} {predicate}", "holds": holds},
         unevolved,
-        instruction=rng.choice(TEMPLATES.branches if other else TEMPLATES.constraints).format_map(words),
+        instruction=rng.choice(TEMPLATES["branches"] if other else TEMPLATES["constraints"]).format_map(words),
         reference_calls=_after(look_up, _without(chosen.reference_calls, fact.call)),
         communicate=(*chosen.communicate, (str(fact.value),)),
         answer=f"{reported} {chosen.answer}",
@@ -175,9 +167,8 @@ def _indirect(pool: TaskPool, parent: Task, rng: random.Random) -> TaskDraft | N
     text = f"{parent.instruction} {parent.answer}"
     if description is None or any(states(text, value) for value in description.values if not is_date(value)):
         return None  # the name stands beside the id, so that no description is needed
-    instruction = wording.described(
-        parent.instruction, pool.index.mention(table, key), description.text, pool.index.noun(table)
-    )
+    pattern, noun = pool.index.mention(table, key), pool.index.noun(table)
+    instruction = wording.described(parent.instruction, pattern, description.text, noun)
     needed = tuple(call for call in description.calls if not any(_same(call, one) for one in parent.reference_calls))
     if instruction is None or not needed:
         return None
@@ -208,7 +199,7 @@ def _retraction(pool: TaskPool, parent: Task, rng: random.Random) -> TaskDraft |
         other.id,
         {"with": other.id},
         [(_after(parent.reference_calls, other.reference_calls), f"{parent.answer} {other.answer}")],
-        instruction=rng.choice(TEMPLATES.retractions).format_map(words),
+        instruction=rng.choice(TEMPLATES["retractions"]).format_map(words),
     )
 
 
@@ -228,7 +219,7 @@ def _aside(pool: TaskPool, parent: Task, rng: random.Random) -> TaskDraft | None
         "distract",
         f"{fact.call.name} {fact.entry[1]} {fact.field}",
         {"aside": aside},
-        instruction=rng.choice(TEMPLATES.asides).format_map(words),
+        instruction=rng.choice(TEMPLATES["asides"]).format_map(words),
     )
 
 
@@ -268,13 +259,13 @@ def _nothing_found(index: EntityIndex, parent: Task, rng: random.Random) -> Repl
             call = _empty_search(index, look_up, {**look_up.arguments, name: other}, needed)
             if call is None:
                 continue
-            ending = TEMPLATES.change_nothing if index.writes(parent.reference_calls) else TEMPLATES.nothing_there
+            ending = TEMPLATES["change_nothing"] if index.writes(parent.reference_calls) else TEMPLATES["nothing_there"]
             nouns = index.searched(index.tools[call.name])
             searched = ", ".join(str(value) for value in scalars(call.arguments))
             return name, value, other, {
                 "instruction": f"{instruction} {rng.choice(ending)}",
                 "reference_calls": (call,),
-                "communicate": ((*TEMPLATES.not_found, *(f"no {noun}" for noun in nouns)),),
+                "communicate": ((*TEMPLATES["not_found"], *(f"no {noun}" for noun in nouns)),),
                 "answer": f"That cannot be done: nothing was found for {searched}.",
             }  # fmt: skip
     return None
@@ -283,8 +274,7 @@ def _nothing_found(index: EntityIndex, parent: Task, rng: random.Random) -> Repl
 def _empty_search(index: EntityIndex, look_up: Call, changed: dict[str, Any], needed: set[str]) -> Call | None:
     """Return a call that shows that a changed look-up finds nothing: the look-up itself, or a search for the same.
 
-    A search counts when it takes what the look-up takes, finds with the look-up's own arguments what is needed,
-    and with the changed ones nothing.
+    Such a search finds what is needed with the look-up's own arguments, and nothing with the changed ones.
     """
     result = index.run(Call(look_up.name, changed))
     if result.status is Status.OK:
@@ -292,11 +282,8 @@ def _empty_search(index: EntityIndex, look_up: Call, changed: dict[str, Any], ne
     columns = {spec.column: name for name, spec in index.tools[look_up.name].parameters.items() if spec.column}
     for tool in index.readers:
         taken = {name: columns[spec.column] for name, spec in tool.parameters.items() if spec.column in columns}
-        if (
-            tool.name == look_up.name
-            or not set(required(tool)) <= set(taken)
-            or not set(changed) <= set(taken.values())
-        ):
+        fitting = set(required(tool)) <= taken.keys() and changed.keys() <= set(taken.values())
+        if tool.name == look_up.name or not fitting:
             continue
         before, call = (
             Call(tool.name, {name: arguments[of] for name, of in taken.items() if of in arguments})
@@ -341,9 +328,9 @@ def _refused(index: EntityIndex, parent: Task, rng: random.Random) -> Replacemen
                 continue
             words = wording.words_of(fact, "") | {"request": instruction}
             return name, value, other, {
-                "instruction": rng.choice(TEMPLATES.refusals).format_map(words),
+                "instruction": rng.choice(TEMPLATES["refusals"]).format_map(words),
                 "reference_calls": (fact.call,),
-                "communicate": (TEMPLATES.refused, (str(fact.value),)),
+                "communicate": (TEMPLATES["refused"], (str(fact.value),)),
                 "answer": f"That cannot be done. {wording.sentence(result.error or '')} {wording.statement(fact)}",
             }  # fmt: skip
     return None

@@ -8,29 +8,15 @@ from typing import Any
 
 import msgspec
 
-from toolorchestra.toolscale.entities import EntityFact, is_code, is_date, shown_value, spellings
+from toolorchestra.toolscale.entities import EntityFact, is_code, is_date, spellings
+from toolorchestra.toolscale.expressions import shown_value
 from toolorchestra.toolscale.yaml_reader import parse_yaml
 
-
-class EvolutionTemplates(msgspec.Struct, frozen=True):
-    """What stands in ``evolution_templates.yaml``, which says what each entry is for."""
-
-    constraints: tuple[str, ...]
-    chains: tuple[str, ...]
-    branches: tuple[str, ...]
-    asides: tuple[str, ...]
-    retractions: tuple[str, ...]
-    change_nothing: tuple[str, ...]
-    nothing_there: tuple[str, ...]
-    refusals: tuple[str, ...]
-    not_found: tuple[str, ...]
-    refused: tuple[str, ...]
-    before: frozenset[str]
-
-
 TEMPLATES = msgspec.convert(
-    parse_yaml(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")), EvolutionTemplates
+    parse_yaml(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")), dict[str, tuple[str, ...]]
 )
+"""Templates and words by the keys of ``evolution_templates.yaml``, which says what each is for."""
+
 _GENDERED = re.compile(r"\b(?:he|she|him|his|her|hers|himself|herself|mr|mrs|ms)\b", re.IGNORECASE)
 _WEEKDAY = re.compile(r"\b(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day|today|tomorrow|yesterday)\b", re.IGNORECASE)
 
@@ -78,7 +64,7 @@ def described(text: str, pattern: re.Pattern[str], description: str, noun: str) 
     for number, match in enumerate(pattern.finditer(text)):
         before, after = text[: match.start()].rstrip(), text[match.end() :]
         last = re.search(r"(\w+)$", before)
-        alone = " " not in match[0] and last is not None and last[1].lower() not in TEMPLATES.before
+        alone = " " not in match[0] and last is not None and last[1].lower() not in TEMPLATES["before"]
         listed = re.search(rf"\b{re.escape(noun)}e?s(?:\W+\w+,?)*\W*$", before[-40:], re.I)
         if alone or listed or before.endswith("(") or re.match(r"['’(]", after):
             return None

@@ -6,15 +6,14 @@ In files with columns of objects every call has the arguments of all others, as 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
 from toolorchestra.toolscale.domain import SPLITS, Domain
 from toolorchestra.toolscale.errors import unknown_name
-from toolorchestra.toolscale.exchange_files import SourceRow
-from toolorchestra.toolscale.intents import TEST_SHARE, difficulty
+from toolorchestra.toolscale.intents import difficulty, split_of
 from toolorchestra.toolscale.mentions import mentions, tokens
 from toolorchestra.toolscale.task import Call, Task
 
@@ -56,6 +55,14 @@ def tau2_row(domain: Domain, task: Task) -> dict[str, Any]:
         },
         OURS: ours | {"stages": [call.stage for call in task.reference_calls]},
     }
+
+
+class SourceRow(NamedTuple):
+    """A row that was read, the split that its file is named after, and where it stands."""
+
+    row: Mapping[str, Any]
+    split: str | None
+    where: str
 
 
 class TaskReader:
@@ -116,7 +123,7 @@ class TaskReader:
         staged = [msgspec.structs.replace(call, stage=stage) for call, stage in zip(calls, stages, strict=True)]
         whole = {
             "intent": "imported",
-            "split": self.split or _split(self.id),
+            "split": self.split or split_of(hashlib.blake2b(self.id.encode(), digest_size=8).digest()),
             "difficulty": difficulty(len(calls), branches=False),
             "answer": ". ".join(["Done", *(part[0] for part in told)]) + ".",
             **known,
@@ -224,8 +231,3 @@ def _instruction(instructions: dict[str, Any] | str) -> str:
     if isinstance(unknown, str) and unknown.strip():
         texts[f"Not known to the user: {unknown.strip()}"] = None
     return "\n".join(texts)
-
-
-def _split(task_id: str) -> str:
-    digest = hashlib.blake2b(task_id.encode(), digest_size=8).digest()
-    return "test" if digest[0] % TEST_SHARE == 0 else "train"

@@ -11,12 +11,9 @@
 7. *leak between splits*: a training task that shares its solution, or its bindings within an intent, with a test
    task, or a task whose parent is in another split.
 
-Of duplicates the first is kept. A near-duplicate shares the reference calls, the information to be told and the values
-that the instruction says, and at least `NEAR` of its words (multiset Jaccard): spacing, case, punctuation and one
-word among ten do not make another task, another value does. Templates make similar texts by design, so texts alone
-are never compared: candidates come from an inverted index over the rarest words (prefix filtering), so the work
-grows with the tasks and not with their pairs. Leaks are taken out of the training split, so that the tests stay what
-they are.
+Of duplicates the first is kept. A near-duplicate has the same reference calls, information to communicate and values
+in the instruction, and at least `NEAR` of its words (multiset Jaccard). Candidates come from an inverted index over the
+rarest words, so the work grows with the tasks and not with their pairs. Leaks are dropped from the training split.
 """
 
 from __future__ import annotations
@@ -177,7 +174,7 @@ def _repeated(tasks: Iterable[Task], key: Callable[[Task], Any]) -> Iterator[str
 
 
 def _near(tasks: list[Task]) -> Iterator[str]:
-    """Yield for each task why it is a near-duplicate of an earlier one that is kept, or nothing.
+    """Yield for each task why it is a near-duplicate of an earlier one that is kept, or "".
 
     Multisets of n and m words with a Jaccard similarity of at least t share at least a = t (n + m) / (1 + t) words, so
     the rarest word that they share is among the n - a + 1 rarest of the first (prefix filtering; any order of words

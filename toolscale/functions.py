@@ -50,19 +50,14 @@ def calculator(expression: str, today: datetime.date) -> float:
             tree = ast.parse(expression.strip(), mode="eval")
         value = _value(tree.body)
     except (SyntaxError, RecursionError, MemoryError, ValueError, OverflowError) as error:
-        raise ValueError(
-            f"{expression!r} is not arithmetic ({_reason(error)}). "
-            "Use numbers, + - * / // % and parentheses, e.g. '2 * 12.5 + 3'."
-        ) from None
+        reason = str(error.args[0]) if isinstance(error, ValueError) and error.args else "cannot be read"
+        remedy = "Use numbers, + - * / // % and parentheses, e.g. '2 * 12.5 + 3'."
+        raise ValueError(f"{expression!r} is not arithmetic ({reason}). {remedy}") from None
     except ZeroDivisionError:
         raise ValueError(f"{expression!r} divides by zero.") from None
     if not math.isfinite(value):
         raise ValueError(f"{expression!r} has no finite value.")
     return round(value, 6)
-
-
-def _reason(error: BaseException) -> str:
-    return str(error.args[0]) if isinstance(error, ValueError) and error.args else "cannot be read"
 
 
 def _value(node: ast.expr) -> float:

@@ -39,6 +39,11 @@ def difficulty(calls: int, branches: bool) -> int:
     return min(5, level + branches)
 
 
+def split_of(digest: bytes) -> str:
+    """Return the split of a task of a training intent, by a digest of what it is known by."""
+    return "test" if digest[0] % TEST_SHARE == 0 else "train"
+
+
 def make_reference_calls(
     domain: Domain, steps: Sequence[ReferenceCallSpec], bindings: Mapping[str, Any], session: Session
 ) -> tuple[tuple[Call, ...], dict[str, Any]]:
@@ -193,7 +198,7 @@ def _make(
             id=f"{domain.name}/{name}/{number:03d}",
             domain=domain.name,
             intent=name,
-            split=_split(intent, digest),
+            split="test_intents" if intent.held_out else split_of(digest),
             difficulty=difficulty(len(calls), intent.branches),
             instruction=fill(phrasing, scope),
             reference_calls=calls,
@@ -220,9 +225,3 @@ def _make(
     if domain.replay(task, (), "", session).solved:
         return None, "solved by doing and saying nothing"
     return msgspec.structs.replace(task, alternatives=tuple(alternatives)), ""
-
-
-def _split(intent: IntentSpec, digest: bytes) -> str:
-    if intent.held_out:
-        return "test_intents"
-    return "test" if digest[0] % TEST_SHARE == 0 else "train"

@@ -1,9 +1,8 @@
 """Preference pairs: what a user would like optimised, in words and as the vector P (ToolOrchestra §3.4, App. F).
 
-A pair is made for a given tool set and what its tools cost and how long they take. `propose` makes pairs by rule,
-`check_pair` says what is wrong with any pair, whoever wrote it: the vector's length and range, whether the words
-name everything that the vector rewards and nothing else, and whether "above all" and "a little" agree with the
-weights. Not covered: the reward itself (`toolorchestra.envs.rewards`), and words that only a model can judge.
+A pair belongs to a tool set. `propose` makes pairs by rule; `check_pair` checks the vector's length and range, that the
+words name all that the vector rewards and nothing else, and that "above all" and "a little" agree with the weights.
+Not covered: the reward itself (`toolorchestra.envs.rewards`), and words that only a model can judge.
 """
 
 from __future__ import annotations
@@ -211,11 +210,9 @@ _MIDDLE = 0.5
 
 
 def meaning(instruction: str, tools: Sequence[ToolFacts]) -> tuple[dict[str, str], set[str]]:
-    """Return what an instruction asks for and what it sets aside, as entries of P.
+    """Return the entries of P that an instruction asks for, and those that it sets aside ("cost does not matter").
 
-    Returns:
-        Entries asked for, each with how much (``strong``, ``plain`` or ``weak``), and entries set aside ("avoid …",
-        "cost does not matter").
+    The former are ``strong``, ``plain`` or ``weak``.
 
     >>> facts = [ToolFacts("search", price=0.01), ToolFacts("notes")]
     >>> asked, aside = meaning("Above all be quick. Use tools that cost nothing; avoid search.", facts)

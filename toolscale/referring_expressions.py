@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from toolorchestra.toolscale.entities import MAX_LENGTH, EntityIndex, field_words, is_code, is_date, shown_value
-from toolorchestra.toolscale.expressions import FORMATS
+from toolorchestra.toolscale.entities import MAX_LENGTH, EntityIndex, field_words, is_code, is_date
+from toolorchestra.toolscale.expressions import FORMATS, shown_value
 from toolorchestra.toolscale.format import ParameterSpec
 from toolorchestra.toolscale.sql import quote
 from toolorchestra.toolscale.synth.naming import said
