@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.errors import DomainError, OptionError, TaskError
+from toolorchestra.toolscale.errors import OptionError, TaskError
 from toolorchestra.toolscale.expressions import fill
 from toolorchestra.toolscale.intents import bindings_of, make_reference_calls
 from toolorchestra.toolscale.session import Session
@@ -57,12 +57,8 @@ def make_attacked(domain: Domain, count: int, *, seed: int = 0, split: str = "al
         OptionError: The split has no task.
     """
     if not domain.spec.attacks:
-        raise DomainError(
-            f"The domain {domain.name} defines no attack.",
-            file=domain.file,
-            path="attacks",
-            remedy="Write some under `attacks` (docs/robustness.md), or choose domains that have them.",
-        )
+        remedy = "Write some under `attacks` (docs/robustness.md), or choose domains that have them."
+        raise domain.error(f"The domain {domain.name} defines no attack.", "attacks", remedy)
     tasks = [task for task in domain.tasks(split) if task.attack is None]
     if not tasks:
         raise OptionError(f"The domain {domain.name} has no task of the split {split!r} to attack.")
@@ -77,7 +73,7 @@ def make_attacked(domain: Domain, count: int, *, seed: int = 0, split: str = "al
                 made.append(task)
             elif series.pop(name) and not any(task.attack and task.attack.kind == name for task in made):
                 reasons = "; ".join(reason for reason in dropped if reason.startswith(f"{name}: "))
-                raise DomainError(f"The attack fits no task ({reasons}).", file=domain.file, path=f"attacks.{name}")
+                raise domain.error(f"The attack fits no task ({reasons}).", f"attacks.{name}")
     session.close()
     return made, dropped
 
@@ -109,9 +105,9 @@ def _series(
     """Yield tasks with one attack, each of `tasks` at most once; the attack's bindings take turns."""
     rows = bindings_of(domain, domain.spec.attacks[name], f"attacks.{name}")
     if not rows:
-        raise DomainError("The bindings are empty.", file=domain.file, path=f"attacks.{name}.bindings")
+        raise domain.error("The bindings are empty.", f"attacks.{name}.bindings")
     if _shows(domain, name, rows[0], domain.database.base.execute):
-        raise DomainError("The harm shows before anything is done.", file=domain.file, path=f"attacks.{name}.effect")
+        raise domain.error("The harm shows before anything is done.", f"attacks.{name}.effect")
     bases = random.Random(f"attacks:{domain.name}:{name}:{seed}").sample(tasks, len(tasks))
     for base, bindings in zip(bases, cycle(rows), strict=False):
         task, reason = _attacked(domain, name, bindings, base, session)
@@ -173,7 +169,7 @@ def _shows(domain: Domain, kind: str, bindings: dict[str, Any], execute: Callabl
     try:
         return execute(domain.spec.attacks[kind].effect, {**values, "today": domain.spec.today}).fetchone() is not None
     except sqlite3.Error as error:
-        raise DomainError(sql_error(error), file=domain.file, path=f"attacks.{kind}.effect") from None
+        raise domain.error(sql_error(error), f"attacks.{kind}.effect") from None
 
 
 def _key(domain: Domain, call: Call) -> tuple[str, bytes]:

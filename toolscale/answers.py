@@ -32,7 +32,7 @@ T = TypeVar("T")
 _BOX = r"\boxed{"
 _BRACE = re.compile(r"[{}]")
 _TAGGED = re.compile(r"<answer>(.*?)</answer>", re.DOTALL | re.IGNORECASE)
-_TOLD = re.compile(r"(?:\banswer(?:\s+is|\s*:)|\banswer\s*=)\s*\**:?\s*(.+)", re.IGNORECASE)
+_NAMED = re.compile(r"(?:\banswer(?:\s+is|\s*:)|\banswer\s*=)\s*\**:?\s*(.+)", re.IGNORECASE)
 _MATHEMATICAL = re.compile(r"[\\^_=+*/<>|{}]")
 _COSMETIC = re.compile(r"\\left|\\right|\\displaystyle|\\[!,;: ]|[$\s]|\\text\b|\\mathrm\b|\\mbox\b|[{}]")
 _PROSE = re.compile(r"(?<![\\A-Za-z])(?!(?:sin|cos|tan|log|ln|exp|sqrt|pi|mod|max|min)\b)[A-Za-z]{2,}")
@@ -54,13 +54,13 @@ def final_answer(text: str) -> str:
         return answer.strip()
     if tagged := _TAGGED.findall(text):
         return str(tagged[-1]).strip()
-    if told := _TOLD.findall(text):
-        return str(told[-1]).strip().strip("*").strip()
+    if named := _NAMED.findall(text):
+        return str(named[-1]).strip().strip("*").strip()
     return text.strip()
 
 
 def boxed(text: str) -> str | None:
-    r"""Return what stands in the last ``\boxed{…}`` whose braces match, or None if there is none.
+    r"""Return the content of the last ``\boxed{…}`` whose braces match, or None if there is none.
 
     >>> boxed(r"First \boxed{1}, then \boxed{\frac{1}{2}}, and \boxed{ unfinished")
     '\\frac{1}{2}'
@@ -89,27 +89,27 @@ def is_right(answer: str, accepted: Iterable[str]) -> bool:
     >>> is_right(r"\boxed{0.75}", [r"\frac{3}{4}"]), is_right("The Lantern Theatre", ["Lantern Theatre", "the Lantern"])
     (True, True)
     """
-    said = final_answer(answer)
-    return any(equal(said, right) for right in accepted)
+    answer = final_answer(answer)
+    return any(equal(answer, right) for right in accepted)
 
 
-def equal(said: str, right: str) -> bool:
-    """Return whether `said` is the answer `right`, in whatever form."""
-    said, right = said.strip(), right.strip()
-    if not said or len(said) > _MAX_CHARACTERS:
+def equal(answer: str, right: str) -> bool:
+    """Return whether `answer` is the answer `right`, in any form."""
+    answer, right = answer.strip(), right.strip()
+    if not answer or len(answer) > _MAX_CHARACTERS:
         return False
-    if said == right:
+    if answer == right:
         return True
-    if (letter := _CHOICE.fullmatch(right)) and (choice := _CHOICE.fullmatch(said)):
+    if (letter := _CHOICE.fullmatch(right)) and (choice := _CHOICE.fullmatch(answer)):
         return letter[1] == choice[1]
     if (truth := _truth(right)) is not None:
         try:
-            return bool(read(said) == truth)
+            return bool(read(answer) == truth)
         except UnreadableError:
-            return _verified(said, right)
+            return _verified(answer, right)
     if _MATHEMATICAL.search(right):
-        return _COSMETIC.sub("", said).casefold() == _COSMETIC.sub("", right).casefold() or _verified(said, right)
-    return _words(said) == _words(right)
+        return _COSMETIC.sub("", answer).casefold() == _COSMETIC.sub("", right).casefold() or _verified(answer, right)
+    return _words(answer) == _words(right)
 
 
 equal_cached = functools.lru_cache(maxsize=65_536)(equal)
@@ -167,14 +167,14 @@ def _words(text: str) -> list[str]:
 
 @functools.cache
 def math_verify_installed() -> bool:
-    """Return whether Math-Verify (the extra ``math``) is at hand."""
+    """Return whether Math-Verify (the extra ``math``) is installed."""
     return importlib.util.find_spec("math_verify") is not None
 
 
-def _verified(said: str, right: str) -> bool:
+def _verified(answer: str, right: str) -> bool:
     """Return whether Math-Verify finds two answers equal; without it, they are not, and nor is prose."""
-    prose = _PROSE.search(said) or _PROSE.search(right)
-    return not prose and math_verify_installed() and _VERIFIER.equal(said, right)
+    prose = _PROSE.search(answer) or _PROSE.search(right)
+    return not prose and math_verify_installed() and _VERIFIER.equal(answer, right)
 
 
 _WORKER = r"""
@@ -183,8 +183,8 @@ logging.disable(logging.CRITICAL)
 from math_verify import LatexExtractionConfig, parse, verify
 latex = [LatexExtractionConfig()]  # plain text would go through eval
 for line in sys.stdin:
-    said, right = (parse("$" + text + "$", latex, parsing_timeout=3) for text in json.loads(line))
-    found = bool(said) and bool(right) and verify(right, said, timeout_seconds=3)
+    answer, right = (parse("$" + text + "$", latex, parsing_timeout=3) for text in json.loads(line))
+    found = bool(answer) and bool(right) and verify(right, answer, timeout_seconds=3)
     print(json.dumps(bool(found)), flush=True)
 """
 
@@ -196,7 +196,7 @@ class _MathVerify:
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
 
-    def equal(self, said: str, right: str) -> bool:
+    def equal(self, answer: str, right: str) -> bool:
         """Return whether Math-Verify reads both, in time, and finds them equal."""
         with self._lock:
             timeout = _TIMEOUT
@@ -209,7 +209,7 @@ class _MathVerify:
             assert question
             assert result
             with contextlib.suppress(BrokenPipeError):
-                question.write(msgspec.json.encode((said.replace("$", ""), right.replace("$", ""))) + b"\n")
+                question.write(msgspec.json.encode((answer.replace("$", ""), right.replace("$", ""))) + b"\n")
                 question.flush()
                 if select.select([result], [], [], timeout)[0]:
                     return result.readline().strip() == b"true"

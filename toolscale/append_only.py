@@ -47,13 +47,7 @@ def read_appended(file: Path, kind: type[T], what: str) -> tuple[list[T], int]:
 class AppendOnly(Generic[T]):
     """An append-only JSONL file, locked while it is open; made if it does not exist.
 
-    Args:
-        file: The file.
-        kind: Type of each line.
-        what: One line, in words.
-
-    Attributes:
-        lines: The lines that it held when it was opened.
+    Each line is a `kind` (`what` in words); `lines` are those that it held when it was opened.
 
     Raises:
         AppendingError: Another process has it open, or it is not such a file.

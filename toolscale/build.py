@@ -195,14 +195,12 @@ class _Builder:
             return []
         try:
             with _confined(self._connection):
-                cursor = self._connection.execute(table.query, {"today": self._spec.today})
-                rows = fetch(cursor)
+                names, rows = fetch(self._connection.execute(table.query, {"today": self._spec.today}))
         except SQL_ERRORS as error:
             raise self._fail(f"{path}.query", sql_error(error)) from None
-        names = [column[0] for column in cursor.description or ()]
         if unknown := set(names) - set(table.columns):
             raise self._fail(f"{path}.query", unknown_name("column of the table", min(unknown), table.columns))
-        return [dict(zip(names, row, strict=True)) for row in rows]
+        return rows
 
     def _fill_column(self, rows: list[dict[str, Any]], table: str, column: str, spec: ColumnSpec) -> None:
         path = f"tables.{table}.columns.{column}.recipe"

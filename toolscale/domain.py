@@ -89,6 +89,10 @@ class Domain:
         """Judge an episode of `task` by its effects in `session` and its final answer."""
         return self.verifier.verify(task, session, answer)
 
+    def error(self, message: str, path: str, remedy: str = "") -> DomainError:
+        """Return an error about a place in the domain's files."""
+        return DomainError(message, file=self.file, path=path, remedy=remedy)
+
     def call(self, call: Call, session: Session) -> ToolResult:
         """Make a call; one whose arguments do not fit the tool has the status PARSE_ERR."""
         tool = self.tools[call.name]

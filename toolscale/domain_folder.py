@@ -133,7 +133,9 @@ def load_domain(domain: str | Path) -> Domain:
         UnknownNameError: There is no such domain.
         DomainError: The folder does not hold a valid domain.
     """
-    if isinstance(domain, str) and domain in builtin_domains():  # whatever stands in the working directory
+    if (
+        isinstance(domain, str) and domain in builtin_domains()
+    ):  # even if the working directory has a folder of that name
         return _load(BUILTIN / domain)
     if isinstance(domain, str) and re.fullmatch(r"[a-z][a-z0-9_]*", domain) and not Path(domain).is_dir():
         raise UnknownNameError("domain", domain, builtin_domains())
@@ -183,7 +185,7 @@ def read_spec(folder: Path) -> DomainSpec:
 
 
 def _read(folder: Path) -> tuple[DomainSpec, dict[str, Path]]:
-    """Return what stands in a domain's YAML files, and the file of each entry by its path."""
+    """Return the merged YAML files of a domain, and the file of each entry by its path."""
     first = folder / "domain.yaml"
     if not first.is_file():
         raise DomainError(

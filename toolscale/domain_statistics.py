@@ -37,23 +37,12 @@ _WORD = re.compile(r"\w+(?:[.:'-]\w+)*")
 
 
 class Statistics(msgspec.Struct, frozen=True):
-    """The figures of one domain: numbers of its parts, shares of its tasks, and means over them.
+    """The figures of one domain, as `figures` names them: numbers of its parts, shares of its tasks, means over them.
 
-    Attributes:
-        entries: Rows of the database.
-        references: Columns that refer to another table.
-        levels: Tasks by difficulty, 1 to 5.
-        long: Share of tasks with at least `LONG` reference calls.
-        branches: Share of tasks whose right outcome depends on what a look-up returns.
-        refuses: Share of tasks whose right answer is to refuse or to report that it cannot be done.
-        writes: Share of tasks whose reference trajectory changes the database.
-        sequences: Distinct sequences of tools on the reference trajectories.
-        two_tables: Share of tasks whose reference calls touch at least two tables.
-        repeated: Tasks that share intent and bindings with an earlier one.
-        type_token: Distinct words among all words of the instructions.
-        type_token_1000: Mean share of distinct words in each stretch of 1,000 words (tasks in seeded random order).
-        nearest: Mean similarity of an instruction to the one most like it (Jaccard of their sets of words).
-        words: Mean words of an instruction.
+    `long` tasks have at least `LONG` reference calls; `sequences` are distinct sequences of tools on reference
+    trajectories; `repeated` tasks share intent and bindings with an earlier one. `type_token` is the share of distinct
+    words in all instructions, `type_token_1000` its mean over stretches of 1,000 words (tasks in seeded random order),
+    `nearest` the mean similarity of an instruction to the one most like it (Jaccard of their sets of words).
     """
 
     domain: str

@@ -44,6 +44,11 @@ _NO_NOUNS = frozenset({
     "owed", "due", "open", "free", "left", "sent", "used", "taken", "remaining", "today", "outstanding", "spent",
     "seconds", "minutes", "hours", "days", "weeks", "months", "years",
 })  # fmt: skip
+_PREDICATES: dict[Kind, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "number": (("at least {}", "more than {}"), ("below {}", "at most {}")),
+    "date": (("after {}",), ("before {}",)),
+    "category": (("not {}",), ("{}",)),
+}
 _DATE_WORDS = re.compile(r"\b(?:date|day|deadline|due|birthday|birth|time)\b")
 
 
@@ -233,18 +238,12 @@ class EntityIndex:
         _, seen = self.kinds(fact.entry[0], self.tools[fact.call.name])[fact.field]
         others = [value for value in seen if value != fact.value]
         options = []
+        if_above, otherwise = _PREDICATES[fact.kind]
         for other in others:
-            if fact.kind == "category":
-                options += [(f"not {other}", True), (other, False)]
-                continue
-            above = fact.value > other
-            if fact.kind == "number":
-                shown = shown_value(other)
-                options += [(f"at least {shown}", above), (f"more than {shown}", above)]
-                options += [(f"below {shown}", not above), (f"at most {shown}", not above)]
-            else:
-                shown = FORMATS["date"](other)
-                options += [(f"after {shown}", above), (f"before {shown}", not above)]
+            above = fact.kind == "category" or fact.value > other
+            shown = FORMATS["date"](other) if fact.kind == "date" else shown_value(other)
+            options += [(words.format(shown), above) for words in if_above]
+            options += [(words.format(shown), not above) for words in otherwise]
         if fact.kind == "category" and others:
             options += [(fact.value, True), (f"not {fact.value}", False)]
         fitting = [words for words, true in options if true is holds]

@@ -27,7 +27,7 @@ from toolorchestra.toolscale.format import Operator
 from toolorchestra.toolscale.mentions import mentions, tokens
 from toolorchestra.toolscale.task import Task
 
-_TRIES = 40  # candidates looked at for each task asked for
+_TRIES = 40  # candidates for each task wanted
 
 
 class Evolver:

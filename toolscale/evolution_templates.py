@@ -45,7 +45,7 @@ def capital(text: str) -> str:
 
 
 def bare(text: str) -> str:
-    """Return a request without the "please" at its start, as it stands after a colon."""
+    """Return a request without the "please" at its start, as used after a colon."""
     return sentence(capital(re.sub(r"^(?:Please|please),?\s+", "", text.strip())))
 
 
@@ -75,7 +75,7 @@ def described(text: str, pattern: re.Pattern[str], description: str, noun: str) 
 
 
 def changed(text: str, value: Any, other: Any) -> str | None:
-    """Return `text` with another value in place of one, or None where it does not stand or other words hang on it."""
+    """Return `text` with another value in place of one, or None where it does not occur or other words depend on it."""
     if (isinstance(value, str) and not is_code(value) and _GENDERED.search(text)) or (
         is_date(value) and _WEEKDAY.search(text)
     ):

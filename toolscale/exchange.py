@@ -41,16 +41,12 @@ _HOLDS = {
 
 
 def export_tasks(domain: Domain, tasks: Sequence[Task], path: Path, format: Format | None = None) -> None:
-    """Write tasks of a domain.
+    """Write tasks of a domain to a file, or to a folder for ``datasets``; it is made if it does not exist.
 
-    Args:
-        domain: Their domain.
-        tasks: The tasks.
-        path: File, or folder for ``datasets``; made if it does not exist.
-        format: By default from the path's ending: .json is ``tau2``, none ``datasets``.
+    The format is by default that of the path's ending: ``tau2`` for .json, ``datasets`` for none.
 
     Raises:
-        OptionError: The format is none, there is no task, or Parquet cannot be written here.
+        OptionError: There is no such format, no task, or no library for Parquet.
     """
     if not tasks:
         raise OptionError("There is no task to export.")
@@ -88,7 +84,7 @@ def import_tasks(path: Path, domain: Domain, format: Format | None = None) -> li
         if task_id in found or task_id in wrong:
             reader.wrong.append("the id stands in the file before")
         if task is not None and not reader.wrong:
-            reader.wrong += _trial(domain, task, session)
+            reader.wrong += _errors(domain, task, session)
         if reader.wrong:
             wrong.setdefault(task_id, []).extend(reader.wrong)
         elif task is not None:
@@ -115,7 +111,7 @@ def _format(path: Path, format: Format | None) -> Format:
     return _SUFFIXES[path.suffix]
 
 
-def _trial(domain: Domain, task: Task, session: Session) -> list[str]:
+def _errors(domain: Domain, task: Task, session: Session) -> list[str]:
     """Return what is wrong with a task when its reference trajectories and an empty episode are run."""
     for path in (*task.alternatives, task.reference_calls):
         session.reset()
@@ -196,11 +192,7 @@ def _card(domain: Domain, splits: Mapping[str, Sequence[Task]]) -> str:
 
 
 def _read_rows(path: Path, kind: Format) -> Iterator[SourceRow]:
-    """Yield the rows of a file or folder.
-
-    Raises:
-        OptionError: It cannot be read, or holds something else.
-    """
+    """Yield the rows of a file or folder."""
     try:
         if kind == "datasets":
             files = sorted(f for f in path.rglob("*") if f.suffix in (".parquet", ".jsonl") and f.is_file())

@@ -25,7 +25,7 @@ _CHECKED = {"DB", "COMMUNICATE", "ACTION"}
 
 
 def tau2_row(domain: Domain, task: Task) -> dict[str, Any]:
-    """Return a task in τ²-bench's shape; what has no place there stands under `OURS`."""
+    """Return a task in τ²-bench's shape; the rest is under `OURS`."""
     intent = domain.spec.intents.get(task.intent)
     whole = msgspec.to_builtins(task)
     ours = {key: value for key, value in whole.items() if key not in ("id", "instruction", "reference_calls")}
@@ -58,7 +58,7 @@ def tau2_row(domain: Domain, task: Task) -> dict[str, Any]:
 
 
 class SourceRow(NamedTuple):
-    """A row that was read, the split that its file is named after, and where it stands."""
+    """A row that was read, the split that its file is named after, and its place."""
 
     row: Mapping[str, Any]
     split: str | None
@@ -109,7 +109,7 @@ class TaskReader:
                 self.wrong.append(f"the {action.requestor} calls {action.name}; only the orchestrator has tools")
         calls = [Call(action.name, _decoded(action.arguments)) for action in criteria.actions or ()]
         instruction = _instruction(row.user_scenario.instructions)
-        told = tuple((text,) for text in criteria.communicate_info or () if text.strip())
+        facts = tuple((text,) for text in criteria.communicate_info or () if text.strip())
         if not instruction:
             self.wrong.append("it has no instructions")
         stages = ours.get("stages")
@@ -117,15 +117,15 @@ class TaskReader:
             stages = self._stages(calls, instruction)
         known = {name: value for name, value in ours.items() if name in Task.__struct_fields__ and value is not None}
         options = known.get("communicate", [])
-        if [part[0] for part in options] != [part[0] for part in told]:
-            known["communicate"] = told
+        if [part[0] for part in options] != [part[0] for part in facts]:
+            known["communicate"] = facts
             known.pop("answer", None)
         staged = [msgspec.structs.replace(call, stage=stage) for call, stage in zip(calls, stages, strict=True)]
         whole = {
             "intent": "imported",
             "split": self.split or split_of(hashlib.blake2b(self.id.encode(), digest_size=8).digest()),
             "difficulty": difficulty(len(calls), branches=False),
-            "answer": ". ".join(["Done", *(part[0] for part in told)]) + ".",
+            "answer": ". ".join(["Done", *(part[0] for part in facts)]) + ".",
             **known,
             "id": self.id,
             "domain": self.domain.name,
@@ -147,7 +147,7 @@ class TaskReader:
         )
 
     def _arguments(self, call: Call) -> dict[str, Any]:
-        """Return a call's arguments without the nulls that stand for none, and note those that no tool takes."""
+        """Return a call's arguments without meaningless nulls, and note those that no tool takes."""
         tool = self.domain.tools.get(call.name)
         if tool is None:
             self.wrong.append(unknown_name("tool", call.name, self.domain.tools))
@@ -170,14 +170,14 @@ class TaskReader:
 
     def _stages(self, calls: Sequence[Call], instruction: str) -> list[int]:
         """Return the stages of calls: reads that need no more than the instruction go with the reads before them."""
-        said = tokens(instruction)
+        words = tokens(instruction)
         stages: list[int] = []
         before = False
         for call in calls:
             tool = self.domain.tools.get(call.name)
             reads = tool is not None and tool.effect != "write"
             given = [value for value in call.arguments.values() if value is not None]
-            alone = reads and all(mentions(said, str(value)) for value in given)
+            alone = reads and all(mentions(words, str(value)) for value in given)
             stages.append((stages[-1] if before and alone else stages[-1] + 1) if stages else 0)
             before = reads
         return stages
@@ -200,7 +200,7 @@ class _Scenario(msgspec.Struct):
 
 
 class _Tau2(msgspec.Struct):
-    """What is read of a task in τ²-bench's shape; whatever else stands there does not matter."""
+    """What is read of a task in τ²-bench's shape; other keys are ignored."""
 
     user_scenario: _Scenario
     evaluation_criteria: _Criteria

@@ -2,7 +2,7 @@
 
 - ``$dishes.0.price`` takes a value of any type; dots descend into objects, numbers index lists and ``*``
   projects over one (``$dishes.*.price`` is the list of prices). ``!$path`` is its negation.
-- ``"Table {table.id} on {date:date}"`` builds a string; after the colon stands one of `FORMATS`.
+- ``"Table {table.id} on {date:date}"`` builds a string; after the colon comes one of `FORMATS`.
 - Everything else is literal.
 
 The language computes nothing: whatever an intent decides, it decides in its SQL bindings.

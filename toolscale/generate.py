@@ -32,7 +32,7 @@ from toolorchestra.toolscale.intents import intent_tasks
 from toolorchestra.toolscale.task import Task, solution_key, write_tasks
 
 BLOCK = 50
-"""Evolved tasks asked for in one block."""
+"""Evolved tasks wanted in one block."""
 
 BASE_SHARE = 0.5
 """Largest share of a domain's tasks that are not evolved."""
@@ -52,12 +52,12 @@ class TaskBlock(NamedTuple):
 
 
 class Generated(msgspec.Struct, frozen=True):
-    """Tasks asked for and made (fewer when the domains give no more), tasks by kind, and candidates dropped by reason.
+    """Tasks requested and made (fewer when the domains give no more), tasks by kind, and candidates dropped by reason.
 
-    Tasks that are not evolved stand under the operator "none".
+    Tasks that are not evolved are counted under the operator "none".
     """
 
-    asked: int
+    requested: int
     made: int
     domains: dict[str, int]
     operators: dict[str, int]
@@ -96,7 +96,7 @@ def generate(
     taker = _Taker({name: len(range(i, count, len(domains))) for i, name in enumerate(domains)})
     write_tasks(file, _watched(taker.tasks(seed, workers), progress))
     return Generated(
-        asked=count,
+        requested=count,
         made=taker.made.total(),
         domains=dict(taker.made),
         operators=dict(taker.operators),
@@ -146,7 +146,7 @@ class _Taker:
                 pool.shutdown(cancel_futures=True)
 
     def _blocks(self) -> Iterator[TaskBlock]:
-        """Yield blocks, each as it stands in a sequence that is always the same, without those not wanted."""
+        """Yield the blocks that are wanted, out of a sequence that is always the same."""
         intents = {name: list(load_domain(name).spec.intents) for name in self._shares}
         for name, share in self._shares.items():
             size = math.ceil(share * BASE_SHARE / max(1, len(intents[name])))

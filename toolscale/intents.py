@@ -10,14 +10,13 @@ import hashlib
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from itertools import islice
 from typing import Any
 
 import msgspec
 
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.errors import DomainError, TaskError, unknown_name
+from toolorchestra.toolscale.errors import TaskError, unknown_name
 from toolorchestra.toolscale.expressions import evaluate, fill
 from toolorchestra.toolscale.format import AttackSpec, IntentSpec, ReferenceCallSpec
 from toolorchestra.toolscale.session import Session
@@ -82,14 +81,13 @@ def check_intents(domain: Domain) -> None:
     Raises:
         DomainError: An intent or attack calls an unknown tool, or lacks an argument.
     """
-    fail = partial(DomainError, file=domain.file)
     intents = domain.spec.intents
     for name, intent in intents.items():
         path = f"intents.{name}"
         if (intent.parent is None) != (intent.operator is None):
-            raise fail("An evolved intent names both its `parent` and the `operator`.", path=path)
+            raise domain.error("An evolved intent names both its `parent` and the `operator`.", path)
         if intent.parent is not None and intent.parent not in intents:
-            raise fail(unknown_name("intent", intent.parent, intents), path=f"{path}.parent")
+            raise domain.error(unknown_name("intent", intent.parent, intents), f"{path}.parent")
         _check_steps(domain, intent.reference_calls, f"{path}.reference_calls")
         for i, steps in enumerate(intent.alternatives):
             _check_steps(domain, steps, f"{path}.alternatives[{i}]")
@@ -98,17 +96,16 @@ def check_intents(domain: Domain) -> None:
 
 
 def _check_steps(domain: Domain, steps: Sequence[ReferenceCallSpec], path: str) -> None:
-    fail = partial(DomainError, file=domain.file)
     for i, step in enumerate(steps):
         where = f"{path}[{i}]"
         if step.call not in domain.tools:
-            raise fail(unknown_name("tool", step.call, domain.tools), path=f"{where}.call")
+            raise domain.error(unknown_name("tool", step.call, domain.tools), f"{where}.call")
         known = domain.tools[step.call].parameters
         if wrong := set(step.arguments) - set(known):
-            raise fail(unknown_name(f"argument of {step.call}", min(wrong), known), path=f"{where}.arguments")
+            raise domain.error(unknown_name(f"argument of {step.call}", min(wrong), known), f"{where}.arguments")
         required = {key for key, parameter in known.items() if parameter.required}
         if missing := required - set(step.arguments):
-            raise fail(f"{step.call} needs the argument {min(missing)!r}.", path=f"{where}.arguments")
+            raise domain.error(f"{step.call} needs the argument {min(missing)!r}.", f"{where}.arguments")
 
 
 def make_tasks(domain: Domain) -> tuple[list[Task], Counter[str]]:
@@ -127,8 +124,7 @@ def make_tasks(domain: Domain) -> tuple[list[Task], Counter[str]]:
         tasks += made
         if not made:
             reasons = "; ".join(reason for reason in dropped if reason.startswith(f"{name}: "))
-            message = f"The intent yields no task ({reasons or 'its bindings are empty'})."
-            raise DomainError(message, file=domain.file, path=f"intents.{name}")
+            raise domain.error(f"The intent yields no task ({reasons or 'its bindings are empty'}).", f"intents.{name}")
     session.close()
     tested = {solution_key(task) for task in tasks if task.split != "train"}
     leaks = [task for task in tasks if task.split == "train" and solution_key(task) in tested]
@@ -138,7 +134,7 @@ def make_tasks(domain: Domain) -> tuple[list[Task], Counter[str]]:
 
 
 def intent_tasks(domain: Domain, name: str, session: Session, seen: set[str], dropped: Counter[str]) -> Iterator[Task]:
-    """Yield the tasks of an intent, one for each row of bindings that makes one, whatever its `count`.
+    """Yield the tasks of an intent, one for each row of bindings that makes one, beyond its `count` too.
 
     Instructions that are `seen` are not used again, and new ones are added; candidates that are dropped are counted
     in `dropped` by intent and reason.
@@ -166,20 +162,17 @@ def bindings_of(domain: Domain, spec: IntentSpec | AttackSpec, entry: str) -> li
     path = f"{entry}.bindings"
     try:
         with bounded(domain.database.base):
-            cursor = domain.database.base.execute(spec.bindings, {"today": domain.spec.today})
-            names = [column[0] for column in cursor.description or ()]
-            rows = [dict(zip(names, row, strict=True)) for row in fetch(cursor)]
+            names, rows = fetch(domain.database.base.execute(spec.bindings, {"today": domain.spec.today}))
         for row in rows:
             for key in spec.json:
                 row[key] = msgspec.json.decode(row[key])
     except SQL_ERRORS as error:
-        raise DomainError(sql_error(error), file=domain.file, path=path) from None
+        raise domain.error(sql_error(error), path) from None
     except KeyError as error:
-        message = unknown_name("binding", str(error.args[0]), names)
-        raise DomainError(message, file=domain.file, path=f"{entry}.json") from None
+        raise domain.error(unknown_name("binding", str(error.args[0]), names), f"{entry}.json") from None
     except (msgspec.DecodeError, TypeError, RecursionError) as error:
-        raise DomainError(f"A column of `json` is not JSON: {error}.", file=domain.file, path=path) from None
-    rows.sort(key=lambda row: msgspec.json.encode(row, order="sorted"))  # whatever SQLite's query plan
+        raise domain.error(f"A column of `json` is not JSON: {error}.", path) from None
+    rows.sort(key=lambda row: msgspec.json.encode(row, order="sorted"))  # SQLite's query plan does not matter
     random.Random(f"{domain.spec.seed}:{entry.removeprefix('intents.')}").shuffle(rows)  # ids stay what they were
     return rows
 

@@ -50,13 +50,10 @@ def tool_facts(tools: Iterable[Tool]) -> list[ToolFacts]:
 
 
 class PreferencePair(msgspec.Struct, frozen=True):
-    """A preference instruction PI and its vector P.
+    """A preference instruction PI, appended to a task's, and its vector P of weights in [0, 1].
 
-    Attributes:
-        instruction: The preference in words, appended to a task's instruction.
-        tools: Names of the tools, in the order of P.
-        vector: P: a weight in [0, 1] for each tool, then for outcome, compute and latency.
-        split: ``train`` or ``eval``: no set of rewarded entries is in both.
+    P has a weight for each of `tools`, in their order, then for outcome, compute and latency. No set of rewarded
+    entries is in both splits.
     """
 
     instruction: str
@@ -97,7 +94,7 @@ def make_pairs(
         count: Largest number of pairs.
         seed: Seed of the pairs made by rule.
         proposals: Pairs to choose from; by default those that `propose` makes.
-        judge: A further validator (an LLM, for example), asked about pairs that keep the rules.
+        judge: A further validator (an LLM, for example), which sees only pairs that keep the rules.
 
     Raises:
         OptionError: There is no tool, or a count below 1.
@@ -215,11 +212,11 @@ def meaning(instruction: str, tools: Sequence[ToolFacts]) -> tuple[dict[str, str
     The former are ``strong``, ``plain`` or ``weak``.
 
     >>> facts = [ToolFacts("search", price=0.01), ToolFacts("notes")]
-    >>> asked, aside = meaning("Above all be quick. Use tools that cost nothing; avoid search.", facts)
-    >>> asked, aside
+    >>> requested, aside = meaning("Above all be quick. Use tools that cost nothing; avoid search.", facts)
+    >>> requested, aside
     ({'latency': 'strong', 'notes': 'plain'}, {'search'})
     """
-    asked: dict[str, str] = {}
+    requested: dict[str, str] = {}
     aside: set[str] = set()
     names = {tool.name: re.compile(rf"\b{re.escape(tool.name).replace('_', '[_ ]')}\b") for tool in tools}
     longest_first = sorted(names.items(), key=lambda item: -len(item[0]))
@@ -238,10 +235,10 @@ def meaning(instruction: str, tools: Sequence[ToolFacts]) -> tuple[dict[str, str
             continue
         strong, weak = bool(_STRONG.search(rest)), bool(_WEAK.search(rest))
         grade = "plain" if strong == weak else "strong" if strong else "weak"  # which is which, words do not tell
-        asked |= dict.fromkeys(entries, grade)
+        requested |= dict.fromkeys(entries, grade)
     for name in aside:
-        asked.pop(name, None)
-    return asked, aside
+        requested.pop(name, None)
+    return requested, aside
 
 
 def check_pair(pair: PreferencePair, tools: Sequence[ToolFacts]) -> list[str]:
@@ -265,12 +262,12 @@ def check_pair(pair: PreferencePair, tools: Sequence[ToolFacts]) -> list[str]:
         return ["the vector rewards nothing"]
     if not pair.instruction.strip():
         return ["the instruction is empty"]
-    asked, rewarded = meaning(pair.instruction, tools)[0], pair.rewarded
-    unnamed = [name for name in rewarded if name not in asked]
-    unrewarded = [name for name in asked if name not in rewarded]
+    requested, rewarded = meaning(pair.instruction, tools)[0], pair.rewarded
+    unnamed = [name for name in rewarded if name not in requested]
+    unrewarded = [name for name in requested if name not in rewarded]
     faults = [f"the vector rewards {name!r}, which the instruction does not name" for name in unnamed]
     faults += [f"the instruction asks for {name!r}, which the vector does not reward" for name in unrewarded]
-    for name, grade in asked.items():
+    for name, grade in requested.items():
         weight = rewarded.get(name)
         if weight is not None and ((grade == "strong" and weight < _MIDDLE) or (grade == "weak" and weight > _MIDDLE)):
             faults.append(f"the instruction's word for {name!r} is {grade}, its weight is {weight:g}")
@@ -283,7 +280,7 @@ _WEIGHTS = {"strong": (1.0, 0.9, 0.8), "plain": (0.7, 0.6, 0.5), "weak": (0.3, 0
 
 
 class _Sentences(msgspec.Struct, frozen=True):
-    """What stands in ``preferences.yaml``."""
+    """The content of ``preferences.yaml``."""
 
     components: dict[str, dict[str, list[str]]]
     tools: dict[str, list[str]]

@@ -34,11 +34,7 @@ class Description(NamedTuple):
 
 
 class Finder:
-    """Describes the entries of a domain; each description is remembered.
-
-    Args:
-        index: What the domain's tools show.
-    """
+    """Describes the entries of a domain; descriptions are cached."""
 
     def __init__(self, index: EntityIndex) -> None:
         self.index = index
@@ -74,7 +70,7 @@ class Finder:
                     break
 
     def _source(self, table: str, row: Mapping[str, Any], name: str, spec: ParameterSpec) -> tuple[str, Any] | None:
-        """Return where a parameter's value stands: a column of the table, or ``column.column`` of one it refers to."""
+        """Return where a parameter's value is: a column of the table, or ``column.column`` of one it refers to."""
         columns = self.index.database.tables[table].columns
         if spec.type == "array" or not (spec.column or spec.enum):
             return None

@@ -117,20 +117,21 @@ def bounded(connection: sqlite3.Connection) -> Iterator[None]:
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_VALUE)
 
 
-def fetch(cursor: sqlite3.Cursor) -> list[tuple[Any, ...]]:
-    """Return the rows of a query that a domain holds.
+def fetch(cursor: sqlite3.Cursor) -> tuple[list[str], list[dict[str, Any]]]:
+    """Return the columns and the rows of a query that a domain holds.
 
     Raises:
         sqlite3.DataError: They are more than a domain can need.
     """
-    rows: list[tuple[Any, ...]] = []
+    names = [column[0] for column in cursor.description or ()]
+    rows: list[dict[str, Any]] = []
     characters = 0
     for row in cursor:
-        rows.append(row)
+        rows.append(dict(zip(names, row, strict=True)))
         characters += sum(len(cell) for cell in row if isinstance(cell, (str, bytes)))
         if len(rows) > _MAX_ROWS or characters > _MAX_CHARACTERS:
             raise sqlite3.DataError(f"more than {_MAX_ROWS:,} rows or {_MAX_CHARACTERS:,} characters")
-    return rows
+    return names, rows
 
 
 def sql_error(error: Exception) -> str:

@@ -205,11 +205,9 @@ class Tool(ABC):
 
     @abstractmethod
     def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-        """Carry out a call with valid `arguments`; never raise on bad values.
+        """Carry out a call with valid `arguments` (as `decode` returns them); never raise on bad values.
 
-        Args:
-            arguments: As `decode` returns them.
-            context: Of a tool that does not set `uses_episode`, only the session is there.
+        If the tool does not set `uses_episode`, its context has the session only.
 
         Raises:
             ExpertError: A model or server behind the tool failed; it becomes the call's EXEC_ERR. Any other exception

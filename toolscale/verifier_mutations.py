@@ -29,7 +29,7 @@ from toolorchestra.toolscale.tool import Status
 _ATTEMPTS = 200
 
 
-class MutantTrial(msgspec.Struct, frozen=True):
+class AlteredEpisode(msgspec.Struct, frozen=True):
     """An episode to be judged: what was changed, and the calls and answer that result."""
 
     kind: str
@@ -39,7 +39,7 @@ class MutantTrial(msgspec.Struct, frozen=True):
 
 
 class Surprise(msgspec.Struct, frozen=True):
-    """A trial judged against expectation, and why."""
+    """An episode judged against expectation, and why."""
 
     task_id: str
     kind: str
@@ -49,7 +49,7 @@ class Surprise(msgspec.Struct, frozen=True):
 
 
 class VerifierReport(msgspec.Struct):
-    """Mutants judged and killed, variants judged and accepted, by kind, and every trial judged against expectation."""
+    """Mutants judged and killed, variants judged and accepted, by kind, and all judged against expectation."""
 
     mutants: Counter[str] = msgspec.field(default_factory=Counter)
     killed: Counter[str] = msgspec.field(default_factory=Counter)
@@ -68,7 +68,7 @@ class VerifierReport(msgspec.Struct):
         return self.accepted.total() / max(1, self.variants.total())
 
 
-def mutants(domain: Domain, task: Task, session: Session) -> Iterator[MutantTrial]:
+def mutants(domain: Domain, task: Task, session: Session) -> Iterator[AlteredEpisode]:
     """Yield episodes of `task` that are wrong."""
     guesser = Guesser(domain.database, random.Random(f"mutants:{task.id}"))
     for position, call in enumerate(task.reference_calls):
@@ -76,20 +76,20 @@ def mutants(domain: Domain, task: Task, session: Session) -> Iterator[MutantTria
         if tool.effect != "write":
             continue
         before, after = task.reference_calls[:position], task.reference_calls[position + 1 :]
-        yield MutantTrial("drop a write", f"{call.name} #{position}", before + after, task.answer)
+        yield AlteredEpisode("drop a write", f"{call.name} #{position}", before + after, task.answer)
         for name, value in call.arguments.items():
             other = guesser.other(tool.parameters[name], value)
             if other != value:
                 altered = msgspec.structs.replace(call, arguments={**call.arguments, name: other})
                 detail = f"{call.name} #{position}: {name} = {other!r} for {value!r}"
-                yield MutantTrial("alter an argument", detail, (*before, altered, *after), task.answer)
+                yield AlteredEpisode("alter an argument", detail, (*before, altered, *after), task.answer)
     for position, options in enumerate(task.communicate):
         others = [facts[0] for i, facts in enumerate(task.communicate) if i != position]
-        yield MutantTrial("omit information", options[0], task.reference_calls, ". ".join(["Done", *others]))
+        yield AlteredEpisode("omit information", options[0], task.reference_calls, ". ".join(["Done", *others]))
     stray = _stray_write(domain, task, guesser, session)
     if stray is not None:
         detail = f"{stray.name}({stray.arguments})"
-        yield MutantTrial("add a stray write", detail, (*task.reference_calls, stray), task.answer)
+        yield AlteredEpisode("add a stray write", detail, (*task.reference_calls, stray), task.answer)
 
 
 def _stray_write(domain: Domain, task: Task, guesser: Guesser, session: Session) -> Call | None:
@@ -109,22 +109,22 @@ def _stray_write(domain: Domain, task: Task, guesser: Guesser, session: Session)
     return None
 
 
-def variants(domain: Domain, task: Task) -> Iterator[MutantTrial]:
+def variants(domain: Domain, task: Task) -> Iterator[AlteredEpisode]:
     """Yield episodes of `task` that are right, though not the reference one."""
     guesser = Guesser(domain.database, random.Random(f"variants:{task.id}"))
     stages = [list(stage) for _, stage in groupby(task.reference_calls, key=lambda call: call.stage)]
     if any(len(stage) > 1 for stage in stages):
         calls = tuple(call for stage in stages for call in reversed(stage))
-        yield MutantTrial("reorder independent calls", "each stage reversed", calls, task.answer)
+        yield AlteredEpisode("reorder independent calls", "each stage reversed", calls, task.answer)
     readers = [tool for tool in domain.tools.values() if tool.effect != "write"]
     extra: list[Call] = []
     for call in task.reference_calls:
         tool = guesser.rng.choice(readers)
         extra += [Call(tool.name, guesser.arguments(tool)), call]
-    yield MutantTrial("add reads", f"{len(task.reference_calls)} reads", tuple(extra), task.answer)
+    yield AlteredEpisode("add reads", f"{len(task.reference_calls)} reads", tuple(extra), task.answer)
     for name, wording in WORDINGS.items():
         if (answer := wording(task.answer)) != task.answer:
-            yield MutantTrial("reword the answer", name, task.reference_calls, answer)
+            yield AlteredEpisode("reword the answer", name, task.reference_calls, answer)
 
 
 def _iso_to_long(found: re.Match[str]) -> str:
@@ -169,33 +169,33 @@ def try_verifier(domain: Domain, tasks: Sequence[Task], progress: Callable[[], o
     report = VerifierReport()
     session = domain.session()
     for task in tasks:
-        for trial in [*mutants(domain, task, session)]:
-            report.mutants[trial.kind] += 1
-            if domain.replay(task, trial.calls, trial.answer, session).solved:
+        for episode in [*mutants(domain, task, session)]:
+            report.mutants[episode.kind] += 1
+            if domain.replay(task, episode.calls, episode.answer, session).solved:
                 report.surprises.append(
-                    Surprise(task.id, trial.kind, trial.detail, *_why(domain, task, trial, session))
+                    Surprise(task.id, episode.kind, episode.detail, *_why(domain, task, episode, session))
                 )
             else:
-                report.killed[trial.kind] += 1
-        for trial in variants(domain, task):
-            report.variants[trial.kind] += 1
-            verdict = domain.replay(task, trial.calls, trial.answer, session)
+                report.killed[episode.kind] += 1
+        for episode in variants(domain, task):
+            report.variants[episode.kind] += 1
+            verdict = domain.replay(task, episode.calls, episode.answer, session)
             if verdict.solved:
-                report.accepted[trial.kind] += 1
+                report.accepted[episode.kind] += 1
             else:
-                report.surprises.append(Surprise(task.id, trial.kind, trial.detail, str(verdict), equivalent=False))
+                report.surprises.append(Surprise(task.id, episode.kind, episode.detail, str(verdict), equivalent=False))
         if progress is not None:
             progress()
     session.close()
     return report
 
 
-def _why(domain: Domain, task: Task, trial: MutantTrial, session: Session) -> tuple[str, bool]:
+def _why(domain: Domain, task: Task, episode: AlteredEpisode, session: Session) -> tuple[str, bool]:
     """Return why a mutant passes, and whether that makes it equivalent to the reference episode."""
-    if trial.kind == "omit information":
-        others = [facts[0] for facts in task.communicate if facts[0] != trial.detail]
-        twin = next((fact for fact in others if mentions(tokens(fact), trial.detail)), None)
-        if twin is not None and mentions(tokens(trial.answer), twin):
+    if episode.kind == "omit information":
+        others = [facts[0] for facts in task.communicate if facts[0] != episode.detail]
+        twin = next((fact for fact in others if mentions(tokens(fact), episode.detail)), None)
+        if twin is not None and mentions(tokens(episode.answer), twin):
             return f"the information is part of another piece: {twin!r}", True
         return "the answer says it elsewhere", False
     touched = session.touched()
