@@ -85,7 +85,7 @@ def test_a_domain_that_runs_out_gives_what_it_has(
 ) -> None:
     monkeypatch.setattr(generation, "OPERATORS", {"indirect": generation.OPERATORS["indirect"]})
     found = generate([str(mini_folder)], 2000, tmp_path / "few.jsonl")
-    assert 0 < found.made < found.asked == 2000
+    assert 0 < found.made < found.requested == 2000
     assert found.operators == {"none": found.made}  # no search of the mini domain finds an id
 
 
