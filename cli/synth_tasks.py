@@ -47,8 +47,8 @@ class SynthTasksCommand:
         console.print(generated_table(found))
         seconds = time.perf_counter() - began
         console.print(f"\n{found.made:,} verified tasks in {self.out} ({seconds:.1f} s)", markup=False)
-        if found.made < found.asked:
+        if found.made < found.requested:
             console.print(
-                f"{found.asked - found.made:,} fewer than asked for: these domains give no more.", style="yellow"
+                f"{found.requested - found.made:,} fewer than asked for: these domains give no more.", style="yellow"
             )
-        return 0 if found.made == found.asked else 1
+        return 0 if found.made == found.requested else 1

@@ -2,7 +2,7 @@
 
 It imports nothing else of the library. Its modules, from the ground up:
 
-    format, yaml_reader              what may stand in a domain's YAML, and reading it
+    format, yaml_reader              the content of a domain's YAML, and reading it
     sql, build, database             the bounds of all SQL; making the initial database; reading it
     tool, sqltool, functions         what can be called: tools in general, made of SQL, made of Python
     tool_compiler                    tools checked against the database's schema

@@ -1,11 +1,10 @@
 r"""Final answers: what a text gives as its answer, and whether that is one of the right ones.
 
 A final answer stands in ``\boxed{…}`` or ``<answer>…</answer>``, or after "the answer is"; a text with none of these
-is the answer as a whole. Values are compared exactly (`toolorchestra.toolscale.symbolic`), so that any equal form is
-right; everything else is compared word by word, numbers and dates in one spelling, articles aside. Mathematics that
-this library cannot read is left to Math-Verify, where it is installed.
+is the answer as a whole. Values are compared exactly (`toolorchestra.toolscale.symbolic`), in any form; everything
+else word by word, without articles. Mathematics that this library cannot read is compared by Math-Verify, if installed.
 
-There is no partial credit, and no judging of meaning: a text that names several candidates has named none.
+Not covered: partial credit and meaning. A text that names several candidates is wrong.
 """
 
 from __future__ import annotations
@@ -33,14 +32,14 @@ T = TypeVar("T")
 _BOX = r"\boxed{"
 _BRACE = re.compile(r"[{}]")
 _TAGGED = re.compile(r"<answer>(.*?)</answer>", re.DOTALL | re.IGNORECASE)
-_TOLD = re.compile(r"(?:\banswer(?:\s+is|\s*:)|\banswer\s*=)\s*\**:?\s*(.+)", re.IGNORECASE)
+_NAMED = re.compile(r"(?:\banswer(?:\s+is|\s*:)|\banswer\s*=)\s*\**:?\s*(.+)", re.IGNORECASE)
 _MATHEMATICAL = re.compile(r"[\\^_=+*/<>|{}]")
 _COSMETIC = re.compile(r"\\left|\\right|\\displaystyle|\\[!,;: ]|[$\s]|\\text\b|\\mathrm\b|\\mbox\b|[{}]")
 _PROSE = re.compile(r"(?<![\\A-Za-z])(?!(?:sin|cos|tan|log|ln|exp|sqrt|pi|mod|max|min)\b)[A-Za-z]{2,}")
 _CHOICE = re.compile(r"\(?([A-Za-z])\)?[.:)]?", re.DOTALL)
 _ARTICLES = frozenset(("a", "an", "the"))
 _MAX_CHARACTERS = 2_000
-_PATIENCE = 5.0  # seconds that Math-Verify may take
+_TIMEOUT = 5.0  # seconds that Math-Verify may take
 
 
 def final_answer(text: str) -> str:
@@ -55,13 +54,13 @@ def final_answer(text: str) -> str:
         return answer.strip()
     if tagged := _TAGGED.findall(text):
         return str(tagged[-1]).strip()
-    if told := _TOLD.findall(text):
-        return str(told[-1]).strip().strip("*").strip()
+    if named := _NAMED.findall(text):
+        return str(named[-1]).strip().strip("*").strip()
     return text.strip()
 
 
 def boxed(text: str) -> str | None:
-    r"""Return what stands in the last ``\boxed{…}`` whose braces match, or None if there is none.
+    r"""Return the content of the last ``\boxed{…}`` whose braces match, or None if there is none.
 
     >>> boxed(r"First \boxed{1}, then \boxed{\frac{1}{2}}, and \boxed{ unfinished")
     '\\frac{1}{2}'
@@ -90,28 +89,27 @@ def is_right(answer: str, accepted: Iterable[str]) -> bool:
     >>> is_right(r"\boxed{0.75}", [r"\frac{3}{4}"]), is_right("The Lantern Theatre", ["Lantern Theatre", "the Lantern"])
     (True, True)
     """
-    said = final_answer(answer)
-    return any(equal(said, right) for right in accepted)
+    answer = final_answer(answer)
+    return any(equal(answer, right) for right in accepted)
 
 
-def equal(said: str, right: str) -> bool:
-    """Return whether `said` is the answer `right`, in whatever form."""
-    said, right = said.strip(), right.strip()
-    if not said or len(said) > _MAX_CHARACTERS:
+def equal(answer: str, right: str) -> bool:
+    """Return whether `answer` is the answer `right`, in any form."""
+    answer, right = answer.strip(), right.strip()
+    if not answer or len(answer) > _MAX_CHARACTERS:
         return False
-    if said == right:
+    if answer == right:
         return True
-    if (letter := _CHOICE.fullmatch(right)) and (choice := _CHOICE.fullmatch(said)):
+    if (letter := _CHOICE.fullmatch(right)) and (choice := _CHOICE.fullmatch(answer)):
         return letter[1] == choice[1]
-    truth = _truth(right)
-    if truth is not None:
+    if (truth := _truth(right)) is not None:
         try:
-            return bool(read(said) == truth)
+            return bool(read(answer) == truth)
         except UnreadableError:
-            return _verified(said, right)
+            return _verified(answer, right)
     if _MATHEMATICAL.search(right):
-        return _COSMETIC.sub("", said).casefold() == _COSMETIC.sub("", right).casefold() or _verified(said, right)
-    return _words(said) == _words(right)
+        return _COSMETIC.sub("", answer).casefold() == _COSMETIC.sub("", right).casefold() or _verified(answer, right)
+    return _words(answer) == _words(right)
 
 
 equal_cached = functools.lru_cache(maxsize=65_536)(equal)
@@ -119,9 +117,7 @@ equal_cached = functools.lru_cache(maxsize=65_536)(equal)
 
 
 def group_equal(items: Iterable[T], same: Callable[[T, T], bool]) -> list[list[T]]:
-    """Return items in groups of equal ones, in the order in which each group's first item came.
-
-    An item joins the first group whose first item it equals, as `same(item, first)` says.
+    """Return items in groups; an item joins the first group for whose first item `same(item, first)` is true.
 
     >>> group_equal(["1/2", "2", "0.5"], equal)
     [['1/2', '0.5'], ['2']]
@@ -130,9 +126,8 @@ def group_equal(items: Iterable[T], same: Callable[[T, T], bool]) -> list[list[T
     for item in items:
         group = next((group for group in groups if same(item, group[0])), None)
         if group is None:
-            groups.append([item])
-        else:
-            group.append(item)
+            groups.append(group := [])
+        group.append(item)
     return groups
 
 
@@ -172,14 +167,14 @@ def _words(text: str) -> list[str]:
 
 @functools.cache
 def math_verify_installed() -> bool:
-    """Return whether Math-Verify (the extra ``math``) is at hand."""
+    """Return whether Math-Verify (the extra ``math``) is installed."""
     return importlib.util.find_spec("math_verify") is not None
 
 
-def _verified(said: str, right: str) -> bool:
+def _verified(answer: str, right: str) -> bool:
     """Return whether Math-Verify finds two answers equal; without it, they are not, and nor is prose."""
-    prose = _PROSE.search(said) or _PROSE.search(right)
-    return not prose and math_verify_installed() and _VERIFIER.equal(said, right)
+    prose = _PROSE.search(answer) or _PROSE.search(right)
+    return not prose and math_verify_installed() and _VERIFIER.equal(answer, right)
 
 
 _WORKER = r"""
@@ -188,8 +183,8 @@ logging.disable(logging.CRITICAL)
 from math_verify import LatexExtractionConfig, parse, verify
 latex = [LatexExtractionConfig()]  # plain text would go through eval
 for line in sys.stdin:
-    said, right = (parse("$" + text + "$", latex, parsing_timeout=3) for text in json.loads(line))
-    found = bool(said) and bool(right) and verify(right, said, timeout_seconds=3)
+    answer, right = (parse("$" + text + "$", latex, parsing_timeout=3) for text in json.loads(line))
+    found = bool(answer) and bool(right) and verify(right, answer, timeout_seconds=3)
     print(json.dumps(bool(found)), flush=True)
 """
 
@@ -201,23 +196,23 @@ class _MathVerify:
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
 
-    def equal(self, said: str, right: str) -> bool:
+    def equal(self, answer: str, right: str) -> bool:
         """Return whether Math-Verify reads both, in time, and finds them equal."""
         with self._lock:
-            timeout = _PATIENCE
+            timeout = _TIMEOUT
             if self._process is None or self._process.poll() is not None:
                 command = [sys.executable, "-c", _WORKER]
                 pipe = subprocess.PIPE
                 self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)
                 timeout *= 12  # it imports sympy first
-            asking, telling = self._process.stdin, self._process.stdout
-            assert asking is not None
-            assert telling is not None
+            question, result = self._process.stdin, self._process.stdout
+            assert question
+            assert result
             with contextlib.suppress(BrokenPipeError):
-                asking.write(msgspec.json.encode((said.replace("$", ""), right.replace("$", ""))) + b"\n")
-                asking.flush()
-                if select.select([telling], [], [], timeout)[0]:
-                    return telling.readline().strip() == b"true"
+                question.write(msgspec.json.encode((answer.replace("$", ""), right.replace("$", ""))) + b"\n")
+                question.flush()
+                if select.select([result], [], [], timeout)[0]:
+                    return result.readline().strip() == b"true"
             self._end()
             return False
 

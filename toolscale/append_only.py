@@ -1,7 +1,6 @@
-"""Append-only JSONL files: a line is on disk before anything is made of it.
+"""Append-only JSONL files, for what must not be lost or paid for twice, such as the answers of a model.
 
-For what must not be lost or paid for twice, such as the answers of a model: a process killed at any moment loses only
-lines that were still under way. A line that was being written then is cut off when the file is opened again.
+A line is on disk before it is used. A line that was cut short by a kill is removed when the file is opened again.
 """
 
 from __future__ import annotations
@@ -14,31 +13,17 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from toolorchestra.toolscale.errors import ToolOrchestraError
+from toolorchestra.toolscale.errors import ResumableError
 
 T = TypeVar("T")
 
 
-class AppendingError(ToolOrchestraError):
-    """An append-only file is in use, is not what it should be, or cannot be written.
-
-    Args:
-        message: Why, and what to do.
-        resumable: What was written before is safe, and the same command goes on.
-    """
-
-    def __init__(self, message: str, *, resumable: bool = False) -> None:
-        super().__init__(message)
-        self.resumable = resumable
+class AppendingError(ResumableError):
+    """An append-only file is in use, is not what it should be, or cannot be written."""
 
 
 def read_appended(file: Path, kind: type[T], what: str) -> tuple[list[T], int]:
-    """Return the lines of an append-only file and the bytes that they take; a torn last line is left out.
-
-    Args:
-        file: The file.
-        kind: Type of each line.
-        what: One line, in words.
+    """Return the lines of an append-only file and the bytes that they take, without a last line that is cut short.
 
     Raises:
         AppendingError: It cannot be read, or a line is no `kind`.
@@ -60,15 +45,9 @@ def read_appended(file: Path, kind: type[T], what: str) -> tuple[list[T], int]:
 
 
 class AppendOnly(Generic[T]):
-    """An append-only file of one type of line, locked while it is open.
+    """An append-only JSONL file, locked while it is open; made if it does not exist.
 
-    Args:
-        file: JSONL file; made when it is not there.
-        kind: Type of each line.
-        what: One line, in words.
-
-    Attributes:
-        lines: The lines that it held when it was opened.
+    Each line is a `kind` (`what` in words); `lines` are those that it held when it was opened.
 
     Raises:
         AppendingError: Another process has it open, or it is not such a file.
@@ -86,11 +65,10 @@ class AppendOnly(Generic[T]):
                 os.ftruncate(self._fd, whole)
                 os.fsync(self._fd)
             _sync_folder(file.parent)
-        except BlockingIOError:
+        except BaseException as error:
             os.close(self._fd)
-            raise AppendingError(f"Another run is at work on {file}. Wait for it, or end it.") from None
-        except BaseException:
-            os.close(self._fd)
+            if isinstance(error, BlockingIOError):
+                raise AppendingError(f"Another run is at work on {file}. Wait for it, or end it.") from None
             raise
 
     def add(self, value: T) -> None:
@@ -111,10 +89,8 @@ class AppendOnly(Generic[T]):
                 os.fsync(self._fd)
             except OSError as error:
                 os.ftruncate(self._fd, size)  # leave no torn line before the next one
-                raise AppendingError(
-                    f"{self.file} cannot be written ({error}). Make room and run the same command again.",
-                    resumable=True,
-                ) from None
+                message = f"{self.file} cannot be written ({error}). Make room and run the same command again."
+                raise AppendingError(message, resumable=True) from None
 
     def close(self) -> None:
         """Let go of the file; nothing happens the second time."""
@@ -125,7 +101,7 @@ class AppendOnly(Generic[T]):
 
 
 def _sync_folder(folder: Path) -> None:
-    """See that a file made in `folder` is found there after a crash."""
+    """Make sure that a new file in `folder` is there after a crash."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

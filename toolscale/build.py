@@ -1,9 +1,9 @@
 """Building a domain's database from its recipes, with Faker and sqlite-utils.
 
-The bytes of the database are a function of the domain file, its seed and Faker's version: every column draws
-from a generator of its own, tables are made without rowids (their order is that of the key, whatever was
-inserted when), and the few header fields in which SQLite notes its own version are cleared. Records are
-checked as they go in (types, keys, references, CHECKs) and at the end (consistency rules).
+The bytes of the database depend on the domain file, its seed and Faker's version alone: each column has a random
+generator of its own, tables have no rowids (rows are in the order of the key), and the header fields with SQLite's
+version are cleared. Records are checked as they are inserted (types, keys, references, CHECKs) and at the end
+(consistency rules).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import random
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import islice, repeat
 from typing import TYPE_CHECKING, Any
 
 from toolorchestra.toolscale.errors import DomainError, unknown_name
@@ -40,13 +41,11 @@ def create_table_sql(name: str, table: TableSpec) -> str:
     """Return the CREATE TABLE statement of a table: strict types, all constraints, no rowid."""
     lines = []
     for column, spec in table.columns.items():
-        parts = [quote(column), spec.type]
-        parts += [] if spec.nullable else ["NOT NULL"]
-        parts += ["UNIQUE"] if spec.unique else []
+        line = f"{quote(column)} {spec.type}" + " NOT NULL" * (not spec.nullable) + " UNIQUE" * spec.unique
         if spec.references:
             target, key = spec.references.split(".")
-            parts.append(f"REFERENCES {quote(target)} ({quote(key)})")
-        lines.append(" ".join(parts))
+            line += f" REFERENCES {quote(target)} ({quote(key)})"
+        lines.append(line)
     lines.append(f"PRIMARY KEY ({', '.join(map(quote, primary_key(table)))})")
     lines += [f"CHECK ({check})" for check in table.checks]
     return f"CREATE TABLE {quote(name)} (\n  " + ",\n  ".join(lines) + "\n) STRICT, WITHOUT ROWID"
@@ -76,12 +75,10 @@ def _create(connection: sqlite3.Connection, name: str, table: TableSpec) -> None
         connection.set_authorizer(None)
 
 
-_SCHEMA_ACTIONS = frozenset(
-    {
-        sqlite3.SQLITE_CREATE_TABLE, sqlite3.SQLITE_CREATE_INDEX, sqlite3.SQLITE_REINDEX,
-        sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_READ,
-    }
-)  # fmt: skip
+_SCHEMA_ACTIONS = frozenset({
+    sqlite3.SQLITE_CREATE_TABLE, sqlite3.SQLITE_CREATE_INDEX, sqlite3.SQLITE_REINDEX,
+    sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_READ,
+})  # fmt: skip
 
 
 def _schema_only(action: int, *rest: Any) -> int:
@@ -175,8 +172,7 @@ class _Builder:
         path = f"tables.{name}"
         for i, row in enumerate(table.rows):
             if unknown := set(row) - set(table.columns):
-                message = unknown_name(f"column of {name}", min(unknown), table.columns)
-                raise self._fail(f"{path}.rows[{i}]", message)
+                raise self._fail(f"{path}.rows[{i}]", unknown_name(f"column of {name}", min(unknown), table.columns))
         rows = [*map(dict, table.rows), *self._queried(table, path), *({} for _ in range(table.count))]
         for column, spec in table.columns.items():
             if spec.recipe is not None and spec.recipe.sql is None:
@@ -199,14 +195,12 @@ class _Builder:
             return []
         try:
             with _confined(self._connection):
-                cursor = self._connection.execute(table.query, {"today": self._spec.today})
-                rows = fetch(cursor)
+                names, rows = fetch(self._connection.execute(table.query, {"today": self._spec.today}))
         except SQL_ERRORS as error:
             raise self._fail(f"{path}.query", sql_error(error)) from None
-        names = [column[0] for column in cursor.description or ()]
         if unknown := set(names) - set(table.columns):
             raise self._fail(f"{path}.query", unknown_name("column of the table", min(unknown), table.columns))
-        return [dict(zip(names, row, strict=True)) for row in rows]
+        return rows
 
     def _fill_column(self, rows: list[dict[str, Any]], table: str, column: str, spec: ColumnSpec) -> None:
         path = f"tables.{table}.columns.{column}.recipe"
@@ -230,8 +224,7 @@ class _Builder:
             raise self._fail(path, f"The recipe cannot be carried out: {error}.") from None
 
     def _next(self, cells: Iterator[Any], taken: set[Any] | None, path: str) -> Any:
-        for _ in range(_ATTEMPTS):
-            value = next(cells)
+        for value in islice(cells, _ATTEMPTS):
             if taken is None:
                 return value
             if value not in taken:
@@ -241,27 +234,24 @@ class _Builder:
 
     def _cells(self, recipe: Recipe, rng: random.Random, path: str) -> Iterator[Any]:
         """Yield the values of a recipe for ever."""
-        draw: Callable[[], Any]
         if recipe.faker is not None:
             providers = {name for part in self._faker.get_providers() for name in dir(part) if name[0] != "_"}
             if recipe.faker not in providers:
-                nearest = unknown_name("Faker provider", recipe.faker, providers, limit=3)
-                raise self._fail(path, nearest)
+                raise self._fail(path, unknown_name("Faker provider", recipe.faker, providers, limit=3))
             provider = getattr(self._faker, recipe.faker)
-            draw = lambda: provider(**recipe.args)  # noqa: E731 - one of several one-line recipes
+            yield from (provider(**recipe.args) for _ in repeat(None))
         elif recipe.choice is not None:
-            choice = recipe.choice
-            draw = lambda: rng.choices(choice, recipe.weights)[0]  # noqa: E731
+            yield from (rng.choices(recipe.choice, recipe.weights)[0] for _ in repeat(None))
         elif recipe.range is not None:
             low, high = recipe.range
             steps = round((high - low) / recipe.step)
             whole = all(float(x).is_integer() for x in (low, recipe.step))
-            number: Callable[[float], float] = int if whole else lambda value: round(value, 6)
-            draw = lambda: number(low + rng.randint(0, steps) * recipe.step)  # noqa: E731
+            numbers = (low + rng.randint(0, steps) * recipe.step for _ in repeat(None))
+            yield from (int(number) if whole else round(number, 6) for number in numbers)
         elif recipe.dates is not None:
             first, last = map(datetime.date.fromisoformat, recipe.dates)
-            days = (last - first).days
-            draw = lambda: (first + datetime.timedelta(rng.randint(0, days))).isoformat()  # noqa: E731
+            days = (rng.randint(0, (last - first).days) for _ in repeat(None))
+            yield from ((first + datetime.timedelta(day)).isoformat() for day in days)
         elif recipe.reference is not None:
             table, column = recipe.reference.split(".")
             sql = f"SELECT {quote(column)} FROM {quote(table)} WHERE {quote(column)} IS NOT NULL ORDER BY 1"
@@ -269,11 +259,9 @@ class _Builder:
                 values = [row[0] for row in self._connection.execute(sql)]
             except sqlite3.Error as error:
                 raise self._fail(path, f"SQL error: {error}.", "Refer to an earlier table.") from None
-            draw = lambda: rng.choice(values)  # noqa: E731
+            yield from (rng.choice(values) for _ in repeat(None))
         else:
-            draw = lambda: recipe.value  # noqa: E731
-        while True:
-            yield draw()
+            yield from repeat(recipe.value)
 
     def _computed(self, name: str, table: TableSpec, rows: list[dict[str, Any]]) -> None:
         """Compute the columns whose recipe is SQL, in a temporary copy without constraints."""
@@ -290,15 +278,11 @@ class _Builder:
         for column, sql in computed.items():
             try:
                 with _confined(self._connection, name):
-                    self._connection.execute(
-                        f"UPDATE temp.{quote(name)} SET {quote(column)} = ({sql}) WHERE {quote(column)} IS NULL",
-                        {"today": self._spec.today},
-                    )
+                    update = f"UPDATE temp.{quote(name)} SET {quote(column)} = ({sql}) WHERE {quote(column)} IS NULL"
+                    self._connection.execute(update, {"today": self._spec.today})
             except SQL_ERRORS as error:
-                path = f"tables.{name}.columns.{column}.recipe.sql"
-                raise self._fail(path, sql_error(error)) from None
-        names = list(table.columns)
+                raise self._fail(f"tables.{name}.columns.{column}.recipe.sql", sql_error(error)) from None
         cursor = self._connection.execute(f"SELECT * FROM temp.{quote(name)} ORDER BY rowid")
         for row, values in zip(rows, cursor.fetchall(), strict=True):
-            row.update(zip(names, values, strict=True))
+            row.update(zip(table.columns, values, strict=True))
         self._connection.execute(f"DROP TABLE temp.{quote(name)}")

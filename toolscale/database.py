@@ -1,7 +1,4 @@
-"""The initial database of a domain: its tables, its bytes, and reading its rows.
-
-Sessions (`toolorchestra.toolscale.session`) start from it, verification compares with it. It never changes.
-"""
+"""The initial database of a domain, which never changes: its tables, its bytes, and reading its rows."""
 
 from __future__ import annotations
 
@@ -18,14 +15,7 @@ Changes = dict[str, dict[Any, Row | None]]
 
 
 class TableAccess:
-    """The SQL of a table: how its rows are journalled, found and put back.
-
-    Attributes:
-        width: Number of columns of the primary key.
-        one: Selects a row by its key.
-        delete: Deletes a row by its key.
-        insert: Inserts a row.
-    """
+    """The SQL of a table: `one` row by its key, `delete` by key, `insert`, and journalling; `width` of the key."""
 
     def __init__(self, name: str, spec: TableSpec) -> None:
         key = primary_key(spec)
@@ -64,8 +54,8 @@ class Database:
         today: The domain's date (ISO).
 
     Attributes:
-        access: The SQL by which each table is reached.
-        base: A connection that can only read.
+        access: The SQL of each table.
+        base: A read-only connection.
     """
 
     def __init__(self, tables: Mapping[str, TableSpec], image: bytes, today: str) -> None:

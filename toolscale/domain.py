@@ -10,9 +10,11 @@ import copy
 import datetime
 import functools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from toolorchestra.toolscale.build import build_database
 from toolorchestra.toolscale.database import Database
@@ -20,7 +22,8 @@ from toolorchestra.toolscale.errors import DomainError, UnknownNameError, unknow
 from toolorchestra.toolscale.format import DomainSpec, TableSpec
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.sql import primary_key
-from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.task import Call, Task
+from toolorchestra.toolscale.tool import ArgumentError, Status, ToolResult
 from toolorchestra.toolscale.tool_compiler import compile_tools
 from toolorchestra.toolscale.verify import Verdict, Verifier
 
@@ -39,11 +42,8 @@ class Domain:
         file: Where it was read from, for error messages.
 
     Attributes:
-        name: Its name.
         tools: Tools by name, in the order written.
         database: The initial database, from which sessions start.
-        verifier: What judges episodes.
-        dropped: Task candidates dropped when its tasks were made, by reason.
 
     Raises:
         DomainError: A table, tool or record is wrong.
@@ -61,7 +61,10 @@ class Domain:
         self.spec = spec
         self.name = spec.name
         self.file = file
-        _check_today(spec.today, file)
+        try:
+            self._date = datetime.date.fromisoformat(spec.today)
+        except ValueError as error:
+            raise DomainError(f"{spec.today!r} is no date: {error}.", file=file, path="today") from None
         _check_tables(spec.tables, file)
         self.tools = compile_tools(spec, file)
         image = build_database(spec, file) if image is None else image
@@ -80,12 +83,30 @@ class Domain:
     @functools.cached_property
     def rules(self) -> str:
         """What an orchestrator must know of the place: title, description and today's date."""
-        day = datetime.date.fromisoformat(self.spec.today)
-        return f"{self.spec.title}. Today is {day:%A}, {self.spec.today}.\n{self.spec.description.strip()}"
+        return f"{self.spec.title}. Today is {self._date:%A}, {self.spec.today}.\n{self.spec.description.strip()}"
 
     def verify(self, task: Task, session: Session, answer: str) -> Verdict:
         """Judge an episode of `task` by its effects in `session` and its final answer."""
         return self.verifier.verify(task, session, answer)
+
+    def error(self, message: str, path: str, remedy: str = "") -> DomainError:
+        """Return an error about a place in the domain's files."""
+        return DomainError(message, file=self.file, path=path, remedy=remedy)
+
+    def call(self, call: Call, session: Session) -> ToolResult:
+        """Make a call; one whose arguments do not fit the tool has the status PARSE_ERR."""
+        tool = self.tools[call.name]
+        try:
+            return session.call(tool, tool.decode(msgspec.json.encode(call.arguments)))
+        except ArgumentError as error:
+            return ToolResult(Status.PARSE_ERR, error=str(error))
+
+    def replay(self, task: Task, calls: Iterable[Call], answer: str, session: Session) -> Verdict:
+        """Judge the episode that makes `calls` (those that err change nothing) and ends with `answer`."""
+        session.reset()
+        for call in calls:
+            self.call(call, session)
+        return self.verify(task, session, answer)
 
     def session(self) -> Session:
         """Return a new session in the initial state."""
@@ -112,18 +133,12 @@ class Domain:
         return f"<Domain {self.name}: {len(self.tools)} tools, {entries} entries, {len(self._tasks)} tasks>"
 
 
-def _check_today(today: str, file: Path | None) -> None:
-    try:
-        datetime.date.fromisoformat(today)
-    except ValueError as error:
-        raise DomainError(f"{today!r} is no date: {error}.", file=file, path="today") from None
-
-
 def _check_tables(tables: dict[str, TableSpec], file: Path | None) -> None:
     """Check what a table refers to."""
 
-    def fail(path: str, message: str) -> DomainError:
-        return DomainError(message, file=file, path=f"tables.{path}")
+    def check(kind: str, name: str, known: Iterable[str], path: str) -> None:
+        if name not in known:
+            raise DomainError(unknown_name(kind, name, known), file=file, path=f"tables.{path}")
 
     earlier: set[str] = set()
     for name, table in tables.items():
@@ -131,15 +146,11 @@ def _check_tables(tables: dict[str, TableSpec], file: Path | None) -> None:
         groups = {"primary_key": primary_key(table)} | {f"indexes[{i}]": c for i, c in enumerate(table.indexes)}
         for where, group in groups.items():
             for column in group:
-                if column not in table.columns:
-                    raise fail(f"{name}.{where}", unknown_name("column", column, table.columns))
+                check("column", column, table.columns, f"{name}.{where}")
         for column, spec in table.columns.items():
             recipe = spec.recipe.reference if spec.recipe else None
             for where, reference in ((column, spec.references), (f"{column}.recipe", recipe)):
-                if reference is None:
-                    continue
-                target, key = reference.split(".")
-                if target not in earlier:
-                    raise fail(f"{name}.columns.{where}", unknown_name("earlier table", target, earlier))
-                if key not in tables[target].columns:
-                    raise fail(f"{name}.columns.{where}", unknown_name("column", key, tables[target].columns))
+                if reference is not None:
+                    target, key = reference.split(".")
+                    check("earlier table", target, earlier, f"{name}.columns.{where}")
+                    check("column", key, tables[target].columns, f"{name}.columns.{where}")

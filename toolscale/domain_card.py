@@ -1,15 +1,11 @@
-"""Domain cards and the statistics page: what a domain is, as Markdown made from the domain itself.
-
-`toolorchestra card` and `toolorchestra stats` print them. They hold nothing that is not derived, so that a test
-can tell when the ones in the repository are out of date.
-"""
+"""Domain cards and the statistics page: Markdown made from the domains, printed by `toolorchestra card` and `stats`."""
 
 from __future__ import annotations
 
 import random
 import textwrap
 from collections.abc import Iterable, Sequence
-from itertools import groupby
+from pathlib import Path
 
 import msgspec
 
@@ -47,27 +43,9 @@ def card(domain: Domain) -> str:
 
 def statistics_page(facts: Sequence[Statistics]) -> str:
     """Return the page that compares domains with the paper's table and shows how varied their tasks are."""
-    sizes = [[f"`{fact.domain}`", *_beside_paper(fact)] for fact in facts]
-    return (
-        "\n\n".join(
-            [
-                "# Statistics of the domains",
-                "Made by `toolorchestra stats --markdown`; a test sees that it is up to date. In brackets: the figure "
-                "of the paper (ToolOrchestra, Table 6), where it has the domain.",
-                _markdown(["domain", "tools", "entries", "tasks"], sizes, right=1),
-                "## Domains and diversity",
-                statistics_table(facts),
-                f"Long tasks have at least {LONG} reference calls. A task branches if its right outcome depends on "
-                "what a look-up returns, and refuses if the right answer is to refuse or to report that it "
-                "cannot be done. Tool sequences are the distinct sequences of tools on reference trajectories. "
-                "The type-token ratio is "
-                "the share of distinct words among all words of the instructions; it falls with the length of a text, "
-                "so it stands a second time as the mean over stretches of 1,000 words. Nearest neighbour: mean Jaccard "
-                "similarity between an instruction's set of words and that of the instruction most like it.",
-            ]
-        )
-        + "\n"
-    )
+    sizes = _markdown(["domain", "tools", "entries", "tasks"], map(_beside_paper, facts), right=1)
+    template = Path(__file__).with_name("statistics_page.md").read_text(encoding="utf-8")
+    return template.format(sizes=sizes, figures=statistics_table(facts), long=LONG)
 
 
 def statistics_table(facts: Sequence[Statistics]) -> str:
@@ -78,11 +56,10 @@ def statistics_table(facts: Sequence[Statistics]) -> str:
 
 
 def _beside_paper(fact: Statistics) -> list[str]:
-    found = (fact.tools, fact.entries, fact.tasks)
-    paper = PAPER_SIZES.get(fact.domain)
-    if paper is None:
-        return [f"{count:,}" for count in found]
-    return [f"{count:,} ({least:,})" for count, least in zip(found, paper, strict=True)]
+    counts = [f"{count:,}" for count in (fact.tools, fact.entries, fact.tasks)]
+    if paper := PAPER_SIZES.get(fact.domain):
+        counts = [f"{count} ({size:,})" for count, size in zip(counts, paper, strict=True)]
+    return [f"`{fact.domain}`", *counts]
 
 
 def _entities(domain: Domain) -> str:
@@ -110,23 +87,18 @@ def _tools(domain: Domain) -> str:
 
 def _intents(domain: Domain) -> str:
     rows = []
-    by_intent = {
-        name: list(tasks)
-        for name, tasks in groupby(sorted(domain.tasks(), key=lambda task: task.intent), lambda task: task.intent)
-    }
-    for name in dict.fromkeys(task.intent for task in domain.tasks()):
-        tasks = by_intent[name]
+    by_intent: dict[str, list[Task]] = {}
+    for task in domain.tasks():
+        by_intent.setdefault(task.intent, []).append(task)
+    for name, tasks in by_intent.items():
         spec = domain.spec.intents.get(name)
         levels = sorted({task.difficulty for task in tasks})
         marks = [mark for mark in ("branches", "refuses") if any(getattr(task, mark) for task in tasks)]
         marks += ["held out"] if tasks[0].split == "test_intents" else []
         description = spec.description if spec else f"Evolved by {tasks[0].operator}."
-        rows.append([f"`{name}`", str(len(tasks)), _span(levels), ", ".join(marks), description])
+        span = "–".join(map(str, dict.fromkeys((levels[0], levels[-1]))))
+        rows.append([f"`{name}`", str(len(tasks)), span, ", ".join(marks), description])
     return _markdown(["intent", "tasks", "level", "", "what is asked"], rows)
-
-
-def _span(levels: Sequence[int]) -> str:
-    return str(levels[0]) if len(levels) == 1 else f"{levels[0]}–{levels[-1]}"
 
 
 def _examples(domain: Domain) -> Iterable[str]:
@@ -139,27 +111,20 @@ def _examples(domain: Domain) -> Iterable[str]:
 
 
 def _example(task: Task) -> str:
-    calls = [
-        f"{call.name}({', '.join(f'{name}={_json(value)}' for name, value in call.arguments.items())})"
-        for call in task.reference_calls
-    ]
+    calls = []
+    for call in task.reference_calls:
+        arguments = (f"{name}={msgspec.json.encode(value).decode()}" for name, value in call.arguments.items())
+        calls.append(f"{call.name}({', '.join(arguments)})")
     if len(calls) > _MAX_PATH:
         calls = [*calls[:_MAX_PATH], f"… {len(calls) - _MAX_PATH} more"]
-    told = "; ".join(_any_of(list(dict.fromkeys(options))) for options in task.communicate)
+    phrases = [list(dict.fromkeys(options)) for options in task.communicate]
+    told = "; ".join(" or ".join(options[:3] + ["…"] * (len(options) > 3)) for options in phrases)
     lines = [
         f"**Level {task.difficulty}**, `{task.id}`",
         textwrap.indent(task.instruction.strip(), "> ", lambda line: True),
         "\n".join(["```text", *calls, "```"]) if calls else "No call is needed.",
     ]
     return "\n\n".join([*lines, *([f"Must be told: {told}"] if told else [])])
-
-
-def _any_of(options: list[str]) -> str:
-    return " or ".join([*options[:3], *(["…"] if len(options) > 3 else [])])
-
-
-def _json(value: object) -> str:
-    return msgspec.json.encode(value).decode()
 
 
 def _markdown(header: Sequence[str], rows: Iterable[Sequence[str]], right: int | None = None) -> str:

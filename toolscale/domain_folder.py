@@ -1,9 +1,8 @@
-"""Domains in folders: reading what a person wrote, making its tasks, and saving what was made.
+"""Domains in folders: reading, building and saving them.
 
 A domain's folder holds what a person writes (``domain.yaml`` and further ``*.yaml``) and what `build_domain`
-makes of it: ``domain.db``, ``tasks.jsonl`` and ``build.json``, which ties them to the version of the YAML they
-were built from. `load_domain` reads a folder, checks it and gives a `Domain`; a folder that has not been built
-yet is built in memory.
+makes of it: ``domain.db``, ``tasks.jsonl`` and ``build.json`` with their checksums. `load_domain` builds a folder
+that has not been built in memory.
 """
 
 from __future__ import annotations
@@ -32,15 +31,7 @@ _MERGED: dict[str, type] = {"tables": dict, "tools": dict, "intents": dict, "att
 
 
 class BuildInfo(msgspec.Struct, frozen=True):
-    """What ``build.json`` says of a build.
-
-    Attributes:
-        spec: SHA-256 of the domain's specification.
-        database: SHA-256 of ``domain.db``.
-        tasks: SHA-256 of ``tasks.jsonl``.
-        faker: Version of Faker, on whose word lists the records depend.
-        dropped: Task candidates dropped, by reason.
-    """
+    """What ``build.json`` holds: SHA-256 checksums, Faker's version, and task candidates dropped, by reason."""
 
     spec: str
     database: str
@@ -50,12 +41,7 @@ class BuildInfo(msgspec.Struct, frozen=True):
 
 
 def make_domain(spec: DomainSpec, *, image: bytes | None = None, file: Path | None = None) -> Domain:
-    """Return a domain with the tasks of its intents, and those evolved from them.
-
-    Args:
-        spec: The domain as written.
-        image: Its database as SQLite's bytes; built from the specification if None.
-        file: Where it was read from, for error messages.
+    """Return a domain with the tasks of its intents, and those evolved from them; for the arguments see `Domain`.
 
     Raises:
         DomainError: A table, tool, record or intent is wrong.
@@ -98,27 +84,27 @@ def _load(folder: Path) -> Domain:
 
 
 def _opened(folder: Path) -> Domain:
-    spec, origin = _read(folder)
     if not (folder / "build.json").exists():
-        return _made(spec, origin, folder)
+        return _made(folder)
+    spec, origin = _read(folder)
     info = msgspec.json.decode((folder / "build.json").read_bytes(), type=BuildInfo)
     image = (folder / "domain.db").read_bytes()
     lines = (folder / "tasks.jsonl").read_bytes()
-    found = {"*.yaml": (msgspec.json.encode(spec), info.spec), "domain.db": (image, info.database)}
-    for name, (content, digest) in (found | {"tasks.jsonl": (lines, info.tasks)}).items():
+    for name, content, digest in (
+        ("*.yaml", msgspec.json.encode(spec), info.spec),
+        ("domain.db", image, info.database),
+        ("tasks.jsonl", lines, info.tasks),
+    ):
         if _sha(content) != digest:
-            raise DomainError(
-                f"{name} is not the one that build.json was made with.",
-                file=folder,
-                remedy=f"Run: toolorchestra build {folder}",
-            )
-    decoder = msgspec.json.Decoder(Task)
-    tasks = [decoder.decode(line) for line in lines.splitlines()]
+            message = f"{name} is not the one that build.json was made with."
+            raise DomainError(message, file=folder, remedy=f"Run: toolorchestra build {folder}")
+    tasks = list(map(msgspec.json.Decoder(Task).decode, lines.splitlines()))
     with _locating(origin, folder):
         return Domain(spec, image=image, tasks=tasks, dropped=info.dropped, file=folder / "domain.yaml")
 
 
-def _made(spec: DomainSpec, origin: Mapping[str, Path], folder: Path) -> Domain:
+def _made(folder: Path) -> Domain:
+    spec, origin = _read(folder)
     with _locating(origin, folder):
         return make_domain(spec, file=folder / "domain.yaml")
 
@@ -129,7 +115,11 @@ def _locating(origin: Mapping[str, Path], folder: Path) -> Iterator[None]:
     try:
         yield
     except DomainError as error:
-        file = _file_of(origin, error.path, folder / "domain.yaml")
+        path = error.path
+        of_entry = (
+            file for entry, file in origin.items() if path == entry or path.startswith((f"{entry}.", f"{entry}["))
+        )
+        file = next(of_entry, folder / "domain.yaml")
         raise DomainError(error.message, file=file, path=error.path, remedy=error.remedy) from None
 
 
@@ -143,7 +133,9 @@ def load_domain(domain: str | Path) -> Domain:
         UnknownNameError: There is no such domain.
         DomainError: The folder does not hold a valid domain.
     """
-    if isinstance(domain, str) and domain in builtin_domains():  # whatever stands in the working directory
+    if (
+        isinstance(domain, str) and domain in builtin_domains()
+    ):  # even if the working directory has a folder of that name
         return _load(BUILTIN / domain)
     if isinstance(domain, str) and re.fullmatch(r"[a-z][a-z0-9_]*", domain) and not Path(domain).is_dir():
         raise UnknownNameError("domain", domain, builtin_domains())
@@ -156,21 +148,13 @@ def build_domain(folder: Path) -> Domain:
     Raises:
         DomainError: The folder does not hold a valid domain.
     """
-    spec, origin = _read(folder)
-    domain = _made(spec, origin, folder)
+    domain = _made(folder)
     save_tasks(folder, domain, domain.tasks(), domain.dropped)
     return domain
 
 
 def save_tasks(folder: Path, domain: Domain, tasks: Sequence[Task], dropped: Mapping[str, int]) -> None:
-    """Write the built domain of a folder with these tasks: all that it made, or those that filters kept.
-
-    Args:
-        folder: Folder with the YAML that the domain was made of.
-        domain: The domain; its specification and database are written as they are.
-        tasks: The tasks that the domain has from now on.
-        dropped: How many were dropped for each reason, for ``build.json``.
-    """
+    """Write a built domain with these tasks into the folder of its YAML; `dropped` counts dropped tasks by reason."""
     import faker
 
     lines = b"".join(msgspec.json.encode(task) + b"\n" for task in tasks)
@@ -201,7 +185,7 @@ def read_spec(folder: Path) -> DomainSpec:
 
 
 def _read(folder: Path) -> tuple[DomainSpec, dict[str, Path]]:
-    """Return what stands in a domain's YAML files, and the file of each entry by its path."""
+    """Return the merged YAML files of a domain, and the file of each entry by its path."""
     first = folder / "domain.yaml"
     if not first.is_file():
         raise DomainError(
@@ -223,29 +207,18 @@ def _read(folder: Path) -> tuple[DomainSpec, dict[str, Path]]:
                 continue
             if not isinstance(value, kind):
                 expected = "an object" if kind is dict else "a list"
-                found = type(value).__name__
-                raise DomainError(f"Expected {expected}, found {found}.", file=file, path=section)
-            if kind is list:
-                before = merged.setdefault(section, [])
-                origin |= {f"{section}[{i}]": file for i in range(len(before), len(before) + len(value))}
-                before += value
-                continue
-            for name in value:
-                entry = f"{section}.{name}"
+                raise DomainError(f"Expected {expected}, found {type(value).__name__}.", file=file, path=section)
+            before = merged.get(section, kind())
+            numbers = range(len(before), len(before) + len(value))
+            entries = [f"{section}[{i}]" for i in numbers] if kind is list else [f"{section}.{name}" for name in value]
+            for entry in entries:
                 if entry in origin:
                     message = f"Defined in {origin[entry].name} already."
                     raise DomainError(message, file=file, path=entry, remedy="Remove one.")
                 origin[entry] = file
-            merged[section] = merged.get(section, {}) | value
+            merged[section] = before + value if kind is list else before | value
     with _locating(origin, folder):
         return convert(merged, DomainSpec), origin
-
-
-def _file_of(origin: Mapping[str, Path], path: str, first: Path) -> Path:
-    """Return the file in which the entry that a path leads into is defined."""
-    return next(
-        (file for entry, file in origin.items() if path == entry or path.startswith((f"{entry}.", f"{entry}["))), first
-    )
 
 
 def _read_yaml(file: Path) -> dict[Any, Any]:

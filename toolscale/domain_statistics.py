@@ -9,7 +9,8 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 
 import msgspec
 import numpy as np
@@ -19,17 +20,10 @@ from toolorchestra.toolscale.sqltool import SqlTool
 from toolorchestra.toolscale.task import Task
 
 PAPER_SIZES: dict[str, tuple[int, int, int]] = {
-    "finance": (22, 686, 396),
-    "sport": (19, 423, 247),
-    "ecommerce": (15, 577, 343),
-    "medicine": (19, 920, 622),
-    "entertainment": (24, 852, 561),
-    "railway": (25, 790, 414),
-    "restaurant": (23, 683, 348),
-    "education": (21, 816, 426),
-    "travel": (15, 752, 331),
-    "weather": (14, 549, 375),
-}
+    "finance": (22, 686, 396), "sport": (19, 423, 247), "ecommerce": (15, 577, 343), "medicine": (19, 920, 622),
+    "entertainment": (24, 852, 561), "railway": (25, 790, 414), "restaurant": (23, 683, 348),
+    "education": (21, 816, 426), "travel": (15, 752, 331), "weather": (14, 549, 375),
+}  # fmt: skip
 """Tools, database entries and tasks of each domain of ToolScale (ToolOrchestra, Table 6)."""
 
 LONG = 8
@@ -43,32 +37,12 @@ _WORD = re.compile(r"\w+(?:[.:'-]\w+)*")
 
 
 class Statistics(msgspec.Struct, frozen=True):
-    """The figures of one domain.
+    """The figures of one domain, as `figures` names them: numbers of its parts, shares of its tasks, means over them.
 
-    Attributes:
-        domain: Its name.
-        tools: Tools it has.
-        entries: Rows of its database.
-        tables: Tables of its database.
-        references: Columns that refer to another table.
-        rules: Consistency rules.
-        intents: Distinct intents that its tasks are of.
-        tasks: Its tasks.
-        splits: Tasks by split.
-        levels: Tasks by difficulty, 1 to 5.
-        long: Share of tasks with at least `LONG` reference calls.
-        branches: Share of tasks whose right outcome depends on what a look-up returns.
-        refuses: Share of tasks whose right answer is to refuse or to report that it cannot be done.
-        evolved: Share of tasks made of another one by an evolution operator.
-        writes: Share of tasks whose reference trajectory changes the database.
-        sequences: Distinct sequences of tools on the reference trajectories.
-        two_tables: Share of tasks whose reference calls touch at least two tables.
-        repeated: Tasks that share intent and bindings with an earlier one.
-        type_token: Distinct words among all words of the instructions.
-        type_token_1000: Mean share of distinct words in each stretch of 1,000 words (tasks in seeded random order).
-        nearest: Mean similarity of an instruction to the one most like it (Jaccard of their sets of words).
-        words: Mean words of an instruction.
-        calls: Mean reference calls.
+    `long` tasks have at least `LONG` reference calls; `sequences` are distinct sequences of tools on reference
+    trajectories; `repeated` tasks share intent and bindings with an earlier one. `type_token` is the share of distinct
+    words in all instructions, `type_token_1000` its mean over stretches of 1,000 words (tasks in seeded random order),
+    `nearest` the mean similarity of an instruction to the one most like it (Jaccard of their sets of words).
     """
 
     domain: str
@@ -111,7 +85,7 @@ def statistics(domain: Domain, tasks: Sequence[Task] | None = None) -> Statistic
     levels = Counter(task.difficulty for task in tasks)
     bindings = Counter((task.intent, msgspec.json.encode(task.bindings, order="sorted")) for task in tasks)
 
-    def share(of: Iterator[bool]) -> float:
+    def share(of: Iterable[bool]) -> float:
         return sum(of) / len(tasks)
 
     return Statistics(
@@ -133,7 +107,7 @@ def statistics(domain: Domain, tasks: Sequence[Task] | None = None) -> Statistic
         sequences=len({tuple(call.name for call in task.reference_calls) for task in tasks}),
         two_tables=share(len(tables_touched(domain, task)) >= 2 for task in tasks),
         repeated=len(tasks) - len(bindings),
-        type_token=_type_token(texts),
+        type_token=_type_token(list(chain(*texts))),
         type_token_1000=_segment_type_token(texts),
         nearest=nearest_similarity(texts),
         words=sum(map(len, texts)) / len(tasks),
@@ -187,8 +161,7 @@ def tables_touched(domain: Domain, task: Task) -> set[str]:
 def nearest_similarity(texts: Sequence[Sequence[str]]) -> float:
     """Return the mean Jaccard similarity of a text's set of words to that of the text most like it.
 
-    1 where every text has a twin, 0 where no two share a word. Of more than 2,000 texts, as many are drawn
-    (seeded) and compared with each other.
+    Of more than 2,000 texts, 2,000 are drawn (seeded) and compared with each other.
 
     >>> nearest_similarity([["pay", "bill"], ["pay", "bill", "now"], ["cancel"]])  # (2/3 + 2/3 + 0) / 3
     0.4444444444444444
@@ -210,14 +183,11 @@ def nearest_similarity(texts: Sequence[Sequence[str]]) -> float:
     return float(similarity.max(axis=1).mean())
 
 
-def _type_token(texts: Sequence[Sequence[str]]) -> float:
-    tokens = [word for text in texts for word in text]
+def _type_token(tokens: Sequence[str]) -> float:
     return len(set(tokens)) / max(1, len(tokens))
 
 
 def _segment_type_token(texts: Sequence[Sequence[str]]) -> float:
-    order = random.Random(0).sample(list(texts), len(texts))
-    tokens = [word for text in order for word in text]
-    segments = [tokens[start : start + SEGMENT] for start in range(0, len(tokens) - SEGMENT + 1, SEGMENT)]
-    shares = [len(set(segment)) / SEGMENT for segment in segments]
-    return sum(shares) / len(shares) if shares else _type_token(texts)
+    tokens = list(chain(*random.Random(0).sample(texts, len(texts))))
+    shares = [_type_token(tokens[start : start + SEGMENT]) for start in range(0, len(tokens) - SEGMENT + 1, SEGMENT)]
+    return sum(shares) / len(shares) if shares else _type_token(tokens)

@@ -1,32 +1,28 @@
-"""What a domain's own tools tell about its entries: how to speak of them, and what to ask.
+"""The entries of a domain's database: which of them a request names, and what the domain's look-ups tell of them.
 
-Evolution (`toolorchestra.toolscale.evolution`) needs to know of any domain what its specification does not say in
-words: which entries a request names, and which facts a look-up gives of them. It is derived from the tables'
-keys and from the columns that the tools' parameters name, and tried by running the tools. Entries with a composite
-key are left alone, and so is everything that no tool shows. How entries are found without their key is in
-`toolorchestra.toolscale.referring_expressions`.
+This is derived from the tables' keys, from the columns that the tools' parameters name, and by running the tools.
+Not covered: entries with a composite key, and entries that no tool shows. Descriptions of entries without their keys
+are in `toolorchestra.toolscale.referring_expressions`.
 """
 
 from __future__ import annotations
 
 import datetime
+import functools
 import random
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
-import msgspec
-
-from toolorchestra.toolscale.database import Database
-from toolorchestra.toolscale.expressions import FORMATS
+from toolorchestra.toolscale.domain import Domain
+from toolorchestra.toolscale.expressions import FORMATS, shown_value
 from toolorchestra.toolscale.format import ParameterSpec
 from toolorchestra.toolscale.mentions import mentions, tokens
-from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.sql import primary_key
 from toolorchestra.toolscale.sqltool import SqlTool
 from toolorchestra.toolscale.synth.naming import said, singular
 from toolorchestra.toolscale.task import Call, Task
-from toolorchestra.toolscale.tool import ArgumentError, Entry, Status, Tool, ToolResult
+from toolorchestra.toolscale.tool import Entry, Status, Tool, ToolResult
 
 Kind = Literal["number", "date", "category"]
 
@@ -48,16 +44,12 @@ _NO_NOUNS = frozenset({
     "owed", "due", "open", "free", "left", "sent", "used", "taken", "remaining", "today", "outstanding", "spent",
     "seconds", "minutes", "hours", "days", "weeks", "months", "years",
 })  # fmt: skip
+_PREDICATES: dict[Kind, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "number": (("at least {}", "more than {}"), ("below {}", "at most {}")),
+    "date": (("after {}",), ("before {}",)),
+    "category": (("not {}",), ("{}",)),
+}
 _DATE_WORDS = re.compile(r"\b(?:date|day|deadline|due|birthday|birth|time)\b")
-
-
-class Named(NamedTuple):
-    """An entry that a request names: table, key, and the argument by which a reference call names it."""
-
-    table: str
-    key: Any
-    call: Call
-    parameter: str
 
 
 class EntityFact(NamedTuple):
@@ -76,58 +68,50 @@ class EntityFact(NamedTuple):
         return "are" if self.plural else "is"
 
     @property
-    def it(self) -> str:
-        """The pronoun that goes with the thing."""
-        return "they" if self.plural else "it"
-
-    @property
     def plural(self) -> bool:
         """Whether the thing is many ("the points of ...")."""
         return self.kind == "number" and self.field.endswith("s") and not self.field.endswith(("ss", "us", "is"))
 
 
 class EntityIndex:
-    """The entries of a domain as its tools show them; everything asked once is remembered.
+    """The entries of a domain as its tools show them; results are cached.
 
     Args:
-        database: Where the entries are.
-        tools: The tools that show them, by name; they are run on a session of the index's own.
+        domain: The domain; its tools are run on a session of the index's own.
+
+    Attributes:
+        keys: The key column of each table whose key is one column.
+        readers: The tools made of SQL that read.
+        values: ``values(column)`` returns the distinct values of a column (``table.column``), in order.
+        facts: ``facts(table, key)`` returns what look-ups tell of an entry, as far as it can be put in words.
+        kinds: ``kinds(table, tool)`` returns the fields of a look-up on which a condition can be put, with their
+            kinds and values.
     """
 
-    def __init__(self, database: Database, tools: Mapping[str, Tool]) -> None:
-        self.database = database
-        self.tools = tools
-        self.session = Session(database)
-        self.keys = {name: key[0] for name, t in database.tables.items() if len(key := primary_key(t)) == 1}
-        self.readers = [tool for tool in tools.values() if isinstance(tool, SqlTool) and tool.effect == "read"]
-        self._entries: dict[str, list[Any]] = {}
-        self._values: dict[str, list[Any]] = {}
-        self._kinds: dict[str, dict[str, tuple[Kind, list[Any]]]] = {}
-        self._facts: dict[Entry, tuple[EntityFact, ...]] = {}
+    def __init__(self, domain: Domain) -> None:
+        self.domain, self.database, self.tools = domain, domain.database, domain.tools
+        self.session = domain.session()
+        self.keys = {name: key[0] for name, t in self.database.tables.items() if len(key := primary_key(t)) == 1}
+        self.readers = [tool for tool in self.tools.values() if isinstance(tool, SqlTool) and tool.effect == "read"]
+        self.values = functools.cache(self.database.values)
+        self.facts = functools.cache(self._facts)
+        self.kinds = functools.cache(self._kinds)
         self._traces: dict[str, tuple[Any, ...] | None] = {}
-        self._lookups = {name: list(self._looking_up(name)) for name in self.keys}
+        self._look_ups = {name: list(self._looking_up(name)) for name in self.keys}
 
     # ------------------------------------------------------------------------------------------ running calls
 
     def run(self, call: Call) -> ToolResult:
         """Make one call in the initial state."""
         self.session.reset()
-        return self.go_on(call)
-
-    def go_on(self, call: Call) -> ToolResult:
-        """Make one call in the present state."""
-        tool = self.tools[call.name]
-        try:
-            return self.session.call(tool, tool.decode(msgspec.json.encode(call.arguments)))
-        except ArgumentError as error:
-            return ToolResult.failed(str(error))
+        return self.domain.call(call, self.session)
 
     def results(self, calls: Iterable[Call]) -> tuple[Any, ...] | None:
         """Return what `calls` return from the initial state on, or None if one errs."""
         self.session.reset()
         values = []
         for call in calls:
-            result = self.go_on(call)
+            result = self.domain.call(call, self.session)
             if result.status is not Status.OK:
                 return None
             values.append(result.value)
@@ -151,15 +135,7 @@ class EntityIndex:
 
     def entries(self, table: str) -> list[Any]:
         """Return the keys of a table, in order."""
-        if table not in self._entries:
-            self._entries[table] = self.values(self.column(table))
-        return self._entries[table]
-
-    def values(self, column: str) -> list[Any]:
-        """Return the distinct values of a column, in order."""
-        if column not in self._values:
-            self._values[column] = self.database.values(column)
-        return self._values[column]
+        return self.values(self.column(table))
 
     def row(self, table: str, key: Any) -> dict[str, Any]:
         """Return an entry's row by column."""
@@ -181,9 +157,9 @@ class EntityIndex:
         table, _, column = (spec.column or "").partition(".")
         return table if self.keys.get(table) == column and column else None
 
-    def named(self, task: Task) -> Iterator[Named]:
+    def named(self, task: Task) -> Iterator[Entry]:
         """Yield the entries that the instruction of a task names by key and a reference call takes as an argument."""
-        seen = set()
+        seen: set[Entry] = set()
         for call in task.reference_calls:
             parameters = self.tools[call.name].parameters
             for name, value in call.arguments.items():
@@ -193,7 +169,7 @@ class EntityIndex:
                         continue
                     seen.add((table, key))
                     if self.mention(table, key).search(task.instruction) and self.database.row(table, key):
-                        yield Named(table, key, call, name)
+                        yield table, key
 
     def mention(self, table: str, key: Any) -> re.Pattern[str]:
         """Return the pattern of an entry's key in a text, article and noun before it included.
@@ -201,64 +177,54 @@ class EntityIndex:
         A number is a key only where the noun or a sign says so.
         """
         nouns = "|".join(re.escape(noun) for noun in (self.noun(table), said(self.keys[table].removesuffix("_id"))))
-        word = rf"(?<![\w/-]){re.escape(str(key))}(?![\w-]|[.,:]\d)"
-        sign = r"(?:(?:no\.|number|id|#)\s*)"
+        named = rf"\b(?:{nouns})\s+(?:(?:no\.|number|id|#)\s*)?"
+        word = rf"{re.escape(str(key))}(?![\w-]|[.,:]\d)"
         if isinstance(key, int):
-            return re.compile(
-                rf"(?:\bthe\s+)?(?:\b(?:{nouns})\s+{sign}?|#\s*){re.escape(str(key))}(?![\w-]|[.,:]\d)", re.I
-            )
-        return re.compile(rf"(?:(?:(?i:\bthe\s+))?(?i:\b(?:{nouns})\s+{sign}?))?{word}")
+            return re.compile(rf"(?:\bthe\s+)?(?:{named}|#\s*){word}", re.I)
+        return re.compile(rf"(?:(?i:(?:\bthe\s+)?{named}))?(?<![\w/-]){word}")
 
     # -------------------------------------------------------------------------------------------------- facts
-
-    def facts(self, table: str, key: Any) -> tuple[EntityFact, ...]:
-        """Return what the look-ups of a table tell of one of its entries, as far as it can be put in words."""
-        if (table, key) not in self._facts:
-            self._facts[table, key] = tuple(self._asked(table, key))
-        return self._facts[table, key]
 
     def _looking_up(self, table: str) -> Iterator[SqlTool]:
         """Yield the tools that give one row for the key of a table and need nothing else."""
         for tool in self.readers:
-            returns, required = tool.spec.returns, _required(tool)
-            one = returns is not None and returns.shape == "row" and len(required) == 1
-            if one and self.table_of(tool.parameters[required[0]]) == table:
+            returns, needed = tool.spec.returns, required(tool)
+            one = returns is not None and returns.shape == "row" and len(needed) == 1
+            if one and self.table_of(tool.parameters[needed[0]]) == table:
                 yield tool
 
-    def _asked(self, table: str, key: Any) -> Iterator[EntityFact]:
-        for tool in self._lookups[table]:
-            kinds = self.kinds(table, tool)
-            call = Call(tool.name, {_required(tool)[0]: key})
-            result = self.run(call)
-            if result.status is not Status.OK or result.value is None:
-                continue
+    def _look_up(self, tool: Tool, key: Any) -> tuple[Call, dict[str, Any]]:
+        """Return the call that looks up a key, and the fields of the entry, if it is found."""
+        call = Call(tool.name, {required(tool)[0]: key})
+        result = self.run(call)
+        return call, result.value or {} if result.status is Status.OK else {}
+
+    def _facts(self, table: str, key: Any) -> tuple[EntityFact, ...]:
+        facts = []
+        for tool in self._look_ups[table]:
+            call, fields = self._look_up(tool, key)
             subject = f"{self.noun(table)} {key}"
             within = said(_VERB.sub("", tool.name))
             if within != self.noun(table):
                 subject = f"the {within} of {subject}"
-            for field, (kind, _) in kinds.items():
-                value, words = result.value[field], field_words(field, kind)
+            for field, (kind, _) in self.kinds(table, tool).items() if fields else ():
+                value, words = fields[field], field_words(field, kind)
                 if value is not None and words is not None:
-                    yield EntityFact(call, (table, key), field, kind, value, f"the {words} of {subject}")
+                    facts.append(EntityFact(call, (table, key), field, kind, value, f"the {words} of {subject}"))
+        return tuple(facts)
 
-    def kinds(self, table: str, tool: Tool) -> dict[str, tuple[Kind, list[Any]]]:
-        """Return the fields of a look-up on which a condition can be put, with their kinds and values seen."""
-        if tool.name not in self._kinds:
-            keys = self.entries(table)
-            seen: dict[str, list[Any]] = {}
-            for key in keys[:: max(1, len(keys) // _SAMPLE)]:
-                result = self.run(Call(tool.name, {_required(tool)[0]: key}))
-                if result.status is Status.OK and result.value is not None:
-                    for field, value in result.value.items():
-                        if value is not None and value != key:
-                            seen.setdefault(field, []).append(value)
-            found = {field: (_kind(field, values), values) for field, values in seen.items()}
-            self._kinds[tool.name] = {
-                field: (kind, sorted(set(values)))
-                for field, (kind, values) in found.items()
-                if kind is not None and not self._refers(table, field)
-            }
-        return self._kinds[tool.name]
+    def _kinds(self, table: str, tool: Tool) -> dict[str, tuple[Kind, list[Any]]]:
+        keys = self.entries(table)
+        seen: dict[str, list[Any]] = {}
+        for key in keys[:: max(1, len(keys) // _SAMPLE)]:
+            for field, value in self._look_up(tool, key)[1].items():
+                if value is not None and value != key:
+                    seen.setdefault(field, []).append(value)
+        return {
+            field: (kind, sorted(set(values)))
+            for field, values in seen.items()
+            if (kind := _kind(values)) is not None and not self._refers(table, field)
+        }
 
     def _refers(self, table: str, field: str) -> bool:
         """Return whether a field of a look-up is, by its name, a reference or a key."""
@@ -272,17 +238,12 @@ class EntityIndex:
         _, seen = self.kinds(fact.entry[0], self.tools[fact.call.name])[fact.field]
         others = [value for value in seen if value != fact.value]
         options = []
+        if_above, otherwise = _PREDICATES[fact.kind]
         for other in others:
-            match fact.kind:
-                case "category":
-                    options += [(f"not {other}", True), (other, False)]
-                case "number":
-                    high, shown = fact.value > other, shown_value(other)
-                    options += [(f"at least {shown}", high), (f"more than {shown}", high)]
-                    options += [(f"below {shown}", not high), (f"at most {shown}", not high)]
-                case "date":
-                    late, shown = fact.value > other, FORMATS["date"](other)
-                    options += [(f"after {shown}", late), (f"before {shown}", not late)]
+            above = fact.kind == "category" or fact.value > other
+            shown = FORMATS["date"](other) if fact.kind == "date" else shown_value(other)
+            options += [(words.format(shown), above) for words in if_above]
+            options += [(words.format(shown), not above) for words in otherwise]
         if fact.kind == "category" and others:
             options += [(fact.value, True), (f"not {fact.value}", False)]
         fitting = [words for words, true in options if true is holds]
@@ -290,11 +251,6 @@ class EntityIndex:
 
 
 # ------------------------------------------------------------------------------------------------- small words
-
-
-def shown_value(value: Any) -> str:
-    """Return a value as a person writes it."""
-    return f"{value:g}" if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def spellings(value: Any) -> list[str]:
@@ -334,11 +290,12 @@ def is_code(value: Any) -> bool:
     return any(character.isdigit() for character in text) or (len(text) > 2 and text.isupper())
 
 
-def _required(tool: Tool) -> list[str]:
+def required(tool: Tool) -> list[str]:
+    """Return the names of the parameters that a tool needs."""
     return [name for name, spec in tool.parameters.items() if spec.required]
 
 
-def _kind(field: str, values: Sequence[Any]) -> Kind | None:
+def _kind(values: Sequence[Any]) -> Kind | None:
     """Return what a condition on such values can be, or None."""
     distinct = set(map(str, values))
     if len(distinct) < 2:

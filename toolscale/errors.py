@@ -9,8 +9,9 @@ Every message says what was expected, what was found and how to fix it::
     ├── TaskError            a task cannot be posed or its reference trajectory does not run
     ├── OptionError          an option has a wrong value or contradicts another
     ├── ArgumentError        arguments do not fit a tool (toolscale.tool; becomes a call's PARSE_ERR)
-    ├── SynthesisError       a domain could not be synthesised to its end (what was got is saved)
-    ├── AppendingError       an append-only file is in use or broken, or cannot be written (toolscale.appending)
+    ├── ResumableError       the same command may go on from what was saved
+    │   ├── SynthesisError   a domain could not be synthesised to its end
+    │   └── AppendingError   an append-only file is in use or broken, or cannot be written (toolscale.append_only)
     ├── SandboxError         a sandbox could not run a program (that the program failed is a result)
     └── ExpertError          a model endpoint failed for good (after retries)
         └── BatchError       some requests of a batch did; keeps the other completions (agents.chat)
@@ -33,11 +34,8 @@ class ToolOrchestraError(Exception):
 class DomainError(ToolOrchestraError):
     """A domain's files do not describe a valid domain.
 
-    Args:
-        message: What is wrong: expected and actual.
-        file: The file at fault.
-        path: Key path inside the file, e.g. ``tools.get_order.parameters.date``.
-        remedy: How to fix it.
+    The message begins with the file and the key path in it (``tools.get_order.parameters.date``), and ends with the
+    remedy.
     """
 
     def __init__(self, message: str, *, file: Path | str | None = None, path: str = "", remedy: str = "") -> None:
@@ -77,18 +75,19 @@ class SandboxError(ToolOrchestraError):
     """A sandbox could not be had, or could not run a program; what the program itself did wrong is a result."""
 
 
-class SynthesisError(ToolOrchestraError):
-    """A domain could not be synthesised to its end; what was got so far is saved.
-
-    Args:
-        message: Why, and how to go on.
-        resumable: The same command goes on (an endpoint failed, a budget was spent); else something else than
-            a longer timeout is needed.
-    """
+class ResumableError(ToolOrchestraError):
+    """An error after which the same command may go on from what was saved (`resumable`)."""
 
     def __init__(self, message: str, *, resumable: bool = False) -> None:
         super().__init__(message)
         self.resumable = resumable
+
+
+class SynthesisError(ResumableError):
+    """A domain could not be synthesised to its end; what was made so far is saved.
+
+    It is `resumable` if an endpoint failed or a budget was spent.
+    """
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str], limit: int = 30) -> str:

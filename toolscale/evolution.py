@@ -1,16 +1,15 @@
-"""Evolution by rule: harder tasks made of verified ones, in any domain (ToolOrchestra §3.4, Table 14).
+"""Evolution: harder tasks made of verified ones by rule, in any domain (ToolOrchestra §3.4, Table 14).
 
 - ``constraint``: do it only if a look-up says so; otherwise change nothing, and report what it says;
 - ``chain``: two requests whose effects do not meet become one;
 - ``branch``: what a look-up says decides which of two requests is carried out;
 - ``indirect``: an id is replaced by a description, and has to be looked up;
-- ``distract``: something true that does not matter, or a wish that is taken back, is added;
-- ``impossible``: a value is changed so that the request cannot be carried out, which must be found out and told.
+- ``distract``: a fact that does not matter, or a wish that is taken back, is added;
+- ``impossible``: a value is changed so that the request cannot be carried out, which must be found out and reported.
 
-Every task made here has been solved: its reference trajectory runs and passes, silence does not, nor does solving the
-tasks that it was made of, and no piece of information that must be told is given away by another. A task stays
-in the split of its parents, which are in one split, and keeps their ids. It is a function of the domain, its
-tasks and the seed.
+Every task is verified: its reference trajectory runs and passes; doing nothing does not, nor does solving the tasks
+that it was made of; and no piece of information to report contains another. A task is in the split of its parents and
+names their ids. The result depends on the domain, its tasks and the seed alone.
 """
 
 from __future__ import annotations
@@ -23,48 +22,41 @@ import msgspec
 
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import TaskError
-from toolorchestra.toolscale.evolution_operators import OPERATORS, TaskDraft, Workshop
+from toolorchestra.toolscale.evolution_operators import OPERATORS, TaskDraft, TaskPool
 from toolorchestra.toolscale.format import Operator
 from toolorchestra.toolscale.mentions import mentions, tokens
 from toolorchestra.toolscale.task import Task
-from toolorchestra.toolscale.verifier_mutations import replay
 
-_TRIES = 40  # candidates looked at for each task asked for
+_TRIES = 40  # candidates for each task wanted
 
 
 class Evolver:
-    """Makes evolved tasks of a domain's tasks.
-
-    Args:
-        domain: The domain.
-        tasks: Verified tasks of the domain; those that are evolved themselves are left aside.
-    """
+    """Makes evolved tasks of a domain's verified tasks; those that are evolved themselves are left aside."""
 
     def __init__(self, domain: Domain, tasks: Sequence[Task]) -> None:
         self.domain = domain
-        self._workshop = Workshop(domain, tasks)
+        self._pool = TaskPool(domain, tasks)
 
     def close(self) -> None:
         """Release the database."""
-        self._workshop.world.session.close()
+        self._pool.index.session.close()
 
     def tasks(
         self, operator: Operator, seed: str, count: int, taken: Collection[str] = ()
     ) -> tuple[dict[str, Task], Counter[str]]:
-        """Return up to `count` tasks made by an operator, and how many drafts were dropped for each reason.
+        """Return up to `count` tasks by key, made by an operator, and how many drafts were dropped for each reason.
 
-        The tasks have no number in their ids yet; their keys tell them apart from others of the same operator.
-        Instructions that are `taken` are not used again.
+        Their ids have no number yet. Instructions that are `taken` are not used again.
         """
         rng = random.Random(seed)
         seen = set(taken)
         found: dict[str, Task] = {}
         dropped: Counter[str] = Counter()
         for _ in range(_TRIES * count):
-            if len(found) == count:
+            parent = self._pool.parent(rng)
+            if parent is None or len(found) == count:
                 break
-            parent = self._workshop.parent(rng)
-            draft = None if parent is None else OPERATORS[operator](self._workshop, parent, rng)
+            draft = OPERATORS[operator](self._pool, parent, rng)
             if draft is None or draft.key in found:
                 continue
             reason = "duplicate instruction" if draft.task.instruction in seen else self._fault(draft)
@@ -77,18 +69,17 @@ class Evolver:
 
     def _fault(self, draft: TaskDraft) -> str:
         """Return why a draft is no task, or nothing."""
-        task, domain, session = draft.task, self.domain, self._workshop.world.session
+        task, domain, session = draft.task, self.domain, self._pool.index.session
         for position, options in enumerate(task.communicate):
             others = tokens(". ".join(facts[0] for i, facts in enumerate(task.communicate) if i != position))
             if any(mentions(others, option) for option in options):
                 return "one piece of information gives another away"
         try:
-            if not replay(domain, task, task.reference_calls, task.answer, session).solved:
+            if not domain.replay(task, task.reference_calls, task.answer, session).solved:
                 return "the reference trajectory does not pass"
-            session.reset()
-            if domain.verify(task, session, "").solved:
+            if domain.replay(task, (), "", session).solved:
                 return "solved by doing and saying nothing"
-            if any(replay(domain, task, calls, answer, session).solved for calls, answer in draft.unevolved):
+            if any(domain.replay(task, calls, answer, session).solved for calls, answer in draft.unevolved):
                 return "solved without what was added"
         except TaskError:
             return "a reference call errs"
@@ -98,16 +89,9 @@ class Evolver:
 def evolve(
     domain: Domain, tasks: Sequence[Task], counts: Mapping[Operator, int], seed: int
 ) -> tuple[list[Task], Counter[str]]:
-    """Make evolved tasks.
+    """Return tasks evolved from `tasks`, and how many candidates were dropped for each reason.
 
-    Args:
-        domain: The domain of the tasks.
-        tasks: Verified tasks.
-        counts: How many tasks each operator makes, if it can.
-        seed: Seed of all that is random about it.
-
-    Returns:
-        The evolved tasks, and how many candidates were dropped for each reason.
+    `counts` says how many tasks each operator makes, if it can.
     """
     evolver = Evolver(domain, tasks)
     made: list[Task] = []

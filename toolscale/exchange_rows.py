@@ -1,65 +1,54 @@
-"""Rows of tasks: τ²-bench's shape and our own, written and read.
+"""Rows of tasks, in τ²-bench's shape and in the library's own.
 
-`TaskReader` notes all that is wrong with a row instead of stopping at the first fault. In files that hold columns of
-objects, calls have the arguments of all others, as nulls; such nulls are dropped.
+In files with columns of objects every call has the arguments of all others, as nulls; such nulls are dropped.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
 from toolorchestra.toolscale.domain import SPLITS, Domain
 from toolorchestra.toolscale.errors import unknown_name
-from toolorchestra.toolscale.exchange_files import SourceRow
-from toolorchestra.toolscale.intents import TEST_SHARE, difficulty
+from toolorchestra.toolscale.intents import difficulty, split_of
 from toolorchestra.toolscale.mentions import mentions, tokens
 from toolorchestra.toolscale.task import Call, Task
 
 OURS = "toolorchestra"
-"""Key of a τ²-bench task under which stands what that format has no place for; others may ignore it."""
+"""Key of a τ²-bench task for what that format has no place for."""
 
 _USER = "Ask for exactly this. You know nothing beyond it."
 _CHECKED = {"DB", "COMMUNICATE", "ACTION"}
 
 
 def tau2_row(domain: Domain, task: Task) -> dict[str, Any]:
-    """Return a task in τ²-bench's shape; what has no place there stands under `OURS`."""
+    """Return a task in τ²-bench's shape; the rest is under `OURS`."""
     intent = domain.spec.intents.get(task.intent)
     whole = msgspec.to_builtins(task)
     ours = {key: value for key, value in whole.items() if key not in ("id", "instruction", "reference_calls")}
+    instructions = {
+        "task_instructions": _USER,
+        "domain": task.domain,
+        "reason_for_call": task.instruction,
+        "known_info": None,
+        "unknown_info": None,
+    }
+    actions = [
+        {"action_id": f"{call.name}_{number}", "requestor": "assistant", "name": call.name}
+        | {"arguments": call.arguments, "info": None}
+        for number, call in enumerate(task.reference_calls)
+    ]
+    purpose = intent.description if intent else f"A task of the kind {task.intent}."
     return {
         "id": task.id,
-        "description": {
-            "purpose": intent.description if intent else f"A task of the kind {task.intent}.",
-            "relevant_policies": None,
-            "notes": None,
-        },
-        "user_scenario": {
-            "persona": None,
-            "instructions": {
-                "task_instructions": _USER,
-                "domain": task.domain,
-                "reason_for_call": task.instruction,
-                "known_info": None,
-                "unknown_info": None,
-            },
-        },
+        "description": {"purpose": purpose, "relevant_policies": None, "notes": None},
+        "user_scenario": {"persona": None, "instructions": instructions},
         "initial_state": None,
         "evaluation_criteria": {
-            "actions": [
-                {
-                    "action_id": f"{call.name}_{number}",
-                    "requestor": "assistant",
-                    "name": call.name,
-                    "arguments": call.arguments,
-                    "info": None,
-                }
-                for number, call in enumerate(task.reference_calls)
-            ],
+            "actions": actions,
             "communicate_info": [options[0] for options in task.communicate],
             "nl_assertions": None,
             "reward_basis": ["DB", "COMMUNICATE"],
@@ -68,14 +57,20 @@ def tau2_row(domain: Domain, task: Task) -> dict[str, Any]:
     }
 
 
+class SourceRow(NamedTuple):
+    """A row that was read, the split that its file is named after, and its place."""
+
+    row: Mapping[str, Any]
+    split: str | None
+    where: str
+
+
 class TaskReader:
-    """Makes a task of a row of either shape, and notes all that is wrong with it."""
+    """Makes a task of a row of either shape; `wrong` lists all errors."""
 
     def __init__(self, domain: Domain, source: SourceRow, task_id: str) -> None:
-        self.domain = domain
-        self.row = source.row
-        self.split = source.split
-        self.id = task_id
+        self.domain, self.id = domain, task_id
+        self.row, self.split, _ = source
         self.wrong: list[str] = []
 
     def task(self) -> Task | None:
@@ -114,7 +109,7 @@ class TaskReader:
                 self.wrong.append(f"the {action.requestor} calls {action.name}; only the orchestrator has tools")
         calls = [Call(action.name, _decoded(action.arguments)) for action in criteria.actions or ()]
         instruction = _instruction(row.user_scenario.instructions)
-        told = tuple((text,) for text in criteria.communicate_info or () if text.strip())
+        facts = tuple((text,) for text in criteria.communicate_info or () if text.strip())
         if not instruction:
             self.wrong.append("it has no instructions")
         stages = ours.get("stages")
@@ -122,22 +117,20 @@ class TaskReader:
             stages = self._stages(calls, instruction)
         known = {name: value for name, value in ours.items() if name in Task.__struct_fields__ and value is not None}
         options = known.get("communicate", [])
-        if [part[0] for part in options] != [part[0] for part in told]:
-            known["communicate"] = told
+        if [part[0] for part in options] != [part[0] for part in facts]:
+            known["communicate"] = facts
             known.pop("answer", None)
-        reference_calls = [
-            msgspec.structs.replace(call, stage=stage) for call, stage in zip(calls, stages, strict=True)
-        ]
+        staged = [msgspec.structs.replace(call, stage=stage) for call, stage in zip(calls, stages, strict=True)]
         whole = {
             "intent": "imported",
-            "split": self.split or _split(self.id),
+            "split": self.split or split_of(hashlib.blake2b(self.id.encode(), digest_size=8).digest()),
             "difficulty": difficulty(len(calls), branches=False),
-            "answer": ". ".join(["Done", *(part[0] for part in told)]) + ".",
+            "answer": ". ".join(["Done", *(part[0] for part in facts)]) + ".",
             **known,
             "id": self.id,
             "domain": self.domain.name,
             "instruction": instruction,
-            "reference_calls": msgspec.to_builtins(reference_calls),
+            "reference_calls": msgspec.to_builtins(staged),
         }
         return msgspec.convert(whole, Task)
 
@@ -154,7 +147,7 @@ class TaskReader:
         )
 
     def _arguments(self, call: Call) -> dict[str, Any]:
-        """Return a call's arguments without the nulls that stand for none, and note those that no tool takes."""
+        """Return a call's arguments without meaningless nulls, and note those that no tool takes."""
         tool = self.domain.tools.get(call.name)
         if tool is None:
             self.wrong.append(unknown_name("tool", call.name, self.domain.tools))
@@ -177,14 +170,14 @@ class TaskReader:
 
     def _stages(self, calls: Sequence[Call], instruction: str) -> list[int]:
         """Return the stages of calls: reads that need no more than the instruction go with the reads before them."""
-        said = tokens(instruction)
+        words = tokens(instruction)
         stages: list[int] = []
         before = False
         for call in calls:
             tool = self.domain.tools.get(call.name)
             reads = tool is not None and tool.effect != "write"
             given = [value for value in call.arguments.values() if value is not None]
-            alone = reads and all(mentions(said, str(value)) for value in given)
+            alone = reads and all(mentions(words, str(value)) for value in given)
             stages.append((stages[-1] if before and alone else stages[-1] + 1) if stages else 0)
             before = reads
         return stages
@@ -207,7 +200,7 @@ class _Scenario(msgspec.Struct):
 
 
 class _Tau2(msgspec.Struct):
-    """What is read of a task in τ²-bench's shape; whatever else stands there does not matter."""
+    """What is read of a task in τ²-bench's shape; other keys are ignored."""
 
     user_scenario: _Scenario
     evaluation_criteria: _Criteria
@@ -238,8 +231,3 @@ def _instruction(instructions: dict[str, Any] | str) -> str:
     if isinstance(unknown, str) and unknown.strip():
         texts[f"Not known to the user: {unknown.strip()}"] = None
     return "\n".join(texts)
-
-
-def _split(task_id: str) -> str:
-    digest = hashlib.blake2b(task_id.encode(), digest_size=8).digest()
-    return "test" if digest[0] % TEST_SHARE == 0 else "train"

@@ -2,10 +2,10 @@
 
 - ``$dishes.0.price`` takes a value of any type; dots descend into objects, numbers index lists and ``*``
   projects over one (``$dishes.*.price`` is the list of prices). ``!$path`` is its negation.
-- ``"Table {table.id} on {date:date}"`` builds a string; after the colon stands one of `FORMATS`.
+- ``"Table {table.id} on {date:date}"`` builds a string; after the colon comes one of `FORMATS`.
 - Everything else is literal.
 
-This is a look-up language: it computes nothing, so what an intent decides is decided in its SQL bindings.
+The language computes nothing: whatever an intent decides, it decides in its SQL bindings.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from toolorchestra.toolscale.errors import TaskError
 _PLACEHOLDER = re.compile(r"\{([^{}:]+)(?::([a-z]+))?\}")
 
 
-def _number(value: Any) -> str:
+def shown_value(value: Any) -> str:
+    """Return a value as a person writes it."""
     return f"{value:g}" if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _listed(values: list[Any], last: str) -> str:
-    words = [_number(value) for value in values]
+    words = [shown_value(value) for value in values]
     return f"{', '.join(words[:-1])} {last} {words[-1]}" if len(words) > 1 else "".join(words)
 
 
@@ -42,7 +43,7 @@ FORMATS: dict[str, Callable[[Any], str]] = {
     "time": lambda value: f"{datetime.time.fromisoformat(value):%I:%M %p}".lstrip("0"),
     "and": lambda values: _listed(values, "and"),
     "or": lambda values: _listed(values, "or"),
-    "plus": lambda values: " + ".join(map(_number, values)),
+    "plus": lambda values: " + ".join(map(shown_value, values)),
 }
 """Formats of placeholders: ``{date:date}`` is "July 30, 2025", ``{names:and}`` is "a, b and c"."""
 
@@ -81,7 +82,7 @@ def fill(template: str, scope: Mapping[str, Any]) -> str:
     def value(found: re.Match[str]) -> str:
         content = lookup(found[1], scope)
         if not found[2]:
-            return _number(content)
+            return shown_value(content)
         if found[2] not in FORMATS:
             raise TaskError(f"Unknown format {found[2]!r} in {found[0]}; expected one of {', '.join(FORMATS)}.")
         try:

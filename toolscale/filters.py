@@ -1,4 +1,4 @@
-"""Filters: what a set of tasks loses before it is used, and the report of it.
+"""Filters of a set of tasks, and the report of what they dropped.
 
 `apply_filters` runs, in this order:
 
@@ -11,12 +11,9 @@
 7. *leak between splits*: a training task that shares its solution, or its bindings within an intent, with a test
    task, or a task whose parent is in another split.
 
-Of duplicates the first is kept. A near-duplicate shares the reference calls, the information to be told and the values
-that the instruction says, and at least `NEAR` of its words (multiset Jaccard): spacing, case, punctuation and one
-word among ten do not make another task, another value does. Templates make similar texts by design, so texts alone
-are never compared: candidates come from an inverted index over the rarest words (prefix filtering), so the work
-grows with the tasks and not with their pairs. Leaks are taken out of the training split, so that the tests stay what
-they are.
+Of duplicates the first is kept. A near-duplicate has the same reference calls, information to communicate and values
+in the instruction, and at least `NEAR` of its words (multiset Jaccard). Candidates come from an inverted index over the
+rarest words, so the work grows with the tasks and not with their pairs. Leaks are dropped from the training split.
 """
 
 from __future__ import annotations
@@ -37,7 +34,6 @@ from toolorchestra.toolscale.errors import OptionError, TaskError
 from toolorchestra.toolscale.mentions import tokens
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.task import Task, solution, solution_key
-from toolorchestra.toolscale.verifier_mutations import replay
 
 Solver = Callable[[Domain, Task, int], bool]
 """Plays a task with a seed, and tells whether it solved it."""
@@ -50,14 +46,7 @@ EXAMPLES = 5
 
 
 class FilterResult(msgspec.Struct, frozen=True):
-    """What one filter did.
-
-    Attributes:
-        name: The filter.
-        kept: Tasks left after it.
-        dropped: Tasks that it dropped.
-        examples: Some of them: id, and the reason where there is one.
-    """
+    """How many tasks a filter kept and dropped, and some of those dropped: id and reason."""
 
     name: str
     kept: int
@@ -80,13 +69,7 @@ class NotRun(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct):
-    """What synthesis kept and dropped: ``report.json``.
-
-    Attributes:
-        domain: Name of the domain.
-        stages: Its stages, in the order run.
-        not_run: Filters that did not run.
-    """
+    """What synthesis kept and dropped: ``report.json``."""
 
     domain: str
     stages: list[Stage] = []
@@ -115,17 +98,14 @@ def apply_filters(
     k: int = 8,
     progress: Callable[[str, int, int], object] | None = None,
 ) -> tuple[list[Task], Report]:
-    """Filter the tasks of a domain.
+    """Return the tasks of a domain that pass all filters, in their order, and the report.
 
     Args:
         domain: The domain.
         tasks: Its tasks.
         solvers: Solvers by name; a task that none of them solves in `k` attempts is dropped.
         k: Attempts of each solver, with the seeds 0 to k - 1.
-        progress: Called with a filter's name, the tasks it has looked at, and how many there are.
-
-    Returns:
-        The tasks that are left, in their order, and the report.
+        progress: Called with a filter's name, the number of tasks it has checked, and how many there are.
     """
     if k < 1:
         raise OptionError(f"Expected at least one attempt of each solver, got k = {k}.")
@@ -133,7 +113,9 @@ def apply_filters(
     session = domain.session()
     checks: dict[str, Callable[[list[Task]], Iterator[str]]] = {
         "reference call errs": lambda left: (_error(domain, task, session) for task in left),
-        "solvable without action": lambda left: (_idle(domain, task, session) for task in left),
+        "solvable without action": lambda left: (
+            "solved by doing and saying nothing" if domain.replay(task, (), "", session).solved else "" for task in left
+        ),
         f"unsolved in pass@{k}": lambda left: (_unsolved(domain, task, solvers or {}, k) for task in left),
         "exact duplicate": lambda left: _repeated(left, lambda task: " ".join(task.instruction.split())),
         "same intent and bindings": lambda left: _repeated(left, lambda task: (task.intent, _json(task.bindings))),
@@ -146,12 +128,13 @@ def apply_filters(
             report.not_run.append(NotRun(name, "no solver was given"))
             continue
         reasons = []
-        for number, reason in enumerate(check(left), 1):
+        for reason in check(left):
             reasons.append(reason)
             if progress is not None:
-                progress(name, number, len(left))
-        gone = [f"{task.id}: {reason}" for task, reason in zip(left, reasons, strict=True) if reason]
-        left = [task for task, reason in zip(left, reasons, strict=True) if not reason]
+                progress(name, len(reasons), len(left))
+        judged = list(zip(left, reasons, strict=True))
+        gone = [f"{task.id}: {reason}" for task, reason in judged if reason]
+        left = [task for task, reason in judged if not reason]
         results.append(FilterResult(name, len(left), len(gone), gone[:EXAMPLES]))
     session.close()
     report.stages.append(Stage("filter", results))
@@ -172,15 +155,10 @@ def _build_stage(domain: Domain, made: int) -> Stage:
 
 def _error(domain: Domain, task: Task, session: Session) -> str:
     try:
-        verdict = replay(domain, task, task.reference_calls, task.answer, session)
+        verdict = domain.replay(task, task.reference_calls, task.answer, session)
     except (TaskError, KeyError) as error:
         return f"{error}"
     return "" if verdict.solved else str(verdict)
-
-
-def _idle(domain: Domain, task: Task, session: Session) -> str:
-    session.reset()
-    return "solved by doing and saying nothing" if domain.verify(task, session, "").solved else ""
 
 
 def _unsolved(domain: Domain, task: Task, solvers: Mapping[str, Solver], k: int) -> str:
@@ -196,7 +174,7 @@ def _repeated(tasks: Iterable[Task], key: Callable[[Task], Any]) -> Iterator[str
 
 
 def _near(tasks: list[Task]) -> Iterator[str]:
-    """Yield for each task why it is a near-duplicate of an earlier one that is kept, or nothing.
+    """Yield for each task why it is a near-duplicate of an earlier one that is kept, or "".
 
     Multisets of n and m words with a Jaccard similarity of at least t share at least a = t (n + m) / (1 + t) words, so
     the rarest word that they share is among the n - a + 1 rarest of the first (prefix filtering; any order of words
@@ -222,12 +200,8 @@ def _near(tasks: list[Task]) -> Iterator[str]:
 
 def _bag(task: Task) -> frozenset[tuple[str, int]]:
     """Return the words of an instruction as a multiset: the second "the" is another element than the first."""
-    seen: Counter[str] = Counter()
-    found = []
-    for word in tokens(task.instruction):
-        seen[word] += 1
-        found.append((word, seen[word]))
-    return frozenset(found)
+    counts = Counter(tokens(task.instruction))
+    return frozenset((word, number) for word, count in counts.items() for number in range(1, count + 1))
 
 
 def _similarity(one: frozenset[Any], other: frozenset[Any]) -> Fraction:
@@ -237,10 +211,8 @@ def _similarity(one: frozenset[Any], other: frozenset[Any]) -> Fraction:
 
 def _values(task: Task) -> list[str]:
     """Return the values of a task that its instruction says."""
-    values = {token for value in scalars(task.bindings) for token in tokens(str(value))}
-    values |= {
-        token for call in task.reference_calls for value in scalars(call.arguments) for token in tokens(str(value))
-    }
+    given = scalars([task.bindings, *(call.arguments for call in task.reference_calls)])
+    values = {token for value in given for token in tokens(str(value))}
     return sorted(word for word, _ in _bag(task) if word in values or word[0] in "#@~")
 
 

@@ -1,4 +1,4 @@
-"""The domain file format: what may stand in a domain's YAML files.
+"""The domain file format: the content of a domain's YAML files.
 
 A domain is a folder with a ``domain.yaml`` and, beside it, any number of further ``*.yaml`` files whose
 top-level keys are merged into it (``tables``, ``tools``, ``intents`` and ``consistency`` may be spread over
@@ -281,7 +281,7 @@ class DomainSpec(_Model, frozen=True):
 def json_schema() -> dict[str, Any]:
     """Return the JSON Schema of a domain file, with the documentation of every key for editors to show.
 
-    It asks for no section: those of a domain may stand in several files, and the loader sees to the whole.
+    No section is required, because a domain's sections may be in several files; the loader checks the whole.
     """
     schema = msgspec.json.schema(DomainSpec)
     models: dict[str, Any] = schema["$defs"]

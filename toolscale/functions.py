@@ -12,11 +12,11 @@ import math
 import operator
 import re
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from toolorchestra.toolscale.errors import UnknownNameError
-from toolorchestra.toolscale.format import ParameterSpec
+from toolorchestra.toolscale.format import ToolSpec
 from toolorchestra.toolscale.tool import Tool, ToolContext, ToolResult
 
 Function = Callable[..., Any]
@@ -50,19 +50,14 @@ def calculator(expression: str, today: datetime.date) -> float:
             tree = ast.parse(expression.strip(), mode="eval")
         value = _value(tree.body)
     except (SyntaxError, RecursionError, MemoryError, ValueError, OverflowError) as error:
-        raise ValueError(
-            f"{expression!r} is not arithmetic ({_reason(error)}). "
-            "Use numbers, + - * / // % and parentheses, e.g. '2 * 12.5 + 3'."
-        ) from None
+        reason = str(error.args[0]) if isinstance(error, ValueError) and error.args else "cannot be read"
+        remedy = "Use numbers, + - * / // % and parentheses, e.g. '2 * 12.5 + 3'."
+        raise ValueError(f"{expression!r} is not arithmetic ({reason}). {remedy}") from None
     except ZeroDivisionError:
         raise ValueError(f"{expression!r} divides by zero.") from None
     if not math.isfinite(value):
         raise ValueError(f"{expression!r} has no finite value.")
     return round(value, 6)
-
-
-def _reason(error: BaseException) -> str:
-    return str(error.args[0]) if isinstance(error, ValueError) and error.args else "cannot be read"
 
 
 def _value(node: ast.expr) -> float:
@@ -105,19 +100,15 @@ def _day(phrase: str, today: datetime.date) -> datetime.date | None:
     try:
         if phrase in relative:
             return today + datetime.timedelta(relative[phrase])
-        if found := re.fullmatch(r"in (\d{1,4}) (day|week)s?", phrase):
-            return today + datetime.timedelta(int(found[1]) * (7 if found[2] == "week" else 1))
-        if found := re.fullmatch(r"(\d{1,4}) (day|week)s? ago", phrase):
-            return today - datetime.timedelta(int(found[1]) * (7 if found[2] == "week" else 1))
+        if found := re.fullmatch(r"(in )?(\d{1,4}) (day|week)s?( ago)?", phrase):
+            if bool(found[1]) == bool(found[4]):
+                return None
+            away = datetime.timedelta(**{f"{found[3]}s": int(found[2])})
+            return today + away if found[1] else today - away
         if found := re.fullmatch(rf"(last|next|this) ({'|'.join(_WEEKDAYS)})", phrase):
-            ahead = (_WEEKDAYS.index(found[2]) - today.weekday()) % 7
-            match found[1]:
-                case "next":
-                    return today + datetime.timedelta(ahead or 7)
-                case "last":
-                    return today - datetime.timedelta(7 - ahead)
-                case _:
-                    return today + datetime.timedelta(_WEEKDAYS.index(found[2]) - today.weekday())
+            ahead = _WEEKDAYS.index(found[2]) - today.weekday()
+            days = {"last": ahead % 7 - 7, "this": ahead, "next": ahead % 7 or 7}
+            return today + datetime.timedelta(days[found[1]])
         return datetime.date.fromisoformat(phrase)
     except (ValueError, OverflowError):
         return None
@@ -128,30 +119,15 @@ FUNCTIONS: dict[str, Function] = {"calculator": calculator, "look_calendar": loo
 
 
 class FunctionTool(Tool):
-    """A tool that runs a registered function.
-
-    Args:
-        function: Name in `FUNCTIONS`.
-        today: The domain's date.
-    """
+    """A tool that runs a registered function (`ToolSpec.function`); `today` is the domain's date."""
 
     effect = "pure"
 
-    def __init__(
-        self,
-        name: str,
-        description: str,
-        parameters: Mapping[str, ParameterSpec],
-        *,
-        function: str,
-        today: datetime.date,
-        price: float = 0.0,
-        latency: float = 0.1,
-    ) -> None:
-        super().__init__(name, description, parameters, price=price, latency=latency)
-        if function not in FUNCTIONS:
-            raise UnknownNameError("function", function, FUNCTIONS)
-        self._function = FUNCTIONS[function]
+    def __init__(self, name: str, spec: ToolSpec, *, today: datetime.date) -> None:
+        super().__init__(name, spec.description, spec.parameters, price=spec.price, latency=spec.latency)
+        if spec.function not in FUNCTIONS:
+            raise UnknownNameError("function", str(spec.function), FUNCTIONS)
+        self._function = FUNCTIONS[spec.function]
         self._today = today
 
     def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:

@@ -1,33 +1,30 @@
 """Tasks at scale: tens of thousands of verified tasks of any domains, without a model, streamed to a file.
 
-The work is cut into *blocks*: all bindings of an intent, or some tasks by one operator of evolution with a seed of
-their own. Worker processes make blocks; the parent takes them in the order in which they were cut, drops what
-was there before, numbers what is new and stops when there is enough. What comes out is therefore the same for
-the same seed, however many workers there are. Every task was solved by its reference trajectory and not by silence.
-
-No training task is solved like a tested one: of two that are, the first is kept.
-
-Memory does not grow with the tasks made but for some bytes each, by which repetitions are known. The cost of a task
-does not grow either: an operator of a domain that finds little new is retired.
+Worker processes make *blocks* of tasks: all bindings of an intent, or some tasks by one operator of evolution with a
+seed of their own. The parent takes the blocks in a fixed order, drops repeated tasks and numbers new ones, so the
+result depends on the seed and not on the number of workers. Of a training task and a test task with the same solution
+the first is kept. Memory grows by some bytes a task, and an operator that finds little new in a domain is retired.
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import hashlib
 import math
 import multiprocessing
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor
-from itertools import count as count_from, islice
+from concurrent.futures import Future, ProcessPoolExecutor
+from itertools import count as count_from, islice, product
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
 import msgspec
 
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_folder import load_domain
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.evolution import Evolver, numbered
 from toolorchestra.toolscale.evolution_operators import OPERATORS
 from toolorchestra.toolscale.format import Operator
@@ -35,7 +32,7 @@ from toolorchestra.toolscale.intents import intent_tasks
 from toolorchestra.toolscale.task import Task, solution_key, write_tasks
 
 BLOCK = 50
-"""Evolved tasks asked for in one block."""
+"""Evolved tasks wanted in one block."""
 
 BASE_SHARE = 0.5
 """Largest share of a domain's tasks that are not evolved."""
@@ -45,7 +42,7 @@ _WAITING = 3  # blocks for each worker that are being made or wait to be taken
 
 
 class TaskBlock(NamedTuple):
-    """A piece of work: the tasks of an intent, or tasks by an operator."""
+    """The tasks of an intent, or tasks by an operator."""
 
     domain: str
     kind: Literal["intent", "evolve"]
@@ -55,18 +52,12 @@ class TaskBlock(NamedTuple):
 
 
 class Generated(msgspec.Struct, frozen=True):
-    """What was generated.
+    """Tasks requested and made (fewer when the domains give no more), tasks by kind, and candidates dropped by reason.
 
-    Attributes:
-        asked: Tasks asked for.
-        made: Tasks made, fewer when the domains give no more.
-        domains: Tasks by domain.
-        operators: Tasks by operator of evolution; those not evolved stand under "none".
-        splits: Tasks by split.
-        dropped: Candidates dropped, by reason.
+    Tasks that are not evolved are counted under the operator "none".
     """
 
-    asked: int
+    requested: int
     made: int
     domains: dict[str, int]
     operators: dict[str, int]
@@ -89,7 +80,7 @@ def generate(
         domains: Names or folders of domains; each gives an equal share.
         count: Tasks to make.
         file: File to write.
-        seed: Seed of what is drawn; the same seed gives the same file.
+        seed: The same seed gives the same file.
         workers: Processes that make tasks; with 1 they are made in this one.
         progress: Called with the number of tasks made, now and then.
 
@@ -105,7 +96,7 @@ def generate(
     taker = _Taker({name: len(range(i, count, len(domains))) for i, name in enumerate(domains)})
     write_tasks(file, _watched(taker.tasks(seed, workers), progress))
     return Generated(
-        asked=count,
+        requested=count,
         made=taker.made.total(),
         domains=dict(taker.made),
         operators=dict(taker.operators),
@@ -122,11 +113,7 @@ def _watched(tasks: Iterator[Task], progress: Callable[[int], object] | None) ->
 
 
 class _Taker:
-    """Takes the tasks of blocks in order until every domain has its share.
-
-    Args:
-        shares: Tasks to take, by domain.
-    """
+    """Takes the tasks of blocks in order until every domain has its share; `shares` are numbers of tasks by domain."""
 
     def __init__(self, shares: Mapping[str, int]) -> None:
         self.made: Counter[str] = Counter(dict.fromkeys(shares, 0))
@@ -141,10 +128,8 @@ class _Taker:
 
     def tasks(self, seed: int, workers: int) -> Iterator[Task]:
         """Yield the tasks."""
-        pool: Executor | None = None
-        if workers > 1:
-            pool = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
-        maker = _Maker()
+        spawn = multiprocessing.get_context("spawn")
+        pool = ProcessPoolExecutor(workers, mp_context=spawn) if workers > 1 else None
         ahead: deque[tuple[TaskBlock, Future[bytes] | None]] = deque()
         blocks = self._blocks()
         try:
@@ -155,22 +140,21 @@ class _Taker:
                     break
                 block, future = ahead.popleft()
                 if self._wanted(block):
-                    yield from self._new(block, maker.made(block, seed) if future is None else future.result())
+                    yield from self._new(block, _made(block, seed) if future is None else future.result())
         finally:
             if pool is not None:
                 pool.shutdown(cancel_futures=True)
 
     def _blocks(self) -> Iterator[TaskBlock]:
-        """Yield blocks, each as it stands in a sequence that is always the same, without those not wanted."""
+        """Yield the blocks that are wanted, out of a sequence that is always the same."""
         intents = {name: list(load_domain(name).spec.intents) for name in self._shares}
         for name, share in self._shares.items():
             size = math.ceil(share * BASE_SHARE / max(1, len(intents[name])))
             for intent in intents[name] if share else ():
                 yield TaskBlock(name, "intent", intent, 0, size)
         for number in count_from():
-            blocks = [
-                TaskBlock(name, "evolve", operator, number, BLOCK) for name in self._shares for operator in OPERATORS
-            ]
+            pairs = product(self._shares, OPERATORS)
+            blocks = [TaskBlock(name, "evolve", operator, number, BLOCK) for name, operator in pairs]
             wanted = [block for block in blocks if self._wanted(block)]
             if not wanted:
                 return
@@ -199,7 +183,7 @@ class _Taker:
             self._solutions[task.split == "train"].add(solution)
             if self.made[block.domain] == self._shares[block.domain]:
                 break
-            task = numbered(task, self._numbers) if task.operator is not None and block.kind == "evolve" else task
+            task = numbered(task, self._numbers) if block.kind == "evolve" else task
             self.made[block.domain] += 1
             self.operators[task.operator or "none"] += 1
             self.splits[task.split] += 1
@@ -212,45 +196,23 @@ def _digest(*parts: str) -> bytes:
     return hashlib.blake2b("\0".join(parts).encode(), digest_size=8).digest()
 
 
-class _Maker:
-    """Makes the tasks of blocks; domains are loaded, and their look-ups asked, once."""
-
-    def __init__(self) -> None:
-        self._evolvers: dict[str, Evolver] = {}
-
-    def made(self, block: TaskBlock, seed: int) -> bytes:
-        """Return the tasks of a block by their keys, and what was dropped, as JSON."""
-        domain = load_domain(block.domain)
-        dropped: Counter[str] = Counter()
-        if block.kind == "intent":
-            found = self._of_intent(domain, block, dropped)
-        else:
-            if block.domain not in self._evolvers:
-                self._evolvers[block.domain] = Evolver(domain, domain.tasks())
-            evolver, operator = self._evolvers[block.domain], _operator(block.name)
-            key = f"{seed}:{domain.name}:{operator}:{block.number}"
-            found, dropped = evolver.tasks(operator, key, block.size)
-        domain.verifier.forget()
-        return msgspec.json.encode((found, dropped))
-
-    @staticmethod
-    def _of_intent(domain: Domain, block: TaskBlock, dropped: Counter[str]) -> dict[str, Task]:
-        session = domain.session()
-        tasks = islice(intent_tasks(domain, block.name, session, set(), dropped), block.size)
-        found = {msgspec.json.encode(task.bindings, order="sorted").decode(): task for task in tasks}
-        session.close()
-        return found
-
-
-def _operator(name: str) -> Operator:
-    for operator in OPERATORS:
-        if operator == name:
-            return operator
-    raise UnknownNameError("operator", name, OPERATORS)
-
-
-_maker = _Maker()  # of this process, when it is a worker
-
-
 def _made(block: TaskBlock, seed: int) -> bytes:
-    return _maker.made(block, seed)
+    """Return the tasks of a block by their keys, and what was dropped, as JSON."""
+    domain = load_domain(block.domain)
+    if block.kind == "intent":
+        dropped: Counter[str] = Counter()
+        with contextlib.closing(domain.session()) as session:
+            tasks = islice(intent_tasks(domain, block.name, session, set(), dropped), block.size)
+            found = {msgspec.json.encode(task.bindings, order="sorted").decode(): task for task in tasks}
+    else:
+        operator = cast("Operator", block.name)
+        key = f"{seed}:{domain.name}:{operator}:{block.number}"
+        found, dropped = _evolver(domain).tasks(operator, key, block.size)
+    domain.verifier.forget()
+    return msgspec.json.encode((found, dropped))
+
+
+@functools.cache
+def _evolver(domain: Domain) -> Evolver:
+    """Return the evolver of a domain; there is one in each process."""
+    return Evolver(domain, domain.tasks())

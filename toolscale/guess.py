@@ -1,7 +1,4 @@
-"""Guesses: arguments that are valid for a tool, and plausible where the database tells what is.
-
-The random policy plays with them, and the mutation test of verification alters reference arguments with them.
-"""
+"""Random arguments that are valid for a tool: for the random policy and the mutation test of verification."""
 
 from __future__ import annotations
 
@@ -20,12 +17,7 @@ _TODAY = "2026-01-01"  # of tools without a database
 
 
 class Guesser:
-    """Draws arguments that are valid, and plausible where the database tells what is.
-
-    Args:
-        database: Its columns hold the plausible values (`ParameterSpec.column`). None: the tools need none.
-        rng: Where randomness comes from.
-    """
+    """Draws valid arguments with `rng`; values of a `ParameterSpec.column` come from `database`, if there is one."""
 
     def __init__(self, database: Database | None, rng: random.Random) -> None:
         self._database = database

@@ -16,13 +16,13 @@ from typing import Any
 import msgspec
 
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.errors import DomainError, TaskError, unknown_name
+from toolorchestra.toolscale.errors import TaskError, unknown_name
 from toolorchestra.toolscale.expressions import evaluate, fill
 from toolorchestra.toolscale.format import AttackSpec, IntentSpec, ReferenceCallSpec
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.sql import SQL_ERRORS, bounded, fetch, sql_error
 from toolorchestra.toolscale.task import Call, Task, solution_key
-from toolorchestra.toolscale.tool import ArgumentError, Status
+from toolorchestra.toolscale.tool import Status
 
 TEST_SHARE = 4
 """One task in this many of a training intent is kept for the split ``test``."""
@@ -38,13 +38,15 @@ def difficulty(calls: int, branches: bool) -> int:
     return min(5, level + branches)
 
 
+def split_of(digest: bytes) -> str:
+    """Return the split of a task of a training intent, by a digest of what it is known by."""
+    return "test" if digest[0] % TEST_SHARE == 0 else "train"
+
+
 def make_reference_calls(
     domain: Domain, steps: Sequence[ReferenceCallSpec], bindings: Mapping[str, Any], session: Session
 ) -> tuple[tuple[Call, ...], dict[str, Any]]:
-    """Run reference `steps` on a fresh `session`.
-
-    Returns:
-        The calls with their arguments worked out, and the scope: the bindings and the saved results.
+    """Run reference `steps` on a fresh `session`; return the calls, and the scope: bindings and saved results.
 
     Raises:
         TaskError: A call errs, or an expression names nothing.
@@ -61,15 +63,12 @@ def make_reference_calls(
         results = []
         for item in items:
             local = scope if step.each is None else {**scope, step.item: item}
-            arguments = {name: evaluate(value, local) for name, value in step.arguments.items()}
-            tool = domain.tools[step.call]
-            try:
-                result = session.call(tool, tool.decode(msgspec.json.encode(arguments)))
-            except ArgumentError as error:
-                raise TaskError(f"The reference call {step.call}({arguments}) is malformed: {error}") from None
+            call = Call(step.call, {name: evaluate(value, local) for name, value in step.arguments.items()}, stage)
+            result = domain.call(call, session)
             if result.status is not Status.OK:
-                raise TaskError(f"The reference call {step.call}({arguments}) errs: {result.error}")
-            calls.append(Call(step.call, arguments, stage))
+                how = "is malformed" if result.status is Status.PARSE_ERR else "errs"
+                raise TaskError(f"The reference call {call.name}({call.arguments}) {how}: {result.error}")
+            calls.append(call)
             results.append(result.value)
         if step.save is not None:
             scope[step.save] = results if step.each is not None else results[0]
@@ -82,19 +81,16 @@ def check_intents(domain: Domain) -> None:
     Raises:
         DomainError: An intent or attack calls an unknown tool, or lacks an argument.
     """
-    for name, intent in domain.spec.intents.items():
+    intents = domain.spec.intents
+    for name, intent in intents.items():
         path = f"intents.{name}"
         if (intent.parent is None) != (intent.operator is None):
-            message = "An evolved intent names both its `parent` and the `operator`."
-            raise DomainError(message, file=domain.file, path=path)
-        if intent.parent is not None and intent.parent not in domain.spec.intents:
-            message = unknown_name("intent", intent.parent, domain.spec.intents)
-            raise DomainError(message, file=domain.file, path=f"{path}.parent")
-        groups = {"reference_calls": intent.reference_calls} | {
-            f"alternatives[{i}]": g for i, g in enumerate(intent.alternatives)
-        }
-        for group, steps in groups.items():
-            _check_steps(domain, steps, f"{path}.{group}")
+            raise domain.error("An evolved intent names both its `parent` and the `operator`.", path)
+        if intent.parent is not None and intent.parent not in intents:
+            raise domain.error(unknown_name("intent", intent.parent, intents), f"{path}.parent")
+        _check_steps(domain, intent.reference_calls, f"{path}.reference_calls")
+        for i, steps in enumerate(intent.alternatives):
+            _check_steps(domain, steps, f"{path}.alternatives[{i}]")
     for name, attack in domain.spec.attacks.items():
         _check_steps(domain, attack.calls, f"attacks.{name}.calls")
 
@@ -103,23 +99,17 @@ def _check_steps(domain: Domain, steps: Sequence[ReferenceCallSpec], path: str) 
     for i, step in enumerate(steps):
         where = f"{path}[{i}]"
         if step.call not in domain.tools:
-            message = unknown_name("tool", step.call, domain.tools)
-            raise DomainError(message, file=domain.file, path=f"{where}.call")
+            raise domain.error(unknown_name("tool", step.call, domain.tools), f"{where}.call")
         known = domain.tools[step.call].parameters
         if wrong := set(step.arguments) - set(known):
-            message = unknown_name(f"argument of {step.call}", min(wrong), known)
-            raise DomainError(message, file=domain.file, path=f"{where}.arguments")
+            raise domain.error(unknown_name(f"argument of {step.call}", min(wrong), known), f"{where}.arguments")
         required = {key for key, parameter in known.items() if parameter.required}
         if missing := required - set(step.arguments):
-            message = f"{step.call} needs the argument {min(missing)!r}."
-            raise DomainError(message, file=domain.file, path=f"{where}.arguments")
+            raise domain.error(f"{step.call} needs the argument {min(missing)!r}.", f"{where}.arguments")
 
 
 def make_tasks(domain: Domain) -> tuple[list[Task], Counter[str]]:
-    """Make the tasks of all intents of a domain.
-
-    Returns:
-        The tasks, and how many candidates were dropped for each reason.
+    """Return the tasks of all intents of a domain, and how many candidates were dropped for each reason.
 
     Raises:
         DomainError: An intent cannot be carried out at all.
@@ -134,36 +124,20 @@ def make_tasks(domain: Domain) -> tuple[list[Task], Counter[str]]:
         tasks += made
         if not made:
             reasons = "; ".join(reason for reason in dropped if reason.startswith(f"{name}: "))
-            raise DomainError(
-                f"The intent yields no task ({reasons or 'its bindings are empty'}).",
-                file=domain.file,
-                path=f"intents.{name}",
-            )
+            raise domain.error(f"The intent yields no task ({reasons or 'its bindings are empty'}).", f"intents.{name}")
     session.close()
-    return _unleaked(tasks, dropped), dropped
-
-
-def _unleaked(tasks: Sequence[Task], dropped: Counter[str]) -> list[Task]:
-    """Return the tasks without those of training that are solved like one that is tested."""
     tested = {solution_key(task) for task in tasks if task.split != "train"}
-    kept = []
-    for task in tasks:
-        if task.split == "train" and solution_key(task) in tested:
-            dropped[f"{task.intent}: solved like a task that is tested"] += 1
-        else:
-            kept.append(task)
-    return kept
+    leaks = [task for task in tasks if task.split == "train" and solution_key(task) in tested]
+    dropped.update(f"{task.intent}: solved like a task that is tested" for task in leaks)
+    leaked = {task.id for task in leaks}
+    return [task for task in tasks if task.id not in leaked], dropped
 
 
 def intent_tasks(domain: Domain, name: str, session: Session, seen: set[str], dropped: Counter[str]) -> Iterator[Task]:
-    """Yield the tasks of an intent, one for each row of bindings that makes one, whatever its `count`.
+    """Yield the tasks of an intent, one for each row of bindings that makes one, beyond its `count` too.
 
-    Args:
-        domain: The domain.
-        name: The intent.
-        session: A session of the domain to work in.
-        seen: Instructions that are taken; those of the tasks are added.
-        dropped: Counts the candidates that are no tasks, by intent and reason.
+    Instructions that are `seen` are not used again, and new ones are added; candidates that are dropped are counted
+    in `dropped` by intent and reason.
     """
     intent = domain.spec.intents[name]
     made = 0
@@ -188,20 +162,17 @@ def bindings_of(domain: Domain, spec: IntentSpec | AttackSpec, entry: str) -> li
     path = f"{entry}.bindings"
     try:
         with bounded(domain.database.base):
-            cursor = domain.database.base.execute(spec.bindings, {"today": domain.spec.today})
-            names = [column[0] for column in cursor.description or ()]
-            rows = [dict(zip(names, row, strict=True)) for row in fetch(cursor)]
+            names, rows = fetch(domain.database.base.execute(spec.bindings, {"today": domain.spec.today}))
         for row in rows:
             for key in spec.json:
                 row[key] = msgspec.json.decode(row[key])
     except SQL_ERRORS as error:
-        raise DomainError(sql_error(error), file=domain.file, path=path) from None
+        raise domain.error(sql_error(error), path) from None
     except KeyError as error:
-        message = unknown_name("binding", str(error.args[0]), names)
-        raise DomainError(message, file=domain.file, path=f"{entry}.json") from None
+        raise domain.error(unknown_name("binding", str(error.args[0]), names), f"{entry}.json") from None
     except (msgspec.DecodeError, TypeError, RecursionError) as error:
-        raise DomainError(f"A column of `json` is not JSON: {error}.", file=domain.file, path=path) from None
-    rows.sort(key=lambda row: msgspec.json.encode(row, order="sorted"))  # whatever SQLite's query plan
+        raise domain.error(f"A column of `json` is not JSON: {error}.", path) from None
+    rows.sort(key=lambda row: msgspec.json.encode(row, order="sorted"))  # SQLite's query plan does not matter
     random.Random(f"{domain.spec.seed}:{entry.removeprefix('intents.')}").shuffle(rows)  # ids stay what they were
     return rows
 
@@ -220,7 +191,7 @@ def _make(
             id=f"{domain.name}/{name}/{number:03d}",
             domain=domain.name,
             intent=name,
-            split=_split(intent, digest),
+            split="test_intents" if intent.held_out else split_of(digest),
             difficulty=difficulty(len(calls), intent.branches),
             instruction=fill(phrasing, scope),
             reference_calls=calls,
@@ -244,13 +215,6 @@ def _make(
         return None, str(error)
     if not verdict.solved:
         return None, f"the reference trajectory does not pass: {verdict}"
-    session.reset()
-    if domain.verify(task, session, "").solved:
+    if domain.replay(task, (), "", session).solved:
         return None, "solved by doing and saying nothing"
     return msgspec.structs.replace(task, alternatives=tuple(alternatives)), ""
-
-
-def _split(intent: IntentSpec, digest: bytes) -> str:
-    if intent.held_out:
-        return "test_intents"
-    return "test" if digest[0] % TEST_SHARE == 0 else "train"

@@ -1,7 +1,7 @@
 """Net changes: how the rows that an episode touched differ from the initial database, made comparable.
 
-Two episodes are right alike when their net changes are equal, or are equal up to the names of generated keys
-(`canonical`). Nothing is judged here; see `toolorchestra.toolscale.verify`.
+Two episodes have the same effect when their net changes are equal, or equal up to the names of generated keys
+(`canonical`).
 """
 
 from __future__ import annotations
@@ -96,11 +96,9 @@ def _blanked(database: Database, changes: Changes, new: set[Entry]) -> tuple[dic
 
 
 def _colours(new: set[Entry], blank: dict[Entry, Row | None], edges: Edges) -> dict[Entry, str]:
-    """Return a colour for each inserted row, which tells it from those that differ in more than their keys.
+    """Return a colour for each inserted row, by which rows are equal that differ in their keys alone.
 
-    Inserted rows are nodes of a graph whose edges are their references to one another. Each gets a colour from
-    its values and, round by round, from the colours of the rows it refers to and is referred to by
-    (Weisfeiler-Leman refinement, exact for the trees that references between new rows form).
+    Weisfeiler-Leman refinement on the graph of references between inserted rows, exact for the trees that they form.
     """
     colours = {entry: _digest(entry[0], blank[entry]) for entry in new}
     for _ in range(min(len(new), _MAX_ROUNDS)):

@@ -1,19 +1,19 @@
 """Preference pairs: what a user would like optimised, in words and as the vector P (ToolOrchestra §3.4, App. F).
 
-A pair is made for a given tool set and what its tools cost and how long they take. `propose` makes pairs by rule,
-`check_pair` says what is wrong with any pair, whoever wrote it: the vector's length and range, whether the words
-name everything that the vector rewards and nothing else, and whether "above all" and "a little" agree with the
-weights. Not covered: the reward itself (`toolorchestra.envs.rewards`), and words that only a model can judge.
+A pair belongs to a tool set. `propose` makes pairs by rule; `check_pair` checks the vector's length and range, that the
+words name all that the vector rewards and nothing else, and that "above all" and "a little" agree with the weights.
+Not covered: the reward itself (`toolorchestra.envs.rewards`), and words that only a model can judge.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import math
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -22,6 +22,7 @@ import msgspec
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.jsonl import read_jsonl
 from toolorchestra.toolscale.tool import Tool
+from toolorchestra.toolscale.yaml_reader import parse_yaml
 
 COMPONENTS = ("outcome", "compute", "latency")
 """The entries of P after the tools: being right, spending little, being quick."""
@@ -31,15 +32,7 @@ EVAL_SHARE = 5
 
 
 class ToolFacts(msgspec.Struct, frozen=True):
-    """What a preference may refer to about a tool.
-
-    Attributes:
-        name: Its name.
-        price: US dollars of a typical call.
-        latency: Seconds of a typical call.
-        writes: Whether a call can change records.
-        description: What it does.
-    """
+    """What a preference may refer to about a tool: US dollars and seconds of a typical call, and what it does."""
 
     name: str
     price: float = 0.0
@@ -57,13 +50,10 @@ def tool_facts(tools: Iterable[Tool]) -> list[ToolFacts]:
 
 
 class PreferencePair(msgspec.Struct, frozen=True):
-    """A preference instruction PI and its vector P.
+    """A preference instruction PI, appended to a task's, and its vector P of weights in [0, 1].
 
-    Attributes:
-        instruction: The preference in words, appended to a task's instruction.
-        tools: Names of the tools, in the order of P.
-        vector: P: a weight in [0, 1] for each tool, then for outcome, compute and latency.
-        split: ``train`` or ``eval``: no set of rewarded entries is in both.
+    P has a weight for each of `tools`, in their order, then for outcome, compute and latency. No set of rewarded
+    entries is in both splits.
     """
 
     instruction: str
@@ -78,13 +68,7 @@ class PreferencePair(msgspec.Struct, frozen=True):
 
 
 class PairReport(msgspec.Struct):
-    """What came of making pairs.
-
-    Attributes:
-        kept: Pairs kept, by split.
-        dropped: Pairs dropped, by reason.
-        not_run: Validators that did not run, and why.
-    """
+    """How many pairs were kept by split and dropped by reason, and why a validator did not run."""
 
     kept: Counter[str] = msgspec.field(default_factory=Counter)
     dropped: Counter[str] = msgspec.field(default_factory=Counter)
@@ -107,10 +91,10 @@ def make_pairs(
 
     Args:
         tools: The tool set.
-        count: Pairs wanted.
+        count: Largest number of pairs.
         seed: Seed of the pairs made by rule.
         proposals: Pairs to choose from; by default those that `propose` makes.
-        judge: A validator to ask as well (an LLM's, as a rule); the rules are always asked, and first.
+        judge: A further validator (an LLM, for example), which sees only pairs that keep the rules.
 
     Raises:
         OptionError: There is no tool, or a count below 1.
@@ -131,16 +115,12 @@ def make_pairs(
         if not faults and judge is not None and (objection := judge(pair)) is not None:
             faults = [f"judged inconsistent: {objection}"]
         if faults:
-            report.dropped[_kind(faults[0])] += 1
+            report.dropped[re.sub(r"'[^']*'|\d[\d.]*", "…", faults[0])] += 1
             continue
         kept[pair.vector] = msgspec.structs.replace(pair, split=_split(pair))
         instructions.add(pair.instruction)
     report.kept.update(pair.split for pair in kept.values())
     return list(kept.values()), report
-
-
-def _kind(fault: str) -> str:
-    return re.sub(r"'[^']*'|\d[\d.]*", "…", fault)
 
 
 def _split(pair: PreferencePair) -> Literal["train", "eval"]:
@@ -158,6 +138,10 @@ class _Group(NamedTuple):
     meets: Callable[[ToolFacts, re.Match[str]], bool]
     phrase: Callable[[Sequence[ToolFacts]], str | None]
 
+    def members(self, text: str, tools: Sequence[ToolFacts]) -> list[str]:
+        """Return the names of the tools that a text means by such words."""
+        return [tool.name for tool in tools if any(self.meets(tool, found) for found in self.pattern.finditer(text))]
+
 
 def _cheapest(tools: Sequence[ToolFacts]) -> str | None:
     prices = sorted({tool.price for tool in tools})
@@ -170,11 +154,20 @@ def _quickest(tools: Sequence[ToolFacts]) -> str | None:
     return f"tools that answer within {latencies[0]:g} seconds" if len(latencies) > 1 else None
 
 
+def _parting(pattern: str, phrase: str, meets: Callable[[ToolFacts], bool]) -> _Group:
+    """Return a group whose phrase is used for tool sets of which some tools belong to it and some do not."""
+    return _Group(
+        re.compile(pattern),
+        lambda tool, _: meets(tool),
+        lambda tools: phrase if len(set(map(meets, tools))) == 2 else None,
+    )
+
+
 _GROUPS = (
-    _Group(
-        re.compile(r"tools? (?:that (?:is|are) free|that costs? nothing)|free tools?"),
-        lambda tool, _: tool.price == 0,
-        lambda tools: "tools that cost nothing" if len({tool.price > 0 for tool in tools}) == 2 else None,
+    _parting(
+        r"tools? (?:that (?:is|are) free|that costs? nothing)|free tools?",
+        "tools that cost nothing",
+        lambda tool: tool.price == 0,
     ),
     _Group(
         re.compile(r"tools? that costs? at most \$(\d+(?:\.\d+)?) (?:a|per) call"),
@@ -186,16 +179,10 @@ _GROUPS = (
         lambda tool, found: tool.latency <= float(found[1]),
         _quickest,
     ),
-    _Group(
-        re.compile(r"tools? that only reads?|read-only tools?|look-ups?"),
-        lambda tool, _: not tool.writes,
-        lambda tools: "tools that only read" if len({tool.writes for tool in tools}) == 2 else None,
+    _parting(
+        r"tools? that only reads?|read-only tools?|look-ups?", "tools that only read", lambda tool: not tool.writes
     ),
-    _Group(
-        re.compile(r"tools? that changes? records?"),
-        lambda tool, _: tool.writes,
-        lambda tools: "tools that change records" if len({tool.writes for tool in tools}) == 2 else None,
-    ),
+    _parting(r"tools? that changes? records?", "tools that change records", lambda tool: tool.writes),
 )
 
 _WORDS = {
@@ -220,18 +207,16 @@ _MIDDLE = 0.5
 
 
 def meaning(instruction: str, tools: Sequence[ToolFacts]) -> tuple[dict[str, str], set[str]]:
-    """Return what an instruction asks for and what it sets aside, as entries of P.
+    """Return the entries of P that an instruction asks for, and those that it sets aside ("cost does not matter").
 
-    Returns:
-        Entries asked for, each with how much (``strong``, ``plain`` or ``weak``), and entries set aside ("avoid …",
-        "cost does not matter").
+    The former are ``strong``, ``plain`` or ``weak``.
 
     >>> facts = [ToolFacts("search", price=0.01), ToolFacts("notes")]
-    >>> asked, aside = meaning("Above all be quick. Use tools that cost nothing; avoid search.", facts)
-    >>> asked, aside
+    >>> requested, aside = meaning("Above all be quick. Use tools that cost nothing; avoid search.", facts)
+    >>> requested, aside
     ({'latency': 'strong', 'notes': 'plain'}, {'search'})
     """
-    asked: dict[str, str] = {}
+    requested: dict[str, str] = {}
     aside: set[str] = set()
     names = {tool.name: re.compile(rf"\b{re.escape(tool.name).replace('_', '[_ ]')}\b") for tool in tools}
     longest_first = sorted(names.items(), key=lambda item: -len(item[0]))
@@ -242,8 +227,7 @@ def meaning(instruction: str, tools: Sequence[ToolFacts]) -> tuple[dict[str, str
             rest, count = pattern.subn(" ", rest)
             entries |= {name} if count else set()
         for group in _GROUPS:
-            for found in group.pattern.finditer(rest):
-                entries |= {tool.name for tool in tools if group.meets(tool, found)}
+            entries.update(group.members(rest, tools))
             rest = group.pattern.sub(" ", rest)
         entries |= {name for name, pattern in _WORDS.items() if pattern.search(rest)}
         if _SET_ASIDE.search(rest):
@@ -251,10 +235,10 @@ def meaning(instruction: str, tools: Sequence[ToolFacts]) -> tuple[dict[str, str
             continue
         strong, weak = bool(_STRONG.search(rest)), bool(_WEAK.search(rest))
         grade = "plain" if strong == weak else "strong" if strong else "weak"  # which is which, words do not tell
-        asked |= dict.fromkeys(entries, grade)
+        requested |= dict.fromkeys(entries, grade)
     for name in aside:
-        asked.pop(name, None)
-    return asked, aside
+        requested.pop(name, None)
+    return requested, aside
 
 
 def check_pair(pair: PreferencePair, tools: Sequence[ToolFacts]) -> list[str]:
@@ -269,30 +253,22 @@ def check_pair(pair: PreferencePair, tools: Sequence[ToolFacts]) -> list[str]:
     names = tuple(tool.name for tool in tools)
     if pair.tools != names:
         return [f"expected the tools {', '.join(names)} in this order, got {', '.join(pair.tools) or 'none'}"]
-    if len(pair.vector) != len(names) + len(COMPONENTS):
-        return [
-            f"expected {len(names) + len(COMPONENTS)} weights (one for each tool, then {', '.join(COMPONENTS)}), "
-            f"got {len(pair.vector)}"
-        ]
+    if len(pair.vector) != (size := len(names) + len(COMPONENTS)):
+        entries = f"one for each tool, then {', '.join(COMPONENTS)}"
+        return [f"expected {size} weights ({entries}), got {len(pair.vector)}"]
     if outside := [weight for weight in pair.vector if not (math.isfinite(weight) and 0 <= weight <= 1)]:
         return [f"expected weights in [0, 1], got {outside[0]}"]
     if not pair.rewarded:
         return ["the vector rewards nothing"]
     if not pair.instruction.strip():
         return ["the instruction is empty"]
-    asked, _ = meaning(pair.instruction, tools)
-    faults = [
-        f"the vector rewards {name!r}, which the instruction does not name"
-        for name in pair.rewarded
-        if name not in asked
-    ]
-    faults += [
-        f"the instruction asks for {name!r}, which the vector does not reward"
-        for name in asked
-        if name not in pair.rewarded
-    ]
-    for name, grade in asked.items():
-        weight = pair.rewarded.get(name)
+    requested, rewarded = meaning(pair.instruction, tools)[0], pair.rewarded
+    unnamed = [name for name in rewarded if name not in requested]
+    unrewarded = [name for name in requested if name not in rewarded]
+    faults = [f"the vector rewards {name!r}, which the instruction does not name" for name in unnamed]
+    faults += [f"the instruction asks for {name!r}, which the vector does not reward" for name in unrewarded]
+    for name, grade in requested.items():
+        weight = rewarded.get(name)
         if weight is not None and ((grade == "strong" and weight < _MIDDLE) or (grade == "weak" and weight > _MIDDLE)):
             faults.append(f"the instruction's word for {name!r} is {grade}, its weight is {weight:g}")
     return faults
@@ -300,91 +276,48 @@ def check_pair(pair: PreferencePair, tools: Sequence[ToolFacts]) -> list[str]:
 
 # -------------------------------------------------------------------------------------------------- pairs by rule
 
-_SAID: Mapping[str, Mapping[str, Sequence[str]]] = {
-    "outcome": {
-        "strong": (
-            "Above all the result must be correct.",
-            "This goes into an audit, so it matters most that everything is right.",
-            "First of all I need an accurate answer.",
-        ),
-        "plain": ("I want it done right.", "Please work accurately.", "A reliable answer is what I am after."),
-        "weak": (
-            "It would be nice if the answer were accurate.",
-            "I care a little about getting it right.",
-            "Accuracy counts somewhat.",
-        ),
-    },
-    "compute": {
-        "strong": (
-            "Above all keep the costs down.",
-            "Our budget is nearly gone, so spend as little as you can - that matters most.",
-            "Save money whenever you can.",
-        ),
-        "plain": ("Please do it cheaply.", "I would like to spend little.", "We are on a budget."),
-        "weak": (
-            "If it can be had a little cheaper, good.",
-            "Saving some money would be nice.",
-            "Costs play a part too, but only slightly.",
-        ),
-    },
-    "latency": {
-        "strong": (
-            "Above all be quick, someone is standing at the desk.",
-            "I am in a hurry; first of all it has to be fast.",
-            "It matters most that I do not wait.",
-        ),
-        "plain": ("I need it soon.", "Please be quick about it.", "Do not keep me waiting."),
-        "weak": (
-            "If it goes a little faster, all the better.",
-            "A quick reply would be nice.",
-            "I am somewhat short of time.",
-        ),
-    },
-}
-_USE = {
-    "strong": ("Use {what} as much as possible.", "Above all work with {what}.", "Reach for {what} whenever you can."),
-    "plain": ("I like to see {what} used.", "Please work with {what}.", "Prefer {what}."),
-    "weak": (
-        "I lean a little towards {what}.",
-        "Use {what} if nothing speaks against it.",
-        "It would be nice to see {what} at work.",
-    ),
-}
-_ASIDE = {
-    "outcome": ("Small mistakes are no issue.", "Being right in every detail is not important."),
-    "compute": ("Money is no object.", "What it costs does not matter."),
-    "latency": ("Time is not an issue.", "How fast it goes does not matter."),
-}
-_GRADES = ("strong", "plain", "weak")
 _WEIGHTS = {"strong": (1.0, 0.9, 0.8), "plain": (0.7, 0.6, 0.5), "weak": (0.3, 0.2, 0.1)}
+
+
+class _Sentences(msgspec.Struct, frozen=True):
+    """The content of ``preferences.yaml``."""
+
+    components: dict[str, dict[str, list[str]]]
+    tools: dict[str, list[str]]
+    aside: dict[str, list[str]]
+
+
+@functools.cache
+def _sentences() -> _Sentences:
+    text = Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")
+    return msgspec.convert(parse_yaml(text), _Sentences)
 
 
 def propose(tools: Sequence[ToolFacts], seed: int = 0, draws: int = 10_000) -> Iterator[PreferencePair]:
     """Yield pairs made by rule: one to four wishes, in varied words and strength. Some may repeat earlier ones."""
     rng = random.Random(f"preferences:{seed}")
+    sentences, grades = _sentences(), list(_WEIGHTS)
     names = tuple(tool.name for tool in tools)
     phrases = [(group, phrase) for group in _GROUPS if (phrase := group.phrase(tools))]
     for _ in range(draws):
         wishes: list[tuple[Sequence[str], str, str]] = []  # entries, how much, in words
         components = rng.sample(COMPONENTS, rng.choice((0, 1, 1, 2, 2, 3)))
         for name in components:
-            grade = rng.choice(_GRADES)
-            wishes.append(([name], grade, rng.choice(_SAID[name][grade])))
+            grade = rng.choice(grades)
+            wishes.append(([name], grade, rng.choice(sentences.components[name][grade])))
         kind = rng.choice(("none", "named", "named", "group") if components else ("named", "group"))
-        grade = rng.choice(_GRADES)
-        if kind == "group" and phrases:
-            group, what = rng.choice(phrases)
-            found = group.pattern.search(what)
-            assert found is not None, "a group's own words are words for it"
-            meant = [tool.name for tool in tools if group.meets(tool, found)]
-            wishes.append((meant, grade, rng.choice(_USE[grade]).format(what=what)))
-        elif kind != "none":
-            meant = rng.sample([tool.name for tool in tools], min(len(tools), rng.choice((1, 1, 2, 3))))
-            what = " and ".join([", ".join(meant[:-1]), meant[-1]] if len(meant) > 1 else meant)
-            wishes.append((meant, grade, rng.choice(_USE[grade]).format(what=what)))
+        grade = rng.choice(grades)
+        if kind != "none":
+            if kind == "group" and phrases:
+                group, what = rng.choice(phrases)
+                meant = group.members(what, tools)
+            else:
+                meant = rng.sample(names, min(len(names), rng.choice((1, 1, 2, 3))))
+                what = " and ".join([", ".join(meant[:-1]), meant[-1]] if len(meant) > 1 else meant)
+            wishes.append((meant, grade, rng.choice(sentences.tools[grade]).format(what=what)))
         idle = [name for name in COMPONENTS if name not in components]
         if idle and rng.random() < 0.3:
-            wishes.append(([], "plain", rng.choice(_ASIDE[rng.choice(idle)])))
+            wishes.append(([], "plain", rng.choice(sentences.aside[rng.choice(idle)])))
         rng.shuffle(wishes)
         weights: dict[str, float] = {}
         for entries, grade, _ in wishes:

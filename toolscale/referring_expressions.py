@@ -1,8 +1,8 @@
-"""Descriptions of entries: how to speak of one without its key, so that the domain's tools still find it.
+"""Descriptions of entries without their keys, by which the domain's tools find them.
 
 "The order of Ada on July 24, 2025" stands for O1126 when a search takes a customer and a date and returns that
-order. What is said comes from the entry's row and from the rows it refers to, is true of that entry alone, and
-every search is tried: it must return the key, once.
+order. A description is made of the entry's row and the rows it refers to, and is true of that entry alone; every
+search is run, and must return the key once.
 """
 
 from __future__ import annotations
@@ -13,55 +13,48 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from toolorchestra.toolscale.entities import MAX_LENGTH, EntityIndex, field_words, is_code, is_date, shown_value
-from toolorchestra.toolscale.expressions import FORMATS
+from toolorchestra.toolscale.entities import MAX_LENGTH, EntityIndex, field_words, is_code, is_date
+from toolorchestra.toolscale.expressions import FORMATS, shown_value
 from toolorchestra.toolscale.format import ParameterSpec
 from toolorchestra.toolscale.sql import quote
 from toolorchestra.toolscale.synth.naming import said
 from toolorchestra.toolscale.task import Call
-from toolorchestra.toolscale.tool import Entry, Status, Tool
+from toolorchestra.toolscale.tool import Status, Tool
 
 _MAX_OPTIONAL = 2
 _VARIANTS = 12
 
 
 class Description(NamedTuple):
-    """How an entry is spoken of without its key, the calls that find it, and the values that are said."""
+    """The description of an entry without its key, the calls that find it, and the values that it gives."""
 
     text: str
     calls: tuple[Call, ...]
-    told: tuple[Any, ...]
+    values: tuple[Any, ...]
 
 
 class Finder:
-    """Describes the entries of a domain; each description is remembered.
+    """Describes the entries of a domain; descriptions are cached."""
 
-    Args:
-        world: What the domain's tools show.
-    """
-
-    def __init__(self, world: EntityIndex) -> None:
-        self.world = world
-        self._found: dict[Entry, Description | None] = {}
+    def __init__(self, index: EntityIndex) -> None:
+        self.index = index
+        self._found: dict[tuple[str, Any, bool], Description | None] = {}
 
     def description(self, table: str, key: Any, *, nested: bool = True) -> Description | None:
         """Return the shortest description by which an entry can be found, or None.
 
-        Args:
-            table: Its table.
-            key: Its key.
-            nested: Whether entries that it refers to may be described as well, rather than named by their keys.
+        With `nested`, entries that it refers to may be described as well, rather than named by their keys.
         """
-        if not nested:
-            return _shortest(self._searched(table, key, nested=False))
-        if (table, key) not in self._found:
-            self._found[table, key] = _shortest(self._searched(table, key, nested=True))
-        return self._found[table, key]
+        place = table, key, nested
+        if place not in self._found:
+            found = self._searched(table, key, nested=nested)
+            self._found[place] = min(found, key=lambda one: (len(one.calls), len(one.values)), default=None)
+        return self._found[place]
 
     def _searched(self, table: str, key: Any, *, nested: bool) -> Iterator[Description]:
-        row = self.world.row(table, key)
-        for tool in self.world.readers:
-            if any(self.world.table_of(spec) == table for spec in tool.parameters.values()):
+        row = self.index.row(table, key)
+        for tool in self.index.readers:
+            if any(self.index.table_of(spec) == table for spec in tool.parameters.values()):
                 continue
             sources = {name: self._source(table, row, name, spec) for name, spec in tool.parameters.items()}
             required = [name for name, spec in tool.parameters.items() if spec.required]
@@ -77,21 +70,18 @@ class Finder:
                     break
 
     def _source(self, table: str, row: Mapping[str, Any], name: str, spec: ParameterSpec) -> tuple[str, Any] | None:
-        """Return where a parameter's value stands: a column of the table, or ``column.column`` of one it refers to."""
-        columns = self.world.database.tables[table].columns
+        """Return where a parameter's value is: a column of the table, or ``column.column`` of one it refers to."""
+        columns = self.index.database.tables[table].columns
         if spec.type == "array" or not (spec.column or spec.enum):
             return None
         of, _, column = (spec.column or "").partition(".")
-        own = (
-            column if of == table else next((c for c, s in columns.items() if of and s.references == spec.column), None)
-        )
-        if own is None and of in self.world.keys:
-            through = next((c for c, s in columns.items() if s.references == self.world.column(of)), None)
-            if through is not None:
-                value = None if row[through] is None else self.world.row(of, row[through])[column]
-                return None if value is None else (f"{through}.{column}", value)
+        references = {s.references: c for c, s in reversed(columns.items()) if s.references}
+        own = column if of == table else references.get(spec.column or "")
+        if own is None and of in self.index.keys and (through := references.get(self.index.column(of))):
+            value = None if row[through] is None else self.index.row(of, row[through])[column]
+            return None if value is None else (f"{through}.{column}", value)
         own = own or next((c for c in (column, name) if c in columns), None)
-        if own is None or row[own] is None or own == self.world.keys[table]:
+        if own is None or row[own] is None or own == self.index.keys[table]:
             return None
         return None if spec.enum and row[own] not in spec.enum else (own, row[own])
 
@@ -100,31 +90,31 @@ class Finder:
     ) -> Description | None:
         """Return the description by these parameters of a search, if it finds the entry, and no other is meant."""
         call = Call(tool.name, {name: value for name, (_, value) in chosen.items()})
-        result = self.world.run(call)
+        result = self.index.run(call)
         if result.status is not Status.OK:
             return None
         rows = result.value if isinstance(result.value, list) else [result.value]
         ours = [found for found in rows if key in (found.values() if isinstance(found, dict) else [found])]
         if len(ours) != 1:
             return None
-        told = dict(chosen.values())
+        values = dict(chosen.values())
         own: dict[str, Any] = {}
-        for column, value in told.items():
+        for column, value in values.items():
             through, _, beyond = column.partition(".")
             if not beyond:
                 own[column] = value
             elif self._count(self._target(table, through), {beyond: value}) == 1:
                 own[through] = row[through]
         if self._count(table, own) == 1 and len(rows) == 1:
-            return self._in_words(table, told, call, nested=nested)
+            return self._in_words(table, values, call, nested=nested)
         for column, value in self._marks(table, ours[0], row, own) if isinstance(ours[0], dict) else ():
-            own[column] = told[column] = value
+            own[column] = values[column] = value
             if self._count(table, own) == 1:
-                return self._in_words(table, told, call, nested=nested)
+                return self._in_words(table, values, call, nested=nested)
         return None
 
     def _target(self, table: str, column: str) -> str:
-        references = self.world.database.tables[table].columns[column].references
+        references = self.index.database.tables[table].columns[column].references
         assert references is not None
         return references.split(".")[0]
 
@@ -132,9 +122,9 @@ class Finder:
         self, table: str, found: Mapping[str, Any], row: Mapping[str, Any], own: Mapping[str, Any]
     ) -> Iterator[tuple[str, Any]]:
         """Yield further columns that the search shows of the entry, to tell it from the other rows."""
-        columns = self.world.database.tables[table].columns
+        columns = self.index.database.tables[table].columns
         for field, value in found.items():
-            if field in own or field == self.world.keys[table] or field not in columns or row[field] != value:
+            if field in own or field == self.index.keys[table] or field not in columns or row[field] != value:
                 continue
             spec = columns[field]
             short = isinstance(value, str | int) and len(str(value)) <= MAX_LENGTH and value not in (0, 1)
@@ -144,38 +134,34 @@ class Finder:
     def _count(self, table: str, own: Mapping[str, Any]) -> int:
         where = " AND ".join(f"{quote(column)} = ?" for column in own) or "true"
         sql = f"SELECT count(*) FROM {quote(table)} WHERE {where}"
-        return int(self.world.database.base.execute(sql, list(own.values())).fetchone()[0])
+        return int(self.index.database.base.execute(sql, list(own.values())).fetchone()[0])
 
-    def _in_words(self, table: str, told: Mapping[str, Any], call: Call, *, nested: bool) -> Description:
-        columns = self.world.database.tables[table].columns
+    def _in_words(self, table: str, values: Mapping[str, Any], call: Call, *, nested: bool) -> Description:
+        columns = self.index.database.tables[table].columns
         called: list[str] = []
         owners: list[str] = []
         marks: list[str] = []
         whose: list[str] = []
         calls: tuple[Call, ...] = ()
-        for column, value in told.items():
+        for column, value in values.items():
             through, _, beyond = column.partition(".")
             if columns[through].references is None:
                 phrase = _attribute(column, value)
                 (called if phrase[:7] == "called " else whose if phrase[:6] == "whose " else marks).append(phrase)
                 continue
             of = self._target(table, through)
-            noun = f"{self.world.noun(of)} {value}" if is_code(value) else str(value)
+            noun = f"{self.index.noun(of)} {value}" if is_code(value) else str(value)
             if beyond:
-                noun = f"the {self.world.noun(of)} {_attribute(beyond, value)}"
+                noun = f"the {self.index.noun(of)} {_attribute(beyond, value)}"
             elif is_code(value) and nested:
                 found = self.description(of, value, nested=False)
                 if found is not None and " whose " not in found.text:  # or what follows could belong to either
                     noun, calls = found.text, (*calls, *found.calls)
             owners.append(f"{'with' if owners else 'of'} {noun}")
         whose[1:] = [phrase.removeprefix("whose ") for phrase in whose[1:]]
-        text = " ".join([f"the {self.world.noun(table)}", *called, *owners, *marks, " and ".join(whose)]).strip()
+        text = " ".join([f"the {self.index.noun(table)}", *called, *owners, *marks, " and ".join(whose)]).strip()
         staged = tuple(msgspec.structs.replace(one, stage=stage) for stage, one in enumerate((*calls, call)))
-        return Description(text, staged, tuple(told.values()))
-
-
-def _shortest(found: Iterator[Description]) -> Description | None:
-    return min(found, key=lambda one: (len(one.calls), len(one.told)), default=None)
+        return Description(text, staged, tuple(values.values()))
 
 
 def _attribute(column: str, value: Any) -> str:

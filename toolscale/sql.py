@@ -1,7 +1,7 @@
 """What all SQL of a domain shares: quoted names, and the bounds and authorizers under which it runs.
 
-SQLite asks an authorizer about each action of a statement that it compiles. `Confinement` is the one of tools,
-`read_only` the one of the SQL that a domain holds beside them.
+SQLite asks an authorizer about each action of a statement that it compiles: `Confinement` for tools, `read_only` for
+all other SQL of a domain.
 """
 
 from __future__ import annotations
@@ -10,24 +10,18 @@ import sqlite3
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import count
 from typing import Any
 
 from toolorchestra.toolscale.format import TableSpec
 
-_FORBIDDEN_FUNCTIONS = frozenset(
-    {
-        "random", "randomblob", "load_extension", "readfile", "writefile", "edit", "fts3_tokenizer",
-        "current_date", "current_time", "current_timestamp", "changes", "total_changes", "last_insert_rowid",
-        "zeroblob", "sqlite_compileoption_get", "sqlite_version", "sqlite_source_id", "sqlite_log",
-    }
-)  # fmt: skip
+_FORBIDDEN_FUNCTIONS = frozenset({
+    "random", "randomblob", "load_extension", "readfile", "writefile", "edit", "fts3_tokenizer",
+    "current_date", "current_time", "current_timestamp", "changes", "total_changes", "last_insert_rowid",
+    "zeroblob", "sqlite_compileoption_get", "sqlite_version", "sqlite_source_id", "sqlite_log",
+})  # fmt: skip
 _TABLE_FUNCTIONS = frozenset({"json_each", "json_tree"})
-_VERBS = {
-    sqlite3.SQLITE_INSERT: "INSERT",
-    sqlite3.SQLITE_UPDATE: "UPDATE",
-    sqlite3.SQLITE_DELETE: "DELETE",
-    sqlite3.SQLITE_READ: "READ",
-}
+_VERBS = {getattr(sqlite3, f"SQLITE_{verb}"): verb for verb in ("INSERT", "UPDATE", "DELETE", "READ")}
 
 
 def quote(name: str) -> str:
@@ -43,10 +37,8 @@ def primary_key(table: TableSpec) -> tuple[str, ...]:
 class Confinement:
     """An authorizer for SQLite: tools may read and write the rows of the domain's tables, and nothing else.
 
-    Attributes:
-        read: Tables read since the last `clear`.
-        written: Tables written since the last `clear`.
-        refusal: Why something was refused, or None.
+    `read` and `written` are the tables of which it allowed that since the last `clear`; `refusal` says why it refused
+    something, or is None.
     """
 
     def __init__(self, tables: Mapping[str, TableSpec]) -> None:
@@ -87,13 +79,12 @@ class Confinement:
 
 def read_only(action: int, first: str | None, second: str | None, database: str | None, trigger: str | None) -> int:
     """Allow reading rows and nothing else: the authorizer for the SQL that a domain holds beside its tools."""
-    if action == sqlite3.SQLITE_READ and first is not None and first.startswith("sqlite_"):
-        return sqlite3.SQLITE_DENY  # SQLite's own tables
-    if action in (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE):
-        return sqlite3.SQLITE_OK
-    if action == sqlite3.SQLITE_FUNCTION and (second or "").lower() not in _FORBIDDEN_FUNCTIONS:
-        return sqlite3.SQLITE_OK
-    return sqlite3.SQLITE_DENY
+    allowed = action in (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE)
+    if action == sqlite3.SQLITE_READ:
+        allowed = not (first or "").startswith("sqlite_")  # SQLite's own tables
+    elif action == sqlite3.SQLITE_FUNCTION:
+        allowed = (second or "").lower() not in _FORBIDDEN_FUNCTIONS
+    return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
 
 
 SQL_ERRORS = (sqlite3.Error, sqlite3.Warning, OverflowError, UnicodeEncodeError)
@@ -110,20 +101,14 @@ _MAX_SECONDS = 20.0
 
 @contextmanager
 def bounded(connection: sqlite3.Connection) -> Iterator[None]:
-    """Stop SQL that a domain holds beside its tools where it works without end.
+    """Stop SQL that a domain holds beside its tools where it runs without end.
 
-    The bound is SQLite's operations, which are the same everywhere; the clock is behind it for the few
-    operations that take long (sorting what fills the disk).
+    The bound is SQLite's operations, which are the same everywhere, and the clock for the few operations that take
+    long (sorting what fills the disk).
     """
-    ticks = 0
+    ticks = count(1)
     end = time.monotonic() + _MAX_SECONDS
-
-    def tick() -> bool:
-        nonlocal ticks
-        ticks += 1
-        return ticks > _MAX_TICKS or time.monotonic() > end
-
-    connection.set_progress_handler(tick, _TICK)
+    connection.set_progress_handler(lambda: next(ticks) > _MAX_TICKS or time.monotonic() > end, _TICK)
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_BOUNDED)
     try:
         yield
@@ -132,20 +117,21 @@ def bounded(connection: sqlite3.Connection) -> Iterator[None]:
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_VALUE)
 
 
-def fetch(cursor: sqlite3.Cursor) -> list[tuple[Any, ...]]:
-    """Return the rows of a query that a domain holds, if they are no more than a domain can need.
+def fetch(cursor: sqlite3.Cursor) -> tuple[list[str], list[dict[str, Any]]]:
+    """Return the columns and the rows of a query that a domain holds.
 
     Raises:
-        sqlite3.DataError: They are.
+        sqlite3.DataError: They are more than a domain can need.
     """
-    rows: list[tuple[Any, ...]] = []
+    names = [column[0] for column in cursor.description or ()]
+    rows: list[dict[str, Any]] = []
     characters = 0
     for row in cursor:
-        rows.append(row)
+        rows.append(dict(zip(names, row, strict=True)))
         characters += sum(len(cell) for cell in row if isinstance(cell, (str, bytes)))
         if len(rows) > _MAX_ROWS or characters > _MAX_CHARACTERS:
             raise sqlite3.DataError(f"more than {_MAX_ROWS:,} rows or {_MAX_CHARACTERS:,} characters")
-    return rows
+    return names, rows
 
 
 def sql_error(error: Exception) -> str:
@@ -158,11 +144,7 @@ def sql_error(error: Exception) -> str:
 
 
 def prepare_connection(connection: sqlite3.Connection) -> None:
-    """Make a connection ready for the SQL of a domain.
-
-    Values are of bounded length, and SQLite sets up the table-valued functions before a confinement forbids it
-    what that takes.
-    """
+    """Bound the length of values, and let SQLite set up table-valued functions before a confinement forbids that."""
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_VALUE)
     for function in sorted(_TABLE_FUNCTIONS):
         connection.execute(f"SELECT * FROM {function}('[]')").close()

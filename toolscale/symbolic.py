@@ -1,9 +1,8 @@
 r"""Symbolic values: numbers and expressions, compared and shown without rounding.
 
 A `Value` is a quotient of sums of rational multiples of square roots, π and symbols: integers, fractions, decimals,
-radicals, polynomials and rational functions. On these equality is decided exactly, whatever the form: ``\frac{1}{2}``,
-``0.5`` and ``2/4`` are one value, and so are ``\frac{1}{\sqrt{2}}`` and ``\sqrt{2}/2``. What would grow too large is
-refused. `toolorchestra.toolscale.symbolic_reader` reads values from text.
+radicals, polynomials and rational functions. Equality is exact: ``\frac{1}{2}``, ``0.5`` and ``2/4`` are one value,
+and so are ``\frac{1}{\sqrt{2}}`` and ``\sqrt{2}/2``. Values that would grow too large are refused.
 
 Not covered: trigonometric and other transcendental functions, roots of roots, equations, matrices.
 """
@@ -110,7 +109,7 @@ class Value:
         return self * -1
 
     def __sub__(self, other: int | Fraction | Value) -> Value:
-        return self + Value.of(other) * -1
+        return self + -Value.of(other)
 
     def __rsub__(self, other: int | Fraction) -> Value:
         return Value.of(other) - self
@@ -140,12 +139,7 @@ class Value:
 
 
 class ValueGroup:
-    r"""Values in brackets: a tuple, an interval, or a set (in no order).
-
-    Attributes:
-        brackets: ``()``, ``[]``, ``(]``, ``[)``, or ``{}`` for a set or a list without brackets.
-        items: What is between them.
-    """
+    r"""Values in brackets: a tuple or interval (``()``, ``[]``, ``(]``, ``[)``), or a set, in no order (``{}``)."""
 
     __slots__ = ("brackets", "items")
 
@@ -173,10 +167,9 @@ def root(number: int | Fraction) -> Value:
     """Return the square root of a rational number."""
     number = Fraction(number)
     inside = number.numerator * number.denominator
+    if inside >= 0 and (whole := math.isqrt(inside)) ** 2 == inside:
+        return Value.of(Fraction(whole, number.denominator))
     if abs(inside) > _MAX_RADICAND:
-        whole = math.isqrt(abs(inside))
-        if whole * whole == inside:
-            return Value.of(Fraction(whole, number.denominator))
         raise UnreadableError("It has the root of a number that is too large.")
     outside, free, divisor = 1, abs(inside), 2
     while divisor * divisor <= free:
@@ -184,9 +177,7 @@ def root(number: int | Fraction) -> Value:
             free //= divisor * divisor
             outside *= divisor
         divisor += 1
-    if not inside:
-        return Value({})
-    return Value({(int(math.copysign(free, inside)), ()): Fraction(outside, number.denominator)})
+    return Value({(free if inside > 0 else -free, ()): Fraction(outside, number.denominator)})
 
 
 def symbol(name: str) -> Value:
@@ -198,14 +189,8 @@ def symbol(name: str) -> Value:
 
 
 def _plus(one: Mapping[Monomial, Fraction], other: Mapping[Monomial, Fraction]) -> Sum:
-    total = dict(one)
-    for monomial, factor in other.items():
-        found = total.get(monomial, 0) + factor
-        if found:
-            total[monomial] = found
-        else:
-            total.pop(monomial, None)
-    return total
+    total = {monomial: one.get(monomial, Fraction(0)) + other.get(monomial, 0) for monomial in {**one, **other}}
+    return {monomial: factor for monomial, factor in total.items() if factor}
 
 
 def _times(one: Mapping[Monomial, Fraction], other: Mapping[Monomial, Fraction]) -> Sum:

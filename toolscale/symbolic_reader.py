@@ -35,7 +35,10 @@ _NAMED = re.compile(r"\s*[A-Za-z](?:_\{?\w+\}?)?(?:\([a-z]\))?\s*(?:=|\\in\b|∈
 _SEPARATOR = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _BRACKET = re.compile(r"[(\[]|\\\{")
 _TOKEN = re.compile(r"\s*(?:(\d+(?:\.\d+)?|\.\d+)|(\\?[A-Za-z]+|[π∞])|(\\[{}]|.))", re.DOTALL)
-_NO_FACTOR = ("", r"\cup", "∪", r"\pm", "±", r"\}")
+_UNION = (r"\cup", "∪")
+_PLUS_MINUS = (r"\pm", "±")
+_NO_FACTOR = ("", *_UNION, *_PLUS_MINUS, r"\}")
+_PAIRS = {"(": ")", "{": "}", "[": "]", "|": "|"}
 _CLOSING = {"(": (")", "]"), "[": ("]", ")"), r"\{": (r"\}",)}
 
 
@@ -66,9 +69,8 @@ def read(text: str) -> Value | ValueGroup:
             tokens += word
         else:
             tokens.append(number or word or other)
-    reader = _Reader(tokens)
     try:
-        return reader.whole()
+        return _Reader(tokens).whole()
     except (RecursionError, OverflowError, ZeroDivisionError):
         raise UnreadableError("It is nested too deep, too large, or divides by zero.") from None
 
@@ -149,7 +151,7 @@ class _Reader:
 
     def whole(self) -> Value | ValueGroup:
         parts = [self._part()]
-        while self._take(r"\cup") or self._take("∪"):
+        while self._take(*_UNION):
             parts.append(self._part())
         if self._at < len(self._tokens):
             raise UnreadableError(f"Unexpected {self._next!r}.")
@@ -161,7 +163,7 @@ class _Reader:
             if self._take(opening):
                 items = self._items()
                 closing = next((sign for sign in closings if self._take(sign)), None)
-                ends = self._at == len(self._tokens) or self._next in (r"\cup", "∪")
+                ends = self._at == len(self._tokens) or self._next in _UNION
                 if closing and ends and (len(items) > 1 or opening != "("):
                     return ValueGroup((opening + closing).replace("\\", ""), items)
                 self._at = start
@@ -173,7 +175,7 @@ class _Reader:
         items: list[Value | ValueGroup] = []
         while True:
             value = self._sum()
-            if self._take(r"\pm") or self._take("±"):
+            if self._take(*_PLUS_MINUS):
                 rest = self._product()
                 items += [value + rest, value - rest]
             else:
@@ -185,24 +187,17 @@ class _Reader:
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise UnreadableError("It is nested too deep.")
-        if self._take(r"\pm") or self._take("±"):  # as in ±3, read by _items
-            self._at -= 1
-            self._depth -= 1
-            return Value({})
-        total = self._product()
-        while True:
-            if self._take("+"):
-                total += self._product()
-            elif self._take("-"):
-                total -= self._product()
-            else:
-                self._depth -= 1
-                return total
+        total = Value({}) if self._next in _PLUS_MINUS else self._product()  # as in ±3, read by _items
+        while self._next in ("+", "-"):  # the sign of the product
+            total += self._product()
+        self._depth -= 1
+        return total
 
     def _product(self) -> Value:
         sign = 1
         while self._next in ("+", "-"):
-            sign = -sign if self._take("-") else sign * bool(self._take("+"))
+            sign = -sign if self._next == "-" else sign
+            self._at += 1
         first = self._next
         total = self._power()
         if first.isdecimal() and self._next == r"\frac":  # a mixed number
@@ -226,7 +221,7 @@ class _Reader:
             return -self._power()
         base = self._atom()
         while self._take("!"):
-            base = Value.of(math.factorial(_small(base, 1_000)))
+            base = FUNCTIONS["factorial"][1](base)
         if not self._take("^"):
             return base
         exponent = -self._power() if self._take("-") else self._power()
@@ -244,17 +239,12 @@ class _Reader:
             raise UnreadableError("It ends too early.")
         if token[0].isdecimal() or (token[0] == "." and len(token) > 1):
             return Value.of(Fraction(token))
-        if token in ("(", "{", "["):
+        if token in _PAIRS:
             value = self._sum()
-            self._expect({"(": ")", "{": "}", "[": "]"}[token])
-            return value
-        if token == "|":
-            value = self._sum()
-            self._expect("|")
-            return FUNCTIONS["abs"][1](value)
+            self._expect(_PAIRS[token])
+            return FUNCTIONS["abs"][1](value) if token == "|" else value
         if token == r"\frac":
-            top, bottom = self._argument(), self._argument()
-            return top / bottom
+            return self._argument() / self._argument()
         if token == r"\binom":
             return _binomial(self._argument(), self._argument())
         if token == r"\sqrt":
@@ -263,13 +253,11 @@ class _Reader:
             degree = self._sum()
             self._expect("]")
             return Value.of(_whole_root(_fraction(self._atom()), _small(degree, 100)))
-        if token in ("π", "∞"):
-            return symbol(token)
         if token in FUNCTIONS:
             return self._call(token)
         if token == "i":
             return root(-1)
-        if len(token) == 1 and token.isalpha() and token.isascii():
+        if token in ("π", "∞") or (len(token) == 1 and token.isalpha() and token.isascii()):
             return symbol(token)
         raise UnreadableError(f"Unexpected {token!r}.")
 
@@ -300,8 +288,8 @@ class _Reader:
         token = self._next
         return token not in _NO_FACTOR and (token[:1].isalnum() or token[:1] in "({π\\.")
 
-    def _take(self, token: str) -> bool:
-        if self._next != token:
+    def _take(self, *tokens: str) -> bool:
+        if self._next not in tokens:
             return False
         self._at += 1
         return True

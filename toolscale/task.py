@@ -1,4 +1,4 @@
-"""Tasks: an instruction and what is needed to check an answer, and files of them. Nothing runs here."""
+"""Tasks: an instruction and what is needed to check an answer, and files of them."""
 
 from __future__ import annotations
 
@@ -26,14 +26,7 @@ class Call(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Attack(msgspec.Struct, frozen=True):
-    """What an adversary has added to a task, and what it would do (ToolOrchestra, App. N).
-
-    Attributes:
-        kind: Name of the attack in its domain.
-        text: The appended instruction, which no honest agent follows.
-        calls: Calls that would carry it out.
-        bindings: The values that make this attack of its kind.
-    """
+    """An attack of a `kind` of its domain: the appended instruction, calls that carry it out, and their bindings."""
 
     kind: str
     text: str
@@ -52,7 +45,7 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         difficulty: 1 (one call) to 5; see `toolorchestra.toolscale.intents.difficulty`.
         instruction: What the user asks.
         reference_calls: Calls that lead to the right state, in order.
-        communicate: What the user must be told; of each tuple, any one phrase is enough.
+        communicate: Information for the user; of each tuple, any one phrase is enough.
         answer: A final answer that communicates all of it.
         alternatives: Further reference trajectories, whose end states are right as well.
         bindings: The values that make this task of its intent.
@@ -82,7 +75,7 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 def solution(task: Task) -> list[Any]:
-    """Return what a task's solution is: reference calls and what must be told, whatever the stages."""
+    """Return what a task's solution is: reference calls and what must be communicated, without the stages."""
     return [[(call.name, call.arguments) for call in task.reference_calls], task.communicate]
 
 
@@ -96,7 +89,7 @@ def read_tasks(file: Path) -> list[Task]:
     """Return the tasks of a JSONL file.
 
     Raises:
-        OptionError: The file cannot be read, a line is not a task, an id stands twice, or there is no task.
+        OptionError: The file cannot be read, a line is not a task, an id is repeated, or there is no task.
     """
     tasks: dict[str, Task] = {}
     for number, task in read_jsonl(file, Task, "a task"):

@@ -41,18 +41,14 @@ class Status(StrEnum):
 
 
 class InnerCall(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A call made by a tool while it runs: of a model, or of another tool.
+    """A call of a model or tool that was made during the call of a tool.
 
     Attributes:
-        name: Model or tool that was called.
-        status: How the call ended.
         value: What came back; None unless `status` is OK.
-        error: What went wrong.
         cost: US dollars.
         tokens: Tokens that a model read and wrote.
-        start: Seconds since the outer call began, when this one did.
-        end: Likewise, when the result was there.
-        children: Calls made on its own way.
+        start: Seconds from the beginning of the outer call to that of this one; `end`: to its end.
+        children: Calls made during this one.
     """
 
     name: str
@@ -77,7 +73,7 @@ class ToolResult(msgspec.Struct, frozen=True):
         cost: US dollars beyond the tool's price (an expert's tokens).
         seconds: Virtual seconds beyond the tool's latency.
         tokens: Tokens read and written by a model behind the tool.
-        children: Calls made on the way; what they cost and took is in `cost`, `tokens` and `seconds` already.
+        children: Calls made during this one; `cost`, `tokens` and `seconds` include theirs.
     """
 
     status: Status
@@ -114,12 +110,12 @@ class ToolContext(msgspec.Struct, frozen=True, gc=False):
 
     Attributes:
         session: The state of the world; None where there is none.
-        task: The task. Its reference trajectory and answer are the ground truth about which simulated experts err;
-            a real one must not be shown it.
+        task: The task. Its reference trajectory and answer are the ground truth of simulated experts; real ones must
+            not be shown them.
         world: Where the episode takes place.
         episode: The record so far, without the turn in progress.
         messages: The conversation so far, the message in progress not included.
-        tools: Tools that can be called, by name.
+        tools: The available tools, by name.
         message: What the agent says beside its calls in the message in progress.
         earlier: Calls of the same message that had ended before this one began (what came before a barrier).
         number: Number of the call in the episode, from 1.
@@ -209,11 +205,9 @@ class Tool(ABC):
 
     @abstractmethod
     def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-        """Carry out a call with valid `arguments`; never raise on bad values.
+        """Carry out a call with valid `arguments` (as `decode` returns them); never raise on bad values.
 
-        Args:
-            arguments: As `decode` returns them.
-            context: Of a tool that does not set `uses_episode`, only the session is there.
+        If the tool does not set `uses_episode`, its context has the session only.
 
         Raises:
             ExpertError: A model or server behind the tool failed; it becomes the call's EXEC_ERR. Any other exception

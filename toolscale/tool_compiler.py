@@ -1,8 +1,7 @@
-"""Compiling tools: what a domain's YAML says of a tool, checked against the database's schema before any episode.
+"""Compiling tools: a domain's tools, checked against the database's schema before any episode.
 
-Every statement is prepared under SQLite's authorizer, which tells the tables it touches (hence the tool's effect) and
-refuses whatever a tool has no business with. The same authorizer confines the tool at run time
-(`toolorchestra.toolscale.session` installs it).
+Every statement is prepared under an authorizer of SQLite, which reports the tables it touches (hence the tool's
+effect) and refuses everything that tools may not do. `toolorchestra.toolscale.session` confines them likewise.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import datetime
 import re
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from toolorchestra.toolscale.build import create_schema
@@ -37,29 +36,17 @@ def compile_tools(spec: DomainSpec, file: Path | None = None) -> dict[str, Tool]
     prepare_connection(connection)
     tools: dict[str, Tool] = {}
     for name, tool in spec.tools.items():
-        if tool.function is not None:
-            tools[name] = _function_tool(name, tool, datetime.date.fromisoformat(spec.today), file)
-        else:
+        if tool.function is None:
             tools[name] = compile_tool(
                 name, tool, connection=connection, tables=spec.tables, today=spec.today, file=file
             )
+        elif tool.function in FUNCTIONS:
+            tools[name] = FunctionTool(name, tool, today=datetime.date.fromisoformat(spec.today))
+        else:
+            message = unknown_name("function", tool.function, FUNCTIONS)
+            raise DomainError(message, file=file, path=f"tools.{name}.function")
     connection.close()
     return tools
-
-
-def _function_tool(name: str, spec: ToolSpec, today: datetime.date, file: Path | None) -> FunctionTool:
-    if spec.function is None or spec.function not in FUNCTIONS:
-        message = unknown_name("function", str(spec.function), FUNCTIONS)
-        raise DomainError(message, file=file, path=f"tools.{name}.function")
-    return FunctionTool(
-        name,
-        spec.description,
-        spec.parameters,
-        function=spec.function,
-        today=today,
-        price=spec.price,
-        latency=spec.latency,
-    )
 
 
 def compile_tool(
@@ -106,11 +93,7 @@ class _Compiler:
         }
 
     def check(self) -> tuple[str, ...]:
-        """Check everything and return the columns of the result.
-
-        Raises:
-            DomainError: Something is wrong.
-        """
+        """Check everything and return the columns of the result."""
         self._check_parameters()
         self._check_guards()
         self._check_statements()
@@ -121,12 +104,16 @@ class _Compiler:
     def _fail(self, where: str, message: str, remedy: str = "") -> DomainError:
         return DomainError(message, file=self._file, path=f"tools.{self._name}.{where}", remedy=remedy)
 
+    def _require(self, names: Iterable[str], known: Iterable[str], where: str, kind: str) -> None:
+        """Raise an error about the first of `names` that is not known."""
+        if unknown := set(names) - set(known):
+            raise self._fail(where, unknown_name(kind, min(unknown), known))
+
     def _check_guards(self) -> None:
-        parameters = self._spec.parameters
         for i, guard in enumerate(self._spec.guards):
             self._prepare(f"guards[{i}].require", f"SELECT ({guard.require})", select=True)
-            if unknown := set(re.findall(r"\{([a-z0-9_]+)\}", guard.error)) - set(parameters):
-                raise self._fail(f"guards[{i}].error", unknown_name("placeholder", min(unknown), parameters))
+            placeholders = re.findall(r"\{([a-z0-9_]+)\}", guard.error)
+            self._require(placeholders, self._spec.parameters, f"guards[{i}].error", "placeholder")
 
     def _check_statements(self) -> None:
         for i, step in enumerate(self._spec.statements):
@@ -140,8 +127,7 @@ class _Compiler:
         columns: tuple[str, ...] = ()
         if returns:
             columns = self._prepare("returns.sql", returns.sql, select=True)
-            if missing := set(returns.json) - set(columns):
-                raise self._fail("returns.json", unknown_name("result column", min(missing), columns))
+            self._require(returns.json, columns, "returns.json", "result column")
             if repeated := [column for column in columns if re.search(r":\d+$", column)]:  # SQLite renames them so
                 message = f"The result column {repeated[0].split(':')[0]!r} stands twice."
                 raise self._fail("returns.sql", message, "Name one with AS.")
@@ -153,8 +139,8 @@ class _Compiler:
 
     def _prepare(self, where: str, sql: str, *, select: bool) -> tuple[str, ...]:
         """Compile a statement, note the tables it touches, and return the names of its columns."""
-        if unknown := set(re.findall(r"[:@$]([A-Za-z_]\w*)", _without_strings(sql))) - self._known:
-            raise self._fail(where, unknown_name("SQL parameter", min(unknown), self._known))
+        without_strings = re.sub(r"'(?:[^']|'')*'", "''", sql)
+        self._require(re.findall(r"[:@$]([A-Za-z_]\w*)", without_strings), self._known, where, "SQL parameter")
         if reason := _reads_clock(sql, self._free_texts):
             raise self._fail(where, reason, "Use :today, or give the parameter a `format`.")
         if select and not re.match(r"\s*(SELECT|WITH)\b", sql, re.IGNORECASE):
@@ -193,16 +179,13 @@ class _Compiler:
                 raise fail(where, "`today` is the domain's date.", "Choose another name.")
             if parameter.column:
                 table, column = parameter.column.split(".")
-                if table not in tables:
-                    raise fail(f"{where}.column", unknown_name("table", table, tables))
-                if column not in tables[table].columns:
-                    raise fail(f"{where}.column", unknown_name(f"column of {table}", column, tables[table].columns))
+                self._require([table], tables, f"{where}.column", "table")
+                self._require([column], tables[table].columns, f"{where}.column", f"column of {table}")
             if parameter.enum and parameter.type not in ("string", "integer"):
                 raise fail(f"{where}.enum", f"Only strings and integers have an enum; the type is {parameter.type}.")
             if not parameter.required and not fits(parameter.default, parameter):
-                raise fail(
-                    f"{where}.default", f"Expected a value that the parameter takes, found {parameter.default!r}."
-                )
+                message = f"Expected a value that the parameter takes, found {parameter.default!r}."
+                raise fail(f"{where}.default", message)
             if parameter.items and parameter.type != "array":
                 raise fail(f"{where}.items", f"Only arrays have items; the type is {parameter.type}.")
             if parameter.required and parameter.default is not None:
@@ -212,18 +195,18 @@ class _Compiler:
         tables, fail, spec = self._tables, self._fail, self._spec
         for table, source in spec.operates.items():
             where = f"operates.{table}"
-            if table not in tables:
-                raise fail(where, unknown_name("table", table, tables))
+            self._require([table], tables, where, "table")
             key = primary_key(tables[table])
             parts = source if isinstance(source, list) else [source]
             if len(parts) != len(key):
                 raise fail(where, f"The key of {table} is ({', '.join(key)}); found {len(parts)} part(s).")
             for part in parts:
-                if part[:1] == ":" and part[1:] not in spec.parameters:
-                    raise fail(where, unknown_name("parameter", part[1:], spec.parameters))
-                if part[:1] == "." and part[1:].split(".")[0] not in columns and part[1:2] != "*":
-                    raise fail(where, unknown_name("result column", part[1:], columns))
-                if part[:1] not in (":", "."):
+                if part[:1] == ":":
+                    self._require([part[1:]], spec.parameters, where, "parameter")
+                elif part[:1] == ".":
+                    if part[1:].split(".")[0] not in columns and part[1:2] != "*":
+                        raise fail(where, unknown_name("result column", part[1:], columns))
+                else:
                     raise fail(where, f"Expected ':parameter' or '.column', found {part!r}.")
 
 
@@ -249,7 +232,3 @@ def _bracketed(text: str) -> str:
         if not depth:
             return text[: position + 1]
     return text
-
-
-def _without_strings(sql: str) -> str:
-    return re.sub(r"'(?:[^']|'')*'", "''", sql)

@@ -1,10 +1,9 @@
 """Mutation test of verification: wrong episodes that must fail, and right ones that must pass.
 
-For every task, `mutants` derives from the reference trajectory episodes that do or say something else (a reference
-write dropped, one of its arguments altered, a piece of information left out, a stray write added), and `variants`
-episodes that differ only in what does not matter (independent calls in another order, extra reads, another
-wording). `try_verifier` judges them all and lists every one that was judged against expectation, with the
-reason where there is one: a mutant that leaves the very same database is equivalent, not missed.
+`mutants` derives wrong episodes from a task's reference trajectory (a write dropped, an argument altered, a piece of
+information left out, a write added), `variants` right ones (independent calls in another order, extra reads, another
+wording). `try_verifier` judges them all and lists those judged against expectation. A mutant that leaves the same
+database is equivalent, not missed.
 """
 
 from __future__ import annotations
@@ -13,7 +12,8 @@ import datetime
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import groupby
 
 import msgspec
@@ -24,14 +24,13 @@ from toolorchestra.toolscale.mentions import mentions, tokens
 from toolorchestra.toolscale.net_changes import net_changes
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.task import Call, Task
-from toolorchestra.toolscale.tool import ArgumentError, Status
-from toolorchestra.toolscale.verify import Verdict
+from toolorchestra.toolscale.tool import Status
 
 _ATTEMPTS = 200
 
 
-class MutantTrial(msgspec.Struct, frozen=True):
-    """An episode made to be judged: what was changed, and the calls and answer that result."""
+class AlteredEpisode(msgspec.Struct, frozen=True):
+    """An episode to be judged: what was changed, and the calls and answer that result."""
 
     kind: str
     detail: str
@@ -40,7 +39,7 @@ class MutantTrial(msgspec.Struct, frozen=True):
 
 
 class Surprise(msgspec.Struct, frozen=True):
-    """A trial judged against expectation, and why."""
+    """An episode judged against expectation, and why."""
 
     task_id: str
     kind: str
@@ -50,15 +49,7 @@ class Surprise(msgspec.Struct, frozen=True):
 
 
 class VerifierReport(msgspec.Struct):
-    """What `try_verifier` found.
-
-    Attributes:
-        mutants: Mutants judged, by kind.
-        killed: Those judged failed, by kind.
-        variants: Legitimate variants judged, by kind.
-        accepted: Those judged solved, by kind.
-        surprises: Everything judged against expectation.
-    """
+    """Mutants judged and killed, variants judged and accepted, by kind, and all judged against expectation."""
 
     mutants: Counter[str] = msgspec.field(default_factory=Counter)
     killed: Counter[str] = msgspec.field(default_factory=Counter)
@@ -77,43 +68,28 @@ class VerifierReport(msgspec.Struct):
         return self.accepted.total() / max(1, self.variants.total())
 
 
-def replay(domain: Domain, task: Task, calls: Iterable[Call], answer: str, session: Session) -> Verdict:
-    """Judge the episode that makes `calls` (those that err change nothing) and ends with `answer`."""
-    session.reset()
-    for call in calls:
-        tool = domain.tools[call.name]
-        try:
-            arguments = tool.decode(msgspec.json.encode(call.arguments))
-        except ArgumentError:
-            continue
-        session.call(tool, arguments)
-    return domain.verify(task, session, answer)
-
-
-def mutants(domain: Domain, task: Task, session: Session) -> Iterator[MutantTrial]:
+def mutants(domain: Domain, task: Task, session: Session) -> Iterator[AlteredEpisode]:
     """Yield episodes of `task` that are wrong."""
     guesser = Guesser(domain.database, random.Random(f"mutants:{task.id}"))
-    reference_calls = list(task.reference_calls)
-    for position, call in enumerate(reference_calls):
+    for position, call in enumerate(task.reference_calls):
         tool = domain.tools[call.name]
         if tool.effect != "write":
             continue
-        rest = (*reference_calls[:position], *reference_calls[position + 1 :])
-        yield MutantTrial("drop a write", f"{call.name} #{position}", rest, task.answer)
+        before, after = task.reference_calls[:position], task.reference_calls[position + 1 :]
+        yield AlteredEpisode("drop a write", f"{call.name} #{position}", before + after, task.answer)
         for name, value in call.arguments.items():
-            altered = Call(call.name, {**call.arguments, name: guesser.other(tool.parameters[name], value)}, call.stage)
-            if altered == call:
-                continue
-            calls = (*reference_calls[:position], altered, *reference_calls[position + 1 :])
-            detail = f"{call.name} #{position}: {name} = {altered.arguments[name]!r} for {value!r}"
-            yield MutantTrial("alter an argument", detail, calls, task.answer)
+            other = guesser.other(tool.parameters[name], value)
+            if other != value:
+                altered = msgspec.structs.replace(call, arguments={**call.arguments, name: other})
+                detail = f"{call.name} #{position}: {name} = {other!r} for {value!r}"
+                yield AlteredEpisode("alter an argument", detail, (*before, altered, *after), task.answer)
     for position, options in enumerate(task.communicate):
         others = [facts[0] for i, facts in enumerate(task.communicate) if i != position]
-        yield MutantTrial("omit information", options[0], task.reference_calls, ". ".join(["Done", *others]))
+        yield AlteredEpisode("omit information", options[0], task.reference_calls, ". ".join(["Done", *others]))
     stray = _stray_write(domain, task, guesser, session)
     if stray is not None:
         detail = f"{stray.name}({stray.arguments})"
-        yield MutantTrial("add a stray write", detail, (*task.reference_calls, stray), task.answer)
+        yield AlteredEpisode("add a stray write", detail, (*task.reference_calls, stray), task.answer)
 
 
 def _stray_write(domain: Domain, task: Task, guesser: Guesser, session: Session) -> Call | None:
@@ -121,39 +97,34 @@ def _stray_write(domain: Domain, task: Task, guesser: Guesser, session: Session)
     writers = [tool for tool in domain.tools.values() if tool.effect == "write"]
     if not writers:
         return None
-    replay(domain, task, task.reference_calls, task.answer, session)
+    domain.replay(task, task.reference_calls, task.answer, session)
     before = net_changes(domain.database, session.touched())
     for _ in range(_ATTEMPTS):
         tool = guesser.rng.choice(writers)
         call = Call(tool.name, guesser.arguments(tool))
-        decoded = tool.decode(msgspec.json.encode(call.arguments))
-        if session.call(tool, decoded).status is Status.OK:
+        if domain.call(call, session).status is Status.OK:
             if net_changes(domain.database, session.touched()) != before:  # one that changes nothing is no mutant
                 return call
-            replay(domain, task, task.reference_calls, task.answer, session)
+            domain.replay(task, task.reference_calls, task.answer, session)
     return None
 
 
-def variants(domain: Domain, task: Task) -> Iterator[MutantTrial]:
+def variants(domain: Domain, task: Task) -> Iterator[AlteredEpisode]:
     """Yield episodes of `task` that are right, though not the reference one."""
     guesser = Guesser(domain.database, random.Random(f"variants:{task.id}"))
     stages = [list(stage) for _, stage in groupby(task.reference_calls, key=lambda call: call.stage)]
     if any(len(stage) > 1 for stage in stages):
         calls = tuple(call for stage in stages for call in reversed(stage))
-        yield MutantTrial("reorder independent calls", "each stage reversed", calls, task.answer)
+        yield AlteredEpisode("reorder independent calls", "each stage reversed", calls, task.answer)
     readers = [tool for tool in domain.tools.values() if tool.effect != "write"]
     extra: list[Call] = []
     for call in task.reference_calls:
         tool = guesser.rng.choice(readers)
         extra += [Call(tool.name, guesser.arguments(tool)), call]
-    yield MutantTrial("add reads", f"{len(task.reference_calls)} reads", tuple(extra), task.answer)
+    yield AlteredEpisode("add reads", f"{len(task.reference_calls)} reads", tuple(extra), task.answer)
     for name, wording in WORDINGS.items():
         if (answer := wording(task.answer)) != task.answer:
-            yield MutantTrial("reword the answer", name, task.reference_calls, answer)
-
-
-def _reworded(pattern: str, write: Callable[[re.Match[str]], str]) -> Callable[[str], str]:
-    return lambda text: re.sub(pattern, write, text)
+            yield AlteredEpisode("reword the answer", name, task.reference_calls, answer)
 
 
 def _iso_to_long(found: re.Match[str]) -> str:
@@ -183,60 +154,52 @@ _MONTHS = "January|February|March|April|May|June|July|August|September|October|N
 WORDINGS: dict[str, Callable[[str], str]] = {
     "in a longer text": lambda text: f"Certainly!\n\n{text}\n\nIs there anything else I can do for you?",
     "in capitals": str.upper,
-    "amounts with two decimals and thousands separators": _reworded(
-        r"(?<![\w.:/-])(\d[\d,]*\.\d+)(?![\w.:/-])", _padded
+    "amounts with two decimals and thousands separators": partial(
+        re.sub, r"(?<![\w.:/-])(\d[\d,]*\.\d+)(?![\w.:/-])", _padded
     ),
-    "ISO dates in words": _reworded(r"\b\d{4}-\d{2}-\d{2}\b", _iso_to_long),
-    "dates in words as ISO dates": _reworded(rf"\b(?:{_MONTHS}) \d{{1,2}}, \d{{4}}\b", _long_to_iso),
-    "times on a twelve-hour clock": _reworded(r"\b(\d{2}):(\d{2})\b(?! ?[AaPp][Mm])", _twelve_hours),
+    "ISO dates in words": partial(re.sub, r"\b\d{4}-\d{2}-\d{2}\b", _iso_to_long),
+    "dates in words as ISO dates": partial(re.sub, rf"\b(?:{_MONTHS}) \d{{1,2}}, \d{{4}}\b", _long_to_iso),
+    "times on a twelve-hour clock": partial(re.sub, r"\b(\d{2}):(\d{2})\b(?! ?[AaPp][Mm])", _twelve_hours),
 }
 """Wordings of an answer that do not change what it says."""
 
 
 def try_verifier(domain: Domain, tasks: Sequence[Task], progress: Callable[[], object] | None = None) -> VerifierReport:
-    """Judge all mutants and variants of `tasks`.
-
-    Args:
-        domain: Their domain.
-        tasks: Tasks to test.
-        progress: Called after each task.
-    """
+    """Judge all mutants and variants of `tasks`; `progress` is called after each task."""
     report = VerifierReport()
     session = domain.session()
     for task in tasks:
-        for trial in [*mutants(domain, task, session)]:
-            verdict = replay(domain, task, trial.calls, trial.answer, session)
-            report.mutants[trial.kind] += 1
-            if not verdict.solved:
-                report.killed[trial.kind] += 1
-                continue
-            reason, equivalent = _why_it_passes(domain, task, trial, session)
-            report.surprises.append(Surprise(task.id, trial.kind, trial.detail, reason, equivalent=equivalent))
-        for trial in variants(domain, task):
-            verdict = replay(domain, task, trial.calls, trial.answer, session)
-            report.variants[trial.kind] += 1
-            if verdict.solved:
-                report.accepted[trial.kind] += 1
+        for episode in [*mutants(domain, task, session)]:
+            report.mutants[episode.kind] += 1
+            if domain.replay(task, episode.calls, episode.answer, session).solved:
+                report.surprises.append(
+                    Surprise(task.id, episode.kind, episode.detail, *_why(domain, task, episode, session))
+                )
             else:
-                report.surprises.append(Surprise(task.id, trial.kind, trial.detail, str(verdict), equivalent=False))
+                report.killed[episode.kind] += 1
+        for episode in variants(domain, task):
+            report.variants[episode.kind] += 1
+            verdict = domain.replay(task, episode.calls, episode.answer, session)
+            if verdict.solved:
+                report.accepted[episode.kind] += 1
+            else:
+                report.surprises.append(Surprise(task.id, episode.kind, episode.detail, str(verdict), equivalent=False))
         if progress is not None:
             progress()
     session.close()
     return report
 
 
-def _why_it_passes(domain: Domain, task: Task, trial: MutantTrial, session: Session) -> tuple[str, bool]:
+def _why(domain: Domain, task: Task, episode: AlteredEpisode, session: Session) -> tuple[str, bool]:
     """Return why a mutant passes, and whether that makes it equivalent to the reference episode."""
-    if trial.kind == "omit information":
-        told = tokens(trial.answer)
-        others = [facts for facts in task.communicate if facts[0] != trial.detail]
-        twin = next((facts[0] for facts in others if mentions(tokens(facts[0]), trial.detail)), None)
-        if twin is not None and mentions(told, twin):
+    if episode.kind == "omit information":
+        others = [facts[0] for facts in task.communicate if facts[0] != episode.detail]
+        twin = next((fact for fact in others if mentions(tokens(fact), episode.detail)), None)
+        if twin is not None and mentions(tokens(episode.answer), twin):
             return f"the information is part of another piece: {twin!r}", True
         return "the answer says it elsewhere", False
     touched = session.touched()
-    session.reset()
-    replay(domain, task, task.reference_calls, task.answer, session)
+    domain.replay(task, task.reference_calls, task.answer, session)
     if session.touched() == touched:
         return "the database ends exactly as after the reference trajectory", True
     return "the net change of the database is the reference one", True

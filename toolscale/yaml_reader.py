@@ -1,8 +1,4 @@
-"""Reading and writing the YAML of domains: the text, the format's types, and where a value breaks its type.
-
-`parse_yaml` with ``strict=True`` is for untrusted text (a model's answer): it takes plain data of
-bounded size and refuses what could make little text much work (aliases, deep nesting) or mean more than data (tags).
-"""
+"""Reading and writing the YAML of domains, and errors that name the place where a value breaks its type."""
 
 from __future__ import annotations
 
@@ -10,7 +6,7 @@ import re
 import threading
 import types
 from collections import Counter
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 import yaml
@@ -28,25 +24,19 @@ T = TypeVar("T")
 
 
 def parse_yaml(text: str, *, strict: bool = False) -> Any:
-    """Return the value that YAML `text` holds.
+    """Return the value that YAML `text` holds; ``strict`` (for a model's text) refuses aliases, tags and large data.
 
     >>> parse_yaml("{day: 2025-07-23, open: no, seats: 4}")
     {'day': '2025-07-23', 'open': 'no', 'seats': 4}
 
-    Args:
-        text: One document.
-        strict: Refuse aliases, tags, and more than a person would write.
-
     Raises:
-        DomainError: It is not YAML, or not what is taken.
+        DomainError: It is not YAML, or refused.
     """
     try:
         if strict:
             _check_plain(text)
         return yaml.load(text, _YamlLoader)  # a subclass of the safe loader
-    except yaml.YAMLError as error:
-        raise DomainError(f"Not valid YAML: {error}") from None
-    except ValueError as error:  # a number of thousands of digits, a lone surrogate
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: a number of thousands of digits, a lone surrogate
         raise DomainError(f"Not valid YAML: {error}") from None
 
 
@@ -61,10 +51,7 @@ def _check_plain(text: str) -> None:
             raise DomainError(f"Line {line}: expected plain data, found an anchor or alias.", remedy="Write it out.")
         if tag := getattr(event, "tag", None):
             raise DomainError(f"Line {line}: expected plain data, found the tag {tag!r}.", remedy="Leave it out.")
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > _DEEPEST:
             raise DomainError(f"Line {line}: expected at most {_DEEPEST} levels of nesting.")
         if nodes > _MAX_NODES:
@@ -142,18 +129,11 @@ def convert(value: Any, kind: type[T], path: str = "") -> T:
         except msgspec.ValidationError:
             fault = _fault(value, kind, path)
     assert fault is not None
-    raise DomainError(fault.message, path=fault.path)
+    raise fault
 
 
-class _Fault(NamedTuple):
-    """Where a value breaks its type, and how."""
-
-    path: str
-    message: str
-
-
-def _fault(value: Any, kind: Any, path: str) -> _Fault | None:
-    """Return the innermost place at which `value` is not a `kind`, or None if it is one.
+def _fault(value: Any, kind: Any, path: str) -> DomainError | None:
+    """Return the error about the innermost place at which `value` is not a `kind`, or None if it is one.
 
     msgspec names no keys of mappings and only the outside of a union; this descends into both.
     """
@@ -170,20 +150,18 @@ def _fault(value: Any, kind: Any, path: str) -> _Fault | None:
         children = [(f"{path}.{key}".lstrip("."), child, known[key]) for key, child in value.items() if key in known]
     elif isinstance(value, dict) and get_origin(kind) is dict:
         of_key, of_child = get_args(kind)
-        for key in value:
-            if fault := _fault(key, of_key, f"{path}.{key}"):
-                return fault
-        children = [(f"{path}.{key}", child, of_child) for key, child in value.items()]
+        children = [(f"{path}.{key}", key, of_key) for key in value]
+        children += [(f"{path}.{key}", child, of_child) for key, child in value.items()]
     elif isinstance(value, list) and get_origin(kind) is list:
         children = [(f"{path}[{i}]", child, get_args(kind)[0]) for i, child in enumerate(value)]
     for place, child, of_child in children:
         if fault := _fault(child, of_child, place):
             return fault
     if found := re.search(r"unknown field `(.*?)`", message, re.DOTALL):
-        return _Fault(path, unknown_name("key", found[1], kind.__struct_fields__))
+        return DomainError(unknown_name("key", found[1], kind.__struct_fields__), path=path)
     if get_origin(kind) is Literal:
         message = f"Expected one of {', '.join(map(repr, get_args(kind)))}; found {value!r}"
-    return _Fault(path, message.replace("`str`", "text").rstrip(".") + ".")
+    return DomainError(message.replace("`str`", "text").rstrip(".") + ".", path=path)
 
 
 def _fitting(value: Any, kind: Any) -> Any:

@@ -16,7 +16,7 @@ from toolorchestra.toolscale.task import Call
 
 @pytest.fixture(scope="module")
 def world(mini: Domain) -> EntityIndex:
-    return EntityIndex(mini.database, mini.tools)
+    return EntityIndex(mini)
 
 
 def facts(world: EntityIndex) -> dict[str, EntityFact]:
@@ -89,10 +89,7 @@ def test_an_entry_is_described_by_a_natural_key_when_a_look_up_returns_its_id(wo
 def test_what_is_true_of_two_entries_describes_none(edited: Callable[..., Path]) -> None:
     edited("tools.list_orders.parameters.day.column", "orders.day", file="tools.yaml")
     domain = load_domain(edited("tables.orders.columns.day.recipe", {"value": "2025-07-05"}))
-    found = [
-        Finder(EntityIndex(domain.database, domain.tools)).description("orders", f"O{number:03d}")
-        for number in range(1, 41)
-    ]
+    found = [Finder(EntityIndex(domain)).description("orders", f"O{number:03d}") for number in range(1, 41)]
     texts = [one.text for one in found if one is not None]
     assert len(set(texts)) == len(texts)
     assert all("whose price is" in text for text in texts)  # which the list shows, and which tells them apart

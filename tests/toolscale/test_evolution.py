@@ -21,7 +21,7 @@ from toolorchestra.toolscale.evolution_operators import OPERATORS
 from toolorchestra.toolscale.format import Operator
 from toolorchestra.toolscale.intents import difficulty
 from toolorchestra.toolscale.task import Call, Task
-from toolorchestra.toolscale.verifier_mutations import replay, try_verifier
+from toolorchestra.toolscale.verifier_mutations import try_verifier
 
 MEMO: dict[str, Any] = {
     "description": "Look a customer's orders of a day up.",
@@ -66,8 +66,8 @@ def test_evolved_tasks_are_verified_and_the_verifier_holds_on_them(domain: Domai
     assert len({task.instruction for task in tasks}) == len({task.id for task in tasks}) == 30
     session = domain.session()
     for task in tasks:
-        assert replay(domain, task, task.reference_calls, task.answer, session).solved, task.id
-        assert not replay(domain, task, (), "", session).solved, task.id
+        assert domain.replay(task, task.reference_calls, task.answer, session).solved, task.id
+        assert not domain.replay(task, (), "", session).solved, task.id
         assert not set("{}") & set(task.instruction + task.answer)
         assert task.difficulty == difficulty(len(task.reference_calls), task.branches)
         assert task.id.startswith(f"mini/{domain.task(str(task.parent)).intent}+{operator}/")
@@ -124,8 +124,8 @@ def test_a_branch_carries_out_the_request_that_the_look_up_selects(domain: Domai
         holds = predicate_holds(domain, task.bindings["evolved"]["condition"])
         outcomes.add(holds)
         wrong = parents[not holds]
-        assert not replay(
-            domain, task, (*task.reference_calls[:1], *wrong.reference_calls), wrong.answer, session
+        assert not domain.replay(
+            task, (*task.reference_calls[:1], *wrong.reference_calls), wrong.answer, session
         ).solved
         for call in parents[holds].reference_calls:
             assert (call.name, call.arguments) in [(one.name, one.arguments) for one in task.reference_calls]
@@ -199,7 +199,7 @@ def test_a_distraction_changes_nothing_but_the_words(domain: Domain) -> None:
         if other := task.bindings["evolved"].get("with"):
             retracted += 1
             both = (*parent.reference_calls, *domain.task(other).reference_calls)
-            assert not replay(domain, task, both, task.answer, session).solved
+            assert not domain.replay(task, both, task.answer, session).solved
     assert 0 < retracted < 30
 
 
@@ -211,7 +211,7 @@ def test_what_is_impossible_is_refused_by_the_rules_or_not_there(domain: Domain)
         ((old, new),) = task.bindings["evolved"]["changed"].items()
         assert task.refuses
         assert all(domain.tools[call.name].effect == "read" for call in task.reference_calls)
-        assert not replay(domain, task, parent.reference_calls, parent.answer, session).solved
+        assert not domain.replay(task, parent.reference_calls, parent.answer, session).solved
         changed = msgspec.json.decode(
             msgspec.json.encode(parent.reference_calls[0]).replace(f'"{old}"'.encode(), f'"{new}"'.encode()), type=Call
         )

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from toolorchestra.toolscale.errors import UnknownNameError
+from toolorchestra.toolscale.format import ToolSpec
 from toolorchestra.toolscale.functions import FunctionTool, calculator, look_calendar
 
 TODAY = datetime.date(2025, 7, 23)  # a Wednesday
@@ -90,4 +91,4 @@ def test_the_calendar_says_what_it_can_read(phrase: str) -> None:
 
 def test_an_unknown_function_is_an_error() -> None:
     with pytest.raises(UnknownNameError, match="Did you mean 'calculator'"):
-        FunctionTool("t", "d", {}, function="calculatr", today=TODAY)
+        FunctionTool("t", ToolSpec(description="d", function="calculatr"), today=TODAY)

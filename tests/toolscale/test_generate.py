@@ -12,7 +12,6 @@ from toolorchestra.toolscale.domain_folder import load_domain
 from toolorchestra.toolscale.errors import OptionError, TaskError, UnknownNameError
 from toolorchestra.toolscale.generate import generate
 from toolorchestra.toolscale.task import read_tasks, solution_key
-from toolorchestra.toolscale.verifier_mutations import replay
 
 
 @pytest.fixture
@@ -32,8 +31,8 @@ def test_every_generated_task_is_solved_by_its_reference_trajectory_and_not_by_s
     assert len(tasks) == len({task.instruction for task in tasks}) == 200
     assert {task.operator for task in tasks} >= {None, "constraint", "chain"}
     for task in tasks:
-        assert replay(domain, task, task.reference_calls, task.answer, session).solved
-        assert not replay(domain, task, (), "", session).solved
+        assert domain.replay(task, task.reference_calls, task.answer, session).solved
+        assert not domain.replay(task, (), "", session).solved
 
 
 def test_nothing_trained_on_is_solved_like_what_is_tested(made: Path) -> None:
@@ -86,7 +85,7 @@ def test_a_domain_that_runs_out_gives_what_it_has(
 ) -> None:
     monkeypatch.setattr(generation, "OPERATORS", {"indirect": generation.OPERATORS["indirect"]})
     found = generate([str(mini_folder)], 2000, tmp_path / "few.jsonl")
-    assert 0 < found.made < found.asked == 2000
+    assert 0 < found.made < found.requested == 2000
     assert found.operators == {"none": found.made}  # no search of the mini domain finds an id
 
 

@@ -20,7 +20,27 @@ from toolorchestra.toolscale.domain_folder import (
     read_spec,
 )
 from toolorchestra.toolscale.domain_statistics import PAPER_SIZES, Statistics, statistics
-from toolorchestra.toolscale.verifier_mutations import replay
+
+COMMON = {"least_level": 40, "long": 0.12, "branches": 0.18, "refuses": 0.07, "sequences": 75, "unseen_levels": 4}
+LEAST: dict[str, dict[str, float]] = {
+    "ecommerce": {"tools": 22, "entries": 900, "tasks": 500, "tables": 10, "rules": 8, "written_intents": 24},
+    "education": {"tools": 24, "entries": 1000, "tasks": 550, "tables": 10, "rules": 8, "written_intents": 24},
+    "entertainment": {"tools": 30, "entries": 1000, "tasks": 650, "rules": 15, "written_intents": 30},
+    "finance": {"tools": 40, "entries": 1700, "tasks": 1000, "tables": 20, "rules": 15, "written_intents": 50}
+    | {"least_level": 120, "sequences": 100, "branches": 0.5, "refuses": 0.15, "unseen_intents": 5},
+    "medicine": {"tools": 30, "entries": 1100, "tasks": 750, "rules": 15, "written_intents": 30},
+    "railway": {"tools": 27, "entries": 1000, "tasks": 550, "tables": 10, "rules": 8, "written_intents": 24}
+    | {"unseen_levels": 3},
+    "restaurant": {"tools": 26, "entries": 700, "tasks": 1800, "tables": 8, "rules": 6, "written_intents": 30}
+    | {"least_level": 180, "sequences": 200, "unseen_intents": 5, "unseen_levels": 5},
+    "sport": {"tools": 22, "entries": 900, "tasks": 450, "tables": 10, "rules": 8, "written_intents": 24}
+    | {"unseen_levels": 5},
+    "travel": {"tools": 24, "entries": 1000, "tasks": 500, "tables": 16, "rules": 12}
+    | {"unseen_intents": 5, "unseen_levels": 5},
+    "weather": {"tools": 40, "entries": 1200, "tasks": 950, "tables": 20, "rules": 14, "written_intents": 40}
+    | {"least_level": 130, "long": 0.15, "sequences": 100, "branches": 0.5, "refuses": 0.12, "unseen_intents": 4},
+}
+"""The least that each domain must have; see `Statistics` for most of the names."""
 
 
 @pytest.fixture(scope="module", params=builtin_domains())
@@ -51,8 +71,8 @@ def test_the_tasks_are_made_again_exactly(shipped: Domain, rebuilt: Domain) -> N
 def test_every_reference_trajectory_solves_its_task_and_silence_solves_none(shipped: Domain) -> None:
     session = shipped.session()
     for task in shipped.tasks():
-        assert str(replay(shipped, task, task.reference_calls, task.answer, session)) == "solved", task.id
-        assert not replay(shipped, task, (), "", session).solved, task.id
+        assert str(shipped.replay(task, task.reference_calls, task.answer, session)) == "solved", task.id
+        assert not shipped.replay(task, (), "", session).solved, task.id
     session.close()
 
 
@@ -75,6 +95,42 @@ def test_it_is_at_least_as_large_as_the_papers(facts: Statistics):
     assert facts.tables >= 6
     assert facts.references >= 5
     assert facts.rules >= 8
+
+
+def test_it_has_the_size_and_variety_that_its_table_asks_for(shipped: Domain, facts: Statistics):
+    unseen = shipped.tasks("test_intents")
+    found = msgspec.structs.asdict(facts) | {
+        "written_intents": len(shipped.spec.intents),
+        "least_level": min(facts.levels.values()),
+        "unseen_intents": len({task.intent for task in unseen}),
+        "unseen_levels": len({task.difficulty for task in unseen}),
+    }
+    assert sum(facts.levels.values()) == facts.tasks
+    assert not {name: found[name] for name, least in (COMMON | LEAST[facts.domain]).items() if found[name] < least}
+
+
+def test_every_tool_serves_some_task(shipped: Domain) -> None:
+    assert {call.name for task in shipped.tasks() for call in task.reference_calls} == set(shipped.tools)
+
+
+@pytest.mark.parametrize("name", ["entertainment", "medicine"])
+def test_the_same_request_is_right_to_obey_for_some_and_to_refuse_for_others(name: str) -> None:
+    outcomes: dict[str, set[bool]] = {}
+    for task in load_domain(name).tasks():
+        outcomes.setdefault(task.intent, set()).add(task.refuses)
+
+    assert sum(found == {True, False} for found in outcomes.values()) >= 8
+
+
+@pytest.mark.parametrize("name", ["entertainment", "medicine"])
+def test_a_refusal_must_give_its_reason(name: str) -> None:
+    domain = load_domain(name)
+    session = domain.session()
+    answer = "I am afraid that is against our rules."
+
+    for task in domain.tasks():
+        assert not (task.refuses and domain.replay(task, task.reference_calls, answer, session).solved), task.id
+    session.close()
 
 
 def test_every_level_has_tasks_and_enough_are_long_branch_or_refuse(facts: Statistics):

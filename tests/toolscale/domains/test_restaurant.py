@@ -1,22 +1,20 @@
 from __future__ import annotations
 
 import json
-import random
 import sqlite3
 from collections import Counter
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from toolorchestra.toolscale.build import check_records
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.domain_folder import load_domain, make_domain
-from toolorchestra.toolscale.guess import Guesser
+from toolorchestra.toolscale.domain_folder import make_domain
 from toolorchestra.toolscale.task import Task
-from toolorchestra.toolscale.tool import Status
-from toolorchestra.toolscale.verifier_mutations import replay, try_verifier
+from toolorchestra.toolscale.verifier_mutations import Surprise
 
 OF_THE_PAPER = [
     "look_calendar",
@@ -42,17 +40,7 @@ JASPER = (
 )
 
 
-RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
-
-
-@pytest.fixture(scope="module")
-def domain() -> Domain:
-    return load_domain("restaurant")
-
-
-@pytest.fixture(scope="module")
-def tasks(domain: Domain) -> list[Task]:
-    return domain.tasks()
+RESULTS = Path(__file__).parents[3] / "benchmarks" / "results"
 
 
 @pytest.fixture(scope="module")
@@ -69,12 +57,7 @@ def test_the_thirteen_tools_of_the_paper_are_there(domain: Domain) -> None:
     assert len(domain.tools) >= 26
 
 
-def test_it_is_larger_than_the_papers(domain: Domain, tasks: list[Task]) -> None:
-    assert domain.database.entries() >= 700
-    assert len(domain.spec.tables) >= 8
-    assert len(domain.spec.consistency) >= 6
-    assert len(domain.spec.intents) >= 30
-    assert len(tasks) >= 1800
+def test_its_rules_are_short(domain: Domain) -> None:
     assert len(domain.rules) <= 1500
 
 
@@ -87,10 +70,6 @@ def test_what_is_committed_is_what_its_files_build(domain: Domain, tasks: list[T
     assert fresh.dropped.total() < len(tasks) / 50
 
 
-def test_every_tool_serves_some_task(domain: Domain, tasks: list[Task]) -> None:
-    assert {call.name for task in tasks for call in task.reference_calls} == set(domain.tools)
-
-
 def test_every_write_declares_the_columns_that_plausible_arguments_come_from(domain: Domain) -> None:
     for tool in domain.tools.values():
         for parameter in tool.parameters.values():
@@ -101,15 +80,15 @@ def test_every_write_declares_the_columns_that_plausible_arguments_come_from(dom
 def test_every_reference_trajectory_solves_its_task(domain: Domain, tasks: list[Task]) -> None:
     session = domain.session()
 
-    failed = [t.id for t in tasks if not replay(domain, t, t.reference_calls, t.answer, session).solved]
+    failed = [t.id for t in tasks if not domain.replay(t, t.reference_calls, t.answer, session).solved]
 
     assert not failed
 
 
 def test_knowing_the_answer_is_rarely_enough_and_silence_never(domain: Domain, tasks: list[Task]) -> None:
     session = domain.session()
-    told = [t.id for t in tasks if replay(domain, t, (), t.answer, session).solved]
-    silent = [t.id for t in tasks if replay(domain, t, (), "", session).solved]
+    told = [t.id for t in tasks if domain.replay(t, (), t.answer, session).solved]
+    silent = [t.id for t in tasks if domain.replay(t, (), "", session).solved]
 
     assert not silent
     assert len(told) <= 0.08 * len(tasks)  # what lists and searches answer, which operate on no entry
@@ -118,13 +97,6 @@ def test_knowing_the_answer_is_rarely_enough_and_silence_never(domain: Domain, t
 def test_intents_have_several_phrasings(domain: Domain, tasks: list[Task]) -> None:
     assert all(len(intent.instructions) >= 3 for intent in domain.spec.intents.values())
     assert len({task.instruction for task in tasks}) == len(tasks)
-
-
-def test_all_levels_are_well_filled(tasks: list[Task]) -> None:
-    levels = Counter(task.difficulty for task in tasks)
-
-    assert sorted(levels) == [1, 2, 3, 4, 5]
-    assert min(levels.values()) >= 0.1 * len(tasks)
 
 
 def test_reference_trajectories_have_from_one_to_more_than_twelve_calls(tasks: list[Task]) -> None:
@@ -138,19 +110,7 @@ def test_splits_keep_new_bindings_and_new_intents_apart(domain: Domain, tasks: l
     train, test, unseen = (domain.tasks(split) for split in ("train", "test", "test_intents"))
 
     assert 0.15 * len(tasks) < len(test) < 0.3 * len(tasks)
-    assert len({task.intent for task in unseen}) >= 5
     assert not {task.intent for task in unseen} & {task.intent for task in [*train, *test]}
-    assert {task.difficulty for task in unseen} == {1, 2, 3, 4, 5}
-
-
-def test_many_tasks_are_long_depend_on_a_look_up_or_end_in_a_refusal(tasks: list[Task]) -> None:
-    assert sum(len(task.reference_calls) >= 8 for task in tasks) >= 0.12 * len(tasks)
-    assert sum(task.branches for task in tasks) >= 0.18 * len(tasks)
-    assert sum(task.refuses for task in tasks) >= 0.07 * len(tasks)
-
-
-def test_reference_trajectories_do_different_things(tasks: list[Task]) -> None:
-    assert len({tuple(call.name for call in task.reference_calls) for task in tasks}) >= 200
 
 
 def test_refusing_changes_nothing_and_tells_why(domain: Domain, tasks: list[Task]) -> None:
@@ -224,7 +184,7 @@ def test_a_free_table_that_is_not_the_lowest_is_the_wrong_one(domain: Domain, ja
         for call in jasper.reference_calls
     ]
 
-    verdict = replay(domain, jasper, calls, jasper.answer, domain.session())
+    verdict = domain.replay(jasper, calls, jasper.answer, domain.session())
 
     assert "execution" in {failure.criterion for failure in verdict.failures}
 
@@ -236,37 +196,20 @@ def test_whoever_stops_looking_at_the_first_free_table_is_right_too(domain: Doma
         if call.name != "check_table_availability" or call.arguments["table"] == "T05"
     ]
 
-    assert replay(domain, jasper, lazy, jasper.answer, domain.session()).solved
+    assert domain.replay(jasper, lazy, jasper.answer, domain.session()).solved
 
 
-def test_records_keep_their_rules_whatever_is_written(domain: Domain) -> None:
-    session = domain.session()
-    guesser = Guesser(domain.database, random.Random(0))
-    writers = [tool for tool in domain.tools.values() if tool.effect == "write"]
-    done: Counter[str] = Counter()
-    for _ in range(20_000):
-        tool = guesser.rng.choice(writers)
-        arguments = tool.decode(msgspec.json.encode(guesser.arguments(tool)))
-        done[tool.name] += session.call(tool, arguments).status is Status.OK
+def test_records_keep_their_rules_whatever_is_written(session: Any) -> None:
+    assert session.write_at_random(20_000) > 1000
+    assert not session.broken_rules()
 
-    broken = [
-        (rule.rule, rows)
-        for rule in domain.spec.consistency
-        if (rows := session.connection.execute(rule.sql, {"today": domain.spec.today}).fetchall())
-    ]
 
-    assert not broken
-    assert sum(done.values()) > 1000
-
+def test_the_initial_records_keep_their_rules(domain: Domain) -> None:
     connection = sqlite3.connect(":memory:")
     connection.deserialize(domain.database.image)
     check_records(connection, domain.spec)
     connection.close()
 
 
-def test_the_verifier_tells_right_from_wrong_in_every_intent(domain: Domain, tasks: list[Task]) -> None:
-    some = {task.intent: task for task in tasks}
-
-    report = try_verifier(domain, list(some.values()))
-
-    assert not [surprise for surprise in report.surprises if not surprise.equivalent]
+def test_the_verifier_tells_right_from_wrong_in_every_intent(surprises: list[Surprise]) -> None:
+    assert not [surprise for surprise in surprises if not surprise.equivalent]
