@@ -67,11 +67,11 @@ def read_answer(text: str, kind: type[T]) -> T:
     with refusing():
         if len(text) > MAX_CHARACTERS:
             raise InvalidError(f"Expected at most {MAX_CHARACTERS:,} characters, found {len(text):,}.")
-        said = text.rpartition("</think>")[2]
-        blocks = _FENCE.findall(said)
+        answer = text.rpartition("</think>")[2]
+        blocks = _FENCE.findall(answer)
         if len(blocks) > 1:
             raise InvalidError(f"Expected one fenced block of YAML, found {len(blocks)}. Put everything into one.")
-        value = parse_yaml(blocks[0] if blocks else said, strict=True)
+        value = parse_yaml(blocks[0] if blocks else answer, strict=True)
         _check_plain(value, "")
         return convert(value, kind)
 

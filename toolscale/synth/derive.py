@@ -20,7 +20,7 @@ def derive_tools(tables: Mapping[str, Table]) -> Toolbox:
     box = Toolbox()
     for table in tables.values():
         if life := life_of(table):
-            box.lives[table.name] = life
+            box.lifecycles[table.name] = life
     observe(tables, box)
     families = (ReadTools(tables, box), WriteTools(tables, box))
     for table in tables.values():

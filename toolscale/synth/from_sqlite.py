@@ -24,7 +24,7 @@ from toolorchestra.toolscale.sql import quote
 from toolorchestra.toolscale.synth.derive import derive_tools
 from toolorchestra.toolscale.synth.derived_requests import derive_requests
 from toolorchestra.toolscale.synth.derived_tools import Toolbox
-from toolorchestra.toolscale.synth.naming import said, snake_case
+from toolorchestra.toolscale.synth.naming import in_words, snake_case
 from toolorchestra.toolscale.synth.recipes import recipe_tables
 from toolorchestra.toolscale.synth.request_base import Request
 from toolorchestra.toolscale.synth.schema_analysis import SchemaAnalysis, analyse_schema
@@ -70,7 +70,7 @@ def domain_from_sqlite(
         )
     found = analyse_schema(file)
     name = name or snake_case(file.stem, fallback="domain")
-    title = title or said(name).capitalize()
+    title = title or in_words(name).capitalize()
     today = today or _today(found.tables.values())
     specs = {table.name: _table_spec(table) for table in found.tables.values()}
     if records == "sample":
@@ -92,7 +92,7 @@ def domain_from_sqlite(
 
 def _description(title: str, found: SchemaAnalysis, box: Toolbox) -> str:
     lines = [
-        f"You keep the records of this place: {', '.join(said(table.many) for table in found.tables.values())}.",
+        f"You keep the records of this place: {', '.join(in_words(table.many) for table in found.tables.values())}.",
         "Look rows up before you change them; ids come from look-ups or from the request, never from guesses.",
         *(f"- {rule}" for rule in dict.fromkeys(box.rules)),
         "- If a request cannot be met, change nothing and say why.",

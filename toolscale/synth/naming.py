@@ -119,10 +119,10 @@ def verb(word: str) -> str | None:
     return _VERBS.get(text)
 
 
-def said(name: str) -> str:
+def in_words(name: str) -> str:
     """Return a name as words: ``due_date`` is "due date"; a key's ``_id`` is said as "id".
 
-    >>> said("book_copy"), said("returned_at")
+    >>> in_words("book_copy"), in_words("returned_at")
     ('book copy', 'returned at')
     """
     return name.strip("_").replace("_", " ")

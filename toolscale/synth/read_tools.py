@@ -6,7 +6,7 @@ import re
 
 from toolorchestra.toolscale.format import GuardSpec, ParameterSpec, ReturnsSpec, ToolSpec
 from toolorchestra.toolscale.synth.derived_tools import Ending, main_date, natural_sql
-from toolorchestra.toolscale.synth.naming import an, said
+from toolorchestra.toolscale.synth.naming import an, in_words
 from toolorchestra.toolscale.synth.tables import Column, Natural, Table, bare
 from toolorchestra.toolscale.synth.tool_base import READ, SEARCH, ToolMaker
 
@@ -35,13 +35,13 @@ class ReadTools(ToolMaker):
         self.box.get[table.name] = self._add(
             f"get_{table.one}",
             ToolSpec(
-                description=f"Look up {an(said(table.one))} by id: {self._contents(table)}.",
+                description=f"Look up {an(in_words(table.one))} by id: {self._contents(table)}.",
                 parameters=self._keys(table),
                 returns=ReturnsSpec(
                     shape="row",
                     sql=f"SELECT {columns} FROM {bare(table.name)} WHERE {self._where(table)}",
                     json=[c.name for c in table.columns.values() if c.kind == "json"],
-                    empty=f"There is no {said(table.one)} {self._name_of(table)}.",
+                    empty=f"There is no {in_words(table.one)} {self._name_of(table)}.",
                 ),
                 operates=self._operates(table),
                 **READ,
@@ -50,7 +50,7 @@ class ReadTools(ToolMaker):
 
     def _contents(self, table: Table) -> str:
         names = [
-            said(column.name.removesuffix("_id")) if column.references else column.words
+            in_words(column.name.removesuffix("_id")) if column.references else column.words
             for column in table.columns.values()
             if column.name not in table.key
         ][:6]
@@ -61,20 +61,20 @@ class ReadTools(ToolMaker):
         name = natural.name
         parameter = ParameterSpec(
             type="string",
-            description=f"{said(name)} of the {said(table.one)}, in full",
+            description=f"{in_words(name)} of the {in_words(table.one)}, in full",
             max_length=160,
             column=f"{table.name}.{name}" if natural.columns == (name,) else None,
         )
         self.box.find[table.name, name] = self._add(
             f"find_{table.one}_by_{name}",
             ToolSpec(
-                description=f"Look up {an(said(table.one))} by {said(name)}.",
+                description=f"Look up {an(in_words(table.one))} by {in_words(name)}.",
                 parameters={name: parameter},
                 returns=ReturnsSpec(
                     shape="row",
                     sql=f"SELECT {columns} FROM {bare(table.name)} "
                     f"WHERE lower({natural_sql(natural)}) = lower(:{name}) ORDER BY {self._order(table)}",
-                    empty=f"There is no {said(table.one)} with the {said(name)} {{{name}}}.",
+                    empty=f"There is no {in_words(table.one)} with the {in_words(name)} {{{name}}}.",
                 ),
                 operates=self._operates(table, "."),
                 **READ,
@@ -92,7 +92,7 @@ class ReadTools(ToolMaker):
             tool = self._add(
                 f"find_{table.many}_by_{column.name}",
                 ToolSpec(
-                    description=f"List the {said(table.many)} whose {column.words} contains a text.",
+                    description=f"List the {in_words(table.many)} whose {column.words} contains a text.",
                     parameters={column.name: self.parameter(table, column, f"{column.words} or part of it")},
                     guards=[GuardSpec(require=f"trim(:{column.name}) <> ''", error="Give at least one letter.")],
                     returns=ReturnsSpec(
@@ -117,7 +117,7 @@ class ReadTools(ToolMaker):
             words = f"only those with this {column.words}"
             parameters[column.name] = self.parameter(table, column, words, required=False)
             where.append(f"(:{column.name} IS NULL OR {bare(column.name)} = :{column.name})")
-        life = self.box.lives.get(table.name)
+        life = self.box.lifecycles.get(table.name)
         if life is not None and life.status is None and "open" not in table.columns:
             words = (
                 f"true: only those not {' or '.join(self._past(e) for e in life.endings)} yet; false: only the others"
@@ -136,7 +136,7 @@ class ReadTools(ToolMaker):
 
     @staticmethod
     def _past(ending: Ending) -> str:
-        return said(re.sub(r"_(?:at|on|date|time|day)$", "", str(ending.dated)))
+        return in_words(re.sub(r"_(?:at|on|date|time|day)$", "", str(ending.dated)))
 
     def _list(self, table: Table, column: Column) -> None:
         assert column.references is not None
@@ -145,12 +145,12 @@ class ReadTools(ToolMaker):
         filters = {n: p for n, p in filters.items() if n in ("open", table.status.name if table.status else "open")}
         where = [condition for condition in where if any(f":{name} " in condition for name in filters)]
         stem = column.name.removesuffix("_id")
-        words = f"{said(stem)}" if stem != parent.one else said(parent.one)
+        words = f"{in_words(stem)}" if stem != parent.one else in_words(parent.one)
         conditions = " AND ".join([f"{bare(column.name)} = :{column.name}", *where])
         self.box.listing[table.name, column.name] = self._add(
             f"find_{table.many}_by_{stem}",
             ToolSpec(
-                description=f"List the {said(table.many)} of {an(words)}, at most {MAX_LISTED}.",
+                description=f"List the {in_words(table.many)} of {an(words)}, at most {MAX_LISTED}.",
                 parameters={column.name: self.parameter(table, column)} | filters,
                 guards=[self._refers(table, column)],
                 returns=ReturnsSpec(
@@ -169,7 +169,7 @@ class ReadTools(ToolMaker):
         self.box.search[table.name] = self._add(
             f"search_{table.many}",
             ToolSpec(
-                description=f"List {said(table.many)} by any of the filters, at most {MAX_LISTED}.",
+                description=f"List {in_words(table.many)} by any of the filters, at most {MAX_LISTED}.",
                 parameters=filters,
                 returns=ReturnsSpec(
                     shape="rows",
@@ -210,7 +210,7 @@ class ReadTools(ToolMaker):
         self.box.summary[table.name] = self._add(
             f"summarize_{table.many}" if amounts else f"count_{table.many}",
             ToolSpec(
-                description=f"Count the {said(table.many)} that meet the filters{words}.",
+                description=f"Count the {in_words(table.many)} that meet the filters{words}.",
                 parameters=filters,
                 returns=ReturnsSpec(
                     shape="row", sql=f"SELECT {', '.join(shown)} FROM {bare(table.name)} WHERE {' AND '.join(where)}"

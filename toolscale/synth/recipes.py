@@ -16,9 +16,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from toolorchestra.toolscale.format import ColumnSpec, Recipe, TableSpec
-from toolorchestra.toolscale.synth.derived_tools import literal
 from toolorchestra.toolscale.synth.request_base import is_person
-from toolorchestra.toolscale.synth.tables import Column, Table, bare, numbered, settled
+from toolorchestra.toolscale.synth.tables import Column, Table, bare, implied_references, literal, numbered
 
 MAX_KEPT = 12
 """A table of no more rows is one that the place has, not one that fills up."""
@@ -129,7 +128,7 @@ def _reference(table: Table, column: Column, tables: Mapping[str, Table], nulls:
         first = "NULL" if column.nullable else key
         lacks = f" OR {_draw(table, column.name, 'none')} < {nulls}" if nulls else ""
         return Recipe(sql=f"CASE WHEN {number} = 1 THEN {first} WHEN 0{lacks} THEN NULL ELSE {found} END")
-    via = settled(table, tables).get(column.name)
+    via = implied_references(table, tables).get(column.name)
     if via is not None:
         other, far = via
         parent, key = table.columns[other].references  # type: ignore[misc]  # only references settle others

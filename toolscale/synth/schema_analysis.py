@@ -19,7 +19,7 @@ from typing import Any
 from toolorchestra.toolscale.errors import DomainError
 from toolorchestra.toolscale.sql import quote
 from toolorchestra.toolscale.synth.foreign_keys import ordered, refer
-from toolorchestra.toolscale.synth.naming import said, singular, snake_case
+from toolorchestra.toolscale.synth.naming import in_words, singular, snake_case
 from toolorchestra.toolscale.synth.sampling import sample
 from toolorchestra.toolscale.synth.sqlite_file import SqliteTable, read_sqlite
 from toolorchestra.toolscale.synth.tables import Column, Kind, Table, bare, counts_on, is_unique
@@ -197,7 +197,7 @@ def _characterise(table: Table) -> None:
 
 def _words(column: Column, present: Sequence[Any]) -> str:
     """Return what a column's values are called: ``returned_on`` is the "date returned", ``born`` a "year born"."""
-    words = said(column.name)
+    words = in_words(column.name)
     if column.kind in ("date", "datetime") and not re.search(r"date|day|time", words):
         return f"date {re.sub(r' (?:on|at)$', '', words)}"
     years = (

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from toolorchestra.toolscale.sql import quote
-from toolorchestra.toolscale.synth.naming import INITIAL, plural, said, singular, snake_case, verb
+from toolorchestra.toolscale.synth.naming import INITIAL, in_words, plural, singular, snake_case, verb
 from toolorchestra.toolscale.synth.values import Type
 
 Kind = Literal["key", "reference", "flag", "category", "date", "datetime", "money", "number", "text", "note", "json"]
@@ -33,6 +33,17 @@ class Column:
     references: tuple[str, str] | None = None
     required: bool = False
     words: str = ""
+
+    @property
+    def target(self) -> tuple[str, str]:
+        """The table and column that a reference refers to."""
+        assert self.references is not None
+        return self.references
+
+    @property
+    def format(self) -> str:
+        """How a placeholder of a value ends: dates are written in words."""
+        return ":date" if self.kind == "date" else ""
 
 
 @dataclass
@@ -117,6 +128,13 @@ def bare(name: str) -> str:
     return quote(name) if name.upper() in _RESERVED else name
 
 
+def literal(value: Any) -> str:
+    """Return a value as it stands in SQL."""
+    if value is None:
+        return "NULL"
+    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else repr(value)
+
+
 _RESERVED = frozenset({
     "ABORT", "ACTION", "ADD", "AFTER", "ALL", "ALTER", "ALWAYS", "ANALYZE", "AND", "AS", "ASC", "ATTACH",
     "AUTOINCREMENT", "BEFORE", "BEGIN", "BETWEEN", "BY", "CASCADE", "CASE", "CAST", "CHECK", "COLLATE", "COLUMN",
@@ -198,11 +216,11 @@ def default_state(column: Column) -> Any:
     """Return the state in which new rows begin: the schema's default, or the likeliest word."""
     if column.default and column.default.strip("'\"") in column.choices:
         return column.default.strip("'\"")
-    states = {said(str(choice)).lower(): choice for choice in column.choices}
+    states = {in_words(str(choice)).lower(): choice for choice in column.choices}
     return next((states[word] for word in INITIAL if word in states), None)
 
 
-def settled(table: Table, tables: Mapping[str, Table]) -> dict[str, tuple[str, str]]:
+def implied_references(table: Table, tables: Mapping[str, Table]) -> dict[str, tuple[str, str]]:
     """Return the references that another one settles, with that one and the column that it leads to.
 
     The member of a fine is the member of its loan: ``{"member_id": ("loan_id", "member_id")}``.

@@ -7,7 +7,7 @@ from typing import Any
 
 from toolorchestra.toolscale.format import GuardSpec, ParameterSpec, ToolSpec
 from toolorchestra.toolscale.synth.derived_tools import Toolbox
-from toolorchestra.toolscale.synth.naming import said, snake_case
+from toolorchestra.toolscale.synth.naming import in_words, snake_case
 from toolorchestra.toolscale.synth.tables import Column, Table, bare
 
 READ: dict[str, Any] = {"price": 0.0005, "latency": 0.1}
@@ -64,13 +64,13 @@ class ToolMaker:
     def _words(self, table: Table, column: Column) -> str:
         if column.references:
             parent = self.tables[column.references[0]]
-            to = said(column.references[1])
-            stem = said(column.name.removesuffix("_id"))
-            return f"{to} of the {stem}" if stem not in (said(parent.one), to) else f"{said(parent.one)} id"
+            to = in_words(column.references[1])
+            stem = in_words(column.name.removesuffix("_id"))
+            return f"{to} of the {stem}" if stem not in (in_words(parent.one), to) else f"{in_words(parent.one)} id"
         if column.name in table.key:
-            return f"{said(table.one)} id" if len(table.key) == 1 and column.name.endswith("_id") else column.words
+            return f"{in_words(table.one)} id" if len(table.key) == 1 and column.name.endswith("_id") else column.words
         ends = {"money": "", "date": ", YYYY-MM-DD", "datetime": ", YYYY-MM-DD"}.get(column.kind, "")
-        return f"{column.words} of the {said(table.one)}{ends}"
+        return f"{column.words} of the {in_words(table.one)}{ends}"
 
     def _keys(self, table: Table) -> dict[str, ParameterSpec]:
         return {part: self.parameter(table, table.columns[part], own=True) for part in table.key}
@@ -89,7 +89,7 @@ class ToolMaker:
         hint = f"; find it with {self.box.find[table.name, n.name]}" if (n := next(iter(table.naturals), None)) else ""
         return GuardSpec(
             require=f"EXISTS (SELECT 1 FROM {bare(table.name)} WHERE {self._where(table)})",
-            error=f"There is no {said(table.one)} {self._name_of(table)}{hint}.",
+            error=f"There is no {in_words(table.one)} {self._name_of(table)}{hint}.",
         )
 
     def _shown(self, table: Table, limit: int = 9) -> str:
@@ -106,5 +106,5 @@ class ToolMaker:
         found = f"EXISTS (SELECT 1 FROM {bare(target)} WHERE {bare(to)} = :{column.name})"
         return GuardSpec(
             require=f":{column.name} IS NULL OR {found}" if optional else found,
-            error=f"There is no {said(self.tables[target].one)} {{{column.name}}}.",
+            error=f"There is no {in_words(self.tables[target].one)} {{{column.name}}}.",
         )

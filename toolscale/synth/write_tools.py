@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 
 from toolorchestra.toolscale.format import GuardSpec, ReturnsSpec, StatementSpec, ToolSpec
-from toolorchestra.toolscale.synth.derived_tools import Creation, Life, dated, literal
-from toolorchestra.toolscale.synth.naming import an, said
-from toolorchestra.toolscale.synth.tables import Column, Table, bare, default_state, numbered
+from toolorchestra.toolscale.synth.derived_tools import Creation, Lifecycle, dated
+from toolorchestra.toolscale.synth.naming import an, in_words
+from toolorchestra.toolscale.synth.tables import Column, Table, bare, default_state, literal, numbered
 from toolorchestra.toolscale.synth.tool_base import WRITE, ToolMaker
 
 MAX_UPDATES = 2
@@ -41,7 +41,7 @@ class WriteTools(ToolMaker):
             self._remove(table)
 
     def _create(self, table: Table) -> None:
-        life = self.box.lives.get(table.name)
+        life = self.box.lifecycles.get(table.name)
         values: dict[str, str] = {}
         required: list[str] = []
         optional: list[str] = []
@@ -54,7 +54,7 @@ class WriteTools(ToolMaker):
             if fixed is not None:
                 values[name] = fixed
                 if ":today" in fixed:
-                    self.box.rules.append(f"The {column.words} of a new {said(table.one)} is today.")
+                    self.box.rules.append(f"The {column.words} of a new {in_words(table.one)} is today.")
             elif column.required or name in table.key:
                 required.append(name)
                 values[name] = dated(column, f":{name}")
@@ -78,12 +78,16 @@ class WriteTools(ToolMaker):
         else:
             insert = f"INSERT INTO {bare(table.name)} ({columns}) VALUES ({cells})"
             where = self._where(table)
-            self.box.rules.append(f"No two {said(table.many)} share {' and '.join(said(p) for p in table.key)}.")
+            self.box.rules.append(
+                f"No two {in_words(table.many)} share {' and '.join(in_words(p) for p in table.key)}."
+            )
         shown = ", ".join(bare(c.name) for c in table.columns.values() if c.kind not in ("note", "json"))
         tool = self._add(
             f"{'add' if table.is_link else 'create'}_{table.one}",
             ToolSpec(
-                description=f"Make a new {said(table.one)}." if not table.is_link else f"Add {an(said(table.one))}.",
+                description=f"Make a new {in_words(table.one)}."
+                if not table.is_link
+                else f"Add {an(in_words(table.one))}.",
                 parameters=parameters,
                 guards=guards,
                 statements=[insert],
@@ -93,7 +97,7 @@ class WriteTools(ToolMaker):
         )
         self.box.create[table.name] = Creation(tool, required, optional)
 
-    def _fixed(self, table: Table, column: Column, life: Life | None) -> str | None:
+    def _fixed(self, table: Table, column: Column, life: Lifecycle | None) -> str | None:
         """Return the SQL of what a new row has in a column whatever its maker says, or None."""
         if life is not None and column.name in (life.status, *(ending.dated for ending in life.endings)):
             if column.name != life.status:
@@ -119,9 +123,9 @@ class WriteTools(ToolMaker):
         return f"{literal(prefix)} || printf('%0{width}d', {number})"
 
     def _creation_guards(
-        self, table: Table, required: list[str], optional: list[str], values: Mapping[str, str], life: Life | None
+        self, table: Table, required: list[str], optional: list[str], values: Mapping[str, str], life: Lifecycle | None
     ) -> list[GuardSpec]:
-        one, given = said(table.one), [*required, *optional]
+        one, given = in_words(table.one), [*required, *optional]
         guards = []
         for name in given:
             column = table.columns[name]
@@ -130,11 +134,11 @@ class WriteTools(ToolMaker):
             if column.kind in ("date", "datetime"):
                 guards.append(self._is_date(name, optional=name in optional))
             if column.type == "TEXT" and column.kind in ("text", "key") and not column.references and name in required:
-                guards.append(GuardSpec(require=f"trim(:{name}) <> ''", error=f"The {said(name)} is missing."))
+                guards.append(GuardSpec(require=f"trim(:{name}) <> ''", error=f"The {in_words(name)} is missing."))
         for column in table.columns.values():
             if column.unique and column.name in given:
                 guards.append(self._is_free(table, column))
-                self.box.rules.append(f"No two {said(table.many)} have the same {column.words}.")
+                self.box.rules.append(f"No two {in_words(table.many)} have the same {column.words}.")
         if not table.generated:
             guards.append(
                 GuardSpec(
@@ -145,18 +149,18 @@ class WriteTools(ToolMaker):
         for parts in table.uniques:
             if len(parts) > 1 and parts != table.key and all(part in given for part in parts):
                 where = " AND ".join(f"{bare(part)} = :{part}" for part in parts)
-                words = " and ".join(said(part.removesuffix("_id")) for part in parts)
+                words = " and ".join(in_words(part.removesuffix("_id")) for part in parts)
                 error = f"There is {an(one)} with this {words} already."
                 guards.append(
                     GuardSpec(require=f"NOT EXISTS (SELECT 1 FROM {bare(table.name)} WHERE {where})", error=error)
                 )
-                self.box.rules.append(f"No two {said(table.many)} have the same {words}.")
+                self.box.rules.append(f"No two {in_words(table.many)} have the same {words}.")
         for name in required:
             column = table.columns[name]
             if column.references is None:
                 continue
             target, to = column.references
-            parent = said(self.tables[target].one)
+            parent = in_words(self.tables[target].one)
             if (table.name, name) in self.box.trusted:
                 state, good = self.box.trusted[table.name, name]
                 guards.append(
@@ -166,10 +170,10 @@ class WriteTools(ToolMaker):
                         error=f"The {parent} {{{name}}} is not {good}.",
                     )
                 )
-                self.box.rules.append(f"Only {an(parent)} whose {said(state)} is {good} can have a new {one}.")
+                self.box.rules.append(f"Only {an(parent)} whose {in_words(state)} is {good} can have a new {one}.")
             if (table.name, name) in self.box.exclusive and life is not None:
                 free = f"SELECT 1 FROM {bare(table.name)} WHERE {bare(name)} = :{name} AND {life.open}"
-                word = said(name.removesuffix("_id"))
+                word = in_words(name.removesuffix("_id"))
                 guards.append(
                     GuardSpec(require=f"NOT EXISTS ({free})", error=f"The {word} {{{name}}} has an open {one} already.")
                 )
@@ -186,7 +190,7 @@ class WriteTools(ToolMaker):
         taken = f"SELECT 1 FROM {bare(table.name)} WHERE {bare(column.name)} = :{column.name}"
         return GuardSpec(
             require=f"NOT EXISTS ({taken})",
-            error=f"Another {said(table.one)} has the {column.words} {{{column.name}}}.",
+            error=f"Another {in_words(table.one)} has the {column.words} {{{column.name}}}.",
         )
 
     def _check_guards(self, table: Table, values: Mapping[str, str]) -> list[GuardSpec]:
@@ -203,7 +207,7 @@ class WriteTools(ToolMaker):
             )
             plain = self._plain(table, tokens)
             guards.append(GuardSpec(require=f"coalesce(({sql}), 1)", error=f"Not possible; this must hold: {plain}."))
-            self.box.rules.append(f"Of every {said(table.one)}: {plain}.")
+            self.box.rules.append(f"Of every {in_words(table.one)}: {plain}.")
         return guards
 
     @staticmethod
@@ -213,7 +217,7 @@ class WriteTools(ToolMaker):
         return " ".join(names.get(token.strip('"'), token.lower()) for token in tokens)
 
     def _update(self, table: Table) -> None:
-        life = self.box.lives.get(table.name)
+        life = self.box.lifecycles.get(table.name)
         ranked = []
         for column in table.columns.values():
             name = column.name
@@ -237,8 +241,8 @@ class WriteTools(ToolMaker):
         for _, name in sorted(ranked)[: MAX_UPDATES if table.naturals else 1]:
             self._update_one(table, table.columns[name], life)
 
-    def _update_one(self, table: Table, column: Column, life: Life | None) -> None:
-        name, one = column.name, said(table.one)
+    def _update_one(self, table: Table, column: Column, life: Lifecycle | None) -> None:
+        name, one = column.name, in_words(table.one)
         guards = [self._exists(table)]
         if column.kind in ("date", "datetime"):
             guards.append(self._is_date(name, optional=False))
@@ -282,17 +286,17 @@ class WriteTools(ToolMaker):
             ),
         )
 
-    def _still_open(self, table: Table, life: Life) -> GuardSpec:
+    def _still_open(self, table: Table, life: Lifecycle) -> GuardSpec:
         return GuardSpec(
             require=f"EXISTS (SELECT 1 FROM {bare(table.name)} WHERE {self._where(table)} AND {life.open})",
-            error=f"The {said(table.one)} {self._name_of(table)} is not open any more.",
+            error=f"The {in_words(table.one)} {self._name_of(table)} is not open any more.",
         )
 
     def _end(self, table: Table) -> None:
-        life = self.box.lives.get(table.name)
+        life = self.box.lifecycles.get(table.name)
         if life is None:
             return
-        one = said(table.one)
+        one = in_words(table.one)
         for ending in life.endings:
             changes = []
             guards = [self._exists(table), self._still_open(table, life)]
@@ -311,7 +315,7 @@ class WriteTools(ToolMaker):
             self.box.ending[table.name, ending.verb] = self._add(
                 f"{ending.verb}_{table.one}",
                 ToolSpec(
-                    description=f"{said(ending.verb).capitalize()} an open {one}.",
+                    description=f"{in_words(ending.verb).capitalize()} an open {one}.",
                     parameters=self._keys(table),
                     guards=guards,
                     statements=[f"UPDATE {bare(table.name)} SET {', '.join(changes)} WHERE {self._where(table)}"],
@@ -322,7 +326,7 @@ class WriteTools(ToolMaker):
                     **WRITE,
                 ),
             )
-        words = ", ".join(sorted({said(ending.verb) for ending in life.endings}))
+        words = ", ".join(sorted({in_words(ending.verb) for ending in life.endings}))
         self.box.rules.append(
             f"{an(one).capitalize()} is open while {life.words}; only an open one can be changed so: {words}."
         )
@@ -331,7 +335,7 @@ class WriteTools(ToolMaker):
         self.box.remove[table.name] = self._add(
             f"remove_{table.one}",
             ToolSpec(
-                description=f"Remove {an(said(table.one))}.",
+                description=f"Remove {an(in_words(table.one))}.",
                 parameters=self._keys(table),
                 guards=[self._exists(table)],
                 statements=[f"DELETE FROM {bare(table.name)} WHERE {self._where(table)}"],
