@@ -5,7 +5,7 @@ it. ``docs/synth.md`` and ``docs/from_sqlite.md`` tell how.
 
     pipeline, stages, table_filler     a domain from a title: the whole, its stages, records
     model_queries, answer_store        asking the model, with repairs; keeping its answers
-    prompts, answer_checks, draft      what is asked, what may be answered, what is settled so far
+    templates, answer_checks, draft    prompts, checks of answers, the parts of the domain so far
     preference_generation              preferences between tools, written and judged by models
     from_sqlite                        a domain from a SQLite file
     sqlite_file, schema_analysis       reading the file; finding keys, references and kinds of columns

@@ -14,8 +14,8 @@ from typing import TypeVar
 import msgspec
 
 from toolorchestra.toolscale.errors import ExpertError, SynthesisError
-from toolorchestra.toolscale.synth import prompts
 from toolorchestra.toolscale.synth.answer_store import AnswerStore, Model, ModelAnswer, ModelQuestion
+from toolorchestra.toolscale.synth.templates import prompt
 
 _MAX_SHOWN = 12_000
 """Characters of an invalid answer that are shown back."""
@@ -119,15 +119,15 @@ class ModelQueries:
             self.counts.append(found)
         return found
 
-    def settle(self, count: StageCount, matter: str, prompt: str, check: Callable[[str], T]) -> T:
-        """Return what `check` makes of the answer to `prompt`.
+    def settle(self, count: StageCount, matter: str, question: str, check: Callable[[str], T]) -> T:
+        """Return what `check` makes of the answer to `question`.
 
         An answer for which `check` raises `InvalidError` is shown its error, and asked for again.
 
         Raises:
             UnsettledError: The repairs are spent.
         """
-        start = (("system", prompts.SYSTEM), ("user", prompt))
+        start = (("system", prompt("system")), ("user", question))
         messages: tuple[tuple[str, str], ...] = start
         problem = ""
         for attempt in range(self._settings.repairs + 1):
@@ -141,7 +141,7 @@ class ModelQueries:
             if attempt < self._settings.repairs:
                 self._note(count, repaired=1)
             shown = answer.text[:_MAX_SHOWN] or "(nothing)"
-            messages = (*start, ("assistant", shown), ("user", prompts.repair(problem)))
+            messages = (*start, ("assistant", shown), ("user", prompt("repair", problem=problem)))
         raise UnsettledError(problem)
 
     def each(self, count: StageCount, matters: Sequence[I], work: Callable[[I], T]) -> list[T | UnsettledError]:

@@ -16,10 +16,10 @@ from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import unknown_name
 from toolorchestra.toolscale.format import DomainSpec, Name, Recipe, Scalar, TableSpec
 from toolorchestra.toolscale.sql import primary_key, quote
-from toolorchestra.toolscale.synth import prompts
 from toolorchestra.toolscale.synth.answer_checks import MAX_ROWS, check_recipes, read_answer, refusing
-from toolorchestra.toolscale.synth.draft import DomainDraft, records_text, rows_text, tables_text
+from toolorchestra.toolscale.synth.draft import DomainDraft, records_text, rows_text
 from toolorchestra.toolscale.synth.model_queries import InvalidError, ModelQueries, StageCount, UnsettledError
+from toolorchestra.toolscale.synth.templates import prompt
 
 _BATCH = 20
 """Rows written by hand in one answer."""
@@ -81,9 +81,9 @@ class TableFiller:
         subjects = self._draft.subjects
         for number in range(_MAX_BATCHES):
             matter, first = f"{self._name} {number + 1}", not number
-            prompt = self._prompt(subjects[number % len(subjects)], first=first)
+            question = self._question(subjects[number % len(subjects)], first=first)
             try:
-                batch = self._queries.settle(self._count, matter, prompt, self._checker(matter, first=first))
+                batch = self._queries.settle(self._count, matter, question, self._checker(matter, first=first))
             except UnsettledError as error:
                 self._remark(f"records/{matter}", str(error))
                 if matter in self._doubted:
@@ -100,19 +100,16 @@ class TableFiller:
     def _checker(self, matter: str, *, first: bool) -> Callable[[str], _Batch]:
         return lambda text: self._check(text, first, matter)
 
-    def _prompt(self, subject: str, *, first: bool) -> str:
-        draft = self._draft
+    def _question(self, subject: str, *, first: bool) -> str:
         world = msgspec.structs.replace(self._world, tables=self._world.tables | {self._name: self._table})
         shown = records_text(world, build_database(world), world.tables, 30) if world.tables else ""
-        return prompts.records(
-            draft.title,
-            tables_text(draft.tables),
-            self._name,
-            subject,
-            draft.today,
-            self._wanted - len(self._rows),
-            shown,
-            first,
+        return self._draft.prompt(
+            "records",
+            table=self._name,
+            subject=subject,
+            wanted=self._wanted - len(self._rows),
+            records=shown or "(none)",
+            ways=prompt("first_records" if first else "more_records"),
         )
 
     def _check(self, text: str, first: bool, matter: str) -> _Batch:
@@ -154,9 +151,8 @@ class TableFiller:
 
     def _objections(self, new: list[tuple[Any, ...]], matter: str) -> str:
         """Return what the model finds wrong with records that it wrote."""
-        draft = self._draft
         shown = rows_text(list(self._table.columns), new, 2 * _BATCH)
-        prompt = prompts.judge(draft.title, tables_text(draft.tables), self._name, shown, draft.today)
+        question = self._draft.prompt("judge", table=self._name, rows=shown)
 
         def check(answer: str) -> _JudgeAnswer:
             found = read_answer(answer, _JudgeAnswer)
@@ -165,7 +161,7 @@ class TableFiller:
             return found
 
         try:
-            found = self._queries.settle(self._count, f"{matter}, looked through", prompt, check)
+            found = self._queries.settle(self._count, f"{matter}, looked through", question, check)
         except UnsettledError:
             return ""  # a judge that says nothing usable has no objection
         if found.fits and found.agrees and found.plausible:

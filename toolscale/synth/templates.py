@@ -28,7 +28,7 @@ _FILTERS = {"an": an, "literal": literal, "sql": bare, "words": in_words, None: 
 def read_templates(name: str) -> dict[str, Any]:
     """Return the templates of the file `name` beside this module."""
     text = Path(__file__).with_name(name).read_text("utf-8")
-    templates: dict[str, Any] = parse_yaml(text.replace("\\\n", ""))
+    templates: dict[str, Any] = parse_yaml(re.sub(r"\\\n *", "", text))
     return templates
 
 
@@ -52,3 +52,11 @@ def fill(template: Any, /, **values: Any) -> Any:
         return text[:1].upper() + text[1:] if path[0].isupper() else text
 
     return _PLACE.sub(value_at, template)
+
+
+def prompt(name: str, /, **values: Any) -> str:
+    """Return a prompt of ``prompts.yaml``; the examples and formats in that file are values, too."""
+    templates = read_templates("prompts.yaml")
+    shared = {key: text for key, text in templates.items() if key.endswith(("_example", "_format"))}
+    text: str = fill(templates[name], **shared, **values)
+    return text

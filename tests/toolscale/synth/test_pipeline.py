@@ -12,12 +12,12 @@ from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_folder import build_domain, make_domain, read_spec
 from toolorchestra.toolscale.errors import ExpertError, OptionError, SynthesisError
 from toolorchestra.toolscale.format import DomainSpec
-from toolorchestra.toolscale.synth import prompts
 from toolorchestra.toolscale.synth.answer_store import ModelAnswer, ModelQuestion, RecordedModel
 from toolorchestra.toolscale.synth.draft import DomainDraft, fill_order, functions_text, tables_text
 from toolorchestra.toolscale.synth.model_queries import QuerySettings, StageCount
 from toolorchestra.toolscale.synth.pipeline import SynthesisRecord, synthesise
 from toolorchestra.toolscale.synth.stages import Sizes, _evolutions
+from toolorchestra.toolscale.synth.templates import prompt
 from toolorchestra.toolscale.yaml_reader import convert, dump_yaml, parse_yaml
 
 RECORDING = Path(__file__).parents[2] / "data" / "synth" / "library.yaml"
@@ -245,7 +245,7 @@ def test_an_answer_that_was_cut_off_is_told_so(tmp_path: Path) -> None:
 
 
 def test_the_examples_in_the_prompts_make_a_domain() -> None:
-    content = parse_yaml(prompts.SCHEMA_EXAMPLE, strict=True)
+    content = parse_yaml(prompt("schema_example"), strict=True)
     records = {
         "stations": """
             recipes: {station_id: {sequence: "S{:02d}"}, name: {faker: city, unique: true}, stands: {value: 9}}
@@ -253,7 +253,7 @@ def test_the_examples_in_the_prompts_make_a_domain() -> None:
         "members": """
             recipes: {member_id: {sequence: "M{:02d}"}, name: {faker: name, unique: true}, joined: {value: 2024-01-01}}
             count: 30""",
-        "bicycles": prompts.RECORDS_EXAMPLE,
+        "bicycles": prompt("records_example"),
         "hires": "rows: [{hire_id: H0001, bicycle_id: B900, member_id: M01, start: 2025-07-01, days: 2, returned: x}]",
     }
     for name, text in records.items():
@@ -271,13 +271,13 @@ def test_the_examples_in_the_prompts_make_a_domain() -> None:
           sql: |
             SELECT b.bicycle_id, b.rate FROM bicycles b JOIN stations s USING (station_id)
             WHERE b.status = 'free' AND s.name = :station AND b.model = :model ORDER BY b.bicycle_id"""
-    tools = {"hire_bicycle": prompts.TOOL_EXAMPLE, "get_member": prompts.LOOKUP_EXAMPLE, "find_bicycles": find}
+    tools = {"hire_bicycle": prompt("tool_example"), "get_member": prompt("lookup_example"), "find_bicycles": find}
     content |= {
         "name": "bicycles",
         "title": "Bicycle hire",
         "today": "2025-07-23",
         "tools": {name: parse_yaml(text, strict=True) for name, text in tools.items()},
-        "intents": {"hire": parse_yaml(prompts.INTENT_EXAMPLE, strict=True)},
+        "intents": {"hire": parse_yaml(prompt("intent_example"), strict=True)},
     }
     domain = make_domain(convert(content, DomainSpec))
     assert len(domain.tasks()) == 20
