@@ -43,7 +43,7 @@ class ChangeRequests(Requester):
         """Return the SQL of another value for a column of the row ``t``."""
         cell, key = f"t.{bare(column.name)}", bare(table.key[0])
         number = "row_number() OVER (ORDER BY " + ", ".join(f"t.{bare(part)}" for part in table.key) + ")"
-        if column.kind in ("date", "datetime"):
+        if column.is_date:
             return f"date({cell}, '+' || (7 * (1 + {number} % 3)) || ' days')"
         if column.kind == "category" and column.type == "TEXT" and len(column.choices) > 1:
             after = [*column.choices[1:], column.choices[0]]
@@ -71,7 +71,7 @@ class ChangeRequests(Requester):
     def _update(self, table: Table, column: Column, tool: str) -> Request:
         """Change a column of a row that is known by its name, or else by its key."""
         life, flag = self.box.lifecycles.get(table.name), column.kind == "flag"
-        condition = f"AND {life.open}" if life and column.kind in ("date", "datetime") else ""
+        condition = f"AND {life.open}" if life and column.is_date else ""
         values = {
             "column": column,
             "value": self._changed(table, column),

@@ -12,7 +12,6 @@ from toolorchestra.toolscale.synth.request_base import Handle, Parts, Request, R
 from toolorchestra.toolscale.synth.tables import Column, Table, bare, implied_references, literal
 
 _PRIMES = (7, 11, 13, 17, 19, 23)
-_DATES = ("date", "datetime")
 _PAST = ("birth", "born", "dob", "publish", "acquir", "found", "hire")
 _OTHER_ROW = "(SELECT o.{0} FROM t o WHERE o.n = 1 + (t.n * 7) % (SELECT count(*) FROM t))"
 
@@ -113,7 +112,7 @@ class CreationRequests(Requester):
             parts.arguments[name] = f"!${name}"
             return f"{column.words} {{{name}_said}}"
         parts.add_binding(name, self._new_value(table, column), name)
-        shown = f"{{{name}:date}}" if column.kind in _DATES else f"{{{name}}}"
+        shown = f"{{{name}:date}}" if column.is_date else f"{{{name}}}"
         quoted = column.kind == "note" or (column.kind in ("text", "key") and name.endswith("title"))
         if quoted and column.type == "TEXT" and "name" not in name:
             shown = f'"{shown}"'
@@ -122,9 +121,9 @@ class CreationRequests(Requester):
     def _new_value(self, table: Table, column: Column) -> str:
         """Return the SQL of a plausible value for a new row, from the row ``t`` that it is like."""
         cell = f"t.{bare(column.name)}"
-        if column.kind in _DATES:
+        if column.is_date:
             return self._new_date(table, column, cell)
-        present = [value for value in table.data[column.name] if value is not None]
+        present = table.present(column.name)
         unique = column.unique or column.name in table.key
         if unique or any(column.name in natural.columns for natural in table.naturals):
             return _new_name(table, column, cell, present, unique)
@@ -132,7 +131,7 @@ class CreationRequests(Requester):
 
     def _new_date(self, table: Table, column: Column, cell: str) -> str:
         """Return the SQL of a date as long after today as the row's own is after its beginning, if there is one."""
-        days = [c for c in table.columns.values() if c.kind in _DATES and c is not column and c.required]
+        days = [c for c in table.columns.values() if c.is_date and c is not column and c.required]
         before = next((c for c in days if _never_after(table, c, column)), None)
         creation = self.box.create[table.name]
         if before is not None and before.name not in (*creation.required, *creation.optional):

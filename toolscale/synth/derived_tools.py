@@ -71,20 +71,20 @@ class Toolbox:
     """The derived tools, by what they are for, and the rules that their guards enforce."""
 
     tools: dict[str, ToolSpec] = field(default_factory=dict)
-    get: dict[str, str] = field(default_factory=dict)
-    find: dict[tuple[str, str], str] = field(default_factory=dict)
-    named: dict[str, tuple[str, str]] = field(default_factory=dict)
-    listing: dict[tuple[str, str], str] = field(default_factory=dict)
-    search: dict[str, str] = field(default_factory=dict)
-    summary: dict[str, str] = field(default_factory=dict)
-    totals: dict[str, list[str]] = field(default_factory=dict)
-    create: dict[str, Creation] = field(default_factory=dict)
-    update: dict[tuple[str, str], str] = field(default_factory=dict)
-    ending: dict[tuple[str, str], str] = field(default_factory=dict)
-    remove: dict[str, str] = field(default_factory=dict)
-    lifecycles: dict[str, Lifecycle] = field(default_factory=dict)
-    exclusive: set[tuple[str, str]] = field(default_factory=set)
-    trusted: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
+    get: dict[str, str] = field(default_factory=dict)  # by table
+    find: dict[tuple[str, str], str] = field(default_factory=dict)  # by table and natural name
+    named: dict[str, tuple[str, str]] = field(default_factory=dict)  # by table: the column of names, the tool
+    listing: dict[tuple[str, str], str] = field(default_factory=dict)  # by table and reference
+    search: dict[str, str] = field(default_factory=dict)  # by table
+    summary: dict[str, str] = field(default_factory=dict)  # by table
+    totals: dict[str, list[str]] = field(default_factory=dict)  # by table: the columns that its summary adds up
+    create: dict[str, Creation] = field(default_factory=dict)  # by table
+    update: dict[tuple[str, str], str] = field(default_factory=dict)  # by table and column
+    ending: dict[tuple[str, str], str] = field(default_factory=dict)  # by table and verb
+    remove: dict[str, str] = field(default_factory=dict)  # by table
+    lifecycles: dict[str, Lifecycle] = field(default_factory=dict)  # by table
+    exclusive: set[tuple[str, str]] = field(default_factory=set)  # references that no two open rows share
+    trusted: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)  # by reference: the state needed
     rules: list[str] = field(default_factory=list)
 
 
@@ -96,7 +96,7 @@ def natural_sql(natural: Natural, alias: str = "") -> str:
 
 def main_date(table: Table) -> Column | None:
     """Return the column that says when a row happened."""
-    days = [c for c in table.columns.values() if c.kind in ("date", "datetime") and not verb(c.name)]
+    days = [column for column in table.columns.values() if column.is_date and not verb(column.name)]
     return next((column for column in days if not column.nullable), days[0] if days else None)
 
 
@@ -105,14 +105,13 @@ def dated(column: Column, value: str) -> str:
     return f"{value} || ' 00:00:00'" if column.kind == "datetime" else value
 
 
-def life_of(table: Table) -> Lifecycle | None:
+def lifecycle_of(table: Table) -> Lifecycle | None:
     """Return how the rows of a table begin and end, if they do."""
     ends = [
-        column.name
-        for column in table.columns.values()
-        if column.kind in ("date", "datetime") and column.nullable and verb(column.name)
-        and 0 < sum(value is None for value in table.data[column.name]) < table.size
-    ]  # fmt: skip
+        name
+        for name, column in table.columns.items()
+        if column.is_date and column.nullable and verb(name) and 0 < table.data[name].count(None) < table.size
+    ]
     status = table.status
     if status is None:
         if not ends:

@@ -98,7 +98,7 @@ def _recipe(table: Table, column: Column, tables: Mapping[str, Table]) -> Recipe
         return Recipe(value=None)
     if column.references:
         return _reference(table, column, tables, nulls)
-    if column.kind in ("date", "datetime") and not re.search(r"birth|dob", column.name):
+    if column.is_date and not re.search(r"birth|dob", column.name):
         return _date(table, column, present, nulls)
     if column.kind in ("category", "flag"):
         found = sorted(Counter(present).items(), key=lambda pair: str(pair[0]))
@@ -116,7 +116,7 @@ def _draw(table: Table, *salt: str) -> str:
 
 
 def _reference(table: Table, column: Column, tables: Mapping[str, Table], nulls: float) -> Recipe | None:
-    target, to = column.references  # type: ignore[misc]  # asked of references only
+    target, to = column.target
     if target == table.name:
         if not table.generated or to != table.key[0]:
             return None
@@ -131,10 +131,10 @@ def _reference(table: Table, column: Column, tables: Mapping[str, Table], nulls:
     via = implied_references(table, tables).get(column.name)
     if via is not None:
         other, far = via
-        parent, key = table.columns[other].references  # type: ignore[misc]  # only references settle others
+        parent, key = table.columns[other].target
         source = f"SELECT p.{bare(far)} FROM {bare(parent)} p"
         return Recipe(sql=f"({source} WHERE p.{bare(key)} = {bare(table.name)}.{bare(other)})")
-    shares = Counter(value for value in table.data[column.name] if value is not None)
+    shares = Counter(table.present(column.name))
     parents = tables[target].size
     mean = sum(shares.values()) / parents
     if not column.unique and max(shares.values()) > 4 * mean + 8:  # a few have most: draw them oftener

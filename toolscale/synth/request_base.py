@@ -137,8 +137,7 @@ class Requester:
         order = {"category": 0, "date": 1, "money": 2, "text": 3, "number": 4, "datetime": 5}
         natural = {column for found in table.naturals for column in found.columns}
         columns = [c for c in table.columns.values() if c.kind in order and c.name not in natural | set(table.key)]
-        columns = [c for c in columns if any(value is not None for value in table.data[c.name])]
-        return sorted(columns, key=lambda column: order[column.kind])
+        return sorted((c for c in columns if table.present(c.name)), key=lambda column: order[column.kind])
 
     def _label(self, table: Table) -> Label | None:
         """Return what a question asks of a row that was looked up."""

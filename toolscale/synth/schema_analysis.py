@@ -167,7 +167,7 @@ def _translated(tokens: Sequence[str], renamed: Mapping[str, str], columns: Mapp
 def _characterise(table: Table) -> None:
     """Say of every column what kind of thing it holds, and how its rows are named."""
     for column in table.columns.values():
-        present = [value for value in table.data[column.name] if value is not None]
+        present = table.present(column.name)
         may_lack = not table.size or len(present) < table.size
         column.nullable = column.nullable and may_lack and column.name not in table.key
         distinct = Counter(present)
@@ -198,7 +198,7 @@ def _characterise(table: Table) -> None:
 def _words(column: Column, present: Sequence[Any]) -> str:
     """Return what a column's values are called: ``returned_on`` is the "date returned", ``born`` a "year born"."""
     words = in_words(column.name)
-    if column.kind in ("date", "datetime") and not re.search(r"date|day|time", words):
+    if column.is_date and not re.search(r"date|day|time", words):
         return f"date {re.sub(r' (?:on|at)$', '', words)}"
     years = (
         column.type == "INTEGER"
