@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from rich.console import Console, Group
@@ -31,16 +32,26 @@ def synthesis_table(counts: Sequence[StageCount]) -> Table:
     """Return how far a synthesis by a model is: a line for each stage so far, and their sums."""
     table = plain_table(
         key("stage"),
-        *numbers("done", "of", "asked", "stored", "repaired", "dropped", "tokens in", "tokens out", "cost"),
+        *numbers("done", "of", "answered", "stored", "repaired", "dropped", "tokens in", "tokens out", "cost"),
     )
     rows = [
-        (c.settled, c.matters, c.asked, c.cached, c.repaired, c.dropped, c.prompt_tokens, c.completion_tokens, c.cost)
+        (
+            c.settled,
+            c.matters,
+            c.answered,
+            c.cached,
+            c.repaired,
+            c.dropped,
+            c.prompt_tokens,
+            c.completion_tokens,
+            c.cost,
+        )
         for c in counts
     ]
     names = [count.stage for count in counts]
     if len(rows) > 1:
         names.append("all")
-        rows.append(tuple(map(sum, zip(*rows, strict=True))))  # type: ignore[arg-type]  # nine columns again
+        rows.append(tuple(map(sum, zip(*rows, strict=True))))
     for name, (*figures, cost) in zip(names, rows, strict=True):
         table.add_row(name, *(f"{figure:,}" for figure in figures), f"${cost:.4f}")
     return table

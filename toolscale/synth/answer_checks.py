@@ -1,8 +1,8 @@
 """From a model's text to data of the format, and what is refused on the way.
 
-The text is hostile until shown otherwise: it is read as plain YAML of bounded size, its numbers are finite and its
-texts short, it may name only the Faker providers listed here, and whatever goes wrong becomes an `InvalidError` whose
-message says where and why.
+The text is not trusted: it is read as plain YAML of bounded size, its numbers must be finite and its texts short, it
+may name only the Faker providers listed here, and every error becomes an `InvalidError` whose message says where and
+why.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 @contextmanager
 def refusing() -> Iterator[None]:
-    """Turn whatever a stranger's text sets off inside into an `InvalidError`: it is that text's fault."""
+    """Turn every error that a model's text causes into an `InvalidError`."""
     try:
         yield
     except InvalidError:
@@ -120,7 +120,7 @@ def check_intent(intent: IntentSpec) -> None:
 
 
 class SchemaAnswer(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """What a model answers when it is asked for a schema."""
+    """A model's answer to the prompt for a schema."""
 
     description: Annotated[str, Meta(min_length=20)]
     tables: dict[Name, TableSpec]

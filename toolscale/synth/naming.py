@@ -120,7 +120,7 @@ def verb(word: str) -> str | None:
 
 
 def in_words(name: str) -> str:
-    """Return a name as words: ``due_date`` is "due date"; a key's ``_id`` is said as "id".
+    """Return a name as words: ``due_date`` is "due date".
 
     >>> in_words("book_copy"), in_words("returned_at")
     ('book copy', 'returned at')

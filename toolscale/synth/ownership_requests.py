@@ -1,4 +1,4 @@
-"""Requests about all that belongs to somebody: counted, ended, postponed, compared, traced on one by one."""
+"""Requests about all rows that refer to one other row: counted, ended, postponed, compared, followed one by one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from toolorchestra.toolscale.synth.request_base import Handle, Label, Request, R
 from toolorchestra.toolscale.synth.tables import Column, Table, bare
 
 _TRACED = (2, 3, 4, 5, 6)
-"""Rows of somebody that are traced on one by one."""
+"""Numbers of rows that are followed one by one."""
 
 
 @dataclass
@@ -84,7 +84,7 @@ class OwnershipRequests(Requester):
             yield from self._traces(rows, steps)
 
     def _totals(self, rows: _OwnedRows) -> Iterator[Request]:
-        """How many rows somebody has, and what they come to."""
+        """How many rows there are, and what they add up to."""
         table, summary = rows.table, self.box.summary.get(rows.table.name)
         if summary is None or rows.column.name not in self.box.tools[summary].parameters:
             return
@@ -95,7 +95,7 @@ class OwnershipRequests(Requester):
                 "total_of_owner",
                 table,
                 [rows.owner.call, ReferenceCallSpec(call=summary, arguments=rows.arguments, save="sum")],
-                asked=f"the total {table.columns[amount].words} of the" if amount else "the number of",
+                quantity=f"the total {table.columns[amount].words} of the" if amount else "the number of",
                 fact=f"round(total(t.{bare(amount)}), 2)" if amount else "count(*)",
                 field=f"total_{amount}" if amount else "count",
                 **rows.values,
@@ -126,7 +126,7 @@ class OwnershipRequests(Requester):
                 return
 
     def _below(self, rows: _OwnedRows, listing: str) -> Iterator[Request]:
-        """How many rows belong to the rows of somebody: listed, then counted one by one."""
+        """How many other rows refer to these rows: listed, then counted one by one."""
         steps = [rows.owner.call, ReferenceCallSpec(call=listing, arguments=rows.argument, save="rows")]
         for child in self.tables.values():
             for link in child.references:
@@ -139,7 +139,7 @@ class OwnershipRequests(Requester):
                     return
 
     def _traces(self, rows: _OwnedRows, steps: list[ReferenceCallSpec]) -> Iterator[Request]:
-        """What each row of somebody leads to: listed, then looked up one by one."""
+        """What each of the rows refers to: listed, then looked up one by one."""
         passed = (rows.column.target[0], rows.table.name)
         for column in rows.table.references:
             target = column.target[0]

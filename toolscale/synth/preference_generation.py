@@ -1,7 +1,7 @@
 """Preference pairs from a model: one proposes them, the same or another one judges them (ToolOrchestra §3.4).
 
 The rules of `toolorchestra.toolscale.preferences` come first: a proposal that breaks one is shown its faults and
-asked for again.
+requested again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from toolorchestra.toolscale.synth.model_queries import InvalidError, ModelQueri
 from toolorchestra.toolscale.synth.templates import prompt, read_templates
 
 BATCH = 8
-"""Pairs asked for in one question."""
+"""Pairs requested in one question."""
 
 
 class _Proposal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

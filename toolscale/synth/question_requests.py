@@ -94,7 +94,7 @@ class QuestionRequests(Requester):
                     f"{'total' if amount else 'count'}_{table.many}_by_{state.name}",
                     "total_of_state",
                     table,
-                    asked=f"the total {table.columns[amount].words} of" if amount else "the number of",
+                    quantity=f"the total {table.columns[amount].words} of" if amount else "the number of",
                     fact=f"round(total({bare(amount)}), 2)" if amount else "count(*)",
                     field=f"total_{amount}" if amount else "count",
                     state=state,

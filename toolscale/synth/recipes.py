@@ -156,7 +156,7 @@ def _date(table: Table, column: Column, present: list[str], nulls: float) -> Rec
         low, high = gaps[0], gaps[int(0.98 * (len(gaps) - 1))]
         step = f"CAST({low} + {_draw(table, column.name)} * {high - low + 1} AS INTEGER)"
         found = f"date({bare(earlier[-1].name)}, '+' || {step} || ' days')"
-        if column.nullable:  # what has not happened yet when the records end is not told
+        if column.nullable:  # what has not happened when the records end has no date
             lacks = " OR ".join(part for part in (lacks, f"{found} > '{days[-1]}'") if part)
         return Recipe(sql=f"CASE WHEN {lacks} THEN NULL ELSE {found} END" if lacks else found)
     if column.kind == "date" and (not lacks or "draw" in lacks):

@@ -1,4 +1,4 @@
-"""What all families of derived requests share: how rows are named, what is asked about them, when they are open."""
+"""What all families of derived requests share: how rows are named, what questions ask for, when rows are open."""
 
 from __future__ import annotations
 

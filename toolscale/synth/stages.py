@@ -69,7 +69,7 @@ T = TypeVar("T")
 
 
 class Sizes(msgspec.Struct, frozen=True):
-    """How much of each is asked for.
+    """How much of each part is requested.
 
     Attributes:
         subjects: Areas that the domain is about; records and intents are spread over them.
@@ -93,9 +93,9 @@ class Stages:
     """The stages, one method each, to be run in order on one draft.
 
     Attributes:
-        draft: What is settled so far.
-        asker: Who is asked.
-        sizes: How much of each.
+        draft: The parts of the domain so far.
+        queries: Queries the model.
+        sizes: How much of each part.
         image: The database, once it has records.
         remarks: What was dropped and why, and objections that remain, by stage and matter.
     """

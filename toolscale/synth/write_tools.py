@@ -82,7 +82,7 @@ class WriteTools(ToolMaker):
         self.box.create[table.name] = Creation(tool, required, optional)
 
     def _fixed(self, table: Table, column: Column, life: Lifecycle | None) -> str | None:
-        """Return the SQL of what a new row has in a column whatever its maker says, or None."""
+        """Return the SQL of what every new row has in a column, or None if its caller gives it."""
         if life is not None and column.name in life.columns - {life.status}:
             return "NULL"
         if column is table.status and (begins := default_state(column)) is not None:

@@ -215,9 +215,9 @@ def test_the_progress_counts_what_is_asked_stored_repaired_and_dropped(tmp_path:
     first, again = last(tmp_path), last(tmp_path)
     assert list(first) == ["subjects", "schema", "records", "tools", "intents", "tasks", "evolved"]
     assert all(count.settled == count.matters for count in first.values())
-    assert sum(count.cached for count in first.values()) == 0 == sum(count.asked for count in again.values())
+    assert sum(count.cached for count in first.values()) == 0 == sum(count.answered for count in again.values())
     for stage, count in first.items():
-        assert again[stage].cached == count.asked
+        assert again[stage].cached == count.answered
         assert again[stage].prompt_tokens == count.prompt_tokens > 0
     assert (first["tools"].dropped, first["tools"].repaired) == (1, 5)
 
