@@ -34,26 +34,16 @@ def synthesis_table(counts: Sequence[StageCount]) -> Table:
         key("stage"),
         *numbers("done", "of", "answered", "stored", "repaired", "dropped", "tokens in", "tokens out", "cost"),
     )
-    rows = [
-        (
-            c.settled,
-            c.matters,
-            c.answered,
-            c.cached,
-            c.repaired,
-            c.dropped,
-            c.prompt_tokens,
-            c.completion_tokens,
-            c.cost,
-        )
-        for c in counts
-    ]
+    figures = attrgetter(
+        "settled", "matters", "answered", "cached", "repaired", "dropped", "prompt_tokens", "completion_tokens", "cost"
+    )
+    rows = [figures(count) for count in counts]
     names = [count.stage for count in counts]
     if len(rows) > 1:
         names.append("all")
         rows.append(tuple(map(sum, zip(*rows, strict=True))))
-    for name, (*figures, cost) in zip(names, rows, strict=True):
-        table.add_row(name, *(f"{figure:,}" for figure in figures), f"${cost:.4f}")
+    for name, (*whole, cost) in zip(names, rows, strict=True):
+        table.add_row(name, *(f"{figure:,}" for figure in whole), f"${cost:.4f}")
     return table
 
 
