@@ -31,8 +31,7 @@ def synthesis_progress() -> Iterator[Callable[[Sequence[StageCount]], None]]:
 def synthesis_table(counts: Sequence[StageCount]) -> Table:
     """Return how far a synthesis by a model is: a line for each stage so far, and their sums."""
     table = plain_table(
-        key("stage"),
-        *numbers("done", "of", "answered", "stored", "repaired", "dropped", "tokens in", "tokens out", "cost"),
+        key("stage"), *numbers("done", "of", "new", "stored", "repaired", "dropped", "tokens in", "tokens out", "cost")
     )
     figures = attrgetter(
         "settled", "matters", "answered", "cached", "repaired", "dropped", "prompt_tokens", "completion_tokens", "cost"

@@ -465,7 +465,7 @@ def test_the_nasty_file_loses_nothing_unsaid(tmp_path: Path) -> None:
     assert tables["pairs"].key == ("left_node", "right_node")
     assert tables["it_s_a_table"].columns["active"].kind == "flag"
     assert not {"notes", "notes_data", "leaky", "only_blobs"} & set(tables)
-    told = "\n".join(found.notes)
+    notes = "\n".join(found.notes)
     for note in (
         "Of the 100000 rows of readings, 2000 were kept.",
         "The table 'only_blobs' holds nothing but BLOBs",
@@ -474,7 +474,7 @@ def test_the_nasty_file_loses_nothing_unsaid(tmp_path: Path) -> None:
         "4 rows of orphans refer to nothing",
         "has no primary key; its rows were numbered.",
     ):
-        assert note in told
+        assert note in notes
 
 
 def test_the_same_file_gives_the_same_domain(tmp_path: Path) -> None:
@@ -582,13 +582,13 @@ def test_whatever_comes_out_builds_or_an_error_says_what_lacks(
                 with contextlib.suppress(sqlite3.IntegrityError):  # a key that takes no text
                     connection.execute(f'INSERT OR IGNORE INTO "{quoted}" VALUES ({", ".join("?" * len(row))})', row)
         connection.commit()
-    told = None
+    message = None
     try:
         domain_from_sqlite(file, folder, records=records)
     except DomainError as error:
-        told = str(error)
-    if told is None:
+        message = str(error)
+    if message is None:
         assert build_domain(folder).tasks()
     else:
-        assert re.search("Expected|expected", told), told
+        assert re.search("Expected|expected", message), notes
         assert not folder.exists()

@@ -30,14 +30,14 @@ class Model:
     name = "model"
 
     def __init__(self, **instead: str) -> None:
-        self.instead = {asked.replace("_", " "): answer for asked, answer in instead.items()}
+        self.instead = {text.replace("_", " "): answer for text, answer in instead.items()}
         self.questions: list[ModelQuestion] = []
         self._recorded = RecordedModel(RECORDING)
 
     def ask(self, question: ModelQuestion) -> ModelAnswer:
         self.questions.append(question)
-        for asked, answer in self.instead.items():
-            if asked in question.messages[1][1]:
+        for text, answer in self.instead.items():
+            if text in question.messages[1][1]:
                 return ModelAnswer(answer, 10, 5, 0.5)
         return self._recorded.ask(question)
 
@@ -152,16 +152,16 @@ def test_tools_that_all_fail_end_the_run(tmp_path: Path) -> None:
 
 
 def test_an_endpoint_that_fails_lets_what_is_under_way_finish_and_be_saved(tmp_path: Path) -> None:
-    asked = threading.Event()
+    other_in_progress = threading.Event()
 
     class Failing(Model):
         def ask(self, question: ModelQuestion) -> ModelAnswer:
             prompt = question.messages[1][1]
             if "Write the function get_book:" in prompt:
-                asked.wait(10)
+                other_in_progress.wait(10)
                 raise ExpertError("the server is on fire.")
             if "Write the function return_book:" in prompt:
-                asked.set()
+                other_in_progress.set()
                 time.sleep(0.2)
             return super().ask(question)
 
