@@ -180,7 +180,7 @@ def test_good_and_bad_answers_and_a_failing_endpoint_lead_to_a_valid_domain(
     env.close()
 
 
-def test_the_same_command_again_asks_nothing_and_makes_the_same(server: Recorded, tmp_path: Path, unvalidated: None):
+def test_the_same_command_again_sends_no_question(server: Recorded, tmp_path: Path, unvalidated: None):
     assert main(options(server, tmp_path, "--parallel", "1")) == 0
     first, count = made(tmp_path), len(server.questions)
     assert main(options(server, tmp_path, "--parallel", "7")) == 0
@@ -188,7 +188,7 @@ def test_the_same_command_again_asks_nothing_and_makes_the_same(server: Recorded
     assert made(tmp_path) == first
 
 
-def test_how_many_are_asked_at_a_time_makes_no_difference(server: Recorded, tmp_path: Path, unvalidated: None):
+def test_the_number_of_parallel_requests_makes_no_difference(server: Recorded, tmp_path: Path, unvalidated: None):
     rng = random.Random(0)
     trouble = server.trouble
     server.trouble = lambda number: (time.sleep(rng.random() * 0.01), trouble(number))[1]

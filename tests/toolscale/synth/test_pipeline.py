@@ -91,7 +91,7 @@ def test_every_invalid_answer_is_shown_its_exact_error(tmp_path: Path) -> None:
     assert "more than 200,000 rows" in model.prompts("Write the intent expired_card:")[1]
 
 
-def test_what_was_dropped_is_said_with_the_reason(tmp_path: Path) -> None:
+def test_what_was_dropped_is_recorded_with_the_reason(tmp_path: Path) -> None:
     remarks = run(tmp_path, Model()).remarks
     assert "SQL does something that tools may not" in remarks["tools/clear_out"]
     assert set(remarks) >= {"tools/clear_out", "tasks/ask_author", "evolved/expired_card_chain", "records/loans_note"}
@@ -114,7 +114,7 @@ def test_a_model_sets_no_prices_no_parents_and_no_splits(tmp_path: Path) -> None
     assert parents == {"borrow_book_constraint": ("borrow_book", "constraint")}
 
 
-def test_records_to_which_a_reader_still_objects_stand_with_a_remark(tmp_path: Path) -> None:
+def test_records_to_which_the_judge_still_objects_are_kept_with_a_remark(tmp_path: Path) -> None:
     no = "{fits: true, agrees: false, plausible: true, objections: [I do not like them.]}"
     record = run(tmp_path, Model(Records_of_the_table=no))
     assert "I do not like them" in record.remarks["records/branches 1"]
@@ -129,7 +129,9 @@ def test_a_stage_without_which_there_is_no_domain_ends_the_run_and_saves_what_th
         run(tmp_path, Model(Write_records_of_the_table_books="I cannot."))
     assert not caught.value.resumable
     assert "branches" in parse_yaml((tmp_path / "domain.yaml").read_text())["tables"]
-    assert (tmp_path / "synth.json").exists()
+    stages = msgspec.json.decode((tmp_path / "synth.json").read_bytes())["stages"]
+    assert list(stages) == ["subjects", "schema", "records"]
+    assert stages["records"]["dropped"] == 1
     model = Model(Write_records_of_the_table_books="I cannot.")
     with pytest.raises(SynthesisError):
         run(tmp_path, model)
@@ -202,7 +204,7 @@ def test_no_more_questions_are_under_way_than_allowed(tmp_path: Path) -> None:
     assert most == 3
 
 
-def test_the_progress_counts_what_is_asked_stored_repaired_and_dropped(tmp_path: Path) -> None:
+def test_the_progress_counts_answers_new_and_stored_repaired_and_dropped(tmp_path: Path) -> None:
     def last(folder: Path) -> dict[str, StageCount]:
         seen: list[StageCount] = []
 
@@ -222,7 +224,7 @@ def test_the_progress_counts_what_is_asked_stored_repaired_and_dropped(tmp_path:
     assert (first["tools"].dropped, first["tools"].repaired) == (1, 5)
 
 
-def test_another_model_is_asked_anew(tmp_path: Path) -> None:
+def test_another_model_answers_every_question_anew(tmp_path: Path) -> None:
     run(tmp_path, Model())
     model = Model()
     model.name = "other"
@@ -230,7 +232,7 @@ def test_another_model_is_asked_anew(tmp_path: Path) -> None:
     assert len(model.questions) > 40
 
 
-def test_an_answer_that_was_cut_off_is_told_so(tmp_path: Path) -> None:
+def test_the_repair_of_a_truncated_answer_says_that_it_was_cut_off(tmp_path: Path) -> None:
     class Cutting(Model):
         def ask(self, question: ModelQuestion) -> ModelAnswer:
             answer = super().ask(question)

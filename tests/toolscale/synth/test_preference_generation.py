@@ -1,4 +1,4 @@
-"""Preference pairs from a model: proposals that are mended, judgements that drop, answers that are kept."""
+"""Preference pairs from a model: repairs of proposals, judgements, stored answers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BAD = """```yaml
 
 
 class Scripted:
-    """Answers by a function of the last message, and remembers what was asked."""
+    """Answers by a function of the last message, and keeps the questions."""
 
     name = "scripted"
 
@@ -50,7 +50,7 @@ def queries(model: Scripted, folder: Path, **settings: float) -> ModelQueries:
     return ModelQueries(model, AnswerStore(folder / "answers.jsonl"), QuerySettings(parallel=1, **settings))  # type: ignore[arg-type]
 
 
-def test_a_faulty_proposal_is_shown_its_faults_and_mended(tmp_path: Path):
+def test_a_faulty_proposal_is_shown_its_faults_and_fixed(tmp_path: Path):
     model = Scripted(lambda text: GOOD if "cannot be used" in text else BAD)
     pairs = propose_pairs(TOOLS, 2, queries(model, tmp_path))
     assert [pair.instruction for pair in pairs] == [
@@ -75,7 +75,7 @@ def test_what_is_no_list_of_pairs_yields_none(tmp_path: Path, text: str):
     assert len(model.questions) == 3
 
 
-def test_batches_are_asked_as_different_users(tmp_path: Path):
+def test_batches_are_requested_as_different_users(tmp_path: Path):
     model = Scripted(lambda text: GOOD)
     propose_pairs(TOOLS, 30, queries(model, tmp_path))
     assert len(set(model.questions)) == len(model.questions) == 4
@@ -102,7 +102,7 @@ def test_a_judge_without_a_verdict_does_not_pass(tmp_path: Path):
     assert {judge(pair) for pair in pairs} == {"the judge gave no valid answer"}
 
 
-def test_nothing_is_asked_twice_and_the_budget_holds(tmp_path: Path):
+def test_no_question_is_sent_twice_and_the_budget_holds(tmp_path: Path):
     first = Scripted(lambda text: GOOD)
     with AnswerStore(tmp_path / "answers.jsonl") as store:
         pairs = propose_pairs(TOOLS, 16, ModelQueries(first, store, QuerySettings(parallel=1)))
