@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toolorchestra.toolscale.format import ToolSpec
-from toolorchestra.toolscale.synth.naming import FINAL, GOOD, in_words, verb
+from toolorchestra.toolscale.synth.naming import in_words, verb, word_lists
 from toolorchestra.toolscale.synth.tables import Column, Natural, Table, bare, default_state, literal
 
 
@@ -119,7 +119,7 @@ def lifecycle_of(table: Table) -> Lifecycle | None:
         condition = " AND ".join(f"{bare(name)} IS NULL" for name in ends)
         words = f"it has no {' or '.join(table.columns[name].words for name in ends)}"
         return Lifecycle(None, condition, words, [Ending(str(verb(name)), None, name) for name in ends])
-    opens = [choice for choice in status.choices if in_words(choice).lower() not in FINAL]
+    opens = [choice for choice in status.choices if in_words(choice).lower() not in word_lists().final]
     begins = default_state(status)
     endings: list[Ending] = []
     for choice in status.choices:
@@ -138,7 +138,7 @@ def lifecycle_of(table: Table) -> Lifecycle | None:
 def is_open(table: Table, life: Lifecycle, row: Mapping[str, Any]) -> bool:
     """Whether a row has not ended."""
     if life.status is not None:
-        return in_words(str(row[life.status])).lower() not in FINAL
+        return in_words(str(row[life.status])).lower() not in word_lists().final
     return all(row[str(ending.dated)] is None for ending in life.endings)
 
 
@@ -157,7 +157,7 @@ def observe(tables: Mapping[str, Table], box: Toolbox) -> None:
             state = parent.status
             if state is None or parent is table:
                 continue
-            good = [choice for choice in state.choices if in_words(choice).lower() in GOOD]
+            good = [choice for choice in state.choices if in_words(choice).lower() in word_lists().good]
             by_key = dict(zip(parent.data[to], parent.data[state.name], strict=True))
             others = sum(value not in good for value in by_key.values()) / parent.size
             if len(good) == 1 and held and len(held) * others >= 8 and all(by_key[value] in good for value in held):

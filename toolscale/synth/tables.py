@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from toolorchestra.toolscale.sql import quote
-from toolorchestra.toolscale.synth.naming import INITIAL, in_words, plural, singular, snake_case, verb
+from toolorchestra.toolscale.synth.naming import in_words, plural, singular, snake_case, verb, word_lists
 from toolorchestra.toolscale.synth.values import Type
 
 Kind = Literal["key", "reference", "flag", "category", "date", "datetime", "money", "number", "text", "note", "json"]
@@ -135,7 +135,7 @@ class Table:
 
 def bare(name: str) -> str:
     """Return a name as it stands in SQL: quoted only where it is a word of SQL's own."""
-    return quote(name) if name.upper() in _RESERVED else name
+    return quote(name) if name.upper() in word_lists().sql else name
 
 
 def literal(value: Any) -> str:
@@ -143,24 +143,6 @@ def literal(value: Any) -> str:
     if value is None:
         return "NULL"
     return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else repr(value)
-
-
-_RESERVED = frozenset({
-    "ABORT", "ACTION", "ADD", "AFTER", "ALL", "ALTER", "ALWAYS", "ANALYZE", "AND", "AS", "ASC", "ATTACH",
-    "AUTOINCREMENT", "BEFORE", "BEGIN", "BETWEEN", "BY", "CASCADE", "CASE", "CAST", "CHECK", "COLLATE", "COLUMN",
-    "COMMIT", "CONFLICT", "CONSTRAINT", "CREATE", "CROSS", "CURRENT", "CURRENT_DATE", "CURRENT_TIME",
-    "CURRENT_TIMESTAMP", "DATABASE", "DEFAULT", "DEFERRABLE", "DEFERRED", "DELETE", "DESC", "DETACH", "DISTINCT",
-    "DO", "DROP", "EACH", "ELSE", "END", "ESCAPE", "EXCEPT", "EXCLUDE", "EXCLUSIVE", "EXISTS", "EXPLAIN", "FAIL",
-    "FALSE", "FILTER", "FIRST", "FOLLOWING", "FOR", "FOREIGN", "FROM", "FULL", "GENERATED", "GLOB", "GROUP", "GROUPS",
-    "HAVING", "IF", "IGNORE", "IMMEDIATE", "IN", "INDEX", "INDEXED", "INITIALLY", "INNER", "INSERT", "INSTEAD",
-    "INTERSECT", "INTO", "IS", "ISNULL", "JOIN", "KEY", "LAST", "LEFT", "LIKE", "LIMIT", "MATCH", "MATERIALIZED",
-    "NATURAL", "NO", "NOT", "NOTHING", "NOTNULL", "NULL", "NULLS", "OF", "OFFSET", "ON", "OR", "ORDER", "OTHERS",
-    "OUTER", "OVER", "PARTITION", "PLAN", "PRAGMA", "PRECEDING", "PRIMARY", "QUERY", "RAISE", "RANGE", "RECURSIVE",
-    "REFERENCES", "REGEXP", "REINDEX", "RELEASE", "RENAME", "REPLACE", "RESTRICT", "RETURNING", "RIGHT", "ROLLBACK",
-    "ROW", "ROWID", "OID", "ROWS", "SAVEPOINT", "SELECT", "SET", "TABLE", "TEMP", "TEMPORARY", "THEN", "TIES", "TO",
-    "TRANSACTION", "TRIGGER", "TRUE", "UNBOUNDED", "UNION", "UNIQUE", "UPDATE", "USING", "VACUUM", "VALUES", "VIEW",
-    "VIRTUAL", "WHEN", "WHERE", "WINDOW", "WITH", "WITHOUT",
-})  # fmt: skip
 
 
 def _numbered(table: Table) -> tuple[str, int] | None:
@@ -219,7 +201,7 @@ def default_state(column: Column) -> Any:
     if column.default and column.default.strip("'\"") in column.choices:
         return column.default.strip("'\"")
     states = {in_words(str(choice)).lower(): choice for choice in column.choices}
-    return next((states[word] for word in INITIAL if word in states), None)
+    return next((states[word] for word in word_lists().initial if word in states), None)
 
 
 def implied_references(table: Table, tables: Mapping[str, Table]) -> dict[str, tuple[str, str]]:
