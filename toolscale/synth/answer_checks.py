@@ -15,6 +15,7 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import replace
 
 from toolorchestra.toolscale.errors import ToolOrchestraError, unknown_name
 from toolorchestra.toolscale.format import ConsistencySpec, IntentSpec, Name, Recipe, TableSpec
@@ -146,5 +147,5 @@ def check_schema(answer: SchemaAnswer) -> None:
 
 def without_rows(table: TableSpec) -> TableSpec:
     """Return a table without rows."""
-    columns = {name: msgspec.structs.replace(column, recipe=None) for name, column in table.columns.items()}
-    return msgspec.structs.replace(table, columns=columns, rows=[], query=None, count=0)
+    columns = {name: replace(column, recipe=None) for name, column in table.columns.items()}
+    return replace(table, columns=columns, rows=[], query=None, count=0)

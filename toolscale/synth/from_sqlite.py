@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import DomainError
@@ -189,10 +190,10 @@ def _with_intents(spec: DomainSpec, requests: Iterable[Request], file: Path) -> 
     for name, intent in candidates.items():
         steps = len(intent.reference_calls) + intent.branches + any(step.each for step in intent.reference_calls)
         count = max(_MIN_TASKS, round(share * {1: 4, 2: 8}.get(steps, 14)))  # the hard ones are rarer
-        counted = msgspec.structs.replace(intent, count=count)
+        counted = replace(intent, count=count)
         if _holds(domain, name, counted):
             held_out = len(kept) % _HELD_OUT_EVERY == _HELD_OUT_EVERY - 1
-            kept[name] = msgspec.structs.replace(counted, held_out=held_out)
+            kept[name] = replace(counted, held_out=held_out)
     if not kept:
         raise DomainError(
             "The records give rise to no task: expected tables with keys and at least three rows that differ.",
@@ -201,13 +202,13 @@ def _with_intents(spec: DomainSpec, requests: Iterable[Request], file: Path) -> 
         )
     used = {step.call for intent in kept.values() for step in intent.reference_calls}
     tools = {name: tool for name, tool in spec.tools.items() if name in used}
-    return msgspec.structs.replace(spec, tools=tools, intents=kept)
+    return replace(spec, tools=tools, intents=kept)
 
 
 def _holds(domain: Domain, name: str, intent: IntentSpec) -> bool:
     """Whether an intent makes tasks, and the verifier judges every right and wrong episode of them as it should."""
     whole = domain.spec
-    domain.spec = msgspec.structs.replace(whole, intents={name: intent})
+    domain.spec = replace(whole, intents={name: intent})
     try:
         tasks, _ = make_tasks(domain)
     except DomainError:
@@ -228,7 +229,7 @@ def _write(spec: DomainSpec, found: SchemaAnalysis, folder: Path, file: Path) ->
     parts = {part: getattr(spec, part) for part in ("name", "title", "today", "seed", "description")}
     text = head + dump_yaml(parts) + "\ntables:\n"
     for name, table in spec.tables.items():
-        bare_spec = msgspec.to_builtins(msgspec.structs.replace(table, rows=[]))
+        bare_spec = msgspec.to_builtins(replace(table, rows=[]))
         text += _indented(dump_yaml({name: bare_spec}), 2)
         if table.rows:
             text += "    rows:\n" + "".join(f"      - {_row(row)}\n" for row in table.rows)

@@ -15,6 +15,7 @@ from typing import Annotated, Any, TypeVar, get_args
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import replace
 
 from toolorchestra.toolscale.build import build_database
 from toolorchestra.toolscale.domain import Domain
@@ -143,7 +144,7 @@ class Stages:
         small = sum(count for count in planned.values() if count < _SMALL)  # of kinds, places: they do not grow
         scale = max(1, entries - small) / max(1, sum(planned.values()) - small)
         draft.tables = {
-            name: msgspec.structs.replace(
+            name: replace(
                 answer.tables[name], count=count if count < _SMALL else min(MAX_ROWS, math.ceil(count * scale))
             )
             for name, count in planned.items()
@@ -222,7 +223,7 @@ class Stages:
         if kind == "read" and tool.returns and tool.returns.shape in ("rows", "list"):
             kind = "list"
         price, latency = _PRICES[kind]
-        return msgspec.structs.replace(tool, price=price, latency=latency)
+        return replace(tool, price=price, latency=latency)
 
     # ------------------------------------------------------------------------------------- intents, tasks and evolved
 
@@ -238,7 +239,7 @@ class Stages:
             raise self._failure("tasks", "every intent", self.remarks.get(f"tasks/{failed[-1]}", ""))
         every = min(_HELD_OUT, max(3, len(draft.intents)))
         for name in list(draft.intents)[every - 1 :: every]:
-            draft.intents[name] = msgspec.structs.replace(draft.intents[name], held_out=True)
+            draft.intents[name] = replace(draft.intents[name], held_out=True)
 
     def _more_intents(self, planning: StageCount, writing: StageCount, number: int, failed: Sequence[str]) -> list[str]:
         """Plan the intents that are missing, subject by subject, and write them; return those that failed."""
@@ -283,7 +284,7 @@ class Stages:
         return records_text(self.draft.spec(), self.image, self.draft.tables, 3)
 
     def _checked_intent(self, name: str, text: str) -> IntentSpec:
-        intent = msgspec.structs.replace(
+        intent = replace(
             read_answer(text, IntentSpec), count=self.sizes.tasks_per_intent, held_out=False, parent=None, operator=None
         )
         check_intent(intent)
@@ -303,7 +304,7 @@ class Stages:
             raise InvalidError("Expected `refuses: true`: the right answer is that it cannot be done.")
         if operator == "branch" and not intent.branches:
             raise InvalidError("Expected `branches: true`: what is done depends on what a look-up returns.")
-        return msgspec.structs.replace(intent, parent=parent, operator=operator, held_out=origin.held_out)
+        return replace(intent, parent=parent, operator=operator, held_out=origin.held_out)
 
     def _drop_conflicting(self, count: StageCount) -> list[str]:
         """Drop and return intents that stand alone but not beside the others (the same wording, say)."""
@@ -403,7 +404,7 @@ def _referred(name: str, tables: dict[str, TableSpec]) -> bool:
 
 def _bare(intent: IntentSpec) -> IntentSpec:
     """Return an intent as a model is shown it and writes it."""
-    return msgspec.structs.replace(intent, count=20, held_out=False, parent=None, operator=None)
+    return replace(intent, count=20, held_out=False, parent=None, operator=None)
 
 
 def _evolutions(intents: Sequence[str], wanted: int) -> dict[str, tuple[str, Operator]]:

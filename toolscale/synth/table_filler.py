@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import replace
 
 from toolorchestra.toolscale.build import build_database
 from toolorchestra.toolscale.domain import Domain
@@ -89,7 +90,7 @@ class TableFiller:
         return self.table
 
     def _question(self, subject: str, *, first: bool) -> str:
-        world = msgspec.structs.replace(self.world, tables=self.world.tables | {self.name: self.table})
+        world = replace(self.world, tables=self.world.tables | {self.name: self.table})
         shown = records_text(world, build_database(world), world.tables, 30) if world.tables else ""
         return self.draft.prompt(
             "records",
@@ -112,10 +113,10 @@ class TableFiller:
         if len(answer.rows) + answer.count > limit:
             raise InvalidError(f"Expected at most {limit} rows, found {len(answer.rows) + answer.count}.")
         columns = {
-            column: msgspec.structs.replace(spec, recipe=answer.recipes[column]) if column in answer.recipes else spec
+            column: replace(spec, recipe=answer.recipes[column]) if column in answer.recipes else spec
             for column, spec in self.table.columns.items()
         }
-        table = msgspec.structs.replace(
+        table = replace(
             self.table,
             columns=columns,
             rows=[*self.table.rows, *answer.rows],
@@ -123,7 +124,7 @@ class TableFiller:
             count=answer.count or self.table.count,
         )
         with refusing():
-            domain = Domain(msgspec.structs.replace(self.world, tables=self.world.tables | {self.name: table}))
+            domain = Domain(replace(self.world, tables=self.world.tables | {self.name: table}))
             key = ", ".join(map(quote, primary_key(table)))
             rows = domain.database.base.execute(f"SELECT * FROM {quote(self.name)} ORDER BY {key}").fetchall()
         if len(rows) > MAX_ROWS:
