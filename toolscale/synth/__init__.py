@@ -1,7 +1,9 @@
 """Synthesis: domains written by rule from a SQLite file, or by a language model from a title.
 
-Whatever the way, what comes out is the YAML that a person would write; `toolorchestra.toolscale.domain_folder` builds
-it. ``docs/synth.md`` and ``docs/from_sqlite.md`` tell how.
+In both cases the result is the YAML that a person would write; `toolorchestra.toolscale.domain_folder` builds it.
+``docs/synth.md`` and ``docs/from_sqlite.md`` describe how.
+
+Texts are data: ``prompts.yaml``, ``derived_tools.yaml``, ``derived_requests.yaml``, ``words.yaml``.
 
     pipeline, stages, table_filler     a domain from a title: the whole, its stages, records
     model_queries, answer_store        asking the model, with repairs; keeping its answers

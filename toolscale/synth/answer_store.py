@@ -78,7 +78,7 @@ class Model(Protocol):
 
 
 class RecordedModel:
-    """A public fake: answers from a file, in which bad ones may stand before good ones.
+    """A public fake: answers from a file, in which invalid answers may come before valid ones.
 
     Args:
         file: YAML list of objects with ``asked`` (texts that a question holds) and ``answers``. The first entry

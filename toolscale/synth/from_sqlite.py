@@ -1,7 +1,7 @@
-"""A domain from a SQLite file that is none of ours: its tables become the world, its schema the tools and tasks.
+"""A domain from an external SQLite file: its tables become the world, its schema the tools and tasks.
 
 The file is analysed (`toolorchestra.toolscale.synth.schema_analysis`), tools and requests are derived from what was
-found (`derive`, `requests`), and all of it is tried with the machinery that builds and validates domains: an intent
+found (`derive`), and all of it is tried with the machinery that builds and validates domains: an intent
 stays only if it makes tasks that its reference trajectory solves and that the verifier judges right. What is written
 is the YAML that a person would write, to be read, changed and built.
 """

@@ -3,7 +3,7 @@
 `analyse_schema` turns what `toolorchestra.toolscale.synth.sqlite_file` read into tables that the domain format can
 say: one spelling of every name and value, a primary key for every table, references that hold (declared ones, and those
 that names and data imply), tables in the order of their references, and no more rows than a domain should carry.
-Whatever is changed or left out on the way is noted.
+Everything that is changed or left out is noted.
 """
 
 from __future__ import annotations

@@ -524,7 +524,7 @@ def test_a_database_without_records_is_an_error(tmp_path: Path) -> None:
         domain_from_sqlite(tmp_path / "my.db", tmp_path / "domain")
 
 
-# ---------------------------------------------------------------------------------------------- whatever there is
+# ---------------------------------------------------------------------------------------------- any database
 
 NAMES = st.sampled_from(
     ["id", "name", "Name", "order", "group", "a b", "parent_id", "item_id", "items", "status", "returned_at", "price",
