@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from rich.console import Console, Group
@@ -30,19 +31,18 @@ def synthesis_progress() -> Iterator[Callable[[Sequence[StageCount]], None]]:
 def synthesis_table(counts: Sequence[StageCount]) -> Table:
     """Return how far a synthesis by a model is: a line for each stage so far, and their sums."""
     table = plain_table(
-        key("stage"),
-        *numbers("done", "of", "asked", "stored", "repaired", "dropped", "tokens in", "tokens out", "cost"),
+        key("stage"), *numbers("done", "of", "new", "stored", "repaired", "dropped", "tokens in", "tokens out", "cost")
     )
-    rows = [
-        (c.settled, c.matters, c.asked, c.cached, c.repaired, c.dropped, c.prompt_tokens, c.completion_tokens, c.cost)
-        for c in counts
-    ]
+    figures = attrgetter(
+        "settled", "matters", "answered", "cached", "repaired", "dropped", "prompt_tokens", "completion_tokens", "cost"
+    )
+    rows = [figures(count) for count in counts]
     names = [count.stage for count in counts]
     if len(rows) > 1:
         names.append("all")
-        rows.append(tuple(map(sum, zip(*rows, strict=True))))  # type: ignore[arg-type]  # nine columns again
-    for name, (*figures, cost) in zip(names, rows, strict=True):
-        table.add_row(name, *(f"{figure:,}" for figure in figures), f"${cost:.4f}")
+        rows.append(tuple(map(sum, zip(*rows, strict=True))))
+    for name, (*whole, cost) in zip(names, rows, strict=True):
+        table.add_row(name, *(f"{figure:,}" for figure in whole), f"${cost:.4f}")
     return table
 
 

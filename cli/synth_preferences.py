@@ -95,8 +95,8 @@ class SynthPreferencesCommand(ModelOptions):
             self._chat() as chat,
             synthesis_progress() as update,
             AnswerStore(self.out / "answers.jsonl") as store,
-            ModelQueries(QuestionModel(chat), store, self._settings(self.seed), update) as asker,
+            ModelQueries(QuestionModel(chat), store, self._settings(self.seed), update) as queries,
         ):
-            proposals = propose_pairs(facts, self.count, asker)
-            judge = judge_pairs(proposals, facts, asker)
+            proposals = propose_pairs(facts, self.count, queries)
+            judge = judge_pairs(proposals, facts, queries)
         return make_pairs(facts, self.count, proposals=proposals, judge=judge)

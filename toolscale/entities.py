@@ -20,7 +20,7 @@ from toolorchestra.toolscale.format import ParameterSpec
 from toolorchestra.toolscale.mentions import mentions, tokens
 from toolorchestra.toolscale.sql import primary_key
 from toolorchestra.toolscale.sqltool import SqlTool
-from toolorchestra.toolscale.synth.naming import said, singular
+from toolorchestra.toolscale.synth.naming import in_words, singular
 from toolorchestra.toolscale.task import Call, Task
 from toolorchestra.toolscale.tool import Entry, Status, Tool, ToolResult
 
@@ -145,7 +145,7 @@ class EntityIndex:
 
     def noun(self, table: str) -> str:
         """Return what one entry of a table is called."""
-        return said(singular(table))
+        return in_words(singular(table))
 
     def searched(self, tool: Tool) -> list[str]:
         """Return what a tool looks for, as nouns: "order item", "item"."""
@@ -176,7 +176,7 @@ class EntityIndex:
 
         A number is a key only where the noun or a sign says so.
         """
-        nouns = "|".join(re.escape(noun) for noun in (self.noun(table), said(self.keys[table].removesuffix("_id"))))
+        nouns = "|".join(re.escape(noun) for noun in (self.noun(table), in_words(self.keys[table].removesuffix("_id"))))
         named = rf"\b(?:{nouns})\s+(?:(?:no\.|number|id|#)\s*)?"
         word = rf"{re.escape(str(key))}(?![\w-]|[.,:]\d)"
         if isinstance(key, int):
@@ -204,7 +204,7 @@ class EntityIndex:
         for tool in self._look_ups[table]:
             call, fields = self._look_up(tool, key)
             subject = f"{self.noun(table)} {key}"
-            within = said(_VERB.sub("", tool.name))
+            within = in_words(_VERB.sub("", tool.name))
             if within != self.noun(table):
                 subject = f"the {within} of {subject}"
             for field, (kind, _) in self.kinds(table, tool).items() if fields else ():
@@ -231,7 +231,7 @@ class EntityIndex:
         columns = self.database.tables[table].columns
         of_tables = {self.noun(name) for name in self.keys}
         spec = columns.get(field) or columns.get(f"{field}_id")
-        return field.endswith("_id") or said(field) in of_tables or bool(spec and spec.references)
+        return field.endswith("_id") or in_words(field) in of_tables or bool(spec and spec.references)
 
     def predicate(self, fact: EntityFact, rng: random.Random, holds: bool) -> str | None:
         """Return a condition on a fact in words ("at least 30"), one that holds or one that does not, or None."""
@@ -331,7 +331,7 @@ def field_words(field: str, kind: Kind) -> str | None:
     >>> field_words("unit_price", "number"), field_words("issued_on", "date"), field_words("since", "number")
     ('unit price', 'issued date', None)
     """
-    words = said(field)
+    words = in_words(field)
     if kind == "date":
         words = re.sub(r" (?:on|at)$", "", words)
         words = _NOUNS.get(words, words)

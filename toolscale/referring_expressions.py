@@ -17,7 +17,7 @@ from toolorchestra.toolscale.entities import MAX_LENGTH, EntityIndex, field_word
 from toolorchestra.toolscale.expressions import FORMATS, shown_value
 from toolorchestra.toolscale.format import ParameterSpec
 from toolorchestra.toolscale.sql import quote
-from toolorchestra.toolscale.synth.naming import said
+from toolorchestra.toolscale.synth.naming import in_words
 from toolorchestra.toolscale.task import Call
 from toolorchestra.toolscale.tool import Status, Tool
 
@@ -172,7 +172,7 @@ def _attribute(column: str, value: Any) -> str:
         date = FORMATS["date"](value)
         if column in ("date", "day", "on"):
             return f"on {date}"
-        if (verb := said(column).removesuffix(" on").removesuffix(" at")).endswith("ed"):
+        if (verb := in_words(column).removesuffix(" on").removesuffix(" at")).endswith("ed"):
             return f"{verb} on {date}"
         return f"whose {field_words(column, 'date')} is {date}"
-    return f"whose {said(column.removesuffix('_id'))} is {shown_value(value)}"
+    return f"whose {in_words(column.removesuffix('_id'))} is {shown_value(value)}"

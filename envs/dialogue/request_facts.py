@@ -21,7 +21,7 @@ from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.format import ParameterSpec
 from toolorchestra.toolscale.mentions import tokens
 from toolorchestra.toolscale.sql import primary_key, quote
-from toolorchestra.toolscale.synth.naming import said, singular
+from toolorchestra.toolscale.synth.naming import in_words, singular
 
 ORDINALS = (
     "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh",
@@ -115,13 +115,13 @@ class FactVocabulary:
     def _noun(self, parameter: str, spec: ParameterSpec) -> str:
         """Return what a value of a parameter is called: "order" for a key, "customer name" for what is none."""
         if not spec.column:
-            return said(parameter)
+            return in_words(parameter)
         table, _, column = spec.column.partition(".")
         references = self._domain.spec.tables[table].columns[column].references
         if references is not None:
             table, _, column = references.partition(".")
-        thing = said(singular(table))
-        whole = said(column)
+        thing = in_words(singular(table))
+        whole = in_words(column)
         if self._keys[table] == (column,) or whole == thing:
             return thing
         return whole if whole.startswith(thing) else f"{thing} {whole}"

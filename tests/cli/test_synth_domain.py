@@ -34,7 +34,7 @@ class Recorded:
     def __init__(self) -> None:
         self.url = ""
         self.model = RecordedModel(RECORDING)
-        self.asked: list[str] = []
+        self.questions: list[str] = []
         """The keys of the questions, in the order in which they came."""
         self.trouble: Callable[[int], int] = lambda number: 200
         """The status of the n-th request; 0 hangs up, -1 keeps silent."""
@@ -46,8 +46,8 @@ class Recorded:
         messages = tuple((message["role"], message["content"]) for message in body["messages"])
         seed = attempt = body.get("seed", 0)  # counts up from --seed
         question = ModelQuestion(messages, body["temperature"], body["max_tokens"], seed, attempt)
-        self.asked.append(question.key("m"))
-        status = self.trouble(len(self.asked))
+        self.questions.append(question.key("m"))
+        status = self.trouble(len(self.questions))
         if status == -1:
             time.sleep(0.6)
         if status != 200:
@@ -180,15 +180,15 @@ def test_good_and_bad_answers_and_a_failing_endpoint_lead_to_a_valid_domain(
     env.close()
 
 
-def test_the_same_command_again_asks_nothing_and_makes_the_same(server: Recorded, tmp_path: Path, unvalidated: None):
+def test_the_same_command_again_sends_no_question(server: Recorded, tmp_path: Path, unvalidated: None):
     assert main(options(server, tmp_path, "--parallel", "1")) == 0
-    first, asked = made(tmp_path), len(server.asked)
+    first, count = made(tmp_path), len(server.questions)
     assert main(options(server, tmp_path, "--parallel", "7")) == 0
-    assert len(server.asked) == asked == len(set(server.asked)) == len(stored(tmp_path))
+    assert len(server.questions) == count == len(set(server.questions)) == len(stored(tmp_path))
     assert made(tmp_path) == first
 
 
-def test_how_many_are_asked_at_a_time_makes_no_difference(server: Recorded, tmp_path: Path, unvalidated: None):
+def test_the_number_of_parallel_requests_makes_no_difference(server: Recorded, tmp_path: Path, unvalidated: None):
     rng = random.Random(0)
     trouble = server.trouble
     server.trouble = lambda number: (time.sleep(rng.random() * 0.01), trouble(number))[1]
@@ -214,10 +214,10 @@ def test_an_endpoint_that_fails_for_good_ends_the_run_with_all_saved(
     assert "20 answers are saved in" in message
     assert "Run the same command again to go on." in message
     server.trouble = lambda number: 200
-    before = set(server.asked[:20])
-    del server.asked[:]
+    before = set(server.questions[:20])
+    del server.questions[:]
     assert main(options(server, tmp_path, "--retries", "1")) == 0
-    assert not before & set(server.asked)
+    assert not before & set(server.questions)
 
 
 def test_no_server_at_all_is_reported_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -237,9 +237,9 @@ def test_a_spent_budget_stops_before_the_next_question_and_counts_what_was_spent
     assert "Raise --budget and run the same command again to go on." in message
     spent = [line["answer"]["cost"] for line in stored(tmp_path)]
     assert sum(spent[:-1]) < 2 <= sum(spent)
-    asked = len(server.asked)
+    count = len(server.questions)
     assert main(options(server, tmp_path, *costs, "--budget", "2")) == 3
-    assert len(server.asked) == asked
+    assert len(server.questions) == count
     assert main(options(server, tmp_path, *costs, "--budget", "1000")) == 0
 
 
@@ -358,7 +358,7 @@ def test_kill_9_at_twenty_random_moments_loses_no_finished_answer(server: Record
     while killed < 20:
         folder = tmp_path / str(rounds)
         rounds += 1
-        del server.asked[:]
+        del server.questions[:]
         known: dict[str, int] = {}  # the answers stored: by key, how many questions had been asked by then
         for attempt in range(11):  # the last one is left alone
             child = runs.start(options(server, folder))
@@ -370,7 +370,7 @@ def test_kill_9_at_twenty_random_moments_loses_no_finished_answer(server: Record
             lines = [line["key"] for line in stored(folder)]
             assert list(known) == lines[: len(known)]  # nothing that was stored is gone
             for key in lines:
-                known.setdefault(key, len(server.asked))
+                known.setdefault(key, len(server.questions))
             if code == 0:
                 break
             assert code == -signal.SIGKILL
@@ -378,10 +378,10 @@ def test_kill_9_at_twenty_random_moments_loses_no_finished_answer(server: Record
         else:
             pytest.fail("no run came to its end")
         assert made(folder) == whole
-        assert set(server.asked) == set(known)
+        assert set(server.questions) == set(known)
         for key, before in known.items():
-            assert key not in server.asked[before:]  # nothing that is answered is asked again
-        lost = len(server.asked) - len(known)
+            assert key not in server.questions[before:]  # nothing that is answered is asked again
+        lost = len(server.questions) - len(known)
         assert lost <= 4 * killed  # answers under way, at most --parallel of them at a kill
 
 
@@ -395,12 +395,12 @@ def test_an_interruption_keeps_the_answers_under_way(server: Recorded, tmp_path:
 
     server.trouble = hold
     child = runs.start(options(server, tmp_path))
-    while len(server.asked) < 9:
+    while len(server.questions) < 9:
         time.sleep(0.01)
     os.kill(child, signal.SIGINT)
     interrupted.set()
     assert runs.end() == 130
-    assert len(stored(tmp_path)) == len(server.asked) == len(set(server.asked))
+    assert len(stored(tmp_path)) == len(server.questions) == len(set(server.questions))
     runs.start(options(server, tmp_path))
     assert runs.end() == 0
-    assert len(stored(tmp_path)) == len(server.asked) == len(set(server.asked))
+    assert len(stored(tmp_path)) == len(server.questions) == len(set(server.questions))

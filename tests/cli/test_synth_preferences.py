@@ -63,9 +63,9 @@ def test_a_model_proposes_and_judges(mini_folder: Path, tmp_path: Path, monkeypa
              for pair in read_pairs(file)]  # fmt: skip
     assert {pair.instruction for pair in pairs} == {"Be quick.", "Be right."}
     assert json.loads((tmp_path / "report.json").read_text())["not_run"] == {}
-    asked = len(chat.requests)
+    count = len(chat.requests)
     assert main(["synth", "preferences", str(mini_folder), *model]) == 0
-    assert len(chat.requests) == asked == 3  # a batch and two judgements, once
+    assert len(chat.requests) == count == 3  # a batch and two judgements, once
 
 
 def test_options_of_a_model_need_one(mini_folder: Path, capsys: pytest.CaptureFixture[str]):

@@ -13,9 +13,9 @@ def test_synth_tasks_writes_a_file_of_tasks_that_can_be_listed(
 ) -> None:
     file = tmp_path / "tasks.jsonl"
     assert main(["synth", "tasks", str(mini_folder), "--count", "120", "--out", str(file), "--workers", "1"]) == 0
-    said = capsys.readouterr().out
-    assert "120 verified tasks" in said
-    assert "evolved: constraint" in said
+    output = capsys.readouterr().out
+    assert "120 verified tasks" in output
+    assert "evolved: constraint" in output
     assert len(read_tasks(file)) == 120
 
 

@@ -1,11 +1,13 @@
 """Synthesis: domains written by rule from a SQLite file, or by a language model from a title.
 
-Whatever the way, what comes out is the YAML that a person would write; `toolorchestra.toolscale.domain_folder` builds
-it. ``docs/synth.md`` and ``docs/from_sqlite.md`` tell how.
+In both cases the result is the YAML that a person would write; `toolorchestra.toolscale.domain_folder` builds it.
+``docs/synth.md`` and ``docs/from_sqlite.md`` describe how.
+
+Texts are data: ``prompts.yaml``, ``derived_tools.yaml``, ``derived_requests.yaml``, ``words.yaml``.
 
     pipeline, stages, table_filler     a domain from a title: the whole, its stages, records
     model_queries, answer_store        asking the model, with repairs; keeping its answers
-    prompts, answer_checks, draft      what is asked, what may be answered, what is settled so far
+    templates, answer_checks, draft    prompts, checks of answers, the parts of the domain so far
     preference_generation              preferences between tools, written and judged by models
     from_sqlite                        a domain from a SQLite file
     sqlite_file, schema_analysis       reading the file; finding keys, references and kinds of columns

@@ -1,8 +1,8 @@
 """From a model's text to data of the format, and what is refused on the way.
 
-The text is hostile until shown otherwise: it is read as plain YAML of bounded size, its numbers are finite and its
-texts short, it may name only the Faker providers listed here, and whatever goes wrong becomes an `InvalidError` whose
-message says where and why.
+The text is not trusted: it is read as plain YAML of bounded size, its numbers must be finite and its texts short, it
+may name only the Faker providers listed here, and every error becomes an `InvalidError` whose message says where and
+why.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import replace
 
 from toolorchestra.toolscale.errors import ToolOrchestraError, unknown_name
 from toolorchestra.toolscale.format import ConsistencySpec, IntentSpec, Name, Recipe, TableSpec
@@ -44,7 +45,7 @@ T = TypeVar("T")
 
 @contextmanager
 def refusing() -> Iterator[None]:
-    """Turn whatever a stranger's text sets off inside into an `InvalidError`: it is that text's fault."""
+    """Turn every error that a model's text causes into an `InvalidError`."""
     try:
         yield
     except InvalidError:
@@ -67,11 +68,11 @@ def read_answer(text: str, kind: type[T]) -> T:
     with refusing():
         if len(text) > MAX_CHARACTERS:
             raise InvalidError(f"Expected at most {MAX_CHARACTERS:,} characters, found {len(text):,}.")
-        said = text.rpartition("</think>")[2]
-        blocks = _FENCE.findall(said)
+        answer = text.rpartition("</think>")[2]
+        blocks = _FENCE.findall(answer)
         if len(blocks) > 1:
             raise InvalidError(f"Expected one fenced block of YAML, found {len(blocks)}. Put everything into one.")
-        value = parse_yaml(blocks[0] if blocks else said, strict=True)
+        value = parse_yaml(blocks[0] if blocks else answer, strict=True)
         _check_plain(value, "")
         return convert(value, kind)
 
@@ -120,7 +121,7 @@ def check_intent(intent: IntentSpec) -> None:
 
 
 class SchemaAnswer(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """What a model answers when it is asked for a schema."""
+    """A model's answer to the prompt for a schema."""
 
     description: Annotated[str, Meta(min_length=20)]
     tables: dict[Name, TableSpec]
@@ -146,5 +147,5 @@ def check_schema(answer: SchemaAnswer) -> None:
 
 def without_rows(table: TableSpec) -> TableSpec:
     """Return a table without rows."""
-    columns = {name: msgspec.structs.replace(column, recipe=None) for name, column in table.columns.items()}
-    return msgspec.structs.replace(table, columns=columns, rows=[], query=None, count=0)
+    columns = {name: replace(column, recipe=None) for name, column in table.columns.items()}
+    return replace(table, columns=columns, rows=[], query=None, count=0)

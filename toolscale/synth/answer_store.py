@@ -1,4 +1,4 @@
-"""Questions to a model, and the store of its answers: what is answered once is never asked again.
+"""Questions to a model, and the store of its answers: an answered question is not sent again.
 
 The store is one append-only JSONL file (`toolorchestra.toolscale.append_only`): an answer is on disk before anything is
 made of it.
@@ -78,7 +78,7 @@ class Model(Protocol):
 
 
 class RecordedModel:
-    """A public fake: answers from a file, in which bad ones may stand before good ones.
+    """A public fake: answers from a file, in which invalid answers may come before valid ones.
 
     Args:
         file: YAML list of objects with ``asked`` (texts that a question holds) and ``answers``. The first entry
@@ -134,7 +134,7 @@ class AnswerStore:
         self._lock = threading.Lock()
         self._answers: dict[str, ModelAnswer] = {}
         self._spent = 0.0
-        with _told():
+        with _synthesis_errors():
             self._lines = AppendOnly(file, Stored, "a stored answer")
         for stored in self._lines.lines:
             self._answers.setdefault(stored.key, stored.answer)
@@ -158,7 +158,7 @@ class AnswerStore:
         Raises:
             SynthesisError: It cannot be written.
         """
-        with _told():
+        with _synthesis_errors():
             self._lines.add(Stored(key, matter, model, answer))
         with self._lock:
             self._answers[key] = answer
@@ -176,8 +176,8 @@ class AnswerStore:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
-    """Tell what is wrong with the file as what stops a synthesis."""
+def _synthesis_errors() -> Iterator[None]:
+    """Raise what is wrong with the file as a `SynthesisError`."""
     try:
         yield
     except AppendingError as error:

@@ -1,30 +1,44 @@
-"""Tools derived from tables: what a person at the desk would want to do with such records.
+"""Tools and intents derived from tables: what staff do with such records, and what customers ask them to do.
 
 Look up by key and by name, find by reference, search by category and date, sum up, create, change, end (cancel,
 return, close …), tie and untie. The rules that the guards enforce come from the schema (references, uniqueness,
 CHECKs), and from what the records never do: a thing that is never in two open loans at once cannot be lent twice.
+
+Which of the intents hold is tried afterwards, by making their tasks (`toolorchestra.toolscale.synth.from_sqlite`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from toolorchestra.toolscale.synth.derived_tools import Toolbox, life_of, observe
+from toolorchestra.toolscale.synth.change_requests import ChangeRequests
+from toolorchestra.toolscale.synth.creation_requests import CreationRequests
+from toolorchestra.toolscale.synth.derived_tools import Toolbox, lifecycle_of, observe
+from toolorchestra.toolscale.synth.ownership_requests import OwnershipRequests
+from toolorchestra.toolscale.synth.question_requests import QuestionRequests
 from toolorchestra.toolscale.synth.read_tools import ReadTools
+from toolorchestra.toolscale.synth.request_base import Request
 from toolorchestra.toolscale.synth.tables import Table
 from toolorchestra.toolscale.synth.write_tools import WriteTools
 
 
 def derive_tools(tables: Mapping[str, Table]) -> Toolbox:
     """Return the tools for tables in the order of their references."""
-    box = Toolbox()
-    for table in tables.values():
-        if life := life_of(table):
-            box.lives[table.name] = life
+    lifecycles = {name: life for name, table in tables.items() if (life := lifecycle_of(table))}
+    box = Toolbox(lifecycles=lifecycles)
     observe(tables, box)
     families = (ReadTools(tables, box), WriteTools(tables, box))
     for table in tables.values():
-        if table.size:
-            for family in families:
-                family.tools(table)
+        for family in families if table.size else ():
+            family.tools(table)
     return box
+
+
+def derive_requests(tables: Mapping[str, Table], box: Toolbox) -> Iterator[Request]:
+    """Yield candidate intents for tables and their tools, by name."""
+    families = [
+        family(tables, box) for family in (QuestionRequests, ChangeRequests, CreationRequests, OwnershipRequests)
+    ]
+    for table in tables.values():
+        for family in families if table.size else ():
+            yield from family.requests(table)

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toolorchestra.toolscale.format import ToolSpec
-from toolorchestra.toolscale.synth.naming import FINAL, GOOD, said, verb
-from toolorchestra.toolscale.synth.tables import Column, Natural, Table, bare, default_state
+from toolorchestra.toolscale.synth.naming import in_words, verb, word_lists
+from toolorchestra.toolscale.synth.tables import Column, Natural, Table, bare, default_state, literal
 
 
 @dataclass
@@ -22,13 +22,39 @@ class Ending:
 
 
 @dataclass
-class Life:
+class Lifecycle:
     """The states of a table's rows: which are open, and how they end."""
 
     status: str | None
     open: str
     words: str
     endings: list[Ending]
+
+    @property
+    def columns(self) -> set[str]:
+        """The columns that say whether a row is open."""
+        return {name for name in (self.status, *(ending.dated for ending in self.endings)) if name}
+
+    def opened(self, alias: str = "") -> str:
+        """The SQL condition of an open row, of a table with an alias."""
+        sql = self.open
+        for name in sorted(self.columns) if alias else ():
+            sql = sql.replace(f"{bare(name)} I", f"{alias}.{bare(name)} I")
+        return sql
+
+    def endable(self, ending: Ending, alias: str = "") -> str:
+        """The SQL condition of a row that can be ended so."""
+        if ending.state is None or self.status is None:
+            return self.opened(alias)
+        return f"{self.opened(alias)} AND {f'{alias}.' if alias else ''}{bare(self.status)} <> {literal(ending.state)}"
+
+    @property
+    def open_arguments(self) -> dict[str, Any]:
+        """The arguments by which a list shows open rows only, where one filter can say so."""
+        if self.status is None:
+            return {"open": True}
+        states = self.open.partition("(")[2].rstrip(")").split("', '")
+        return {self.status: states[0].strip("'").replace("''", "'")} if len(states) == 1 else {}
 
 
 @dataclass
@@ -45,28 +71,21 @@ class Toolbox:
     """The derived tools, by what they are for, and the rules that their guards enforce."""
 
     tools: dict[str, ToolSpec] = field(default_factory=dict)
-    get: dict[str, str] = field(default_factory=dict)
-    find: dict[tuple[str, str], str] = field(default_factory=dict)
-    named: dict[str, tuple[str, str]] = field(default_factory=dict)
-    listing: dict[tuple[str, str], str] = field(default_factory=dict)
-    search: dict[str, str] = field(default_factory=dict)
-    summary: dict[str, str] = field(default_factory=dict)
-    totals: dict[str, list[str]] = field(default_factory=dict)
-    create: dict[str, Creation] = field(default_factory=dict)
-    update: dict[tuple[str, str], str] = field(default_factory=dict)
-    ending: dict[tuple[str, str], str] = field(default_factory=dict)
-    remove: dict[str, str] = field(default_factory=dict)
-    lives: dict[str, Life] = field(default_factory=dict)
-    exclusive: set[tuple[str, str]] = field(default_factory=set)
-    trusted: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
+    get: dict[str, str] = field(default_factory=dict)  # by table
+    find: dict[tuple[str, str], str] = field(default_factory=dict)  # by table and natural name
+    named: dict[str, tuple[str, str]] = field(default_factory=dict)  # by table: the column of names, the tool
+    listing: dict[tuple[str, str], str] = field(default_factory=dict)  # by table and reference
+    search: dict[str, str] = field(default_factory=dict)  # by table
+    summary: dict[str, str] = field(default_factory=dict)  # by table
+    totals: dict[str, list[str]] = field(default_factory=dict)  # by table: the columns that its summary adds up
+    create: dict[str, Creation] = field(default_factory=dict)  # by table
+    update: dict[tuple[str, str], str] = field(default_factory=dict)  # by table and column
+    ending: dict[tuple[str, str], str] = field(default_factory=dict)  # by table and verb
+    remove: dict[str, str] = field(default_factory=dict)  # by table
+    lifecycles: dict[str, Lifecycle] = field(default_factory=dict)  # by table
+    exclusive: set[tuple[str, str]] = field(default_factory=set)  # references that no two open rows share
+    trusted: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)  # by reference: the state needed
     rules: list[str] = field(default_factory=list)
-
-
-def literal(value: Any) -> str:
-    """Return a value as it stands in SQL."""
-    if value is None:
-        return "NULL"
-    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else repr(value)
 
 
 def natural_sql(natural: Natural, alias: str = "") -> str:
@@ -77,7 +96,7 @@ def natural_sql(natural: Natural, alias: str = "") -> str:
 
 def main_date(table: Table) -> Column | None:
     """Return the column that says when a row happened."""
-    days = [c for c in table.columns.values() if c.kind in ("date", "datetime") and not verb(c.name)]
+    days = [column for column in table.columns.values() if column.is_date and not verb(column.name)]
     return next((column for column in days if not column.nullable), days[0] if days else None)
 
 
@@ -86,22 +105,21 @@ def dated(column: Column, value: str) -> str:
     return f"{value} || ' 00:00:00'" if column.kind == "datetime" else value
 
 
-def life_of(table: Table) -> Life | None:
+def lifecycle_of(table: Table) -> Lifecycle | None:
     """Return how the rows of a table begin and end, if they do."""
     ends = [
-        column.name
-        for column in table.columns.values()
-        if column.kind in ("date", "datetime") and column.nullable and verb(column.name)
-        and 0 < sum(value is None for value in table.data[column.name]) < table.size
-    ]  # fmt: skip
+        name
+        for name, column in table.columns.items()
+        if column.is_date and column.nullable and verb(name) and 0 < table.data[name].count(None) < table.size
+    ]
     status = table.status
     if status is None:
         if not ends:
             return None
         condition = " AND ".join(f"{bare(name)} IS NULL" for name in ends)
         words = f"it has no {' or '.join(table.columns[name].words for name in ends)}"
-        return Life(None, condition, words, [Ending(str(verb(name)), None, name) for name in ends])
-    opens = [choice for choice in status.choices if said(choice).lower() not in FINAL]
+        return Lifecycle(None, condition, words, [Ending(str(verb(name)), None, name) for name in ends])
+    opens = [choice for choice in status.choices if in_words(choice).lower() not in word_lists().final]
     begins = default_state(status)
     endings: list[Ending] = []
     for choice in status.choices:
@@ -114,24 +132,24 @@ def life_of(table: Table) -> Life | None:
     if not opens or not endings:
         return None
     words = f"its {status.words} is {' or '.join(opens)}"
-    return Life(status.name, f"{bare(status.name)} IN ({', '.join(map(literal, opens))})", words, endings)
+    return Lifecycle(status.name, f"{bare(status.name)} IN ({', '.join(map(literal, opens))})", words, endings)
 
 
-def is_open(table: Table, life: Life, row: Mapping[str, Any]) -> bool:
+def is_open(table: Table, life: Lifecycle, row: Mapping[str, Any]) -> bool:
     """Whether a row has not ended."""
     if life.status is not None:
-        return said(str(row[life.status])).lower() not in FINAL
+        return in_words(str(row[life.status])).lower() not in word_lists().final
     return all(row[str(ending.dated)] is None for ending in life.endings)
 
 
 def observe(tables: Mapping[str, Table], box: Toolbox) -> None:
     """Find the rules that the records keep, though no schema says so."""
-    for name, life in box.lives.items():
+    for name, life in box.lifecycles.items():
         table = tables[name]
         open_rows = [row for row in table.rows if is_open(table, life, row)]
         for column in table.references:
-            assert column.references is not None
-            parent = tables[column.references[0]]
+            target, to = column.target
+            parent = tables[target]
             held = [row[column.name] for row in open_rows if row[column.name] is not None]
             again = sum(times - 1 for times in Counter(v for v in table.data[column.name] if v is not None).values())
             if len(held) ** 2 >= 8 * parent.size and len(set(held)) == len(held) and again >= 5 and not column.unique:
@@ -139,8 +157,8 @@ def observe(tables: Mapping[str, Table], box: Toolbox) -> None:
             state = parent.status
             if state is None or parent is table:
                 continue
-            good = [choice for choice in state.choices if said(choice).lower() in GOOD]
-            by_key = dict(zip(parent.data[column.references[1]], parent.data[state.name], strict=True))
+            good = [choice for choice in state.choices if in_words(choice).lower() in word_lists().good]
+            by_key = dict(zip(parent.data[to], parent.data[state.name], strict=True))
             others = sum(value not in good for value in by_key.values()) / parent.size
             if len(good) == 1 and held and len(held) * others >= 8 and all(by_key[value] in good for value in held):
                 box.trusted[name, column.name] = (state.name, good[0])

@@ -22,6 +22,7 @@ from toolorchestra.toolscale.build import build_database
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.format import ConsistencySpec, DomainSpec, IntentSpec, TableSpec, ToolSpec
 from toolorchestra.toolscale.sql import primary_key, quote, read_only
+from toolorchestra.toolscale.synth.templates import prompt
 from toolorchestra.toolscale.yaml_reader import dump_yaml
 
 _FILES: dict[str, tuple[str, ...]] = {
@@ -66,8 +67,13 @@ class DomainDraft:
 
     @property
     def rules(self) -> str:
-        """What a model is told of the place."""
+        """What a model is shown about the place."""
         return f"Today is {self.today}. {self.description.strip()}"
+
+    def prompt(self, name: str, /, **values: Any) -> str:
+        """Return a prompt of ``prompts.yaml`` about the domain as it stands."""
+        values |= {"subjects": "; ".join(self.subjects), "functions": functions_text(self.tools)}
+        return prompt(name, draft=self, tables=tables_text(self.tables), **values)
 
     def write(self, folder: Path) -> None:
         """Write the files of what is settled; a file is replaced as a whole or not at all."""

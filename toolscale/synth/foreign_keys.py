@@ -9,9 +9,7 @@ from typing import Any
 from toolorchestra.toolscale.synth.sqlite_file import SqliteTable
 from toolorchestra.toolscale.synth.tables import Column, Table, is_unique
 
-_SELF = re.compile(
-    r"(?:parent|manager|supervisor|boss|reports_to|mentor|leader|referred_by|replaces|previous|successor)"
-)
+_SELF = re.compile(r"parent|manager|supervisor|boss|reports_to|mentor|leader|referred_by|replaces|previous|successor")
 
 
 def refer(tables: dict[str, Table], sources: Sequence[SqliteTable], names: Mapping[str, str], notes: list[str]) -> None:
@@ -63,7 +61,7 @@ def _attach(table: Table, column: Column, parent: Table, to: str, share: float) 
 
 def _implied(table: Table, column: Column, tables: Mapping[str, Table]) -> str | None:
     """Attach a column to the table that its name speaks of, and return what it refers to."""
-    if column.kind in ("date", "datetime", "flag", "json") or not any(v is not None for v in table.data[column.name]):
+    if column.is_date or column.kind in ("flag", "json") or not table.present(column.name):
         return None
     for parent in tables.values():
         to = parent.key[0]
@@ -85,13 +83,11 @@ def _implied(table: Table, column: Column, tables: Mapping[str, Table]) -> str |
 
 def _names(column: str, parent: Table, key: str) -> bool:
     """Whether a column's name says that it holds keys of `parent`."""
-    wanted = {
-        f"{form}_{end}" for form in (parent.one, parent.many) for end in ("id", "key", "no", "code", "number", "ref")
-    }
-    wanted |= {f"{parent.one}id", f"id_{parent.one}", f"{parent.one}_fk", f"fk_{parent.one}"}
+    ends = ("id", "key", "no", "code", "number", "ref")
+    wanted = {f"{form}_{end}" for form in (parent.one, parent.many) for end in ends}
+    wanted |= {parent.one, f"{parent.one}id", f"id_{parent.one}", f"{parent.one}_fk", f"fk_{parent.one}"}
     if key not in ("id", "code", "number", "name", "key") and ("_" in key or len(key) > 4):
         wanted.add(key)
-    wanted.add(parent.one)
     return column in wanted | {parent.name} or any(column.endswith(f"_{name}") for name in wanted)
 
 
@@ -100,16 +96,13 @@ def ordered(tables: dict[str, Table], notes: list[str]) -> dict[str, Table]:
     ordered: dict[str, Table] = {}
     waiting = dict(tables)
     while waiting:
-        open_references = {
-            name: [
-                c for c in table.references if c.references and c.references[0] in waiting and c.references[0] != name
-            ]
+        ahead = {
+            name: [column for column in table.references if column.target[0] in waiting and column.target[0] != name]
             for name, table in waiting.items()
         }
-        name = min(waiting, key=lambda n: (len(open_references[n]), sum(not c.nullable for c in open_references[n]), n))
-        for column in open_references[name]:
+        name = min(waiting, key=lambda n: (len(ahead[n]), sum(not column.nullable for column in ahead[n]), n))
+        for column in ahead[name]:
             notes.append(f"{name}.{column.name} refers in a circle; it is a plain column.")
-            column.references = None
-            column.kind = "key" if column.name in waiting[name].key else "number" if column.type != "TEXT" else "text"
+            column.detach("key" if column.name in waiting[name].key else None)
         ordered[name] = waiting.pop(name)
     return ordered

@@ -1,7 +1,7 @@
-"""A domain from a SQLite file that is none of ours: its tables become the world, its schema the tools and tasks.
+"""A domain from an external SQLite file: its tables become the world, its schema the tools and tasks.
 
 The file is analysed (`toolorchestra.toolscale.synth.schema_analysis`), tools and requests are derived from what was
-found (`derive`, `requests`), and all of it is tried with the machinery that builds and validates domains: an intent
+found (`derive`), and all of it is tried with the machinery that builds and validates domains: an intent
 stays only if it makes tasks that its reference trajectory solves and that the verifier judges right. What is written
 is the YAML that a person would write, to be read, changed and built.
 """
@@ -15,16 +15,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import DomainError
 from toolorchestra.toolscale.format import ColumnSpec, DomainSpec, IntentSpec, TableSpec, ToolSpec
 from toolorchestra.toolscale.intents import make_tasks
 from toolorchestra.toolscale.sql import quote
-from toolorchestra.toolscale.synth.derive import derive_tools
-from toolorchestra.toolscale.synth.derived_requests import derive_requests
+from toolorchestra.toolscale.synth.derive import derive_requests, derive_tools
 from toolorchestra.toolscale.synth.derived_tools import Toolbox
-from toolorchestra.toolscale.synth.naming import said, snake_case
+from toolorchestra.toolscale.synth.naming import in_words, snake_case
 from toolorchestra.toolscale.synth.recipes import recipe_tables
 from toolorchestra.toolscale.synth.request_base import Request
 from toolorchestra.toolscale.synth.schema_analysis import SchemaAnalysis, analyse_schema
@@ -36,6 +36,7 @@ MAX_TASKS = 900
 """About how many tasks the derived intents make together."""
 _MIN_TASKS = 3  # tasks of an intent
 _HELD_OUT_EVERY = 6
+_PLANNED = re.compile(r"due|requir|expir|until|end|held|schedul|valid|deadline|plan|event|birth|born|dob")
 
 
 def domain_from_sqlite(
@@ -70,9 +71,9 @@ def domain_from_sqlite(
         )
     found = analyse_schema(file)
     name = name or snake_case(file.stem, fallback="domain")
-    title = title or said(name).capitalize()
+    title = title or in_words(name).capitalize()
     today = today or _today(found.tables.values())
-    specs = {table.name: _table_spec(table) for table in found.tables.values()}
+    specs = {name: _table_spec(table) for name, table in found.tables.items()}
     if records == "sample":
         specs = _sampled(found, specs, today, seed)
     box = derive_tools(found.tables)
@@ -92,7 +93,7 @@ def domain_from_sqlite(
 
 def _description(title: str, found: SchemaAnalysis, box: Toolbox) -> str:
     lines = [
-        f"You keep the records of this place: {', '.join(said(table.many) for table in found.tables.values())}.",
+        f"You keep the records of this place: {', '.join(in_words(table.many) for table in found.tables.values())}.",
         "Look rows up before you change them; ids come from look-ups or from the request, never from guesses.",
         *(f"- {rule}" for rule in dict.fromkeys(box.rules)),
         "- If a request cannot be met, change nothing and say why.",
@@ -101,32 +102,29 @@ def _description(title: str, found: SchemaAnalysis, box: Toolbox) -> str:
 
 
 def _today(tables: Iterable[Table]) -> str:
-    """Return the latest day on which something happened, or else the latest day that is told."""
+    """Return the latest day on which something happened, or else the latest day in the records."""
     days: list[str] = []
     later: list[str] = []
     for table in tables:
         for column in table.columns.values():
-            if column.kind in ("date", "datetime"):
-                cells = [value[:10] for value in table.data[column.name] if value is not None]
-                planned = re.search(
-                    r"due|requir|expir|until|end|held|schedul|valid|deadline|plan|event|birth|born|dob", column.name
-                )
-                (later if planned else days).extend(value for value in cells if "1900" < value < "2100")
+            if column.is_date:
+                cells = [value[:10] for value in table.present(column.name)]
+                (later if _PLANNED.search(column.name) else days).extend(day for day in cells if "1900" < day < "2100")
     return max(days or later or ["2025-01-01"])
 
 
 def _table_spec(table: Table) -> TableSpec:
-    columns = {}
-    for column in table.columns.values():
-        told = "" if column.source in ("", column.name) else f"{column.source!r} in the database"
-        columns[column.name] = ColumnSpec(
+    columns = {
+        name: ColumnSpec(
             type=column.type,
-            description=told,
+            description="" if column.source in ("", name) else f"{column.source!r} in the database",
             nullable=column.nullable,
             unique=column.unique,
             references=".".join(column.references) if column.references else None,
             compare="text" if column.kind == "note" else "exact",
         )
+        for name, column in table.columns.items()
+    }
     return TableSpec(
         columns=columns,
         primary_key=table.key[0] if len(table.key) == 1 else list(table.key),
@@ -170,7 +168,7 @@ def _with_parents(name: str, tables: Mapping[str, Table]) -> set[str]:
         name = waiting.pop()
         if name not in found:
             found.add(name)
-            waiting += [column.references[0] for column in tables[name].references if column.references]
+            waiting += [column.target[0] for column in tables[name].references]
     return found
 
 
@@ -191,33 +189,26 @@ def _with_intents(spec: DomainSpec, requests: Iterable[Request], file: Path) -> 
     kept: dict[str, IntentSpec] = {}
     for name, intent in candidates.items():
         steps = len(intent.reference_calls) + intent.branches + any(step.each for step in intent.reference_calls)
-        count = max(
-            _MIN_TASKS, round(share * (4 if steps == 1 else 8 if steps == 2 else 14))
-        )  # the hard ones are rarer
-        counted = msgspec.structs.replace(intent, count=count)
+        count = max(_MIN_TASKS, round(share * {1: 4, 2: 8}.get(steps, 14)))  # the hard ones are rarer
+        counted = replace(intent, count=count)
         if _holds(domain, name, counted):
             held_out = len(kept) % _HELD_OUT_EVERY == _HELD_OUT_EVERY - 1
-            kept[name] = msgspec.structs.replace(counted, held_out=held_out)
+            kept[name] = replace(counted, held_out=held_out)
     if not kept:
         raise DomainError(
             "The records give rise to no task: expected tables with keys and at least three rows that differ.",
             file=file,
             remedy="Fill the tables, or write the domain by hand.",
         )
-    used = {
-        step.call
-        for intent in kept.values()
-        for path in (intent.reference_calls, *intent.alternatives)
-        for step in path
-    }
+    used = {step.call for intent in kept.values() for step in intent.reference_calls}
     tools = {name: tool for name, tool in spec.tools.items() if name in used}
-    return msgspec.structs.replace(spec, tools=tools, intents=kept)
+    return replace(spec, tools=tools, intents=kept)
 
 
 def _holds(domain: Domain, name: str, intent: IntentSpec) -> bool:
     """Whether an intent makes tasks, and the verifier judges every right and wrong episode of them as it should."""
     whole = domain.spec
-    domain.spec = msgspec.structs.replace(whole, intents={name: intent})
+    domain.spec = replace(whole, intents={name: intent})
     try:
         tasks, _ = make_tasks(domain)
     except DomainError:
@@ -235,16 +226,10 @@ def _write(spec: DomainSpec, found: SchemaAnalysis, folder: Path, file: Path) ->
     head = f"# Made from the SQLite file {file.name!r}; yours to change. Build it with: toolorchestra build\n"
     if notes:
         head += f"# What is not as in the file:\n{notes}"
-    parts = {
-        "name": spec.name,
-        "title": spec.title,
-        "today": spec.today,
-        "seed": spec.seed,
-        "description": spec.description,
-    }
+    parts = {part: getattr(spec, part) for part in ("name", "title", "today", "seed", "description")}
     text = head + dump_yaml(parts) + "\ntables:\n"
     for name, table in spec.tables.items():
-        bare_spec = msgspec.to_builtins(msgspec.structs.replace(table, rows=[]))
+        bare_spec = msgspec.to_builtins(replace(table, rows=[]))
         text += _indented(dump_yaml({name: bare_spec}), 2)
         if table.rows:
             text += "    rows:\n" + "".join(f"      - {_row(row)}\n" for row in table.rows)

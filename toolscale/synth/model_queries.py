@@ -1,7 +1,7 @@
 """Getting a valid answer out of a model: ask, check, show the error, ask again; many matters at a time.
 
-What an answer must be is the business of whoever asks (`toolorchestra.toolscale.synth.stages`). Here are the
-repairs, the threads, the counts, and what stops a run: an endpoint that fails, a spent budget, an interruption.
+Which answers are valid is decided by the caller (`toolorchestra.toolscale.synth.stages`). Here are the repairs, the
+threads, the counts, and what stops a run: an endpoint that fails, a spent budget, an interruption.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import TypeVar
 import msgspec
 
 from toolorchestra.toolscale.errors import ExpertError, SynthesisError
-from toolorchestra.toolscale.synth import prompts
 from toolorchestra.toolscale.synth.answer_store import AnswerStore, Model, ModelAnswer, ModelQuestion
+from toolorchestra.toolscale.synth.templates import prompt
 
 _MAX_SHOWN = 12_000
 """Characters of an invalid answer that are shown back."""
@@ -25,7 +25,7 @@ I = TypeVar("I")  # noqa: E741 - an item
 
 
 class InvalidError(Exception):
-    """An answer is not what was asked for; the message lets a model fix it."""
+    """An answer is not valid; the message lets a model fix it."""
 
 
 class UnsettledError(Exception):
@@ -43,7 +43,7 @@ class StageCount(msgspec.Struct):
         stage: Its name.
         matters: Tools, intents, batches of records and so on that it asks for.
         settled: Those with a valid answer, or given up.
-        asked: Answers that the model gave in this run.
+        answered: Answers that the model gave in this run.
         cached: Answers that an earlier run had stored.
         repaired: Answers that were invalid and shown their error.
         dropped: Matters given up.
@@ -55,7 +55,7 @@ class StageCount(msgspec.Struct):
     stage: str
     matters: int = 0
     settled: int = 0
-    asked: int = 0
+    answered: int = 0
     cached: int = 0
     repaired: int = 0
     dropped: int = 0
@@ -65,12 +65,12 @@ class StageCount(msgspec.Struct):
 
 
 class QuerySettings(msgspec.Struct, frozen=True):
-    """How questions are asked.
+    """Sampling of answers, repairs and budget.
 
     Attributes:
         repairs: Most times that a matter's invalid answer is shown its error.
         parallel: Questions under way at a time.
-        budget: US dollars, those of earlier runs included, after which nothing more is asked.
+        budget: US dollars, those of earlier runs included, after which no question is sent.
         temperature: Sampling temperature.
         max_tokens: Most tokens of one answer.
         seed: Seed of sampling.
@@ -88,9 +88,9 @@ class ModelQueries:
     """Asks a model until the answers are valid, and stores every answer.
 
     Args:
-        model: Who is asked.
+        model: The model that answers.
         store: Where answers are kept.
-        settings: How.
+        settings: Sampling, repairs and budget.
         watch: Called with the counts of all stages whenever they change.
 
     Attributes:
@@ -119,15 +119,15 @@ class ModelQueries:
             self.counts.append(found)
         return found
 
-    def settle(self, count: StageCount, matter: str, prompt: str, check: Callable[[str], T]) -> T:
-        """Return what `check` makes of the answer to `prompt`.
+    def settle(self, count: StageCount, matter: str, question: str, check: Callable[[str], T]) -> T:
+        """Return what `check` makes of the answer to `question`.
 
         An answer for which `check` raises `InvalidError` is shown its error, and asked for again.
 
         Raises:
             UnsettledError: The repairs are spent.
         """
-        start = (("system", prompts.SYSTEM), ("user", prompt))
+        start = (("system", prompt("system")), ("user", question))
         messages: tuple[tuple[str, str], ...] = start
         problem = ""
         for attempt in range(self._settings.repairs + 1):
@@ -141,7 +141,7 @@ class ModelQueries:
             if attempt < self._settings.repairs:
                 self._note(count, repaired=1)
             shown = answer.text[:_MAX_SHOWN] or "(nothing)"
-            messages = (*start, ("assistant", shown), ("user", prompts.repair(problem)))
+            messages = (*start, ("assistant", shown), ("user", prompt("repair", problem=problem)))
         raise UnsettledError(problem)
 
     def each(self, count: StageCount, matters: Sequence[I], work: Callable[[I], T]) -> list[T | UnsettledError]:
@@ -204,7 +204,7 @@ class ModelQueries:
             self._store.add(key, f"{count.stage}/{matter}/{attempt}", self._model.name, answer)
         self._note(
             count,
-            asked=not known,
+            answered=not known,
             cached=known,
             prompt_tokens=answer.prompt_tokens,
             completion_tokens=answer.completion_tokens,

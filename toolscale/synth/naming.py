@@ -5,49 +5,37 @@ English as far as table and column names need it; a word that the rules do not k
 
 from __future__ import annotations
 
+import functools
 import keyword
 import re
 import unicodedata
 from collections.abc import Collection
+from pathlib import Path
+
+import msgspec
+
+from toolorchestra.toolscale.yaml_reader import convert, parse_yaml
 
 MAX_LETTERS = 40
 """Longest name made here: tool and intent names are put together from several."""
 
-_IRREGULAR = {
-    "people": "person", "persons": "person", "children": "child", "men": "man", "women": "woman", "mice": "mouse",
-    "shelves": "shelf", "leaves": "leaf", "halves": "half", "knives": "knife", "lives": "life", "movies": "movie",
-    "cookies": "cookie", "indices": "index", "matrices": "matrix", "statuses": "status", "addresses": "address",
-    "analyses": "analysis", "criteria": "criterion", "staff": "staff_member", "personnel": "employee",
-    "calories": "calorie", "categories": "category", "heroes": "hero", "potatoes": "potato", "tomatoes": "tomato",
-    "buses": "bus", "gases": "gas", "aliases": "alias", "canvases": "canvas", "caches": "cache",
-}  # fmt: skip
-_UNCOUNTABLE = {"series", "species", "news", "data", "media", "equipment", "information", "inventory", "stock", "lens"}
 
-_VERBS = {
-    "returned": "return", "cancelled": "cancel", "canceled": "cancel", "closed": "close", "completed": "complete",
-    "paid": "pay", "waived": "waive", "fulfilled": "fulfill", "collected": "collect", "shipped": "ship",
-    "delivered": "deliver", "resolved": "resolve", "refunded": "refund", "settled": "settle", "finished": "finish",
-    "ended": "end", "end": "end", "withdrawn": "withdraw", "approved": "approve", "rejected": "reject",
-    "declined": "decline", "suspended": "suspend", "retired": "retire", "archived": "archive", "confirmed": "confirm",
-    "dismissed": "dismiss", "discharged": "discharge", "sold": "sell", "released": "release",
-    "return": "return", "closing": "close", "completion": "complete", "payment": "pay", "terminated": "terminate",
-    "fulfilment": "fulfill", "fulfillment": "fulfill", "checkout": "check_out", "checked_out": "check_out",
-    "checked_in": "check_in", "discontinued": "discontinue", "blocked": "block", "deactivated": "deactivate",
-}  # fmt: skip
-FINAL = frozenset({
-    "returned", "cancelled", "canceled", "closed", "completed", "complete", "done", "paid", "waived", "fulfilled",
-    "collected", "expired", "delivered", "resolved", "rejected", "declined", "refunded", "failed", "lost", "settled",
-    "void", "voided", "finished", "withdrawn", "no show", "denied", "sold", "archived", "deleted", "terminated",
-    "ended", "retired", "discontinued", "discharged", "dismissed", "written off",
-})  # fmt: skip
-"""States that nothing leads out of."""
-INITIAL = (
-    "pending", "new", "open", "active", "placed", "requested", "waiting", "scheduled", "booked", "reserved", "unpaid",
-    "outstanding", "draft", "submitted", "available", "received", "created", "planned",
-)  # fmt: skip
-"""States in which things begin, the likeliest first."""
-GOOD = frozenset({"active", "enabled", "approved", "verified", "valid", "current", "in good standing"})
-"""States of somebody or something that may be dealt with."""
+class WordLists(msgspec.Struct, frozen=True):
+    """The word lists of ``words.yaml``, which says what each of them is."""
+
+    irregular: dict[str, str]
+    uncountable: frozenset[str]
+    verbs: dict[str, str]
+    final: frozenset[str]
+    initial: tuple[str, ...]
+    good: frozenset[str]
+    sql: frozenset[str]
+
+
+@functools.cache
+def word_lists() -> WordLists:
+    """Return the word lists."""
+    return convert(parse_yaml(Path(__file__).with_name("words.yaml").read_text("utf-8")), WordLists)
 
 
 def snake_case(name: str, taken: Collection[str] = (), fallback: str = "item") -> str:
@@ -81,9 +69,9 @@ def singular(name: str) -> str:
 
 
 def _singular(word: str) -> str:
-    if word in _IRREGULAR:
-        return _IRREGULAR[word]
-    if word in _UNCOUNTABLE or len(word) < 4 or not word.endswith("s") or word.endswith(("ss", "us", "is")):
+    if word in word_lists().irregular:
+        return word_lists().irregular[word]
+    if word in word_lists().uncountable or len(word) < 4 or not word.endswith("s") or word.endswith(("ss", "us", "is")):
         return word
     if word.endswith("ies"):
         return word[:-3] + "y"
@@ -99,13 +87,13 @@ def plural(name: str) -> str:
     ['loans', 'orders', 'branches', 'categories', 'staff', 'boxes']
     """
     before, _, word = name.rpartition("_")
-    if word in _UNCOUNTABLE or _singular(word) != word:
+    if word in word_lists().uncountable or _singular(word) != word:
         return name
     if word.endswith("y") and word[-2:-1] not in "aeiou":
-        word = word[:-1] + "ies"
+        many = word[:-1] + "ies"
     else:
-        word += "es" if word.endswith(("s", "x", "z", "ch", "sh")) else "s"
-    return f"{before}_{word}".lstrip("_")
+        many = word + ("es" if word.endswith(("s", "x", "z", "ch", "sh")) else "s")
+    return f"{before}_{many}".lstrip("_")
 
 
 def verb(word: str) -> str | None:
@@ -114,25 +102,24 @@ def verb(word: str) -> str | None:
     >>> verb("Cancelled"), verb("returned_at"), verb("blue")
     ('cancel', 'return', None)
     """
-    text = snake_case(word)
-    text = re.sub(r"_(at|on|date|time|day|datetime|timestamp)$", "", text)
-    return _VERBS.get(text)
+    text = re.sub(r"_(at|on|date|time|day|datetime|timestamp)$", "", snake_case(word))
+    return word_lists().verbs.get(text)
 
 
-def said(name: str) -> str:
-    """Return a name as words: ``due_date`` is "due date"; a key's ``_id`` is said as "id".
+def in_words(name: str) -> str:
+    """Return a name as words: ``due_date`` is "due date".
 
-    >>> said("book_copy"), said("returned_at")
+    >>> in_words("book_copy"), in_words("returned_at")
     ('book copy', 'returned at')
     """
     return name.strip("_").replace("_", " ")
 
 
-def an(words: str) -> str:
-    """Return `words` with the indefinite article.
+def an(phrase: str) -> str:
+    """Return `phrase` with the indefinite article.
 
     >>> an("loan"), an("author"), an("user")
     ('a loan', 'an author', 'a user')
     """
-    vowel = words[:1] in "aeiou" and not words.startswith(("user", "uni", "eu", "one"))
-    return f"{'an' if vowel else 'a'} {words}"
+    vowel = phrase[:1] in "aeiou" and not phrase.startswith(("user", "uni", "eu", "one"))
+    return f"{'an' if vowel else 'a'} {phrase}"

@@ -1,55 +1,64 @@
-"""Requests about all that belongs to somebody: counted, ended, postponed, compared, traced on one by one."""
+"""Requests about all rows that refer to one other row: counted, ended, postponed, compared, followed one by one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
-from toolorchestra.toolscale.format import IntentSpec, ReferenceCallSpec
-from toolorchestra.toolscale.synth.derived_tools import Ending, Life, literal
-from toolorchestra.toolscale.synth.naming import an, said
-from toolorchestra.toolscale.synth.request_base import Handle, Request, Requester
+from msgspec.structs import replace
+
+from toolorchestra.toolscale.format import ReferenceCallSpec
+from toolorchestra.toolscale.synth.derived_tools import Lifecycle
+from toolorchestra.toolscale.synth.naming import in_words
+from toolorchestra.toolscale.synth.request_base import Handle, Label, Request, Requester, joins, listed
 from toolorchestra.toolscale.synth.tables import Column, Table, bare
 
+_TRACED = (2, 3, 4, 5, 6)
+"""Numbers of rows that are followed one by one."""
 
-class _OwnedRows(NamedTuple):
-    """The rows of a table that refer to one other row.
 
-    Attributes:
-        table: Their table.
-        column: The column by which they refer.
-        owner: How the other row is named.
-        to: The column referred to.
-        stem: What the other row is to them.
-        whose: The phrase for the other row.
-        source: The FROM clause: the rows as ``t``, the other rows as ``p``.
-        life: How such rows end, if they do.
-        opened: The SQL condition that a row is open.
-        only: Arguments by which a look-up gives open rows only.
-        adjective: The word for those rows, with a space after it.
-    """
+@dataclass
+class _OwnedRows:
+    """The rows of a table that refer to one other row by a column, and how requests speak of them."""
 
     table: Table
     column: Column
     owner: Handle
-    to: str
-    stem: str
-    whose: str
-    source: str
-    life: Life | None
-    opened: str
-    only: dict[str, Any]
-    adjective: str
+    life: Lifecycle | None
 
     @property
-    def many(self) -> str:
-        """The rows in words."""
-        return said(self.table.many)
+    def stem(self) -> str:
+        """What the other row is to them."""
+        return self.column.name.removesuffix("_id")
 
     @property
-    def one(self) -> str:
-        """One of them in words."""
-        return said(self.table.one)
+    def argument(self) -> dict[str, Any]:
+        """The argument by which a tool gives these rows only."""
+        return {self.column.name: self.owner.value(self.column.target[1])}
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments by which a tool gives the open ones of these rows only, if it can."""
+        return self.argument | (self.life.open_arguments if self.life else {})
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The values that all templates of these requests use; in SQL, the rows are ``t`` and the other row ``p``."""
+        target, to = self.column.target
+        only = self.life.open_arguments if self.life else {}
+        opened = self.life.opened("t") if self.life else "1"
+        return {
+            "owner": self.owner,
+            "owner_name": self.owner.sql("p"),
+            "to": to,
+            "whose": self.owner.phrase + ("" if self.stem == self.owner.table.one else f" (as {in_words(self.stem)})"),
+            "source": f"FROM {bare(self.table.name)} t JOIN {bare(target)} p"
+            f" ON p.{bare(to)} = t.{bare(self.column.name)}",
+            "opened": opened,
+            "where": f"WHERE {opened}" if only else "",
+            "adjective": "" if not only else "open " if "open" in only else f"{next(iter(only.values()))} ",
+        }
 
 
 class OwnershipRequests(Requester):
@@ -58,351 +67,127 @@ class OwnershipRequests(Requester):
     def requests(self, table: Table) -> Iterator[Request]:
         """Yield the requests about the rows of a table that belong to one row of another."""
         for column in table.references:
-            assert column.references is not None
-            if owner := self._handle(self.tables[column.references[0]], "owner"):
-                yield from self._of_owner(table, column, owner)
-                yield from self._traces(table, column, owner)
-
-    def _of_owner(self, table: Table, column: Column, owner: Handle) -> Iterator[Request]:
-        """Yield the requests about the rows that belong to one other row, which is named."""
-        rows = self._owned(table, column, owner)
-        yield from self._totals(rows)
-        listing = self.box.listing.get((table.name, column.name))
-        if listing is None or len(table.key) > 1:
-            return
-        yield from self._below(table, column, owner)
-        listed = ReferenceCallSpec(
-            call=listing, arguments={column.name: self._key_of(owner, rows.to), **rows.only}, save="rows"
-        )
-        if rows.life:
-            yield from self._postponed(rows, listed)
-            yield from self._ended(rows, rows.life, listed)
-
-    def _owned(self, table: Table, column: Column, owner: Handle) -> _OwnedRows:
-        target, to = column.references  # type: ignore[misc]  # called for references only
-        stem, life = column.name.removesuffix("_id"), self.box.lives.get(table.name)
-        only = self._only_open(table, life) if life else {}
-        return _OwnedRows(
-            table,
-            column,
-            owner,
-            to,
-            stem,
-            whose=owner.phrase + ("" if stem == owner.table.one else f" (as {said(stem)})"),
-            source=f"FROM {bare(table.name)} t JOIN {bare(target)} p ON p.{bare(to)} = t.{bare(column.name)}",
-            life=life,
-            opened=self._alias(life, table) if life else "1",
-            only=only,
-            adjective="" if not only else "open " if "open" in only else f"{next(iter(only.values()))} ",
-        )
+            owner = self._handle(self.tables[column.target[0]], "owner")
+            if owner is None:
+                continue
+            rows = _OwnedRows(table, column, owner, self.box.lifecycles.get(table.name))
+            yield from self._totals(rows)
+            listing = self.box.listing.get((table.name, column.name))
+            if listing is None:
+                continue
+            steps = [owner.call, ReferenceCallSpec(call=listing, arguments=rows.arguments, save="rows")]
+            if len(table.key) == 1:
+                yield from self._below(rows, listing)
+                if rows.life:
+                    yield from self._postponed(rows, steps)
+                    yield from self._ended(rows, rows.life, steps)
+            yield from self._traces(rows, steps)
 
     def _totals(self, rows: _OwnedRows) -> Iterator[Request]:
-        """How many rows somebody has, and what they come to."""
-        table, owner, stem, many, source = rows.table, rows.owner, rows.stem, rows.many, rows.source
-        summary = self.box.summary.get(table.name)
-        if summary is not None and rows.column.name in self.box.tools[summary].parameters:
-            for amount in [None, *self.box.totals[table.name][:1]]:
-                if amount and table.columns[amount].kind != "money":
-                    continue
-                words = f"the total {table.columns[amount].words} of the" if amount else "the number of"
-                fact = f"round(total(t.{bare(amount)}), 2)" if amount else "count(*)"
-                where = f"WHERE {rows.opened}" if rows.only else ""
-                yield (
-                    f"{'total' if amount else 'count'}_{table.many}_of_{stem}",
-                    IntentSpec(
-                        description=f"Ask for {words} {rows.adjective}{many} of {an(said(owner.table.one))}.",
-                        bindings=f"SELECT {owner.sql('p')}, {fact} AS fact {source} {where} GROUP BY p.{bare(rows.to)}",
-                        instructions=[
-                            f"What is {words} {rows.adjective}{many} of {rows.whose}?",
-                            f"Please find out {words} {rows.adjective}{many} on file for {rows.whose}.",
-                            f"About {rows.whose}: I would like to know {words} {rows.adjective}{many}.",
-                        ],
-                        reference_calls=[
-                            owner.call,
-                            ReferenceCallSpec(
-                                call=summary,
-                                arguments={rows.column.name: self._key_of(owner, rows.to), **rows.only},
-                                save="sum",
-                            ),
-                        ],
-                        communicate=["{fact}"],
-                        answer=f"It is {{sum.{f'total_{amount}' if amount else 'count'}}}.",
-                    ),
-                )
-
-    def _postponed(self, rows: _OwnedRows, listed: ReferenceCallSpec) -> Iterator[Request]:
-        """Move a date of every open row."""
-        table, owner, stem, key = rows.table, rows.owner, rows.stem, rows.table.key[0]
-        many, one, source = rows.many, rows.one, rows.source
-        updates = [n for (t, n) in self.box.update if t == table.name and table.columns[n].kind == "date"]
-        if updates:
-            name, words = updates[0], table.columns[updates[0]].words
-            cell = f"t.{bare(name)}"
-            item = f"json_object('id', t.{bare(key)}, 'value', date({cell}, '+' || days || ' days'))"
-            yield (
-                f"postpone_{table.many}_of_{stem}",
-                IntentSpec(
-                    description=f"Postpone the {words} of every open {one} of {an(said(owner.table.one))}.",
-                    bindings=f"SELECT {owner.sql('p')}, days, json_group_array({item}) AS items "
-                    f"{source} JOIN (SELECT 7 AS days UNION SELECT 14) WHERE {rows.opened} "
-                    f"GROUP BY p.{bare(rows.to)}, days HAVING count(*) BETWEEN 2 AND 7",
-                    json=["items"],
-                    instructions=[
-                        f"Please postpone the {words} of every open {one} of {rows.whose} by {{days}} days.",
-                        f"{rows.whose[0].upper()}{rows.whose[1:]} needs {{days}} more days: "
-                        f"move the {words} of each open {one}.",
-                        f"All open {many} of {rows.whose}: the {words} is to be {{days}} days later.",
-                    ],
-                    reference_calls=[
-                        owner.call,
-                        listed,
-                        ReferenceCallSpec(
-                            call=self.box.update[table.name, name],
-                            each="$items",
-                            arguments={key: "$item.id", name: "$item.value"},
-                        ),
-                    ],
-                    answer=f"The {words} of all open {many} is {{days}} days later now.",
-                ),
+        """How many rows there are, and what they add up to."""
+        table, summary = rows.table, self.box.summary.get(rows.table.name)
+        if summary is None or rows.column.name not in self.box.tools[summary].parameters:
+            return
+        money = [name for name in self.box.totals[table.name][:1] if table.columns[name].kind == "money"]
+        for amount in [None, *money]:
+            yield self._request(
+                f"{'total' if amount else 'count'}_{table.many}_of_{rows.stem}",
+                "total_of_owner",
+                table,
+                [rows.owner.call, ReferenceCallSpec(call=summary, arguments=rows.arguments, save="sum")],
+                quantity=f"the total {table.columns[amount].words} of the" if amount else "the number of",
+                fact=f"round(total(t.{bare(amount)}), 2)" if amount else "count(*)",
+                field=f"total_{amount}" if amount else "count",
+                **rows.values,
             )
 
-    def _ended(self, rows: _OwnedRows, life: Life, listed: ReferenceCallSpec) -> Iterator[Request]:
-        """End the only open row, every open row, or one chosen among them."""
+    def _postponed(self, rows: _OwnedRows, steps: list[ReferenceCallSpec]) -> Iterator[Request]:
+        """Move a date of every open row."""
         table = rows.table
-        ending = life.endings[0]
-        tool = self.box.ending[table.name, ending.verb]
-        endable = " AND ".join(
-            [rows.opened] + ([f"t.{bare(str(life.status))} <> {literal(ending.state)}"] if ending.state else [])
-        )
-        yield self._only_one_ended(rows, ending, endable, listed, tool)
-        yield self._all_ended(rows, ending, endable, listed, tool)
-        ends = {life.status, *(e.dated for e in life.endings)}
-        for measure in table.columns.values():
-            if measure.kind in ("money", "date") and measure.name not in ends and not measure.nullable:
-                yield self._extreme_ended(rows, ending, endable, listed, tool, measure)
+        for (name, column), tool in self.box.update.items():
+            if name == table.name and table.columns[column].kind == "date":
+                values = rows.values | {"column": table.columns[column], "tool": tool}
+                yield self._request(f"postpone_{table.many}_of_{rows.stem}", "postpone_all", table, steps, **values)
                 return
 
-    def _only_one_ended(
-        self, rows: _OwnedRows, ending: Ending, endable: str, listed: ReferenceCallSpec, tool: str
-    ) -> Request:
-        table, owner, stem, key = rows.table, rows.owner, rows.stem, rows.table.key[0]
-        one, source = rows.one, rows.source
-        do = said(ending.verb)
-        return (
-            f"{ending.verb}_the_{table.one}_of_{stem}",
-            IntentSpec(
-                description=f"{do.capitalize()} the only open {one} of {an(said(owner.table.one))}.",
-                bindings=f"SELECT {owner.sql('p')}, max(t.{bare(key)}) AS id {source} WHERE {endable} "
-                f"GROUP BY p.{bare(rows.to)} HAVING count(*) = 1",
-                instructions=[
-                    f"Please {do} the open {one} of {rows.whose}.",
-                    f"{rows.whose[0].upper()}{rows.whose[1:]} has one open {one}: {do} it.",
-                    f"Find the {one} of {rows.whose} that is open still, and {do} it.",
-                ],
-                reference_calls=[owner.call, listed, ReferenceCallSpec(call=tool, arguments={key: "$id"})],
-                answer=f"Done: {do} {one} {{id}}.",
-            ),
-        )
+    def _ended(self, rows: _OwnedRows, life: Lifecycle, steps: list[ReferenceCallSpec]) -> Iterator[Request]:
+        """End the only open row, every open row, or the one with the highest amount or the latest date."""
+        table, ending = rows.table, life.endings[0]
+        values = rows.values | {"verb": in_words(ending.verb), "endable": life.endable(ending, "t")}
+        values["tool"] = self.box.ending[table.name, ending.verb]
+        yield self._request(f"{ending.verb}_the_{table.one}_of_{rows.stem}", "end_only", table, steps, **values)
+        yield self._request(f"{ending.verb}_all_{table.many}_of_{rows.stem}", "end_all", table, steps, **values)
+        for column in table.columns.values():
+            if column.kind in ("money", "date") and column.name not in life.columns and not column.nullable:
+                extreme = "highest" if column.kind == "money" else "latest"
+                values |= {"column": column, "extreme": extreme}
+                name = f"{ending.verb}_{extreme}_{table.one}_of_{rows.stem}"
+                yield self._request(name, "end_extreme", table, steps, **values)
+                return
 
-    def _all_ended(
-        self, rows: _OwnedRows, ending: Ending, endable: str, listed: ReferenceCallSpec, tool: str
-    ) -> Request:
-        table, owner, stem, key = rows.table, rows.owner, rows.stem, rows.table.key[0]
-        many, one, source = rows.many, rows.one, rows.source
-        do = said(ending.verb)
-        return (
-            f"{ending.verb}_all_{table.many}_of_{stem}",
-            IntentSpec(
-                description=f"{do.capitalize()} every open {one} of {an(said(owner.table.one))}.",
-                bindings=f"SELECT {owner.sql('p')}, json_group_array(t.{bare(key)}) AS items, count(*) AS fact "
-                f"{source} WHERE {endable} GROUP BY p.{bare(rows.to)} HAVING count(*) BETWEEN 2 AND 8",
-                json=["items"],
-                instructions=[
-                    f"Please {do} every open {one} of {rows.whose}, and tell me how many there were.",
-                    f"{do.capitalize()} all open {many} of {rows.whose}. How many is that?",
-                    f"For {rows.whose}: {do} whatever {one} is open, one by one, and give me their number.",
-                ],
-                reference_calls=[
-                    owner.call,
-                    listed,
-                    ReferenceCallSpec(call=tool, each="$items", arguments={key: "$item"}),
-                ],
-                communicate=["{fact}"],
-                answer=f"Done, {{fact}} {many}.",
-            ),
-        )
+    def _below(self, rows: _OwnedRows, listing: str) -> Iterator[Request]:
+        """How many other rows refer to these rows: listed, then counted one by one."""
+        steps = [rows.owner.call, ReferenceCallSpec(call=listing, arguments=rows.argument, save="rows")]
+        for child in self.tables.values():
+            for link in child.references:
+                tool = self.box.listing.get((child.name, link.name))
+                if child is not rows.table and link.target == (rows.table.name, rows.table.key[0]) and tool:
+                    values = rows.values | {"child": child, "link": link, "tool": tool}
+                    yield self._request(
+                        f"count_{child.many}_below_{rows.stem}", "count_below", rows.table, steps, **values
+                    )
+                    return
 
-    def _extreme_ended(
-        self, rows: _OwnedRows, ending: Ending, endable: str, listed: ReferenceCallSpec, tool: str, measure: Column
-    ) -> Request:
-        table, owner, stem, key = rows.table, rows.owner, rows.stem, rows.table.key[0]
-        many, one, source = rows.many, rows.one, rows.source
-        do = said(ending.verb)
-        extreme = "highest" if measure.kind == "money" else "latest"
-        cell = f"t.{bare(measure.name)}"
-        return (
-            f"{ending.verb}_{extreme}_{table.one}_of_{stem}",
-            IntentSpec(
-                description=f"{do.capitalize()} the open {one} with the {extreme} {measure.words}, "
-                "and tell which it is.",
-                bindings=f"""WITH mine AS (
-  SELECT {owner.sql("p")}, t.{bare(key)} AS id, {cell} AS fact,
-    rank() OVER (PARTITION BY p.{bare(rows.to)} ORDER BY {cell} DESC) AS place,
-    count(*) OVER (PARTITION BY p.{bare(rows.to)}) AS size_of
-  {source} WHERE {endable})
-SELECT owner, max(id) AS id, fact FROM mine WHERE place = 1 AND size_of BETWEEN 2 AND 20
-GROUP BY owner HAVING count(*) = 1""",
-                instructions=[
-                    f"Of the open {many} of {rows.whose}, {do} the one with the {extreme} {measure.words}, "
-                    f"and tell me that {measure.words}.",
-                    f"Please {do} the open {one} of {rows.whose} that has the {extreme} {measure.words}. "
-                    f"Which {measure.words} is it?",
-                    f"{rows.whose[0].upper()}{rows.whose[1:]} has several open {many}. "
-                    f"{do.capitalize()} only the "
-                    f"one with the {extreme} {measure.words}, and report it.",
-                ],
-                reference_calls=[owner.call, listed, ReferenceCallSpec(call=tool, arguments={key: "$id"})],
-                communicate=["{fact}"],
-                answer=f"Done: {do} {one} {{id}}, {measure.words} {self._shown(measure, 'fact')}.",
-                branches=True,
-            ),
-        )
-
-    def _below(self, table: Table, column: Column, owner: Handle) -> Iterator[Request]:
-        """How many rows belong to the rows of somebody: listed, then counted one by one."""
-        target, to = column.references  # type: ignore[misc]  # called for references only
-        key = table.key[0]
-        below = next(
-            (
-                (child, link)
-                for child in self.tables.values()
-                for link in child.references
-                if child is not table
-                and link.references == (table.name, key)
-                and (child.name, link.name) in self.box.listing
-            ),
-            None,
-        )
-        if below is None:
-            return
-        child, link = below
-        many, stem = said(table.many), column.name.removesuffix("_id")
-        yield (
-            f"count_{child.many}_below_{stem}",
-            IntentSpec(
-                description=f"Ask how many {said(child.many)} all {many} of {an(said(owner.table.one))} have together.",
-                bindings=f"""SELECT {owner.sql("p")}, sum((
-  SELECT count(*) FROM {bare(child.name)} c WHERE c.{bare(link.name)} = t.{bare(key)})) AS fact
-FROM {bare(table.name)} t JOIN {bare(target)} p ON p.{bare(to)} = t.{bare(column.name)}
-GROUP BY p.{bare(to)} HAVING count(*) BETWEEN 3 AND 12 AND fact > 0""",
-                instructions=[
-                    f"How many {said(child.many)} belong to the {many} of {owner.phrase}, taken together?",
-                    f"Go through the {many} of {owner.phrase} one by one and count their {said(child.many)}.",
-                    f"For each of the {many} of {owner.phrase}, look for {said(child.many)}. "
-                    f"How many are there in all?",
-                ],
-                reference_calls=[
-                    owner.call,
-                    ReferenceCallSpec(
-                        call=self.box.listing[table.name, column.name],
-                        arguments={column.name: self._key_of(owner, to)},
-                        save="rows",
-                    ),
-                    ReferenceCallSpec(
-                        call=self.box.listing[child.name, link.name],
-                        each="$rows",
-                        arguments={link.name: f"$item.{key}"},
-                    ),
-                ],
-                communicate=["{fact}"],
-                answer=f"There are {{fact}} {said(child.many)} in all.",
-            ),
-        )
-
-    def _traces(self, table: Table, column: Column, owner: Handle) -> Iterator[Request]:
-        """What each row of somebody leads to: listed, then looked up one by one."""
-        target, _ = column.references  # type: ignore[misc]  # called for references only
-        listing = self.box.listing.get((table.name, column.name))
-        if listing is None:
-            return
-        for next_column in table.references:
-            assert next_column.references is not None
-            if next_column is column or next_column.references[0] in (target, table.name):
+    def _traces(self, rows: _OwnedRows, steps: list[ReferenceCallSpec]) -> Iterator[Request]:
+        """What each of the rows refers to: listed, then looked up one by one."""
+        passed = (rows.column.target[0], rows.table.name)
+        for column in rows.table.references:
+            target = column.target[0]
+            if column is rows.column or target in passed or target not in self.box.get:
                 continue
-            end = self.tables[next_column.references[0]]
-            if end.name not in self.box.get:
-                continue
-            path = [next_column]
+            path = [column]
+            end = self.tables[target]
             named = end.naturals and len(end.naturals[0].columns) == 1
             if not (named and end.naturals[0].name.endswith(("name", "title"))):
-                path += [c for c in end.references if self._tells_more(c, (target, table.name))][:1]
-            last = self.tables[path[-1].references[0]]  # type: ignore[index]
-            label = self._label(last)
+                path += [further for further in end.references if self._leads_on(further, passed)][:1]
+            label = self._label(self.tables[path[-1].target[0]])
             if label is not None:
-                yield from self._trace(table, column, owner, path, label, listing)
+                for size in _TRACED:
+                    yield self._trace(rows, path, label, steps, size)
             return
 
-    def _tells_more(self, column: Column, passed: tuple[str, ...]) -> bool:
+    def _leads_on(self, column: Column, passed: tuple[str, ...]) -> bool:
         """Whether a reference leads to a row with a name, and not back."""
-        assert column.references is not None
-        target = column.references[0]
+        target = column.target[0]
         return target in self.box.get and target not in passed and bool(self.tables[target].naturals)
 
     def _trace(
-        self, table: Table, column: Column, owner: Handle, path: list[Column], label: tuple[str, str, str], listing: str
-    ) -> Iterator[Request]:
-        target, to = column.references  # type: ignore[misc]
-        words, sql, _ = label
-        life = self.box.lives.get(table.name)
-        only = self._only_open(table, life) if life else {}
-        opened = f"WHERE {self._alias(life, table)}" if life and only else ""
-        adjective = "" if not only else "open " if "open" in only else f"{next(iter(only.values()))} "
-        joins, alias = "", "t"
-        for i, step in enumerate(path):
-            to_table, to_column = step.references  # type: ignore[misc]
-            name = "z" if i == len(path) - 1 else f"y{i}"
-            joins += f" JOIN {bare(to_table)} {name} ON {name}.{bare(to_column)} = {alias}.{bare(step.name)}"
-            alias = name
-        last = said(self.tables[path[-1].references[0]].one)  # type: ignore[index]
-        order = ", ".join(f"t.{bare(part)}" for part in table.key)
-        for size in (2, 3, 4, 5, 6):
-            facts = ", ".join(f"max(CASE WHEN n = {i + 1} THEN fact END) AS fact_{i}" for i in range(size))
-            told = [f"{{fact_{i}}}" for i in range(size)]
-            steps = [
-                owner.call,
-                ReferenceCallSpec(call=listing, arguments={column.name: self._key_of(owner, to), **only}, save="rows"),
-            ]
-            items = "$rows"
-            for i, step in enumerate(path):
-                to_table, to_column = step.references  # type: ignore[misc]
-                save = f"found_{i}"
-                argument = {to_column: f"$item.{step.name}"}
-                steps.append(ReferenceCallSpec(call=self.box.get[to_table], each=items, arguments=argument, save=save))
-                items = f"${save}"
-            many = said(table.many)
-            yield (
-                f"trace_{size}_{table.many}_of_{column.name.removesuffix('_id')}",
-                IntentSpec(
-                    description=f"Ask for the {words} of the {last} of each of {size} {adjective}{many} of "
-                    f"{an(said(owner.table.one))}.",
-                    bindings=f"""WITH mine AS (
-  SELECT {owner.sql("p")}, p.{bare(to)} AS owner_id, {sql} AS fact,
-    row_number() OVER (PARTITION BY p.{bare(to)} ORDER BY {order}) AS n
-  FROM {bare(table.name)} t JOIN {bare(target)} p ON p.{bare(to)} = t.{bare(column.name)}{joins} {opened})
-SELECT owner, {facts} FROM mine GROUP BY owner_id HAVING count(*) = {size} AND count(fact) = {size}
-  AND NOT EXISTS (SELECT 1 FROM mine a JOIN mine b ON a.owner_id = b.owner_id AND a.n <> b.n
-    WHERE a.owner_id = mine.owner_id AND instr(lower(b.fact), lower(a.fact)))""",
-                    instructions=[
-                        f"Which {words} belongs to the {last} of each of the {adjective}{many} of {owner.phrase}? "
-                        f"I expect {size}.",
-                        f"{owner.phrase[0].upper()}{owner.phrase[1:]} has {size} {adjective}{many}. "
-                        f"Look up the {last} of each "
-                        f"and tell me every {words}.",
-                        f"Please go through the {adjective}{many} of {owner.phrase}, {size} in number, and tell me "
-                        f"the {words} of each {last}.",
-                    ],
-                    reference_calls=steps,
-                    communicate=list(told),
-                    answer=f"These are {self._listed(told)}.",
-                ),
+        self, rows: _OwnedRows, path: list[Column], label: Label, steps: list[ReferenceCallSpec], size: int
+    ) -> Request:
+        """Ask where each of so many rows leads to, along a path of references."""
+        looked_up = []
+        for i, column in enumerate(path):
+            target, to = column.target
+            step = ReferenceCallSpec(
+                call=self.box.get[target],
+                each=f"$found_{i - 1}" if i else "$rows",
+                arguments={to: f"$item.{column.name}"},
+                save=f"found_{i}",
             )
+            looked_up.append(step)
+        facts = [f"{{fact_{i}}}" for i in range(size)]
+        name, intent = self._request(
+            f"trace_{size}_{rows.table.many}_of_{rows.stem}",
+            "trace",
+            rows.table,
+            [*steps, *looked_up],
+            facts=", ".join(f"max(CASE WHEN n = {i + 1} THEN fact END) AS fact_{i}" for i in range(size)),
+            joins=joins(path, ["t", *(f"y{i}" for i in range(len(path) - 1)), "z"]),
+            last=in_words(self.tables[path[-1].target[0]].one),
+            order=", ".join(f"t.{bare(part)}" for part in rows.table.key),
+            listed=listed(facts),
+            label=label,
+            size=size,
+            **rows.values,
+        )
+        return name, replace(intent, communicate=facts)

@@ -1,7 +1,7 @@
 """Synthesis of a domain's YAML by a model, from a title; `build_domain` then makes the domain of it.
 
-Everything asked is stored in ``answers.jsonl`` of the domain's folder at once, and what is made of the answers is a
-function of them: a run that ended early goes on where it was, and ends with the same bytes as one that did not.
+Every answer is stored in ``answers.jsonl`` of the domain's folder at once, and the domain depends on the answers only:
+a run that ended early continues where it was, and ends with the same bytes as one that did not.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ RECORD = "synth.json"
 
 
 class StageRecord(msgspec.Struct, frozen=True):
-    """What a stage took: a `StageCount` without what differs from run to run."""
+    """What a stage took: the part of its `StageCount` that is the same in every run."""
 
     matters: int
     answers: int
@@ -41,9 +41,9 @@ class SynthesisRecord(msgspec.Struct, frozen=True):
     """What ``synth.json`` says.
 
     Attributes:
-        title: What was asked for.
-        model: Who was asked.
-        sizes: How much of each was asked for.
+        title: The title given.
+        model: The model's name.
+        sizes: How much of each part was requested.
         stages: What each stage took.
         remarks: What was dropped and why, and objections that remain, by stage and matter.
     """
@@ -70,10 +70,10 @@ def synthesise(
     Args:
         folder: Where; its answers of earlier runs are used.
         title: What the domain is, e.g. "Public library".
-        model: Who is asked.
+        model: The model that answers.
         today: The date on which its tasks take place.
         sizes: How much of each part.
-        settings: How questions are asked.
+        settings: Sampling, repairs, budget.
         watch: Called with the counts of the stages whenever they change.
 
     Raises:
@@ -134,7 +134,7 @@ def _record(draft: DomainDraft, model: Model, sizes: Sizes, queries: ModelQuerie
         stages={
             count.stage: StageRecord(
                 matters=count.matters,
-                answers=count.asked + count.cached,
+                answers=count.answered + count.cached,
                 repaired=count.repaired,
                 dropped=count.dropped,
                 prompt_tokens=count.prompt_tokens,

@@ -1,7 +1,7 @@
 """Preference pairs from a model: one proposes them, the same or another one judges them (ToolOrchestra §3.4).
 
 The rules of `toolorchestra.toolscale.preferences` come first: a proposal that breaks one is shown its faults and
-asked for again.
+requested again.
 """
 
 from __future__ import annotations
@@ -14,24 +14,10 @@ from toolorchestra.toolscale.errors import unknown_name
 from toolorchestra.toolscale.preferences import COMPONENTS, Judge, PreferencePair, ToolFacts, check_pair
 from toolorchestra.toolscale.synth.answer_checks import read_answer
 from toolorchestra.toolscale.synth.model_queries import InvalidError, ModelQueries, UnsettledError
+from toolorchestra.toolscale.synth.templates import prompt, read_templates
 
 BATCH = 8
-"""Pairs asked for in one question."""
-
-_USERS = (
-    "a small business with a tight budget",
-    "somebody at a counter with a queue behind them",
-    "a firm that trusts only some of its tools",
-    "an auditor who must be able to rely on the result",
-    "a student with little money and much time",
-    "a company that wants to keep data on its own machines",
-    "an assistant on the telephone",
-    "a researcher who compares tools",
-    "a manager who gets the bill at the end of the month",
-    "a person who cares about one thing only",
-    "a team that has just bought one of the tools",
-    "somebody with two wishes that pull in different directions",
-)
+"""Pairs requested in one question."""
 
 
 class _Proposal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -90,8 +76,8 @@ def judge_pairs(pairs: Sequence[PreferencePair], tools: Sequence[ToolFacts], que
     stage = queries.begin("judgements")
 
     def verdict(number: int) -> _Verdict:
-        prompt = _judging(pairs[number], tools)
-        return queries.settle(stage, f"pair {number}", prompt, lambda text: read_answer(text, _Verdict))
+        question = _judging(pairs[number], tools)
+        return queries.settle(stage, f"pair {number}", question, lambda text: read_answer(text, _Verdict))
 
     verdicts = dict(zip(pairs, queries.each(stage, range(len(pairs)), verdict), strict=True))
 
@@ -123,50 +109,11 @@ def _listed(tools: Sequence[ToolFacts]) -> str:
 
 
 def _proposing(tools: Sequence[ToolFacts], number: int) -> str:
-    return f"""\
-An assistant solves requests with these tools:
-
-{_listed(tools)}
-
-Users differ in what they would like it to optimise. Write {BATCH} different preferences (set {number + 1}), this time \
-as {_USERS[number % len(_USERS)]} would put them. Each has
-
-- instruction: one to three sentences to the assistant, in the user's voice, about how to work, not about a request.
-- weights: what is rewarded, from above 0 to 1. Keys are names of tools (rewarded for being used), outcome (rewarded \
-for being right), compute (for spending little) and latency (for being quick). What is left out has weight 0.
-
-The instruction names everything that has a weight and asks for nothing else. Tools go by their names as above, or as \
-"tools that cost nothing", "tools that cost at most $0.001 a call", "tools that answer within 0.1 seconds", "tools \
-that only read" or "tools that change records" (then every such tool has a weight); outcome, compute and latency go by \
-everyday words (right, cheap, quick …). What must not be used is named with "avoid". A sentence with "above all" goes \
-with weights from 0.5 up, one with "a little" with weights up to 0.5.
-
-```yaml
-- instruction: Above all be quick, my guests are waiting. I lean a little towards {tools[0].name}.
-  weights: {{latency: 1.0, {tools[0].name}: 0.2}}
-```"""
+    users = read_templates("prompts.yaml")["preference_users"]
+    values = {"tools": _listed(tools), "tool": tools[0].name, "user": users[number % len(users)]}
+    return prompt("preferences", count=BATCH, number=number + 1, **values)
 
 
 def _judging(pair: PreferencePair, tools: Sequence[ToolFacts]) -> str:
     weights = "\n".join(f"- {name}: {weight:g}" for name, weight in pair.rewarded.items())
-    return f"""\
-An assistant solves requests with these tools:
-
-{_listed(tools)}
-
-A user says how it should work:
-
-{pair.instruction}
-
-It is rewarded by these weights (tools for being used, outcome for being right, compute for spending little, latency \
-for being quick; everything else has weight 0):
-
-{weights}
-
-Would an assistant that earns this reward do what the user asks for, and is nothing that the user asks for missing? \
-Answer with
-
-```yaml
-consistent: true
-why: one sentence
-```"""
+    return prompt("preference_judge", tools=_listed(tools), instruction=pair.instruction, weights=weights)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 
-from toolorchestra.toolscale.format import GuardSpec, ParameterSpec, ReturnsSpec, ToolSpec
-from toolorchestra.toolscale.synth.derived_tools import Ending, main_date, natural_sql
-from toolorchestra.toolscale.synth.naming import an, said
-from toolorchestra.toolscale.synth.tables import Column, Natural, Table, bare
-from toolorchestra.toolscale.synth.tool_base import READ, SEARCH, ToolMaker
+from msgspec.structs import replace
 
-MAX_LISTED = 50
-"""Rows that a search returns."""
+from toolorchestra.toolscale.format import GuardSpec, ParameterSpec
+from toolorchestra.toolscale.synth.derived_tools import Ending, main_date, natural_sql
+from toolorchestra.toolscale.synth.naming import in_words
+from toolorchestra.toolscale.synth.tables import Column, Natural, Table, bare
+from toolorchestra.toolscale.synth.tool_base import ToolMaker
+
+_LABEL_NUMBER = re.compile(r"year|born|published|_no$|code")
 
 
 class ReadTools(ToolMaker):
@@ -32,79 +33,49 @@ class ReadTools(ToolMaker):
 
     def _get(self, table: Table) -> None:
         columns = ", ".join(map(bare, table.columns))
-        self.box.get[table.name] = self._add(
-            f"get_{table.one}",
-            ToolSpec(
-                description=f"Look up {an(said(table.one))} by id: {self._contents(table)}.",
-                parameters=self._keys(table),
-                returns=ReturnsSpec(
-                    shape="row",
-                    sql=f"SELECT {columns} FROM {bare(table.name)} WHERE {self._where(table)}",
-                    json=[c.name for c in table.columns.values() if c.kind == "json"],
-                    empty=f"There is no {said(table.one)} {self._name_of(table)}.",
-                ),
-                operates=self._operates(table),
-                **READ,
-            ),
-        )
+        values = {"contents": self._contents(table), "columns": columns}
+        name = self._tool(f"get_{table.one}", "get", table, self._keys(table), **values)
+        tool = self.box.tools[name]
+        assert tool.returns is not None
+        returns = replace(tool.returns, json=[c.name for c in table.columns.values() if c.kind == "json"])
+        self.box.tools[name] = replace(tool, returns=returns, operates=self._operates(table))
+        self.box.get[table.name] = name
 
     def _contents(self, table: Table) -> str:
         names = [
-            said(column.name.removesuffix("_id")) if column.references else column.words
+            in_words(column.name.removesuffix("_id")) if column.references else column.words
             for column in table.columns.values()
             if column.name not in table.key
         ][:6]
         return ", ".join(names) or "what is on file"
 
     def _find(self, table: Table, natural: Natural) -> None:
-        columns = ", ".join(bare(c.name) for c in table.columns.values() if c.kind != "json")
-        name = natural.name
         parameter = ParameterSpec(
             type="string",
-            description=f"{said(name)} of the {said(table.one)}, in full",
+            description=f"{in_words(natural.name)} of the {in_words(table.one)}, in full",
             max_length=160,
-            column=f"{table.name}.{name}" if natural.columns == (name,) else None,
+            column=f"{table.name}.{natural.name}" if natural.columns == (natural.name,) else None,
         )
-        self.box.find[table.name, name] = self._add(
-            f"find_{table.one}_by_{name}",
-            ToolSpec(
-                description=f"Look up {an(said(table.one))} by {said(name)}.",
-                parameters={name: parameter},
-                returns=ReturnsSpec(
-                    shape="row",
-                    sql=f"SELECT {columns} FROM {bare(table.name)} "
-                    f"WHERE lower({natural_sql(natural)}) = lower(:{name}) ORDER BY {self._order(table)}",
-                    empty=f"There is no {said(table.one)} with the {said(name)} {{{name}}}.",
-                ),
-                operates=self._operates(table, "."),
-                **READ,
-            ),
-        )
+        columns = ", ".join(bare(c.name) for c in table.columns.values() if c.kind != "json")
+        values = {"natural": natural, "natural_sql": natural_sql(natural), "columns": columns}
+        parameters = {natural.name: parameter}
+        name = self._tool(f"find_{table.one}_by_{natural.name}", "find", table, parameters, **values)
+        self.box.tools[name] = replace(self.box.tools[name], operates=self._operates(table, "."))
+        self.box.find[table.name, natural.name] = name
 
     def _find_named(self, table: Table) -> None:
         """A search by part of a name that several rows may share."""
         known = {column for natural in table.naturals for column in natural.columns}
         for column in table.columns.values():
-            if column.kind != "text" or column.name in known or not re.search(r"(?:^|_)(?:name|title)$", column.name):
+            name = column.name
+            if column.kind != "text" or name in known or not re.search(r"(?:^|_)(?:name|title)$", name):
                 continue
-            if table.naturals and table.naturals[0].name != column.name and column.name in ("first_name", "last_name"):
+            if table.naturals and table.naturals[0].name != name and name in ("first_name", "last_name"):
                 continue
-            tool = self._add(
-                f"find_{table.many}_by_{column.name}",
-                ToolSpec(
-                    description=f"List the {said(table.many)} whose {column.words} contains a text.",
-                    parameters={column.name: self.parameter(table, column, f"{column.words} or part of it")},
-                    guards=[GuardSpec(require=f"trim(:{column.name}) <> ''", error="Give at least one letter.")],
-                    returns=ReturnsSpec(
-                        shape="rows",
-                        sql=f"SELECT {self._shown(table)} FROM {bare(table.name)} WHERE "
-                        f"instr(lower({bare(column.name)}), lower(:{column.name})) "
-                        f"ORDER BY {self._order(table)} LIMIT {MAX_LISTED}",
-                    ),
-                    **SEARCH,
-                ),
-            )
-            self.box.named[table.name] = (column.name, tool)
+            parameters = {name: self.parameter(table, column, f"{column.words} or part of it")}
+            guard = GuardSpec(require=f"trim(:{name}) <> ''", error="Give at least one letter.")
+            tool = self._tool(f"find_{table.many}_by_{name}", "find_named", table, parameters, [guard], column=column)
+            self.box.named[table.name] = (name, tool)
             return
 
     def _filters(self, table: Table) -> tuple[dict[str, ParameterSpec], list[str]]:
@@ -117,7 +88,7 @@ class ReadTools(ToolMaker):
             words = f"only those with this {column.words}"
             parameters[column.name] = self.parameter(table, column, words, required=False)
             where.append(f"(:{column.name} IS NULL OR {bare(column.name)} = :{column.name})")
-        life = self.box.lives.get(table.name)
+        life = self.box.lifecycles.get(table.name)
         if life is not None and life.status is None and "open" not in table.columns:
             words = (
                 f"true: only those not {' or '.join(self._past(e) for e in life.endings)} yet; false: only the others"
@@ -136,85 +107,51 @@ class ReadTools(ToolMaker):
 
     @staticmethod
     def _past(ending: Ending) -> str:
-        return said(re.sub(r"_(?:at|on|date|time|day)$", "", str(ending.dated)))
+        return in_words(re.sub(r"_(?:at|on|date|time|day)$", "", str(ending.dated)))
 
     def _list(self, table: Table, column: Column) -> None:
-        assert column.references is not None
-        parent = self.tables[column.references[0]]
         filters, where = self._filters(table)
         filters = {n: p for n, p in filters.items() if n in ("open", table.status.name if table.status else "open")}
         where = [condition for condition in where if any(f":{name} " in condition for name in filters)]
         stem = column.name.removesuffix("_id")
-        words = f"{said(stem)}" if stem != parent.one else said(parent.one)
-        conditions = " AND ".join([f"{bare(column.name)} = :{column.name}", *where])
-        self.box.listing[table.name, column.name] = self._add(
+        self.box.listing[table.name, column.name] = self._tool(
             f"find_{table.many}_by_{stem}",
-            ToolSpec(
-                description=f"List the {said(table.many)} of {an(words)}, at most {MAX_LISTED}.",
-                parameters={column.name: self.parameter(table, column)} | filters,
-                guards=[self._refers(table, column)],
-                returns=ReturnsSpec(
-                    shape="rows",
-                    sql=f"SELECT {self._shown(table)} FROM {bare(table.name)} WHERE {conditions} "
-                    f"ORDER BY {self._order(table)} LIMIT {MAX_LISTED}",
-                ),
-                **SEARCH,
-            ),
+            "list",
+            table,
+            {column.name: self.parameter(table, column)} | filters,
+            [self._refers(column)],
+            owner=in_words(stem),
+            filters=" AND ".join([f"{bare(column.name)} = :{column.name}", *where]),
         )
 
     def _search(self, table: Table) -> None:
         filters, where = self._filters(table)
-        if not filters or table.size < 5:
-            return
-        self.box.search[table.name] = self._add(
-            f"search_{table.many}",
-            ToolSpec(
-                description=f"List {said(table.many)} by any of the filters, at most {MAX_LISTED}.",
-                parameters=filters,
-                returns=ReturnsSpec(
-                    shape="rows",
-                    sql=f"SELECT {self._shown(table)} FROM {bare(table.name)} WHERE {' AND '.join(where)} "
-                    f"ORDER BY {self._order(table)} LIMIT {MAX_LISTED}",
-                ),
-                **SEARCH,
-            ),
-        )
+        if filters and table.size >= 5:
+            name, conditions = f"search_{table.many}", " AND ".join(where)
+            self.box.search[table.name] = self._tool(name, "search", table, filters, filters=conditions)
 
     def _summarize(self, table: Table) -> None:
         filters, where = self._filters(table)
-        owners = table.references[:3]
-        for column in owners:
+        for column in table.references[:3]:
             filters[column.name] = self.parameter(table, column, required=False)
             where.append(f"(:{column.name} IS NULL OR {bare(column.name)} = :{column.name})")
         if not filters or table.size < 5:
             return
-        amounts = [c for c in table.columns.values() if c.kind == "money"][:2]
-        amounts = (
-            amounts
-            or [
-                c
-                for c in table.columns.values()
-                if c.kind == "number" and not re.search(r"year|born|published|_no$|code", c.name)
-            ][:1]
-        )
-        shown = ["count(*) AS count"]
+        money = [column for column in table.columns.values() if column.kind == "money"][:2]
+        numbers = [c for c in table.columns.values() if c.kind == "number" and not _LABEL_NUMBER.search(c.name)][:1]
+        amounts = money or numbers
+        cells = ["count(*) AS count"]
         for column in amounts:
-            cell = bare(column.name)
-            shown += [
-                f"round(total({cell}), 2) AS total_{column.name}",
-                f"min({cell}) AS lowest_{column.name}",
-                f"max({cell}) AS highest_{column.name}",
-            ]
-        words = f", and the total, lowest and highest {amounts[0].words}" if amounts else ""
+            cell, name = bare(column.name), column.name
+            cells += [f"round(total({cell}), 2) AS total_{name}", f"min({cell}) AS lowest_{name}"]
+            cells += [f"max({cell}) AS highest_{name}"]
         self.box.totals[table.name] = [column.name for column in amounts]
-        self.box.summary[table.name] = self._add(
+        self.box.summary[table.name] = self._tool(
             f"summarize_{table.many}" if amounts else f"count_{table.many}",
-            ToolSpec(
-                description=f"Count the {said(table.many)} that meet the filters{words}.",
-                parameters=filters,
-                returns=ReturnsSpec(
-                    shape="row", sql=f"SELECT {', '.join(shown)} FROM {bare(table.name)} WHERE {' AND '.join(where)}"
-                ),
-                **SEARCH,
-            ),
+            "summarize",
+            table,
+            filters,
+            amounts=f", and the total, lowest and highest {amounts[0].words}" if amounts else "",
+            cells=", ".join(cells),
+            filters=" AND ".join(where),
         )

@@ -8,17 +8,18 @@ of a few rows (branches, categories) are what they are, and keep their rows, as 
 from __future__ import annotations
 
 import datetime
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping
+from itertools import takewhile
 from typing import Any
 
 from msgspec.structs import replace
 
-from toolorchestra.toolscale.format import ColumnSpec, Recipe, TableSpec
-from toolorchestra.toolscale.synth.derived_tools import literal
+from toolorchestra.toolscale.format import ColumnSpec, Recipe, Scalar, TableSpec
 from toolorchestra.toolscale.synth.request_base import is_person
-from toolorchestra.toolscale.synth.tables import Column, Table, bare, numbered, settled
+from toolorchestra.toolscale.synth.tables import Column, Table, bare, implied_references, literal, numbered
 
 MAX_KEPT = 12
 """A table of no more rows is one that the place has, not one that fills up."""
@@ -40,11 +41,10 @@ _PERSON = Recipe(faker="name")
 
 def recipe_tables(tables: Mapping[str, Table], specs: Mapping[str, TableSpec]) -> dict[str, TableSpec]:
     """Return the specifications of tables with recipes for rows where they can be fitted."""
-    made: dict[str, TableSpec] = {}
-    for table in tables.values():
-        spec = specs[table.name]
-        made[table.name] = spec if table.size <= MAX_KEPT else _fitted(table, tables, spec) or spec
-    return made
+    return {
+        name: (table.size > MAX_KEPT and _fitted(table, tables, specs[name])) or specs[name]
+        for name, table in tables.items()
+    }
 
 
 def _fitted(table: Table, tables: Mapping[str, Table], spec: TableSpec) -> TableSpec | None:
@@ -80,9 +80,7 @@ def _pairs(table: Table, tables: Mapping[str, Table]) -> str | None:
     """Return the query that draws as many pairs of referred rows as the table has, or None."""
     references = [table.columns[part].references for part in table.key]
     parents = [reference for reference in references if reference is not None]
-    size = 1
-    for target, _ in parents:
-        size *= tables[target].size
+    size = math.prod(tables[target].size for target, _ in parents)
     if len(parents) < len(references) or size > _MAX_PAIRS:
         return None
     cells = [f"p{i}.{bare(to)}" for i, (_, to) in enumerate(parents)]
@@ -99,7 +97,7 @@ def _recipe(table: Table, column: Column, tables: Mapping[str, Table]) -> Recipe
         return Recipe(value=None)
     if column.references:
         return _reference(table, column, tables, nulls)
-    if column.kind in ("date", "datetime") and not re.search(r"birth|dob", column.name):
+    if column.is_date and not re.search(r"birth|dob", column.name):
         return _date(table, column, present, nulls)
     if column.kind in ("category", "flag"):
         found = sorted(Counter(present).items(), key=lambda pair: str(pair[0]))
@@ -117,7 +115,7 @@ def _draw(table: Table, *salt: str) -> str:
 
 
 def _reference(table: Table, column: Column, tables: Mapping[str, Table], nulls: float) -> Recipe | None:
-    target, to = column.references  # type: ignore[misc]  # asked of references only
+    target, to = column.target
     if target == table.name:
         if not table.generated or to != table.key[0]:
             return None
@@ -129,13 +127,13 @@ def _reference(table: Table, column: Column, tables: Mapping[str, Table], nulls:
         first = "NULL" if column.nullable else key
         lacks = f" OR {_draw(table, column.name, 'none')} < {nulls}" if nulls else ""
         return Recipe(sql=f"CASE WHEN {number} = 1 THEN {first} WHEN 0{lacks} THEN NULL ELSE {found} END")
-    via = settled(table, tables).get(column.name)
+    via = implied_references(table, tables).get(column.name)
     if via is not None:
         other, far = via
-        parent, key = table.columns[other].references  # type: ignore[misc]  # only references settle others
+        parent, key = table.columns[other].target
         source = f"SELECT p.{bare(far)} FROM {bare(parent)} p"
         return Recipe(sql=f"({source} WHERE p.{bare(key)} = {bare(table.name)}.{bare(other)})")
-    shares = Counter(value for value in table.data[column.name] if value is not None)
+    shares = Counter(table.present(column.name))
     parents = tables[target].size
     mean = sum(shares.values()) / parents
     if not column.unique and max(shares.values()) > 4 * mean + 8:  # a few have most: draw them oftener
@@ -146,20 +144,18 @@ def _reference(table: Table, column: Column, tables: Mapping[str, Table], nulls:
 
 def _date(table: Table, column: Column, present: list[str], nulls: float) -> Recipe:
     days = sorted(value[:10] for value in present)
-    earlier = [
-        other
-        for other in list(table.columns.values())[: list(table.columns).index(column.name)]
-        if other.kind == "date" and other.required and column.kind == "date" and _gaps(table, other, column)
-    ]
+    before = takewhile(lambda other: other is not column, table.columns.values())
+    dates = [other for other in before if other.kind == column.kind == "date" and other.required]
+    earlier = [other for other in dates if _gaps(table, other, column)]
     lacks = _when_missing(table, column, nulls)
     if earlier:
         gaps = _gaps(table, earlier[-1], column)
         low, high = gaps[0], gaps[int(0.98 * (len(gaps) - 1))]
         step = f"CAST({low} + {_draw(table, column.name)} * {high - low + 1} AS INTEGER)"
         found = f"date({bare(earlier[-1].name)}, '+' || {step} || ' days')"
-        if column.nullable:  # what has not happened yet when the records end is not told
+        if column.nullable:  # what has not happened when the records end has no date
             lacks = " OR ".join(part for part in (lacks, f"{found} > '{days[-1]}'") if part)
-        return Recipe(sql=f"CASE WHEN {lacks} THEN NULL ELSE {found} END" if lacks else found)
+        return _unless(lacks, found)
     if column.kind == "date" and (not lacks or "draw" in lacks):
         return Recipe(dates=(days[0], days[-1]), null_share=nulls)
     span = f"julianday('{days[-1]}') - julianday('{days[0]}') + 1"
@@ -167,15 +163,21 @@ def _date(table: Table, column: Column, present: list[str], nulls: float) -> Rec
     if column.kind == "datetime":
         minute = f"CAST({_draw(table, column.name, 'time')} * 600 AS INTEGER)"
         found += f" || printf(' %02d:%02d:00', 8 + {minute} / 60, {minute} % 60)"
+    return _unless(lacks, found)
+
+
+def _unless(lacks: str, found: str) -> Recipe:
+    """Return the recipe of an expression, or of NULL where the condition `lacks` holds."""
     return Recipe(sql=f"CASE WHEN {lacks} THEN NULL ELSE {found} END" if lacks else found)
 
 
 def _gaps(table: Table, first: Column, second: Column) -> list[int]:
     """Return the days between two dates of every row, sorted; none if the second is ever the earlier one."""
-    gaps = []
-    for start, end in zip(table.data[first.name], table.data[second.name], strict=True):
-        if start is not None and end is not None:
-            gaps.append((datetime.date.fromisoformat(end) - datetime.date.fromisoformat(start)).days)
+    gaps = [
+        (datetime.date.fromisoformat(end) - datetime.date.fromisoformat(start)).days
+        for start, end in zip(table.data[first.name], table.data[second.name], strict=True)
+        if start is not None and end is not None
+    ]
     return sorted(gaps) if gaps and min(gaps) >= 0 else []
 
 
@@ -196,7 +198,7 @@ def _number(table: Table, column: Column, present: list[Any], nulls: float) -> R
     distinct = Counter(present)
     if len(distinct) <= 20 and not column.unique:
         values = sorted(distinct)
-        return Recipe(choice=list(values), weights=[float(distinct[value]) for value in values], null_share=nulls)
+        return Recipe(choice=values, weights=[float(distinct[value]) for value in values], null_share=nulls)
     values = sorted(present)
     low, high, middle = values[0], values[-1], values[len(values) // 2]
     steps = (1.0, 0.5, 0.25, 0.05, 0.01)
@@ -209,9 +211,7 @@ def _number(table: Table, column: Column, present: list[Any], nulls: float) -> R
     draw = _draw(table, column.name)
     grid = f"CAST({draw} * {draw} * {round((high - low) / step) + 1} AS INTEGER)"
     found = f"{low} + {grid}" if step == 1.0 and column.type == "INTEGER" else f"round({low!r} + {grid} * {step!r}, 4)"
-    return Recipe(
-        sql=f"CASE WHEN {_draw(table, column.name, 'none')} < {nulls} THEN NULL ELSE {found} END" if nulls else found
-    )
+    return _unless(f"{_draw(table, column.name, 'none')} < {nulls}" if nulls else "", found)
 
 
 def _text(table: Table, column: Column, present: list[str], nulls: float) -> Recipe | None:
@@ -221,12 +221,12 @@ def _text(table: Table, column: Column, present: list[str], nulls: float) -> Rec
             return replace(recipe, unique=unique, null_share=nulls)
     if is_person(table) and re.search(r"(?:^|_)name$", column.name):
         return replace(_PERSON, unique=unique, null_share=nulls)
-    match = [re.fullmatch(r"([^\d{}]{0,8})(\d{1,9})", value) for value in present]
-    forms = {(found[1], len(found[2])) for found in match if found}
-    if unique and all(match) and len(forms) == 1 and not nulls:
+    matches = [re.fullmatch(r"([^\d{}]{0,8})(\d{1,9})", value) for value in present]
+    forms = {(match[1], len(match[2])) for match in matches if match}
+    if unique and all(matches) and len(forms) == 1 and not nulls:
         ((prefix, width),) = forms
         return Recipe(sequence=f"{prefix}{{:0{width}d}}")
-    choices = list(dict.fromkeys(present))
+    choices: list[Scalar] = list(dict.fromkeys(present))
     if unique:
-        return Recipe(choice=list(choices), unique=True, null_share=nulls) if len(choices) == len(present) else None
-    return Recipe(choice=list(choices[:_MAX_CHOICES]), null_share=nulls)
+        return Recipe(choice=choices, unique=True, null_share=nulls) if len(choices) == len(present) else None
+    return Recipe(choice=choices[:_MAX_CHOICES], null_share=nulls)

@@ -1,15 +1,19 @@
-"""What all families of derived requests share: how rows are named, what one asks after, when they are open."""
+"""What all families of derived requests share: how rows are named, what questions ask for, when rows are open."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
 
 from toolorchestra.toolscale.format import IntentSpec, ReferenceCallSpec
-from toolorchestra.toolscale.synth.derived_tools import Ending, Life, Toolbox, literal, natural_sql
-from toolorchestra.toolscale.synth.naming import said
+from toolorchestra.toolscale.synth.derived_tools import Ending, Lifecycle, Toolbox, natural_sql
+from toolorchestra.toolscale.synth.naming import in_words
 from toolorchestra.toolscale.synth.tables import Column, Natural, Table, bare
+from toolorchestra.toolscale.synth.templates import fill, read_templates
+from toolorchestra.toolscale.yaml_reader import convert
 
 Request = tuple[str, IntentSpec]
 """An intent and its name."""
@@ -23,20 +27,60 @@ class Handle:
     natural: Natural
     binding: str
     call: ReferenceCallSpec
+    """The call that looks the row up."""
+
+    @property
+    def one(self) -> str:
+        """What the row is, in words."""
+        return in_words(self.table.one)
 
     @property
     def phrase(self) -> str:
         """The row, as an instruction names it."""
-        one, name, value = said(self.table.one), self.natural.name, f"{{{self.binding}}}"
+        name, value = self.natural.name, f"{{{self.binding}}}"
         if is_person(self.table) and name.endswith("name"):
-            return f"{one} {value}"
+            return f"{self.one} {value}"
         if name.endswith(("name", "title")):
-            return f'the {one} "{value}"'
-        return f"the {one} with the {said(name)} {value}"
+            return f'the {self.one} "{value}"'
+        return f"the {self.one} with the {in_words(name)} {value}"
 
     def sql(self, alias: str) -> str:
         """The SQL of the natural name, under the binding's name."""
         return f"{natural_sql(self.natural, alias)} AS {self.binding}"
+
+    def value(self, column: str) -> str:
+        """The expression of a column of the row that was looked up."""
+        return f"${self.binding}_row.{column}"
+
+
+@dataclass
+class Parts:
+    """The parts of a request that names several rows: columns of its bindings, phrases, look-ups, arguments."""
+
+    columns: list[str] = field(default_factory=list)
+    phrases: list[str] = field(default_factory=list)
+    steps: list[ReferenceCallSpec] = field(default_factory=list)
+    arguments: dict[str, str] = field(default_factory=dict)
+
+    def add_name(self, argument: str, to: str, handle: Handle, alias: str, role: str = "") -> None:
+        """Let `argument` be the column `to` of a row that is looked up by its name."""
+        self.columns.append(handle.sql(alias))
+        self.phrases.append(f"{handle.phrase}{role}")
+        self.steps.append(replace(handle.call, parallel=bool(self.steps)))
+        self.arguments[argument] = handle.value(to)
+
+    def add_binding(self, argument: str, sql: str, binding: str) -> None:
+        """Let `argument` be a binding."""
+        self.columns.append(f"{sql} AS {binding}")
+        self.arguments[argument] = f"${binding}"
+
+
+class Label(NamedTuple):
+    """What a question asks of a row that was looked up: in words, in SQL (of the alias ``z``), and the column."""
+
+    words: str
+    sql: str
+    name: str
 
 
 def is_person(table: Table) -> bool:
@@ -44,10 +88,23 @@ def is_person(table: Table) -> bool:
     return any(name in ("first_name", "last_name", "surname") or name.endswith("email") for name in table.columns)
 
 
+def listed(items: Sequence[str]) -> str:
+    """Return items as a list in a sentence."""
+    return f"{', '.join(items[:-1])} and {items[-1]}" if len(items) > 1 else "".join(items)
+
+
+def joins(path: Sequence[Column], aliases: Sequence[str]) -> str:
+    """Return the JOINs along references, from the first alias to the last."""
+    return "".join(
+        f" JOIN {bare(column.target[0])} {end} ON {end}.{bare(column.target[1])} = {start}.{bare(column.name)}"
+        for column, start, end in zip(path, aliases[:-1], aliases[1:], strict=True)
+    )
+
+
 class Requester:
     """Derives requests about tables from their tools; subclasses are the families of requests.
 
-    Override `requests`.
+    Override `requests`. The texts of the requests are in ``derived_requests.yaml``.
     """
 
     def __init__(self, tables: Mapping[str, Table], box: Toolbox) -> None:
@@ -58,6 +115,15 @@ class Requester:
         """Yield candidate intents about a table that has rows."""
         raise NotImplementedError
 
+    def _request(
+        self, name: str, template: str, table: Table, steps: Sequence[ReferenceCallSpec] = (), /, **values: Any
+    ) -> Request:
+        """Return a request written from its template; `steps` come before the template's reference calls."""
+        values |= {"table": table, "one": in_words(table.one), "many": in_words(table.many)}
+        values |= {"key": table.key[0], "get": self.box.get.get(table.name)}
+        intent = convert(fill(read_templates("derived_requests.yaml")[template], **values), IntentSpec)
+        return name, replace(intent, reference_calls=[*steps, *intent.reference_calls])
+
     def _handle(self, table: Table, binding: str, rank: int = 0) -> Handle | None:
         for natural in table.naturals[rank:]:
             call = self.box.find.get((table.name, natural.name))
@@ -66,62 +132,29 @@ class Requester:
                 return Handle(table, natural, binding, step)
         return None
 
-    def _key_of(self, handle: Handle, to: str) -> str:
-        return f"${handle.binding}_row.{to}"
-
-    def _told(self, table: Table) -> list[Column]:
-        """Return the columns that one asks after, the most telling first."""
+    def _answer_columns(self, table: Table) -> list[Column]:
+        """Return the columns that questions ask for, the most informative first."""
         order = {"category": 0, "date": 1, "money": 2, "text": 3, "number": 4, "datetime": 5}
         natural = {column for found in table.naturals for column in found.columns}
         columns = [c for c in table.columns.values() if c.kind in order and c.name not in natural | set(table.key)]
-        columns = [c for c in columns if any(value is not None for value in table.data[c.name])]
-        return sorted(columns, key=lambda column: order[column.kind])
+        return sorted((c for c in columns if table.present(c.name)), key=lambda column: order[column.kind])
 
-    def _shown(self, column: Column, binding: str) -> str:
-        """Return the placeholder of a value, as an answer says it."""
-        return f"{{{binding}:date}}" if column.kind == "date" else f"{{{binding}}}"
+    def _label(self, table: Table) -> Label | None:
+        """Return what a question asks of a row that was looked up."""
+        names = [natural.name for natural in table.naturals if len(natural.columns) == 1]
+        names += [n for n, c in table.columns.items() if n.endswith(("name", "title")) and c.kind == "text"]
+        if names:
+            return Label(in_words(names[0]), f"z.{bare(names[0])}", names[0])
+        columns = self._answer_columns(table)
+        return Label(columns[0].words, f"z.{bare(columns[0].name)}", columns[0].name) if columns else None
 
-    def _label(self, table: Table) -> tuple[str, str, str] | None:
-        """Return what one tells of a row that was looked up: its words, its SQL (of ``z``) and its result path."""
-        for natural in table.naturals:
-            if len(natural.columns) == 1:
-                return said(natural.name), f"z.{bare(natural.name)}", natural.name
-        for name in table.columns:
-            if name.endswith(("name", "title")) and table.columns[name].kind == "text":
-                return said(name), f"z.{bare(name)}", name
-        told = self._told(table)
-        return (told[0].words, f"z.{bare(told[0].name)}", told[0].name) if told else None
+    def _state_column(self, table: Table, tool: str) -> Column | None:
+        """Return the column of the first category by which a tool filters."""
+        parameters = self.box.tools[tool].parameters
+        return next((c for c in table.columns.values() if c.kind == "category" and c.name in parameters), None)
 
-    @staticmethod
-    def _listed(facts: list[str], last: str = "and") -> str:
-        return f"{', '.join(facts[:-1])} {last} {facts[-1]}" if len(facts) > 1 else "".join(facts)
-
-    @staticmethod
-    def _endable(life: Life, ending: Ending) -> str:
-        if ending.state is None or life.status is None:
-            return life.open
-        return f"{life.open} AND {bare(life.status)} <> {literal(ending.state)}"
-
-    def _sides(self, table: Table, life: Life, ending: Ending) -> tuple[Column | None, Column | None]:
-        """Return what one asks of a row that has ended, and of one that has not."""
+    def _ended_and_open(self, table: Table, life: Lifecycle, ending: Ending) -> tuple[Column | None, Column | None]:
+        """Return the columns asked for of a row that has ended, and of one that has not."""
         over = life.status or ending.dated
-        after = table.columns[over] if over else None
-        ends = {life.status, *(e.dated for e in life.endings)}
-        before = next((c for c in self._told(table) if c.name not in ends and not c.nullable), None)
-        return after, before
-
-    @staticmethod
-    def _alias(life: Life, table: Table) -> str:
-        """Return the condition of an open row for the alias ``t``."""
-        names = {life.status, *(ending.dated for ending in life.endings)} - {None}
-        sql = life.open
-        for name in sorted(map(str, names)):
-            sql = sql.replace(bare(name) + " I", f"t.{bare(name)} I")
-        return sql
-
-    def _only_open(self, table: Table, life: Life) -> dict[str, Any]:
-        """Return the arguments by which a list shows open rows only, where one filter can say so."""
-        if life.status is None:
-            return {"open": True}
-        states = life.open.partition("(")[2].rstrip(")").split("', '")
-        return {life.status: states[0].strip("'").replace("''", "'")} if len(states) == 1 else {}
+        before = (c for c in self._answer_columns(table) if c.name not in life.columns and not c.nullable)
+        return table.columns[over] if over else None, next(before, None)

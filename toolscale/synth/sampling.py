@@ -15,7 +15,7 @@ MAX_ROWS_IN_ALL = 12_000
 def sample(tables: Mapping[str, Table], notes: list[str]) -> None:
     """Keep a bounded part of the rows, in which every reference finds its row."""
     for table in tables.values():
-        _mend(table, tables, notes)
+        _drop_dangling(table, tables, notes)
     bound = MAX_ROWS
     while bound > 50 and sum(min(table.size, bound) for table in tables.values()) > MAX_ROWS_IN_ALL:
         bound = bound * 9 // 10
@@ -27,36 +27,32 @@ def sample(tables: Mapping[str, Table], notes: list[str]) -> None:
                 i for to, values in needed[table.name].items() for i, v in enumerate(table.data[to]) if v in values
             }
             stride = table.size / bound
-            for i in range(bound):
-                if len(chosen) >= bound:
-                    break
-                chosen.add(int(i * stride))
+            even = (int(i * stride) for i in range(bound))
+            while len(chosen) < bound:
+                chosen.add(next(even))
             _with_ancestors(table, chosen)
             notes.append(f"Of the {table.total} rows of {table.source}, {len(chosen)} were kept.")
         table.take(sorted(chosen))
         for column in table.references:
-            assert column.references is not None
-            target, to = column.references
-            needed[target].setdefault(to, set()).update(v for v in table.data[column.name] if v is not None)
+            target, to = column.target
+            needed[target].setdefault(to, set()).update(table.present(column.name))
     for table in tables.values():
         _sort_rows(table, notes)
 
 
-def _mend(table: Table, tables: Mapping[str, Table], notes: list[str]) -> None:
+def _drop_dangling(table: Table, tables: Mapping[str, Table], notes: list[str]) -> None:
     """Leave out references that find no row: the value where it may be missing, else the whole row."""
     while True:
         lost: set[int] = set()
         for column in table.references:
-            assert column.references is not None
-            target, to = column.references
+            target, to = column.target
             keys = set(tables[target].data[to])
             cells = table.data[column.name]
             dangling = {i for i, value in enumerate(cells) if value is not None and value not in keys}
             if dangling and column.nullable:
                 table.data[column.name] = [None if i in dangling else value for i, value in enumerate(cells)]
-                notes.append(
-                    f"{table.source}.{column.source}: {len(dangling)} values that refer to nothing were left out."
-                )
+                count = f"{table.source}.{column.source}: {len(dangling)} values"
+                notes.append(f"{count} that refer to nothing were left out.")
             else:
                 lost |= dangling
         if not lost:
@@ -65,15 +61,17 @@ def _mend(table: Table, tables: Mapping[str, Table], notes: list[str]) -> None:
         table.take([i for i in range(table.size) if i not in lost])
 
 
-def _own(table: Table) -> list[Column]:
-    """Return the columns that refer to the table itself."""
-    return [column for column in table.references if column.references and column.references[0] == table.name]
+def _own(table: Table) -> list[tuple[Column, dict[Any, int]]]:
+    """Return the columns that refer to the table itself, with the position of the row for each of their values."""
+    return [
+        (column, {value: i for i, value in enumerate(table.data[column.target[1]])})
+        for column in table.references
+        if column.target[0] == table.name
+    ]
 
 
 def _with_ancestors(table: Table, chosen: set[int]) -> None:
-    for column in _own(table):
-        assert column.references is not None
-        place = {value: i for i, value in enumerate(table.data[column.references[1]])}
+    for column, place in _own(table):
         waiting = list(chosen)
         while waiting:
             value = table.data[column.name][waiting.pop()]
@@ -87,9 +85,7 @@ def _sort_rows(table: Table, notes: list[str]) -> None:
     order = sorted(
         range(table.size), key=lambda i: tuple((str(type(v)), v) for v in (table.data[p][i] for p in table.key))
     )
-    for column in _own(table):
-        assert column.references is not None
-        place = {value: i for i, value in enumerate(table.data[column.references[1]])}
+    for column, place in _own(table):
         placed: dict[int, None] = {}
         waiting = order
         while waiting:
@@ -102,9 +98,9 @@ def _sort_rows(table: Table, notes: list[str]) -> None:
                     later.append(i)
             if len(later) == len(waiting):  # they refer to one another in a circle
                 notes.append(f"{table.name}.{column.name} refers in a circle; it is a plain column.")
-                column.references, column.kind = None, "number" if column.type != "TEXT" else "text"
+                column.detach()
                 placed |= dict.fromkeys(later)
-                later = []
+                break
             waiting = later
         order = list(placed)
     table.take(order)

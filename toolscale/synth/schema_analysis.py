@@ -3,7 +3,7 @@
 `analyse_schema` turns what `toolorchestra.toolscale.synth.sqlite_file` read into tables that the domain format can
 say: one spelling of every name and value, a primary key for every table, references that hold (declared ones, and those
 that names and data imply), tables in the order of their references, and no more rows than a domain should carry.
-Whatever is changed or left out on the way is noted.
+Everything that is changed or left out is noted.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from typing import Any
 from toolorchestra.toolscale.errors import DomainError
 from toolorchestra.toolscale.sql import quote
 from toolorchestra.toolscale.synth.foreign_keys import ordered, refer
-from toolorchestra.toolscale.synth.naming import said, singular, snake_case
+from toolorchestra.toolscale.synth.naming import in_words, singular, snake_case
 from toolorchestra.toolscale.synth.sampling import sample
 from toolorchestra.toolscale.synth.sqlite_file import SqliteTable, read_sqlite
-from toolorchestra.toolscale.synth.tables import Column, Kind, Table, bare, counts_on, is_unique
+from toolorchestra.toolscale.synth.tables import Column, Table, bare, counts_on, is_unique
 from toolorchestra.toolscale.synth.values import spelled
 
 MAX_CHOICES = 12
@@ -86,9 +86,8 @@ def _drafted(source: SqliteTable, name: str, notes: list[str]) -> Table | None:
         if found is None:
             notes.append(f"The column {source.name}.{raw.name} holds BLOBs and was left out.")
             continue
-        kind: Kind = "number" if found.shape == "number" else found.shape
-        nullable = not raw.not_null if not values else any(value is None for value in found.values)
-        columns[column] = Column(column, raw.name, found.type, kind, nullable, default=raw.default)
+        nullable = None in found.values if values else not raw.not_null
+        columns[column] = Column(column, raw.name, found.type, found.shape, nullable, default=raw.default)
         data[column], renamed[raw.name.lower()] = found.values, column
     if source.computed:
         notes.append(f"Computed columns of {source.name} were left out: {', '.join(source.computed)}.")
@@ -111,22 +110,18 @@ def _choose_key(table: Table, declared: tuple[str, ...], notes: list[str]) -> No
     one = table.one
     key = declared
     if not key:
-        likely = (f"{one}_id", f"{one}_no", f"{one}_number", f"{one}_code", f"{one}_key", "code", "number")
+        likely = (*(f"{one}_{end}" for end in ("id", "no", "number", "code", "key")), "code", "number")
         singles = [*((name,) for name in likely if name in table.columns), *table.uniques]
         ids = tuple(name for name in table.columns if name.endswith("_id"))
         key = next((k for k in [*singles, ids] if k and table.size and is_unique(table, k)), ())
     if key:
-        seen: set[Any] = set()
-        chosen = []
+        first: dict[Any, int] = {}
         for i, values in enumerate(zip(*(table.data[part] for part in key), strict=True)):
-            if None not in values and values not in seen:
-                seen.add(values)
-                chosen.append(i)
-        if len(chosen) < table.size:
-            notes.append(
-                f"Rows of {table.source} without a key, or with that of another: {table.size - len(chosen)}, left out."
-            )
-            table.take(chosen)
+            if None not in values:
+                first.setdefault(values, i)
+        if lost := table.size - len(first):
+            notes.append(f"Rows of {table.source} without a key, or with that of another: {lost}, left out.")
+            table.take(list(first.values()))
     else:
         name = snake_case(f"{one}_id", table.columns)
         table.columns = {name: Column(name, "", "INTEGER", "key", nullable=False)} | table.columns
@@ -167,7 +162,7 @@ def _translated(tokens: Sequence[str], renamed: Mapping[str, str], columns: Mapp
 def _characterise(table: Table) -> None:
     """Say of every column what kind of thing it holds, and how its rows are named."""
     for column in table.columns.values():
-        present = [value for value in table.data[column.name] if value is not None]
+        present = table.present(column.name)
         may_lack = not table.size or len(present) < table.size
         column.nullable = column.nullable and may_lack and column.name not in table.key
         distinct = Counter(present)
@@ -197,16 +192,11 @@ def _characterise(table: Table) -> None:
 
 def _words(column: Column, present: Sequence[Any]) -> str:
     """Return what a column's values are called: ``returned_on`` is the "date returned", ``born`` a "year born"."""
-    words = said(column.name)
-    if column.kind in ("date", "datetime") and not re.search(r"date|day|time", words):
+    words = in_words(column.name)
+    if column.is_date and not re.search(r"date|day|time", words):
         return f"date {re.sub(r' (?:on|at)$', '', words)}"
-    years = (
-        column.type == "INTEGER"
-        and column.kind == "number"
-        and present
-        and min(present) >= 1000
-        and max(present) < 2200
-    )
+    number = column.type == "INTEGER" and column.kind == "number" and present
+    years = number and min(present) >= 1000 and max(present) < 2200
     return f"year {words}" if years and words.endswith(("ed", "born")) else words
 
 

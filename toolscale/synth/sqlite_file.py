@@ -1,7 +1,7 @@
-"""Reading a SQLite file that is none of ours: its tables as they stand, and nothing of it trusted.
+"""Reading an external SQLite file: its tables as they are, without trusting anything in it.
 
 The file is opened read-only, its schema is not trusted (no function with side effects can hide in it), no view,
-trigger or generated column is ever run, and the work that reading may cost is bounded. What the tables mean is
+trigger or generated column is ever run, and the work of reading is bounded. What the tables mean is
 worked out in `toolorchestra.toolscale.synth.schema_analysis`.
 """
 
@@ -64,7 +64,7 @@ def read_sqlite(file: Path) -> list[SqliteTable]:
         raise DomainError("Expected a SQLite file; there is none.", file=file, remedy="Check the path.")
     try:
         with closing(sqlite3.connect(f"file:{quote_url(str(file.resolve()))}?mode=ro", uri=True)) as connection:
-            _distrust(connection)
+            _restrict(connection)
             tables = [_read(connection, name) for name in _ordinary(connection)]
     except (sqlite3.Error, OverflowError) as error:
         raise DomainError(
@@ -81,7 +81,7 @@ def read_sqlite(file: Path) -> list[SqliteTable]:
     return tables
 
 
-def _distrust(connection: sqlite3.Connection) -> None:
+def _restrict(connection: sqlite3.Connection) -> None:
     ticks = iter(range(_MAX_TICKS))
     connection.set_progress_handler(lambda: next(ticks, None) is None, _TICK)
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 64_000_000)

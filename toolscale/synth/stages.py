@@ -8,19 +8,20 @@ stands on (the schema, the records that others refer to) ends the synthesis.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, get_args
+from itertools import zip_longest
+from typing import Annotated, Any, TypeVar, get_args
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import replace
 
 from toolorchestra.toolscale.build import build_database
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_folder import make_domain
 from toolorchestra.toolscale.errors import DomainError, SynthesisError
 from toolorchestra.toolscale.format import IntentSpec, Name, Operator, ParameterSpec, TableSpec, ToolSpec
-from toolorchestra.toolscale.synth import prompts
 from toolorchestra.toolscale.synth.answer_checks import (
     MAX_ROWS,
     SchemaAnswer,
@@ -30,16 +31,10 @@ from toolorchestra.toolscale.synth.answer_checks import (
     refusing,
     without_rows,
 )
-from toolorchestra.toolscale.synth.draft import (
-    DomainDraft,
-    fill_order,
-    functions_text,
-    records_text,
-    rule_tables,
-    tables_text,
-)
+from toolorchestra.toolscale.synth.draft import DomainDraft, fill_order, records_text, rule_tables
 from toolorchestra.toolscale.synth.model_queries import InvalidError, ModelQueries, StageCount, UnsettledError
 from toolorchestra.toolscale.synth.table_filler import TableFiller
+from toolorchestra.toolscale.synth.templates import prompt
 from toolorchestra.toolscale.yaml_reader import dump_yaml
 
 STAGES = ("subjects", "schema", "records", "tools", "intents", "tasks", "evolved")
@@ -71,10 +66,11 @@ _UTILITIES = {
 
 Subject = Annotated[str, Meta(min_length=2, max_length=120)]
 Purpose = Annotated[str, Meta(min_length=10, max_length=600)]
+T = TypeVar("T")
 
 
 class Sizes(msgspec.Struct, frozen=True):
-    """How much of each is asked for.
+    """How much of each part is requested.
 
     Attributes:
         subjects: Areas that the domain is about; records and intents are spread over them.
@@ -98,9 +94,9 @@ class Stages:
     """The stages, one method each, to be run in order on one draft.
 
     Attributes:
-        draft: What is settled so far.
-        asker: Who is asked.
-        sizes: How much of each.
+        draft: The parts of the domain so far.
+        queries: Queries the model.
+        sizes: How much of each part.
         image: The database, once it has records.
         remarks: What was dropped and why, and objections that remain, by stage and matter.
     """
@@ -124,7 +120,7 @@ class Stages:
                 raise InvalidError(f"Expected {wanted} different subjects, found {len(distinct)}.")
             return distinct[:wanted]
 
-        self.draft.subjects = self._essential("subjects", prompts.subjects(self.draft.title, wanted), check)
+        self.draft.subjects = self._essential("subjects", self.draft.prompt("subjects", count=wanted), check)
 
     def schema(self) -> None:
         """Settle tables, house rules and consistency rules (Table 8)."""
@@ -142,14 +138,13 @@ class Stages:
                 Domain(spec)
                 return answer, fill_order(spec)
 
-        prompt = prompts.schema(draft.title, draft.subjects, draft.today, entries)
-        answer, groups = self._essential("schema", prompt, check)
+        answer, groups = self._essential("schema", draft.prompt("schema", entries=entries), check)
         draft.description, draft.consistency = answer.description, answer.consistency
         planned = {name: answer.tables[name].count or _SMALL for group in groups for name in group}
         small = sum(count for count in planned.values() if count < _SMALL)  # of kinds, places: they do not grow
         scale = max(1, entries - small) / max(1, sum(planned.values()) - small)
         draft.tables = {
-            name: msgspec.structs.replace(
+            name: replace(
                 answer.tables[name], count=count if count < _SMALL else min(MAX_ROWS, math.ceil(count * scale))
             )
             for name, count in planned.items()
@@ -189,32 +184,33 @@ class Stages:
 
     def tools(self) -> None:
         """Settle what can be done (Table 11): first which functions, then each of them."""
-        draft, count, wanted = self.draft, self.queries.begin("tools"), self.sizes.tools
-        tables = tables_text(draft.tables)
+        draft, count = self.draft, self.queries.begin("tools")
         failed: list[str] = []
-        for number in range(_ROUNDS):
-            missing = wanted - len(draft.tools)
-            if missing <= 0:
-                break
-            taken = [*draft.tools, *failed, *_UTILITIES]
-            prompt = prompts.tool_plan(draft.title, draft.rules, tables, draft.subjects, missing, taken)
-            plans = self.queries.each(count, [f"plan {number + 1}"], self._planner(count, prompt, missing, taken))
-            plan = self._plan(count, plans, missing, taken, needed=not draft.tools)
-            everything = plan | {name: tool.description for name, tool in draft.tools.items()}
-
-            def write(name: str, everything: dict[str, str] = everything) -> ToolSpec:
-                prompt = prompts.tool(draft.title, draft.rules, tables, everything, name)
-                return self.queries.settle(count, name, prompt, lambda text: self._checked_tool(name, text))
-
-            for name, tool in zip(plan, self.queries.each(count, list(plan), write), strict=True):
-                if isinstance(tool, UnsettledError):
-                    self.remark(f"tools/{name}", str(tool))
-                    failed.append(name)
-                else:
-                    draft.tools[name] = tool
+        for number in range(1, _ROUNDS + 1):
+            if len(draft.tools) < self.sizes.tools:
+                failed += self._more_tools(count, number, failed)
         if not draft.tools:
             raise self._failure("tools", "every one of them", self.remarks.get(f"tools/{failed[-1]}", ""))
         draft.tools |= _UTILITIES
+
+    def _more_tools(self, count: StageCount, number: int, failed: Sequence[str]) -> list[str]:
+        """Plan the tools that are missing and write them; return those that failed."""
+        draft, wanted = self.draft, self.sizes.tools - len(self.draft.tools)
+        taken = [*draft.tools, *failed, *_UTILITIES]
+        others = f"There are already: {', '.join(taken)}. Name others."
+        question = draft.prompt("tool_plan", wanted=wanted, taken=others)
+        plans = self.queries.each(
+            count, [f"plan {number}"], lambda matter: self._proposed(count, matter, question, wanted, taken)
+        )
+        plan = self._merged(count, plans, wanted, needed=not draft.tools)
+        purposes = plan | {name: tool.description for name, tool in draft.tools.items()}
+
+        def write(name: str) -> ToolSpec:
+            others = "\n".join(f"- {other}: {purpose}" for other, purpose in purposes.items() if other != name)
+            question = draft.prompt("tool", name=name, purpose=plan[name], others=others or "(none)")
+            return self.queries.settle(count, name, question, lambda text: self._checked_tool(name, text))
+
+        return self._add_each(count, plan, write, draft.tools)
 
     def _checked_tool(self, name: str, text: str) -> ToolSpec:
         tool = read_answer(text, ToolSpec)
@@ -227,71 +223,68 @@ class Stages:
         if kind == "read" and tool.returns and tool.returns.shape in ("rows", "list"):
             kind = "list"
         price, latency = _PRICES[kind]
-        return msgspec.structs.replace(tool, price=price, latency=latency)
+        return replace(tool, price=price, latency=latency)
 
     # ------------------------------------------------------------------------------------- intents, tasks and evolved
 
     def intents(self) -> None:
         """Settle what people want (Table 12) and make tasks of it (Table 13), in turns until there are enough."""
-        draft, wanted, failed = self.draft, self.sizes.intents, list[str]()
+        draft, failed = self.draft, list[str]()
         planning, writing = self.queries.begin("intents"), self.queries.begin("tasks")
-        shown = records_text(draft.spec(), self.image, draft.tables, 3)
-        tables, functions = tables_text(draft.tables), functions_text(draft.tools)
-        for number in range(_ROUNDS):
-            missing = wanted - len(draft.intents)
-            if missing <= 0:
-                break
-            taken = [*draft.intents, *failed]
-            subjects = draft.subjects[: max(1, min(len(draft.subjects), missing))]
-            each = math.ceil(missing / len(subjects))
-
-            def propose(subject: str, each: int = each, taken: Sequence[str] = taken, number: int = number) -> Any:
-                prompt = prompts.intent_plan(draft.title, draft.rules, functions, subject, each, taken)
-                return self._planner(planning, prompt, each, taken)(f"{number + 1}, {subject}")
-
-            plans = self.queries.each(planning, subjects, propose)
-            plan = self._plan(planning, plans, missing, taken, needed=not draft.intents)
-
-            def write(name: str, plan: dict[str, str] = plan) -> IntentSpec:
-                prompt = prompts.intent(draft.title, draft.rules, tables, functions, shown, name, plan[name])
-                return self.queries.settle(writing, name, prompt, lambda text: self._checked_intent(name, text))
-
-            for name, intent in zip(plan, self.queries.each(writing, list(plan), write), strict=True):
-                if isinstance(intent, UnsettledError):
-                    self.remark(f"tasks/{name}", str(intent))
-                    failed.append(name)
-                else:
-                    draft.intents[name] = intent
-            self._settle_together(writing, failed)
+        for number in range(1, _ROUNDS + 1):
+            if len(draft.intents) < self.sizes.intents:
+                failed += self._more_intents(planning, writing, number, failed)
+                failed += self._drop_conflicting(writing)
         if not draft.intents:
             raise self._failure("tasks", "every intent", self.remarks.get(f"tasks/{failed[-1]}", ""))
         every = min(_HELD_OUT, max(3, len(draft.intents)))
-        for position, name in enumerate(draft.intents, 1):
-            if position % every == 0:
-                draft.intents[name] = msgspec.structs.replace(draft.intents[name], held_out=True)
+        for name in list(draft.intents)[every - 1 :: every]:
+            draft.intents[name] = replace(draft.intents[name], held_out=True)
+
+    def _more_intents(self, planning: StageCount, writing: StageCount, number: int, failed: Sequence[str]) -> list[str]:
+        """Plan the intents that are missing, subject by subject, and write them; return those that failed."""
+        draft, missing = self.draft, self.sizes.intents - len(self.draft.intents)
+        taken = [*draft.intents, *failed]
+        others = f"There are already: {'; '.join(taken)}. Propose others." if taken else ""
+        subjects = draft.subjects[: max(1, min(len(draft.subjects), missing))]
+        each = math.ceil(missing / len(subjects))
+
+        def propose(subject: str) -> dict[str, str]:
+            question = draft.prompt("intent_plan", subject=subject, wanted=each, taken=others)
+            return self._proposed(planning, f"{number}, {subject}", question, each, taken)
+
+        plan = self._merged(planning, self.queries.each(planning, subjects, propose), missing, needed=not draft.intents)
+        records = self._records_text()
+
+        def write(name: str) -> IntentSpec:
+            question = draft.prompt("intent", records=records, name=name, purpose=plan[name])
+            return self.queries.settle(writing, name, question, lambda text: self._checked_intent(name, text))
+
+        return self._add_each(writing, plan, write, draft.intents)
 
     def evolved(self) -> None:
         """Make harder intents of those there are (Table 14), operator by operator."""
         draft, count = self.draft, self.queries.begin("evolved")
-        shown = records_text(draft.spec(), self.image, draft.tables, 3)
-        tables, functions = tables_text(draft.tables), functions_text(draft.tools)
+        records = self._records_text()
         plan = _evolutions(list(draft.intents), self.sizes.evolved)
 
         def write(name: str) -> IntentSpec:
             parent, operator = plan[name]
             body = dump_yaml(msgspec.to_builtins(_bare(draft.intents[parent])))
-            prompt = prompts.evolved(draft.title, draft.rules, tables, functions, shown, operator, body)
-            return self.queries.settle(count, name, prompt, lambda text: self._checked_evolved(name, *plan[name], text))
+            change = prompt(f"evolved_{operator}")
+            question = draft.prompt("evolved", records=records, parent=body, change=change)
+            return self.queries.settle(
+                count, name, question, lambda text: self._checked_evolved(name, parent, operator, text)
+            )
 
-        for name, intent in zip(plan, self.queries.each(count, list(plan), write), strict=True):
-            if isinstance(intent, UnsettledError):
-                self.remark(f"evolved/{name}", str(intent))
-            else:
-                draft.intents[name] = intent
-        self._settle_together(count, [])
+        self._add_each(count, plan, write, draft.intents)
+        self._drop_conflicting(count)
+
+    def _records_text(self) -> str:
+        return records_text(self.draft.spec(), self.image, self.draft.tables, 3)
 
     def _checked_intent(self, name: str, text: str) -> IntentSpec:
-        intent = msgspec.structs.replace(
+        intent = replace(
             read_answer(text, IntentSpec), count=self.sizes.tasks_per_intent, held_out=False, parent=None, operator=None
         )
         check_intent(intent)
@@ -302,10 +295,8 @@ class Stages:
     def _checked_evolved(self, name: str, parent: str, operator: Operator, text: str) -> IntentSpec:
         intent = self._checked_intent(name, text)
         origin = self.draft.intents[parent]
-        if (intent.reference_calls, intent.bindings) == (
-            origin.reference_calls,
-            origin.bindings,
-        ) and operator != "distract":
+        same = intent.reference_calls == origin.reference_calls and intent.bindings == origin.bindings
+        if same and operator != "distract":
             raise InvalidError(
                 "The reference trajectory and the bindings are those of the old intent: nothing became harder."
             )
@@ -313,22 +304,24 @@ class Stages:
             raise InvalidError("Expected `refuses: true`: the right answer is that it cannot be done.")
         if operator == "branch" and not intent.branches:
             raise InvalidError("Expected `branches: true`: what is done depends on what a look-up returns.")
-        return msgspec.structs.replace(intent, parent=parent, operator=operator, held_out=origin.held_out)
+        return replace(intent, parent=parent, operator=operator, held_out=origin.held_out)
 
-    def _settle_together(self, count: StageCount, failed: list[str]) -> None:
-        """Drop intents that stand alone but not beside the others (the same wording, say)."""
+    def _drop_conflicting(self, count: StageCount) -> list[str]:
+        """Drop and return intents that stand alone but not beside the others (the same wording, say)."""
+        dropped: list[str] = []
         while self.draft.intents:
             try:
                 self._domain(self.draft.intents)
-                return
+                break
             except DomainError as error:
                 name = error.path.removeprefix("intents.").split(".")[0]
                 if name not in self.draft.intents:
                     raise
                 del self.draft.intents[name]
-                failed.append(name)
+                dropped.append(name)
                 count.dropped += 1
                 self.remark(f"{count.stage}/{name}", error.message)
+        return dropped
 
     def _domain(self, intents: dict[str, IntentSpec]) -> Domain:
         """Make the tasks of some intents."""
@@ -336,48 +329,53 @@ class Stages:
 
     # -------------------------------------------------------------------------------------------------------- shared
 
-    def _essential(self, stage: str, prompt: str, check: Callable[[str], Any]) -> Any:
+    def _essential(self, stage: str, question: str, check: Callable[[str], Any]) -> Any:
         """Settle the one matter of a stage without which there is no domain."""
         count = self.queries.begin(stage)
-        (found,) = self.queries.each(count, [stage], lambda matter: self.queries.settle(count, matter, prompt, check))
+        (found,) = self.queries.each(count, [stage], lambda matter: self.queries.settle(count, matter, question, check))
         if isinstance(found, UnsettledError):
             self.remark(f"{stage}/{stage}", str(found))
             raise self._failure(stage, "this stage", found)
         return found
 
-    def _planner(
-        self, count: StageCount, prompt: str, wanted: int, taken: Sequence[str]
-    ) -> Callable[[str], dict[str, str]]:
-        """Return what asks for a plan: names and what each is for."""
+    def _add_each(
+        self, count: StageCount, names: Iterable[str], write: Callable[[str], T], into: dict[str, T]
+    ) -> list[str]:
+        """Put what `write` makes of each name into the draft; return the names that failed."""
+        names, failed = list(names), []
+        for name, written in zip(names, self.queries.each(count, names, write), strict=True):
+            if isinstance(written, UnsettledError):
+                self.remark(f"{count.stage}/{name}", str(written))
+                failed.append(name)
+            else:
+                into[name] = written
+        return failed
+
+    def _proposed(
+        self, count: StageCount, matter: str, question: str, wanted: int, taken: Sequence[str]
+    ) -> dict[str, str]:
+        """Return a plan: names that are not `taken`, and what each is for."""
 
         def check(text: str) -> dict[str, str]:
-            plan = {name: " ".join(purpose.split()) for name, purpose in read_answer(text, dict[Name, Purpose]).items()}
-            new = {name: purpose for name, purpose in plan.items() if name not in taken}
+            plan = read_answer(text, dict[Name, Purpose])
+            new = {name: " ".join(purpose.split()) for name, purpose in plan.items() if name not in taken}
             if len(new) < min(wanted, 2):
                 raise InvalidError(f"Expected {wanted} names that are not there already, found {len(new)}.")
             return new
 
-        return lambda matter: self.queries.settle(count, matter, prompt, check)
+        return self.queries.settle(count, matter, question, check)
 
-    def _plan(
-        self,
-        count: StageCount,
-        plans: Sequence[dict[str, str] | UnsettledError],
-        wanted: int,
-        taken: Sequence[str],
-        *,
-        needed: bool,
+    def _merged(
+        self, count: StageCount, plans: Sequence[dict[str, str] | UnsettledError], wanted: int, *, needed: bool
     ) -> dict[str, str]:
         """Return the first `wanted` of several plans, taking from each in turn."""
-        queues = [list(plan.items()) for plan in plans if not isinstance(plan, UnsettledError)]
         errors = [plan for plan in plans if isinstance(plan, UnsettledError)]
         for error in errors:
             self.remark(f"{count.stage}/plan", str(error))
         merged: dict[str, str] = {}
-        while any(queues) and len(merged) < wanted:
-            for queue in queues:
-                if queue and len(merged) < wanted:
-                    name, purpose = queue.pop(0)
+        for entries in zip_longest(*(plan.items() for plan in plans if not isinstance(plan, UnsettledError))):
+            for name, purpose in filter(None, entries):
+                if len(merged) < wanted:
                     merged.setdefault(name, purpose)
         if not merged and needed:
             raise self._failure(count.stage, "the plan", errors[0] if errors else "it was empty")
@@ -406,7 +404,7 @@ def _referred(name: str, tables: dict[str, TableSpec]) -> bool:
 
 def _bare(intent: IntentSpec) -> IntentSpec:
     """Return an intent as a model is shown it and writes it."""
-    return msgspec.structs.replace(intent, count=20, held_out=False, parent=None, operator=None)
+    return replace(intent, count=20, held_out=False, parent=None, operator=None)
 
 
 def _evolutions(intents: Sequence[str], wanted: int) -> dict[str, tuple[str, Operator]]:

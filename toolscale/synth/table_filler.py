@@ -6,20 +6,23 @@ Records are read as the format's types, built with, and shown to the model again
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import replace
 
 from toolorchestra.toolscale.build import build_database
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import unknown_name
 from toolorchestra.toolscale.format import DomainSpec, Name, Recipe, Scalar, TableSpec
 from toolorchestra.toolscale.sql import primary_key, quote
-from toolorchestra.toolscale.synth import prompts
 from toolorchestra.toolscale.synth.answer_checks import MAX_ROWS, check_recipes, read_answer, refusing
-from toolorchestra.toolscale.synth.draft import DomainDraft, records_text, rows_text, tables_text
+from toolorchestra.toolscale.synth.draft import DomainDraft, records_text, rows_text
 from toolorchestra.toolscale.synth.model_queries import InvalidError, ModelQueries, StageCount, UnsettledError
+from toolorchestra.toolscale.synth.templates import prompt
 
 _BATCH = 20
 """Rows written by hand in one answer."""
@@ -46,101 +49,84 @@ class _JudgeAnswer(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     objections: list[str] = []
 
 
+@dataclass
 class TableFiller:
-    """Fills one table, batch by batch.
+    """Fills one table, batch by batch."""
 
-    Args:
-        asker: Queries the model.
-        remark: Notes objections that remain, by matter.
-        count: Counts the queries.
-        draft: What is settled so far.
-        name: The table's name.
-        table: The table without rows.
-        wanted: Rows wanted.
-        world: The tables filled before, and the rules that can be checked.
-    """
-
-    def __init__(
-        self,
-        queries: ModelQueries,
-        remark: Callable[[str, str], None],
-        count: StageCount,
-        draft: DomainDraft,
-        name: str,
-        table: TableSpec,
-        wanted: int,
-        world: DomainSpec,
-    ) -> None:
-        self._queries, self._remark, self._count, self._draft = queries, remark, count, draft
-        self._name, self._table, self._wanted, self._world = name, table, wanted, world
-        self._rows: list[tuple[Any, ...]] = []
-        self._doubted: dict[str, _Batch] = {}  # by matter: valid, but objected to
+    queries: ModelQueries
+    remark: Callable[[str, str], None]
+    """Notes an objection that remains to a matter."""
+    count: StageCount
+    draft: DomainDraft
+    name: str
+    table: TableSpec
+    """The table, at first without rows."""
+    wanted: int
+    """Rows wanted."""
+    world: DomainSpec
+    """The tables filled before, and the rules that can be checked."""
+    _rows: list[tuple[Any, ...]] = field(default_factory=list, init=False)
+    _doubted: dict[str, _Batch] = field(default_factory=dict, init=False)  # by matter: valid, but objected to
 
     def run(self) -> TableSpec:
         """Return the table with its records."""
-        subjects = self._draft.subjects
+        subjects = self.draft.subjects
         for number in range(_MAX_BATCHES):
-            matter, first = f"{self._name} {number + 1}", not number
-            prompt = self._prompt(subjects[number % len(subjects)], first=first)
+            matter, first = f"{self.name} {number + 1}", not number
+            question = self._question(subjects[number % len(subjects)], first=first)
             try:
-                batch = self._queries.settle(self._count, matter, prompt, self._checker(matter, first=first))
+                batch = self.queries.settle(self.count, matter, question, partial(self._check, first, matter))
             except UnsettledError as error:
-                self._remark(f"records/{matter}", str(error))
+                self.remark(f"records/{matter}", str(error))
                 if matter in self._doubted:
                     batch = self._doubted[matter]  # an objection is an opinion: the records keep every rule
                 elif self._rows:
                     break
                 else:
                     raise
-            self._table, self._rows, complete = batch
-            if complete or len(self._rows) >= _ENOUGH * self._wanted:
+            self.table, self._rows, complete = batch
+            if complete or len(self._rows) >= _ENOUGH * self.wanted:
                 break
-        return self._table
+        return self.table
 
-    def _checker(self, matter: str, *, first: bool) -> Callable[[str], _Batch]:
-        return lambda text: self._check(text, first, matter)
-
-    def _prompt(self, subject: str, *, first: bool) -> str:
-        draft = self._draft
-        world = msgspec.structs.replace(self._world, tables=self._world.tables | {self._name: self._table})
+    def _question(self, subject: str, *, first: bool) -> str:
+        world = replace(self.world, tables=self.world.tables | {self.name: self.table})
         shown = records_text(world, build_database(world), world.tables, 30) if world.tables else ""
-        return prompts.records(
-            draft.title,
-            tables_text(draft.tables),
-            self._name,
-            subject,
-            draft.today,
-            self._wanted - len(self._rows),
-            shown,
-            first,
+        return self.draft.prompt(
+            "records",
+            table=self.name,
+            subject=subject,
+            wanted=self.wanted - len(self._rows),
+            records=shown or "(none)",
+            ways=prompt("first_records" if first else "more_records"),
         )
 
-    def _check(self, text: str, first: bool, matter: str) -> _Batch:
+    def _check(self, first: bool, matter: str, text: str) -> _Batch:
         answer = read_answer(text, _RecordsAnswer)
         if not first and (answer.recipes or answer.query or answer.count):
             raise InvalidError("Expected further `rows` only: recipes, query and count stand already.")
-        if unknown := set(answer.recipes) - set(self._table.columns):
-            message = unknown_name(f"column of {self._name}", min(unknown), self._table.columns)
+        if unknown := set(answer.recipes) - set(self.table.columns):
+            message = unknown_name(f"column of {self.name}", min(unknown), self.table.columns)
             raise InvalidError(f"recipes.{min(unknown)}: {message}")
         check_recipes(answer.recipes)
-        limit = max(3 * self._wanted, 50)
+        limit = max(3 * self.wanted, 50)
         if len(answer.rows) + answer.count > limit:
             raise InvalidError(f"Expected at most {limit} rows, found {len(answer.rows) + answer.count}.")
         columns = {
-            column: msgspec.structs.replace(spec, recipe=answer.recipes[column]) if column in answer.recipes else spec
-            for column, spec in self._table.columns.items()
+            column: replace(spec, recipe=answer.recipes[column]) if column in answer.recipes else spec
+            for column, spec in self.table.columns.items()
         }
-        table = msgspec.structs.replace(
-            self._table,
+        table = replace(
+            self.table,
             columns=columns,
-            rows=[*self._table.rows, *answer.rows],
-            query=answer.query or self._table.query,
-            count=answer.count or self._table.count,
+            rows=[*self.table.rows, *answer.rows],
+            query=answer.query or self.table.query,
+            count=answer.count or self.table.count,
         )
         with refusing():
-            domain = Domain(msgspec.structs.replace(self._world, tables=self._world.tables | {self._name: table}))
+            domain = Domain(replace(self.world, tables=self.world.tables | {self.name: table}))
             key = ", ".join(map(quote, primary_key(table)))
-            rows = domain.database.base.execute(f"SELECT * FROM {quote(self._name)} ORDER BY {key}").fetchall()
+            rows = domain.database.base.execute(f"SELECT * FROM {quote(self.name)} ORDER BY {key}").fetchall()
         if len(rows) > MAX_ROWS:
             raise InvalidError(f"Expected at most {MAX_ROWS:,} rows, found {len(rows):,}.")
         before = set(self._rows)
@@ -154,9 +140,8 @@ class TableFiller:
 
     def _objections(self, new: list[tuple[Any, ...]], matter: str) -> str:
         """Return what the model finds wrong with records that it wrote."""
-        draft = self._draft
-        shown = rows_text(list(self._table.columns), new, 2 * _BATCH)
-        prompt = prompts.judge(draft.title, tables_text(draft.tables), self._name, shown, draft.today)
+        shown = rows_text(list(self.table.columns), new, 2 * _BATCH)
+        question = self.draft.prompt("judge", table=self.name, rows=shown)
 
         def check(answer: str) -> _JudgeAnswer:
             found = read_answer(answer, _JudgeAnswer)
@@ -165,7 +150,7 @@ class TableFiller:
             return found
 
         try:
-            found = self._queries.settle(self._count, f"{matter}, looked through", prompt, check)
+            found = self.queries.settle(self.count, f"{matter}, looked through", question, check)
         except UnsettledError:
             return ""  # a judge that says nothing usable has no objection
         if found.fits and found.agrees and found.plausible:

@@ -8,14 +8,17 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from toolorchestra.toolscale.sql import quote
-from toolorchestra.toolscale.synth.naming import INITIAL, plural, said, singular, snake_case, verb
+from toolorchestra.toolscale.synth.naming import in_words, plural, singular, snake_case, verb, word_lists
 from toolorchestra.toolscale.synth.values import Type
 
 Kind = Literal["key", "reference", "flag", "category", "date", "datetime", "money", "number", "text", "note", "json"]
 
 _STATUS = re.compile(r"(?:^|_)(?:status|state|stage)$")
-_LABEL = ("name", "title", "full_name", "label", "email", "email_address", "username", "code", "isbn", "barcode", "sku",
-          "number")  # fmt: skip
+_LABELS = (
+    "name", "title", "full_name", "label", "email", "email_address", "username", "code", "isbn", "barcode", "sku",
+    "number",
+)  # fmt: skip
+"""Ends of the names of columns that name a row, the likeliest first."""
 
 
 @dataclass
@@ -33,6 +36,26 @@ class Column:
     references: tuple[str, str] | None = None
     required: bool = False
     words: str = ""
+
+    @property
+    def target(self) -> tuple[str, str]:
+        """The table and column that a reference refers to."""
+        assert self.references is not None
+        return self.references
+
+    def detach(self, kind: Kind | None = None) -> None:
+        """Make a reference a plain column."""
+        self.references, self.kind = None, kind or ("number" if self.type != "TEXT" else "text")
+
+    @property
+    def is_date(self) -> bool:
+        """Whether it holds dates, or dates and times."""
+        return self.kind in ("date", "datetime")
+
+    @property
+    def format(self) -> str:
+        """How a placeholder of a value ends: dates are written in words."""
+        return ":date" if self.kind == "date" else ""
 
 
 @dataclass
@@ -92,16 +115,14 @@ class Table:
     @property
     def status(self) -> Column | None:
         """The column that says in which state a row is."""
-        found = [
-            c for c in self.columns.values() if c.kind == "category" and c.type == "TEXT" and _STATUS.search(c.name)
-        ]
-        if not found:
-            found = [
-                column
-                for column in self.columns.values()
-                if column.kind == "category" and len({verb(str(choice)) for choice in column.choices} - {None}) > 1
-            ]
-        return found[0] if found else None
+        categories = [column for column in self.columns.values() if column.kind == "category"]
+        named = [column for column in categories if column.type == "TEXT" and _STATUS.search(column.name)]
+        ended = (c for c in categories if len({verb(str(choice)) for choice in c.choices} - {None}) > 1)
+        return named[0] if named else next(ended, None)
+
+    def present(self, column: str) -> list[Any]:
+        """Return the values of a column that are not missing."""
+        return [value for value in self.data[column] if value is not None]
 
     def take(self, chosen: Sequence[int]) -> None:
         """Keep the rows at the positions `chosen`, in that order."""
@@ -114,25 +135,14 @@ class Table:
 
 def bare(name: str) -> str:
     """Return a name as it stands in SQL: quoted only where it is a word of SQL's own."""
-    return quote(name) if name.upper() in _RESERVED else name
+    return quote(name) if name.upper() in word_lists().sql else name
 
 
-_RESERVED = frozenset({
-    "ABORT", "ACTION", "ADD", "AFTER", "ALL", "ALTER", "ALWAYS", "ANALYZE", "AND", "AS", "ASC", "ATTACH",
-    "AUTOINCREMENT", "BEFORE", "BEGIN", "BETWEEN", "BY", "CASCADE", "CASE", "CAST", "CHECK", "COLLATE", "COLUMN",
-    "COMMIT", "CONFLICT", "CONSTRAINT", "CREATE", "CROSS", "CURRENT", "CURRENT_DATE", "CURRENT_TIME",
-    "CURRENT_TIMESTAMP", "DATABASE", "DEFAULT", "DEFERRABLE", "DEFERRED", "DELETE", "DESC", "DETACH", "DISTINCT",
-    "DO", "DROP", "EACH", "ELSE", "END", "ESCAPE", "EXCEPT", "EXCLUDE", "EXCLUSIVE", "EXISTS", "EXPLAIN", "FAIL",
-    "FALSE", "FILTER", "FIRST", "FOLLOWING", "FOR", "FOREIGN", "FROM", "FULL", "GENERATED", "GLOB", "GROUP", "GROUPS",
-    "HAVING", "IF", "IGNORE", "IMMEDIATE", "IN", "INDEX", "INDEXED", "INITIALLY", "INNER", "INSERT", "INSTEAD",
-    "INTERSECT", "INTO", "IS", "ISNULL", "JOIN", "KEY", "LAST", "LEFT", "LIKE", "LIMIT", "MATCH", "MATERIALIZED",
-    "NATURAL", "NO", "NOT", "NOTHING", "NOTNULL", "NULL", "NULLS", "OF", "OFFSET", "ON", "OR", "ORDER", "OTHERS",
-    "OUTER", "OVER", "PARTITION", "PLAN", "PRAGMA", "PRECEDING", "PRIMARY", "QUERY", "RAISE", "RANGE", "RECURSIVE",
-    "REFERENCES", "REGEXP", "REINDEX", "RELEASE", "RENAME", "REPLACE", "RESTRICT", "RETURNING", "RIGHT", "ROLLBACK",
-    "ROW", "ROWID", "OID", "ROWS", "SAVEPOINT", "SELECT", "SET", "TABLE", "TEMP", "TEMPORARY", "THEN", "TIES", "TO",
-    "TRANSACTION", "TRIGGER", "TRUE", "UNBOUNDED", "UNION", "UNIQUE", "UPDATE", "USING", "VACUUM", "VALUES", "VIEW",
-    "VIRTUAL", "WHEN", "WHERE", "WINDOW", "WITH", "WITHOUT",
-})  # fmt: skip
+def literal(value: Any) -> str:
+    """Return a value as it stands in SQL."""
+    if value is None:
+        return "NULL"
+    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else repr(value)
 
 
 def _numbered(table: Table) -> tuple[str, int] | None:
@@ -140,11 +150,9 @@ def _numbered(table: Table) -> tuple[str, int] | None:
     values = table.data[table.key[0]]
     if table.columns[table.key[0]].type == "INTEGER":
         return ("", 0)
-    forms = {
-        (match[1], len(match[2])) for value in values if (match := re.fullmatch(r"([^\d%]{0,8}?)(\d{1,9})", str(value)))
-    }
-    whole = all(re.fullmatch(r"[^\d%]{0,8}?\d{1,9}", str(value)) for value in values)
-    return next(iter(forms)) if whole and len(forms) == 1 and table.columns[table.key[0]].type == "TEXT" else None
+    matches = [re.fullmatch(r"([^\d%]{0,8}?)(\d{1,9})", str(value)) for value in values]
+    forms = {(match[1], len(match[2])) if match else None for match in matches}
+    return next(iter(forms)) if len(forms) == 1 and table.columns[table.key[0]].type == "TEXT" else None
 
 
 def counts_on(table: Table) -> bool:
@@ -164,25 +172,19 @@ def naturals_of(table: Table) -> list[Natural]:
     if not table.size or len(table.key) > 1:
         return []
     found = []
-    for column in table.columns.values():
-        if (
-            column.name not in table.key
-            and column.type == "TEXT"
-            and column.kind == "text"
-            and _tells(table, (column.name,))
-        ):
-            rank = next(
-                (i for i, end in enumerate(_LABEL) if column.name == end or column.name.endswith(f"_{end}")), 99
-            )
-            if rank < 99 or column.unique:
-                found.append((rank, Natural(column.name, (column.name,))))
+    for name, column in table.columns.items():
+        rank = next((i for i, end in enumerate(_LABELS) if name == end or name.endswith(f"_{end}")), len(_LABELS))
+        text = column.type == "TEXT" and column.kind == "text" and name not in table.key
+        if text and (rank < len(_LABELS) or column.unique) and _identifies(table, (name,)):
+            found.append((rank, Natural(name, (name,))))
     for first, last in (("first_name", "last_name"), ("given_name", "family_name"), ("forename", "surname")):
-        if first in table.columns and last in table.columns and _tells(table, (first, last)):
+        if first in table.columns and last in table.columns and _identifies(table, (first, last)):
             found.append((0, Natural(snake_case("full_name", table.columns), (first, last))))
     return [natural for _, natural in sorted(found, key=lambda pair: pair[0])[:2]]
 
 
-def _tells(table: Table, columns: tuple[str, ...]) -> bool:
+def _identifies(table: Table, columns: tuple[str, ...]) -> bool:
+    """Whether the texts in these columns name every row, each another one."""
     rows = list(zip(*(table.data[column] for column in columns), strict=True))
     texts = {" ".join(map(str, row)).casefold() for row in rows if None not in row}
     return len(texts) == len(rows) and all(re.search(r"\w", t) and len(t) <= 80 and "{" not in t for t in texts)
@@ -198,20 +200,19 @@ def default_state(column: Column) -> Any:
     """Return the state in which new rows begin: the schema's default, or the likeliest word."""
     if column.default and column.default.strip("'\"") in column.choices:
         return column.default.strip("'\"")
-    states = {said(str(choice)).lower(): choice for choice in column.choices}
-    return next((states[word] for word in INITIAL if word in states), None)
+    states = {in_words(str(choice)).lower(): choice for choice in column.choices}
+    return next((states[word] for word in word_lists().initial if word in states), None)
 
 
-def settled(table: Table, tables: Mapping[str, Table]) -> dict[str, tuple[str, str]]:
-    """Return the references that another one settles, with that one and the column that it leads to.
+def implied_references(table: Table, tables: Mapping[str, Table]) -> dict[str, tuple[str, str]]:
+    """Return the references that follow from another one, with that one and the column that it leads to.
 
     The member of a fine is the member of its loan: ``{"member_id": ("loan_id", "member_id")}``.
     """
     found: dict[str, tuple[str, str]] = {}
     for column in table.references:
         for other in table.references:
-            assert other.references is not None
-            target, to = other.references
+            target, to = other.target
             far = tables[target].columns.get(column.name)
             if other is column or target == table.name or other.name in found or far is None:
                 continue

@@ -1,24 +1,27 @@
-"""What all derived tools share: parameters, conditions, guards and prices."""
+"""What all derived tools share: parameters, conditions and guards."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from msgspec.structs import replace
 
 from toolorchestra.toolscale.format import GuardSpec, ParameterSpec, ToolSpec
 from toolorchestra.toolscale.synth.derived_tools import Toolbox
-from toolorchestra.toolscale.synth.naming import said, snake_case
+from toolorchestra.toolscale.synth.naming import in_words, snake_case
 from toolorchestra.toolscale.synth.tables import Column, Table, bare
+from toolorchestra.toolscale.synth.templates import fill, read_templates
+from toolorchestra.toolscale.yaml_reader import convert
 
-READ: dict[str, Any] = {"price": 0.0005, "latency": 0.1}
-SEARCH: dict[str, Any] = {"price": 0.001, "latency": 0.15}
-WRITE: dict[str, Any] = {"price": 0.002, "latency": 0.25}
+MAX_LISTED = 50
+"""Rows that a search returns."""
 
 
 class ToolMaker:
     """Derives tools for one table after another; subclasses are the families of tools.
 
-    Override `tools`.
+    Override `tools`. The texts and the SQL of the tools are in ``derived_tools.yaml``.
     """
 
     def __init__(self, tables: Mapping[str, Table], box: Toolbox) -> None:
@@ -29,9 +32,23 @@ class ToolMaker:
         """Put the tools of a table that has rows into the box."""
         raise NotImplementedError
 
-    def _add(self, name: str, spec: ToolSpec) -> str:
+    def _tool(
+        self,
+        name: str,
+        template: str,
+        table: Table,
+        parameters: dict[str, ParameterSpec],
+        guards: Sequence[GuardSpec] = (),
+        /,
+        **values: Any,
+    ) -> str:
+        """Put a tool written from its template into the box; return its name."""
+        values |= {"table": table, "one": in_words(table.one), "many": in_words(table.many), "key": table.key[0]}
+        values |= {"row": self._row(table), "where": self._where(table), "shown": self._shown(table)}
+        values |= {"order": ", ".join(map(bare, table.key)), "limit": MAX_LISTED}
+        spec = convert(fill(read_templates("derived_tools.yaml")[template], **values), ToolSpec)
         name = snake_case(name, self.box.tools)
-        self.box.tools[name] = spec
+        self.box.tools[name] = replace(spec, parameters=parameters, guards=list(guards))
         return name
 
     def parameter(
@@ -42,35 +59,35 @@ class ToolMaker:
         options: dict[str, Any] = {"description": words}
         if column.references and not own:
             options["column"] = ".".join(column.references)
-        elif column.kind not in ("note", "json", "date", "datetime"):
+        elif column.kind not in ("note", "json") and not column.is_date:
             options["column"] = f"{table.name}.{column.name}"
         if column.kind == "flag":
             return ParameterSpec(type="boolean", description=words, **changes)
         if column.type != "TEXT":
             options["type"] = "integer" if column.type == "INTEGER" else "number"
-            values = [value for value in table.data[column.name] if value is not None]
+            values = table.present(column.name)
             if column.kind in ("money", "number") and values and min(values) >= 0:
                 options["minimum"] = 0
-        elif column.kind in ("date", "datetime"):
+        elif column.is_date:
             options |= {"type": "string", "format": "date"}
         elif column.kind == "category":
             options |= {"type": "string", "enum": list(column.choices)}
             del options["column"]
         else:
-            longest = max((len(str(value)) for value in table.data[column.name] if value is not None), default=0)
+            longest = max((len(str(value)) for value in table.present(column.name)), default=0)
             options |= {"type": "string", "max_length": max(60, min(2000, 2 * longest))}
         return ParameterSpec(**(options | changes))
 
     def _words(self, table: Table, column: Column) -> str:
+        """Return what a parameter is that takes a value of a column."""
+        one = in_words(table.one)
         if column.references:
-            parent = self.tables[column.references[0]]
-            to = said(column.references[1])
-            stem = said(column.name.removesuffix("_id"))
-            return f"{to} of the {stem}" if stem not in (said(parent.one), to) else f"{said(parent.one)} id"
+            target, to = column.target
+            parent, stem = in_words(self.tables[target].one), in_words(column.name.removesuffix("_id"))
+            return f"{parent} id" if stem in (parent, in_words(to)) else f"{in_words(to)} of the {stem}"
         if column.name in table.key:
-            return f"{said(table.one)} id" if len(table.key) == 1 and column.name.endswith("_id") else column.words
-        ends = {"money": "", "date": ", YYYY-MM-DD", "datetime": ", YYYY-MM-DD"}.get(column.kind, "")
-        return f"{column.words} of the {said(table.one)}{ends}"
+            return f"{one} id" if len(table.key) == 1 and column.name.endswith("_id") else column.words
+        return f"{column.words} of the {one}{', YYYY-MM-DD' if column.is_date else ''}"
 
     def _keys(self, table: Table) -> dict[str, ParameterSpec]:
         return {part: self.parameter(table, table.columns[part], own=True) for part in table.key}
@@ -82,29 +99,29 @@ class ToolMaker:
     def _where(self, table: Table) -> str:
         return " AND ".join(f"{bare(part)} = :{part}" for part in table.key)
 
-    def _name_of(self, table: Table) -> str:
+    def _row(self, table: Table) -> str:
         return " ".join(f"{{{part}}}" for part in table.key)
 
     def _exists(self, table: Table) -> GuardSpec:
-        hint = f"; find it with {self.box.find[table.name, n.name]}" if (n := next(iter(table.naturals), None)) else ""
-        return GuardSpec(
-            require=f"EXISTS (SELECT 1 FROM {bare(table.name)} WHERE {self._where(table)})",
-            error=f"There is no {said(table.one)} {self._name_of(table)}{hint}.",
-        )
+        natural = next(iter(table.naturals), None)
+        hint = f"; find it with {self.box.find[table.name, natural.name]}" if natural else ""
+        error = f"There is no {in_words(table.one)} {self._row(table)}{hint}."
+        return GuardSpec(require=exists(table.name, self._where(table)), error=error)
 
-    def _shown(self, table: Table, limit: int = 9) -> str:
+    def _shown(self, table: Table, limit: int | None = 9) -> str:
         """Return the columns that lists show: keys and references first, no long texts."""
         columns = [c for c in table.columns.values() if c.kind not in ("note", "json")]
         return ", ".join(bare(column.name) for column in columns[:limit])
 
-    def _order(self, table: Table) -> str:
-        return ", ".join(map(bare, table.key))
-
-    def _refers(self, table: Table, column: Column, *, optional: bool = False) -> GuardSpec:
-        assert column.references is not None
-        target, to = column.references
-        found = f"EXISTS (SELECT 1 FROM {bare(target)} WHERE {bare(to)} = :{column.name})"
+    def _refers(self, column: Column, *, optional: bool = False) -> GuardSpec:
+        target, to = column.target
+        found = exists(target, f"{bare(to)} = :{column.name}")
         return GuardSpec(
             require=f":{column.name} IS NULL OR {found}" if optional else found,
-            error=f"There is no {said(self.tables[target].one)} {{{column.name}}}.",
+            error=f"There is no {in_words(self.tables[target].one)} {{{column.name}}}.",
         )
+
+
+def exists(table: str, condition: str) -> str:
+    """Return the SQL condition that a table has a row of some kind."""
+    return f"EXISTS (SELECT 1 FROM {bare(table)} WHERE {condition})"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -34,6 +34,7 @@ _FLAG = re.compile(
     r"^(?:is|has|can|was|allows?|should)_|^(?:active|enabled|disabled|deleted|archived|paid|available|verified|visible"
     r"|published|confirmed|completed|done|approved|discontinued|blocked)$"
 )
+_REAL = re.compile(r"REAL|FLOA|DOUB|DEC|NUM|MONEY")
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,14})(?:\.\d{1,10})?")
 _CONTROL = re.compile("[^\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010fffd]")
 
@@ -63,21 +64,22 @@ def spelled(name: str, declared: str, values: Sequence[Any]) -> Cells | None:
     if dated := _dates(name, found, present):
         return dated
     if all(isinstance(value, int) for value in present):
-        shape: Shape = "flag" if set(present) <= {0, 1} and ("BOOL" in declared or _FLAG.search(name)) else "number"
-        real = shape == "number" and any(word in declared for word in ("REAL", "FLOA", "DOUB", "DEC", "NUM", "MONEY"))
-        return (
-            Cells([v if v is None else float(v) for v in found], "REAL", shape)
-            if real
-            else Cells(found, "INTEGER", shape)
-        )
+        if set(present) <= {0, 1} and ("BOOL" in declared or _FLAG.search(name)):
+            return Cells(found, "INTEGER", "flag")
+        if not _REAL.search(declared):
+            return Cells(found, "INTEGER", "number")
     if all(isinstance(value, (int, float)) for value in present):
-        return Cells([value if value is None else float(value) for value in found], "REAL", "number")
-    texts = [value if value is None else str(value) for value in found]
-    if not declared and all(_NUMBER.fullmatch(value) for value in texts if value is not None):
-        whole = all("." not in value for value in texts if value is not None)
-        kind: type = int if whole else float
-        return Cells([v if v is None else kind(v) for v in texts], "INTEGER" if whole else "REAL", "number")
-    return Cells(texts, "TEXT", "json" if all(map(_is_json, filter(None, texts))) else "text")
+        return Cells(_mapped(float, found), "REAL", "number")
+    texts = _mapped(str, found)
+    if not declared and all(_NUMBER.fullmatch(str(value)) for value in present):
+        if any("." in str(value) for value in present):
+            return Cells(_mapped(float, texts), "REAL", "number")
+        return Cells(_mapped(int, texts), "INTEGER", "number")
+    return Cells(texts, "TEXT", "json" if all(_is_json(str(value)) for value in present) else "text")
+
+
+def _mapped(change: Callable[[Any], Any], values: Sequence[Any]) -> list[Any]:
+    return [None if value is None else change(value) for value in values]
 
 
 def _cleaned(value: Any) -> Any:
@@ -96,7 +98,7 @@ def _declared(name: str, declared: str) -> tuple[Type, Shape]:
         return "INTEGER", "flag"
     if "INT" in declared:
         return "INTEGER", "number"
-    if re.search(r"REAL|FLOA|DOUB|DEC|NUM|MONEY", declared):
+    if _REAL.search(declared):
         return "REAL", "number"
     return "TEXT", "text"
 
@@ -115,28 +117,28 @@ def _dates(name: str, values: Sequence[Any], present: Sequence[Any]) -> Cells | 
     """Return the cells as ISO dates, or dates and times, if that is what they all are."""
     hinted = _DATED.search(name) is not None
     if all(isinstance(value, str) for value in present):
-        found = [_SPELLED.fullmatch(value) for value in present]
-        if not all(found) or (not hinted and all(value.isdecimal() for value in present)):
+        if not all(map(_SPELLED.fullmatch, present)) or (not hinted and all(map(str.isdecimal, present))):
             return None
-        month_first = not any(
-            int(match["a"]) > 12 for match in map(_match, present) if match and match.groupdict().get("a")
-        )
-        moments = [None if value is None else _moment(value, month_first) for value in values]
+        parts = [match.groupdict() for value in present if (match := _match(value))]
+        month_first = not any(int(part["a"]) > 12 for part in parts if part.get("a"))
+        moments = _mapped(lambda value: _moment(value, month_first), values)
     elif hinted and all(isinstance(value, (int, float)) and 3e8 <= value < 5e12 for value in present):
-        epoch = datetime.datetime(1970, 1, 1)
-        moments = [
-            None if v is None else epoch + datetime.timedelta(seconds=int(v / 1000 if v > 1e11 else v)) for v in values
-        ]
+        moments = _mapped(_from_epoch, values)
     else:
         return None
-    if any(moment is None and value is not None for moment, value in zip(moments, values, strict=True)):
+    if moments.count(None) > values.count(None):
         return None
     if all(moment is None or moment.time() == datetime.time() for moment in moments):
-        return Cells([m if m is None else m.date().isoformat() for m in moments], "TEXT", "date")
-    return Cells([m if m is None else m.isoformat(" ", "seconds") for m in moments], "TEXT", "datetime")
+        return Cells(_mapped(lambda moment: moment.date().isoformat(), moments), "TEXT", "date")
+    return Cells(_mapped(lambda moment: moment.isoformat(" ", "seconds"), moments), "TEXT", "datetime")
 
 
 _SPELLED = re.compile(r"[\d\w.,/:+\- ]{6,40}")  # cheap look before the careful one
+
+
+def _from_epoch(value: float) -> datetime.datetime:
+    """Return the time of seconds, or milliseconds, since 1970."""
+    return datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=int(value / 1000 if value > 1e11 else value))
 
 
 def _match(value: str) -> re.Match[str] | None:
@@ -149,16 +151,16 @@ def _moment(value: str, month_first: bool) -> datetime.datetime | None:
         return None
     part = match.groupdict()
     if part.get("name"):
-        month, day = _MONTHS.index(part["name"].lower()) + 1 if part["name"].lower() in _MONTHS else 0, int(part["d"])
+        name = part["name"].lower()
+        month, day = _MONTHS.index(name) + 1 if name in _MONTHS else 0, int(part["d"])
     elif part.get("a"):
-        first, second = int(part["a"]), int(part["b"])
-        swap = part["sep"] == "/" and month_first
-        month, day = (first, second) if swap else (second, first)
+        day, month = int(part["a"]), int(part["b"])
+        if part["sep"] == "/" and month_first:
+            day, month = month, day
     else:
         month, day = int(part["m"]), int(part["d"])
+    hour, minute, second = (int(part[name] or 0) for name in ("h", "min", "s"))
     try:
-        return datetime.datetime(
-            int(part["y"]), month, day, int(part["h"] or 0), int(part["min"] or 0), int(part["s"] or 0)
-        )
+        return datetime.datetime(int(part["y"]), month, day, hour, minute, second)
     except ValueError:
         return None

@@ -81,7 +81,7 @@ def test_numbers_that_no_domain_needs_are_refused(number: str) -> None:
         ("columns: {A: {type: TEXT}}\nprimary_key: A", TableSpec, r"^columns\.A: "),
     ],
 )
-def test_a_wrong_type_is_told_with_its_place(text: str, kind: type[Any], message: str) -> None:
+def test_the_error_of_a_wrong_type_names_its_place(text: str, kind: type[Any], message: str) -> None:
     with pytest.raises(InvalidError, match=message):
         read_answer(text, kind)
 
@@ -134,7 +134,7 @@ def test_an_intent_is_no_longer_than_a_task_can_be(changes: dict[str, Any]) -> N
 
 
 @pytest.mark.parametrize("error", [RecursionError("deep"), MemoryError(), ZeroDivisionError("x"), KeyError("y")])
-def test_whatever_a_strangers_text_sets_off_is_told_and_ends_nothing(error: Exception) -> None:
+def test_every_error_that_a_text_causes_is_an_invalid_error(error: Exception) -> None:
     def explode() -> None:
         raise error
 

@@ -91,7 +91,7 @@ def test_a_disk_that_is_full_leaves_the_store_whole(file: Path, monkeypatch: pyt
     assert file.read_bytes() == before
 
 
-def test_a_question_is_known_by_all_that_its_answer_depends_on() -> None:
+def test_the_key_of_a_question_covers_all_that_its_answer_depends_on() -> None:
     questions = [
         question(),
         question("Why not?"),
@@ -104,7 +104,7 @@ def test_a_question_is_known_by_all_that_its_answer_depends_on() -> None:
     assert question().key("m") == question().key("m")
 
 
-def test_the_store_is_lines_of_json_that_say_what_was_asked_of_whom(file: Path) -> None:
+def test_the_store_is_lines_of_json_with_the_question_and_the_model(file: Path) -> None:
     with AnswerStore(file) as store:
         store.add("k1", "tools/get_book/0", "m", ANSWER)
     (line,) = file.read_text().splitlines()

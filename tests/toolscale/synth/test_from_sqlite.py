@@ -1,4 +1,4 @@
-"""Domains from SQLite files that are none of ours: a library, a shop, a nasty one, and whatever hypothesis makes."""
+"""Domains from external SQLite files: a library, a shop, one with every difficulty, and those that hypothesis makes."""
 
 from __future__ import annotations
 
@@ -345,7 +345,7 @@ def made(name: str, place: Path, **options: Any) -> Path:
 
 
 @pytest.mark.parametrize("name", DATABASES)
-def test_a_foreign_file_becomes_a_domain_that_passes_every_check(name: str, folder_of: Callable[[str], Path]) -> None:
+def test_an_external_file_becomes_a_domain_that_passes_every_check(name: str, folder_of: Callable[[str], Path]) -> None:
     folder = str(folder_of(name))
     report = check_environment("ToolOrchestra-Custom-v0", domain=folder, random_episodes=300, hostile=200)
     found = {result.name: result for result in report.results}
@@ -356,7 +356,7 @@ def test_a_foreign_file_becomes_a_domain_that_passes_every_check(name: str, fold
     assert verifier["accepted"] >= 0.995 * verifier["variants"]
 
 
-def test_a_foreign_library_is_played_within_a_minute(tmp_path: Path) -> None:
+def test_an_external_library_is_played_within_a_minute(tmp_path: Path) -> None:
     began = time.perf_counter()
     folder = made("library", tmp_path)
     env = gym.make("ToolOrchestra-Custom-v0", domain=str(folder))
@@ -377,7 +377,7 @@ def test_the_library_has_the_tools_that_a_librarian_would_name(library_folder: P
     assert not {name for name in tools if name.startswith(("delete_", "remove_"))} - {"remove_book_author"}
 
 
-def test_the_library_is_asked_many_things_at_all_levels(library_folder: Path) -> None:
+def test_the_library_has_many_intents_at_all_levels(library_folder: Path) -> None:
     domain = make_domain(read_spec(library_folder), file=library_folder)
     tasks = domain.tasks()
     assert len(domain.spec.intents) >= 20
@@ -407,7 +407,7 @@ def call_library(library_folder: Path) -> Iterator[Callable[..., Any]]:
     session.close()
 
 
-def test_a_rule_that_only_the_records_show_is_told_and_kept(call_library: Callable[..., Any]) -> None:
+def test_a_rule_that_only_the_records_show_is_described_and_enforced(call_library: Callable[..., Any]) -> None:
     domain: Domain = call_library.domain  # type: ignore[attr-defined]
     one = lambda sql: domain.database.base.execute(sql).fetchone()[0]  # noqa: E731 - a value of the records
     lent = one("SELECT copy_id FROM loans WHERE returned_on IS NULL")
@@ -452,7 +452,7 @@ def test_sampled_records_are_new_and_like_the_old_ones(tmp_path: Path) -> None:
     assert check_environment("ToolOrchestra-Custom-v0", checks=["oracle", "verifier"], domain=str(folder)).passed
 
 
-def test_the_nasty_file_loses_nothing_unsaid(tmp_path: Path) -> None:
+def test_whatever_the_nasty_file_loses_is_noted(tmp_path: Path) -> None:
     nasty(tmp_path / "nasty.db")
     found = analyse_schema(tmp_path / "nasty.db")
     tables = found.tables
@@ -465,7 +465,7 @@ def test_the_nasty_file_loses_nothing_unsaid(tmp_path: Path) -> None:
     assert tables["pairs"].key == ("left_node", "right_node")
     assert tables["it_s_a_table"].columns["active"].kind == "flag"
     assert not {"notes", "notes_data", "leaky", "only_blobs"} & set(tables)
-    told = "\n".join(found.notes)
+    notes = "\n".join(found.notes)
     for note in (
         "Of the 100000 rows of readings, 2000 were kept.",
         "The table 'only_blobs' holds nothing but BLOBs",
@@ -474,7 +474,7 @@ def test_the_nasty_file_loses_nothing_unsaid(tmp_path: Path) -> None:
         "4 rows of orphans refer to nothing",
         "has no primary key; its rows were numbered.",
     ):
-        assert note in told
+        assert note in notes
 
 
 def test_the_same_file_gives_the_same_domain(tmp_path: Path) -> None:
@@ -524,7 +524,7 @@ def test_a_database_without_records_is_an_error(tmp_path: Path) -> None:
         domain_from_sqlite(tmp_path / "my.db", tmp_path / "domain")
 
 
-# ---------------------------------------------------------------------------------------------- whatever there is
+# ---------------------------------------------------------------------------------------------- any database
 
 NAMES = st.sampled_from(
     ["id", "name", "Name", "order", "group", "a b", "parent_id", "item_id", "items", "status", "returned_at", "price",
@@ -568,7 +568,7 @@ def databases(draw: st.DrawFn) -> list[tuple[str, list[str], list[tuple[Any, ...
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(databases(), st.sampled_from(["keep", "sample"]))
-def test_whatever_comes_out_builds_or_an_error_says_what_lacks(
+def test_any_database_becomes_a_domain_that_builds_or_an_error_with_a_reason(
     tmp_path: Path, tables: list[tuple[str, list[str], list[tuple[Any, ...]]]], records: Any
 ) -> None:
     file, folder = tmp_path / "any.db", tmp_path / "any"
@@ -582,13 +582,13 @@ def test_whatever_comes_out_builds_or_an_error_says_what_lacks(
                 with contextlib.suppress(sqlite3.IntegrityError):  # a key that takes no text
                     connection.execute(f'INSERT OR IGNORE INTO "{quoted}" VALUES ({", ".join("?" * len(row))})', row)
         connection.commit()
-    told = None
+    message = None
     try:
         domain_from_sqlite(file, folder, records=records)
     except DomainError as error:
-        told = str(error)
-    if told is None:
+        message = str(error)
+    if message is None:
         assert build_domain(folder).tasks()
     else:
-        assert re.search("Expected|expected", told), told
+        assert re.search("Expected|expected", message), message
         assert not folder.exists()

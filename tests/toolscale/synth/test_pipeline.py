@@ -12,12 +12,12 @@ from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_folder import build_domain, make_domain, read_spec
 from toolorchestra.toolscale.errors import ExpertError, OptionError, SynthesisError
 from toolorchestra.toolscale.format import DomainSpec
-from toolorchestra.toolscale.synth import prompts
 from toolorchestra.toolscale.synth.answer_store import ModelAnswer, ModelQuestion, RecordedModel
 from toolorchestra.toolscale.synth.draft import DomainDraft, fill_order, functions_text, tables_text
 from toolorchestra.toolscale.synth.model_queries import QuerySettings, StageCount
 from toolorchestra.toolscale.synth.pipeline import SynthesisRecord, synthesise
 from toolorchestra.toolscale.synth.stages import Sizes, _evolutions
+from toolorchestra.toolscale.synth.templates import prompt
 from toolorchestra.toolscale.yaml_reader import convert, dump_yaml, parse_yaml
 
 RECORDING = Path(__file__).parents[2] / "data" / "synth" / "library.yaml"
@@ -30,14 +30,14 @@ class Model:
     name = "model"
 
     def __init__(self, **instead: str) -> None:
-        self.instead = {asked.replace("_", " "): answer for asked, answer in instead.items()}
+        self.instead = {text.replace("_", " "): answer for text, answer in instead.items()}
         self.questions: list[ModelQuestion] = []
         self._recorded = RecordedModel(RECORDING)
 
     def ask(self, question: ModelQuestion) -> ModelAnswer:
         self.questions.append(question)
-        for asked, answer in self.instead.items():
-            if asked in question.messages[1][1]:
+        for text, answer in self.instead.items():
+            if text in question.messages[1][1]:
                 return ModelAnswer(answer, 10, 5, 0.5)
         return self._recorded.ask(question)
 
@@ -91,7 +91,7 @@ def test_every_invalid_answer_is_shown_its_exact_error(tmp_path: Path) -> None:
     assert "more than 200,000 rows" in model.prompts("Write the intent expired_card:")[1]
 
 
-def test_what_was_dropped_is_said_with_the_reason(tmp_path: Path) -> None:
+def test_what_was_dropped_is_recorded_with_the_reason(tmp_path: Path) -> None:
     remarks = run(tmp_path, Model()).remarks
     assert "SQL does something that tools may not" in remarks["tools/clear_out"]
     assert set(remarks) >= {"tools/clear_out", "tasks/ask_author", "evolved/expired_card_chain", "records/loans_note"}
@@ -114,7 +114,7 @@ def test_a_model_sets_no_prices_no_parents_and_no_splits(tmp_path: Path) -> None
     assert parents == {"borrow_book_constraint": ("borrow_book", "constraint")}
 
 
-def test_records_to_which_a_reader_still_objects_stand_with_a_remark(tmp_path: Path) -> None:
+def test_records_to_which_the_judge_still_objects_are_kept_with_a_remark(tmp_path: Path) -> None:
     no = "{fits: true, agrees: false, plausible: true, objections: [I do not like them.]}"
     record = run(tmp_path, Model(Records_of_the_table=no))
     assert "I do not like them" in record.remarks["records/branches 1"]
@@ -129,7 +129,9 @@ def test_a_stage_without_which_there_is_no_domain_ends_the_run_and_saves_what_th
         run(tmp_path, Model(Write_records_of_the_table_books="I cannot."))
     assert not caught.value.resumable
     assert "branches" in parse_yaml((tmp_path / "domain.yaml").read_text())["tables"]
-    assert (tmp_path / "synth.json").exists()
+    stages = msgspec.json.decode((tmp_path / "synth.json").read_bytes())["stages"]
+    assert list(stages) == ["subjects", "schema", "records"]
+    assert stages["records"]["dropped"] == 2  # books, and a table that nothing refers to
     model = Model(Write_records_of_the_table_books="I cannot.")
     with pytest.raises(SynthesisError):
         run(tmp_path, model)
@@ -152,16 +154,16 @@ def test_tools_that_all_fail_end_the_run(tmp_path: Path) -> None:
 
 
 def test_an_endpoint_that_fails_lets_what_is_under_way_finish_and_be_saved(tmp_path: Path) -> None:
-    asked = threading.Event()
+    other_in_progress = threading.Event()
 
     class Failing(Model):
         def ask(self, question: ModelQuestion) -> ModelAnswer:
             prompt = question.messages[1][1]
             if "Write the function get_book:" in prompt:
-                asked.wait(10)
+                other_in_progress.wait(10)
                 raise ExpertError("the server is on fire.")
             if "Write the function return_book:" in prompt:
-                asked.set()
+                other_in_progress.set()
                 time.sleep(0.2)
             return super().ask(question)
 
@@ -202,7 +204,7 @@ def test_no_more_questions_are_under_way_than_allowed(tmp_path: Path) -> None:
     assert most == 3
 
 
-def test_the_progress_counts_what_is_asked_stored_repaired_and_dropped(tmp_path: Path) -> None:
+def test_the_progress_counts_answers_new_and_stored_repaired_and_dropped(tmp_path: Path) -> None:
     def last(folder: Path) -> dict[str, StageCount]:
         seen: list[StageCount] = []
 
@@ -215,14 +217,14 @@ def test_the_progress_counts_what_is_asked_stored_repaired_and_dropped(tmp_path:
     first, again = last(tmp_path), last(tmp_path)
     assert list(first) == ["subjects", "schema", "records", "tools", "intents", "tasks", "evolved"]
     assert all(count.settled == count.matters for count in first.values())
-    assert sum(count.cached for count in first.values()) == 0 == sum(count.asked for count in again.values())
+    assert sum(count.cached for count in first.values()) == 0 == sum(count.answered for count in again.values())
     for stage, count in first.items():
-        assert again[stage].cached == count.asked
+        assert again[stage].cached == count.answered
         assert again[stage].prompt_tokens == count.prompt_tokens > 0
     assert (first["tools"].dropped, first["tools"].repaired) == (1, 5)
 
 
-def test_another_model_is_asked_anew(tmp_path: Path) -> None:
+def test_another_model_answers_every_question_anew(tmp_path: Path) -> None:
     run(tmp_path, Model())
     model = Model()
     model.name = "other"
@@ -230,7 +232,7 @@ def test_another_model_is_asked_anew(tmp_path: Path) -> None:
     assert len(model.questions) > 40
 
 
-def test_an_answer_that_was_cut_off_is_told_so(tmp_path: Path) -> None:
+def test_the_repair_of_a_truncated_answer_says_that_it_was_cut_off(tmp_path: Path) -> None:
     class Cutting(Model):
         def ask(self, question: ModelQuestion) -> ModelAnswer:
             answer = super().ask(question)
@@ -245,7 +247,7 @@ def test_an_answer_that_was_cut_off_is_told_so(tmp_path: Path) -> None:
 
 
 def test_the_examples_in_the_prompts_make_a_domain() -> None:
-    content = parse_yaml(prompts.SCHEMA_EXAMPLE, strict=True)
+    content = parse_yaml(prompt("schema_example"), strict=True)
     records = {
         "stations": """
             recipes: {station_id: {sequence: "S{:02d}"}, name: {faker: city, unique: true}, stands: {value: 9}}
@@ -253,7 +255,7 @@ def test_the_examples_in_the_prompts_make_a_domain() -> None:
         "members": """
             recipes: {member_id: {sequence: "M{:02d}"}, name: {faker: name, unique: true}, joined: {value: 2024-01-01}}
             count: 30""",
-        "bicycles": prompts.RECORDS_EXAMPLE,
+        "bicycles": prompt("records_example"),
         "hires": "rows: [{hire_id: H0001, bicycle_id: B900, member_id: M01, start: 2025-07-01, days: 2, returned: x}]",
     }
     for name, text in records.items():
@@ -271,13 +273,13 @@ def test_the_examples_in_the_prompts_make_a_domain() -> None:
           sql: |
             SELECT b.bicycle_id, b.rate FROM bicycles b JOIN stations s USING (station_id)
             WHERE b.status = 'free' AND s.name = :station AND b.model = :model ORDER BY b.bicycle_id"""
-    tools = {"hire_bicycle": prompts.TOOL_EXAMPLE, "get_member": prompts.LOOKUP_EXAMPLE, "find_bicycles": find}
+    tools = {"hire_bicycle": prompt("tool_example"), "get_member": prompt("lookup_example"), "find_bicycles": find}
     content |= {
         "name": "bicycles",
         "title": "Bicycle hire",
         "today": "2025-07-23",
         "tools": {name: parse_yaml(text, strict=True) for name, text in tools.items()},
-        "intents": {"hire": parse_yaml(prompts.INTENT_EXAMPLE, strict=True)},
+        "intents": {"hire": parse_yaml(prompt("intent_example"), strict=True)},
     }
     domain = make_domain(convert(content, DomainSpec))
     assert len(domain.tasks()) == 20

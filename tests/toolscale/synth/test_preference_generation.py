@@ -1,4 +1,4 @@
-"""Preference pairs from a model: proposals that are mended, judgements that drop, answers that are kept."""
+"""Preference pairs from a model: repairs of proposals, judgements, stored answers."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ BAD = """```yaml
 
 
 class Scripted:
-    """Answers by a function of the last message, and remembers what was asked."""
+    """Answers by a function of the last message, and keeps the questions."""
 
     name = "scripted"
 
     def __init__(self, answer: Callable[[str], str]) -> None:
-        self.asked: list[str] = []
+        self.questions: list[str] = []
         self._answer = answer
 
     def ask(self, question: ModelQuestion) -> ModelAnswer:
         text = question.messages[-1][1]
-        self.asked.append(text)
+        self.questions.append(text)
         return ModelAnswer(self._answer(text), 10, 5, 0.001)
 
 
@@ -50,7 +50,7 @@ def queries(model: Scripted, folder: Path, **settings: float) -> ModelQueries:
     return ModelQueries(model, AnswerStore(folder / "answers.jsonl"), QuerySettings(parallel=1, **settings))  # type: ignore[arg-type]
 
 
-def test_a_faulty_proposal_is_shown_its_faults_and_mended(tmp_path: Path):
+def test_a_faulty_proposal_is_shown_its_faults_and_fixed(tmp_path: Path):
     model = Scripted(lambda text: GOOD if "cannot be used" in text else BAD)
     pairs = propose_pairs(TOOLS, 2, queries(model, tmp_path))
     assert [pair.instruction for pair in pairs] == [
@@ -58,9 +58,9 @@ def test_a_faulty_proposal_is_shown_its_faults_and_mended(tmp_path: Path):
         "I am on a budget.",
     ]
     assert not any(check_pair(pair, TOOLS) for pair in pairs)
-    assert "pair 1: the vector rewards 'outcome', which the instruction does not name" in model.asked[1]
-    assert "pair 3: Unknown entry 'oracle'" in model.asked[1]
-    assert "- search: $0.0100 a call, 2 seconds, only reads. Searches." in model.asked[0]
+    assert "pair 1: the vector rewards 'outcome', which the instruction does not name" in model.questions[1]
+    assert "pair 3: Unknown entry 'oracle'" in model.questions[1]
+    assert "- search: $0.0100 a call, 2 seconds, only reads. Searches." in model.questions[0]
 
 
 def test_of_a_batch_that_stays_faulty_the_good_pairs_are_kept(tmp_path: Path):
@@ -72,13 +72,13 @@ def test_of_a_batch_that_stays_faulty_the_good_pairs_are_kept(tmp_path: Path):
 def test_what_is_no_list_of_pairs_yields_none(tmp_path: Path, text: str):
     model = Scripted(lambda _: text)
     assert propose_pairs(TOOLS, 2, queries(model, tmp_path, repairs=2)) == []
-    assert len(model.asked) == 3
+    assert len(model.questions) == 3
 
 
-def test_batches_are_asked_as_different_users(tmp_path: Path):
+def test_batches_are_requested_as_different_users(tmp_path: Path):
     model = Scripted(lambda text: GOOD)
     propose_pairs(TOOLS, 30, queries(model, tmp_path))
-    assert len(set(model.asked)) == len(model.asked) == 4
+    assert len(set(model.questions)) == len(model.questions) == 4
 
 
 def test_the_judge_drops_what_it_finds_inconsistent(tmp_path: Path):
@@ -102,13 +102,13 @@ def test_a_judge_without_a_verdict_does_not_pass(tmp_path: Path):
     assert {judge(pair) for pair in pairs} == {"the judge gave no valid answer"}
 
 
-def test_nothing_is_asked_twice_and_the_budget_holds(tmp_path: Path):
+def test_no_question_is_sent_twice_and_the_budget_holds(tmp_path: Path):
     first = Scripted(lambda text: GOOD)
     with AnswerStore(tmp_path / "answers.jsonl") as store:
         pairs = propose_pairs(TOOLS, 16, ModelQueries(first, store, QuerySettings(parallel=1)))
     again = Scripted(lambda text: GOOD)
     with AnswerStore(tmp_path / "answers.jsonl") as store:
         assert propose_pairs(TOOLS, 16, ModelQueries(again, store, QuerySettings(parallel=1))) == pairs
-        assert again.asked == []
+        assert again.questions == []
         with pytest.raises(SynthesisError, match="budget of"):
             propose_pairs(TOOLS, 17, ModelQueries(again, store, QuerySettings(parallel=1, budget=0.002)))
