@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import functools
 import re
+from typing import Any
+
+import msgspec
 
 from toolorchestra.toolscale.answers import final_answer
 
@@ -77,3 +80,8 @@ def queries_in(text: str, limit: int) -> list[str]:
     lines = (tag(spoken(text), "query") or "").splitlines()
     queries = (_BULLET.sub("", line.strip())[:_MAX_QUERY].strip() for line in lines)
     return list(dict.fromkeys(query for query in queries if query))[:limit]
+
+
+def as_text(value: Any) -> str:
+    """Return a tool's result as text: what is not text already, as JSON."""
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

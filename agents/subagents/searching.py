@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from toolorchestra.agents.chat.base import ChatModel
-from toolorchestra.agents.subagents.prompts import QUERY, READ, SEARCH, asked
+from toolorchestra.agents.subagents.prompts import asked, prompt
 from toolorchestra.agents.subagents.question import SubAgentQuestion, SubAgentReply
-from toolorchestra.agents.subagents.reading import answer_in, queries_in, spoken
+from toolorchestra.agents.subagents.reading import answer_in, as_text, queries_in, spoken
 from toolorchestra.agents.subagents.work import Ask, Work
 from toolorchestra.toolscale.tool import Tool, ToolResult
 
@@ -21,22 +19,22 @@ def knowledge_searcher(
     """Write queries, search once, and answer from what was found.
 
     Args:
-        model: Who writes the queries and the answer.
-        question: What is asked.
-        search: Takes a ``query_list``.
+        model: The model that writes the queries and the answer.
+        question: The question.
+        search: The tool that searches; takes a ``query_list``.
         temperature: Of all requests.
     """
     work = Work(question, temperature)
     work.show(question.evidence)
-    (planned,) = work.ask(model, Ask(QUERY, asked(question), "query"))
+    (planned,) = work.ask(model, Ask(prompt("query"), asked(question), "query"))
     queries = queries_in(planned, MAX_QUERIES)
     if not queries and (answer := answer_in(planned)):
         return work.reply(spoken(planned), answer)
-    result = work.run(search, {"query_list": queries or [question.text]})
-    found = shown(result)
+    queries = queries or [question.text]
+    found = shown(work.run(search, {"query_list": queries}))
     work.show(found)
-    (text,) = work.ask(model, Ask(READ, asked(question, search_result=found)))
-    listed = "\n".join(queries or [question.text])
+    (text,) = work.ask(model, Ask(prompt("read"), asked(question, search_result=found)))
+    listed = "\n".join(queries)
     return work.reply(
         f"<query>\n{listed}\n</query>\n<search_result>\n{found}\n</search_result>\n{spoken(text)}", answer_in(text)
     )
@@ -48,9 +46,9 @@ def search_agent(
     """Search turn by turn, each time for what is still missing, then answer; for facts that no model knows by heart.
 
     Args:
-        model: Who searches.
-        question: What is asked.
-        search: Takes a ``query_list``.
+        model: The model that searches.
+        question: The question.
+        search: The tool that searches; takes a ``query_list``.
         turns: Maximum number of searches. The model may answer earlier; one without a new query must answer.
         temperature: Of all requests.
     """
@@ -59,7 +57,7 @@ def search_agent(
     found: list[str] = []
     tried: set[str] = set()
     for _ in range(turns):
-        (text,) = work.ask(model, Ask(SEARCH, asked(question, search_result="\n\n".join(found)), "query"))
+        (text,) = work.ask(model, Ask(prompt("search"), asked(question, search_result="\n\n".join(found)), "query"))
         queries = queries_in(text, MAX_QUERIES)
         if not queries and (answer := answer_in(text)):
             return work.reply(spoken(text), answer)
@@ -69,19 +67,17 @@ def search_agent(
         tried.update(fresh)
         found.append(shown(work.run(search, {"query_list": fresh})))
         work.show(found[-1])
-    (text,) = work.ask(model, Ask(READ, asked(question, search_result="\n\n".join(found))))
-    return work.reply(spoken(text), answer_in(text))
+    return work.conclude(model, Ask(prompt("read"), asked(question, search_result="\n\n".join(found))))
 
 
 def shown(result: ToolResult) -> str:
     """Return what a search found, as a model reads it."""
     if result.error is not None:
         return f"The search failed: {result.error}"
-    value = result.value
     try:
         return "\n\n".join(
             "\n".join([f"# {group['query']}", *(f"{hit['title']}: {hit['text']}" for hit in group["passages"])])
-            for group in value
+            for group in result.value
         )
-    except (KeyError, TypeError):  # a search that shows what it finds in a way of its own
-        return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    except (KeyError, TypeError):  # a search with another form of results
+        return as_text(result.value)
