@@ -15,8 +15,7 @@ from .evaluation import (
     read_tasks as read_tasks,
     simulate as simulate,
 )
-from .fit import Fit as Fit
-from .fit_plots import plot_fit as plot_fit
+from .fit import Fit as Fit, plot_fit as plot_fit
 from .fitting import fit_expert as fit_expert
 from .simulated_chat import SimulatedChat as SimulatedChat
 from .simulated_expert import SimulatedExpert as SimulatedExpert, Solution as Solution

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
@@ -13,26 +13,23 @@ from toolorchestra.agents.experts.specification import Role
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.jsonl import read_jsonl
 
-if TYPE_CHECKING:
-    pass
-
 
 class AnswerRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One answer of one expert to one problem: a line of the file.
 
     Attributes:
-        expert: Who answered.
-        key: The problem; the same for everybody who was asked it.
+        expert: The expert.
+        key: The problem; the same for all experts that were asked it.
         right: Whether the answer was right.
-        sample: Which of this expert's answers to the problem it is.
+        sample: Number of this answer among the expert's answers to the problem.
         subject: Subject of the problem.
         steps: Steps of reasoning that it takes.
-        difficulty: Difficulty of a step in logits, as far as it is known.
+        difficulty: Difficulty of a step in logits; 0 if it is not known.
         notes: Steps about which the prompt held a false claim.
         tokens: Tokens written.
         seconds: Time taken.
         prompt_tokens: Tokens read.
-        role: What the expert was asked as.
+        role: The role in which the expert was asked.
     """
 
     expert: str
@@ -50,11 +47,11 @@ class AnswerRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
     @property
     def posed(self) -> tuple[str, int, float, int]:
-        """What of it belongs to the problem: subject, steps, difficulty and notes."""
+        """The problem's subject, steps, difficulty and notes."""
         return self.subject, self.steps, self.difficulty, self.notes
 
     def kind(self, context: int) -> Kind:
-        """Return what its being right depends on, for an expert of this context."""
+        """Return what its being right depends on, for an expert with a context of so many tokens."""
         return Kind(*self.posed, min(1.0, context / max(1, self.prompt_tokens)))
 
 

@@ -17,8 +17,8 @@ class PriceList(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
     Attributes:
         source: Where the prices are from.
-        held_out: For evaluation only: it is never drawn.
-        prices: US dollars per million tokens, by expert; others keep their own price.
+        held_out: Whether it is for evaluation only and never drawn.
+        prices: Prices by expert; others keep their own price.
     """
 
     source: str
@@ -32,7 +32,7 @@ class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     Attributes:
         source: Where it is from.
         experts: Experts by role.
-        prices: A price list; by default everyone's own price.
+        prices: Name of a price list; by default every expert has its own price.
     """
 
     source: str
@@ -44,9 +44,9 @@ class PriceSchedule(msgspec.Struct, frozen=True):
     """What experts cost in one instance.
 
     Attributes:
-        name: The price list that it is made of, or ``own``.
-        prices: Prices that replace an expert's own.
-        multipliers: Factors on everything that a provider runs, by provider.
+        name: The price list, or ``own``.
+        prices: Prices that replace experts' own.
+        multipliers: Factors on all prices of a provider.
 
     >>> from toolorchestra.agents.experts.catalog import Catalog
     >>> spec = Catalog.load().spec("gpt-5")
@@ -62,7 +62,7 @@ class PriceSchedule(msgspec.Struct, frozen=True):
         """Return what an expert costs."""
         price = self.prices.get(expert, spec.price)
         factor = self.multipliers.get(spec.provider, 1.0)
-        return Price(_cents(price.input * factor), _cents(price.output * factor))
+        return Price(*(float(f"{part * factor:.4g}") for part in (price.input, price.output)))
 
 
 class ToolConfiguration(msgspec.Struct, frozen=True):
@@ -91,8 +91,3 @@ class ToolConfiguration(msgspec.Struct, frozen=True):
         if name not in self.specs:
             raise UnknownNameError("expert of this configuration", name, self.specs)
         return SimulatedExpert(name, self.specs[name], shared_noise=self.shared_noise)
-
-
-def _cents(price: float) -> float:
-    """Return a price as a list shows it: four digits that count."""
-    return float(f"{price:.4g}")

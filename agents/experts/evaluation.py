@@ -32,9 +32,9 @@ class ExpertTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     """A question with a known answer: a line of a file of tasks.
 
     Attributes:
-        key: What it is known by.
-        instruction: What is asked.
-        answer: What is right; any equal form counts.
+        key: Its unique name.
+        instruction: The question.
+        answer: The right answer; any equal form counts.
         subject: Subject of the skill that it takes.
         steps: Steps of reasoning that it takes, as far as that is known.
         difficulty: Difficulty of a step in logits, likewise.
@@ -51,7 +51,7 @@ class ExpertTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
     @property
     def problem(self) -> Problem:
-        """What a simulated expert is asked."""
+        """The ground truth for a simulated expert."""
         wrong = ("(a wrong answer)",)
         steps = [
             Step(
@@ -70,15 +70,15 @@ class ExpertEvaluation(msgspec.Struct, frozen=True, kw_only=True):
     """An expert's answer to a task, and whether it is right.
 
     Attributes:
-        expert: Who tried.
-        task: At what.
-        sample: Which of its attempts it is.
+        expert: The expert.
+        task: The task.
+        sample: Number of this attempt among the expert's attempts at the task.
         text: What it wrote, or what a simulated one did.
         right: Whether its answer is right.
         tokens: Tokens written.
         seconds: Time taken.
         prompt_tokens: Tokens read.
-        role: What it was asked as.
+        role: The role in which it was asked.
     """
 
     expert: str
@@ -94,21 +94,9 @@ class ExpertEvaluation(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def row(self) -> AnswerRow:
         """The line of a file of answers."""
-        task = self.task
-        return AnswerRow(
-            expert=self.expert,
-            key=task.key,
-            right=self.right,
-            sample=self.sample,
-            subject=task.subject,
-            steps=task.steps,
-            difficulty=task.difficulty,
-            notes=task.notes,
-            tokens=self.tokens or None,
-            seconds=self.seconds or None,
-            prompt_tokens=self.prompt_tokens,
-            role=self.role,
-        )
+        own = {name: getattr(self, name) for name in ("expert", "right", "sample", "prompt_tokens", "role")}
+        posed = {name: getattr(self.task, name) for name in ("key", "subject", "steps", "difficulty", "notes")}
+        return AnswerRow(**own, **posed, tokens=self.tokens or None, seconds=self.seconds or None)
 
 
 def read_tasks(file: Path) -> list[ExpertTask]:
@@ -117,14 +105,15 @@ def read_tasks(file: Path) -> list[ExpertTask]:
     Raises:
         OptionError: A line is no `ExpertTask`, or has the key of another; names the line.
     """
-    tasks: dict[str, ExpertTask] = {}
+    tasks, keys = list[ExpertTask](), set[str]()
     for number, task in read_jsonl(file, ExpertTask, "a task with key, instruction and answer"):
-        if task.key in tasks:
+        if task.key in keys:
             raise OptionError(f"{file}:{number}: expected every task to have a key of its own, got {task.key!r} again.")
-        tasks[task.key] = task
+        tasks.append(task)
+        keys.add(task.key)
     if not tasks:
         raise OptionError(f"{file} holds no task.")
-    return list(tasks.values())
+    return tasks
 
 
 def graded_tasks(
@@ -203,13 +192,13 @@ def ask(
 
     Args:
         chat: The model.
-        name: The expert that it is.
-        tasks: What it is asked.
-        samples: Answers to each.
-        seed: Seed of the first sample; each has one of its own.
+        name: Name of the expert.
+        tasks: The tasks.
+        samples: Number of answers to each.
+        seed: Seed of the first sample of each task; the next has the next seed.
         temperature: Sampling temperature.
         max_tokens: Maximum number of tokens of an answer.
-        role: What it is asked as; its times are counted there.
+        role: The role whose latency the answers' times are counted for.
 
     Raises:
         BatchError: A request failed for good: a missing answer is not a wrong one.

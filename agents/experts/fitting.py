@@ -2,19 +2,21 @@
 
 `fit_expert` estimates the skill in each subject, the load, the chance to be deceived and the shares of noise
 (`toolorchestra.agents.experts.likelihood`), and the distributions of tokens and seconds
-(`toolorchestra.agents.experts.length_fits`). Not covered: temperature (that of the answers is taken for 1), and which
-steps of an answer were wrong.
+(`toolorchestra.agents.experts.length_fits`). Not covered: temperature (the answers are taken as sampled at 1), and
+which steps of an answer were wrong.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from toolorchestra.agents.experts.answer_rows import AnswerRow
+from toolorchestra.agents.experts.fit import UNKNOWN_EXPERT, Z95, Estimate, Fit, SkillCell
+from toolorchestra.agents.experts.length_fits import fit_seconds, fit_tokens
 from toolorchestra.agents.experts.likelihood import (
     MAX_OF_PAIR,
     MAX_SAMPLES,
@@ -29,13 +31,6 @@ from toolorchestra.agents.experts.specification import ExpertSpec
 from toolorchestra.toolscale.errors import UnknownNameError
 from toolorchestra.toolscale.intervals import wilson_interval
 
-if TYPE_CHECKING:
-    pass
-
-from toolorchestra.agents.experts.answer_rows import AnswerRow
-from toolorchestra.agents.experts.fit import UNKNOWN_EXPERT, Z95, Estimate, Fit, SkillCell
-from toolorchestra.agents.experts.length_fits import fit_seconds, fit_tokens
-
 _MAX_SKILL = 0.9985
 
 
@@ -45,9 +40,9 @@ def fit_expert(
     """Fit an expert to its answers.
 
     Args:
-        rows: Answers; those of others to the same problems tell which share of noise is common.
+        rows: Answers; those of other experts to the same problems tell which share of noise is common.
         name: The expert.
-        base: Its entry so far: its context is taken as known, and so is all that the answers do not tell.
+        base: Its entry so far, which gives its context and all that the answers do not tell.
         shared_noise: The shared noise to assume where no other expert answered the same problems.
 
     Raises:
@@ -68,26 +63,20 @@ def fit_expert(
     estimates["own_noise"] = Estimate.given(base.own_noise)
     if noise.fitted:
         taken = shared.value if shared else min(shared_noise, noise.value)
-        value, low, high = (max(0.0, part - taken) for part in (noise.value, noise.low, noise.high))
-        estimates["own_noise"] = Estimate(value, low, high)
+        estimates["own_noise"] = Estimate(*(max(0.0, part - taken) for part in (noise.value, noise.low, noise.high)))
     estimates["shared_noise"] = shared or Estimate.given(shared_noise)
     estimates |= fit_tokens(mine, base)
     estimates |= fit_seconds(mine, base, estimates)
-    remarks: list[str] = []
+    problems, cells = len({row.key for row in mine}), _cells(mine, base, numbers)
+    return Fit(name, len(mine), problems, estimates, numbers.log_likelihood, cells, list(_remarks(estimates)))
+
+
+def _remarks(estimates: Mapping[str, Estimate]) -> Iterator[str]:
     for path, one in estimates.items():
         if not one.fitted:
-            remarks.append(f"{path}: taken as {one.value:g}; {_NEEDED[path.partition('.')[0]]}.")
+            yield f"{path}: taken as {one.value:g}; {_NEEDED[path.partition('.')[0]]}."
         elif path.startswith("skills.") and not 1 - _MAX_SKILL < one.value < _MAX_SKILL:
-            remarks.append(f"{path}: at its bound; the answers are (nearly) all right or all wrong.")
-    return Fit(
-        name,
-        len(mine),
-        len({row.key for row in mine}),
-        estimates,
-        numbers.log_likelihood,
-        _cells(mine, base, numbers),
-        remarks,
-    )
+            yield f"{path}: at its bound; the answers are (nearly) all right or all wrong."
 
 
 _NEEDED = {
@@ -102,8 +91,8 @@ _NEEDED = {
 
 def _share(numbers: Numbers, at: int) -> Estimate:
     """Return the estimate of a share that was fitted as its logit."""
-    value, error = float(numbers.values[at]), float(numbers.errors[at])
-    middle, low, high = (1 / (1 + math.exp(-end)) for end in (value, value - Z95 * error, value + Z95 * error))
+    value, width = float(numbers.values[at]), Z95 * float(numbers.errors[at])
+    middle, low, high = (1 / (1 + math.exp(min(700.0, -end))) for end in (value, value - width, value + width))
     return Estimate(middle, low, high) if at in numbers.free else Estimate.given(middle)
 
 
@@ -112,11 +101,12 @@ def _maximise(rows: Sequence[AnswerRow], base: ExpertSpec, shared_noise: float) 
     tries: dict[tuple[str, Kind], list[bool]] = defaultdict(list)
     for row in sorted(rows, key=lambda row: row.sample):
         tries[row.key, row.kind(base.context)].append(row.right)
-    outcomes = []
-    for (_, kind), rights in tries.items():
-        for start in range(0, len(rights), MAX_SAMPLES):
-            batch = rights[start : start + MAX_SAMPLES]
-            outcomes.append(Outcome(kind, len(batch), sum(batch)))
+    batches = [
+        (kind, rights[start : start + MAX_SAMPLES])
+        for (_, kind), rights in tries.items()
+        for start in range(0, len(rights), MAX_SAMPLES)
+    ]
+    outcomes = [Outcome(kind, len(batch), sum(batch)) for kind, batch in batches]
     start_noise = min(0.9, max(0.05, base.own_noise + shared_noise))
     return maximise(outcomes, load=base.load, deceived=min(0.99, max(0.01, base.deceived)), noise=start_noise)
 
@@ -135,8 +125,7 @@ def _fit_shared(
     ours = tallies.pop(mine[0].expert)
     sides: list[tuple[Numbers, list[ExpertPair]]] = []
     for other, theirs in tallies.items():
-        common = [key for key in ours if key in theirs]
-        if common:
+        if common := [key for key in ours if key in theirs]:
             fitted = _maximise([row for row in rows if row.expert == other], base, shared_noise)
             sides.append((fitted, [ExpertPair(kinds[key], _tally(ours[key]), _tally(theirs[key])) for key in common]))
     if not sides:

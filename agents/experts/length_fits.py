@@ -5,19 +5,14 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
-from toolorchestra.agents.experts.likelihood import Array
-from toolorchestra.agents.experts.specification import TYPICAL_STEPS, ExpertSpec, Tokens
-
-if TYPE_CHECKING:
-    pass
-
 from toolorchestra.agents.experts.answer_rows import AnswerRow
 from toolorchestra.agents.experts.fit import Estimate
+from toolorchestra.agents.experts.likelihood import Array
+from toolorchestra.agents.experts.specification import TYPICAL_STEPS, ExpertSpec, Tokens
 
 
 def fit_tokens(rows: Sequence[AnswerRow], base: ExpertSpec) -> dict[str, Estimate]:
@@ -26,11 +21,11 @@ def fit_tokens(rows: Sequence[AnswerRow], base: ExpertSpec) -> dict[str, Estimat
     The medians a + b n are fitted to the logarithms by Gauss-Newton; the mean is the median times exp(spread² / 2).
     """
     counted = [row for row in rows if row.tokens is not None]
-    steps = np.array([float(row.steps) for row in counted])
-    logs = np.array([math.log(row.tokens or 1) for row in counted])
     if not counted:
         figures = msgspec.structs.asdict(base.tokens)
         return {f"tokens.{field}": Estimate.given(value) for field, value in figures.items()}
+    steps = np.array([float(row.steps) for row in counted])
+    logs = np.array([math.log(row.tokens or 1) for row in counted])
     if len(set(steps.tolist())) == 1:
         spread = _spread(logs - logs.mean())
         mean = math.exp(float(logs.mean()) + spread.value**2 / 2)
@@ -80,10 +75,7 @@ def fit_seconds(rows: Sequence[AnswerRow], base: ExpertSpec, tokens: Mapping[str
         if row.seconds is not None:
             rates[row.role or ""].append(math.log(row.seconds / (row.tokens or length.mean(row.steps))))
     if not rates:
-        return {
-            "latency.mean": Estimate.given(base.latency.mean),
-            "latency.spread": Estimate.given(base.latency.spread),
-        }
+        return {f"latency.{field}": Estimate.given(getattr(base.latency, field)) for field in ("mean", "spread")}
     centres = {role: sum(logs) / len(logs) for role, logs in rates.items()}
     spread = _spread(np.array([log - centres[role] for role, logs in rates.items() for log in logs]))
     variance = spread.value**2

@@ -1,12 +1,11 @@
 r"""Simulated chat models: a `SimulatedExpert` behind the protocol of real models.
 
 A sub-agent writes the same request for any model. A real model reads the messages; a simulated one reads
-`ChatRequest.ground_truth`, errs about it as its specification says, and writes its answer in the format that was asked
-for. So sub-agents run unchanged over both, and their gains, costs and errors can be simulated.
+`ChatRequest.ground_truth`, errs about it as its specification says, and writes its answer in the requested format. So
+sub-agents run unchanged over both, and their gains, costs and errors can be simulated.
 
-The act that a request asks for decides how the model errs; `SimulatedChat` has the rules. Not covered: how a single
-step goes wrong (`toolorchestra.agents.experts.simulated_expert`), and tool calls in a chat, which simulated models do
-not make.
+Not covered: how a single step goes wrong (`toolorchestra.agents.experts.simulated_expert`), and tool calls in a chat,
+which simulated models do not make.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import msgspec
 
@@ -27,39 +27,38 @@ from toolorchestra.toolscale.errors import OptionError
 RECALLED = 3.0
 """How much harder, in logits, a fact is to recall than to read."""
 OWN_VOTE = 1.5
-"""What a model's own solution counts when it chooses among answers: more than one voice, less than two."""
+"""Votes that a model's own solution counts when it chooses among answers."""
 _CHARACTERS = 4  # a token has about so many
 
 
 class SimulatedChat:
-    r"""A chat model that errs as an expert's specification says; requests carry what is `ground_truth`.
+    r"""A chat model that errs as an expert's specification says, about the ground truth of each request.
 
-    The acts, of which the error of a step is that of `ExpertSpec.chance`:
+    The rules by `Act`, where the error of a step is that of `ExpertSpec.chance`:
 
-    - ``solve``: all steps at once. ``\boxed{}`` holds the answers to all targets. Where all facts that it takes are
-      found, they are read off one after the other, with the load of one step.
-    - ``review``: the steps are checked one at a time against what is written, so they are no heavier for being many
-      (the load is that of one step). The model agrees with a candidate that it comes to itself, or that it comes to
-      when it looks a second time, with new noise. It gives an answer of its own only if it comes to the same one twice;
-      else it leaves the last candidate as it stands. With no candidate there is nothing to check, and it solves.
-    - ``code``: the machine computes, so only setting a step up can go wrong. Steps add no load, and the skill lies half
-      way, in logits, between that in the step's subject and that in ``code``. A program fails to run with the chance of
-      a wrong step of difficulty 0 in ``code``; else it prints the right or wrong answer.
+    - ``solve``: all steps at once. ``\boxed{}`` holds the answers to all targets. If all facts that it takes are found,
+      they are read off one after the other, with the load of one step.
+    - ``review``: the steps are checked one at a time against the text, with the load of one step. The model agrees with
+      a candidate that it comes to itself, or that it comes to at a second look, with new noise. It gives an answer of
+      its own only if it comes to the same one twice; else it repeats the last candidate. Without candidates it solves.
+    - ``code``: the machine computes, so only setting a step up can go wrong. Steps add no load, and the skill is the
+      mean, in logits, of that in the step's subject and that in ``code``. A program fails to run with the chance of a
+      wrong step of difficulty 0 in ``code``; else it prints the right or wrong answer.
     - ``query``: one query for each fact that is not found yet, and whose own needs are; a step that goes wrong is
       looked up under the mistaken answer. With nothing left to look up, the model answers at once.
-    - ``choose``: among candidates, whose votes are counted, and its own solution (as in ``solve``) counts
-      `OWN_VOTE` for the candidate that it agrees with; ties go to the latest candidate. To heed the count is itself a
-      step, whose difficulty is minus the lead in votes: who fails at it takes another candidate, a common one rather
-      than a rare one. With no candidate it solves.
+    - ``choose``: votes of the candidates are counted, and its own solution (as in ``solve``) counts `OWN_VOTE` for the
+      candidate that it agrees with; ties go to the latest candidate. To follow the count is itself a step, whose
+      difficulty is minus the lead in votes; if it fails, the model takes another candidate, more likely a common one
+      than a rare one. Without candidates it solves.
 
-    Facts (steps of the subject `LOOKED_UP`) that stand in no passage shown are `RECALLED` logits harder, whatever the
-    act but ``query``. Tokens read are a quarter of the messages' characters, or the problem's where those are more;
-    tokens written, seconds on the virtual clock and noise are those of `SimulatedExpert.solve`. Settings other than
-    temperature and seed are not heeded.
+    Facts (steps of the subject `LOOKED_UP`) that stand in no passage shown are `RECALLED` logits harder, except in
+    ``query``. Tokens read are a quarter of the messages' characters, or the problem's where those are more; tokens
+    written, seconds on the virtual clock and noise are those of `SimulatedExpert.solve`. Of a request's settings, only
+    temperature and seed count.
 
     Args:
-        expert: Who errs.
-        role: What it is asked as; by default in ``code`` and ``query`` what their names say, else nothing special.
+        expert: The expert.
+        role: Its role; by default ``code`` and ``query`` in the acts of these names, else none.
 
     >>> from toolorchestra.agents.experts.catalog import Catalog
     >>> chat = SimulatedChat(Catalog.load().simulated("qwen3-32b"))
@@ -74,13 +73,12 @@ class SimulatedChat:
     """
 
     def __init__(self, expert: SimulatedExpert, *, role: Role | None = None) -> None:
-        spec = expert.spec
         self.name = expert.name
         self.meter = Meter()
         self._role = role
         self._expert = expert
-        self._checking = _as_if(expert, msgspec.structs.replace(spec, load=0.0))
-        self._coding = _as_if(expert, msgspec.structs.replace(spec, load=0.0, skills=_skills_in_code(spec)))
+        self._checking = _as_if(expert, load=0.0)
+        self._coding = _as_if(expert, load=0.0, skills=_skills_in_code(expert.spec))
 
     def complete(self, requests: Sequence[ChatRequest]) -> list[Completion]:
         """Answer all requests; the same request has the same answer.
@@ -100,17 +98,11 @@ class SimulatedChat:
                 f"{self.name} is simulated: expected a request with `ground_truth`, got none. "
                 "Give ChatRequest(…, ground_truth=GroundTruth(problem)), or ask a real model."
             )
-        read = max(ground_truth.problem.reading, _length(request) // _CHARACTERS)
+        length = sum(len(str(message.get("content") or "")) for message in request.messages)
+        read = max(ground_truth.problem.reading, length // _CHARACTERS)
         seed = (ground_truth.seed << 32) + (request.seed or 0)
-        asked = _Asked(
-            ground_truth,
-            _posed(ground_truth, read if read > self._expert.spec.context else 0),
-            request.temperature,
-            seed,
-            read,
-            self._role,
-            len(request.messages),
-        )
+        problem = _posed(ground_truth, read if read > self._expert.spec.context else 0)
+        asked = _Asked(ground_truth, problem, request.temperature, seed, read, self._role, len(request.messages))
         match ground_truth.act:
             case "code":
                 text, work = self._code(asked)
@@ -131,7 +123,7 @@ class SimulatedChat:
         return _answered(f"I worked through {_steps(asked)}.", _said(solution)), (solution,)
 
     def _own(self, asked: _Asked) -> Solution:
-        """Return what the model makes of the problem by itself."""
+        """Return the model's own solution."""
         known = facts(asked.problem)
         reading = bool(known) and set(known) <= set(asked.ground_truth.found)
         return asked.put_to(self._checking if reading else self._expert)
@@ -148,7 +140,8 @@ class SimulatedChat:
             if agreed is None and not (answer and equal_cached(second, answer)):
                 answer = candidates[-1]
         others = [] if agreed is None else [one for one in dict.fromkeys(candidates) if not equal_cached(one, agreed)]
-        found = f"The answer {agreed} holds." if agreed else f"I do not come to {_listed(candidates)}."
+        listed = " or ".join(dict.fromkeys(candidates))
+        found = f"The answer {agreed} holds." if agreed else f"I do not come to {listed}."
         refuted = [f"The answer {other} does not follow." for other in others]
         thought = " ".join([f"I checked {_steps(asked)} one at a time.", found, *refuted])
         return _answered(thought, agreed or answer, verdict=agreed is not None), work
@@ -186,22 +179,21 @@ class SimulatedChat:
             return self._solve(asked)
         everything = msgspec.structs.replace(problem, targets=tuple(range(len(problem.steps))))
         solution = asked.about(everything).put_to(self._checking, "query")
-        queries = []
-        for position in sorted(missing):
-            if missing.isdisjoint(problem.steps[position].needs) and position < len(ground_truth.queries):
-                queries.append(
-                    ground_truth.queries[position] if solution.right[position] else solution.answers[position]
-                )
+        queries = [
+            ground_truth.queries[position] if solution.right[position] else solution.answers[position]
+            for position in sorted(missing)
+            if missing.isdisjoint(problem.steps[position].needs) and position < len(ground_truth.queries)
+        ]
         lines = "\n".join(query for query in dict.fromkeys(queries) if query)
         return f"<reasoning>\nI look up what I do not know yet.\n</reasoning>\n<query>\n{lines}\n</query>", (solution,)
 
 
 _Done = tuple[str, Sequence[Solution]]
-"""A text, and the solutions that it took, one after the other."""
+"""A text, and the solutions from which it was made, one after the other."""
 
 
 class _Asked(msgspec.Struct, frozen=True):
-    """A request as it is put to an expert."""
+    """A request to an expert."""
 
     ground_truth: GroundTruth
     problem: Problem
@@ -224,10 +216,10 @@ class _Asked(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, seed=-1 - self.seed if self.temperature else -1, temperature=1.0)
 
 
-def _as_if(expert: SimulatedExpert, spec: ExpertSpec) -> SimulatedExpert:
-    """Return the same expert, with the same noise, under another specification."""
+def _as_if(expert: SimulatedExpert, **changes: Any) -> SimulatedExpert:
+    """Return the same expert, with the same noise, under a changed specification."""
     other = copy.copy(expert)
-    other.spec = spec
+    other.spec = msgspec.structs.replace(expert.spec, **changes)
     return other
 
 
@@ -239,12 +231,8 @@ def _skills_in_code(spec: ExpertSpec) -> dict[str, float]:
     }
 
 
-def _length(request: ChatRequest) -> int:
-    return sum(len(str(message.get("content") or "")) for message in request.messages)
-
-
 def _posed(ground_truth: GroundTruth, reading: int) -> Problem:
-    """Return the problem as it is with facts to recall that are not found, and with more to read than it says."""
+    """Return the problem with facts that are not found harder, and with at least so many tokens to read."""
     problem = ground_truth.problem
     recalled = {position for position in facts(problem) if position not in ground_truth.found}
     if not recalled and reading <= problem.reading:
@@ -263,10 +251,6 @@ def _said(solution: Solution) -> str:
 def _steps(asked: _Asked) -> str:
     count = len(asked.problem.steps)
     return f"{count} steps" if count > 1 else "one step"
-
-
-def _listed(candidates: Sequence[str]) -> str:
-    return " or ".join(dict.fromkeys(candidates))
 
 
 def _first_like(answer: str, others: Iterable[str]) -> str | None:

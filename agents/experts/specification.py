@@ -15,8 +15,7 @@ from msgspec import Meta
 from toolorchestra.agents.chat.base import Price
 
 Role = Literal["query", "code", "math", "generalist"]
-"""The role of an expert (ToolOrchestra App. D): it writes search queries, writes code that reasons, solves
-mathematics, or answers anything."""
+"""Roles of experts (ToolOrchestra App. D): search queries, reasoning by code, mathematics, or anything."""
 Share = Annotated[float, Meta(ge=0, le=1)]
 Positive = Annotated[float, Meta(gt=0)]
 TYPICAL_STEPS = 4
@@ -27,8 +26,8 @@ class Latency(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How long a call takes: log-normal about a mean that depends on the role.
 
     Attributes:
-        mean: Seconds of a call of typical length.
-        by_role: Means that differ in a role.
+        mean: Seconds of a call of `TYPICAL_STEPS` steps.
+        by_role: Means of roles that have another one.
         spread: Standard deviation of the logarithm.
     """
 
@@ -60,19 +59,13 @@ class Tokens(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Endpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Where a real model answers, and how it may be asked.
+    """Where a real model answers, and with which limits.
 
     Attributes:
-        base_url: Root of an OpenAI-compatible server, mostly ending in ``/v1``.
-        api_key_env: Environment variable that holds the key; None for a server that wants none.
         requests_per_minute: Maximum number of requests in any minute.
         tokens_per_minute: Maximum number of tokens read and written in any minute.
-        budget: US dollars after which no further request is sent.
-        timeout: Seconds to wait for the server to say something.
-        max_retries: Attempts after the first.
-        max_concurrency: Maximum number of requests under way.
-        max_tokens_field: What the server calls the limit of an answer's length.
-        extra: Further fields of each request's body; null leaves a field out.
+
+    The other fields are options of `toolorchestra.agents.chat.openai_chat.OpenAIChat`.
     """
 
     base_url: str
@@ -132,13 +125,9 @@ class ExpertSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         return self.skills.get(subject, self.skills["other"])
 
     def chance(self, subject: str, difficulty: float, steps: int, reading: int = 0) -> float:
-        """Return the probability that one of so many steps goes right.
+        """Return the probability that a step goes right that is asked for as one of `steps`.
 
-        Args:
-            subject: Its subject.
-            difficulty: In logits.
-            steps: Number of steps asked for at once.
-            reading: Tokens that must be read.
+        The difficulty is in logits; `reading` is the tokens that must be read.
         """
         harder = difficulty + self.load * math.log2(max(1, steps))
         right = 1 / (1 + math.exp(harder - logit(self.skill(subject))))
