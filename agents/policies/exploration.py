@@ -1,7 +1,4 @@
-"""Policies that ask experts at random: demonstrations for a warm start.
-
-They make calls that are valid, whether or not these are worth their price.
-"""
+"""Policies that ask experts at random: demonstrations of valid calls for a warm start."""
 
 from __future__ import annotations
 
@@ -38,8 +35,7 @@ class ExplorerPolicy(Policy):
             raise OptionError(f"Expected at least one turn of one call, got {turns} of {calls}.")
         self.turns, self.calls = turns, calls
         self._roles: list[tuple[str, tuple[str, ...]]] = []
-        self._summarised = False
-        self._left = 0
+        self._summarised, self._left = False, 0
         self._env: Any = None
 
     def reset(self, env: gymnasium.Env[Any, Any], observation: str, info: Info) -> None:
@@ -78,12 +74,12 @@ class ExplorerPolicy(Policy):
 
 
 class QueryingOraclePolicy(NoisyOraclePolicy):
-    """A noisy oracle that now and then asks a random expert what to do next, and does it.
+    """A noisy oracle that sometimes asks a random expert what to do next, and does it.
 
     Args:
         seed: See `Policy`.
         error: Probability of a mistake in a turn in which it does not ask.
-        ask: Probability that it asks in a turn.
+        ask: Probability of asking in a turn.
 
     Raises:
         OptionError: A probability is out of its range.

@@ -24,12 +24,7 @@ _PARTS = re.compile(r"""(?:[^;"']|"[^"]*"|'[^']*'|["'])+""")  # what stands betw
 
 
 class HumanPolicy(Policy):
-    """A person at the terminal.
-
-    Args:
-        read: Returns a line, given a prompt.
-        show: Shows a text.
-    """
+    """A person at the terminal; `read` returns a line, given a prompt, and `show` shows a text."""
 
     def __init__(self, seed: int = 0, read: Callable[[str], str] = input, show: Callable[[str], None] = print) -> None:
         super().__init__(seed)
