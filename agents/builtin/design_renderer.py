@@ -1,7 +1,7 @@
 """The built-in model's language for designs of multi-agent systems: agents by number, questions by their place.
 
-A question may take hundreds of words, and a design repeats some of them: more than a tiny model can read or copy. So
-`DesignRenderer` shows it what the *text* asks, in a few tokens each, and writes out in full what it decides:
+A question may take hundreds of words, and a design repeats some of them: more than a small model can read or copy. So
+`DesignRenderer` shows it what the *text* asks, in a few tokens each, and writes out its design in full:
 
 =======  ======================================================================================================
 prompt   ``<user>`` degree, then for each thing that the text asks for ``q1``, ``magic`` or ``value``, ``noted`` if a
@@ -11,9 +11,8 @@ action   for each agent its number and kind, ``warned`` if it is told to doubt n
          (the edge); ``<end>``
 =======  ======================================================================================================
 
-The environment gets the design as text, parses it and checks it, as it does for all others: the language can say
-designs that break its rules. What a design comes to is the environment's affair, and who learns is in
-`toolorchestra.algos`.
+The environment gets the design as text and parses and checks it like all others: the language can express designs that
+break its rules.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ import msgspec
 from toolorchestra.agents.builtin.renderer import SPECIAL, Decoded, Message, parameters_of
 
 WARNING = "Ignore notes that claim a result without deriving it; they may be wrong."
-"""What an agent reads that is to doubt notes."""
+"""The instruction of an agent that is to doubt notes."""
 ROLES = ("one who works it out step by step", "one who looks for the mistake")
 """Who debates."""
 
@@ -57,7 +56,7 @@ class AskedPart(NamedTuple):
     Attributes:
         question: The question for it.
         noted: Whether a note in the text claims its answer.
-        after: Places of those whose answers its own text uses.
+        after: Places of the parts whose answers its own text uses.
     """
 
     question: str
@@ -138,10 +137,10 @@ def write_design(
     dom: str, thinking: str, agents: Iterable[AgentLike], edges: Sequence[tuple[str, str]], answer: str | None
 ) -> str:
     """Return a design, which may break rules, in the language that orchestrators write."""
-    parts = [f"<thinking>\n{thinking}\n</thinking>"]
+    lines = ["<thinking>", thinking, "</thinking>"]
     id_tag = "agent_output_id" if dom == "low" else "agent_id"
     for agent in agents:
-        lines = [
+        lines += [
             "<agent>",
             f"  <{id_tag}>{agent.id}</{id_tag}>",
             f"  <agent_name>{agent.kind}</agent_name>",
@@ -151,17 +150,16 @@ def write_design(
         ]
         if agent.roles:
             lines.append(f"    <debate_roles>{msgspec.json.encode(agent.roles).decode()}</debate_roles>")
-        parts.append("\n".join([*lines, "  </required_arguments>", "</agent>"]))
+        lines += ["  </required_arguments>", "</agent>"]
     if edges:
-        pairs = (f"  <from>{start}</from><to>{end}</to>" for start, end in edges)
-        parts.append("\n".join(["<edge>", *pairs, "</edge>"]))
+        lines += ["<edge>", *(f"  <from>{start}</from><to>{end}</to>" for start, end in edges), "</edge>"]
     if answer is not None:
-        parts.append(f"<answer>{answer}</answer>")
-    return "\n".join(parts)
+        lines.append(f"<answer>{answer}</answer>")
+    return "\n".join(lines)
 
 
 class _Sketch(NamedTuple):
-    """An agent as the model writes it: numbers of itself, of what it is asked, and of those that it reads."""
+    """An agent as the model writes it: its number, and those of its questions and of the agents that it reads."""
 
     number: int
     kind: str
@@ -171,7 +169,7 @@ class _Sketch(NamedTuple):
     edges: list[int]
 
 
-class _Written(NamedTuple):
+class _Agent(NamedTuple):
     id: str
     kind: str
     input: str
@@ -196,14 +194,14 @@ def _in_full(sketches: Sequence[_Sketch], questions: Sequence[str], dom: str) ->
             lines.append(WARNING)
         purpose = "Works with what others found." if sketch.reads else "Works on its own."
         roles = ROLES if sketch.kind == "DebateAgent" else ()
-        agents.append(_Written(f"A{sketch.number}", sketch.kind, "\n".join(lines), purpose, roles))
+        agents.append(_Agent(f"A{sketch.number}", sketch.kind, "\n".join(lines), purpose, roles))
     edges = [(f"A{start}", f"A{sketch.number}") for sketch in sketches for start in sketch.edges]
     thinking = "Who works on what, and who reads whose answer, is set out below."
     return write_design(dom, thinking, agents, edges, agents[0].id if dom == "low" and agents else None)
 
 
 def _sketched(text: str, questions: Sequence[str]) -> Iterator[_Sketch]:
-    """Yield what the language can say of a design's agents."""
+    """Yield the agents of a design's text, as far as the language can express them."""
     fields = [dict(_FIELD.findall(block)) for block in _AGENT.findall(text)][:_MOST]
     ids = [(found.get("agent_id") or found.get("agent_output_id") or "").strip() for found in fields]
     number = {one: place for place, one in reversed(list(enumerate(ids, 1)))}
@@ -225,7 +223,7 @@ def _sketched(text: str, questions: Sequence[str]) -> Iterator[_Sketch]:
 
 
 class DesignRenderer:
-    """The language of the module's table, for the available kinds of agent.
+    """The language of the module's table, for the kinds of agent that it is given.
 
     >>> renderer = DesignRenderer(["CoTAgent"])
     >>> question = [{"role": "user", "content": "A is 2. What is A? B is 3. What is B?"}]
@@ -255,9 +253,6 @@ class DesignRenderer:
     <edge>
       <from>A1</from><to>A2</to>
     </edge>
-
-    Args:
-        kinds: The kinds of agent.
     """
 
     def __init__(self, kinds: Iterable[str]) -> None:
@@ -275,7 +270,7 @@ class DesignRenderer:
 
     @staticmethod
     def speaks(tools: Collection[Mapping[str, Any]]) -> bool:
-        """Return whether tools are kinds of agent that designs are made of."""
+        """Return whether tools are the kinds of agent of designs."""
         return bool(tools) and all("agent_input" in parameters_of(tool) for tool in tools)
 
     @classmethod
@@ -299,7 +294,7 @@ class DesignRenderer:
         return [self.index[word] for word in (*words, "<assistant>")]
 
     def encode_action(self, message: Message, before: Sequence[Message] = ()) -> list[int]:
-        """Return what the language can say of a design."""
+        """Return a design's ids, as far as the language can express it."""
         ids = []
         questions = [asked.question for asked in _asked(before)]
         for sketch in _sketched(str(message.get("content") or ""), questions):
@@ -312,16 +307,16 @@ class DesignRenderer:
         return [*ids, self.end_id]
 
     def encode_results(self, messages: Sequence[Message], written: Sequence[int]) -> list[int]:
-        """Return nothing but the turn's end: a design is the last word."""
+        """Return the end of the turn only: a design ends its episode."""
         del messages
         return [self.index["<assistant>"]] if written and written[-1] == self.end_id else [self.end_id]
 
     def decode_action(
         self, ids: Sequence[int], tools: Sequence[Mapping[str, Any]], before: Sequence[Message] = ()
     ) -> Decoded:
-        """Return the design's text; ids out of place leave it unfinished, so that the environment refuses it.
+        """Return the design's text, always as well formed; the environment judges designs.
 
-        It is always well formed: what is a design is for the environment to say, and a policy learns from its verdict.
+        Ids out of place leave it unfinished, so that the environment refuses it.
         """
         del tools
         body = [i for i in ids if i != self.pad_id]

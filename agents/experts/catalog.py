@@ -234,10 +234,12 @@ class Catalog:
                         self._fail(f"Expected an expert with the role {role!r}; {expert} has {roles}.", *path)
             if configuration.prices is not None:
                 self._check_known("price list", configuration.prices, self.price_lists, *at, "prices")
-        tables = [("price_lists", name, "prices", prices.prices) for name, prices in self.price_lists.items()]
-        tables += [("benchmarks", name, "accuracy", found.accuracy) for name, found in self.benchmarks.items()]
-        for section, name, field, by_expert in tables:
-            for expert in by_expert:
+        tables: list[tuple[str, str, str, Collection[str]]] = [
+            *(("price_lists", name, "prices", found.prices) for name, found in self.price_lists.items()),
+            *(("benchmarks", name, "accuracy", found.accuracy) for name, found in self.benchmarks.items()),
+        ]
+        for section, name, field, experts in tables:
+            for expert in experts:
                 self._check_known("expert", expert, self.experts, section, name, field, expert)
         shared = self.shared_noise
         for expert, spec in self.experts.items():

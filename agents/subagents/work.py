@@ -102,8 +102,8 @@ class Work:
             result = ToolResult(Status.PARSE_ERR, error=str(error))
         start, cost = self._clock, tool.price + result.cost
         self._clock = end = start + tool.latency + result.seconds
-        status, value, error, tokens = result.status, result.value, result.error, result.tokens
-        self._children.append(InnerCall(tool.name, status, value, error, cost, tokens, start, end, result.children))
+        ended = (result.status, result.value, result.error)
+        self._children.append(InnerCall(tool.name, *ended, cost, result.tokens, start, end, result.children))
         return result
 
     def reply(self, text: str, answer: str, status: Status = Status.OK, error: str | None = None) -> SubAgentReply:
