@@ -118,9 +118,6 @@ def make_adapters(
         rank: Rank of the adapters, which every linear layer but the last has.
         seed: Seed of their weights.
         carried: Save the base with the adapters, since it is stored nowhere else.
-
-    Raises:
-        OptionError: PEFT is not installed.
     """
     peft = _peft()
     names = list(names)
@@ -140,11 +137,7 @@ def holds_adapters(folder: Path, names: Iterable[str]) -> bool:
 
 
 def load_adapters(names: Iterable[str], folder: Path) -> dict[str, AdapterPolicy]:
-    """Return the policies of these names whose adapters `AdapterPolicy.save` wrote, over one base.
-
-    Raises:
-        OptionError: PEFT is not installed, or the adapters are not of one base.
-    """
+    """Return the policies whose adapters `AdapterPolicy.save` wrote; `OptionError` if they are not of one base."""
     peft = _peft()
     names = list(names)
     carried = (folder / BASE).is_dir()

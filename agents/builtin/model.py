@@ -75,10 +75,8 @@ def load_renderer(folder: Path) -> BuiltinRenderer:
 def chat_renderer(tokenizer: Any) -> ChatTemplateRenderer:
     """Return the renderer of a tokenizer with a chat template; a template known to TRL is replaced where necessary.
 
-    Templates such as Qwen3's drop earlier thoughts as a conversation grows; TRL has versions of them that do not.
-
-    Raises:
-        OptionError: The template is missing, or not prefix-preserving and not among those that TRL knows.
+    Templates such as Qwen3's drop earlier thoughts as a conversation grows; TRL has versions of them that do not. Any
+    other template that is not prefix-preserving raises `OptionError`.
     """
     try:
         return ChatTemplateRenderer(tokenizer)
@@ -98,14 +96,9 @@ def chat_renderer(tokenizer: Any) -> ChatTemplateRenderer:
 def build_model(
     vocabulary: int, *, seed: int = 0, hidden: int = 128, layers: Sequence[str] = LAYERS, heads: int = 4
 ) -> Lfm2ForCausalLM:
-    """Return a freshly initialised model for a vocabulary of this size.
+    """Return a freshly initialised model for a vocabulary of this size, `hidden` wide, with `heads` attention heads.
 
-    Args:
-        vocabulary: Number of tokens.
-        seed: Seed of the initial weights; the global generator is left as it was.
-        hidden: Width.
-        layers: Kind of each layer: ``conv`` or ``full_attention``.
-        heads: Attention heads.
+    Each of the `layers` is ``conv`` or ``full_attention``. The global random generator is left as it was.
     """
     from transformers import Lfm2Config, Lfm2ForCausalLM
 

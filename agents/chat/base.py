@@ -299,12 +299,7 @@ class ScriptedChat:
         self.requests: list[ChatRequest] = []
 
     def complete(self, requests: Sequence[ChatRequest]) -> list[Completion]:
-        """Answer the requests with the next lines of the script.
-
-        Raises:
-            OptionError: The script has too few answers left.
-            BatchError: The script says that a request fails.
-        """
+        """Answer the requests with the next entries of the script; too few left raise `OptionError`."""
         if not callable(self._script) and len(requests) > (left := len(self._script) - self._given):
             raise OptionError(
                 f"ScriptedChat {self.name!r}: expected a script of at least {self._given + len(requests)} "

@@ -46,9 +46,6 @@ class RateLimitedChat(ThreadedChat):
         max_concurrency: Maximum number of requests under way.
         clock: Returns the time in seconds.
         sleep: Waits for a number of seconds.
-
-    Raises:
-        OptionError: A limit is below 1.
     """
 
     def __init__(

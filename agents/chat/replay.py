@@ -43,10 +43,8 @@ class Recorded(msgspec.Struct, frozen=True):
 def request_key(model: str, request: ChatRequest, nth: int = 0) -> str:
     """Return a hash of all that the n-th answer to a request depends on.
 
-    The order of the keys of a message or schema does not matter, nor does the ground truth.
-
-    Raises:
-        ExpertError: The request cannot be written as JSON.
+    The order of the keys of a message or schema does not matter, nor does the ground truth. A request that cannot be
+    written as JSON raises `ExpertError`.
     """
     exact = msgspec.structs.replace(
         _as_read(request), temperature=float(request.temperature), top_p=float(request.top_p)
@@ -62,12 +60,9 @@ class ReplayChat:
     """A chat model that answers from a record only, with the recorded token counts, costs and latencies.
 
     Args:
-        file: The record.
-        name: The model whose answers are replayed; optional if the record has only one model's answers.
-
-    Raises:
-        AppendingError: The file is not a record.
-        OptionError: It holds no answer of that model.
+        file: The record; another file raises `AppendingError`.
+        name: The model whose answers are replayed; optional if the record has only one model's answers. `OptionError`
+            if it has none of this model's.
 
     >>> import tempfile
     >>> from toolorchestra.agents.chat.base import ScriptedChat
@@ -95,11 +90,7 @@ class ReplayChat:
         self._held = _Held(self.name, lines)
 
     def complete(self, requests: Sequence[ChatRequest]) -> list[Completion]:
-        """Answer all requests from the record.
-
-        Raises:
-            BatchError: A request is not in the record; the message names what differs from the nearest one that is.
-        """
+        """Answer all requests from the record; the error for others says how they differ from the nearest recorded."""
         results: list[Completion | ExpertError] = []
         for request, nth, held in self._held.find(requests):
             results.append(held or ExpertError(f"{self.name}: {self._missing(request, nth)}"))
@@ -124,12 +115,9 @@ class RecordingChat:
 
     Args:
         chat: The model to ask.
-        file: The record; made if it does not exist, and locked until `close`.
+        file: The record; made if it does not exist, and locked until `close`. One that is in use, or is not a record,
+            raises `AppendingError`.
         batch_size: Maximum number of requests sent at once; a killed process may lose their answers.
-
-    Raises:
-        AppendingError: The file is in use, or is not a record.
-        OptionError: `batch_size` is below 1.
     """
 
     def __init__(self, chat: ChatModel, file: Path, *, batch_size: int = 32) -> None:
@@ -143,12 +131,7 @@ class RecordingChat:
         self._held = _Held(self.name, self._file.lines)
 
     def complete(self, requests: Sequence[ChatRequest]) -> list[Completion]:
-        """Answer from the record, ask the rest, and record it.
-
-        Raises:
-            BatchError: A request failed for good; the others' answers are recorded.
-            AppendingError: The record cannot be written.
-        """
+        """Answer from the record, ask the rest, and record it; `AppendingError` if it cannot be written."""
         found = self._held.find(requests)
         asked = [(request, nth) for request, nth, held in found if held is None]
         failed: Counter[str] = Counter()

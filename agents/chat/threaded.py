@@ -43,11 +43,7 @@ class ThreadedChat(ABC):
         """Return the answer to a request, or the error that ended it; called in a thread."""
 
     def complete(self, requests: Sequence[ChatRequest]) -> list[Completion]:
-        """Answer all requests, concurrently, in their order.
-
-        Raises:
-            BatchError: A request failed for good; the error holds the completions of the others.
-        """
+        """Answer all requests, concurrently, in their order."""
         with self._lock:  # threads are started late: a model can be made before its process forks
             self._threads = self._threads or ThreadPoolExecutor(self._max_concurrency, type(self).__name__)
             futures = [self._threads.submit(self._one, request) for request in requests]

@@ -7,6 +7,7 @@ several devices, and continuous batching (serve the model with vLLM and use `Ope
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import threading
@@ -88,11 +89,7 @@ class TransformersChat:
         self._lock = threading.Lock()
 
     def complete(self, requests: Sequence[ChatRequest]) -> list[Completion]:
-        """Answer all requests, in their order, `max_batch` at a time.
-
-        Raises:
-            BatchError: A request's prompt leaves no room for an answer; the error holds the others' completions.
-        """
+        """Answer all requests, `max_batch` at a time; a prompt that leaves no room for an answer is an error."""
         prompts = [self._prompt(request) for request in requests]
         results: list[Completion | ExpertError] = [
             ExpertError(
@@ -264,17 +261,13 @@ def sample(
 
 def _with_objects(message: dict[str, Any]) -> dict[str, Any]:
     """Return the message with its calls' arguments as objects, which is what chat templates expect."""
-    if not message.get("tool_calls"):
-        return message
     calls = []
-    for call in message["tool_calls"]:
-        function = call["function"]
-        try:
-            arguments = json.loads(function["arguments"])
-        except (TypeError, ValueError, RecursionError):
-            arguments = function["arguments"]
-        calls.append({**call, "function": {**function, "arguments": arguments}})
-    return {**message, "tool_calls": calls}
+    for call in message.get("tool_calls") or ():
+        function = dict(call["function"])
+        with contextlib.suppress(TypeError, ValueError, RecursionError):
+            function["arguments"] = json.loads(function["arguments"])
+        calls.append({**call, "function": function})
+    return {**message, "tool_calls": calls} if calls else message
 
 
 def _load(kind: str, source: str | Path, **options: Any) -> Any:

@@ -1,4 +1,3 @@
-from .answer_rows import AnswerRow as AnswerRow, read_answers as read_answers
 from .catalog import SUBJECTS as SUBJECTS, Catalog as Catalog
 from .catalog_files import CatalogError as CatalogError
 from .configurations import PriceSchedule as PriceSchedule, ToolConfiguration as ToolConfiguration
@@ -8,10 +7,12 @@ from .descriptions import (
     sample_tasks as sample_tasks,
 )
 from .evaluation import (
+    AnswerRow as AnswerRow,
     ExpertEvaluation as ExpertEvaluation,
     ExpertTask as ExpertTask,
     ask as ask,
     graded_tasks as graded_tasks,
+    read_answers as read_answers,
     read_tasks as read_tasks,
     simulate as simulate,
 )

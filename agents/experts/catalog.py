@@ -9,6 +9,7 @@ configuration becomes tools of an environment.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import random
 import re
@@ -64,36 +65,32 @@ class Catalog:
         for file, content in zip(files[1:], raw[1:], strict=True):
             name_sources(content, file)
         merged = functools.reduce(merge, raw)
-        self._files, self._raw = list(files), raw
-        header = self._converted(merged, CatalogContents)
+        self._files, self._raw = files, raw
+        found = self._converted(merged, CatalogContents)
         self.experts: dict[str, ExpertSpec] = {}
-        for name, entry in header.experts.items():
+        for name, entry in found.experts.items():
             if not _NAME.fullmatch(name):
                 self._fail("Expected a name of lower-case letters, digits, '.', '_' and '-'.", "experts", name)
             self.experts[name] = self._converted(entry, ExpertSpec, "experts", name)
-        self.benchmarks, self.price_lists = header.benchmarks, header.price_lists
-        self.configurations, self.shared_noise = header.configurations, header.shared_noise
-        self._sources = header.sources
+        self.benchmarks, self.price_lists, self.configurations = (
+            found.benchmarks,
+            found.price_lists,
+            found.configurations,
+        )
+        self.shared_noise, self._sources = found.shared_noise, found.sources
         self._check()
 
     @classmethod
     def load(cls, *files: Path | str) -> Catalog:
         """Return the shipped catalogue, extended and overridden by files in their order.
 
-        An entry that is already there keeps what a file does not name; the source of a file's figures is that
-        file unless it names another.
-
-        Raises:
-            CatalogError: A file cannot be read or is not valid; names the file and the key path.
+        An existing entry keeps the fields that a file does not name; a file's figures have that file as their source
+        unless it names another. A file that is not valid raises `CatalogError`, which names the file and the key path.
         """
         return cls([SHIPPED, *map(Path, files)]) if files else _shipped()
 
     def spec(self, name: str) -> ExpertSpec:
-        """Return an expert's entry.
-
-        Raises:
-            UnknownNameError: There is no such expert.
-        """
+        """Return an expert's entry; an unknown name raises `UnknownNameError`."""
         if name not in self.experts:
             raise UnknownNameError("expert", name, self.experts)
         return self.experts[name]
@@ -103,20 +100,14 @@ class Catalog:
 
         An entry's own sources take precedence over its file's.
         """
-        own = self.spec(name).sources
-        while True:
-            if found := own.get(field) or self._sources.get(field):
-                return found
-            if "." not in field:
-                return ""
+        own, found = self.spec(name).sources, ""
+        while field and not found:
+            found = own.get(field) or self._sources.get(field, "")
             field = field.rpartition(".")[0]
+        return found
 
     def simulated(self, name: str) -> SimulatedExpert:
-        """Return an expert, simulated.
-
-        Raises:
-            UnknownNameError: There is no such expert.
-        """
+        """Return an expert, simulated; an unknown name raises `UnknownNameError`."""
         return SimulatedExpert(name, self.spec(name), shared_noise=self.shared_noise)
 
     def chat(self, name: str) -> ChatModel:
@@ -143,18 +134,13 @@ class Catalog:
         return RateLimitedChat(chat, **limits, max_concurrency=endpoint.max_concurrency)
 
     def configure(self, configuration: str = "evaluation", *, tools: Sequence[str] = ()) -> ToolConfiguration:
-        """Return a fixed tool configuration, the same for every instance, as for evaluation.
+        """Return one of `configurations` with all `tools`, the same for every instance, as for evaluation.
 
-        Args:
-            configuration: One of `configurations`.
-            tools: Basic tools, all of which are included.
-
-        Raises:
-            UnknownNameError: There is no such configuration.
+        An unknown name raises `UnknownNameError`.
         """
         chosen = self._configuration(configuration)
-        prices = chosen.prices
-        schedule = PriceSchedule(prices, self.price_lists[prices].prices) if prices is not None else PriceSchedule()
+        name = chosen.prices
+        schedule = PriceSchedule() if name is None else PriceSchedule(name, self.price_lists[name].prices)
         return self._configured(chosen.experts, tuple(tools), schedule)
 
     def draw(
@@ -175,11 +161,11 @@ class Catalog:
 
         Args:
             seed: Seed of the draw.
-            configuration: The experts to draw from.
+            configuration: The configuration whose experts to draw from.
             instance: Name of the instance; every instance has its own draw.
             tools: Basic tools to draw from.
             keep: Probability of being included.
-            spread: Maximum factor by which a provider's prices are raised or lowered.
+            spread: Maximum factor on a provider's prices.
 
         Raises:
             UnknownNameError: There is no such configuration.
@@ -196,8 +182,7 @@ class Catalog:
             if kept:
                 experts[role] = kept
         chosen = tuple(tool for tool in tools if rng.random() < keep)
-        lists = ["own", *(name for name, prices in self.price_lists.items() if not prices.held_out)]
-        name = rng.choice(lists)
+        name = rng.choice(["own", *(name for name, prices in self.price_lists.items() if not prices.held_out)])
         providers = sorted({self.experts[expert].provider for names in pool.values() for expert in names})
         bound = math.log(spread)
         factors = {provider: math.exp(rng.uniform(-bound, bound)) for provider in providers}
@@ -212,11 +197,9 @@ class Catalog:
     def _configured(
         self, experts: Mapping[Role, tuple[str, ...]], tools: tuple[str, ...], schedule: PriceSchedule
     ) -> ToolConfiguration:
-        names = dict.fromkeys(name for names_in_role in experts.values() for name in names_in_role)
-        specs = {
-            name: msgspec.structs.replace(self.experts[name], price=schedule.price(name, self.experts[name]))
-            for name in names
-        }
+        names = dict.fromkeys(itertools.chain.from_iterable(experts.values()))
+        prices = {name: schedule.price(name, self.experts[name]) for name in names}
+        specs = {name: msgspec.structs.replace(self.experts[name], price=price) for name, price in prices.items()}
         return ToolConfiguration(dict(experts), specs, tools, schedule, self.shared_noise)
 
     # ------------------------------------------------------------------------------------------------- checking

@@ -69,11 +69,7 @@ _NESTED = ("skills", "latency", "tokens")
 
 
 def read_catalog(file: Path) -> dict[str, Any]:
-    """Return the content of a catalogue file.
-
-    Raises:
-        CatalogError: It cannot be read or is no YAML object.
-    """
+    """Return the content of a catalogue file; one that is no YAML object raises `CatalogError`."""
     try:
         value = parse_yaml(file.read_text(encoding="utf-8"))
     except OSError as error:

@@ -83,11 +83,7 @@ class ToolConfiguration(msgspec.Struct, frozen=True):
     shared_noise: float = 0.2
 
     def simulated(self, name: str) -> SimulatedExpert:
-        """Return one of its experts, simulated.
-
-        Raises:
-            UnknownNameError: It is not in this configuration.
-        """
+        """Return one of its experts, simulated; another name raises `UnknownNameError`."""
         if name not in self.specs:
             raise UnknownNameError("expert of this configuration", name, self.specs)
         return SimulatedExpert(name, self.specs[name], shared_noise=self.shared_noise)

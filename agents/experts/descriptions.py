@@ -28,11 +28,7 @@ _SHORT = 2
 
 
 def sample_tasks(tasks: Sequence[T], count: int = TASKS, *, seed: int = 0) -> list[T]:
-    """Return so many random tasks, in the order in which they were given.
-
-    Raises:
-        OptionError: There are not so many.
-    """
+    """Return `count` random tasks, in their given order; `OptionError` if there are fewer."""
     if not 1 <= count <= len(tasks):
         raise OptionError(
             f"Expected a sample of 1 to {len(tasks)} tasks, got {count}. Give more tasks or ask for fewer."
@@ -43,10 +39,7 @@ def sample_tasks(tasks: Sequence[T], count: int = TASKS, *, seed: int = 0) -> li
 def describe_by_rule(evaluations: Sequence[ExpertEvaluation]) -> str:
     """Return a description that says how often an expert succeeded, by subject and length.
 
-    A share counts as if there had been one success and one failure more, so that few attempts say little.
-
-    Raises:
-        OptionError: There is no evaluation.
+    Shares count one success and one failure more, so that few attempts say little. No evaluation is an `OptionError`.
 
     >>> from toolorchestra.agents.experts.catalog import Catalog
     >>> from toolorchestra.agents.experts.evaluation import graded_tasks, simulate
@@ -72,9 +65,7 @@ def describe_by_rule(evaluations: Sequence[ExpertEvaluation]) -> str:
 def describe_by_model(evaluations: Sequence[ExpertEvaluation], describer: ChatModel, *, seed: int = 0) -> str:
     """Return the description that a model, sampled with this seed, writes from an expert's attempts.
 
-    Raises:
-        OptionError: There is no evaluation.
-        ExpertError: The model failed, or wrote nothing.
+    No evaluation is an `OptionError`; a model that fails or writes nothing raises `ExpertError`.
     """
     _check_not_empty(evaluations)
     request = ChatRequest(

@@ -1,8 +1,7 @@
-"""Evaluating experts, simulated or real, on tasks whose answers are known.
+"""Evaluating experts, simulated or real, on tasks whose answers are known; files of tasks and of answers.
 
 `toolorchestra.agents.experts.descriptions` writes descriptions from the evaluations, and
-`toolorchestra.agents.experts.fitting` fits an expert to their rows. Not covered: tasks that take several turns or
-tools, which environments pose.
+`toolorchestra.agents.experts.fitting` fits an expert to their rows. Not covered: tasks of several turns or with tools.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import msgspec
 from msgspec import Meta
 
 from toolorchestra.agents.chat.base import ChatModel, ChatRequest
-from toolorchestra.agents.experts.answer_rows import AnswerRow
+from toolorchestra.agents.experts.likelihood import Kind
 from toolorchestra.agents.experts.simulated_expert import SimulatedExpert
 from toolorchestra.agents.experts.specification import Role
 from toolorchestra.agents.problems import Problem, Step
@@ -66,6 +65,47 @@ class ExpertTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         return Problem(self.key, self.subject, tuple(steps))
 
 
+class AnswerRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One answer of one expert to one problem: a line of the file.
+
+    Attributes:
+        expert: The expert.
+        key: The problem; the same for all experts that were asked it.
+        right: Whether the answer was right.
+        sample: Number of this answer among the expert's answers to the problem.
+        subject: Subject of the problem.
+        steps: Steps of reasoning that it takes.
+        difficulty: Difficulty of a step in logits; 0 if it is not known.
+        notes: Steps about which the prompt held a false claim.
+        tokens: Tokens written.
+        seconds: Time taken.
+        prompt_tokens: Tokens read.
+        role: The role in which the expert was asked.
+    """
+
+    expert: str
+    key: str
+    right: bool
+    sample: int = 0
+    subject: str = "other"
+    steps: Annotated[int, Meta(ge=1)] = 1
+    difficulty: float = 0.0
+    notes: Annotated[int, Meta(ge=0)] = 0
+    tokens: Annotated[int, Meta(ge=1)] | None = None
+    seconds: Annotated[float, Meta(gt=0)] | None = None
+    prompt_tokens: Annotated[int, Meta(ge=0)] = 0
+    role: Role | None = None
+
+    @property
+    def posed(self) -> tuple[str, int, float, int]:
+        """The problem's subject, steps, difficulty and notes."""
+        return self.subject, self.steps, self.difficulty, self.notes
+
+    def kind(self, context: int) -> Kind:
+        """Return what its being right depends on, for an expert with a context of so many tokens."""
+        return Kind(*self.posed, min(1.0, context / max(1, self.prompt_tokens)))
+
+
 class ExpertEvaluation(msgspec.Struct, frozen=True, kw_only=True):
     """An expert's answer to a task, and whether it is right.
 
@@ -100,11 +140,7 @@ class ExpertEvaluation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_tasks(file: Path) -> list[ExpertTask]:
-    """Return the tasks of a JSONL file.
-
-    Raises:
-        OptionError: A line is no `ExpertTask`, or has the key of another; names the line.
-    """
+    """Return the tasks of a JSONL file; an invalid line or a key that stands twice raises `OptionError`."""
     tasks, keys = list[ExpertTask](), set[str]()
     for number, task in read_jsonl(file, ExpertTask, "a task with key, instruction and answer"):
         if task.key in keys:
@@ -114,6 +150,33 @@ def read_tasks(file: Path) -> list[ExpertTask]:
     if not tasks:
         raise OptionError(f"{file} holds no task.")
     return tasks
+
+
+def read_answers(file: Path) -> list[AnswerRow]:
+    """Return the rows of a JSONL file.
+
+    A line that is no `AnswerRow`, repeats another or poses a problem differently raises `OptionError`.
+    """
+    rows: list[AnswerRow] = []
+    lines: dict[tuple[str, str, int], int] = {}
+    posed: dict[str, tuple[int, AnswerRow]] = {}
+    for number, row in read_jsonl(file, AnswerRow, "an answer"):
+        first = lines.setdefault((row.expert, row.key, row.sample), number)
+        if first != number:
+            raise OptionError(
+                f"{file}:{number}: expected one row for sample {row.sample} of {row.expert} on {row.key!r}; line "
+                f"{first} is one already. Number the samples."
+            )
+        before, like = posed.setdefault(row.key, (number, row))
+        if like.posed != row.posed:
+            raise OptionError(
+                f"{file}:{number}: expected {row.key!r} to be what it is in line {before} (subject, steps, difficulty, "
+                f"notes: {like.posed}), got {row.posed}. Give another problem another key."
+            )
+        rows.append(row)
+    if not rows:
+        raise OptionError(f"{file} holds no answer.")
+    return rows
 
 
 def graded_tasks(
@@ -154,11 +217,10 @@ def simulate(
     temperature: float = 1.0,
     role: Role | None = None,
 ) -> list[ExpertEvaluation]:
-    """Return a simulated expert's evaluations."""
+    """Return a simulated expert's evaluations, with seeds from `seed` on for the samples of each task."""
     evaluations = []
     for task in tasks:
-        problem = task.problem
-        every = msgspec.structs.replace(problem, targets=tuple(range(task.steps)))
+        every = msgspec.structs.replace(task.problem, targets=tuple(range(task.steps)))
         for sample in range(samples):
             found = expert.solve(every, seed=seed + sample, temperature=temperature, role=role)
             steps = [f"Step {at}: {'right' if good else 'wrong'}." for at, good in enumerate(found.right, 1)]
@@ -188,20 +250,10 @@ def ask(
     max_tokens: int = 4096,
     role: Role | None = None,
 ) -> list[ExpertEvaluation]:
-    """Return a real expert's evaluations; all tasks run at once as far as the model allows.
+    """Return the evaluations of the real expert `name`; all tasks run at once as far as the model allows.
 
-    Args:
-        chat: The model.
-        name: Name of the expert.
-        tasks: The tasks.
-        samples: Number of answers to each.
-        seed: Seed of the first sample of each task; the next has the next seed.
-        temperature: Sampling temperature.
-        max_tokens: Maximum number of tokens of an answer.
-        role: The role whose latency the answers' times are counted for.
-
-    Raises:
-        BatchError: A request failed for good: a missing answer is not a wrong one.
+    Each task has `samples` answers with seeds from `seed` on; their times count for the latency in `role`. A request
+    that fails for good raises `BatchError`: a missing answer is not a wrong one.
     """
     tries = [(task, sample) for task in tasks for sample in range(samples)]
     requests = [

@@ -28,14 +28,7 @@ UNKNOWN_EXPERT = ExpertSpec(
 
 
 class Estimate(msgspec.Struct, frozen=True):
-    """A figure estimated from answers, with its interval.
-
-    Attributes:
-        value: The figure.
-        low: Lower end of its 95 % interval.
-        high: Upper end.
-        fitted: Whether it was estimated; else it was taken as given.
-    """
+    """A figure with the ends of its 95 % interval, estimated from answers or (not `fitted`) taken as given."""
 
     value: float
     low: float
@@ -148,10 +141,9 @@ def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, A
 
 
 def plot_fit(fit: Fit) -> Figure:
-    """Return the figure of a fit: observed accuracy with Wilson's intervals and what the fit predicts, by length.
+    """Return a figure of observed accuracy with Wilson's intervals and predicted accuracy, by length.
 
-    Raises:
-        OptionError: Matplotlib is not installed.
+    `OptionError` if Matplotlib is not installed.
     """
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 import numpy as np
 
-from toolorchestra.agents.experts.answer_rows import AnswerRow
+from toolorchestra.agents.experts.evaluation import AnswerRow
 from toolorchestra.agents.experts.fit import UNKNOWN_EXPERT, Z95, Estimate, Fit, SkillCell
 from toolorchestra.agents.experts.likelihood import (
     MAX_OF_PAIR,

@@ -81,11 +81,7 @@ class SimulatedChat:
         self._coding = _as_if(expert, load=0.0, skills=_skills_in_code(expert.spec))
 
     def complete(self, requests: Sequence[ChatRequest]) -> list[Completion]:
-        """Answer all requests; the same request has the same answer.
-
-        Raises:
-            OptionError: A request has no ground truth.
-        """
+        """Answer all requests, the same request the same; one without ground truth raises `OptionError`."""
         answers = [self._one(request) for request in requests]
         for answer in answers:
             self.meter.add(answer)

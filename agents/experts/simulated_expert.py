@@ -61,10 +61,7 @@ class SimulatedExpert:
     Args:
         name: Its name, from which its own noise is seeded.
         spec: Its specification.
-        shared_noise: Share of a step's noise that is the same for all experts.
-
-    Raises:
-        OptionError: The shares of noise exceed 1.
+        shared_noise: Share of a step's noise that is the same for all experts; `OptionError` if shares exceed 1.
 
     >>> from toolorchestra.agents.chat.base import Price
     >>> from toolorchestra.agents.experts.specification import Latency
@@ -118,12 +115,8 @@ class SimulatedExpert:
     ) -> Solution:
         """Return the expert's solution of a problem.
 
-        Args:
-            problem: The ground truth.
-            seed: Seed of this sample; the same seed gives the same solution.
-            temperature: From 0 (every sample is the same) to 1.
-            role: The role in which it is asked; its latency may depend on it.
-            prompt_tokens: Tokens read; the problem's by default.
+        The same `seed` gives the same sample; at `temperature` 0 all samples are the same. The latency may depend on the
+        `role`, and the cost counts `prompt_tokens`, by default the problem's.
         """
         heat = min(1.0, max(0.0, temperature))
         # draws other than right or wrong (which mistake, how many words) are this sample's own with probability `heat`

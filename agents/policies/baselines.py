@@ -66,11 +66,7 @@ class Baseline(Policy):
         return [role for role in self.experts if role.job == job]
 
     def role(self, job: Job) -> ExpertRole:
-        """Return the role to use for a job: that of the policy's expert, or the first.
-
-        Raises:
-            OptionError: There is none.
-        """
+        """Return the role to use for a job: that of the policy's expert, or the first; `OptionError` without one."""
         found = choose(self.experts, job, self.expert)
         if found is None:
             raise OptionError(

@@ -33,9 +33,6 @@ class ConsensusPolicy(Policy):
         budget: Cost units of an episode, one of which is for the summary.
         lead: Votes by which the first answer must lead the second to stop.
         solvers: Roles that solve; those of `SOLVERS` by default.
-
-    Raises:
-        OptionError: A number is below 1, or the budget has room for no call.
     """
 
     def __init__(

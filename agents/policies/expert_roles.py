@@ -65,8 +65,7 @@ class ExpertRole(msgspec.Struct, frozen=True):
     def cost(self) -> float:
         """Return its price per million tokens read plus written, from the tool's description or the shipped catalogue.
 
-        Raises:
-            OptionError: Neither gives a price.
+        `OptionError` if neither gives a price.
         """
         if self.price is not None:
             return self.price
@@ -103,8 +102,7 @@ def expert_roles(tools: Iterable[Mapping[str, Any]]) -> list[ExpertRole]:
 def choose(found: Sequence[ExpertRole], job: Job, expert: str | None = None) -> ExpertRole | None:
     """Return the role for a job (that of the expert of this name, or the first), or None.
 
-    Raises:
-        UnknownNameError: There is no expert of this name in any role.
+    The name of no expert in any role raises `UnknownNameError`.
     """
     able = [role for role in found if role.job == job]
     if expert is None:

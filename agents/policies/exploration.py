@@ -24,9 +24,6 @@ class ExplorerPolicy(Policy):
         seed: See `Policy`.
         turns: Maximum number of turns before the answer.
         calls: Maximum number of calls of a turn.
-
-    Raises:
-        OptionError: `turns` or `calls` is below 1.
     """
 
     def __init__(self, seed: int = 0, turns: int = 2, calls: int = 2) -> None:
@@ -80,9 +77,6 @@ class QueryingOraclePolicy(NoisyOraclePolicy):
         seed: See `Policy`.
         error: Probability of a mistake in a turn in which it does not ask.
         ask: Probability of asking in a turn.
-
-    Raises:
-        OptionError: A probability is out of its range.
     """
 
     def __init__(self, seed: int = 0, error: float = 0.2, ask: float = 0.4) -> None:

@@ -36,9 +36,7 @@ BASELINES: dict[str, str] = {
 def make_policy(name: str, **options: Any) -> Policy:
     """Return a policy by name (one of `POLICIES` or `BASELINES`), made with `options`.
 
-    Raises:
-        UnknownNameError: There is no such policy.
-        OptionError: The policy does not take these options.
+    Raises `UnknownNameError` for another name, and `OptionError` for options that the policy does not have.
     """
     if name in BASELINES:
         module, _, kind = BASELINES[name].partition(".")

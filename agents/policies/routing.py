@@ -85,11 +85,7 @@ class EvaluationBank:
 
     @classmethod
     def load(cls, file: Path) -> EvaluationBank:
-        """Read a bank that `save` wrote, or make one of recorded episodes (``.jsonl``).
-
-        Raises:
-            OptionError: The file cannot be read, or holds no evaluation.
-        """
+        """Read a bank that `save` wrote, or make one of recorded episodes (``.jsonl``); else raise `OptionError`."""
         if file.suffix == ".jsonl":
             return cls(
                 evaluation

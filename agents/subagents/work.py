@@ -57,19 +57,11 @@ class Work:
             self._found.update(found_in(self._question, passages))
 
     def ask(self, model: ChatModel, *asks: Ask) -> list[str]:
-        """Ask a model several things at once and return its texts.
-
-        Raises:
-            ExpertError: A request failed for good.
-        """
+        """Ask a model several things at once and return its texts; `ExpertError` if a request failed for good."""
         return self.ask_all([(model, ask) for ask in asks])
 
     def ask_all(self, asks: Sequence[tuple[ChatModel, Ask]]) -> list[str]:
-        """Ask several models at once and return their texts; each is sent what is for it in one batch.
-
-        Raises:
-            ExpertError: A request failed for good.
-        """
+        """Ask several models at once, each in one batch, and return their texts; `ExpertError` as in `ask`."""
         requests = [self._request(ask) for _, ask in asks]
         batches: dict[int, list[int]] = {}
         for place, (model, _) in enumerate(asks):

@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 from toolorchestra.agents.chat.base import Price
-from toolorchestra.agents.experts.answer_rows import AnswerRow, read_answers
 from toolorchestra.agents.experts.catalog import Catalog
-from toolorchestra.agents.experts.evaluation import ExpertTask, graded_tasks, simulate
+from toolorchestra.agents.experts.evaluation import AnswerRow, ExpertTask, graded_tasks, read_answers, simulate
 from toolorchestra.agents.experts.fit import Fit, plot_fit
 from toolorchestra.agents.experts.fitting import fit_expert
 from toolorchestra.agents.experts.likelihood import Kind, Outcome, maximise
