@@ -115,7 +115,7 @@ class SimulatedExpert:
     ) -> Solution:
         """Return the expert's solution of a problem.
 
-        The same `seed` gives the same sample; at `temperature` 0 all samples are the same. The latency may depend on the
+        The same `seed` gives the same sample; at `temperature` 0 all samples are equal. The latency may depend on the
         `role`, and the cost counts `prompt_tokens`, by default the problem's.
         """
         heat = min(1.0, max(0.0, temperature))

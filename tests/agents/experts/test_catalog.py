@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from toolorchestra.agents.chat.base import BatchError, ChatRequest, Price
+from toolorchestra.agents.chat.base import BatchError, ChatRequest, Meter, Price
 from toolorchestra.agents.chat.rate_limits import RateLimitedChat
 from toolorchestra.agents.chat.replay import RecordingChat, ReplayChat
 from toolorchestra.agents.experts.catalog import SUBJECTS, Catalog
@@ -313,6 +313,7 @@ def test_an_entry_with_an_endpoint_is_the_real_model(tmp_path: Path, monkeypatch
     class Fake:
         def __init__(self, base_url: str, model: str, **options: object) -> None:
             made.update(options, base_url=base_url, model=model)
+            self.name, self.meter = model, Meter()
 
     monkeypatch.setattr(openai_chat, "OpenAIChat", Fake)
     endpoint = "base_url: http://x/v1, api_key_env: KEY, budget: 2.5, max_retries: 7, extra: {seed: null}"
