@@ -13,13 +13,7 @@ from toolorchestra.toolscale.errors import UnknownNameError
 
 
 class PriceList(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A company's prices for the models that it runs.
-
-    Attributes:
-        source: Where the prices are from.
-        held_out: Whether it is for evaluation only and never drawn.
-        prices: Prices by expert; others keep their own price.
-    """
+    """A company's prices by expert, and their source; a `held_out` list is for evaluation only and never drawn."""
 
     source: str
     held_out: bool = False
@@ -27,13 +21,7 @@ class PriceList(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
 
 class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A fixed choice of experts and prices.
-
-    Attributes:
-        source: Where it is from.
-        experts: Experts by role.
-        prices: Name of a price list; by default every expert has its own price.
-    """
+    """A fixed choice of experts by role, at the prices of a price list or else at their own, and where it is from."""
 
     source: str
     experts: dict[Role, tuple[str, ...]]
@@ -43,10 +31,7 @@ class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 class PriceSchedule(msgspec.Struct, frozen=True):
     """What experts cost in one instance.
 
-    Attributes:
-        name: The price list, or ``own``.
-        prices: Prices that replace experts' own.
-        multipliers: Factors on all prices of a provider.
+    The `prices` of the list `name` replace experts' own, and `multipliers` are factors on all prices of a provider.
 
     >>> from toolorchestra.agents.experts.catalog import Catalog
     >>> spec = Catalog.load().spec("gpt-5")
@@ -66,14 +51,9 @@ class PriceSchedule(msgspec.Struct, frozen=True):
 
 
 class ToolConfiguration(msgspec.Struct, frozen=True):
-    """The experts, tools and prices that an orchestrator has in one instance.
+    """The experts by role, the basic tools and the prices that an orchestrator has in one instance.
 
-    Attributes:
-        experts: Experts by role.
-        specs: Their entries, at the prices of this configuration.
-        tools: The basic tools.
-        schedule: The prices.
-        shared_noise: Share of noise that all experts have in common.
+    `specs` has the experts' entries at these prices, and `shared_noise` is the noise that all experts have in common.
     """
 
     experts: Mapping[Role, tuple[str, ...]]

@@ -68,19 +68,9 @@ class ExpertTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 class AnswerRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One answer of one expert to one problem: a line of the file.
 
-    Attributes:
-        expert: The expert.
-        key: The problem; the same for all experts that were asked it.
-        right: Whether the answer was right.
-        sample: Number of this answer among the expert's answers to the problem.
-        subject: Subject of the problem.
-        steps: Steps of reasoning that it takes.
-        difficulty: Difficulty of a step in logits; 0 if it is not known.
-        notes: Steps about which the prompt held a false claim.
-        tokens: Tokens written.
-        seconds: Time taken.
-        prompt_tokens: Tokens read.
-        role: The role in which the expert was asked.
+    The problem has a `key` that is the same for all experts, and its other fields as in `ExpertTask`. `sample` numbers
+    the expert's answers to the problem, `tokens` are written and `prompt_tokens` read, and `role` is the role in which
+    the expert was asked.
     """
 
     expert: str
@@ -107,18 +97,10 @@ class AnswerRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
 
 class ExpertEvaluation(msgspec.Struct, frozen=True, kw_only=True):
-    """An expert's answer to a task, and whether it is right.
+    """An expert's answer to a task (the text of a real one, the steps of a simulated one), and whether it is right.
 
-    Attributes:
-        expert: The expert.
-        task: The task.
-        sample: Number of this attempt among the expert's attempts at the task.
-        text: What it wrote, or what a simulated one did.
-        right: Whether its answer is right.
-        tokens: Tokens written.
-        seconds: Time taken.
-        prompt_tokens: Tokens read.
-        role: The role in which it was asked.
+    `sample` numbers the answers to one task, `tokens` are written and `prompt_tokens` read, and `role` is the role in
+    which the expert was asked.
     """
 
     expert: str

@@ -47,15 +47,9 @@ class Estimate(msgspec.Struct, frozen=True):
 
 
 class SkillCell(msgspec.Struct, frozen=True):
-    """The answers to problems of one subject and length.
+    """The numbers of right and of all answers to problems of one subject and length, and the predicted share.
 
-    Attributes:
-        subject: The subject.
-        steps: The length.
-        right: Number of right answers.
-        answers: Number of all answers.
-        predicted: Share of right answers that the fit predicts.
-        interval: Wilson's 95 % interval of the observed share, as if answers were independent.
+    The interval is Wilson's 95 % interval of the observed share, as if answers were independent.
     """
 
     subject: str

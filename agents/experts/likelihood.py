@@ -46,12 +46,8 @@ _NORMAL = NormalDist()
 class Kind(NamedTuple):
     """What the answers to a problem depend on.
 
-    Attributes:
-        subject: Its subject.
-        steps: Number of its steps.
-        difficulty: Their difficulty in logits.
-        notes: Steps about which there is a note.
-        fits: Share of its text that fits into the context.
+    The difficulty is in logits, `notes` counts the steps about which there is a note, and `fits` is the share of the
+    problem's text that fits into the context.
     """
 
     subject: str

@@ -33,15 +33,7 @@ _SMALLEST = 1e-9
 
 
 class Solution(msgspec.Struct, frozen=True):
-    """An expert's solution of a problem.
-
-    Attributes:
-        answers: Its answers to the targets.
-        right: Which of them are right.
-        tokens: Tokens written.
-        seconds: Time taken.
-        usd: Cost in US dollars.
-    """
+    """An expert's answers to the targets of a problem, which are right, tokens written, seconds and US dollars."""
 
     answers: tuple[str, ...]
     right: tuple[bool, ...]

@@ -23,12 +23,9 @@ TYPICAL_STEPS = 4
 
 
 class Latency(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How long a call takes: log-normal about a mean that depends on the role.
+    """Seconds of a call: log-normal about a mean, which is for `TYPICAL_STEPS` steps and may differ by role.
 
-    Attributes:
-        mean: Seconds of a call of `TYPICAL_STEPS` steps.
-        by_role: Means of roles that have another one.
-        spread: Standard deviation of the logarithm.
+    `spread` is the standard deviation of the logarithm.
     """
 
     mean: Positive
@@ -41,12 +38,9 @@ class Latency(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Tokens(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How much an expert writes.
+    """Tokens of an answer: log-normal about `overhead` and `per_step` for each step.
 
-    Attributes:
-        overhead: Tokens of an answer beside its steps.
-        per_step: Mean tokens of a step.
-        spread: Standard deviation of the logarithm.
+    `spread` is the standard deviation of the logarithm.
     """
 
     overhead: Annotated[float, Meta(ge=1)] = 40.0
@@ -61,11 +55,8 @@ class Tokens(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Endpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Where a real model answers, and with which limits.
 
-    Attributes:
-        requests_per_minute: Maximum number of requests in any minute.
-        tokens_per_minute: Maximum number of tokens read and written in any minute.
-
-    The other fields are options of `toolorchestra.agents.chat.openai_chat.OpenAIChat`.
+    The fields per minute are options of `toolorchestra.agents.chat.rate_limits.RateLimitedChat`, the others of
+    `toolorchestra.agents.chat.openai_chat.OpenAIChat`.
     """
 
     base_url: str

@@ -108,7 +108,7 @@ def choose(found: Sequence[ExpertRole], job: Job, expert: str | None = None) -> 
     if expert is None:
         return able[0] if able else None
     if slug(expert) not in {slug(role.expert) for role in found}:
-        raise UnknownNameError("expert on offer", expert, {role.expert for role in found})
+        raise UnknownNameError("available expert", expert, {role.expert for role in found})
     return next((role for role in able if slug(role.expert) == slug(expert)), None)
 
 

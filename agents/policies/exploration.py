@@ -48,7 +48,7 @@ class ExplorerPolicy(Policy):
         ]
         if not self._roles:
             raise OptionError(
-                "There is nobody to ask: no tool on offer can be called without arguments. Play a ParaManager "
+                "There is no expert to ask: no available tool can be called without arguments. Play a ParaManager "
                 "environment, or make this one with tools='full'."
             )
         self._left = self.rng.randint(1, self.turns)

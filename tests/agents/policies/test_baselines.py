@@ -131,7 +131,7 @@ def test_an_expert_may_be_named_as_in_the_catalogue():
     found = expert_roles(EXPERTS)
     assert choose(found, "answer", "Bob-2.5") == found[1]
     assert choose(found, "math", "ada") is None
-    with pytest.raises(UnknownNameError, match="expert on offer"):
+    with pytest.raises(UnknownNameError, match="available expert"):
         choose(found, "answer", "zoe")
 
 
