@@ -47,9 +47,6 @@ _REFERENCE = re.compile(r"\$\{(\w+)\}")
 _DOUBT = re.compile(r"\bignore\b.*\bnotes\b|\bnotes\b.*\bmay be wrong\b", re.IGNORECASE)
 
 
-# ---------------------------------------------------------------------------------------------- what a text asks
-
-
 class AskedPart(NamedTuple):
     """A thing that a text asks for.
 
@@ -91,11 +88,9 @@ def asked_in(text: str) -> tuple[AskedPart, ...]:
 
 
 def _put(found: re.Match[str]) -> str:
-    return (
-        f"What is the magic number for {found['key']}?"
-        if found["key"]
-        else f"How many {found['name']} does {found['owner']} have?"
-    )
+    if found["key"]:
+        return f"What is the magic number for {found['key']}?"
+    return f"How many {found['name']} does {found['owner']} have?"
 
 
 def _claimed(what: str, questions: Sequence[str]) -> Iterator[int]:
@@ -104,9 +99,6 @@ def _claimed(what: str, questions: Sequence[str]) -> Iterator[int]:
         yield int(numbered[1]) - 1
     elif (named := _LISTED.fullmatch(what)) and (question := _put(named)) in questions:
         yield questions.index(question)
-
-
-# ----------------------------------------------------------------------------------------------------- as texts
 
 
 class AgentLike(Protocol):
@@ -219,9 +211,6 @@ def _sketched(text: str, questions: Sequence[str]) -> Iterator[_Sketch]:
         )
 
 
-# ----------------------------------------------------------------------------------------------------- the renderer
-
-
 class DesignRenderer:
     """The language of the module's table, for the kinds of agent that it is given.
 
@@ -295,16 +284,15 @@ class DesignRenderer:
 
     def encode_action(self, message: Message, before: Sequence[Message] = ()) -> list[int]:
         """Return a design's ids, as far as the language can express it."""
-        ids = []
+        words: list[str] = []
         questions = [asked.question for asked in _asked(before)]
         for sketch in _sketched(str(message.get("content") or ""), questions):
-            words = [str(sketch.number), sketch.kind if sketch.kind in self.kinds else "<unk>"]
+            words += [str(sketch.number), sketch.kind if sketch.kind in self.kinds else "<unk>"]
             words += ["warned"] * sketch.warned
             words += [f"q{number}" for number in sketch.asks]
             for number in dict.fromkeys((*sketch.reads, *sketch.edges)):
                 words += [f"${number}"] * (number in sketch.reads) + [f"{number}>"] * (number in sketch.edges)
-            ids += [self.index[word] for word in words]
-        return [*ids, self.end_id]
+        return [self.index[word] for word in (*words, "<end>")]
 
     def encode_results(self, messages: Sequence[Message], written: Sequence[int]) -> list[int]:
         """Return the end of the turn only: a design ends its episode."""

@@ -204,11 +204,8 @@ def prepare_torch(threads: int | None = None) -> None:
     torch.set_num_threads(threads or min(4, cores))
     disable_progress_bar()
     if not torch.cuda.is_available():  # the kernels that it recommends exist for GPUs only
-        kernels = logging.getLogger("transformers.integrations.hub_kernels")
-        if not any(isinstance(known, _NoGpuAdvice) for known in kernels.filters):
-            kernels.addFilter(_NoGpuAdvice())
+        logging.getLogger("transformers.integrations.hub_kernels").addFilter(_no_gpu_advice)
 
 
-class _NoGpuAdvice(logging.Filter):
-    def filter(self, record: logging.LogRecord) -> bool:
-        return "is falling back to its reference PyTorch implementation" not in record.getMessage()
+def _no_gpu_advice(record: logging.LogRecord) -> bool:
+    return "is falling back to its reference PyTorch implementation" not in record.getMessage()

@@ -7,7 +7,7 @@ completion needs are read. Not covered: more than one choice.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 
@@ -107,7 +107,7 @@ def _events(content: bytes) -> Iterator[_Piece]:
             yield _PIECE.decode(data)
 
 
-def _raise(error: Any) -> None:
+def _raise(error: Any) -> NoReturn:
     found = error if isinstance(error, dict) else {"message": error}
     status, message = found.get("code"), str(found.get("message") or error)
     if isinstance(status, int) and 400 <= status < 500 and status not in _PASSING:

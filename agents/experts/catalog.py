@@ -202,8 +202,6 @@ class Catalog:
         specs = {name: msgspec.structs.replace(self.experts[name], price=price) for name, price in prices.items()}
         return ToolConfiguration(dict(experts), specs, tools, schedule, self.shared_noise)
 
-    # ------------------------------------------------------------------------------------------------- checking
-
     def _check(self) -> None:
         """Refuse unknown names, experts in roles that they do not have, and shares of noise that exceed 1."""
         for name, configuration in self.configurations.items():

@@ -52,7 +52,7 @@ class Work:
         self._clock = 0.0
 
     def show(self, passages: str) -> None:
-        """Take note of passages that all requests from now on show."""
+        """Record passages that all later requests show."""
         if passages and self._question.problem is not None:
             self._found.update(found_in(self._question, passages))
 
@@ -87,7 +87,7 @@ class Work:
         return self.reply(spoken(text), answer_in(text))
 
     def run(self, tool: Tool, arguments: dict[str, Any]) -> ToolResult:
-        """Run a tool; what does not fit its parameters is a failed result."""
+        """Run a tool; arguments that do not fit its parameters give a failed result."""
         try:
             result = tool.run(tool.decode(msgspec.json.encode(arguments)), NO_CONTEXT)
         except ArgumentError as error:
@@ -99,18 +99,11 @@ class Work:
         return result
 
     def reply(self, text: str, answer: str, status: Status = Status.OK, error: str | None = None) -> SubAgentReply:
-        """Return the reply that this work led to."""
+        """Return the reply, with all calls so far and their totals."""
         children = tuple(self._children)
-        return SubAgentReply(
-            text,
-            answer,
-            children,
-            sum(child.cost for child in children),
-            (sum(child.tokens[0] for child in children), sum(child.tokens[1] for child in children)),
-            self._clock,
-            status,
-            error,
-        )
+        cost = sum(child.cost for child in children)
+        tokens = (sum(child.tokens[0] for child in children), sum(child.tokens[1] for child in children))
+        return SubAgentReply(text, answer, children, cost, tokens, self._clock, status, error)
 
     def _request(self, ask: Ask) -> ChatRequest:
         question, ground_truth = self._question, None
@@ -129,9 +122,9 @@ class Work:
 
 
 def found_in(question: SubAgentQuestion, evidence: str) -> tuple[int, ...]:
-    """Return the steps of a question's problem whose answers stand in passages.
+    """Return the steps of a question's problem whose answers are in passages.
 
-    Where only the question's own answer is known in words, the passages that have it are taken to have all.
+    Without queries, passages that have the answers to all targets are taken to have all steps'.
     """
     assert question.problem is not None
     words_found = _tokens(evidence)
