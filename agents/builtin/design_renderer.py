@@ -6,7 +6,7 @@ A question may take hundreds of words, and a design repeats some of them: more t
 =======  ======================================================================================================
 prompt   ``<user>`` degree, then for each thing that the text asks for ``q1``, ``magic`` or ``value``, ``noted`` if a
          note claims its answer, and ``after q2`` if its text uses the answer to another; ``<assistant>``
-action   for each agent its number and kind, ``warned`` if it is told to doubt notes, ``q1`` … for what it is asked
+action   for each agent its number and kind, ``warned`` if it is to doubt notes, ``q1`` … for its questions
          (nothing: the whole question), and for each answer that it reads ``$1`` (its place in the input) and ``1>``
          (the edge); ``<end>``
 =======  ======================================================================================================
@@ -47,7 +47,7 @@ _REFERENCE = re.compile(r"\$\{(\w+)\}")
 _DOUBT = re.compile(r"\bignore\b.*\bnotes\b|\bnotes\b.*\bmay be wrong\b", re.IGNORECASE)
 
 
-class AskedPart(NamedTuple):
+class QuestionPart(NamedTuple):
     """A thing that a text asks for.
 
     Attributes:
@@ -62,13 +62,13 @@ class AskedPart(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def asked_in(text: str) -> tuple[AskedPart, ...]:
+def questions_in(text: str) -> tuple[QuestionPart, ...]:
     r"""Return what a text asks for, in its order: its questions, or what it says to identify and return.
 
-    >>> [asked.question for asked in asked_in("Problem 1: X is 2. What is X? Problem 2: Y is [answer1]. What is Y?")]
+    >>> [part.question for part in questions_in("Problem 1: X is 2. What is X? Problem 2: Y is [answer1]. What is Y?")]
     ['What is X?', 'What is Y?']
-    >>> asked_in("Identify and return the magic number for calm-otter, wrapped in \\boxed{ }")
-    (AskedPart(question='What is the magic number for calm-otter?', noted=False, after=()),)
+    >>> questions_in("Identify and return the magic number for calm-otter, wrapped in \\boxed{ }")
+    (QuestionPart(question='What is the magic number for calm-otter?', noted=False, after=()),)
     """
     _, found_mark, task = text.rpartition("dentify and return ")
     if found_mark:
@@ -80,11 +80,11 @@ def asked_in(text: str) -> tuple[AskedPart, ...]:
         starts = [0, *(one.end() for one in found)]
         own = [text[start : one.end()] for start, one in zip(starts, found, strict=False)]
     claimed = [what for note in _NOTE.finditer(text) for what in _claimed(note[1], questions)]
-    asked = []
+    parts = []
     for place, (question, words) in enumerate(zip(questions, own, strict=True)):
         carried = {int(number) - 1 for number in _CARRIED.findall(words)}
-        asked.append(AskedPart(question, place in claimed, tuple(sorted(carried & set(range(place))))))
-    return tuple(asked)
+        parts.append(QuestionPart(question, place in claimed, tuple(sorted(carried & set(range(place))))))
+    return tuple(parts)
 
 
 def _put(found: re.Match[str]) -> str:
@@ -175,13 +175,13 @@ def _in_full(sketches: Sequence[_Sketch], questions: Sequence[str], dom: str) ->
     def question(number: int) -> str:
         return questions[number - 1] if number <= len(questions) else f"Answer question {number}."
 
-    asked = {sketch.number: " ".join(map(question, sketch.asks)) for sketch in reversed(sketches)}
+    texts = {sketch.number: " ".join(map(question, sketch.asks)) for sketch in reversed(sketches)}
     agents = []
     for sketch in sketches:
         lines = [*map(question, sketch.asks)]
         if sketch.reads:
             lines.append("These are known:" if lines else "Answer with these results, in the order asked:")
-            lines += [f"{asked.get(one) or f'Answer of A{one}:'} ${{A{one}}}" for one in sketch.reads]
+            lines += [f"{texts.get(one) or f'Answer of A{one}:'} ${{A{one}}}" for one in sketch.reads]
         if sketch.warned:
             lines.append(WARNING)
         purpose = "Works with what others found." if sketch.reads else "Works on its own."
@@ -276,16 +276,16 @@ class DesignRenderer:
         """Return the degree of MAS and what the text asks for."""
         del tools  # known to the model by training
         words = ["<user>", _degree(messages)]
-        for place, asked in enumerate(_asked(messages), 1):
-            words += [f"q{place}", "magic" if "magic number" in asked.question else "value"]
-            words += ["noted"] * asked.noted
-            words += [word for earlier in asked.after for word in ("after", f"q{earlier + 1}")]
+        for place, part in enumerate(_parts(messages), 1):
+            words += [f"q{place}", "magic" if "magic number" in part.question else "value"]
+            words += ["noted"] * part.noted
+            words += [word for earlier in part.after for word in ("after", f"q{earlier + 1}")]
         return [self.index[word] for word in (*words, "<assistant>")]
 
     def encode_action(self, message: Message, before: Sequence[Message] = ()) -> list[int]:
         """Return a design's ids, as far as the language can express it."""
         words: list[str] = []
-        questions = [asked.question for asked in _asked(before)]
+        questions = [part.question for part in _parts(before)]
         for sketch in _sketched(str(message.get("content") or ""), questions):
             words += [str(sketch.number), sketch.kind if sketch.kind in self.kinds else "<unk>"]
             words += ["warned"] * sketch.warned
@@ -328,13 +328,13 @@ class DesignRenderer:
                 sketches[-1].edges.append(self._edges[i])
             else:
                 sound = False
-        text = _in_full(sketches, [asked.question for asked in _asked(before)], _degree(before))
+        text = _in_full(sketches, [part.question for part in _parts(before)], _degree(before))
         return Decoded(text if sound else f"{text}\n<agent>", True)
 
 
-def _asked(messages: Sequence[Message]) -> tuple[AskedPart, ...]:
+def _parts(messages: Sequence[Message]) -> tuple[QuestionPart, ...]:
     text = next((str(message["content"]) for message in messages if message["role"] == "user"), "")
-    return asked_in(text)[:_MOST]
+    return questions_in(text)[:_MOST]
 
 
 def _degree(messages: Sequence[Message]) -> str:

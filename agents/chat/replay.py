@@ -81,7 +81,7 @@ class ReplayChat:
         if name is None and len(names) > 1:
             raise OptionError(f"{file} holds answers of {', '.join(names)}: say whose are replayed with name=.")
         if (name or names[:1]) and name not in (None, *names):
-            others = f", only of {', '.join(names)}" if names else ", nor of anybody else"
+            others = f", only of {', '.join(names)}" if names else ", nor of any other"
             raise OptionError(f"{file} holds no answer of {name}{others}.")
         self.name = name or (names[0] if names else "replay")
         self.meter = Meter()
@@ -133,11 +133,11 @@ class RecordingChat:
     def complete(self, requests: Sequence[ChatRequest]) -> list[Completion]:
         """Answer from the record, ask the rest, and record it; `AppendingError` if it cannot be written."""
         found = self._held.find(requests)
-        asked = [(request, nth) for request, nth, held in found if held is None]
+        missing = [(request, nth) for request, nth, held in found if held is None]
         failed: Counter[str] = Counter()
         answers: list[Completion | ExpertError] = []
-        for start in range(0, len(asked), self._batch_size):
-            answers += self._ask(asked[start : start + self._batch_size], failed)
+        for start in range(0, len(missing), self._batch_size):
+            answers += self._ask(missing[start : start + self._batch_size], failed)
         self._held.forget(failed)
         fresh = iter(answers)
         results = [held or next(fresh) for _, _, held in found]
@@ -147,15 +147,15 @@ class RecordingChat:
         return all_or_raise(results)
 
     def _ask(
-        self, asked: Sequence[tuple[ChatRequest, int]], failed: Counter[str]
+        self, batch: Sequence[tuple[ChatRequest, int]], failed: Counter[str]
     ) -> Sequence[Completion | ExpertError]:
         """Send a batch, record the answers, and count the requests that failed."""
         answers: Sequence[Completion | ExpertError]
         try:
-            answers = self._chat.complete([request for request, _ in asked])
+            answers = self._chat.complete([request for request, _ in batch])
         except BatchError as error:
             answers = error.results
-        for (request, nth), answer in zip(asked, answers, strict=True):
+        for (request, nth), answer in zip(batch, answers, strict=True):
             key = request_key(self.name, request)
             if isinstance(answer, Completion):
                 line = Recorded(self.name, _as_read(request), nth - failed[key], answer)
@@ -218,26 +218,26 @@ def _as_read(request: ChatRequest) -> ChatRequest:
 
 def _nearest(request: ChatRequest, recorded: Iterable[ChatRequest]) -> str:
     """Return a sentence that says how a request differs from the nearest of those recorded."""
-    asked, *others = (msgspec.json.decode(msgspec.json.encode(one)) for one in map(_as_read, (request, *recorded)))
+    new, *others = (msgspec.json.decode(msgspec.json.encode(one)) for one in map(_as_read, (request, *recorded)))
     if not others:
         return "The record is empty."
 
     def differing(other: dict[str, Any]) -> list[str]:
-        return [name for name in asked if asked[name] != other[name]]
+        return [name for name in new if new[name] != other[name]]
 
     def distance(other: dict[str, Any]) -> tuple[int, float]:
-        return len(differing(other)), -SequenceMatcher(None, _last(asked), _last(other)).quick_ratio()
+        return len(differing(other)), -SequenceMatcher(None, _last(new), _last(other)).quick_ratio()
 
     other = min(others, key=distance)
     parts = []
     for name in differing(other):
         if name == "messages":
-            parts.append(_messages_differ(asked[name], other[name]))
+            parts.append(_messages_differ(new[name], other[name]))
         elif name == "tools":
-            ours, theirs = (_tool_names(side[name]) for side in (asked, other))
+            ours, theirs = (_tool_names(side[name]) for side in (new, other))
             parts.append(f"tools ({theirs} recorded, {ours} asked)" if ours != theirs else "the schemas of tools")
         else:
-            parts.append(f"{name} ({other[name]!r} recorded, {asked[name]!r} asked)")
+            parts.append(f"{name} ({other[name]!r} recorded, {new[name]!r} asked)")
     return f"The nearest recorded request differs in {' and '.join(parts)}."
 
 

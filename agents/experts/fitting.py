@@ -115,7 +115,7 @@ def _maximise(rows: Sequence[AnswerRow], base: ExpertSpec, shared_noise: float) 
 def _fit_shared(
     rows: Sequence[AnswerRow], mine: Sequence[AnswerRow], base: ExpertSpec, numbers: Numbers, shared_noise: float
 ) -> Estimate | None:
-    """Return the noise that this expert shares with the others who answered the same problems; None if nobody did.
+    """Return the noise that this expert shares with others that answered the same problems; None without others.
 
     The interval is that within which the log-likelihood drops by less than 1.92, pairs of experts taken as independent.
     """

@@ -120,12 +120,12 @@ def maximise(
     for kind, _ in kinds:
         lengths.setdefault(kind.subject, set()).add(kind.steps)
     skills = len(subjects)
-    told = {
+    fitted = {
         skills: any(len(found) > 1 for found in lengths.values()),
         skills + 1: any(kind.notes for kind, _ in kinds),
         skills + 2: any(samples > 1 for _, samples in kinds),
     }
-    free = [*range(skills), *(at for at, tells in told.items() if tells)]
+    free = [*range(skills), *(at for at, tells in fitted.items() if tells)]
     rights = range(max(samples for _, samples in kinds) + 1)
     model = _Model(
         subject=np.array([subjects.index(kind.subject) for kind, _ in kinds]),

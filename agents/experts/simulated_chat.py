@@ -98,40 +98,40 @@ class SimulatedChat:
         read = max(ground_truth.problem.reading, length // _CHARACTERS)
         seed = (ground_truth.seed << 32) + (request.seed or 0)
         problem = _posed(ground_truth, read if read > self._expert.spec.context else 0)
-        asked = _Asked(ground_truth, problem, request.temperature, seed, read, self._role, len(request.messages))
+        question = _Question(ground_truth, problem, request.temperature, seed, read, self._role, len(request.messages))
         match ground_truth.act:
             case "code":
-                text, work = self._code(asked)
+                text, work = self._code(question)
             case "query":
-                text, work = self._query(asked)
+                text, work = self._query(question)
             case "review" if ground_truth.candidates:
-                text, work = self._review(asked)
+                text, work = self._review(question)
             case "choose" if ground_truth.candidates:
-                text, work = self._choose(asked)
+                text, work = self._choose(question)
             case _:
-                text, work = self._solve(asked)
+                text, work = self._solve(question)
         written = sum(part.tokens for part in work)
         cost = self._expert.spec.price.cost(read, written)
         return Completion(text, [], read, written, cost, sum(part.seconds for part in work))
 
-    def _solve(self, asked: _Asked) -> _Done:
-        solution = self._own(asked)
-        return _answered(f"I worked through {_steps(asked)}.", _said(solution)), (solution,)
+    def _solve(self, question: _Question) -> _Done:
+        solution = self._own(question)
+        return _answered(f"I worked through {_steps(question)}.", _joined(solution)), (solution,)
 
-    def _own(self, asked: _Asked) -> Solution:
+    def _own(self, question: _Question) -> Solution:
         """Return the model's own solution."""
-        known = facts(asked.problem)
-        reading = bool(known) and set(known) <= set(asked.ground_truth.found)
-        return asked.put_to(self._checking if reading else self._expert)
+        known = facts(question.problem)
+        reading = bool(known) and set(known) <= set(question.ground_truth.found)
+        return question.put_to(self._checking if reading else self._expert)
 
-    def _review(self, asked: _Asked) -> _Done:
-        candidates = asked.ground_truth.candidates
-        work = [asked.put_to(self._checking)]
-        answer = _said(work[0])
+    def _review(self, question: _Question) -> _Done:
+        candidates = question.ground_truth.candidates
+        work = [question.put_to(self._checking)]
+        answer = _joined(work[0])
         agreed = _first_like(answer, candidates)
         if agreed is None:
-            work.append(asked.again().put_to(self._checking))
-            second = _said(work[1])
+            work.append(question.again().put_to(self._checking))
+            second = _joined(work[1])
             agreed = _first_like(second, candidates)
             if agreed is None and not (answer and equal_cached(second, answer)):
                 answer = candidates[-1]
@@ -139,14 +139,14 @@ class SimulatedChat:
         listed = " or ".join(dict.fromkeys(candidates))
         found = f"The answer {agreed} holds." if agreed else f"I do not come to {listed}."
         refuted = [f"The answer {other} does not follow." for other in others]
-        thought = " ".join([f"I checked {_steps(asked)} one at a time.", found, *refuted])
+        thought = " ".join([f"I checked {_steps(question)} one at a time.", found, *refuted])
         return _answered(thought, agreed or answer, verdict=agreed is not None), work
 
-    def _choose(self, asked: _Asked) -> _Done:
-        own = self._own(asked)
-        counted = count_votes(asked.ground_truth.candidates)
+    def _choose(self, question: _Question) -> _Done:
+        own = self._own(question)
+        counted = count_votes(question.ground_truth.candidates)
         votes = {
-            candidate: count + (OWN_VOTE if equal_cached(_said(own), candidate) else 0.0)
+            candidate: count + (OWN_VOTE if equal_cached(_joined(own), candidate) else 0.0)
             for candidate, count in reversed(counted)  # the latest first: ties go to it
         }
         ranked = sorted(votes, key=votes.__getitem__, reverse=True)
@@ -154,27 +154,27 @@ class SimulatedChat:
         if len(ranked) > 1:
             lead = votes[ranked[0]] - votes[ranked[1]]
             heeding = Step(ranked[0], tuple(ranked[1:]), difficulty=-lead)
-            step = Problem(f"{asked.problem.key}/choice", asked.problem.subject, (heeding,))
-            (chosen,) = asked.about(step).put_to(self._checking).answers
+            step = Problem(f"{question.problem.key}/choice", question.problem.subject, (heeding,))
+            (chosen,) = question.about(step).put_to(self._checking).answers
         shown = ", ".join(f"{candidate} ({count} times)" for candidate, count in counted)
         return _answered(f"The answers given are {shown}. I settle on {chosen}.", chosen), (own,)
 
-    def _code(self, asked: _Asked) -> _Done:
-        solution = asked.put_to(self._coding, "code")
+    def _code(self, question: _Question) -> _Done:
+        solution = question.put_to(self._coding, "code")
         # a program that was fixed after an error is another program
-        running = Problem(f"{asked.problem.key}/program/{asked.turns}", "code", (Step("runs", ("fails",)),))
-        runs = asked.about(running).put_to(self._checking).solved
-        program = f"result = {_said(solution)!r}\nprint({'result' if runs else 'results'})"
-        thought = f"<reasoning>\nI set {_steps(asked)} up for the machine.\n</reasoning>"
+        running = Problem(f"{question.problem.key}/program/{question.turns}", "code", (Step("runs", ("fails",)),))
+        runs = question.about(running).put_to(self._checking).solved
+        program = f"result = {_joined(solution)!r}\nprint({'result' if runs else 'results'})"
+        thought = f"<reasoning>\nI set {_steps(question)} up for the machine.\n</reasoning>"
         return f"{thought}\n<code>\n{program}\n</code>", (solution,)
 
-    def _query(self, asked: _Asked) -> _Done:
-        ground_truth, problem = asked.ground_truth, asked.ground_truth.problem
+    def _query(self, question: _Question) -> _Done:
+        ground_truth, problem = question.ground_truth, question.ground_truth.problem
         missing = {position for position in facts(problem) if position not in ground_truth.found}
         if not missing:
-            return self._solve(asked)
+            return self._solve(question)
         everything = msgspec.structs.replace(problem, targets=tuple(range(len(problem.steps))))
-        solution = asked.about(everything).put_to(self._checking, "query")
+        solution = question.about(everything).put_to(self._checking, "query")
         queries = [
             ground_truth.queries[position] if solution.right[position] else solution.answers[position]
             for position in sorted(missing)
@@ -188,7 +188,7 @@ _Done = tuple[str, Sequence[Solution]]
 """A text, and the solutions from which it was made, one after the other."""
 
 
-class _Asked(msgspec.Struct, frozen=True):
+class _Question(msgspec.Struct, frozen=True):
     """A request to an expert."""
 
     ground_truth: GroundTruth
@@ -204,10 +204,10 @@ class _Asked(msgspec.Struct, frozen=True):
             self.problem, seed=self.seed, temperature=self.temperature, role=self.role or role, prompt_tokens=self.read
         )
 
-    def about(self, problem: Problem) -> _Asked:
+    def about(self, problem: Problem) -> _Question:
         return msgspec.structs.replace(self, problem=problem)
 
-    def again(self) -> _Asked:
+    def again(self) -> _Question:
         """Return the same request with new noise, even at temperature 0."""
         return msgspec.structs.replace(self, seed=-1 - self.seed if self.temperature else -1, temperature=1.0)
 
@@ -240,12 +240,12 @@ def _posed(ground_truth: GroundTruth, reading: int) -> Problem:
     return msgspec.structs.replace(problem, steps=steps, reading=max(reading, problem.reading))
 
 
-def _said(solution: Solution) -> str:
+def _joined(solution: Solution) -> str:
     return ", ".join(solution.answers)
 
 
-def _steps(asked: _Asked) -> str:
-    count = len(asked.problem.steps)
+def _steps(question: _Question) -> str:
+    count = len(question.problem.steps)
     return f"{count} steps" if count > 1 else "one step"
 
 

@@ -30,7 +30,7 @@ BASELINES: dict[str, str] = {
     "self-refine": "baselines.SelfRefine",
     "strongest": "baselines.Strongest",
 }
-"""Further policies by name, imported when they are asked for: see `toolorchestra.agents.policies.baselines`."""
+"""Further policies by name, imported on first use: see `toolorchestra.agents.policies.baselines`."""
 
 
 def make_policy(name: str, **options: Any) -> Policy:

@@ -181,9 +181,9 @@ class _EpisodeRecord(msgspec.Struct):
 
     def evaluations(self) -> Iterable[RoutingEvaluation]:
         """Yield the evaluation that an episode is, if it asked a single expert and was graded."""
-        asked = {_expert(call) for turn in self.turns for call in turn.calls} - {None}
-        if self.outcome in ("solved", "failed") and len(asked) == 1:
-            (expert,) = asked
+        experts = {_expert(call) for turn in self.turns for call in turn.calls} - {None}
+        if self.outcome in ("solved", "failed") and len(experts) == 1:
+            (expert,) = experts
             yield RoutingEvaluation(self.instruction, str(expert), self.outcome == "solved", self.cost)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from toolorchestra.agents.chat.base import ChatModel
-from toolorchestra.agents.subagents.prompts import asked, prompt
+from toolorchestra.agents.subagents.prompts import prompt, user_prompt
 from toolorchestra.agents.subagents.question import SubAgentQuestion, SubAgentReply
 from toolorchestra.agents.subagents.reading import answer_in, as_text, before_code, code_in, spoken
 from toolorchestra.agents.subagents.work import Ask, Work
@@ -29,7 +29,7 @@ def code_reasoner(
     """
     work = Work(question, temperature)
     work.show(question.evidence)
-    ask = Ask(prompt("code"), asked(question), "code")
+    ask = Ask(prompt("code"), user_prompt(question), "code")
     for attempt in range(repairs + 1):
         (text,) = work.ask(model, ask)
         code = code_in(text)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from toolorchestra.agents.chat.base import ChatModel
-from toolorchestra.agents.subagents.prompts import asked, prompt
+from toolorchestra.agents.subagents.prompts import prompt, user_prompt
 from toolorchestra.agents.subagents.question import SubAgentQuestion, SubAgentReply
 from toolorchestra.agents.subagents.reading import answer_in, spoken, tag
 from toolorchestra.agents.subagents.searching import search_agent
@@ -17,12 +17,12 @@ from toolorchestra.toolscale.answers import count_votes
 from toolorchestra.toolscale.errors import OptionError
 
 ROLES = ("a careful expert", "a sceptic who checks every step")
-"""Who debates if nobody else is named."""
+"""The default roles of a debate."""
 
 
 def chain_of_thought(model: ChatModel, question: SubAgentQuestion, *, temperature: float = 0.5) -> SubAgentReply:
     """Think step by step, then answer: one call of the model, the cheapest way to an answer."""
-    return Work(question, temperature).conclude(model, Ask(prompt("solve"), asked(question)))
+    return Work(question, temperature).conclude(model, Ask(prompt("solve"), user_prompt(question)))
 
 
 def self_consistency(
@@ -30,7 +30,7 @@ def self_consistency(
 ) -> SubAgentReply:
     """Answer several times independently and take the answer given most often; for answers that vary by chance."""
     work = Work(question, temperature)
-    texts = work.ask(model, *[Ask(prompt("solve"), asked(question))] * samples)
+    texts = work.ask(model, *[Ask(prompt("solve"), user_prompt(question))] * samples)
     answers = [answer_in(text) for text in texts]
     counted = count_votes(answers)
     if not counted:
@@ -52,16 +52,16 @@ def reflexion(
         temperature: Of all requests.
     """
     work = Work(question, temperature)
-    (attempt,) = work.ask(model, Ask(prompt("solve"), asked(question)))
+    (attempt,) = work.ask(model, Ask(prompt("solve"), user_prompt(question)))
     history: list[str] = []
     for _ in range(rounds):
         answer = answer_in(attempt)
-        user = asked(question, answers=spoken(attempt))
+        user = user_prompt(question, answers=spoken(attempt))
         (criticism,) = work.ask(model, Ask(prompt("critic"), user, "review", _given(answer)))
         if (tag(spoken(criticism), "correct") or spoken(criticism)).strip(" .").casefold() == "true":
             break
         history.append(f"## Attempt\n\n{spoken(attempt)}\n\n## Criticism\n\n{spoken(criticism)}")
-        user = asked(question, answers="\n\n".join(history))
+        user = user_prompt(question, answers="\n\n".join(history))
         (attempt,) = work.ask(model, Ask(prompt("reflect"), user, "review", _given(answer_in(criticism), answer)))
     return work.reply(spoken(attempt), answer_in(attempt))
 
@@ -93,7 +93,7 @@ def debate(
         )
     work = Work(question, temperature)
     slots = [(models[slot % len(models)], prompt("role").format(role=role)) for slot, role in enumerate(roles)]
-    texts = work.ask_all([(debater, Ask(role + prompt("solve"), asked(question))) for debater, role in slots])
+    texts = work.ask_all([(debater, Ask(role + prompt("solve"), user_prompt(question))) for debater, role in slots])
     for _ in range(rounds - 1):
         answers = [answer_in(text) for text in texts]
         if all(answers) and len(count_votes(answers)) == 1:
@@ -101,11 +101,13 @@ def debate(
         asks = []
         for slot, (debater, role) in enumerate(slots):
             order = [*(other for other in range(len(slots)) if other != slot), slot]
-            user = asked(question, answers=_shown([texts[other] for other in order], [roles[other] for other in order]))
+            user = user_prompt(
+                question, answers=_shown([texts[other] for other in order], [roles[other] for other in order])
+            )
             given = _given(*(answers[other] for other in order))
             asks.append((debater, Ask(role + prompt("debate"), user, "review", given)))
         texts = work.ask_all(asks)
-    user = asked(question, answers=_shown(texts, roles))
+    user = user_prompt(question, answers=_shown(texts, roles))
     return work.conclude(models[0], Ask(prompt("decide"), user, "choose", _given(*map(answer_in, texts))))
 
 

@@ -1,4 +1,4 @@
-"""What a sub-agent is asked, and what it replies."""
+"""Questions to sub-agents, and their replies."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from toolorchestra.agents.chat.base import ChatModel
 from toolorchestra.agents.problems import Act
 from toolorchestra.agents.subagents.general import chain_of_thought, self_consistency
-from toolorchestra.agents.subagents.prompts import asked, prompt
+from toolorchestra.agents.subagents.prompts import prompt, user_prompt
 from toolorchestra.agents.subagents.question import SubAgentQuestion, SubAgentReply
 from toolorchestra.agents.subagents.work import Ask, Work
 
@@ -37,5 +37,5 @@ def _from_history(
 ) -> SubAgentReply:
     work = Work(question, temperature)
     work.show(question.evidence)
-    user = asked(question, conversation_history=question.history)
+    user = user_prompt(question, conversation_history=question.history)
     return work.conclude(model, Ask(prompt(role), user, act, question.candidates))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from toolorchestra.agents.chat.base import ChatModel
-from toolorchestra.agents.subagents.prompts import asked, prompt
+from toolorchestra.agents.subagents.prompts import prompt, user_prompt
 from toolorchestra.agents.subagents.question import SubAgentQuestion, SubAgentReply
 from toolorchestra.agents.subagents.reading import answer_in, as_text, queries_in, spoken
 from toolorchestra.agents.subagents.work import Ask, Work
@@ -26,14 +26,14 @@ def knowledge_searcher(
     """
     work = Work(question, temperature)
     work.show(question.evidence)
-    (planned,) = work.ask(model, Ask(prompt("query"), asked(question), "query"))
+    (planned,) = work.ask(model, Ask(prompt("query"), user_prompt(question), "query"))
     queries = queries_in(planned, MAX_QUERIES)
     if not queries and (answer := answer_in(planned)):
         return work.reply(spoken(planned), answer)
     queries = queries or [question.text]
     found = shown(work.run(search, {"query_list": queries}))
     work.show(found)
-    (text,) = work.ask(model, Ask(prompt("read"), asked(question, search_result=found)))
+    (text,) = work.ask(model, Ask(prompt("read"), user_prompt(question, search_result=found)))
     listed = "\n".join(queries)
     return work.reply(
         f"<query>\n{listed}\n</query>\n<search_result>\n{found}\n</search_result>\n{spoken(text)}", answer_in(text)
@@ -57,7 +57,9 @@ def search_agent(
     found: list[str] = []
     tried: set[str] = set()
     for _ in range(turns):
-        (text,) = work.ask(model, Ask(prompt("search"), asked(question, search_result="\n\n".join(found)), "query"))
+        (text,) = work.ask(
+            model, Ask(prompt("search"), user_prompt(question, search_result="\n\n".join(found)), "query")
+        )
         queries = queries_in(text, MAX_QUERIES)
         if not queries and (answer := answer_in(text)):
             return work.reply(spoken(text), answer)
@@ -67,7 +69,7 @@ def search_agent(
         tried.update(fresh)
         found.append(shown(work.run(search, {"query_list": fresh})))
         work.show(found[-1])
-    return work.conclude(model, Ask(prompt("read"), asked(question, search_result="\n\n".join(found))))
+    return work.conclude(model, Ask(prompt("read"), user_prompt(question, search_result="\n\n".join(found))))
 
 
 def shown(result: ToolResult) -> str:

@@ -61,7 +61,7 @@ def test_a_content_critic_ends_it(content: str) -> None:
     assert (reply.answer, len(reply.children)) == ("4", 2)
 
 
-def test_the_next_attempt_sees_those_before_and_what_was_said_of_them() -> None:
+def test_the_next_attempt_sees_those_before_and_their_criticism() -> None:
     chat = ScriptedChat([r"\boxed{3}", "You forgot one.", r"\boxed{5}", "Too many.", r"\boxed{4}", "True"])
     assert reflexion(chat, QUESTION).answer == "4"
     shown = chat.requests[4].messages[1]["content"]
@@ -69,7 +69,7 @@ def test_the_next_attempt_sees_those_before_and_what_was_said_of_them() -> None:
         assert said in shown
 
 
-def test_a_critic_who_is_never_content_is_heard_five_times() -> None:
+def test_a_critic_that_is_never_content_is_asked_five_times() -> None:
     reply = reflexion(ScriptedChat(lambda request: r"It is not true that \boxed{4}."), QUESTION)
     assert len(reply.children) == 1 + 5 * 2
 
