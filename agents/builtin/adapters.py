@@ -112,12 +112,7 @@ def make_adapters(
 ) -> dict[str, AdapterPolicy]:
     """Return policies of these names, each an untrained adapter over one base: all play as the base does.
 
-    Args:
-        names: Names of the policies.
-        source: Folder or hub name of the base.
-        rank: Rank of the adapters, which every linear layer but the last has.
-        seed: Seed of their weights.
-        carried: Save the base with the adapters, since it is stored nowhere else.
+    Every linear layer but the last has adapters of this `rank`. See `AdapterPolicy` for `source` and `carried`.
     """
     peft = _peft()
     names = list(names)

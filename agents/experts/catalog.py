@@ -155,17 +155,9 @@ class Catalog:
     ) -> ToolConfiguration:
         """Return a random tool configuration: experts, tools and prices differ from instance to instance (§3.3).
 
-        Each expert is included in each of its roles with probability `keep`, and so is each tool; one generalist
-        always is. Prices are those of a random list that is not held out, times a factor for each provider, log-uniform
-        between 1 / `spread` and `spread`.
-
-        Args:
-            seed: Seed of the draw.
-            configuration: The configuration whose experts to draw from.
-            instance: Name of the instance; every instance has its own draw.
-            tools: Basic tools to draw from.
-            keep: Probability of being included.
-            spread: Maximum factor on a provider's prices.
+        Each expert of a configuration is included in each of its roles with probability `keep`, and so is each of the
+        basic `tools`; one generalist always is. Prices are those of a random list that is not held out, times a factor
+        for each provider, log-uniform between 1 / `spread` and `spread`. Every `instance` name has its own draw.
 
         Raises:
             UnknownNameError: There is no such configuration.

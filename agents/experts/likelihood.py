@@ -223,13 +223,9 @@ class ExpertPair(NamedTuple):
 
 
 def shared_log_likelihood(shared: float, first: Numbers, second: Numbers, pairs: Sequence[ExpertPair]) -> float:
-    """Return the log-likelihood of outcomes for two experts that share noise.
+    """Return the log-likelihood of outcomes for two experts, of at most `MAX_OF_PAIR` samples of each.
 
-    Args:
-        shared: Share of noise that both have in common, at most what samples of either have in common.
-        first: The numbers of the first.
-        second: The numbers of the second.
-        pairs: Outcomes, of at most `MAX_OF_PAIR` samples of each.
+    `shared` is the share of noise that both have in common, at most what samples of either have in common.
     """
     counts = Counter(pairs)
     total = 0.0

@@ -184,7 +184,7 @@ def test_a_record_of_several_models_replays_the_one_that_is_named(file: Path) ->
     with pytest.raises(OptionError, match=r"holds no answer of ghost, only of m, poet"):
         ReplayChat(file, "ghost")
     file.write_bytes(b"")
-    with pytest.raises(OptionError, match=r"holds no answer of m, nor of anybody else\."):
+    with pytest.raises(OptionError, match=r"holds no answer of m, nor of any other\."):
         ReplayChat(file, "m")
 
 
