@@ -127,7 +127,7 @@ class KNNRouter(Direct):
     def fit(
         cls, env: gymnasium.Env[Any, Any], *, questions: int = 100, split: str = "train", seed: int = 0, k: int = 10
     ) -> KNNRouter:
-        """Return a router that has played so many random questions of a split with each expert, seeded from `seed` on."""
+        """Return a router that has played random questions of a split with each expert, with seeds from `seed` on."""
         reset = {"options": {"split": split}}
         evaluations = []
         for number in range(seed, seed + questions):
