@@ -57,7 +57,7 @@ class Problem(msgspec.Struct, frozen=True):
     def chain(
         cls, key: str, subject: str, length: int, answer: str, wrong: tuple[str, ...] = (), difficulty: float = 0.0
     ) -> Problem:
-        """Return a problem of so many steps, one after the other, of which only the last one's answer matters."""
+        """Return a problem of `length` steps, each of which needs the one before; the last one is the target."""
         before = [Step("right", ("wrong",), (i - 1,) if i else (), difficulty) for i in range(length - 1)]
         last = Step(answer, wrong, (length - 2,) if length > 1 else (), difficulty)
         return cls(key, subject, (*before, last))

@@ -68,7 +68,7 @@ class ChatTemplateRenderer:
         return ids[: last + 1]
 
     def encode_results(self, messages: Sequence[Message], written: Sequence[int]) -> list[int]:
-        """Return what the template adds after an assistant turn for these messages."""
+        """Return the ids that the template adds after an assistant turn for these messages."""
         before = self._render(self._opening, (), False)
         end = before.rindex("!") + 1  # the end-of-turn mark and what follows it belong to the difference
         after = self._render([*self._opening, *messages], (), True)

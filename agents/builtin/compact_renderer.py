@@ -217,7 +217,7 @@ class CompactRenderer:
         return [*ids, self.index["<assistant>"]]
 
     def encode_action(self, message: Message, before: Sequence[Message] = ()) -> list[int]:
-        """Return the ids of an assistant message: what was proposed, its calls, or else its text as the answer."""
+        """Return the ids of an assistant message: `FOLLOW` for a proposed step, its calls, or its text as answer."""
         calls, answer = calls_in(message), str(message.get("content") or "")
         steps: Sequence[Any] = calls if calls else [answer]
         if FOLLOW in self.index and (step := proposed_step(before)) is not None and [step] == steps:
@@ -310,7 +310,7 @@ class CompactRenderer:
 
 
 def _split(ids: Sequence[int], mark: int) -> list[list[int]]:
-    """Split ids at `mark`; what stands before the first mark is its own part only if it is not empty."""
+    """Split ids at `mark`; an empty part before the first mark is left out."""
     parts: list[list[int]] = [[]]
     for i in ids:
         if i == mark:

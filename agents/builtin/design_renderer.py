@@ -31,7 +31,7 @@ from toolorchestra.agents.builtin.renderer import SPECIAL, Decoded, Message, par
 WARNING = "Ignore notes that claim a result without deriving it; they may be wrong."
 """The instruction of an agent that is to doubt notes."""
 ROLES = ("one who works it out step by step", "one who looks for the mistake")
-"""Who debates."""
+"""The default roles of a debate."""
 
 _MOST = 16  # questions, and agents, that have a token
 _WORDS = ("low", "high", "magic", "value", "noted", "after", "warned")
@@ -63,7 +63,7 @@ class QuestionPart(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def questions_in(text: str) -> tuple[QuestionPart, ...]:
-    r"""Return what a text asks for, in its order: its questions, or what it says to identify and return.
+    r"""Return the parts of a text's question, in its order: its questions, or what it says to identify and return.
 
     >>> [part.question for part in questions_in("Problem 1: X is 2. What is X? Problem 2: Y is [answer1]. What is Y?")]
     ['What is X?', 'What is Y?']
@@ -102,7 +102,7 @@ def _claimed(what: str, questions: Sequence[str]) -> Iterator[int]:
 
 
 class AgentLike(Protocol):
-    """What is written of an agent."""
+    """The fields of an agent that a design's text has."""
 
     @property
     def id(self) -> str:
@@ -114,15 +114,15 @@ class AgentLike(Protocol):
 
     @property
     def input(self) -> str:
-        """What it is to do."""
+        """Its task."""
 
     @property
     def description(self) -> str:
-        """What it is for."""
+        """Its purpose."""
 
     @property
     def roles(self) -> Sequence[str]:
-        """Who debates."""
+        """The roles of a debate."""
 
 
 def write_design(
@@ -273,7 +273,7 @@ class DesignRenderer:
         (folder / "renderer.json").write_text(json.dumps({"designs_of": self.kinds}), encoding="utf-8")
 
     def encode_prompt(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> list[int]:
-        """Return the degree of MAS and what the text asks for."""
+        """Return the degree of MAS and the parts of the question."""
         del tools  # known to the model by training
         words = ["<user>", _degree(messages)]
         for place, part in enumerate(_parts(messages), 1):

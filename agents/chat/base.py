@@ -133,7 +133,7 @@ class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise OptionError(f"price: expected dollars of at least 0, got {self.input} and {self.output}.")
 
     def cost(self, prompt_tokens: int, completion_tokens: int) -> float:
-        """Return the dollars for so many tokens read and written."""
+        """Return the dollars for numbers of tokens read and written."""
         return (prompt_tokens * self.input + completion_tokens * self.output) / 1e6
 
 

@@ -217,7 +217,7 @@ class OpenAIChat(ThreadedChat):
         )
 
     def _explain(self, error: openai.OpenAIError) -> ExpertError:
-        """Return an error that says what was expected, what the server did, and what to do."""
+        """Return an error that names the expectation, the server's response and the remedy."""
         openai = _import_openai()
         if isinstance(error, openai.APITimeoutError):
             text = (

@@ -20,7 +20,7 @@ _PASSING = (408, 409, 429)
 
 
 class BrokenOffError(Exception):
-    """An answer ended before it was whole; the text says how."""
+    """An answer ended before it was whole."""
 
 
 class RefusedError(Exception):

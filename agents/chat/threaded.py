@@ -26,7 +26,7 @@ class ThreadedChat(ABC):
         self._prepare()
 
     def _prepare(self) -> None:
-        """Make what a copy does not share with its original: locks, threads, connections."""
+        """Make the locks, threads and connections, which copies do not share."""
         self._lock = threading.Lock()
         self._threads: ThreadPoolExecutor | None = None
 

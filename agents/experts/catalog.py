@@ -1,4 +1,4 @@
-"""The catalogue of experts: which there are, what they cost, how good they are, and in which configurations they come.
+"""The catalogue of experts: their prices, skills and configurations.
 
 A catalogue is data: `catalog.yaml` beside this file, which your own files extend and override entry by entry. An entry
 becomes a simulated expert or, where it has an endpoint, the real one; `Catalog.draw` draws random tool configurations
@@ -231,7 +231,7 @@ class Catalog:
             self._fail(error.message, *at, *([error.path] if error.path else []))
 
     def _fail(self, message: str, *path: str) -> NoReturn:
-        """Raise the error, naming the last file that says something at the place."""
+        """Raise the error, naming the last file that has the place."""
         steps = [*path[:-1], *re.split(r"[.\[]", path[-1])[:1]] if path else []
         depths = [key_depth(content, steps) for content in self._raw]
         at = max(range(len(depths)), key=lambda place: (depths[place], place))

@@ -44,7 +44,7 @@ class PriceSchedule(msgspec.Struct, frozen=True):
     multipliers: Mapping[str, float] = {}
 
     def price(self, expert: str, spec: ExpertSpec) -> Price:
-        """Return what an expert costs."""
+        """Return an expert's price."""
         price = self.prices.get(expert, spec.price)
         factor = self.multipliers.get(spec.provider, 1.0)
         return Price(*(float(f"{part * factor:.4g}") for part in (price.input, price.output)))

@@ -92,7 +92,7 @@ class AnswerRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         return self.subject, self.steps, self.difficulty, self.notes
 
     def kind(self, context: int) -> Kind:
-        """Return what its being right depends on, for an expert with a context of so many tokens."""
+        """Return the kind of problem, for an expert with a context of this many tokens."""
         return Kind(*self.posed, min(1.0, context / max(1, self.prompt_tokens)))
 
 

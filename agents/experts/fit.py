@@ -123,7 +123,7 @@ class Fit(msgspec.Struct, frozen=True):
 
 
 def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is new or different, object by object."""
+    """Return the fields that are new or different, recursively."""
     found = {}
     for key, value in after.items():
         if isinstance(value, dict) and isinstance(before.get(key), dict):

@@ -98,7 +98,7 @@ def _share(numbers: Numbers, at: int) -> Estimate:
 
 
 def _maximise(rows: Sequence[AnswerRow], base: ExpertSpec, shared_noise: float) -> Numbers:
-    """Return what makes an expert's right and wrong answers likeliest."""
+    """Return the numbers under which an expert's right and wrong answers are likeliest."""
     tries: dict[tuple[str, Kind], list[bool]] = defaultdict(list)
     for row in sorted(rows, key=lambda row: row.sample):
         tries[row.key, row.kind(base.context)].append(row.right)

@@ -228,7 +228,7 @@ def _skills_in_code(spec: ExpertSpec) -> dict[str, float]:
 
 
 def _posed(ground_truth: GroundTruth, reading: int) -> Problem:
-    """Return the problem with facts that are not found harder, and with at least so many tokens to read."""
+    """Return the problem with facts that are not found made harder, and at least `reading` tokens to read."""
     problem = ground_truth.problem
     recalled = {position for position in facts(problem) if position not in ground_truth.found}
     if not recalled and reading <= problem.reading:

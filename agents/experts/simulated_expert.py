@@ -162,7 +162,7 @@ class SimulatedExpert:
         return max(1, round(mean * self._spread(tokens.spread, problem.key, self.name, "tokens", drawn)))
 
     def _seconds(self, written: int, problem: Problem, role: Role | None, seed: int) -> float:
-        """Return the time of a call: its mean for a typical length, in proportion to what is written."""
+        """Return the time of a call, in proportion to the tokens written."""
         latency = self.spec.latency
         mean = latency.of(role) * written / self.spec.tokens.mean(TYPICAL_STEPS)
         return mean * self._spread(latency.spread, problem.key, self.name, "seconds", seed)

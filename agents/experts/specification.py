@@ -48,7 +48,7 @@ class Tokens(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     spread: Annotated[float, Meta(ge=0, le=2)] = 0.25
 
     def mean(self, steps: int) -> float:
-        """Return the mean length of an answer of so many steps."""
+        """Return the mean number of tokens of an answer of this many steps."""
         return self.overhead + self.per_step * steps
 
 

@@ -159,7 +159,7 @@ class Cheapest(Direct):
 
 
 class DirectWithTools(Baseline):
-    """Has one expert search, program and conclude, and does what most of these propose.
+    """Has one expert search, program and conclude, and follows the most frequent proposal.
 
     Without a majority the review counts, or the search's result where there is no reviewer.
     """
@@ -177,7 +177,7 @@ class DirectWithTools(Baseline):
 
 
 class MajorityVote(Baseline):
-    """Asks one expert (see `Baseline`; by default the first) `n` times, and does what it proposes most often."""
+    """Asks one expert (see `Baseline`; by default the first) `n` times, and follows its most frequent proposal."""
 
     def __init__(self, seed: int = 0, expert: str | None = None, n: int = 5) -> None:
         super().__init__(seed, expert)
@@ -220,7 +220,7 @@ class SelfRefine(Baseline):
 
 
 class FixedWorkflow(Baseline):
-    """Has different experts solve in different roles in parallel and another one review; does what most propose."""
+    """Has different experts solve in parallel roles and another review; follows the most frequent proposal."""
 
     def propose(self) -> Script:
         """Solve by thought, program and search, review, and count; the review decides where nothing has a majority."""

@@ -59,7 +59,7 @@ class ExpertRole(msgspec.Struct, frozen=True):
     price: float | None = None
 
     def call(self, words: str | None = None) -> Call:
-        """Return the call that asks it these words, or the user's request."""
+        """Return the call that asks it a question, by default the user's request."""
         return Call(self.tool, dict(self.fixed) if words is None else {**self.fixed, self.parameter: words})
 
     def cost(self) -> float:

@@ -94,7 +94,7 @@ class QueryingOraclePolicy(NoisyOraclePolicy):
         self._asked = False
 
     def act(self, observation: str, info: Info) -> Any:
-        """Return a question, what was proposed, or what a noisy oracle does."""
+        """Return a question, the proposed step, or a noisy oracle's action."""
         if self._asked:
             self._asked = False
             if (followed := self._follow(info)) is not None:

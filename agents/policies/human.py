@@ -92,7 +92,7 @@ class HumanPolicy(Policy):
 
 
 def _typed(value: str, spec: ParameterSpec | None) -> Any:
-    """Return what a person typed as the parameter's type, or unchanged when it is none."""
+    """Return a typed value as the parameter's type, or unchanged when it is not of this type."""
     if spec is None or spec.type == "string":
         return value
     if spec.type == "array" and not value.startswith("["):

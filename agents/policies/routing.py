@@ -142,7 +142,7 @@ class KNNRouter(Direct):
         return cls(bank=EvaluationBank(evaluations), k=k)
 
     def reset(self, env: gymnasium.Env[Any, Any], observation: str, info: Info) -> None:
-        """Begin an episode: choose whom to ask, once for all its steps."""
+        """Begin an episode: choose the expert to ask, once for all its steps."""
         super().reset(env, observation, info)
         able = {slug(role.expert): role for role in self.experts if role.job == "answer"}
         best = self.bank.best(self.request, list(able), self.k)

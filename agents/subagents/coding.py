@@ -48,7 +48,7 @@ def code_reasoner(
 
 
 def _outcome(result: ToolResult) -> tuple[str, str]:
-    """Return what a program printed, and what there is to say if that is nothing.
+    """Return the output of a program, and an explanation in case it is empty.
 
     The value of a tool that runs programs is their text, or an object with ``stdout`` and ``stderr``.
     """

@@ -27,6 +27,6 @@ def _texts() -> dict[str, str]:
 
 
 def user_prompt(question: SubAgentQuestion, **blocks: str) -> str:
-    """Return a message with the question, after what goes before it in blocks of their own."""
+    """Return a user message with the question, after other texts in blocks of these names."""
     before = "".join(f"<{name}>\n{text}\n</{name}>\n\n" for name, text in blocks.items() if text)
     return f"{before}<user_query>\n{question.text}\n</user_query>"
