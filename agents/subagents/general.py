@@ -53,9 +53,8 @@ def reflexion(
     """
     work = Work(question, temperature)
     (attempt,) = work.ask(model, Ask(prompt("solve"), user_prompt(question)))
-    history: list[str] = []
+    answer, history = answer_in(attempt), list[str]()
     for _ in range(rounds):
-        answer = answer_in(attempt)
         user = user_prompt(question, answers=spoken(attempt))
         (criticism,) = work.ask(model, Ask(prompt("critic"), user, "review", _given(answer)))
         if (tag(spoken(criticism), "correct") or spoken(criticism)).strip(" .").casefold() == "true":
@@ -63,7 +62,8 @@ def reflexion(
         history.append(f"## Attempt\n\n{spoken(attempt)}\n\n## Criticism\n\n{spoken(criticism)}")
         user = user_prompt(question, answers="\n\n".join(history))
         (attempt,) = work.ask(model, Ask(prompt("reflect"), user, "review", _given(answer_in(criticism), answer)))
-    return work.reply(spoken(attempt), answer_in(attempt))
+        answer = answer_in(attempt)
+    return work.reply(spoken(attempt), answer)
 
 
 def debate(
