@@ -18,14 +18,10 @@ from toolorchestra.toolscale.tool import Status, Tool, ToolResult
 def code_reasoner(
     model: ChatModel, question: SubAgentQuestion, *, python: Tool, repairs: int = 1, temperature: float = 0.5
 ) -> SubAgentReply:
-    """Write a program, run it, and reply with what it printed.
+    """Write a program, run it, and reply with its output.
 
-    Args:
-        model: The model that writes it.
-        question: The question.
-        python: The tool that runs programs; takes ``code``.
-        repairs: How often a program that failed or printed nothing may be fixed.
-        temperature: Of all requests.
+    The tool `python`, which takes ``code``, runs programs. One that failed or printed nothing is fixed up to `repairs`
+    times.
     """
     work = Work(question, temperature)
     work.show(question.evidence)

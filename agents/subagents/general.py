@@ -45,11 +45,7 @@ def reflexion(
 ) -> SubAgentReply:
     """Answer, criticise the answer and mend it, until the critic finds nothing; for problems that reward checking.
 
-    Args:
-        model: The model that answers and criticises.
-        question: The question.
-        rounds: Maximum number of rounds of criticism; they end when the critic says "True".
-        temperature: Of all requests.
+    There are at most `rounds` rounds of criticism; they end when the critic says "True".
     """
     work = Work(question, temperature)
     (attempt,) = work.ask(model, Ask(prompt("solve"), user_prompt(question)))
@@ -76,15 +72,8 @@ def debate(
 ) -> SubAgentReply:
     """Let roles argue over several rounds, then decide; for problems that gain from more than one view.
 
-    Args:
-        model: One model in all roles, or several that take the roles in turn. The first one decides.
-        question: The question.
-        roles: Who the debaters are; at least two.
-        rounds: Maximum number of rounds. The debate ends earlier when all agree.
-        temperature: Of all requests.
-
-    Raises:
-        OptionError: There are fewer than two roles, or no model.
+    One model takes all roles; several take them in turn, and the first one decides. The debate ends after `rounds`
+    rounds, or when all agree. Fewer than two roles, or no model, raise `OptionError`.
     """
     models = list(model) if isinstance(model, Sequence) else [model]
     if len(roles) < 2 or not models:

@@ -16,14 +16,7 @@ MAX_QUERIES = 8
 def knowledge_searcher(
     model: ChatModel, question: SubAgentQuestion, *, search: Tool, temperature: float = 0.5
 ) -> SubAgentReply:
-    """Write queries, search once, and answer from what was found.
-
-    Args:
-        model: The model that writes the queries and the answer.
-        question: The question.
-        search: The tool that searches; takes a ``query_list``.
-        temperature: Of all requests.
-    """
+    """Write queries, search once with the tool `search`, which takes a ``query_list``, and answer from the results."""
     work = Work(question, temperature)
     work.show(question.evidence)
     (planned,) = work.ask(model, Ask(prompt("query"), user_prompt(question), "query"))
@@ -45,12 +38,7 @@ def search_agent(
 ) -> SubAgentReply:
     """Search turn by turn, each time for what is still missing, then answer; for facts that no model knows by heart.
 
-    Args:
-        model: The model that searches.
-        question: The question.
-        search: The tool that searches; takes a ``query_list``.
-        turns: Maximum number of searches. The model may answer earlier; one without a new query must answer.
-        temperature: Of all requests.
+    The tool `search` takes a ``query_list``. After `turns` searches, or without a new query, the model must answer.
     """
     work = Work(question, temperature)
     work.show(question.evidence)
