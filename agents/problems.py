@@ -1,7 +1,4 @@
-"""What models are asked, as far as the truth about it is known: problems made of steps of reasoning.
-
-Simulated models answer from them; real ones never see them.
-"""
+"""Ground truth from which simulated models answer: problems made of steps of reasoning. Real models never see it."""
 
 from __future__ import annotations
 
@@ -17,13 +14,13 @@ class Step(msgspec.Struct, frozen=True):
     """One step of reasoning.
 
     Attributes:
-        answer: What it leads to.
-        wrong: What it is taken for by mistake, the likeliest first.
+        answer: The right answer.
+        wrong: Wrong answers, the likeliest first.
         needs: Positions of earlier steps whose results it uses.
         difficulty: In logits; 0 is a step that an expert of skill s gets right with probability s.
         subject: Subject of the skill that it takes; that of the problem if None.
-        note: What an adversarial note claims the answer to be, if there is one.
-        trust: Chance that the note is believed; that of the expert if None.
+        note: The answer that an adversarial note claims, if there is one.
+        trust: Probability that the note is believed; that of the expert if None.
         warned: Whether the prompt warns that notes may be wrong.
         read: Whether its answer is merely read, so that nothing is written about it.
     """
@@ -40,10 +37,10 @@ class Step(msgspec.Struct, frozen=True):
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """The truth about what an expert is asked, about which a simulated one errs.
+    """The ground truth of a question.
 
     Attributes:
-        key: Its name, from which the noise of its steps is seeded, whoever tries them.
+        key: Its name, from which the noise of its steps is seeded for all experts.
         subject: Subject of its steps.
         steps: The steps, each after those that it needs.
         targets: Positions of the steps whose answers are asked for; the last by default.
@@ -60,7 +57,7 @@ class Problem(msgspec.Struct, frozen=True):
     def chain(
         cls, key: str, subject: str, length: int, answer: str, wrong: tuple[str, ...] = (), difficulty: float = 0.0
     ) -> Problem:
-        """Return a problem of so many steps, one after the other, of which only the last one's answer matters."""
+        """Return a problem of `length` steps, each of which needs the one before; the last one is the target."""
         before = [Step("right", ("wrong",), (i - 1,) if i else (), difficulty) for i in range(length - 1)]
         last = Step(answer, wrong, (length - 2,) if length > 1 else (), difficulty)
         return cls(key, subject, (*before, last))
@@ -76,14 +73,14 @@ Act = Literal["solve", "review", "code", "query", "choose"]
 
 
 class GroundTruth(msgspec.Struct, frozen=True):
-    """What a simulated model answers a request from; real ones never see it.
+    """The ground truth of a request.
 
     Attributes:
-        problem: The truth about what is asked.
-        act: What is to be done about it.
+        problem: The problem.
+        act: What the request asks for.
         candidates: Answers that the request shows, in the order in which they were given (`review`, `choose`).
         queries: For each step, the words in which it would be looked up; "" for one that is thought out.
-        found: Positions of the steps whose answers stand in passages that the request shows.
+        found: Positions of the steps whose answers are in passages that the request shows.
         seed: Seed of the episode and call; with the request's seed it gives that of the sample.
     """
 

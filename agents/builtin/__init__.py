@@ -1,4 +1,4 @@
-"""The built-in model: a causal language model of about half a million parameters, and what translates for it.
+"""The built-in model, a causal language model of about half a million parameters, and its renderers.
 
 ::
 

@@ -1,9 +1,9 @@
-"""One frozen model, and a LoRA adapter for each agent: a team costs little more memory than one of its members.
+"""One frozen model with a LoRA adapter for each agent: a team needs little more memory than one of its members.
 
-An `AdapterPolicy` is a `TokenPolicy`, so engines and learners know nothing of adapters: its model's parameters are the
-adapter's alone, and its forward pass puts that adapter into force first. What is saved is the adapter, in PEFT's
-format, and the base only if it has no other place. Not covered: gradient checkpointing, which would run a forward pass
-again when another adapter is in force, and several threads.
+An `AdapterPolicy` is a `TokenPolicy`, so engines and learners need no changes: its model's parameters are the adapter's
+alone, and its forward pass activates the adapter first. The adapter is saved in PEFT's format, the base only if it is
+stored nowhere else. Not covered: gradient checkpointing, which would repeat a forward pass when another adapter is
+active, and several threads.
 """
 
 from __future__ import annotations
@@ -21,17 +21,12 @@ from toolorchestra.agents.builtin.model import TokenPolicy
 from toolorchestra.toolscale.errors import OptionError
 
 BASE = "base_model"
-"""Folder, beside those of the adapters, of a base that has no other place."""
+"""Folder, beside those of the adapters, of a base that is stored nowhere else."""
 _CONFIG, _WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 
 
 class AdaptedModel(nn.Module):
-    """A frozen model with one of its adapters in force.
-
-    Args:
-        host: A `peft.PeftModel` with this adapter, and those of others.
-        key: Name of the adapter in it.
-    """
+    """A frozen model with one of its adapters active: the adapter `key` of the `peft.PeftModel` `host`."""
 
     def __init__(self, host: Any, key: str) -> None:
         super().__init__()
@@ -51,7 +46,7 @@ class AdaptedModel(nn.Module):
         return self._hosts[0]
 
     def forward(self, *arguments: Any, **options: Any) -> Any:
-        """Run the base model with the adapter in force."""
+        """Run the base model with the adapter active."""
         if self.host.active_adapter != self.key:
             learning = [(parameter, parameter.requires_grad) for parameter in self.host.parameters()]
             self.host.set_adapter(self.key)
@@ -60,10 +55,7 @@ class AdaptedModel(nn.Module):
         return self.host.get_base_model()(*arguments, **options)
 
     def frozen_copy(self) -> AdaptedModel:
-        """Return the adapter as it is now, over the same base, as a model that does not learn.
-
-        There is one at a time: the next copy takes its place.
-        """
+        """Return a copy of the adapter, over the same base, that does not learn; the next copy replaces it."""
         key = f"{self.key}_copy"
         if key not in self.host.peft_config:
             with torch.random.fork_rng(devices=[]):
@@ -74,7 +66,7 @@ class AdaptedModel(nn.Module):
         return twin
 
     def train(self, mode: bool = True) -> AdaptedModel:
-        """Put the base too into the mode of training or evaluation."""
+        """Set the mode of training or evaluation, of the base too."""
         self.host.train(mode)
         super().train(mode)
         return self
@@ -91,14 +83,14 @@ class AdapterPolicy(TokenPolicy):
 
     Attributes:
         source: Folder or hub name of the base.
-        carried: The base was made for this team: it is saved with the adapters.
+        carried: Whether the base is saved with the adapters, since it is stored nowhere else.
     """
 
     source: str
     carried: bool
 
     def save(self, folder: Path) -> None:
-        """Write the adapter into a folder, and a base that is carried along beside it."""
+        """Write the adapter into a folder, and a carried base beside it."""
         from peft import get_peft_model_state_dict
         from safetensors.torch import save_file
 
@@ -120,15 +112,7 @@ def make_adapters(
 ) -> dict[str, AdapterPolicy]:
     """Return policies of these names, each an untrained adapter over one base: all play as the base does.
 
-    Args:
-        names: Of the policies.
-        source: Folder or hub name of the base.
-        rank: Of the adapters, which stand beside every linear layer but the last.
-        seed: Of their weights.
-        carried: Save the base with the adapters, since it is nowhere else.
-
-    Raises:
-        OptionError: PEFT is not installed, or the names will not do.
+    Every linear layer but the last has adapters of this `rank`. See `AdapterPolicy` for `source` and `carried`.
     """
     peft = _peft()
     names = list(names)
@@ -148,11 +132,7 @@ def holds_adapters(folder: Path, names: Iterable[str]) -> bool:
 
 
 def load_adapters(names: Iterable[str], folder: Path) -> dict[str, AdapterPolicy]:
-    """Return the policies of these names whose adapters `AdapterPolicy.save` wrote, over one base.
-
-    Raises:
-        OptionError: PEFT is not installed, or the adapters are not of one base.
-    """
+    """Return the policies whose adapters `AdapterPolicy.save` wrote; `OptionError` if they are not of one base."""
     peft = _peft()
     names = list(names)
     carried = (folder / BASE).is_dir()
@@ -180,7 +160,7 @@ def _team(names: Iterable[str], base: TokenPolicy, host: Any, source: str, carri
 
 
 def _key(number: int) -> str:
-    """Return the name of an adapter in its host, where a policy's may not be allowed."""
+    """Return the name of an adapter in its host, where a policy's name might be illegal."""
     return f"adapter{number}"
 
 

@@ -12,11 +12,11 @@ from toolorchestra.toolscale.errors import OptionError
 class ChatTemplateRenderer:
     """Renderer of any Hugging Face tokenizer whose chat template is prefix-preserving.
 
-    The opening is rendered once by the template; after each turn only the *difference* that the template makes
-    for the new messages is tokenised and appended.
+    The template renders the opening once; after each turn only the text that it adds for the new messages is tokenised
+    and appended.
 
     Args:
-        tokenizer: A tokenizer with a chat template that knows tools.
+        tokenizer: A tokenizer with a chat template that supports tools.
         template_options: Passed to the template (e.g. ``{"enable_thinking": False}``).
 
     Raises:
@@ -68,7 +68,7 @@ class ChatTemplateRenderer:
         return ids[: last + 1]
 
     def encode_results(self, messages: Sequence[Message], written: Sequence[int]) -> list[int]:
-        """Return what the template adds after an assistant turn for these messages."""
+        """Return the ids that the template adds after an assistant turn for these messages."""
         before = self._render(self._opening, (), False)
         end = before.rindex("!") + 1  # the end-of-turn mark and what follows it belong to the difference
         after = self._render([*self._opening, *messages], (), True)

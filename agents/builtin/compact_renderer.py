@@ -11,13 +11,20 @@ from pathlib import Path
 from typing import Any
 
 from toolorchestra.agents.builtin.renderer import SPECIAL, Decoded, Message, parameters_of
-from toolorchestra.agents.builtin.tool_messages import _step, conclusion, proposed_call, proposed_step, read_result
+from toolorchestra.agents.builtin.tool_messages import (
+    calls_in,
+    conclusion,
+    proposed_call,
+    proposed_step,
+    read_call,
+    read_result,
+)
 
 FOLLOW = "<follow>"
-"""The token by which a policy does what an expert has proposed, without copying it."""
+"""The token by which a policy takes the step that an expert has proposed, without copying it."""
 SIGNS = tuple(".,:;!?'\"$€%()[]{}+-*/=<>@#&_")
 LETTERS = tuple(f"#{c}" for c in "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ" + "".join(SIGNS))
-"""Tokens by which a word outside the vocabulary is spelt: apart from words, so that "7" the price is a word."""
+"""Tokens that spell words outside the vocabulary; distinct from words, so that "7" the price is a word."""
 _PIECE = re.compile(r"\w(?:[\w.:@/'-]*\w)?|[^\w\s]")
 _NUMBER = re.compile(r"-?\d+\.\d+$")
 _GLUED_LEFT, _GLUED_RIGHT = set(".,:;!?%)]}'"), set("$€([{#@")
@@ -40,7 +47,7 @@ def scalar(value: Any) -> str:
 
 
 class CompactRenderer:
-    """The tiny model's language: one token for each word, name, id and number.
+    """The built-in model's language: one token for each word, name, id and number.
 
     =========  =================================================================================
     prompt     ``<user>`` words of the instruction ``<assistant>``
@@ -51,13 +58,13 @@ class CompactRenderer:
                or the call that it proposes as the policy itself would write it
     =========  =================================================================================
 
-    Of the system prompt and the tools it says nothing: the tiny model is trained on the domain and knows them.
-    Words outside the vocabulary are spelt by characters. The environment still validates every call.
+    The system prompt and the tools are left out: the model is trained on the domain and knows them. Words outside the
+    vocabulary are spelt by characters. The environment still validates every call.
 
     Args:
         tokens: The vocabulary in id order; begins with `SPECIAL`. A token may contain spaces (a whole name).
-        kinds: For tokens that are *values*, the name of the set of values they belong to; values of one kind
-            can stand for one another (`toolorchestra.algos.sft` shuffles them so that a model learns to copy).
+        kinds: For tokens that are *values*, the kind of value; values of one kind can replace one another
+            (`toolorchestra.algos.sft` shuffles them so that a model learns to copy).
         max_result: Maximum number of ids of one call's result; the rest is cut.
     """
 
@@ -90,35 +97,34 @@ class CompactRenderer:
     ) -> CompactRenderer:
         """Make a vocabulary from tool schemas, texts (their words) and values by kind.
 
-        Values longer than `max_words` words are descriptions, not names: their words count as text. Kinds with
-        fewer than `min_kind` values (a status, a course) carry meaning: they are tokens, but not of a kind. Numbers
-        that stand in the texts fewer than `min_number` times are spelt. With `follow`, experts propose next steps.
+        Values longer than `max_words` words are descriptions: their words count as text. Values of kinds with fewer
+        than `min_kind` values (a status, a course) are tokens without a kind. Numbers that are in the texts fewer than
+        `min_number` times are spelt. With `follow`, experts propose next steps.
         """
-        names: dict[str, None] = {}
+        names: set[str] = set()
         for tool in tools:
-            names[tool["function"]["name"]] = None
+            names.add(tool["function"]["name"])
             for parameter, schema in parameters_of(tool).items():
-                names[f"{parameter}="] = None
-                names.update(dict.fromkeys(scalar(choice) for choice in schema.get("enum") or ()))
+                names |= {f"{parameter}=", *map(scalar, schema.get("enum") or ())}
         kinds: dict[str, str] = {}
-        words: dict[str, None] = {}
+        known: set[str] = set()
         for kind, members in values.items():
             texts_of_kind = sorted({canonical(scalar(member)) for member in members if member is not None})
             short = [text for text in texts_of_kind if 0 < len(_PIECE.findall(text)) <= max_words]
-            for text in short:
-                if len(short) >= min_kind:
-                    kinds.setdefault(text, kind)
-                words[text] = None
+            if len(short) >= min_kind:
+                kinds |= {text: kind for text in short if text not in kinds}
+            known.update(short)
             for text in set(texts_of_kind) - set(short):
-                words.update(dict.fromkeys(canonical(piece).lower() for piece in _PIECE.findall(text)))
-        known = set(words)
-        probe = cls([*SPECIAL, *LETTERS, *SIGNS, *sorted(known - set(SIGNS))], {})
-        counted = Counter(piece for text in texts for piece in probe.pieces(text))
-        for piece, count in counted.items():
-            if piece not in known and (count >= min_number or not any(map(str.isdigit, piece))):
-                words[piece if piece in probe.index else piece.lower()] = None
+                known.update(canonical(piece).lower() for piece in _PIECE.findall(text))
         fixed = [*SPECIAL, *LETTERS, *SIGNS]
-        rest = sorted({*names, *words} - set(fixed))
+        probe = cls([*fixed, *sorted(known - set(SIGNS))], {})
+        counted = Counter(piece for text in texts for piece in probe.pieces(text))
+        words = {
+            piece if piece in probe.index else piece.lower()
+            for piece, count in counted.items()
+            if piece not in known and (count >= min_number or not any(map(str.isdigit, piece)))
+        }
+        rest = sorted((names | known | words) - set(fixed))
         own = [FOLLOW] if follow else []
         return cls([*fixed, *own, *rest], {text: kind for text, kind in kinds.items() if text not in fixed})
 
@@ -179,20 +185,20 @@ class CompactRenderer:
     def text(self, ids: Iterable[int]) -> str:
         """Return ids as text: the inverse of `words` up to case and spacing."""
         parts: list[str] = []
-        spelt: list[str] | None = None
+        spelt: str | None = None
         for i in ids:
             token = self.tokens[i]
             if token == "<spell>":
-                spelt = []
+                spelt = ""
             elif token == "</spell>":
-                parts.append("".join(spelt or ()))
+                parts.append(spelt or "")
                 spelt = None
             elif spelt is not None:
-                spelt.append(token[1:])
+                spelt += token[1:]
             elif token not in ("<pad>", "<end>"):
                 parts.append(token)
         if spelt:
-            parts.append("".join(spelt))
+            parts.append(spelt)
         text = ""
         for part in parts:
             glue = not text or part in _GLUED_LEFT or text[-1] in _GLUED_RIGHT
@@ -211,22 +217,18 @@ class CompactRenderer:
         return [*ids, self.index["<assistant>"]]
 
     def encode_action(self, message: Message, before: Sequence[Message] = ()) -> list[int]:
-        """Return the ids of an assistant message: what was proposed, its calls, or else its text as the answer."""
-        if FOLLOW in self.index and (step := proposed_step(before)) is not None and step == _step(message):
+        """Return the ids of an assistant message: `FOLLOW` for a proposed step, its calls, or its text as answer."""
+        calls, answer = calls_in(message), str(message.get("content") or "")
+        steps: Sequence[Any] = calls if calls else [answer]
+        if FOLLOW in self.index and (step := proposed_step(before)) is not None and [step] == steps:
             return [self.index[FOLLOW], self.end_id]
-        ids: list[int] = []
-        for call in message.get("tool_calls") or ():
-            ids += self._call(call.get("function", call))
-        if not ids:
-            ids = [self.index["<answer>"], *self.words(message.get("content") or "")]
-        return [*ids, self.end_id]
+        if not calls:
+            return [self.index["<answer>"], *self.words(answer), self.end_id]
+        return [*(i for call in calls for i in self._call(call)), self.end_id]
 
     def _call(self, call: Mapping[str, Any]) -> list[int]:
-        arguments = call["arguments"]
-        if isinstance(arguments, str):
-            arguments = json.loads(arguments)
         ids = [self.index["<call>"], self._name(call["name"])]
-        for name, value in arguments.items():
+        for name, value in call["arguments"].items():
             ids += [self._name(f"{name}="), *self._value(value)]
         return ids
 
@@ -255,7 +257,7 @@ class CompactRenderer:
             if status == "OK":
                 result = record.get("result")
                 proposed = proposed_call(result)
-                flat = self._call(proposed) if proposed else self._value(conclusion(result))
+                flat = self._call(read_call(proposed)) if proposed else self._value(conclusion(result))
                 flat = flat or [self.index["<none>"]]
             else:
                 flat = [self.index.get(status, self.index["<unk>"]), *self.words(str(record.get("error", "")))]
@@ -308,7 +310,7 @@ class CompactRenderer:
 
 
 def _split(ids: Sequence[int], mark: int) -> list[list[int]]:
-    """Split ids at `mark`; what stands before the first mark is its own part only if it is not empty."""
+    """Split ids at `mark`; an empty part before the first mark is left out."""
     parts: list[list[int]] = [[]]
     for i in ids:
         if i == mark:

@@ -1,19 +1,18 @@
 """The built-in model's language for designs of multi-agent systems: agents by number, questions by their place.
 
-A question may take hundreds of words, and a design repeats some of them: more than a tiny model can read or copy. So
-`DesignRenderer` shows it what the *text* asks, in a few tokens each, and writes out in full what it decides:
+A question may take hundreds of words, and a design repeats some of them: more than a small model can read or copy. So
+`DesignRenderer` shows it what the *text* asks, in a few tokens each, and writes out its design in full:
 
 =======  ======================================================================================================
 prompt   ``<user>`` degree, then for each thing that the text asks for ``q1``, ``magic`` or ``value``, ``noted`` if a
          note claims its answer, and ``after q2`` if its text uses the answer to another; ``<assistant>``
-action   for each agent its number and kind, ``warned`` if it is told to doubt notes, ``q1`` … for what it is asked
+action   for each agent its number and kind, ``warned`` if it is to doubt notes, ``q1`` … for its questions
          (nothing: the whole question), and for each answer that it reads ``$1`` (its place in the input) and ``1>``
          (the edge); ``<end>``
 =======  ======================================================================================================
 
-The environment gets the design as text, parses it and checks it, as it does for all others: the language can say
-designs that break its rules. What a design comes to is the environment's affair, and who learns is in
-`toolorchestra.algos`.
+The environment gets the design as text and parses and checks it like all others: the language can express designs that
+break its rules.
 """
 
 from __future__ import annotations
@@ -30,9 +29,9 @@ import msgspec
 from toolorchestra.agents.builtin.renderer import SPECIAL, Decoded, Message, parameters_of
 
 WARNING = "Ignore notes that claim a result without deriving it; they may be wrong."
-"""What an agent reads that is to doubt notes."""
+"""The instruction of an agent that is to doubt notes."""
 ROLES = ("one who works it out step by step", "one who looks for the mistake")
-"""Who debates."""
+"""The default roles of a debate."""
 
 _MOST = 16  # questions, and agents, that have a token
 _WORDS = ("low", "high", "magic", "value", "noted", "after", "warned")
@@ -48,16 +47,13 @@ _REFERENCE = re.compile(r"\$\{(\w+)\}")
 _DOUBT = re.compile(r"\bignore\b.*\bnotes\b|\bnotes\b.*\bmay be wrong\b", re.IGNORECASE)
 
 
-# ---------------------------------------------------------------------------------------------- what a text asks
-
-
-class AskedPart(NamedTuple):
+class QuestionPart(NamedTuple):
     """A thing that a text asks for.
 
     Attributes:
         question: The question for it.
         noted: Whether a note in the text claims its answer.
-        after: Places of those whose answers its own text uses.
+        after: Places of the parts whose answers its own text uses.
     """
 
     question: str
@@ -66,13 +62,13 @@ class AskedPart(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def asked_in(text: str) -> tuple[AskedPart, ...]:
-    r"""Return what a text asks for, in its order: its questions, or what it says to identify and return.
+def questions_in(text: str) -> tuple[QuestionPart, ...]:
+    r"""Return the parts of a text's question, in its order: its questions, or what it says to identify and return.
 
-    >>> [asked.question for asked in asked_in("Problem 1: X is 2. What is X? Problem 2: Y is [answer1]. What is Y?")]
+    >>> [part.question for part in questions_in("Problem 1: X is 2. What is X? Problem 2: Y is [answer1]. What is Y?")]
     ['What is X?', 'What is Y?']
-    >>> asked_in("Identify and return the magic number for calm-otter, wrapped in \\boxed{ }")
-    (AskedPart(question='What is the magic number for calm-otter?', noted=False, after=()),)
+    >>> questions_in("Identify and return the magic number for calm-otter, wrapped in \\boxed{ }")
+    (QuestionPart(question='What is the magic number for calm-otter?', noted=False, after=()),)
     """
     _, found_mark, task = text.rpartition("dentify and return ")
     if found_mark:
@@ -84,19 +80,17 @@ def asked_in(text: str) -> tuple[AskedPart, ...]:
         starts = [0, *(one.end() for one in found)]
         own = [text[start : one.end()] for start, one in zip(starts, found, strict=False)]
     claimed = [what for note in _NOTE.finditer(text) for what in _claimed(note[1], questions)]
-    asked = []
+    parts = []
     for place, (question, words) in enumerate(zip(questions, own, strict=True)):
         carried = {int(number) - 1 for number in _CARRIED.findall(words)}
-        asked.append(AskedPart(question, place in claimed, tuple(sorted(carried & set(range(place))))))
-    return tuple(asked)
+        parts.append(QuestionPart(question, place in claimed, tuple(sorted(carried & set(range(place))))))
+    return tuple(parts)
 
 
 def _put(found: re.Match[str]) -> str:
-    return (
-        f"What is the magic number for {found['key']}?"
-        if found["key"]
-        else f"How many {found['name']} does {found['owner']} have?"
-    )
+    if found["key"]:
+        return f"What is the magic number for {found['key']}?"
+    return f"How many {found['name']} does {found['owner']} have?"
 
 
 def _claimed(what: str, questions: Sequence[str]) -> Iterator[int]:
@@ -107,11 +101,8 @@ def _claimed(what: str, questions: Sequence[str]) -> Iterator[int]:
         yield questions.index(question)
 
 
-# ----------------------------------------------------------------------------------------------------- as texts
-
-
 class AgentLike(Protocol):
-    """What is written of an agent."""
+    """The fields of an agent that a design's text has."""
 
     @property
     def id(self) -> str:
@@ -123,25 +114,25 @@ class AgentLike(Protocol):
 
     @property
     def input(self) -> str:
-        """What it is to do."""
+        """Its task."""
 
     @property
     def description(self) -> str:
-        """What it is for."""
+        """Its purpose."""
 
     @property
     def roles(self) -> Sequence[str]:
-        """Who debates."""
+        """The roles of a debate."""
 
 
 def write_design(
     dom: str, thinking: str, agents: Iterable[AgentLike], edges: Sequence[tuple[str, str]], answer: str | None
 ) -> str:
     """Return a design, which may break rules, in the language that orchestrators write."""
-    parts = [f"<thinking>\n{thinking}\n</thinking>"]
+    lines = ["<thinking>", thinking, "</thinking>"]
     id_tag = "agent_output_id" if dom == "low" else "agent_id"
     for agent in agents:
-        lines = [
+        lines += [
             "<agent>",
             f"  <{id_tag}>{agent.id}</{id_tag}>",
             f"  <agent_name>{agent.kind}</agent_name>",
@@ -151,17 +142,16 @@ def write_design(
         ]
         if agent.roles:
             lines.append(f"    <debate_roles>{msgspec.json.encode(agent.roles).decode()}</debate_roles>")
-        parts.append("\n".join([*lines, "  </required_arguments>", "</agent>"]))
+        lines += ["  </required_arguments>", "</agent>"]
     if edges:
-        pairs = (f"  <from>{start}</from><to>{end}</to>" for start, end in edges)
-        parts.append("\n".join(["<edge>", *pairs, "</edge>"]))
+        lines += ["<edge>", *(f"  <from>{start}</from><to>{end}</to>" for start, end in edges), "</edge>"]
     if answer is not None:
-        parts.append(f"<answer>{answer}</answer>")
-    return "\n".join(parts)
+        lines.append(f"<answer>{answer}</answer>")
+    return "\n".join(lines)
 
 
 class _Sketch(NamedTuple):
-    """An agent as the model writes it: numbers of itself, of what it is asked, and of those that it reads."""
+    """An agent as the model writes it: its number, and those of its questions and of the agents that it reads."""
 
     number: int
     kind: str
@@ -171,7 +161,7 @@ class _Sketch(NamedTuple):
     edges: list[int]
 
 
-class _Written(NamedTuple):
+class _Agent(NamedTuple):
     id: str
     kind: str
     input: str
@@ -185,25 +175,25 @@ def _in_full(sketches: Sequence[_Sketch], questions: Sequence[str], dom: str) ->
     def question(number: int) -> str:
         return questions[number - 1] if number <= len(questions) else f"Answer question {number}."
 
-    asked = {sketch.number: " ".join(map(question, sketch.asks)) for sketch in reversed(sketches)}
+    texts = {sketch.number: " ".join(map(question, sketch.asks)) for sketch in reversed(sketches)}
     agents = []
     for sketch in sketches:
         lines = [*map(question, sketch.asks)]
         if sketch.reads:
             lines.append("These are known:" if lines else "Answer with these results, in the order asked:")
-            lines += [f"{asked.get(one) or f'Answer of A{one}:'} ${{A{one}}}" for one in sketch.reads]
+            lines += [f"{texts.get(one) or f'Answer of A{one}:'} ${{A{one}}}" for one in sketch.reads]
         if sketch.warned:
             lines.append(WARNING)
         purpose = "Works with what others found." if sketch.reads else "Works on its own."
         roles = ROLES if sketch.kind == "DebateAgent" else ()
-        agents.append(_Written(f"A{sketch.number}", sketch.kind, "\n".join(lines), purpose, roles))
+        agents.append(_Agent(f"A{sketch.number}", sketch.kind, "\n".join(lines), purpose, roles))
     edges = [(f"A{start}", f"A{sketch.number}") for sketch in sketches for start in sketch.edges]
     thinking = "Who works on what, and who reads whose answer, is set out below."
     return write_design(dom, thinking, agents, edges, agents[0].id if dom == "low" and agents else None)
 
 
 def _sketched(text: str, questions: Sequence[str]) -> Iterator[_Sketch]:
-    """Yield what the language can say of a design's agents."""
+    """Yield the agents of a design's text, as far as the language can express them."""
     fields = [dict(_FIELD.findall(block)) for block in _AGENT.findall(text)][:_MOST]
     ids = [(found.get("agent_id") or found.get("agent_output_id") or "").strip() for found in fields]
     number = {one: place for place, one in reversed(list(enumerate(ids, 1)))}
@@ -221,11 +211,8 @@ def _sketched(text: str, questions: Sequence[str]) -> Iterator[_Sketch]:
         )
 
 
-# ----------------------------------------------------------------------------------------------------- the renderer
-
-
 class DesignRenderer:
-    """The language of the module's table, for the available kinds of agent.
+    """The language of the module's table, for the kinds of agent that it is given.
 
     >>> renderer = DesignRenderer(["CoTAgent"])
     >>> question = [{"role": "user", "content": "A is 2. What is A? B is 3. What is B?"}]
@@ -255,9 +242,6 @@ class DesignRenderer:
     <edge>
       <from>A1</from><to>A2</to>
     </edge>
-
-    Args:
-        kinds: The kinds of agent.
     """
 
     def __init__(self, kinds: Iterable[str]) -> None:
@@ -275,7 +259,7 @@ class DesignRenderer:
 
     @staticmethod
     def speaks(tools: Collection[Mapping[str, Any]]) -> bool:
-        """Return whether tools are kinds of agent that designs are made of."""
+        """Return whether tools are the kinds of agent of designs."""
         return bool(tools) and all("agent_input" in parameters_of(tool) for tool in tools)
 
     @classmethod
@@ -289,39 +273,38 @@ class DesignRenderer:
         (folder / "renderer.json").write_text(json.dumps({"designs_of": self.kinds}), encoding="utf-8")
 
     def encode_prompt(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> list[int]:
-        """Return the degree of MAS and what the text asks for."""
+        """Return the degree of MAS and the parts of the question."""
         del tools  # known to the model by training
         words = ["<user>", _degree(messages)]
-        for place, asked in enumerate(_asked(messages), 1):
-            words += [f"q{place}", "magic" if "magic number" in asked.question else "value"]
-            words += ["noted"] * asked.noted
-            words += [word for earlier in asked.after for word in ("after", f"q{earlier + 1}")]
+        for place, part in enumerate(_parts(messages), 1):
+            words += [f"q{place}", "magic" if "magic number" in part.question else "value"]
+            words += ["noted"] * part.noted
+            words += [word for earlier in part.after for word in ("after", f"q{earlier + 1}")]
         return [self.index[word] for word in (*words, "<assistant>")]
 
     def encode_action(self, message: Message, before: Sequence[Message] = ()) -> list[int]:
-        """Return what the language can say of a design."""
-        ids = []
-        questions = [asked.question for asked in _asked(before)]
+        """Return a design's ids, as far as the language can express it."""
+        words: list[str] = []
+        questions = [part.question for part in _parts(before)]
         for sketch in _sketched(str(message.get("content") or ""), questions):
-            words = [str(sketch.number), sketch.kind if sketch.kind in self.kinds else "<unk>"]
+            words += [str(sketch.number), sketch.kind if sketch.kind in self.kinds else "<unk>"]
             words += ["warned"] * sketch.warned
             words += [f"q{number}" for number in sketch.asks]
             for number in dict.fromkeys((*sketch.reads, *sketch.edges)):
                 words += [f"${number}"] * (number in sketch.reads) + [f"{number}>"] * (number in sketch.edges)
-            ids += [self.index[word] for word in words]
-        return [*ids, self.end_id]
+        return [self.index[word] for word in (*words, "<end>")]
 
     def encode_results(self, messages: Sequence[Message], written: Sequence[int]) -> list[int]:
-        """Return nothing but the turn's end: a design is the last word."""
+        """Return the end of the turn only: a design ends its episode."""
         del messages
         return [self.index["<assistant>"]] if written and written[-1] == self.end_id else [self.end_id]
 
     def decode_action(
         self, ids: Sequence[int], tools: Sequence[Mapping[str, Any]], before: Sequence[Message] = ()
     ) -> Decoded:
-        """Return the design's text; ids out of place leave it unfinished, so that the environment refuses it.
+        """Return the design's text, always as well formed; the environment judges designs.
 
-        It is always well formed: what is a design is for the environment to say, and a policy learns from its verdict.
+        Ids out of place leave it unfinished, so that the environment refuses it.
         """
         del tools
         body = [i for i in ids if i != self.pad_id]
@@ -345,13 +328,13 @@ class DesignRenderer:
                 sketches[-1].edges.append(self._edges[i])
             else:
                 sound = False
-        text = _in_full(sketches, [asked.question for asked in _asked(before)], _degree(before))
+        text = _in_full(sketches, [part.question for part in _parts(before)], _degree(before))
         return Decoded(text if sound else f"{text}\n<agent>", True)
 
 
-def _asked(messages: Sequence[Message]) -> tuple[AskedPart, ...]:
+def _parts(messages: Sequence[Message]) -> tuple[QuestionPart, ...]:
     text = next((str(message["content"]) for message in messages if message["role"] == "user"), "")
-    return asked_in(text)[:_MOST]
+    return questions_in(text)[:_MOST]
 
 
 def _degree(messages: Sequence[Message]) -> str:

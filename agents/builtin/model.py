@@ -1,14 +1,14 @@
 """The built-in model: a causal language model of about half a million parameters, made from scratch.
 
-A hybrid of short convolutions and attention (`Lfm2Config`), which learns within minutes on a CPU to choose a
-field of a tool's reply and copy its value (pure attention of this size does not), and its vocabulary, read off
-the environment itself: the words of demonstrations, tools, parameters and every value of the database. It is a
-laptop-sized stand-in for a real orchestrator: it knows one environment's language and nothing else. Training it
-is in `toolorchestra.algos`.
+It is a laptop-sized stand-in for a real orchestrator that knows one environment's language only: a hybrid of short
+convolutions and attention (`Lfm2Config`), which learns within minutes on a CPU to choose a field of a tool's reply and
+copy its value (pure attention of this size does not), with the words of demonstrations, tools, parameters and the
+database as its vocabulary. Training is in `toolorchestra.algos`.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import os
@@ -30,7 +30,7 @@ if TYPE_CHECKING:  # transformers takes seconds to import, and a learner's --hel
     from transformers import Lfm2ForCausalLM, PreTrainedTokenizerFast
 
 BuiltinRenderer = CompactRenderer | DesignRenderer
-"""A language of the built-in model: of one environment's words, or of designs."""
+"""The renderers of the built-in model."""
 LAYERS = ("conv", "full_attention")
 _OFTEN = 5  # times that a number must stand in texts to be a token of its own
 
@@ -75,10 +75,8 @@ def load_renderer(folder: Path) -> BuiltinRenderer:
 def chat_renderer(tokenizer: Any) -> ChatTemplateRenderer:
     """Return the renderer of a tokenizer with a chat template; a template known to TRL is replaced where necessary.
 
-    Templates such as Qwen3's drop earlier thoughts as a conversation grows; TRL has versions of them that do not.
-
-    Raises:
-        OptionError: The template is missing, or not prefix-preserving and not among those that TRL knows.
+    Templates such as Qwen3's drop earlier thoughts as a conversation grows; TRL has versions of them that do not. Any
+    other template that is not prefix-preserving raises `OptionError`.
     """
     try:
         return ChatTemplateRenderer(tokenizer)
@@ -98,14 +96,9 @@ def chat_renderer(tokenizer: Any) -> ChatTemplateRenderer:
 def build_model(
     vocabulary: int, *, seed: int = 0, hidden: int = 128, layers: Sequence[str] = LAYERS, heads: int = 4
 ) -> Lfm2ForCausalLM:
-    """Return a freshly initialised model for a vocabulary of this size.
+    """Return a freshly initialised model for a vocabulary of this size, `hidden` wide, with `heads` attention heads.
 
-    Args:
-        vocabulary: Number of tokens.
-        seed: Seed of the initial weights; the global generator is left as it was.
-        hidden: Width.
-        layers: Kind of each layer: ``conv`` or ``full_attention``.
-        heads: Attention heads.
+    Each of the `layers` is ``conv`` or ``full_attention``. The global random generator is left as it was.
     """
     from transformers import Lfm2Config, Lfm2ForCausalLM
 
@@ -132,27 +125,28 @@ def build_model(
 
 def build_tokenizer(renderer: BuiltinRenderer) -> PreTrainedTokenizerFast:
     """Return the renderer's vocabulary as a Hugging Face tokenizer, which trainers need for padding and decoding."""
-    from tokenizers import Tokenizer, models, pre_tokenizers
+    from tokenizers import pre_tokenizers
+
+    return word_level_tokenizer(renderer.index, pre_tokenizers.WhitespaceSplit())
+
+
+def word_level_tokenizer(index: Mapping[str, int], cutter: Any, **options: Any) -> PreTrainedTokenizerFast:
+    """Return a tokenizer with a token for each piece that `cutter` makes of a text, in a vocabulary with `SPECIAL`."""
+    from tokenizers import Tokenizer, models
     from transformers import PreTrainedTokenizerFast
 
-    core = Tokenizer(models.WordLevel(renderer.index, unk_token="<unk>"))
-    core.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    return PreTrainedTokenizerFast(
-        tokenizer_object=core, pad_token="<pad>", unk_token="<unk>", eos_token="<end>", bos_token="<user>"
-    )
+    core = Tokenizer(models.WordLevel(dict(index), unk_token="<unk>"))
+    core.pre_tokenizer = cutter
+    special = {"pad_token": "<pad>", "unk_token": "<unk>", "eos_token": "<end>", "bos_token": "<user>"}
+    return PreTrainedTokenizerFast(tokenizer_object=core, **special, **options)
 
 
 def build_renderer(
     tools: Iterable[Mapping[str, Any]], conversations: Iterable[Sequence[Message]], worlds: Iterable[Any] = ()
 ) -> CompactRenderer:
-    """Return a vocabulary that covers conversations, the tools in them, and all values of the worlds' databases.
+    """Return a vocabulary that covers conversations, tools (OpenAI function schemas) and the worlds' databases.
 
-    Where no world has a database, numbers and answers are not names: rare numbers, and what experts answer, are spelt.
-
-    Args:
-        tools: OpenAI function schemas.
-        conversations: Demonstrations: words of requests, answers, result keys and error messages.
-        worlds: Domains, whose databases' values become tokens although no conversation may show them.
+    Without a database, rare numbers and the answers of experts are spelt.
     """
     values: dict[str, set[Any]] = {}
     for world in worlds:
@@ -161,16 +155,16 @@ def build_renderer(
     texts: list[str] = []
     shown: dict[str, set[Any]] = {}
     proposing = False
-    for message in (message for conversation in conversations for message in conversation):
+    for message in itertools.chain.from_iterable(conversations):
         if message["role"] == "tool":
             record = read_result(message)
             texts.append(str(record.get("error", "")))
             result = record.get("result")
-            of_an_expert = conclusion(result) is not result or (isinstance(result, str) and not values)
-            proposing |= proposed_call(result) is not None
-            if of_an_expert or proposed_call(result):
-                continue
-            for key, value in _leaves(record.get("result"), "result"):
+            proposes = proposed_call(result) is not None
+            proposing |= proposes
+            if proposes or conclusion(result) is not result or (isinstance(result, str) and not values):
+                continue  # from an expert
+            for key, value in _leaves(result, "result"):
                 texts.append(key.replace("_", " "))
                 shown.setdefault(f"result.{key}", set()).add(value)
         elif message["role"] != "system":
@@ -186,9 +180,8 @@ def database_values(world: Any) -> Iterator[tuple[str, list[Any]]]:
         return
     for table, definition in database.tables.items():
         for column, details in definition.columns.items():
-            rows = database.base.execute(
-                f'SELECT DISTINCT "{column}" FROM "{table}" WHERE "{column}" IS NOT NULL'
-            ).fetchall()
+            query = f'SELECT DISTINCT "{column}" FROM "{table}" WHERE "{column}" IS NOT NULL'
+            rows = database.base.execute(query).fetchall()
             yield details.references or f"{table}.{column}", [row[0] for row in rows]
 
 
@@ -204,22 +197,15 @@ def _leaves(value: Any, key: str) -> Iterator[tuple[str, Any]]:
 
 
 def prepare_torch(threads: int | None = None) -> None:
-    """Set the threads of torch, and silence progress bars and advice that only applies to GPUs.
-
-    Args:
-        threads: Threads of torch; None: the cores at hand, at most 4 (more do not help a tiny model).
-    """
+    """Set the threads of torch, by default the available cores up to 4, and silence progress bars and GPU advice."""
     from transformers.utils.logging import disable_progress_bar
 
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     torch.set_num_threads(threads or min(4, cores))
     disable_progress_bar()
     if not torch.cuda.is_available():  # the kernels that it recommends exist for GPUs only
-        kernels = logging.getLogger("transformers.integrations.hub_kernels")
-        if not any(isinstance(known, _NoGpuAdvice) for known in kernels.filters):
-            kernels.addFilter(_NoGpuAdvice())
+        logging.getLogger("transformers.integrations.hub_kernels").addFilter(_no_gpu_advice)
 
 
-class _NoGpuAdvice(logging.Filter):
-    def filter(self, record: logging.LogRecord) -> bool:
-        return "is falling back to its reference PyTorch implementation" not in record.getMessage()
+def _no_gpu_advice(record: logging.LogRecord) -> bool:
+    return "is falling back to its reference PyTorch implementation" not in record.getMessage()

@@ -1,13 +1,8 @@
-"""Renderers: between an environment that speaks messages and a policy that speaks token ids.
+"""Renderers translate between an environment's messages and a policy's token ids.
 
-A renderer turns a conversation into token ids *once, from left to right*: the prompt, then by turns the policy's
-own ids (kept exactly as they were sampled) and the ids of what the environment answered. Nothing is ever
-re-tokenised, so the ids on which a policy is trained are the ids it read and wrote (token-in-token-out).
-
-`toolorchestra.agents.builtin.compact_renderer` is the language of the built-in model,
-`toolorchestra.agents.builtin.design_renderer` its language for multi-agent designs, and
-`toolorchestra.agents.builtin.chat_template_renderer` serves any Hugging Face tokenizer with a chat template.
-Sampling and training are elsewhere (`toolorchestra.algos.rollout.engine`).
+A renderer turns a conversation into token ids *once, from left to right*: the prompt, then in turn the policy's own ids
+(exactly as they were sampled) and those of the environment's messages. Nothing is re-tokenised, so a policy is trained
+on the ids that it read and wrote (token-in-token-out). Sampling is in `toolorchestra.algos.rollout.engine`.
 """
 
 from __future__ import annotations
@@ -20,21 +15,18 @@ Message = Mapping[str, Any]
 
 
 class Decoded(NamedTuple):
-    """What a policy's ids mean."""
+    """The action of ids, a list of ``{"name", "arguments"}`` or a text, and whether they keep to the format."""
 
     action: Any
-    """What `env.step` is given: a list of ``{"name", "arguments"}`` or a text."""
     well_formed: bool
-    """Whether the ids keep to the renderer's format (the *format consistency* filter reads this)."""
 
 
 class Renderer(Protocol):
-    """Translates between messages and token ids.
+    """The contract of renderers, which the rollout engine checks.
 
-    The contract that the rollout engine checks: a conversation's ids are ``encode_prompt`` of the opening
-    messages, then for each turn the policy's ids followed by ``encode_results`` of the messages that the
-    environment added. Each method sees only what is new; none may depend on re-reading earlier ids. A renderer
-    whose ids refer to the conversation reads it in `before`, the messages so far; others ignore it.
+    A conversation's ids are ``encode_prompt`` of the opening messages, then for each turn the policy's ids and
+    ``encode_results`` of the messages that the environment added. A renderer whose ids refer to the conversation reads
+    it in `before`, the messages so far; others ignore it.
     """
 
     pad_id: int

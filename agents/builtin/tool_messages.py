@@ -14,20 +14,20 @@ _RESPONSE = re.compile(r"<tool_response>\s*(.*?)\s*</tool_response>", re.DOTALL)
 
 
 def conclusion(result: Any) -> Any:
-    """Return the answer of an expert's reply without its reasoning, and any other result as it is."""
+    """Return the answer in an expert's reply, and any other result as it is."""
     if isinstance(result, dict) and list(result) == ["answer"]:
         result = result["answer"]
     return (answer_in(result) or result) if isinstance(result, str) else result
 
 
 def proposed_call(result: Any) -> Mapping[str, Any] | None:
-    """Return the call that an expert proposes as the next step, if it does."""
+    """Return the call that an expert proposes as the next step, if there is one."""
     call = result.get("call") if isinstance(result, dict) and len(result) == 1 else None
     return call if isinstance(call, dict) and {"name", "arguments"} <= set(call) else None
 
 
 def proposed_step(messages: Sequence[Message]) -> dict[str, Any] | str | None:
-    """Return the last call or answer that an expert proposed since the policy last wrote; None if there is none."""
+    """Return the last call or answer that an expert proposed since the policy's last message; None without one."""
     for message in reversed(messages):
         if message["role"] == "assistant":
             break
@@ -40,15 +40,15 @@ def proposed_step(messages: Sequence[Message]) -> dict[str, Any] | str | None:
     return None
 
 
-def _step(message: Message) -> dict[str, Any] | str | None:
-    """Return what an assistant message does: its one call, or its answer; None if it makes several calls."""
-    calls = [call.get("function", call) for call in message.get("tool_calls") or ()]
-    if not calls:
-        return str(message.get("content") or "")
-    if len(calls) > 1:
-        return None
-    arguments = calls[0]["arguments"]
-    return {"name": calls[0]["name"], "arguments": json.loads(arguments) if isinstance(arguments, str) else arguments}
+def calls_in(message: Message) -> list[dict[str, Any]]:
+    """Return the calls of an assistant message, each with ``name`` and ``arguments``."""
+    return [read_call(call.get("function", call)) for call in message.get("tool_calls") or ()]
+
+
+def read_call(call: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the name and arguments of a call, whose arguments may be JSON text."""
+    arguments = call["arguments"]
+    return {"name": call["name"], "arguments": json.loads(arguments) if isinstance(arguments, str) else arguments}
 
 
 def read_result(message: Message) -> dict[str, Any]:

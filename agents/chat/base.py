@@ -1,8 +1,8 @@
 """The protocol of chat models, its data types, and a scripted fake.
 
-Everything that talks to a model (policies, experts, sub-agents, domain synthesis) does so through
-`ChatModel`. What asks a real one is in `openai_chat` and `transformers_chat`; how a policy turns an
-episode into requests is in `policies`; checking calls against tools is the environment's work.
+Policies, experts, sub-agents and domain synthesis all ask models through `ChatModel`. Real models are in `openai_chat`
+and `transformers_chat`. Not covered: how a policy turns an episode into requests (`policies`), and checking calls
+against tools, which environments do.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from toolorchestra.toolscale.errors import ExpertError, OptionError
 
 
 class ToolCall(TypedDict):
-    """A tool call as a model wrote it; `arguments` is JSON text that nobody has checked yet."""
+    """A tool call as a model wrote it; `arguments` is unchecked JSON text."""
 
     id: str
     name: str
@@ -28,7 +28,7 @@ class ToolCall(TypedDict):
 
 
 class ChatRequest(msgspec.Struct, frozen=True):
-    """One question to a model: a conversation and how to sample the next message.
+    """One request to a model: a conversation and how to sample the next message.
 
     Attributes:
         messages: OpenAI-style messages.
@@ -37,11 +37,11 @@ class ChatRequest(msgspec.Struct, frozen=True):
         top_p: Share of the probability mass to sample from.
         max_tokens: Maximum number of tokens to generate.
         stop: Texts that end the answer; they are cut off it.
-        seed: Makes sampling repeatable where the model can do so.
-        ground_truth: What a simulated model answers from; real ones never see it, and no record keeps it.
+        seed: Makes sampling repeatable where the model supports it.
+        ground_truth: For simulated models; real ones never see it, and no record keeps it.
 
     Raises:
-        OptionError: If a setting is out of its range or there is no message.
+        OptionError: A setting is out of its range, or there is no message.
     """
 
     messages: Sequence[dict[str, Any]]
@@ -68,16 +68,16 @@ class Completion(msgspec.Struct, frozen=True):
     """One answer of a model.
 
     Attributes:
-        text: What the model wrote; from a local model without any parsing.
+        text: The text of the answer; of a local model unparsed.
         tool_calls: The calls in it, as the server (or `hermes_calls`) found them.
         prompt_tokens: Tokens read.
         completion_tokens: Tokens written.
         cost: US dollars.
-        latency: Seconds that it took: wall-clock, retries included; of simulated models on the virtual clock.
-        finish_reason: ``stop``, ``length``, ``tool_calls``, or what the server says.
-        token_ids: The tokens written, the end-of-turn token included, if the model gives them.
-        logprobs: The log-probability of each of `token_ids`, if the model gives them.
-        prompt_token_ids: The tokens read, if the model gives them.
+        latency: Seconds: wall-clock, retries included; of simulated models on the virtual clock.
+        finish_reason: ``stop``, ``length``, ``tool_calls``, or another of the server's.
+        token_ids: The tokens written, including the end-of-turn token; None where the model does not give them.
+        logprobs: The log-probability of each of `token_ids`, or None.
+        prompt_token_ids: The tokens read, or None.
     """
 
     text: str
@@ -110,8 +110,7 @@ class Completion(msgspec.Struct, frozen=True):
     def action(self) -> str | dict[str, Any]:
         """The answer as an environment's action.
 
-        Text that spells its calls out (``<tool_call>…``) or makes none is the action itself; calls that
-        a server has taken out of the text come as an assistant message.
+        It is the text, or an assistant message where a server has taken the calls out of the text.
 
         >>> Completion("It is 42.").action
         'It is 42.'
@@ -134,12 +133,12 @@ class Price(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise OptionError(f"price: expected dollars of at least 0, got {self.input} and {self.output}.")
 
     def cost(self, prompt_tokens: int, completion_tokens: int) -> float:
-        """Return the dollars for so many tokens read and written."""
+        """Return the dollars for numbers of tokens read and written."""
         return (prompt_tokens * self.input + completion_tokens * self.output) / 1e6
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """What a model has been used for so far: answers given, tokens read and written, US dollars."""
+    """Totals of a model's completions: their number, tokens read and written, US dollars."""
 
     calls: int = 0
     prompt_tokens: int = 0
@@ -171,7 +170,7 @@ class Meter:
             )
 
     def reset(self) -> Usage:
-        """Start again from zero; returns the totals up to now."""
+        """Start again from zero, and return the totals up to now."""
         with self._lock:
             total, self._usage = self._usage, Usage()
             return total
@@ -185,10 +184,10 @@ class Meter:
 
 
 class ChatModel(Protocol):
-    """A model that one can ask: the contract that every model here keeps.
+    """The contract of all chat models.
 
     Attributes:
-        name: What records and reports call it.
+        name: Its name in records and reports.
         meter: The totals of all its completions.
     """
 
@@ -199,34 +198,20 @@ class ChatModel(Protocol):
     def meter(self) -> Meter: ...  # noqa: D102
 
     def complete(self, requests: Sequence[ChatRequest]) -> list[Completion]:
-        """Answer all requests, in their order; what can run at the same time does.
+        """Answer all requests, in their order, concurrently where possible.
 
         Raises:
-            BatchError: If any request failed for good; it holds the completions of the others, which
-                have been paid for.
+            BatchError: A request failed for good; the error holds the completions of the others.
         """
         ...
 
 
 class WrappedModel:
-    """A chat model in front of another one, whose name and meter it has. Override `complete`.
-
-    Args:
-        model: The other model.
-    """
+    """A chat model in front of another one, with its name and meter. Override `complete`."""
 
     def __init__(self, model: ChatModel) -> None:
         self._model = model
-
-    @property
-    def name(self) -> str:
-        """The model's name."""
-        return self._model.name
-
-    @property
-    def meter(self) -> Meter:
-        """The model's meter."""
-        return self._model.meter
+        self.name, self.meter = model.name, model.meter
 
     def complete(self, requests: Sequence[ChatRequest]) -> list[Completion]:
         """Answer all requests."""
@@ -234,11 +219,7 @@ class WrappedModel:
 
 
 class BatchError(ExpertError):
-    """Some requests of a batch failed for good; the others' completions are in `results`.
-
-    Args:
-        results: For each request, in order, its completion or the error that ended it.
-    """
+    """Some requests of a batch failed for good; `results` has each request's completion or error, in order."""
 
     def __init__(self, results: Sequence[Completion | ExpertError]) -> None:
         errors = [result for result in results if isinstance(result, ExpertError)]
@@ -261,7 +242,7 @@ _HERMES = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
 def hermes_calls(text: str) -> list[ToolCall]:
     """Return the well-formed ``<tool_call>{"name": …, "arguments": {…}}</tool_call>`` calls in a text.
 
-    Malformed ones are left out: the environment reads the text itself and tells the model what is wrong.
+    Malformed ones are left out: the environment reads the text itself and reports the error to the model.
 
     >>> hermes_calls('<tool_call>{"name": "get_dish", "arguments": {"dish": "Soup"}}</tool_call>')
     [{'id': 'call_1', 'name': 'get_dish', 'arguments': '{"dish": "Soup"}'}]
@@ -279,18 +260,18 @@ def hermes_calls(text: str) -> list[ToolCall]:
 
 
 Answer = str | Completion | ExpertError
-"""What a script may hold: a text, a whole completion, or an error to fail with."""
+"""An entry of a script: a text, a whole completion, or an error to fail with."""
 
 
 class ScriptedChat:
-    """A chat model that follows a script: the fake for tests, examples and recorded answers.
+    """A chat model that follows a script: the fake for tests and examples.
 
-    A text becomes a completion that counts a token per word, in the request and in the answer; a
-    `Completion` is handed out as it is; an `ExpertError` makes its request fail for good.
+    A text becomes a completion that counts a token per word, in the request and in the answer; a `Completion` is
+    returned as it is; an `ExpertError` makes its request fail for good.
 
     Args:
         script: The answers in order, or a function that answers a request.
-        name: What records call it.
+        name: Its name in records.
         price: Dollars per million words, to test accounting.
 
     Attributes:
@@ -310,8 +291,7 @@ class ScriptedChat:
         name: str = "scripted",
         price: Price | None = None,
     ) -> None:
-        self._answer = script if callable(script) else None
-        self._script = [] if callable(script) else list(script)
+        self._script = script if callable(script) else list(script)
         self._given = 0
         self._price = price or Price()
         self.name = name
@@ -319,14 +299,8 @@ class ScriptedChat:
         self.requests: list[ChatRequest] = []
 
     def complete(self, requests: Sequence[ChatRequest]) -> list[Completion]:
-        """Answer the requests with the next lines of the script.
-
-        Raises:
-            OptionError: If the script is spent.
-            BatchError: If the script says that a request fails.
-        """
-        left = len(self._script) - self._given
-        if self._answer is None and len(requests) > left:
+        """Answer the requests with the next entries of the script; too few left raise `OptionError`."""
+        if not callable(self._script) and len(requests) > (left := len(self._script) - self._given):
             raise OptionError(
                 f"ScriptedChat {self.name!r}: expected a script of at least {self._given + len(requests)} "
                 f"answers, got {len(self._script)}, of which {left} are left for {len(requests)} requests. "
@@ -336,16 +310,12 @@ class ScriptedChat:
 
     def _one(self, request: ChatRequest) -> Completion | ExpertError:
         self.requests.append(request)
-        if self._answer is not None:
-            answer = self._answer(request)
-        else:
-            answer = self._script[self._given]
-            self._given += 1
+        answer = self._script(request) if callable(self._script) else self._script[self._given]
+        self._given += 1
         if isinstance(answer, str):
             read = sum(len(str(message.get("content") or "").split()) for message in request.messages)
             written = len(answer.split())
-            cost = self._price.cost(read, written)
-            answer = Completion(answer, hermes_calls(answer), read, written, cost)
+            answer = Completion(answer, hermes_calls(answer), read, written, self._price.cost(read, written))
         if isinstance(answer, Completion):
             self.meter.add(answer)
         return answer

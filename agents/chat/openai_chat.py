@@ -1,9 +1,8 @@
 """`OpenAIChat`: any OpenAI-compatible server (vLLM, ``transformers serve``, hosted APIs) as a chat model.
 
-Built on the official `openai` client, which retries. Added here: many requests at a time, answers that are streamed,
-accounting, a spending limit and errors that say what to do. Answers are read by
-`toolorchestra.agents.chat.openai_responses`. Not covered:
-images, handing out answers before they are whole, and starting a server.
+Built on the official `openai` client, which retries. Added here: concurrent requests, streamed answers, accounting, a
+spending limit and errors with remedies. Answers are read by `toolorchestra.agents.chat.openai_responses`. Not covered:
+images, returning answers before they are whole, and starting a server.
 """
 
 from __future__ import annotations
@@ -27,36 +26,32 @@ if TYPE_CHECKING:
 class OpenAIChat(ThreadedChat):
     """A model behind an OpenAI-compatible chat completions endpoint.
 
-    Requests run in threads, at most `max_concurrency` at a time over all callers. Statuses 408, 409, 429
-    and 5xx, timeouts, broken connections and answers that break off are retried with exponential backoff
-    (``Retry-After`` is heeded); every other failure is final. Close it, or use it in a ``with`` block, to free
-    its connections.
+    Requests run in threads. Statuses 408, 409, 429 and 5xx, timeouts, broken connections and answers that break off are
+    retried with exponential backoff or after the time in ``Retry-After``; every other failure is final. Close it, or
+    use it in a ``with`` block, to free its connections.
 
     Args:
-        base_url: Where the server is, e.g. ``http://localhost:8000/v1``.
+        base_url: Root of the server, e.g. ``http://localhost:8000/v1``.
         model: The model's name on that server.
-        api_key: The key. Servers that want none are sent a placeholder; no key is taken from the
-            environment unless `api_key_env` says so.
+        api_key: The key; a placeholder by default. None is taken from the environment without `api_key_env`.
         api_key_env: Name of the environment variable that holds the key.
         price: Dollars per million tokens.
-        timeout: Seconds to wait for the server to say something, for each attempt: for the answer, or with
-            `stream` for its next piece.
+        timeout: Seconds to wait in each attempt for the answer, or with `stream` for its next piece.
         max_retries: Attempts after the first.
-        max_concurrency: Maximum number of requests under way.
-        budget: Dollars after which no further request is sent. Requests under way then are still paid
-            for, so up to `max_concurrency` answers can come on top. What a server charges for attempts that
-            fail is not known here.
+        max_concurrency: Maximum number of requests under way, over all callers.
+        budget: Dollars after which no further request is sent. Requests under way then are still paid for, so up to
+            `max_concurrency` answers can exceed it. Charges for failed attempts are not known here.
         logprobs: Ask for the log-probability of each token.
         token_ids: Ask for token ids (vLLM's ``return_token_ids``).
-        stream: Stream answers. They are the same, but long ones do not run into `timeout`, a server
-            that hangs is noticed within it, and one whose client has gone can stop writing.
-        max_tokens_field: What the server calls the limit; OpenAI's reasoning models know only
+        stream: Stream answers. They are the same, but `timeout` is for each piece, and a server whose client has
+            disconnected can stop writing.
+        max_tokens_field: The server's name for the limit of an answer's length; OpenAI's reasoning models know only
             ``max_completion_tokens``.
         extra: Further fields of each request's body; a value of None leaves a field out.
 
     Raises:
-        ImportError: If the `openai` client is not installed.
-        OptionError: If the key's variable is unset, or an option cannot be used.
+        ImportError: The `openai` client is not installed.
+        OptionError: The key's variable is unset, or an option cannot be used.
     """
 
     def __init__(
@@ -101,18 +96,14 @@ class OpenAIChat(ThreadedChat):
             **(extra or {}),
         }
         self._max_tokens_field = max_tokens_field
-        self._connection()  # so that what is missing is reported now
+        self._connection()  # so that a missing key or client is reported now
 
     def _prepare(self) -> None:
         super()._prepare()
         self._client: openai.OpenAI | None = None
 
     def _connection(self) -> openai.OpenAI:
-        """Return the client, made on first use; copies make their own.
-
-        Raises:
-            OptionError: The key's variable is not set.
-        """
+        """Return the client, made on first use; copies make their own."""
         with self._lock:
             if self._client is None:
                 key = self._key
@@ -157,10 +148,10 @@ class OpenAIChat(ThreadedChat):
         return completion
 
     def _ask(self, body: dict[str, Any]) -> ServerReply:
-        """Return the server's reply, asked for anew when it breaks off.
+        """Return the server's reply, asked for again when it breaks off.
 
-        The client reads a stream like any other body, to its end, and so retries by itself what times out or loses its
-        connection. Left to retry here is what came to its end in good order, before the answer did.
+        The client retries what times out or loses its connection, streams included. Left to retry here are bodies that
+        were received in whole but hold only part of an answer.
         """
         model, messages = body.pop("model"), body.pop("messages")
         client, retries = self._connection(), self._max_retries
@@ -201,14 +192,12 @@ class OpenAIChat(ThreadedChat):
         return {name: value for name, value in body.items() if value is not None}
 
     def _completion(self, reply: ServerReply, latency: float) -> Completion:
-        counts = reply.usage
-        if counts is None:
-            if self._price != Price():
-                raise ExpertError(
-                    f"{self.name}: expected token counts in the answer to charge for, {self._url} gave none. Leave "
-                    "out price= to do without accounting."
-                )
-            counts = Counts()
+        counts = reply.usage or Counts()
+        if reply.usage is None and self._price != Price():
+            raise ExpertError(
+                f"{self.name}: expected token counts in the answer to charge for, {self._url} gave none. Leave "
+                "out price= to do without accounting."
+            )
         if reply.token_ids and reply.logprobs and len(reply.token_ids) != len(reply.logprobs):
             raise ExpertError(
                 f"{self.name}: expected a log-probability of each token, {self._url} gave {len(reply.logprobs)} of "
@@ -228,7 +217,7 @@ class OpenAIChat(ThreadedChat):
         )
 
     def _explain(self, error: openai.OpenAIError) -> ExpertError:
-        """Return the error that says what was expected of the server, what it did, and what to do."""
+        """Return an error that names the expectation, the server's response and the remedy."""
         openai = _import_openai()
         if isinstance(error, openai.APITimeoutError):
             text = (
@@ -264,12 +253,13 @@ class OpenAIChat(ThreadedChat):
 _FIRST_PAUSE, _MAX_PAUSE = 0.5, 8.0
 """Seconds before another attempt, doubled each time: as the client itself does."""
 
+_CORRECT = "Correct the request: its messages, tools or sampling settings, or leave fields out with extra=."
 _REMEDIES = {
-    400: "Correct the request: its messages, tools or sampling settings, or leave fields out with extra=.",
+    400: _CORRECT,
     401: "Set api_key= or api_key_env=.",
     403: "Use a key that may ask this model.",
     404: "Correct model= or base_url=.",
-    422: "Correct the request: its messages, tools or sampling settings, or leave fields out with extra=.",
+    422: _CORRECT,
     429: "Lower max_concurrency= or raise max_retries=.",
     500: "Look at the server's log; raise max_retries= if it recovers by itself.",
 }

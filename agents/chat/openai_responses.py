@@ -1,34 +1,30 @@
-"""Reading what an OpenAI-compatible server answers: one JSON object, or a stream of pieces that is put together.
+"""Reading the answers of OpenAI-compatible servers: one JSON object, or a stream of pieces that is put together.
 
-Both are read alike, so that an answer is the same however it was sent. Servers differ in what they add and leave out:
-only what a completion needs is looked at. Not covered: more than one choice.
+An answer is the same however it was sent. Servers differ in the fields that they add and leave out; only those that a
+completion needs are read. Not covered: more than one choice.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 
 from toolorchestra.agents.chat.base import ToolCall
 
 _CUT_SHORT = ("abort", "error")
-"""Reasons to finish by which servers say that an answer is not whole."""
+"""Finish reasons of answers that are not whole."""
 _PASSING = (408, 409, 429)
-"""The statuses between 400 and 499 that are not the request's fault."""
+"""Statuses between 400 and 499 that are retried."""
 
 
 class BrokenOffError(Exception):
-    """An answer ended before it was whole; the text says how."""
+    """An answer ended before it was whole."""
 
 
 class RefusedError(Exception):
-    """A server that had begun to answer says that the request is at fault.
-
-    Attributes:
-        status: The HTTP status that it would have had.
-    """
+    """A server that had begun to answer refuses the request; `status` is the HTTP status that it names."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -43,17 +39,7 @@ class Counts(msgspec.Struct):
 
 
 class ServerReply(msgspec.Struct):
-    """An answer as the server gave it; what it left out is None, or empty.
-
-    Attributes:
-        text: The message.
-        tool_calls: Its calls, numbered where they have no id.
-        finish_reason: Why it ended.
-        usage: Its tokens.
-        logprobs: The log-probability of each token written.
-        token_ids: The tokens written.
-        prompt_token_ids: The tokens read.
-    """
+    """An answer as the server gave it; fields that it left out are None, or empty. Calls without an id are numbered."""
 
     text: str = ""
     tool_calls: list[ToolCall] = []
@@ -71,7 +57,7 @@ def read_reply(content: bytes, content_type: str = "application/json") -> Server
         msgspec.DecodeError: It is not a chat completion.
         UnicodeDecodeError: It is not UTF-8.
         BrokenOffError: It is only the beginning of one, or the server reports a failure of its own.
-        RefusedError: The server reports a fault of the request.
+        RefusedError: The server reports an error in the request.
 
     >>> read_reply(b'{"choices": [{"message": {"content": "Hello!"}}]}').text
     'Hello!'
@@ -115,13 +101,13 @@ def read_reply(content: bytes, content_type: str = "application/json") -> Server
 
 
 def _events(content: bytes) -> Iterator[_Piece]:
-    """Yield what the server-sent events hold; one that is cut off is none."""
+    """Yield the content of the server-sent events; one that is cut off is left out."""
     for line in content[: content.rfind(b"\n") + 1].splitlines():
         if line.startswith(b"data:") and (data := line[5:].strip()) != b"[DONE]":
             yield _PIECE.decode(data)
 
 
-def _raise(error: Any) -> None:
+def _raise(error: Any) -> NoReturn:
     found = error if isinstance(error, dict) else {"message": error}
     status, message = found.get("code"), str(found.get("message") or error)
     if isinstance(status, int) and 400 <= status < 500 and status not in _PASSING:
@@ -130,10 +116,9 @@ def _raise(error: Any) -> None:
 
 
 def _add(piece: _Call, calls: list[_Call]) -> None:
-    """Add a piece to the call that it continues, or as the beginning of one.
+    """Add a piece to the call of its index and id, or as a new call.
 
-    It continues the call of its index. Some servers give all calls the same index but different ids; whole calls
-    have no index.
+    Some servers give all calls the same index but different ids; whole calls have no index.
     """
     for call in reversed(calls):
         if piece.index is not None and piece.index == call.index and piece.id in (None, "", call.id):

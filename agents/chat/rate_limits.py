@@ -1,7 +1,7 @@
-"""`RateLimitedChat`: a chat model that keeps to so many requests and tokens in any minute.
+"""`RateLimitedChat`: a chat model that keeps to limits of requests and tokens per minute.
 
-It waits instead of being refused: hosted APIs answer what comes too fast with status 429, and some charge for it. What
-fails all the same is the wrapped model's to retry.
+It waits instead of being refused: hosted APIs answer requests beyond their limits with status 429, and some charge for
+them. Retries are the wrapped model's.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Protocol
 
 import msgspec
 
-from toolorchestra.agents.chat.base import BatchError, ChatModel, ChatRequest, Completion, Meter
+from toolorchestra.agents.chat.base import BatchError, ChatModel, ChatRequest, Completion
 from toolorchestra.agents.chat.threaded import ThreadedChat
 from toolorchestra.toolscale.errors import ExpertError, OptionError
 
@@ -27,7 +27,7 @@ class _Closable(ChatModel, Protocol):
 
 
 class _Sent(msgspec.Struct):
-    """A request that was sent, and the tokens that it is counted with."""
+    """A request that was sent, and the tokens that it counts with."""
 
     at: float
     tokens: int
@@ -37,18 +37,15 @@ class RateLimitedChat(ThreadedChat):
     """A chat model whose requests are spread so that no minute has too many.
 
     A request counts with its length and the longest answer allowed until it is answered, then with the tokens read and
-    written. One that alone exceeds the tokens of a minute is sent when nothing else was in the last one.
+    written. One that alone exceeds the tokens of a minute is sent when no other was sent in the last minute.
 
     Args:
         chat: The model to ask; it is closed with this one.
         requests_per_minute: Maximum number of requests in any 60 seconds.
         tokens_per_minute: Maximum number of tokens in any 60 seconds.
         max_concurrency: Maximum number of requests under way.
-        clock: Seconds that pass.
-        sleep: Waits for so many of them.
-
-    Raises:
-        OptionError: A limit is below 1.
+        clock: Returns the time in seconds.
+        sleep: Waits for a number of seconds.
     """
 
     def __init__(
@@ -69,6 +66,7 @@ class RateLimitedChat(ThreadedChat):
             )
         super().__init__(max_concurrency)
         self._chat = chat
+        self.name, self.meter = chat.name, chat.meter
         self._requests, self._tokens = requests_per_minute, tokens_per_minute
         self._clock, self._sleep = clock, sleep
         self._sent: deque[_Sent] = deque()
@@ -76,16 +74,6 @@ class RateLimitedChat(ThreadedChat):
     def _prepare(self) -> None:
         super()._prepare()
         self._turn = threading.Lock()
-
-    @property
-    def name(self) -> str:
-        """The wrapped model's name."""
-        return self._chat.name
-
-    @property
-    def meter(self) -> Meter:
-        """The wrapped model's totals."""
-        return self._chat.meter
 
     def _one(self, request: ChatRequest) -> Completion | ExpertError:
         length = len(str(request.messages)) + len(str(request.tools or ""))
@@ -107,7 +95,7 @@ class RateLimitedChat(ThreadedChat):
             return sent
 
     def _wait(self, tokens: int) -> float:
-        """Return the seconds until the next request that hinders leaves the window; 0 if none does."""
+        """Return the seconds until the oldest request in the window leaves it; 0 if there is no need to wait."""
         now = self._clock()
         while self._sent and now - self._sent[0].at >= _WINDOW:
             self._sent.popleft()

@@ -1,8 +1,8 @@
 """Recording the answers of a chat model and replaying them exactly, without a network or costs.
 
-An answer is known by its whole request (messages, tools, sampling settings, the model's name) and by how often the
-same request had come before, so that several samples of one question stay several. A record is an append-only JSONL
-file (`toolorchestra.toolscale.append_only`) that a person can read. Not covered: failures, which are not recorded.
+The key of an answer is its whole request (messages, tools, sampling settings, the model's name) and how often the same
+request came before, so that several samples of one question stay apart. A record is an append-only JSONL file
+(`toolorchestra.toolscale.append_only`). Not covered: failures, which are not recorded.
 """
 
 from __future__ import annotations
@@ -27,14 +27,7 @@ _CONTEXT = 30
 
 
 class Recorded(msgspec.Struct, frozen=True):
-    """One line of a record.
-
-    Attributes:
-        model: Who was asked.
-        request: What.
-        nth: How often the same request had come before.
-        completion: The answer.
-    """
+    """One line of a record: the `nth` answer (from 0) of a model to a request."""
 
     model: str
     request: ChatRequest
@@ -43,17 +36,15 @@ class Recorded(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """What the answer is known by."""
+        """The key of the answer."""
         return request_key(self.model, self.request, self.nth)
 
 
 def request_key(model: str, request: ChatRequest, nth: int = 0) -> str:
     """Return a hash of all that the n-th answer to a request depends on.
 
-    The order in which a message's or a schema's keys were written does not matter, nor does its ground truth.
-
-    Raises:
-        ExpertError: The request cannot be written as JSON.
+    The order of the keys of a message or schema does not matter, nor does the ground truth. A request that cannot be
+    written as JSON raises `ExpertError`.
     """
     exact = msgspec.structs.replace(
         _as_read(request), temperature=float(request.temperature), top_p=float(request.top_p)
@@ -66,17 +57,12 @@ def request_key(model: str, request: ChatRequest, nth: int = 0) -> str:
 
 
 class ReplayChat:
-    """A chat model that answers from a record, and only from it.
-
-    Answers, token counts, costs and latencies are those recorded; `meter` counts them like those of a real model.
+    """A chat model that answers from a record only, with the recorded token counts, costs and latencies.
 
     Args:
-        file: The record.
-        name: The model whose answers are replayed; may be left out where the record holds one model's only.
-
-    Raises:
-        AppendingError: The file is not a record.
-        OptionError: It holds no answer of that model.
+        file: The record; another file raises `AppendingError`.
+        name: The model whose answers are replayed; optional if the record has only one model's answers. `OptionError`
+            if it has none of this model's.
 
     >>> import tempfile
     >>> from toolorchestra.agents.chat.base import ScriptedChat
@@ -95,54 +81,43 @@ class ReplayChat:
         if name is None and len(names) > 1:
             raise OptionError(f"{file} holds answers of {', '.join(names)}: say whose are replayed with name=.")
         if (name or names[:1]) and name not in (None, *names):
-            others = f", only of {', '.join(names)}" if names else ", nor of anybody else"
+            others = f", only of {', '.join(names)}" if names else ", nor of any other"
             raise OptionError(f"{file} holds no answer of {name}{others}.")
         self.name = name or (names[0] if names else "replay")
         self.meter = Meter()
         self.file = file
-        self._lines = {line.key: line for line in lines if line.model == self.name}
-        self._seen = _Seen(self.name)
+        self._requests = [line.request for line in lines if line.model == self.name]
+        self._held = _Held(self.name, lines)
 
     def complete(self, requests: Sequence[ChatRequest]) -> list[Completion]:
-        """Answer all requests from the record.
-
-        Raises:
-            BatchError: A request is not in the record; the message names what differs from the nearest one that is.
-        """
-        return all_or_raise([self._one(*numbered) for numbered in self._seen.number(requests)])
-
-    def _one(self, request: ChatRequest, nth: int) -> Completion | ExpertError:
-        try:
-            found = self._lines.get(request_key(self.name, request, nth))
-        except ExpertError as error:
-            return error
-        if found is None:
-            return ExpertError(f"{self.name}: {self._missing(request, nth)} Record it first with a RecordingChat.")
-        self.meter.add(found.completion)
-        return found.completion
+        """Answer all requests from the record; the error for others says how they differ from the nearest recorded."""
+        results: list[Completion | ExpertError] = []
+        for request, nth, held in self._held.find(requests):
+            results.append(held or ExpertError(f"{self.name}: {self._missing(request, nth)}"))
+            if isinstance(held, Completion):
+                self.meter.add(held)
+        return all_or_raise(results)
 
     def _missing(self, request: ChatRequest, nth: int) -> str:
-        count = len(self._lines)
+        count = len(self._held.completions)
         held = f"{self.file} holds {count} answer{'' if count == 1 else 's'}, but"
-        if nth and request_key(self.name, request) in self._lines:
-            return f"{held} this request only {nth} time{'' if nth == 1 else 's'}, and it came once more."
-        return f"{held} none to this request. {nearest(request, (line.request for line in self._lines.values()))}"
+        if nth and request_key(self.name, request) in self._held.completions:
+            text = f"{held} this request only {nth} time{'' if nth == 1 else 's'}, and it came once more."
+        else:
+            text = f"{held} none to this request. {_nearest(request, self._requests)}"
+        return f"{text} Record it first with a RecordingChat."
 
 
 class RecordingChat:
     """A chat model that records every answer of another, and asks nothing that its record already holds.
 
-    An answer is on disk before it is handed out. Opened on the record of a run that was cut short, it answers from
-    there what that run was answered, and asks on from the first request that is new.
+    An answer is on disk before it is returned, so a run that was cut short continues from its record.
 
     Args:
         chat: The model to ask.
-        file: The record; made when it is not there, and locked until `close`.
-        lot: Maximum number of requests sent at once; a killed process may lose their answers.
-
-    Raises:
-        AppendingError: The file is in use, or is not a record.
-        OptionError: `batch_size` is below 1.
+        file: The record; made if it does not exist, and locked until `close`. One that is in use, or is not a record,
+            raises `AppendingError`.
+        batch_size: Maximum number of requests sent at once; a killed process may lose their answers.
     """
 
     def __init__(self, chat: ChatModel, file: Path, *, batch_size: int = 32) -> None:
@@ -153,58 +128,42 @@ class RecordingChat:
         self.meter = Meter()
         self._chat = chat
         self._file = AppendOnly(file, Recorded, _WHAT)
-        self._held = {line.key: line.completion for line in self._file.lines}
-        self._seen = _Seen(self.name)
+        self._held = _Held(self.name, self._file.lines)
 
     def complete(self, requests: Sequence[ChatRequest]) -> list[Completion]:
-        """Answer from the record, ask the rest, and record it.
-
-        Raises:
-            BatchError: A request failed for good; the others' answers are recorded.
-            AppendingError: The record cannot be written.
-        """
-        results: list[Completion | ExpertError | None] = []
-        asked: list[tuple[int, ChatRequest, int]] = []
-        for place, (request, nth) in enumerate(self._seen.number(requests)):
-            held: Completion | ExpertError | None
-            try:
-                held = self._held.get(request_key(self.name, request, nth))
-            except ExpertError as error:
-                held = error
-            results.append(held)
-            if held is None:
-                asked.append((place, request, nth))
+        """Answer from the record, ask the rest, and record it; `AppendingError` if it cannot be written."""
+        found = self._held.find(requests)
+        missing = [(request, nth) for request, nth, held in found if held is None]
         failed: Counter[str] = Counter()
-        for start in range(0, len(asked), self._batch_size):
-            self._ask(asked[start : start + self._batch_size], results, failed)
-        self._seen.forget(failed)
-        answers = [result for result in results if result is not None]
-        for answer in answers:
-            if isinstance(answer, Completion):
-                self.meter.add(answer)
-        return all_or_raise(answers)
+        answers: list[Completion | ExpertError] = []
+        for start in range(0, len(missing), self._batch_size):
+            answers += self._ask(missing[start : start + self._batch_size], failed)
+        self._held.forget(failed)
+        fresh = iter(answers)
+        results = [held or next(fresh) for _, _, held in found]
+        for result in results:
+            if isinstance(result, Completion):
+                self.meter.add(result)
+        return all_or_raise(results)
 
     def _ask(
-        self,
-        asked: Sequence[tuple[int, ChatRequest, int]],
-        results: list[Completion | ExpertError | None],
-        failed: Counter[str],
-    ) -> None:
-        """Send a batch, record the answers, and put each in its place among the results."""
-        found: Sequence[Completion | ExpertError]
+        self, batch: Sequence[tuple[ChatRequest, int]], failed: Counter[str]
+    ) -> Sequence[Completion | ExpertError]:
+        """Send a batch, record the answers, and count the requests that failed."""
+        answers: Sequence[Completion | ExpertError]
         try:
-            found = self._chat.complete([request for _, request, _ in asked])
+            answers = self._chat.complete([request for request, _ in batch])
         except BatchError as error:
-            found = error.results
-        for (place, request, nth), answer in zip(asked, found, strict=True):
-            results[place] = answer
+            answers = error.results
+        for (request, nth), answer in zip(batch, answers, strict=True):
             key = request_key(self.name, request)
             if isinstance(answer, Completion):
                 line = Recorded(self.name, _as_read(request), nth - failed[key], answer)
                 self._file.add(line)
-                self._held[line.key] = answer
+                self._held.completions[line.key] = answer
             else:
                 failed[key] += 1
+        return answers
 
     def close(self) -> None:
         """Let go of the file."""
@@ -217,76 +176,73 @@ class RecordingChat:
         self.close()
 
 
-class _Seen:
-    """Counts how often each request has come, in the order in which requests are made."""
+class _Held:
+    """A model's recorded answers by key, and how often each request was made so far."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, lines: Iterable[Recorded]) -> None:
         self._name = name
+        self.completions = {line.key: line.completion for line in lines if line.model == name}
         self._counts: Counter[str] = Counter()
         self._lock = threading.Lock()
 
-    def __getstate__(self) -> tuple[str, Counter[str]]:
-        return self._name, self._counts
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
 
-    def __setstate__(self, state: tuple[str, Counter[str]]) -> None:
-        self._name, self._counts = state
-        self._lock = threading.Lock()
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=threading.Lock())
 
-    def number(self, requests: Iterable[ChatRequest]) -> list[tuple[ChatRequest, int]]:
-        """Return each request with the number of its likes before it."""
-        numbered: list[tuple[ChatRequest, int]] = []
+    def find(self, requests: Iterable[ChatRequest]) -> list[tuple[ChatRequest, int, Completion | ExpertError | None]]:
+        """Count requests; return with each how often it was made before, and its answer, if there is one."""
+        found: list[tuple[ChatRequest, int, Completion | ExpertError | None]] = []
         with self._lock:
             for request in requests:
                 try:
                     key = request_key(self._name, request)
-                except ExpertError:  # reported where it is looked up
-                    key = ""
-                numbered.append((request, self._counts[key]))
-                self._counts[key] += 1
-        return numbered
+                    nth = self._counts[key]
+                    found.append((request, nth, self.completions.get(request_key(self._name, request, nth))))
+                    self._counts[key] += 1
+                except ExpertError as error:
+                    found.append((request, 0, error))
+        return found
 
     def forget(self, failed: Counter[str]) -> None:
-        """Take back requests that were not answered: asked again, they come as if for the first time."""
+        """Take back requests that failed: made again, they count as if for the first time."""
         with self._lock:
             self._counts.subtract(failed)
 
 
 def _as_read(request: ChatRequest) -> ChatRequest:
-    """Return a request as a model reads it: without ground truth, which is not even written as null."""
+    """Return a request as a model reads it, without ground truth, not even as null."""
     return msgspec.structs.replace(request, ground_truth=msgspec.UNSET)
 
 
-def nearest(request: ChatRequest, recorded: Iterable[ChatRequest]) -> str:
-    """Return the sentence that says what differs between a request and the nearest of those recorded."""
-    asked, *others = (msgspec.json.decode(msgspec.json.encode(one)) for one in map(_as_read, (request, *recorded)))
+def _nearest(request: ChatRequest, recorded: Iterable[ChatRequest]) -> str:
+    """Return a sentence that says how a request differs from the nearest of those recorded."""
+    new, *others = (msgspec.json.decode(msgspec.json.encode(one)) for one in map(_as_read, (request, *recorded)))
     if not others:
         return "The record is empty."
 
+    def differing(other: dict[str, Any]) -> list[str]:
+        return [name for name in new if new[name] != other[name]]
+
     def distance(other: dict[str, Any]) -> tuple[int, float]:
-        fields = [name for name in asked if asked[name] != other[name]]
-        return len(fields), -_similarity(asked["messages"], other["messages"])
+        return len(differing(other)), -SequenceMatcher(None, _last(new), _last(other)).quick_ratio()
 
     other = min(others, key=distance)
     parts = []
-    for name in asked:
-        if asked[name] == other[name]:
-            continue
+    for name in differing(other):
         if name == "messages":
-            parts.append(_messages_differ(asked[name], other[name]))
+            parts.append(_messages_differ(new[name], other[name]))
         elif name == "tools":
-            ours, theirs = (_tool_names(side[name]) for side in (asked, other))
+            ours, theirs = (_tool_names(side[name]) for side in (new, other))
             parts.append(f"tools ({theirs} recorded, {ours} asked)" if ours != theirs else "the schemas of tools")
         else:
-            parts.append(f"{name} ({other[name]!r} recorded, {asked[name]!r} asked)")
+            parts.append(f"{name} ({other[name]!r} recorded, {new[name]!r} asked)")
     return f"The nearest recorded request differs in {' and '.join(parts)}."
 
 
-def _similarity(ours: Sequence[dict[str, Any]], theirs: Sequence[dict[str, Any]]) -> float:
-    return SequenceMatcher(None, _last(ours), _last(theirs)).quick_ratio()
-
-
-def _last(messages: Sequence[dict[str, Any]]) -> str:
-    return str(messages[-1].get("content"))[:2000]
+def _last(request: dict[str, Any]) -> str:
+    return str(request["messages"][-1].get("content"))[:2000]
 
 
 def _tool_names(tools: Sequence[dict[str, Any]]) -> str:

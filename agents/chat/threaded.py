@@ -1,4 +1,4 @@
-"""`ThreadedChat`: what chat models have in common that ask for each answer in a thread of its own."""
+"""`ThreadedChat`: the base class of chat models that answer each request in a thread of its own."""
 
 from __future__ import annotations
 
@@ -13,13 +13,10 @@ from toolorchestra.toolscale.errors import ExpertError
 
 
 class ThreadedChat(ABC):
-    """A chat model that answers each request by itself, in threads.
+    """A chat model that answers each request by itself, in at most `max_concurrency` threads over all callers.
 
-    Subclasses implement `_one`, and free in `close` what else they hold. Close it, or use it in a ``with`` block.
+    Subclasses implement `_one`, and free their other resources in `close`. Close it, or use it in a ``with`` block.
     Copies and pickles have threads and connections of their own, which are made when they are needed.
-
-    Args:
-        max_concurrency: Maximum number of requests under way, over all callers.
     """
 
     _NOT_COPIED: ClassVar[frozenset[str]] = frozenset(("_lock", "_threads", "_turn", "_client"))
@@ -29,7 +26,7 @@ class ThreadedChat(ABC):
         self._prepare()
 
     def _prepare(self) -> None:
-        """Make what a copy does not share with its original: locks, threads, connections."""
+        """Make the locks, threads and connections, which copies do not share."""
         self._lock = threading.Lock()
         self._threads: ThreadPoolExecutor | None = None
 
@@ -46,11 +43,7 @@ class ThreadedChat(ABC):
         """Return the answer to a request, or the error that ended it; called in a thread."""
 
     def complete(self, requests: Sequence[ChatRequest]) -> list[Completion]:
-        """Answer all requests, concurrently, in their order.
-
-        Raises:
-            BatchError: If any request failed for good; the others' completions are in it.
-        """
+        """Answer all requests, concurrently, in their order."""
         with self._lock:  # threads are started late: a model can be made before its process forks
             self._threads = self._threads or ThreadPoolExecutor(self._max_concurrency, type(self).__name__)
             futures = [self._threads.submit(self._one, request) for request in requests]

@@ -1,13 +1,13 @@
 """`TransformersChat`: a local Hugging Face model as a chat model, batched.
 
-Tokens are drawn here, row by row, rather than by `generate`'s own sampler: each request keeps its own
-settings and random numbers, so an answer depends neither on what shares its batch nor on a global seed.
-Not covered: images, adapters, several devices, and continuous batching (serve the model with vLLM and use
-`OpenAIChat` for that).
+Tokens are drawn here, row by row, rather than by `generate`'s own sampler: each request has its own settings and random
+numbers, so an answer depends neither on the rest of its batch nor on a global seed. Not covered: images, adapters,
+several devices, and continuous batching (serve the model with vLLM and use `OpenAIChat` for that).
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import threading
@@ -32,24 +32,23 @@ except ModuleNotFoundError as missing:
 class TransformersChat:
     """A causal language model run in this process.
 
-    The text of a completion is exactly what the model wrote, without its end-of-turn token. `token_ids` has
-    that token, and `logprobs` are those of the model itself (at temperature 1, before `top_p`). Calls are
-    read in Hermes syntax. Answers never exceed the model's context; a prompt that fills it is an error.
+    The text of a completion is exactly what the model wrote, without its end-of-turn token. `token_ids` includes that
+    token, and `logprobs` are those of the model itself (at temperature 1, before `top_p`). Calls are read in Hermes
+    syntax. Answers never exceed the model's context; a prompt that fills it is an error.
 
     Args:
         model: A folder, a name on the Hub, or a loaded model.
         tokenizer: A folder, a name, or a loaded tokenizer with a chat template; by default the model's.
-        device: Where to run, e.g. ``cuda``; by default a GPU if there is one. A loaded model stays where it
-            is unless this is given.
+        device: Device, e.g. ``cuda``; by default a GPU if there is one, or where a loaded model is.
         dtype: Precision to load in, e.g. ``bfloat16``; ``auto`` is that of the weights.
         max_batch: Maximum number of requests generated together.
-        seed: From which requests without a seed of their own are given one, in order.
+        seed: Seed of the seeds of requests that have none.
         price: Dollars per million tokens, to simulate a priced model.
-        name: What records call it; by default the model's name or the last part of its path.
+        name: Its name in records; by default the model's name or the last part of its path.
         template: Further arguments of the chat template, e.g. ``{"enable_thinking": False}``.
 
     Raises:
-        OptionError: If the model cannot be loaded or its tokenizer has no chat template.
+        OptionError: The model cannot be loaded, or its tokenizer has no chat template.
     """
 
     def __init__(
@@ -90,11 +89,7 @@ class TransformersChat:
         self._lock = threading.Lock()
 
     def complete(self, requests: Sequence[ChatRequest]) -> list[Completion]:
-        """Answer all requests, in their order, `max_batch` at a time.
-
-        Raises:
-            BatchError: If any request's prompt leaves no room for an answer; the others' completions are in it.
-        """
+        """Answer all requests, `max_batch` at a time; a prompt that leaves no room for an answer is an error."""
         prompts = [self._prompt(request) for request in requests]
         results: list[Completion | ExpertError] = [
             ExpertError(
@@ -104,7 +99,7 @@ class TransformersChat:
             for prompt in prompts
         ]
         fits = [i for i, prompt in enumerate(prompts) if not self._context or len(prompt) < self._context]
-        fits.sort(key=lambda i: len(prompts[i]))  # neighbours in length need little padding
+        fits.sort(key=lambda i: len(prompts[i]))  # prompts of similar length need little padding
         with self._lock:
             seeds = [self._seeds.getrandbits(63) if r.seed is None else r.seed for r in requests]
             for start in range(0, len(fits), self._max_batch):
@@ -143,7 +138,7 @@ class TransformersChat:
         ids = torch.tensor([[pad] * (width - len(p)) + p for p in prompts], device=device)
         mask = torch.tensor([[0] * (width - len(p)) + [1] * len(p) for p in prompts], device=device)
         config = GenerationConfig(
-            do_sample=False,  # the sampler below has drawn the token: what is left is to take the only choice
+            do_sample=False,  # `_Sampler` draws the token and leaves it as the only choice
             num_beams=1,
             repetition_penalty=1.0,
             max_new_tokens=max(row.room for row in rows),
@@ -184,22 +179,19 @@ class TransformersChat:
 
 
 class _Row:
-    """One answer in the making."""
+    """An answer that is being generated."""
 
     def __init__(self, request: ChatRequest, seed: int, ends: Collection[int], room: int) -> None:
         self.request, self.room = request, room
         self.ids: list[int] = []
         self.logprobs: list[float] = []
         self.ended = False
-        self._ends, self._random = ends, random.Random(seed)
+        self._ends, self.random = ends, random.Random(seed)
         self._tail = 4 * max(map(len, request.stop), default=0)  # a character has at most four tokens
 
     @property
     def done(self) -> bool:
         return self.ended or len(self.ids) >= self.room
-
-    def draw(self) -> float:
-        return self._random.random()
 
     def write(self, token: int, logprob: float, tokenizer: Any) -> None:
         self.ids.append(token)
@@ -211,7 +203,7 @@ class _Row:
 
 
 class _Sampler(LogitsProcessor):
-    """Draws each row's next token, notes it, and leaves it as the only choice."""
+    """Draws each row's next token, appends it to the row, and leaves it as the only choice."""
 
     def __init__(self, rows: Sequence[_Row], tokenizer: Any) -> None:
         self._rows, self._tokenizer = rows, tokenizer
@@ -221,7 +213,7 @@ class _Sampler(LogitsProcessor):
         warm = [n for n, row in enumerate(self._rows) if row.request.temperature > 0 and not row.done]
         if warm:
             settings = [self._rows[n].request for n in warm]
-            draws = [self._rows[n].draw() for n in warm]
+            draws = [self._rows[n].random.random() for n in warm]
             choice[warm] = sample(scores[warm], [r.temperature for r in settings], [r.top_p for r in settings], draws)
         logprobs = scores.log_softmax(-1).gather(-1, choice[:, None])[:, 0]
         for row, token, logprob in zip(self._rows, choice.tolist(), logprobs.tolist(), strict=True):
@@ -243,16 +235,13 @@ class _AllDone(StoppingCriteria):
 def sample(
     logits: torch.Tensor, temperature: Sequence[float], top_p: Sequence[float], draws: Sequence[float]
 ) -> torch.Tensor:
-    """Return one token per row by inverting its cumulative distribution.
+    """Return one token per row, shape (B,), by inverting its cumulative distribution.
 
     Args:
         logits: Shape (B, V).
         temperature: Per row, more than 0.
         top_p: Per row; only the likeliest tokens that together reach it can be drawn.
         draws: Per row, uniform in [0, 1).
-
-    Returns:
-        Token ids, shape (B,).
     """
 
     def column(values: Sequence[float]) -> torch.Tensor:
@@ -272,17 +261,13 @@ def sample(
 
 def _with_objects(message: dict[str, Any]) -> dict[str, Any]:
     """Return the message with its calls' arguments as objects, which is what chat templates expect."""
-    if not message.get("tool_calls"):
-        return message
     calls = []
-    for call in message["tool_calls"]:
-        function = call["function"]
-        try:
-            arguments = json.loads(function["arguments"])
-        except (TypeError, ValueError, RecursionError):
-            arguments = function["arguments"]
-        calls.append({**call, "function": {**function, "arguments": arguments}})
-    return {**message, "tool_calls": calls}
+    for call in message.get("tool_calls") or ():
+        function = dict(call["function"])
+        with contextlib.suppress(TypeError, ValueError, RecursionError):
+            function["arguments"] = json.loads(function["arguments"])
+        calls.append({**call, "function": function})
+    return {**message, "tool_calls": calls} if calls else message
 
 
 def _load(kind: str, source: str | Path, **options: Any) -> Any:

@@ -1,18 +1,19 @@
-"""The catalogue of experts: which there are, what they cost, how good they are, and in which configurations they come.
+"""The catalogue of experts: their prices, skills and configurations.
 
-A catalogue is data (`catalog.yaml` beside this file; your own files extend and override it entry by entry). This module
-checks it, draws random tool configurations (a subset of experts and tools at random prices, ToolOrchestra §3.3), and
-makes of an entry a simulated expert or, where it has an endpoint, the real one. Not covered: how an expert errs
-(`toolorchestra.agents.experts.simulated_expert`) and how a configuration becomes tools of an environment.
+A catalogue is data: `catalog.yaml` beside this file, which your own files extend and override entry by entry. An entry
+becomes a simulated expert or, where it has an endpoint, the real one; `Catalog.draw` draws random tool configurations
+(ToolOrchestra §3.3). Not covered: how an expert errs (`toolorchestra.agents.experts.simulated_expert`) and how a
+configuration becomes tools of an environment.
 """
 
 from __future__ import annotations
 
+import functools
+import itertools
 import math
 import random
 import re
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -37,18 +38,16 @@ T = TypeVar("T")
 SHIPPED = Path(__file__).parent / "catalog.yaml"
 """The catalogue that comes with the library."""
 SUBJECTS = ("math", "code", "science", "humanities", "search", "reasoning", "function_calling", "other")
-"""Subjects in which every shipped expert has a skill; a catalogue of your own may add more."""
+"""Subjects in which every shipped expert has a skill; your own catalogue may add more."""
 
 
 class Catalog:
-    """Experts by name, and their configurations.
-
-    Make one with `load`.
+    """Experts by name, and their configurations; `load` makes one.
 
     Attributes:
         experts: Entries by name.
         benchmarks: Tables of accuracies that skills are estimated from.
-        price_lists: What companies ask.
+        price_lists: Prices of companies.
         configurations: Fixed choices of experts and prices.
         shared_noise: Share of noise that all experts have in common.
 
@@ -63,41 +62,35 @@ class Catalog:
 
     def __init__(self, files: Sequence[Path]) -> None:
         raw = [read_catalog(file) for file in files]
-        merged: dict[str, Any] = {}
-        for file, content in zip(files, raw, strict=True):
-            if merged:
-                name_sources(content, file)
-            merged = merge(merged, content)
-        self._files, self._raw = list(files), raw
-        header = self._converted(merged, CatalogContents)
+        for file, content in zip(files[1:], raw[1:], strict=True):
+            name_sources(content, file)
+        merged = functools.reduce(merge, raw)
+        self._files, self._raw = files, raw
+        found = self._converted(merged, CatalogContents)
         self.experts: dict[str, ExpertSpec] = {}
-        for name, entry in header.experts.items():
+        for name, entry in found.experts.items():
             if not _NAME.fullmatch(name):
                 self._fail("Expected a name of lower-case letters, digits, '.', '_' and '-'.", "experts", name)
             self.experts[name] = self._converted(entry, ExpertSpec, "experts", name)
-        self.benchmarks, self.price_lists = header.benchmarks, header.price_lists
-        self.configurations, self.shared_noise = header.configurations, header.shared_noise
-        self._sources = header.sources
+        self.benchmarks, self.price_lists, self.configurations = (
+            found.benchmarks,
+            found.price_lists,
+            found.configurations,
+        )
+        self.shared_noise, self._sources = found.shared_noise, found.sources
         self._check()
 
     @classmethod
     def load(cls, *files: Path | str) -> Catalog:
         """Return the shipped catalogue, extended and overridden by files in their order.
 
-        An entry that is already there keeps what a file does not name; the source of a file's figures is that
-        file unless it names another.
-
-        Raises:
-            CatalogError: A file cannot be read or is not valid; names the file and the key path.
+        An existing entry keeps the fields that a file does not name; a file's figures have that file as their source
+        unless it names another. A file that is not valid raises `CatalogError`, which names the file and the key path.
         """
         return cls([SHIPPED, *map(Path, files)]) if files else _shipped()
 
     def spec(self, name: str) -> ExpertSpec:
-        """Return an expert's entry.
-
-        Raises:
-            UnknownNameError: There is no such expert.
-        """
+        """Return an expert's entry; an unknown name raises `UnknownNameError`."""
         if name not in self.experts:
             raise UnknownNameError("expert", name, self.experts)
         return self.experts[name]
@@ -107,26 +100,18 @@ class Catalog:
 
         An entry's own sources take precedence over its file's.
         """
-        own = self.spec(name).sources
-        while True:
-            if found := own.get(field) or self._sources.get(field):
-                return found
-            if "." not in field:
-                return ""
+        own, found = self.spec(name).sources, ""
+        while field and not found:
+            found = own.get(field) or self._sources.get(field, "")
             field = field.rpartition(".")[0]
+        return found
 
     def simulated(self, name: str) -> SimulatedExpert:
-        """Return an expert, simulated.
-
-        Raises:
-            UnknownNameError: There is no such expert.
-        """
+        """Return an expert, simulated; an unknown name raises `UnknownNameError`."""
         return SimulatedExpert(name, self.spec(name), shared_noise=self.shared_noise)
 
     def chat(self, name: str) -> ChatModel:
-        """Return the real model behind an entry, within its rate limits and its budget.
-
-        Close it when it is not needed any more.
+        """Return the real model behind an entry, within its rate limits and its budget; close it after use.
 
         Raises:
             OptionError: The entry has no endpoint, or the key's variable is not set.
@@ -141,41 +126,21 @@ class Catalog:
                 f"{name}: expected an endpoint to ask the real model at, found none. Add to a catalogue file of yours:"
                 f" experts: {{{name}: {{endpoint: {{base_url: 'https://…/v1', api_key_env: …}}}}}}"
             )
-        chat = OpenAIChat(
-            endpoint.base_url,
-            spec.model or name,
-            api_key_env=endpoint.api_key_env,
-            price=spec.price,
-            timeout=endpoint.timeout,
-            max_retries=endpoint.max_retries,
-            max_concurrency=endpoint.max_concurrency,
-            budget=endpoint.budget,
-            max_tokens_field=endpoint.max_tokens_field,
-            extra=endpoint.extra,
-        )
-        if endpoint.requests_per_minute is None and endpoint.tokens_per_minute is None:
+        options = msgspec.structs.asdict(endpoint)
+        limits = {field: options.pop(field) for field in ("requests_per_minute", "tokens_per_minute")}
+        chat = OpenAIChat(options.pop("base_url"), spec.model or name, price=spec.price, **options)
+        if not any(limits.values()):
             return chat
-        return RateLimitedChat(
-            chat,
-            requests_per_minute=endpoint.requests_per_minute,
-            tokens_per_minute=endpoint.tokens_per_minute,
-            max_concurrency=endpoint.max_concurrency,
-        )
+        return RateLimitedChat(chat, **limits, max_concurrency=endpoint.max_concurrency)
 
     def configure(self, configuration: str = "evaluation", *, tools: Sequence[str] = ()) -> ToolConfiguration:
-        """Return a fixed tool configuration, the same for every instance, as for evaluation.
+        """Return one of `configurations` with all `tools`, the same for every instance, as for evaluation.
 
-        Args:
-            configuration: One of `configurations`.
-            tools: Basic tools, all of which are included.
-
-        Raises:
-            UnknownNameError: There is no such configuration.
+        An unknown name raises `UnknownNameError`.
         """
         chosen = self._configuration(configuration)
-        schedule = PriceSchedule()
-        if chosen.prices is not None:
-            schedule = PriceSchedule(chosen.prices, self.price_lists[chosen.prices].prices)
+        name = chosen.prices
+        schedule = PriceSchedule() if name is None else PriceSchedule(name, self.price_lists[name].prices)
         return self._configured(chosen.experts, tuple(tools), schedule)
 
     def draw(
@@ -190,17 +155,9 @@ class Catalog:
     ) -> ToolConfiguration:
         """Return a random tool configuration: experts, tools and prices differ from instance to instance (§3.3).
 
-        Each expert is included in each of its roles with probability `keep`, and so is each tool; one generalist
-        always is. Prices are those of a random list that is not held out, times a factor for each provider, log-uniform
-        between 1 / `spread` and `spread`.
-
-        Args:
-            seed: Seed of the draw.
-            configuration: The experts to draw from.
-            instance: What it is drawn for; every instance has its own seed.
-            tools: Basic tools to draw from.
-            keep: Chance to be included.
-            spread: Maximum factor by which a provider's prices are raised or lowered.
+        Each expert of a configuration is included in each of its roles with probability `keep`, and so is each of the
+        basic `tools`; one generalist always is. Prices are those of a random list that is not held out, times a factor
+        for each provider, log-uniform between 1 / `spread` and `spread`. Every `instance` name has its own draw.
 
         Raises:
             UnknownNameError: There is no such configuration.
@@ -217,8 +174,7 @@ class Catalog:
             if kept:
                 experts[role] = kept
         chosen = tuple(tool for tool in tools if rng.random() < keep)
-        lists = ["own", *(name for name, prices in self.price_lists.items() if not prices.held_out)]
-        name = rng.choice(lists)
+        name = rng.choice(["own", *(name for name, prices in self.price_lists.items() if not prices.held_out)])
         providers = sorted({self.experts[expert].provider for names in pool.values() for expert in names})
         bound = math.log(spread)
         factors = {provider: math.exp(rng.uniform(-bound, bound)) for provider in providers}
@@ -233,46 +189,40 @@ class Catalog:
     def _configured(
         self, experts: Mapping[Role, tuple[str, ...]], tools: tuple[str, ...], schedule: PriceSchedule
     ) -> ToolConfiguration:
-        names = dict.fromkeys(name for names_in_role in experts.values() for name in names_in_role)
-        specs = {
-            name: msgspec.structs.replace(self.experts[name], price=schedule.price(name, self.experts[name]))
-            for name in names
-        }
+        names = dict.fromkeys(itertools.chain.from_iterable(experts.values()))
+        prices = {name: schedule.price(name, self.experts[name]) for name in names}
+        specs = {name: msgspec.structs.replace(self.experts[name], price=price) for name, price in prices.items()}
         return ToolConfiguration(dict(experts), specs, tools, schedule, self.shared_noise)
 
-    # ------------------------------------------------------------------------------------------------- checking
-
     def _check(self) -> None:
-        """Refuse names that nothing is known by, and experts in roles that they do not have."""
+        """Refuse unknown names, experts in roles that they do not have, and shares of noise that exceed 1."""
         for name, configuration in self.configurations.items():
             at = ("configurations", name)
             for role, names in configuration.experts.items():
                 for place, expert in enumerate(names):
                     path = (*at, "experts", f"{role}[{place}]")
-                    if expert not in self.experts:
-                        self._fail(unknown_name("expert", expert, self.experts), *path)
+                    self._check_known("expert", expert, self.experts, *path)
                     if role not in self.experts[expert].roles:
                         roles = ", ".join(self.experts[expert].roles)
                         self._fail(f"Expected an expert with the role {role!r}; {expert} has {roles}.", *path)
-            if configuration.prices is not None and configuration.prices not in self.price_lists:
-                self._fail(unknown_name("price list", configuration.prices, self.price_lists), *at, "prices")
-        for list_name, prices in self.price_lists.items():
-            for expert in prices.prices:
-                if expert not in self.experts:
-                    self._fail(unknown_name("expert", expert, self.experts), "price_lists", list_name, "prices", expert)
-        for title, benchmark in self.benchmarks.items():
-            for expert in benchmark.accuracy:
-                if expert not in self.experts:
-                    self._fail(unknown_name("expert", expert, self.experts), "benchmarks", title, "accuracy", expert)
+            if configuration.prices is not None:
+                self._check_known("price list", configuration.prices, self.price_lists, *at, "prices")
+        tables: list[tuple[str, str, str, Collection[str]]] = [
+            *(("price_lists", name, "prices", found.prices) for name, found in self.price_lists.items()),
+            *(("benchmarks", name, "accuracy", found.accuracy) for name, found in self.benchmarks.items()),
+        ]
+        for section, name, field, experts in tables:
+            for expert in experts:
+                self._check_known("expert", expert, self.experts, section, name, field, expert)
+        shared = self.shared_noise
         for expert, spec in self.experts.items():
-            if self.shared_noise + spec.own_noise > 1:
-                self._fail(
-                    f"Expected at most {1 - self.shared_noise:g}, for {self.shared_noise:g} is shared by all; found "
-                    f"{spec.own_noise:g}.",
-                    "experts",
-                    expert,
-                    "own_noise",
-                )
+            if shared + spec.own_noise > 1:
+                text = f"Expected at most {1 - shared:g}, for {shared:g} is shared by all; found {spec.own_noise:g}."
+                self._fail(text, "experts", expert, "own_noise")
+
+    def _check_known(self, kind: str, name: str, known: Collection[str], *path: str) -> None:
+        if name not in known:
+            self._fail(unknown_name(kind, name, known), *path)
 
     def _converted(self, value: Any, kind: type[T], *at: str) -> T:
         try:
@@ -281,19 +231,16 @@ class Catalog:
             self._fail(error.message, *at, *([error.path] if error.path else []))
 
     def _fail(self, message: str, *path: str) -> NoReturn:
-        """Raise the error, naming the last file that says something at the place."""
+        """Raise the error, naming the last file that has the place."""
         steps = [*path[:-1], *re.split(r"[.\[]", path[-1])[:1]] if path else []
-        best, at = -1, self._files[-1]
-        for file, content in zip(self._files, self._raw, strict=True):
-            depth = key_depth(content, steps)
-            if depth >= best:
-                best, at = depth, file
-        raise CatalogError(message, file=at, path=".".join(path)) from None
+        depths = [key_depth(content, steps) for content in self._raw]
+        at = max(range(len(depths)), key=lambda place: (depths[place], place))
+        raise CatalogError(message, file=self._files[at], path=".".join(path)) from None
 
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 
 
-@cache
+@functools.cache
 def _shipped() -> Catalog:
     return Catalog([SHIPPED])

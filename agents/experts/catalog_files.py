@@ -1,22 +1,56 @@
-"""Reading and merging catalogue files."""
+"""Catalogue files: what they hold, reading them, and merging them."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
-from toolorchestra.agents.experts.benchmarks import Benchmark
 from toolorchestra.agents.experts.configurations import Configuration, PriceList
-from toolorchestra.agents.experts.specification import Share
+from toolorchestra.agents.experts.specification import Share, logit
 from toolorchestra.toolscale.errors import DomainError
 from toolorchestra.toolscale.yaml_reader import parse_yaml
 
 
 class CatalogError(DomainError):
     """A catalogue file does not describe valid experts (file, key path, expected, actual, remedy)."""
+
+
+class Benchmark(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A published table of accuracies, from which skills are estimated.
+
+    By rule, its problems have so many steps of one difficulty, all of which must go right. The figures only have to
+    bring models into their order and about the right distance.
+
+    Attributes:
+        title: What was measured.
+        subject: Subject of the skill.
+        steps: Steps that one of its problems is taken to have.
+        difficulty: Their difficulty in logits.
+        source: Where the figures are from.
+        accuracy: Percent right, by expert.
+    """
+
+    title: str
+    subject: str
+    steps: Annotated[int, Meta(ge=1)]
+    difficulty: float
+    source: str
+    accuracy: dict[str, Annotated[float, Meta(gt=0, lt=100)]]
+
+    def skill(self, expert: str, load: float) -> float:
+        """Return the skill with which an expert of this load gets the benchmark's accuracy.
+
+        >>> benchmark = Benchmark(title="", subject="math", steps=2, difficulty=0, source="", accuracy={"ada": 81})
+        >>> round(benchmark.skill("ada", load=0.0), 3)
+        0.9
+        """
+        of_step = (self.accuracy[expert] / 100) ** (1 / self.steps)
+        return 1 / (1 + math.exp(-(logit(of_step) + self.difficulty + load * math.log2(self.steps))))
 
 
 class CatalogContents(msgspec.Struct, forbid_unknown_fields=True):
@@ -35,11 +69,7 @@ _NESTED = ("skills", "latency", "tokens")
 
 
 def read_catalog(file: Path) -> dict[str, Any]:
-    """Return the content of a catalogue file.
-
-    Raises:
-        CatalogError: It cannot be read or is no YAML object.
-    """
+    """Return the content of a catalogue file; one that is no YAML object raises `CatalogError`."""
     try:
         value = parse_yaml(file.read_text(encoding="utf-8"))
     except OSError as error:

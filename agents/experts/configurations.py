@@ -13,13 +13,7 @@ from toolorchestra.toolscale.errors import UnknownNameError
 
 
 class PriceList(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A company's prices for the models that it runs.
-
-    Attributes:
-        source: Where the prices are from.
-        held_out: For evaluation only: it is never drawn.
-        prices: US dollars per million tokens, by expert; others keep their own price.
-    """
+    """A company's prices by expert, and their source; a `held_out` list is for evaluation only and never drawn."""
 
     source: str
     held_out: bool = False
@@ -27,13 +21,7 @@ class PriceList(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
 
 class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A fixed choice of experts and prices.
-
-    Attributes:
-        source: Where it is from.
-        experts: Experts by role.
-        prices: A price list; by default everyone's own price.
-    """
+    """A fixed choice of experts by role, at the prices of a price list or else at their own, and where it is from."""
 
     source: str
     experts: dict[Role, tuple[str, ...]]
@@ -43,10 +31,7 @@ class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 class PriceSchedule(msgspec.Struct, frozen=True):
     """What experts cost in one instance.
 
-    Attributes:
-        name: The price list that it is made of, or ``own``.
-        prices: Prices that replace an expert's own.
-        multipliers: Factors on everything that a provider runs, by provider.
+    The `prices` of the list `name` replace experts' own, and `multipliers` are factors on all prices of a provider.
 
     >>> from toolorchestra.agents.experts.catalog import Catalog
     >>> spec = Catalog.load().spec("gpt-5")
@@ -59,21 +44,16 @@ class PriceSchedule(msgspec.Struct, frozen=True):
     multipliers: Mapping[str, float] = {}
 
     def price(self, expert: str, spec: ExpertSpec) -> Price:
-        """Return what an expert costs."""
+        """Return an expert's price."""
         price = self.prices.get(expert, spec.price)
         factor = self.multipliers.get(spec.provider, 1.0)
-        return Price(_cents(price.input * factor), _cents(price.output * factor))
+        return Price(*(float(f"{part * factor:.4g}") for part in (price.input, price.output)))
 
 
 class ToolConfiguration(msgspec.Struct, frozen=True):
-    """The experts, tools and prices that an orchestrator has in one instance.
+    """The experts by role, the basic tools and the prices that an orchestrator has in one instance.
 
-    Attributes:
-        experts: Experts by role.
-        specs: Their entries, at the prices of this configuration.
-        tools: The basic tools.
-        schedule: The prices.
-        shared_noise: Share of noise that all experts have in common.
+    `specs` has the experts' entries at these prices, and `shared_noise` is the noise that all experts have in common.
     """
 
     experts: Mapping[Role, tuple[str, ...]]
@@ -83,16 +63,7 @@ class ToolConfiguration(msgspec.Struct, frozen=True):
     shared_noise: float = 0.2
 
     def simulated(self, name: str) -> SimulatedExpert:
-        """Return one of its experts, simulated.
-
-        Raises:
-            UnknownNameError: It is not in this configuration.
-        """
+        """Return one of its experts, simulated; another name raises `UnknownNameError`."""
         if name not in self.specs:
             raise UnknownNameError("expert of this configuration", name, self.specs)
         return SimulatedExpert(name, self.specs[name], shared_noise=self.shared_noise)
-
-
-def _cents(price: float) -> float:
-    """Return a price as a list shows it: four digits that count."""
-    return float(f"{price:.4g}")

@@ -1,9 +1,8 @@
 """Writing the descriptions of experts that orchestrators read (ToolOrchestra §3.1 and App. C).
 
-The paper's procedure: sample 10 tasks, let the expert try them, and have another model write a description from the
-instructions, the attempts and their success. `describe_by_rule` needs no model and looks at success alone;
-`describe_by_model` is the paper's. What attempts are, simulated or real, is in
-`toolorchestra.agents.experts.evaluation`.
+The paper's procedure is `describe_by_model`: sample 10 tasks, let the expert try them, and have another model write a
+description from the instructions, the attempts and their success. `describe_by_rule` needs no model and looks at
+success alone. Attempts, simulated or real, are made by `toolorchestra.agents.experts.evaluation`.
 """
 
 from __future__ import annotations
@@ -29,11 +28,7 @@ _SHORT = 2
 
 
 def sample_tasks(tasks: Sequence[T], count: int = TASKS, *, seed: int = 0) -> list[T]:
-    """Return so many random tasks, in the order in which they were given.
-
-    Raises:
-        OptionError: There are not so many.
-    """
+    """Return `count` random tasks, in their given order; `OptionError` if there are fewer."""
     if not 1 <= count <= len(tasks):
         raise OptionError(
             f"Expected a sample of 1 to {len(tasks)} tasks, got {count}. Give more tasks or ask for fewer."
@@ -44,10 +39,7 @@ def sample_tasks(tasks: Sequence[T], count: int = TASKS, *, seed: int = 0) -> li
 def describe_by_rule(evaluations: Sequence[ExpertEvaluation]) -> str:
     """Return a description that says how often an expert succeeded, by subject and length.
 
-    A share counts as if there had been one success and one failure more, so that few attempts say little.
-
-    Raises:
-        OptionError: There is no evaluation.
+    Shares count one success and one failure more, so that few attempts say little. No evaluation is an `OptionError`.
 
     >>> from toolorchestra.agents.experts.catalog import Catalog
     >>> from toolorchestra.agents.experts.evaluation import graded_tasks, simulate
@@ -55,45 +47,27 @@ def describe_by_rule(evaluations: Sequence[ExpertEvaluation]) -> str:
     >>> print(describe_by_rule(evaluations))
     It is moderate at math and weak at code. It solved 22 of 32 problems of at most 2 steps and ...
     """
-    if not evaluations:
-        raise OptionError("Expected at least one evaluation to describe an expert by, got none.")
-    by_subject = {
-        subject.replace("_", " "): _grade(
-            [evaluation.right for evaluation in evaluations if evaluation.task.subject == subject]
-        )
-        for subject in sorted(
-            {evaluation.task.subject for evaluation in evaluations}, key=[t.task.subject for t in evaluations].index
-        )
-    }
-    grades = [(word, [subject for subject, grade in by_subject.items() if grade == word]) for _, word in _GRADES]
-    parts = [f"{word} at {_listed(subjects)}" for word, subjects in grades if subjects]
-    sentences = [f"It is {_listed(parts)}."]
+    _check_not_empty(evaluations)
+    rights: dict[str, list[bool]] = {}
+    for evaluation in evaluations:
+        rights.setdefault(evaluation.task.subject.replace("_", " "), []).append(evaluation.right)
+    subjects = {word: [name for name, found in rights.items() if _grade(found) == word] for _, word in _GRADES}
+    parts = [f"{word} at {_listed(names)}" for word, names in subjects.items() if names]
+    start = f"It is {_listed(parts)}. It solved"
     short = [evaluation.right for evaluation in evaluations if evaluation.task.steps <= _SHORT]
     long = [evaluation.right for evaluation in evaluations if evaluation.task.steps > _SHORT]
-    if short and long:
-        sentences.append(
-            f"It solved {_of(short)} problems of at most {_SHORT} steps and {_of(long)} longer ones"
-            + (": give it small parts of a task." if _share(short) > _share(long) + 0.2 else ".")
-        )
-    else:
-        sentences.append(f"It solved {_of([evaluation.right for evaluation in evaluations])} problems.")
-    return " ".join(sentences)
+    if not short or not long:
+        return f"{start} {_of(short or long)} problems."
+    advice = ": give it small parts of a task." if _share(short) > _share(long) + 0.2 else "."
+    return f"{start} {_of(short)} problems of at most {_SHORT} steps and {_of(long)} longer ones{advice}"
 
 
 def describe_by_model(evaluations: Sequence[ExpertEvaluation], describer: ChatModel, *, seed: int = 0) -> str:
-    """Return the description that a model writes from an expert's attempts.
+    """Return the description that a model, sampled with this seed, writes from an expert's attempts.
 
-    Args:
-        evaluations: The attempts.
-        describer: Who writes.
-        seed: Seed of its sampling, where it has one.
-
-    Raises:
-        OptionError: There is no evaluation.
-        ExpertError: The model failed, or wrote nothing.
+    No evaluation is an `OptionError`; a model that fails or writes nothing raises `ExpertError`.
     """
-    if not evaluations:
-        raise OptionError("Expected at least one evaluation to describe an expert by, got none.")
+    _check_not_empty(evaluations)
     request = ChatRequest(
         [{"role": "system", "content": _SYSTEM}, {"role": "user", "content": _attempts(evaluations)}],
         temperature=0.0,
@@ -105,6 +79,11 @@ def describe_by_model(evaluations: Sequence[ExpertEvaluation], describer: ChatMo
     if not text:
         raise ExpertError(f"{describer.name}: expected a description, got nothing. Ask another model.")
     return text if len(text) <= _MAX_LENGTH else text[:_MAX_LENGTH].rpartition(" ")[0] + " …"
+
+
+def _check_not_empty(evaluations: Sequence[ExpertEvaluation]) -> None:
+    if not evaluations:
+        raise OptionError("Expected at least one evaluation to describe an expert by, got none.")
 
 
 _SYSTEM = """\

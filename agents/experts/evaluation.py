@@ -1,8 +1,7 @@
-"""Evaluating experts, simulated or real, on tasks whose answers are known.
+"""Evaluating experts, simulated or real, on tasks whose answers are known; files of tasks and of answers.
 
 `toolorchestra.agents.experts.descriptions` writes descriptions from the evaluations, and
-`toolorchestra.agents.experts.fitting` fits an expert to their rows. Not covered: tasks that take several turns or
-tools, which environments pose.
+`toolorchestra.agents.experts.fitting` fits an expert to their rows. Not covered: tasks of several turns or with tools.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import msgspec
 from msgspec import Meta
 
 from toolorchestra.agents.chat.base import ChatModel, ChatRequest
-from toolorchestra.agents.experts.answer_rows import AnswerRow
+from toolorchestra.agents.experts.likelihood import Kind
 from toolorchestra.agents.experts.simulated_expert import SimulatedExpert
 from toolorchestra.agents.experts.specification import Role
 from toolorchestra.agents.problems import Problem, Step
@@ -32,9 +31,9 @@ class ExpertTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     """A question with a known answer: a line of a file of tasks.
 
     Attributes:
-        key: What it is known by.
-        instruction: What is asked.
-        answer: What is right; any equal form counts.
+        key: Its unique name.
+        instruction: The question.
+        answer: The right answer; any equal form counts.
         subject: Subject of the skill that it takes.
         steps: Steps of reasoning that it takes, as far as that is known.
         difficulty: Difficulty of a step in logits, likewise.
@@ -51,7 +50,7 @@ class ExpertTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
     @property
     def problem(self) -> Problem:
-        """What a simulated expert is asked."""
+        """The ground truth for a simulated expert."""
         wrong = ("(a wrong answer)",)
         steps = [
             Step(
@@ -66,19 +65,42 @@ class ExpertTask(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         return Problem(self.key, self.subject, tuple(steps))
 
 
-class ExpertEvaluation(msgspec.Struct, frozen=True, kw_only=True):
-    """An expert's answer to a task, and whether it is right.
+class AnswerRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One answer of one expert to one problem: a line of the file.
 
-    Attributes:
-        expert: Who tried.
-        task: At what.
-        sample: Which of its attempts it is.
-        text: What it wrote, or what a simulated one did.
-        right: Whether its answer is right.
-        tokens: Tokens written.
-        seconds: Time taken.
-        prompt_tokens: Tokens read.
-        role: What it was asked as.
+    The problem has a `key` that is the same for all experts, and its other fields as in `ExpertTask`. `sample` numbers
+    the expert's answers to the problem, `tokens` are written and `prompt_tokens` read, and `role` is the role in which
+    the expert was asked.
+    """
+
+    expert: str
+    key: str
+    right: bool
+    sample: int = 0
+    subject: str = "other"
+    steps: Annotated[int, Meta(ge=1)] = 1
+    difficulty: float = 0.0
+    notes: Annotated[int, Meta(ge=0)] = 0
+    tokens: Annotated[int, Meta(ge=1)] | None = None
+    seconds: Annotated[float, Meta(gt=0)] | None = None
+    prompt_tokens: Annotated[int, Meta(ge=0)] = 0
+    role: Role | None = None
+
+    @property
+    def posed(self) -> tuple[str, int, float, int]:
+        """The problem's subject, steps, difficulty and notes."""
+        return self.subject, self.steps, self.difficulty, self.notes
+
+    def kind(self, context: int) -> Kind:
+        """Return the kind of problem, for an expert with a context of this many tokens."""
+        return Kind(*self.posed, min(1.0, context / max(1, self.prompt_tokens)))
+
+
+class ExpertEvaluation(msgspec.Struct, frozen=True, kw_only=True):
+    """An expert's answer to a task (the text of a real one, the steps of a simulated one), and whether it is right.
+
+    `sample` numbers the answers to one task, `tokens` are written and `prompt_tokens` read, and `role` is the role in
+    which the expert was asked.
     """
 
     expert: str
@@ -94,37 +116,49 @@ class ExpertEvaluation(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def row(self) -> AnswerRow:
         """The line of a file of answers."""
-        task = self.task
-        return AnswerRow(
-            expert=self.expert,
-            key=task.key,
-            right=self.right,
-            sample=self.sample,
-            subject=task.subject,
-            steps=task.steps,
-            difficulty=task.difficulty,
-            notes=task.notes,
-            tokens=self.tokens or None,
-            seconds=self.seconds or None,
-            prompt_tokens=self.prompt_tokens,
-            role=self.role,
-        )
+        own = {name: getattr(self, name) for name in ("expert", "right", "sample", "prompt_tokens", "role")}
+        posed = {name: getattr(self.task, name) for name in ("key", "subject", "steps", "difficulty", "notes")}
+        return AnswerRow(**own, **posed, tokens=self.tokens or None, seconds=self.seconds or None)
 
 
 def read_tasks(file: Path) -> list[ExpertTask]:
-    """Return the tasks of a JSONL file.
-
-    Raises:
-        OptionError: A line is no `ExpertTask`, or has the key of another; names the line.
-    """
-    tasks: dict[str, ExpertTask] = {}
+    """Return the tasks of a JSONL file; an invalid line or a key that stands twice raises `OptionError`."""
+    tasks, keys = list[ExpertTask](), set[str]()
     for number, task in read_jsonl(file, ExpertTask, "a task with key, instruction and answer"):
-        if task.key in tasks:
+        if task.key in keys:
             raise OptionError(f"{file}:{number}: expected every task to have a key of its own, got {task.key!r} again.")
-        tasks[task.key] = task
+        tasks.append(task)
+        keys.add(task.key)
     if not tasks:
         raise OptionError(f"{file} holds no task.")
-    return list(tasks.values())
+    return tasks
+
+
+def read_answers(file: Path) -> list[AnswerRow]:
+    """Return the rows of a JSONL file.
+
+    A line that is no `AnswerRow`, repeats another or poses a problem differently raises `OptionError`.
+    """
+    rows: list[AnswerRow] = []
+    lines: dict[tuple[str, str, int], int] = {}
+    posed: dict[str, tuple[int, AnswerRow]] = {}
+    for number, row in read_jsonl(file, AnswerRow, "an answer"):
+        first = lines.setdefault((row.expert, row.key, row.sample), number)
+        if first != number:
+            raise OptionError(
+                f"{file}:{number}: expected one row for sample {row.sample} of {row.expert} on {row.key!r}; line "
+                f"{first} is one already. Number the samples."
+            )
+        before, like = posed.setdefault(row.key, (number, row))
+        if like.posed != row.posed:
+            raise OptionError(
+                f"{file}:{number}: expected {row.key!r} to be what it is in line {before} (subject, steps, difficulty, "
+                f"notes: {like.posed}), got {row.posed}. Give another problem another key."
+            )
+        rows.append(row)
+    if not rows:
+        raise OptionError(f"{file} holds no answer.")
+    return rows
 
 
 def graded_tasks(
@@ -165,11 +199,10 @@ def simulate(
     temperature: float = 1.0,
     role: Role | None = None,
 ) -> list[ExpertEvaluation]:
-    """Return a simulated expert's evaluations."""
+    """Return a simulated expert's evaluations, with seeds from `seed` on for the samples of each task."""
     evaluations = []
     for task in tasks:
-        problem = task.problem
-        every = msgspec.structs.replace(problem, targets=tuple(range(task.steps)))
+        every = msgspec.structs.replace(task.problem, targets=tuple(range(task.steps)))
         for sample in range(samples):
             found = expert.solve(every, seed=seed + sample, temperature=temperature, role=role)
             steps = [f"Step {at}: {'right' if good else 'wrong'}." for at, good in enumerate(found.right, 1)]
@@ -199,20 +232,10 @@ def ask(
     max_tokens: int = 4096,
     role: Role | None = None,
 ) -> list[ExpertEvaluation]:
-    """Return a real expert's evaluations; all tasks run at once as far as the model allows.
+    """Return the evaluations of the real expert `name`; all tasks run at once as far as the model allows.
 
-    Args:
-        chat: The model.
-        name: The expert that it is.
-        tasks: What it is asked.
-        samples: Answers to each.
-        seed: Seed of the first sample; each has one of its own.
-        temperature: Sampling temperature.
-        max_tokens: Maximum number of tokens of an answer.
-        role: What it is asked as; its times are counted there.
-
-    Raises:
-        BatchError: A request failed for good: a missing answer is not a wrong one.
+    Each task has `samples` answers with seeds from `seed` on; their times count for the latency in `role`. A request
+    that fails for good raises `BatchError`: a missing answer is not a wrong one.
     """
     tries = [(task, sample) for task in tasks for sample in range(samples)]
     requests = [

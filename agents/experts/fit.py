@@ -1,18 +1,18 @@
-"""What a fit of an expert to answers found: estimates with intervals, and the catalogue entry made of them."""
+"""The result of fitting an expert to answers: estimates with intervals, a catalogue entry made of them, and a plot."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from toolorchestra.agents.chat.base import Price
 from toolorchestra.agents.experts.specification import ExpertSpec, Latency
+from toolorchestra.toolscale.errors import OptionError
 
 if TYPE_CHECKING:
-    pass
-
+    from matplotlib.figure import Figure
 
 Z95 = 1.96
 UNKNOWN_EXPERT = ExpertSpec(
@@ -24,18 +24,11 @@ UNKNOWN_EXPERT = ExpertSpec(
     skills={"other": 0.5},
     sources={"price": "unknown", "context": "assumed"},
 )
-"""What is assumed of an expert of which only answers are known."""
+"""The entry that is assumed of an expert of which only answers are known."""
 
 
 class Estimate(msgspec.Struct, frozen=True):
-    """A figure estimated from answers, with its interval.
-
-    Attributes:
-        value: The figure.
-        low: Lower end of its 95 % interval.
-        high: Upper end.
-        fitted: Whether it was estimated; else it was taken as given.
-    """
+    """A figure with the ends of its 95 % interval, estimated from answers or (not `fitted`) taken as given."""
 
     value: float
     low: float
@@ -44,7 +37,7 @@ class Estimate(msgspec.Struct, frozen=True):
 
     @classmethod
     def given(cls, value: float) -> Estimate:
-        """Return a figure about which the answers hold no information."""
+        """Return a figure that the answers do not tell."""
         return cls(value, value, value, fitted=False)
 
     @classmethod
@@ -54,15 +47,9 @@ class Estimate(msgspec.Struct, frozen=True):
 
 
 class SkillCell(msgspec.Struct, frozen=True):
-    """The answers to problems of one subject and length.
+    """The numbers of right and of all answers to problems of one subject and length, and the predicted share.
 
-    Attributes:
-        subject: The subject.
-        steps: The length.
-        right: Right answers.
-        answers: All answers.
-        predicted: Share that the fit expects to be right.
-        interval: Wilson's 95 % interval of the observed share, as if answers were independent.
+    The interval is Wilson's 95 % interval of the observed share, as if answers were independent.
     """
 
     subject: str
@@ -96,7 +83,7 @@ class Fit(msgspec.Struct, frozen=True):
     remarks: list[str]
 
     def spec(self, base: ExpertSpec | None = None) -> ExpertSpec:
-        """Return an entry with the fitted figures and their sources, and all else as it is in `base`."""
+        """Return `base` with the fitted figures and their sources."""
         base = base or UNKNOWN_EXPERT
         found = {path: one for path, one in self.estimates.items() if one.fitted and path != "shared_noise"}
         values = {path: float(f"{one.value:.4g}") for path, one in found.items()}
@@ -125,24 +112,66 @@ class Fit(msgspec.Struct, frozen=True):
         )
 
     def entry(self, base: ExpertSpec | None = None, *, new: bool = False) -> dict[str, Any]:
-        """Return its entry for a catalogue file.
+        """Return the expert's entry for a catalogue file: what changes in `base`, or all fields.
 
         Args:
-            base: Its entry so far, of which only fitted fields are returned; without one, all fields are.
-            new: `base` is the entry of another, so that all fields are returned.
+            base: Its entry so far; None returns all fields.
+            new: Return all fields, since `base` is the entry of another expert.
         """
         fitted: dict[str, Any] = msgspec.to_builtins(self.spec(base))
         return _changes({} if base is None or new else msgspec.to_builtins(base), fitted)
 
 
 def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is new or different, object by object."""
+    """Return the fields that are new or different, recursively."""
     found = {}
     for key, value in after.items():
         if isinstance(value, dict) and isinstance(before.get(key), dict):
-            value = _changes(before[key], value)
-            if value:
-                found[key] = value
+            if inner := _changes(before[key], value):
+                found[key] = inner
         elif key not in before or before[key] != value:
             found[key] = value
     return found
+
+
+def plot_fit(fit: Fit) -> Figure:
+    """Return a figure of observed accuracy with Wilson's intervals and predicted accuracy, by length.
+
+    `OptionError` if Matplotlib is not installed.
+    """
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+        from matplotlib.ticker import MaxNLocator, PercentFormatter
+    except ImportError:
+        raise OptionError(
+            "A plot needs matplotlib, which is not installed: pip install 'toolorchestra[train]'."
+        ) from None
+    subjects = sorted({cell.subject for cell in fit.cells})
+    columns = min(4, len(subjects))
+    lines = -(-len(subjects) // columns)
+    figure = Figure(figsize=(3.2 * columns, 2.8 * lines), layout="constrained")
+    FigureCanvasAgg(figure)
+    grid = figure.subplots(lines, columns, squeeze=False, sharex=True, sharey=True)
+    for axes in list(grid.flat)[len(subjects) :]:
+        axes.set_visible(False)
+    for subject, axes in zip(subjects, grid.flat, strict=False):
+        _plot_subject(axes, subject, [cell for cell in fit.cells if cell.subject == subject])
+        axes.set_ylim(-0.03, 1.03)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+    grid[0, 0].legend(fontsize="small")
+    figure.supxlabel("steps of the problem")
+    figure.supylabel("right answers")
+    figure.suptitle(f"{fit.name}: observed and predicted accuracy")
+    return figure
+
+
+def _plot_subject(axes: Any, subject: str, cells: Sequence[SkillCell]) -> None:
+    steps = [cell.steps for cell in cells]
+    shares = [cell.right / cell.answers for cell in cells]
+    below = [max(0.0, share - cell.interval[0]) for share, cell in zip(shares, cells, strict=True)]
+    above = [max(0.0, cell.interval[1] - share) for share, cell in zip(shares, cells, strict=True)]
+    axes.errorbar(steps, shares, yerr=[below, above], fmt="o", color="black", capsize=2, markersize=4, label="observed")
+    axes.plot(steps, [cell.predicted for cell in cells], "-x", color="tab:red", label="predicted")
+    axes.set_title(f"{subject} ({sum(cell.answers for cell in cells):,} answers)", fontsize="medium")

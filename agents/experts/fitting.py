@@ -1,23 +1,25 @@
 """Fitting an expert to answers by maximum likelihood.
 
 `fit_expert` estimates the skill in each subject, the load, the chance to be deceived and the shares of noise
-(`toolorchestra.agents.experts.likelihood`), and the distributions of tokens and seconds
-(`toolorchestra.agents.experts.length_fits`). Not covered: temperature (that of the answers is taken for 1), and which
-steps of an answer were wrong.
+(`toolorchestra.agents.experts.likelihood`), and the distributions of tokens and seconds. Not covered: temperature (the
+answers are taken as sampled at 1), and which steps of an answer were wrong.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
 
+import msgspec
 import numpy as np
 
+from toolorchestra.agents.experts.evaluation import AnswerRow
+from toolorchestra.agents.experts.fit import UNKNOWN_EXPERT, Z95, Estimate, Fit, SkillCell
 from toolorchestra.agents.experts.likelihood import (
     MAX_OF_PAIR,
     MAX_SAMPLES,
+    Array,
     ExpertPair,
     Kind,
     Numbers,
@@ -25,16 +27,9 @@ from toolorchestra.agents.experts.likelihood import (
     maximise,
     shared_log_likelihood,
 )
-from toolorchestra.agents.experts.specification import ExpertSpec
+from toolorchestra.agents.experts.specification import TYPICAL_STEPS, ExpertSpec, Tokens
 from toolorchestra.toolscale.errors import UnknownNameError
 from toolorchestra.toolscale.intervals import wilson_interval
-
-if TYPE_CHECKING:
-    pass
-
-from toolorchestra.agents.experts.answer_rows import AnswerRow
-from toolorchestra.agents.experts.fit import UNKNOWN_EXPERT, Z95, Estimate, Fit, SkillCell
-from toolorchestra.agents.experts.length_fits import fit_seconds, fit_tokens
 
 _MAX_SKILL = 0.9985
 
@@ -45,9 +40,9 @@ def fit_expert(
     """Fit an expert to its answers.
 
     Args:
-        rows: Answers; those of others to the same problems tell which share of noise is common.
+        rows: Answers; those of other experts to the same problems tell which share of noise is common.
         name: The expert.
-        base: Its entry so far: its context is taken as known, and so is all that the answers do not tell.
+        base: Its entry so far, which gives its context and all that the answers do not tell.
         shared_noise: The shared noise to assume where no other expert answered the same problems.
 
     Raises:
@@ -71,23 +66,18 @@ def fit_expert(
         value, low, high = (max(0.0, part - taken) for part in (noise.value, noise.low, noise.high))
         estimates["own_noise"] = Estimate(value, low, high)
     estimates["shared_noise"] = shared or Estimate.given(shared_noise)
-    estimates |= fit_tokens(mine, base)
-    estimates |= fit_seconds(mine, base, estimates)
-    remarks: list[str] = []
+    estimates |= _fit_tokens(mine, base)
+    estimates |= _fit_seconds(mine, base, estimates)
+    problems, cells = len({row.key for row in mine}), _cells(mine, base, numbers)
+    return Fit(name, len(mine), problems, estimates, numbers.log_likelihood, cells, list(_remarks(estimates)))
+
+
+def _remarks(estimates: Mapping[str, Estimate]) -> Iterator[str]:
     for path, one in estimates.items():
         if not one.fitted:
-            remarks.append(f"{path}: taken as {one.value:g}; {_NEEDED[path.partition('.')[0]]}.")
+            yield f"{path}: taken as {one.value:g}; {_NEEDED[path.partition('.')[0]]}."
         elif path.startswith("skills.") and not 1 - _MAX_SKILL < one.value < _MAX_SKILL:
-            remarks.append(f"{path}: at its bound; the answers are (nearly) all right or all wrong.")
-    return Fit(
-        name,
-        len(mine),
-        len({row.key for row in mine}),
-        estimates,
-        numbers.log_likelihood,
-        _cells(mine, base, numbers),
-        remarks,
-    )
+            yield f"{path}: at its bound; the answers are (nearly) all right or all wrong."
 
 
 _NEEDED = {
@@ -102,21 +92,22 @@ _NEEDED = {
 
 def _share(numbers: Numbers, at: int) -> Estimate:
     """Return the estimate of a share that was fitted as its logit."""
-    value, error = float(numbers.values[at]), float(numbers.errors[at])
-    middle, low, high = (1 / (1 + math.exp(-end)) for end in (value, value - Z95 * error, value + Z95 * error))
+    value, width = float(numbers.values[at]), Z95 * float(numbers.errors[at])
+    middle, low, high = (1 / (1 + math.exp(min(700.0, -end))) for end in (value, value - width, value + width))
     return Estimate(middle, low, high) if at in numbers.free else Estimate.given(middle)
 
 
 def _maximise(rows: Sequence[AnswerRow], base: ExpertSpec, shared_noise: float) -> Numbers:
-    """Return what makes an expert's right and wrong answers likeliest."""
+    """Return the numbers under which an expert's right and wrong answers are likeliest."""
     tries: dict[tuple[str, Kind], list[bool]] = defaultdict(list)
     for row in sorted(rows, key=lambda row: row.sample):
         tries[row.key, row.kind(base.context)].append(row.right)
-    outcomes = []
-    for (_, kind), rights in tries.items():
-        for start in range(0, len(rights), MAX_SAMPLES):
-            batch = rights[start : start + MAX_SAMPLES]
-            outcomes.append(Outcome(kind, len(batch), sum(batch)))
+    batches = [
+        (kind, rights[start : start + MAX_SAMPLES])
+        for (_, kind), rights in tries.items()
+        for start in range(0, len(rights), MAX_SAMPLES)
+    ]
+    outcomes = [Outcome(kind, len(batch), sum(batch)) for kind, batch in batches]
     start_noise = min(0.9, max(0.05, base.own_noise + shared_noise))
     return maximise(outcomes, load=base.load, deceived=min(0.99, max(0.01, base.deceived)), noise=start_noise)
 
@@ -124,7 +115,7 @@ def _maximise(rows: Sequence[AnswerRow], base: ExpertSpec, shared_noise: float) 
 def _fit_shared(
     rows: Sequence[AnswerRow], mine: Sequence[AnswerRow], base: ExpertSpec, numbers: Numbers, shared_noise: float
 ) -> Estimate | None:
-    """Return the noise that this expert shares with the others who answered the same problems; None if nobody did.
+    """Return the noise that this expert shares with others that answered the same problems; None without others.
 
     The interval is that within which the log-likelihood drops by less than 1.92, pairs of experts taken as independent.
     """
@@ -135,8 +126,7 @@ def _fit_shared(
     ours = tallies.pop(mine[0].expert)
     sides: list[tuple[Numbers, list[ExpertPair]]] = []
     for other, theirs in tallies.items():
-        common = [key for key in ours if key in theirs]
-        if common:
+        if common := [key for key in ours if key in theirs]:
             fitted = _maximise([row for row in rows if row.expert == other], base, shared_noise)
             sides.append((fitted, [ExpertPair(kinds[key], _tally(ours[key]), _tally(theirs[key])) for key in common]))
     if not sides:
@@ -170,3 +160,79 @@ def _cells(rows: Sequence[AnswerRow], base: ExpertSpec, numbers: Numbers) -> lis
         )
         for (subject, steps), found in sorted(cells.items())
     ]
+
+
+def _fit_tokens(rows: Sequence[AnswerRow], base: ExpertSpec) -> dict[str, Estimate]:
+    """Return the number of tokens: log-normal about a mean that is linear in the steps.
+
+    The medians a + b n are fitted to the logarithms by Gauss-Newton; the mean is the median times exp(spread² / 2).
+    """
+    counted = [row for row in rows if row.tokens is not None]
+    if not counted:
+        figures = msgspec.structs.asdict(base.tokens)
+        return {f"tokens.{field}": Estimate.given(value) for field, value in figures.items()}
+    steps = np.array([float(row.steps) for row in counted])
+    logs = np.array([math.log(row.tokens or 1) for row in counted])
+    if len(set(steps.tolist())) == 1:
+        spread = _spread(logs - logs.mean())
+        mean = math.exp(float(logs.mean()) + spread.value**2 / 2)
+        per_step = max(0.0, mean - base.tokens.overhead) / float(steps[0])
+        error = mean * spread.value / math.sqrt(len(counted)) / float(steps[0])
+        overhead, of_step = Estimate.given(base.tokens.overhead), Estimate.about(per_step, error)
+    else:
+        line, covariance = _median_line(steps, logs)
+        spread = _spread(logs - np.log(line[0] + line[1] * steps))
+        rise = math.exp(spread.value**2 / 2)
+        errors = np.sqrt(np.diag(covariance)) * rise
+        overhead, of_step = (
+            Estimate.about(median * rise, error) for median, error in zip(line.tolist(), errors.tolist(), strict=True)
+        )
+    return {"tokens.overhead": overhead, "tokens.per_step": of_step, "tokens.spread": spread}
+
+
+def _median_line(steps: Array, logs: Array) -> tuple[Array, Array]:
+    """Return a >= 1 and b >= 0 for which log(a + b n) is nearest to the logarithms, and their covariance."""
+    least = np.array([1.0, 0.0])
+    line = np.array([1.0, math.exp(float((logs - np.log(steps)).mean()))])
+    best = math.inf
+    for _ in range(200):
+        rest = logs - np.log(line @ np.stack([np.ones_like(steps), steps]))
+        slope = np.stack([np.ones_like(steps), steps], axis=1) / (line[0] + line[1] * steps)[:, None]
+        moving = ~((line <= least) & (slope.T @ rest < 0))
+        if (found := float((rest**2).mean())) >= best - 1e-12 or not moving.any():
+            break
+        best = found
+        step = np.zeros(2)
+        step[moving] = np.linalg.lstsq(slope[:, moving], rest, rcond=None)[0]
+        line = np.maximum(least, line + step)
+    return line, best * np.linalg.inv(slope.T @ slope + 1e-12 * np.eye(2))
+
+
+def _spread(rest: Array) -> Estimate:
+    spread = float(np.sqrt((rest**2).mean()))
+    return Estimate.about(spread, spread / math.sqrt(2 * len(rest)))
+
+
+def _fit_seconds(rows: Sequence[AnswerRow], base: ExpertSpec, tokens: Mapping[str, Estimate]) -> dict[str, Estimate]:
+    """Return the seconds of a call of typical length, in each role: log-normal, in proportion to the tokens."""
+    length = Tokens(max(1.0, tokens["tokens.overhead"].value), tokens["tokens.per_step"].value)
+    typical = length.mean(TYPICAL_STEPS)
+    rates: dict[str, list[float]] = defaultdict(list)
+    for row in rows:
+        if row.seconds is not None:
+            rates[row.role or ""].append(math.log(row.seconds / (row.tokens or length.mean(row.steps))))
+    if not rates:
+        return {f"latency.{field}": Estimate.given(getattr(base.latency, field)) for field in ("mean", "spread")}
+    centres = {role: sum(logs) / len(logs) for role, logs in rates.items()}
+    spread = _spread(np.array([log - centres[role] for role, logs in rates.items() for log in logs]))
+    variance = spread.value**2
+    counted = sum(row.tokens is not None for row in rows)
+    # the typical length is estimated too, with a line of two figures: mean leverage 2 / n
+    of_length = 2 * tokens["tokens.spread"].value ** 2 / counted if counted else 0.0
+    found = {"latency.spread": spread}
+    everyone = [log for logs in rates.values() for log in logs]
+    for role, logs in ({"": everyone} | rates).items():
+        mean = typical * math.exp(sum(logs) / len(logs) + variance / 2)
+        error = mean * math.sqrt((variance + variance**2 / 2) / len(logs) + of_length)
+        found[f"latency.by_role.{role}" if role else "latency.mean"] = Estimate.about(mean, error)
+    return found

@@ -1,11 +1,10 @@
-"""How likely right and wrong answers are under the error model of experts, and what makes them likeliest.
+"""The likelihood of right and wrong answers under the error model of experts, and its maximum.
 
 Of problems of n steps, k of them with an adversarial note, a share p^n (1 - deceived)^k is solved, where p is the
-chance of a step (`toolorchestra.agents.experts.specification.ExpertSpec.chance`). Samples of one problem agree more
-than that: given the noise z_j of its steps that is the same in all samples they are independent, each right with
-probability Q = prod_j q(z_j), so that r of m are right with probability C(m, r) E[Q^r (1 - Q)^(m - r)]. As every step
-has noise of its own, E[Q^i] is a product of one-dimensional integrals, and what is wanted is an alternating sum of
-them.
+chance of a step (`toolorchestra.agents.experts.specification.ExpertSpec.chance`). Samples of one problem are
+correlated: given the noise z_j of its steps that all samples share, they are independent, each right with probability
+Q = prod_j q(z_j), so r of m are right with probability C(m, r) E[Q^r (1 - Q)^(m - r)]. Every step has noise of its own,
+so E[Q^i] is a product of one-dimensional integrals, and the probability is an alternating sum of them.
 
 The optimiser is Fisher scoring: the expected information of so few outcomes is cheap, and gives the standard errors.
 """
@@ -27,9 +26,9 @@ from toolorchestra.agents.experts.specification import logit
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
 MAX_SAMPLES = 16
-"""Samples of a problem that are taken together; of more than that, alternating sums would lose their digits."""
+"""Maximum number of samples of a problem in one outcome; of more, alternating sums would lose their precision."""
 MAX_OF_PAIR = 8
-"""Samples of each of two experts that are taken together, for the same reason."""
+"""Maximum number of samples of each of two experts in one `ExpertPair`, for the same reason."""
 
 
 def _normal_nodes(count: int) -> tuple[Array, Array]:
@@ -45,14 +44,10 @@ _NORMAL = NormalDist()
 
 
 class Kind(NamedTuple):
-    """All of a problem that its answers depend on.
+    """What the answers to a problem depend on.
 
-    Attributes:
-        subject: Its subject.
-        steps: Its steps.
-        difficulty: Their difficulty in logits.
-        notes: Steps about which there is a note.
-        fits: Share of what must be read that fits into the context.
+    The difficulty is in logits, `notes` counts the steps about which there is a note, and `fits` is the share of the
+    problem's text that fits into the context.
     """
 
     subject: str
@@ -63,7 +58,7 @@ class Kind(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """How one problem came out: so many samples, so many of them right."""
+    """The outcome of one problem: the number of samples, and of those that are right."""
 
     kind: Kind
     samples: int
@@ -71,7 +66,7 @@ class Outcome(NamedTuple):
 
 
 class Numbers(msgspec.Struct, frozen=True):
-    """What the likelihood is a function of.
+    """The arguments of the likelihood at its maximum.
 
     Attributes:
         subjects: The subjects that have a skill of their own.
@@ -79,7 +74,7 @@ class Numbers(msgspec.Struct, frozen=True):
             of noise that all samples of an expert have in common.
         errors: Their standard errors; 0 where they were not fitted.
         free: Positions of those that were fitted.
-        log_likelihood: At these values.
+        log_likelihood: The logarithm of the likelihood.
     """
 
     subjects: tuple[str, ...]
@@ -112,17 +107,11 @@ class Numbers(msgspec.Struct, frozen=True):
 def maximise(
     outcomes: Iterable[Outcome], *, load: float, deceived: float, noise: float, max_share: float = 0.999
 ) -> Numbers:
-    """Return the numbers under which outcomes are likeliest.
+    """Return the numbers under which outcomes, of at most `MAX_SAMPLES` samples each, are likeliest.
 
-    A number of which they tell nothing stays where it starts: the load if no subject has problems of different
-    lengths, the chance to be deceived if there is no note, the common noise if every problem was answered once.
-
-    Args:
-        outcomes: The outcomes, of at most `MAX_SAMPLES` samples each.
-        load: Where the load starts.
-        deceived: Where the chance to be deceived starts.
-        noise: Where the common noise starts.
-        max_share: Bound of the skills and of the chance to be deceived.
+    `load`, `deceived` and `noise` are where the search starts, and the result where the outcomes tell nothing: the load
+    if no subject has problems of different lengths, the chance to be deceived if there is no note, the common noise if
+    every problem was answered once. `max_share` bounds the skills and the chance to be deceived.
     """
     counts = Counter(outcomes)
     kinds = sorted({(outcome.kind, outcome.samples) for outcome in counts})
@@ -131,11 +120,13 @@ def maximise(
     for kind, _ in kinds:
         lengths.setdefault(kind.subject, set()).add(kind.steps)
     skills = len(subjects)
-    free = list(range(skills))
-    free += [skills] if any(len(found) > 1 for found in lengths.values()) else []
-    free += [skills + 1] if any(kind.notes for kind, _ in kinds) else []
-    free += [skills + 2] if any(samples > 1 for _, samples in kinds) else []
-    max_samples = max(samples for _, samples in kinds)
+    fitted = {
+        skills: any(len(found) > 1 for found in lengths.values()),
+        skills + 1: any(kind.notes for kind, _ in kinds),
+        skills + 2: any(samples > 1 for _, samples in kinds),
+    }
+    free = [*range(skills), *(at for at, tells in fitted.items() if tells)]
+    rights = range(max(samples for _, samples in kinds) + 1)
     model = _Model(
         subject=np.array([subjects.index(kind.subject) for kind, _ in kinds]),
         steps=np.array([float(kind.steps) for kind, _ in kinds]),
@@ -143,12 +134,7 @@ def maximise(
         notes=np.array([float(kind.notes) for kind, _ in kinds]),
         fits=np.array([kind.fits for kind, _ in kinds]),
         samples=np.array([samples for _, samples in kinds]),
-        counts=np.array(
-            [
-                [float(counts[Outcome(kind, samples, right)]) for right in range(max_samples + 1)]
-                for kind, samples in kinds
-            ]
-        ),
+        counts=np.array([[float(counts[Outcome(*kind, right)]) for right in rights] for kind in kinds]),
     )
     start = np.array([*(2.0 for _ in subjects), load, logit(deceived), logit(noise)])
     bound = logit(max_share)
@@ -191,12 +177,10 @@ class _Model(msgspec.Struct, frozen=True):
     def score(self, values: Array, free: Sequence[int]) -> tuple[Array, Array]:
         """Return the derivative of the log-likelihood by the free values, and the expected information."""
         width, chances = 1e-4, self.probabilities(values)
-        slopes = []
-        for at in free:
-            shift = np.zeros_like(values)
-            shift[at] = width
-            slopes.append((self.probabilities(values + shift) - self.probabilities(values - shift)) / (2 * width))
-        slope = np.stack(slopes)
+        shifts = width * np.eye(len(values))[list(free)]
+        slope = np.stack(
+            [(self.probabilities(values + by) - self.probabilities(values - by)) / (2 * width) for by in shifts]
+        )
         problems = self.counts.sum(axis=1, keepdims=True)
         score = (self.counts * slope / chances).sum(axis=(1, 2))
         return score, np.einsum("akr,bkr,kr->ab", slope, slope, problems / chances)
@@ -208,7 +192,7 @@ def _scoring(model: _Model, values: Array, low: Array, high: Array, free: list[i
     ridge = 1e-6 * np.eye(len(free))
     for _ in range(100):
         score, information = model.score(values, free)
-        # what stands at a bound and pulls beyond it waits there, so that the others can move
+        # a value at a bound that would move beyond it stays there, so that the others can move
         at_low, at_high = values[free] <= low[free], values[free] >= high[free]
         moving = ~((at_low & (score < 0)) | (at_high & (score > 0)))
         step = np.zeros(len(free))
@@ -231,23 +215,17 @@ def _scoring(model: _Model, values: Array, low: Array, high: Array, free: list[i
 
 
 class ExpertPair(NamedTuple):
-    """How one problem came out for two experts."""
+    """The outcome of one problem for two experts: of each, the number of samples, and of those that are right."""
 
     kind: Kind
     first: tuple[int, int]
-    """Samples of the first, and those that were right."""
     second: tuple[int, int]
-    """Samples of the second, and those that were right."""
 
 
 def shared_log_likelihood(shared: float, first: Numbers, second: Numbers, pairs: Sequence[ExpertPair]) -> float:
-    """Return how likely the outcomes for two experts are, if so much of their noise is the same for both.
+    """Return the log-likelihood of outcomes for two experts, of at most `MAX_OF_PAIR` samples of each.
 
-    Args:
-        shared: Share of noise, at most what samples of either have in common.
-        first: What the first is like.
-        second: What the second is like.
-        pairs: Outcomes, of at most `MAX_OF_PAIR` samples of each.
+    `shared` is the share of noise that both have in common, at most what samples of either have in common.
     """
     counts = Counter(pairs)
     total = 0.0

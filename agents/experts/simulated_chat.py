@@ -1,12 +1,11 @@
 r"""Simulated chat models: a `SimulatedExpert` behind the protocol of real models.
 
 A sub-agent writes the same request for any model. A real model reads the messages; a simulated one reads
-`ChatRequest.ground_truth`, errs about it as its specification says, and writes its answer in the format that was asked
-for. So sub-agents run unchanged over both, and their gains, costs and errors can be simulated.
+`ChatRequest.ground_truth`, errs about it as its specification says, and writes its answer in the requested format. So
+sub-agents run unchanged over both, and their gains, costs and errors can be simulated.
 
-The act that a request asks for decides how the model errs; `SimulatedChat` has the rules. Not covered: how a single
-step goes wrong (`toolorchestra.agents.experts.simulated_expert`), and tool calls in a chat, which simulated models do
-not make.
+Not covered: how a single step goes wrong (`toolorchestra.agents.experts.simulated_expert`), and tool calls in a chat,
+which simulated models do not make.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import msgspec
 
@@ -27,39 +27,38 @@ from toolorchestra.toolscale.errors import OptionError
 RECALLED = 3.0
 """How much harder, in logits, a fact is to recall than to read."""
 OWN_VOTE = 1.5
-"""What a model's own solution counts when it chooses among answers: more than one voice, less than two."""
+"""Votes that a model's own solution counts when it chooses among answers."""
 _CHARACTERS = 4  # a token has about so many
 
 
 class SimulatedChat:
-    r"""A chat model that errs as an expert's specification says; requests carry what is `ground_truth`.
+    r"""A chat model that errs as an expert's specification says, about the ground truth of each request.
 
-    The acts, of which the error of a step is that of `ExpertSpec.chance`:
+    The rules by `Act`, where the error of a step is that of `ExpertSpec.chance`:
 
-    - ``solve``: all steps at once. ``\boxed{}`` holds the answers to all targets. Where all facts that it takes are
-      found, they are read off one after the other, with the load of one step.
-    - ``review``: the steps are checked one at a time against what is written, so they are no heavier for being many
-      (the load is that of one step). The model agrees with a candidate that it comes to itself, or that it comes to
-      when it looks a second time, with new noise. It gives an answer of its own only if it comes to the same one twice;
-      else it leaves the last candidate as it stands. With no candidate there is nothing to check, and it solves.
-    - ``code``: the machine computes, so only setting a step up can go wrong. Steps add no load, and the skill lies half
-      way, in logits, between that in the step's subject and that in ``code``. A program fails to run with the chance of
-      a wrong step of difficulty 0 in ``code``; else it prints the right or wrong answer.
+    - ``solve``: all steps at once. ``\boxed{}`` holds the answers to all targets. If all facts that it takes are found,
+      they are read off one after the other, with the load of one step.
+    - ``review``: the steps are checked one at a time against the text, with the load of one step. The model agrees with
+      a candidate that it comes to itself, or that it comes to at a second look, with new noise. It gives an answer of
+      its own only if it comes to the same one twice; else it repeats the last candidate. Without candidates it solves.
+    - ``code``: the machine computes, so only setting a step up can go wrong. Steps add no load, and the skill is the
+      mean, in logits, of that in the step's subject and that in ``code``. A program fails to run with the chance of a
+      wrong step of difficulty 0 in ``code``; else it prints the right or wrong answer.
     - ``query``: one query for each fact that is not found yet, and whose own needs are; a step that goes wrong is
       looked up under the mistaken answer. With nothing left to look up, the model answers at once.
-    - ``choose``: among candidates, whose votes are counted, and its own solution (as in ``solve``) counts
-      `OWN_VOTE` for the candidate that it agrees with; ties go to the latest candidate. To heed the count is itself a
-      step, whose difficulty is minus the lead in votes: who fails at it takes another candidate, a common one rather
-      than a rare one. With no candidate it solves.
+    - ``choose``: votes of the candidates are counted, and its own solution (as in ``solve``) counts `OWN_VOTE` for the
+      candidate that it agrees with; ties go to the latest candidate. To follow the count is itself a step, whose
+      difficulty is minus the lead in votes; if it fails, the model takes another candidate, more likely a common one
+      than a rare one. Without candidates it solves.
 
-    Facts (steps of the subject `LOOKED_UP`) that stand in no passage shown are `RECALLED` logits harder, whatever the
-    act but ``query``. Tokens read are a quarter of the messages' characters, or the problem's where those are more;
-    tokens written, seconds on the virtual clock and noise are those of `SimulatedExpert.solve`. Settings other than
-    temperature and seed are not heeded.
+    Facts (steps of the subject `LOOKED_UP`) that stand in no passage shown are `RECALLED` logits harder, except in
+    ``query``. Tokens read are a quarter of the messages' characters, or the problem's where those are more; tokens
+    written, seconds on the virtual clock and noise are those of `SimulatedExpert.solve`. Of a request's settings, only
+    temperature and seed count.
 
     Args:
-        expert: Who errs.
-        role: What it is asked as; by default in ``code`` and ``query`` what their names say, else nothing special.
+        expert: The expert.
+        role: Its role; by default ``code`` and ``query`` in the acts of these names, else none.
 
     >>> from toolorchestra.agents.experts.catalog import Catalog
     >>> chat = SimulatedChat(Catalog.load().simulated("qwen3-32b"))
@@ -74,20 +73,15 @@ class SimulatedChat:
     """
 
     def __init__(self, expert: SimulatedExpert, *, role: Role | None = None) -> None:
-        spec = expert.spec
         self.name = expert.name
         self.meter = Meter()
         self._role = role
         self._expert = expert
-        self._checking = _as_if(expert, msgspec.structs.replace(spec, load=0.0))
-        self._coding = _as_if(expert, msgspec.structs.replace(spec, load=0.0, skills=_skills_in_code(spec)))
+        self._checking = _as_if(expert, load=0.0)
+        self._coding = _as_if(expert, load=0.0, skills=_skills_in_code(expert.spec))
 
     def complete(self, requests: Sequence[ChatRequest]) -> list[Completion]:
-        """Answer all requests; the same request has the same answer.
-
-        Raises:
-            OptionError: A request has no ground truth.
-        """
+        """Answer all requests, the same request the same; one without ground truth raises `OptionError`."""
         answers = [self._one(request) for request in requests]
         for answer in answers:
             self.meter.add(answer)
@@ -100,64 +94,59 @@ class SimulatedChat:
                 f"{self.name} is simulated: expected a request with `ground_truth`, got none. "
                 "Give ChatRequest(…, ground_truth=GroundTruth(problem)), or ask a real model."
             )
-        read = max(ground_truth.problem.reading, _length(request) // _CHARACTERS)
+        length = sum(len(str(message.get("content") or "")) for message in request.messages)
+        read = max(ground_truth.problem.reading, length // _CHARACTERS)
         seed = (ground_truth.seed << 32) + (request.seed or 0)
-        asked = _Asked(
-            ground_truth,
-            _posed(ground_truth, read if read > self._expert.spec.context else 0),
-            request.temperature,
-            seed,
-            read,
-            self._role,
-            len(request.messages),
-        )
+        problem = _posed(ground_truth, read if read > self._expert.spec.context else 0)
+        question = _Question(ground_truth, problem, request.temperature, seed, read, self._role, len(request.messages))
         match ground_truth.act:
             case "code":
-                text, work = self._code(asked)
+                text, work = self._code(question)
             case "query":
-                text, work = self._query(asked)
+                text, work = self._query(question)
             case "review" if ground_truth.candidates:
-                text, work = self._review(asked)
+                text, work = self._review(question)
             case "choose" if ground_truth.candidates:
-                text, work = self._choose(asked)
+                text, work = self._choose(question)
             case _:
-                text, work = self._solve(asked)
+                text, work = self._solve(question)
         written = sum(part.tokens for part in work)
         cost = self._expert.spec.price.cost(read, written)
         return Completion(text, [], read, written, cost, sum(part.seconds for part in work))
 
-    def _solve(self, asked: _Asked) -> _Done:
-        solution = self._own(asked)
-        return _answered(f"I worked through {_steps(asked)}.", _said(solution)), (solution,)
+    def _solve(self, question: _Question) -> _Done:
+        solution = self._own(question)
+        return _answered(f"I worked through {_steps(question)}.", _joined(solution)), (solution,)
 
-    def _own(self, asked: _Asked) -> Solution:
-        """Return what the model makes of the problem by itself."""
-        known = facts(asked.problem)
-        reading = bool(known) and set(known) <= set(asked.ground_truth.found)
-        return asked.put_to(self._checking if reading else self._expert)
+    def _own(self, question: _Question) -> Solution:
+        """Return the model's own solution."""
+        known = facts(question.problem)
+        reading = bool(known) and set(known) <= set(question.ground_truth.found)
+        return question.put_to(self._checking if reading else self._expert)
 
-    def _review(self, asked: _Asked) -> _Done:
-        candidates = asked.ground_truth.candidates
-        work = [asked.put_to(self._checking)]
-        answer = _said(work[0])
+    def _review(self, question: _Question) -> _Done:
+        candidates = question.ground_truth.candidates
+        work = [question.put_to(self._checking)]
+        answer = _joined(work[0])
         agreed = _first_like(answer, candidates)
         if agreed is None:
-            work.append(asked.again().put_to(self._checking))
-            second = _said(work[1])
+            work.append(question.again().put_to(self._checking))
+            second = _joined(work[1])
             agreed = _first_like(second, candidates)
             if agreed is None and not (answer and equal_cached(second, answer)):
                 answer = candidates[-1]
         others = [] if agreed is None else [one for one in dict.fromkeys(candidates) if not equal_cached(one, agreed)]
-        found = f"The answer {agreed} holds." if agreed else f"I do not come to {_listed(candidates)}."
+        listed = " or ".join(dict.fromkeys(candidates))
+        found = f"The answer {agreed} holds." if agreed else f"I do not come to {listed}."
         refuted = [f"The answer {other} does not follow." for other in others]
-        thought = " ".join([f"I checked {_steps(asked)} one at a time.", found, *refuted])
+        thought = " ".join([f"I checked {_steps(question)} one at a time.", found, *refuted])
         return _answered(thought, agreed or answer, verdict=agreed is not None), work
 
-    def _choose(self, asked: _Asked) -> _Done:
-        own = self._own(asked)
-        counted = count_votes(asked.ground_truth.candidates)
+    def _choose(self, question: _Question) -> _Done:
+        own = self._own(question)
+        counted = count_votes(question.ground_truth.candidates)
         votes = {
-            candidate: count + (OWN_VOTE if equal_cached(_said(own), candidate) else 0.0)
+            candidate: count + (OWN_VOTE if equal_cached(_joined(own), candidate) else 0.0)
             for candidate, count in reversed(counted)  # the latest first: ties go to it
         }
         ranked = sorted(votes, key=votes.__getitem__, reverse=True)
@@ -165,43 +154,42 @@ class SimulatedChat:
         if len(ranked) > 1:
             lead = votes[ranked[0]] - votes[ranked[1]]
             heeding = Step(ranked[0], tuple(ranked[1:]), difficulty=-lead)
-            step = Problem(f"{asked.problem.key}/choice", asked.problem.subject, (heeding,))
-            (chosen,) = asked.about(step).put_to(self._checking).answers
+            step = Problem(f"{question.problem.key}/choice", question.problem.subject, (heeding,))
+            (chosen,) = question.about(step).put_to(self._checking).answers
         shown = ", ".join(f"{candidate} ({count} times)" for candidate, count in counted)
         return _answered(f"The answers given are {shown}. I settle on {chosen}.", chosen), (own,)
 
-    def _code(self, asked: _Asked) -> _Done:
-        solution = asked.put_to(self._coding, "code")
+    def _code(self, question: _Question) -> _Done:
+        solution = question.put_to(self._coding, "code")
         # a program that was fixed after an error is another program
-        running = Problem(f"{asked.problem.key}/program/{asked.turns}", "code", (Step("runs", ("fails",)),))
-        runs = asked.about(running).put_to(self._checking).solved
-        program = f"result = {_said(solution)!r}\nprint({'result' if runs else 'results'})"
-        thought = f"<reasoning>\nI set {_steps(asked)} up for the machine.\n</reasoning>"
+        running = Problem(f"{question.problem.key}/program/{question.turns}", "code", (Step("runs", ("fails",)),))
+        runs = question.about(running).put_to(self._checking).solved
+        program = f"result = {_joined(solution)!r}\nprint({'result' if runs else 'results'})"
+        thought = f"<reasoning>\nI set {_steps(question)} up for the machine.\n</reasoning>"
         return f"{thought}\n<code>\n{program}\n</code>", (solution,)
 
-    def _query(self, asked: _Asked) -> _Done:
-        ground_truth, problem = asked.ground_truth, asked.ground_truth.problem
+    def _query(self, question: _Question) -> _Done:
+        ground_truth, problem = question.ground_truth, question.ground_truth.problem
         missing = {position for position in facts(problem) if position not in ground_truth.found}
         if not missing:
-            return self._solve(asked)
+            return self._solve(question)
         everything = msgspec.structs.replace(problem, targets=tuple(range(len(problem.steps))))
-        solution = asked.about(everything).put_to(self._checking, "query")
-        queries = []
-        for position in sorted(missing):
-            if missing.isdisjoint(problem.steps[position].needs) and position < len(ground_truth.queries):
-                queries.append(
-                    ground_truth.queries[position] if solution.right[position] else solution.answers[position]
-                )
+        solution = question.about(everything).put_to(self._checking, "query")
+        queries = [
+            ground_truth.queries[position] if solution.right[position] else solution.answers[position]
+            for position in sorted(missing)
+            if missing.isdisjoint(problem.steps[position].needs) and position < len(ground_truth.queries)
+        ]
         lines = "\n".join(query for query in dict.fromkeys(queries) if query)
         return f"<reasoning>\nI look up what I do not know yet.\n</reasoning>\n<query>\n{lines}\n</query>", (solution,)
 
 
 _Done = tuple[str, Sequence[Solution]]
-"""A text, and the solutions that it took, one after the other."""
+"""A text, and the solutions from which it was made, one after the other."""
 
 
-class _Asked(msgspec.Struct, frozen=True):
-    """A request as it is put to an expert."""
+class _Question(msgspec.Struct, frozen=True):
+    """A request to an expert."""
 
     ground_truth: GroundTruth
     problem: Problem
@@ -216,18 +204,18 @@ class _Asked(msgspec.Struct, frozen=True):
             self.problem, seed=self.seed, temperature=self.temperature, role=self.role or role, prompt_tokens=self.read
         )
 
-    def about(self, problem: Problem) -> _Asked:
+    def about(self, problem: Problem) -> _Question:
         return msgspec.structs.replace(self, problem=problem)
 
-    def again(self) -> _Asked:
+    def again(self) -> _Question:
         """Return the same request with new noise, even at temperature 0."""
         return msgspec.structs.replace(self, seed=-1 - self.seed if self.temperature else -1, temperature=1.0)
 
 
-def _as_if(expert: SimulatedExpert, spec: ExpertSpec) -> SimulatedExpert:
-    """Return the same expert, with the same noise, under another specification."""
+def _as_if(expert: SimulatedExpert, **changes: Any) -> SimulatedExpert:
+    """Return the same expert, with the same noise, under a changed specification."""
     other = copy.copy(expert)
-    other.spec = spec
+    other.spec = msgspec.structs.replace(expert.spec, **changes)
     return other
 
 
@@ -239,12 +227,8 @@ def _skills_in_code(spec: ExpertSpec) -> dict[str, float]:
     }
 
 
-def _length(request: ChatRequest) -> int:
-    return sum(len(str(message.get("content") or "")) for message in request.messages)
-
-
 def _posed(ground_truth: GroundTruth, reading: int) -> Problem:
-    """Return the problem as it is with facts to recall that are not found, and with more to read than it says."""
+    """Return the problem with facts that are not found made harder, and at least `reading` tokens to read."""
     problem = ground_truth.problem
     recalled = {position for position in facts(problem) if position not in ground_truth.found}
     if not recalled and reading <= problem.reading:
@@ -256,17 +240,13 @@ def _posed(ground_truth: GroundTruth, reading: int) -> Problem:
     return msgspec.structs.replace(problem, steps=steps, reading=max(reading, problem.reading))
 
 
-def _said(solution: Solution) -> str:
+def _joined(solution: Solution) -> str:
     return ", ".join(solution.answers)
 
 
-def _steps(asked: _Asked) -> str:
-    count = len(asked.problem.steps)
+def _steps(question: _Question) -> str:
+    count = len(question.problem.steps)
     return f"{count} steps" if count > 1 else "one step"
-
-
-def _listed(candidates: Sequence[str]) -> str:
-    return " or ".join(dict.fromkeys(candidates))
 
 
 def _first_like(answer: str, others: Iterable[str]) -> str | None:

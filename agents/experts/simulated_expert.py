@@ -1,19 +1,19 @@
-"""Simulated experts: models that cost money, take time and err, without a model behind them.
+"""Simulated experts: they cost money, take time and err like models, without a model behind them.
 
-A `SimulatedExpert` is given the truth about what it is asked (a `Problem`: the steps of reasoning that lead to the
-answer) and errs about it as its specification says:
+A `SimulatedExpert` is given the ground truth (a `Problem`: the steps of reasoning that lead to the answer) and errs
+about it as its specification says:
 
-- each step goes wrong with a chance that grows with the gap between the step's difficulty and the expert's skill in
-  its subject, and with the number of steps asked for at once, so that decomposing helps;
+- each step goes wrong with a probability that grows with the gap between the step's difficulty and the expert's skill
+  in its subject, and with the number of steps asked for at once, so that decomposing helps;
 - a step is wrong if one that it needs is wrong; errors propagate to the answer;
-- what does not fit into its context it has not read, and an adversarial note deceives it with a set chance, unless it
-  was warned of notes and heeds that, which is a step of reasoning like any other;
+- text beyond its context is not read, and an adversarial note deceives it with a set probability, unless it was warned
+  of notes and follows the warning, which is a step of reasoning like any other;
 - noise is partly shared: some steps are hard for all experts, some are one model's blind spot, the rest differs from
   sample to sample. Voting over samples of one model therefore helps only so far, and different models help more.
   Whether a note deceives is drawn from the same noise.
 
-Not covered: what an expert is asked in words (the environment's tools find the `Problem`), real models, which are
-`toolorchestra.agents.chat.base.ChatModel`s, and which experts there are (`toolorchestra.agents.experts.catalog`).
+Not covered: finding the `Problem` of a question (the environment's tools do), real models
+(`toolorchestra.agents.chat.base`), and which experts there are (`toolorchestra.agents.experts.catalog`).
 """
 
 from __future__ import annotations
@@ -33,15 +33,7 @@ _SMALLEST = 1e-9
 
 
 class Solution(msgspec.Struct, frozen=True):
-    """What an expert makes of a problem.
-
-    Attributes:
-        answers: Its answers to the targets.
-        right: Which of them are right.
-        tokens: Tokens written.
-        seconds: Time taken.
-        usd: What it costs.
-    """
+    """An expert's answers to the targets of a problem, which are right, tokens written, seconds and US dollars."""
 
     answers: tuple[str, ...]
     right: tuple[bool, ...]
@@ -61,10 +53,7 @@ class SimulatedExpert:
     Args:
         name: Its name, from which its own noise is seeded.
         spec: Its specification.
-        shared_noise: Share of a step's noise that is the same for all experts: steps that are hard for everybody.
-
-    Raises:
-        OptionError: The shares of noise exceed 1.
+        shared_noise: Share of a step's noise that is the same for all experts; `OptionError` if shares exceed 1.
 
     >>> from toolorchestra.agents.chat.base import Price
     >>> from toolorchestra.agents.experts.specification import Latency
@@ -86,19 +75,16 @@ class SimulatedExpert:
             )
         self.name = name
         self.spec = spec
-        self._weights = (
-            math.sqrt(shared_noise),
-            math.sqrt(spec.own_noise),
-            math.sqrt(1 - shared_noise - spec.own_noise),
-        )
+        shares = (shared_noise, spec.own_noise, 1 - shared_noise - spec.own_noise)
+        self._weights = tuple(map(math.sqrt, shares))
 
     def chance(self, problem: Problem, position: int) -> float:
-        """Return the probability that a step goes right when what it needs is right and no note is about it."""
+        """Return the probability that a step goes right whose needs are right and about which there is no note."""
         step = problem.steps[position]
         return self._share(problem, step.subject or problem.subject, step.difficulty)
 
     def weight(self, problem: Problem) -> int:
-        """Return what makes each step of a problem harder: how many steps are asked for at once."""
+        """Return the number of steps asked for at once, which makes each of them harder."""
         return len(problem.steps)
 
     def _share(self, problem: Problem, subject: str, difficulty: float) -> float:
@@ -119,20 +105,15 @@ class SimulatedExpert:
         role: Role | None = None,
         prompt_tokens: int = 0,
     ) -> Solution:
-        """Return what the expert makes of a problem.
+        """Return the expert's solution of a problem.
 
-        Args:
-            problem: The truth about what it is asked.
-            seed: Seed of this sample; the same seed gives the same solution.
-            temperature: From 0 (every sample is the same) to 1.
-            role: What it is asked as; its latency may depend on it.
-            prompt_tokens: Tokens read; the problem's by default.
+        The same `seed` gives the same sample; at `temperature` 0 all samples are equal. The latency may depend on the
+        `role`, and the cost counts `prompt_tokens`, by default the problem's.
         """
         heat = min(1.0, max(0.0, temperature))
         # draws other than right or wrong (which mistake, how many words) are this sample's own with probability `heat`
         drawn = seed if self._uniform(problem.key, self.name, "heat", seed) < heat else "greedy"
-        answers: list[str] = []
-        right: list[bool] = []
+        answers, right = list[str](), list[bool]()
         for position, step in enumerate(problem.steps):
             if step.note is not None and not self._holds(
                 (problem.key, position, "note"), self._withstands(problem, step), seed, heat
@@ -181,7 +162,7 @@ class SimulatedExpert:
         return max(1, round(mean * self._spread(tokens.spread, problem.key, self.name, "tokens", drawn)))
 
     def _seconds(self, written: int, problem: Problem, role: Role | None, seed: int) -> float:
-        """Return the time of a call: its mean for a typical length, in proportion to what is written."""
+        """Return the time of a call, in proportion to the tokens written."""
         latency = self.spec.latency
         mean = latency.of(role) * written / self.spec.tokens.mean(TYPICAL_STEPS)
         return mean * self._spread(latency.spread, problem.key, self.name, "seconds", seed)

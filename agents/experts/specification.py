@@ -15,8 +15,7 @@ from msgspec import Meta
 from toolorchestra.agents.chat.base import Price
 
 Role = Literal["query", "code", "math", "generalist"]
-"""The role of an expert (ToolOrchestra App. D): it writes search queries, writes code that reasons, solves
-mathematics, or answers anything."""
+"""Roles of experts (ToolOrchestra App. D): search queries, reasoning by code, mathematics, or anything."""
 Share = Annotated[float, Meta(ge=0, le=1)]
 Positive = Annotated[float, Meta(gt=0)]
 TYPICAL_STEPS = 4
@@ -24,12 +23,9 @@ TYPICAL_STEPS = 4
 
 
 class Latency(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How long a call takes: log-normal about a mean that depends on the role.
+    """Seconds of a call: log-normal about a mean, which is for `TYPICAL_STEPS` steps and may differ by role.
 
-    Attributes:
-        mean: Seconds of a call of typical length.
-        by_role: Means that differ in a role.
-        spread: Standard deviation of the logarithm.
+    `spread` is the standard deviation of the logarithm.
     """
 
     mean: Positive
@@ -42,12 +38,9 @@ class Latency(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Tokens(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How much an expert writes.
+    """Tokens of an answer: log-normal about `overhead` and `per_step` for each step.
 
-    Attributes:
-        overhead: Tokens of an answer beside its steps.
-        per_step: Mean tokens of a step.
-        spread: Standard deviation of the logarithm.
+    `spread` is the standard deviation of the logarithm.
     """
 
     overhead: Annotated[float, Meta(ge=1)] = 40.0
@@ -55,24 +48,15 @@ class Tokens(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     spread: Annotated[float, Meta(ge=0, le=2)] = 0.25
 
     def mean(self, steps: int) -> float:
-        """Return the mean length of an answer of so many steps."""
+        """Return the mean number of tokens of an answer of this many steps."""
         return self.overhead + self.per_step * steps
 
 
 class Endpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Where a real model answers, and how it may be asked.
+    """Where a real model answers, and with which limits.
 
-    Attributes:
-        base_url: Root of an OpenAI-compatible server, mostly ending in ``/v1``.
-        api_key_env: Environment variable that holds the key; None for a server that wants none.
-        requests_per_minute: Maximum number of requests in any minute.
-        tokens_per_minute: Maximum number of tokens read and written in any minute.
-        budget: US dollars after which no further request is sent.
-        timeout: Seconds to wait for the server to say something.
-        max_retries: Attempts after the first.
-        max_concurrency: Maximum number of requests under way.
-        max_tokens_field: What the server calls the limit of an answer's length.
-        extra: Further fields of each request's body; null leaves a field out.
+    The fields per minute are options of `toolorchestra.agents.chat.rate_limits.RateLimitedChat`, the others of
+    `toolorchestra.agents.chat.openai_chat.OpenAIChat`.
     """
 
     base_url: str
@@ -132,13 +116,9 @@ class ExpertSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         return self.skills.get(subject, self.skills["other"])
 
     def chance(self, subject: str, difficulty: float, steps: int, reading: int = 0) -> float:
-        """Return the probability that one of so many steps goes right.
+        """Return the probability that a step goes right that is asked for as one of `steps`.
 
-        Args:
-            subject: Its subject.
-            difficulty: In logits.
-            steps: Number of steps asked for at once.
-            reading: Tokens that must be read.
+        The difficulty is in logits; `reading` is the tokens that must be read.
         """
         harder = difficulty + self.load * math.log2(max(1, steps))
         right = 1 / (1 + math.exp(harder - logit(self.skill(subject))))

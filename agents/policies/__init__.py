@@ -1,4 +1,4 @@
-"""Policies: what plays an environment.
+"""Policies, which play environments.
 
 ::
 

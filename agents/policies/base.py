@@ -32,8 +32,7 @@ class Policy(ABC):
     """Plays episodes, one at a time: `reset` begins one, `act` answers each observation with an action.
 
     Args:
-        seed: Everything random about the policy follows from it, the task played and the episode's seed (where
-            the episode has none, from the episodes played before).
+        seed: Seed of everything random, with the task and the episode's seed (or the number of episodes played before).
 
     Attributes:
         privileged: Whether it reads what an orchestrator cannot see.
@@ -59,10 +58,7 @@ class Policy(ABC):
 def play_episode(env: gymnasium.Env[Any, Any], policy: Policy, **reset: Any) -> dict[str, Any]:
     """Play one episode to its end and return the last info; the record is ``env.unwrapped.episode``.
 
-    Args:
-        env: An environment of this library.
-        policy: Who plays.
-        reset: Arguments of `env.reset`: ``seed``, ``options``.
+    `reset` has the arguments of `env.reset`: ``seed``, ``options``.
     """
     observation, info = env.reset(**reset)
     policy.reset(env, observation, info)

@@ -2,7 +2,7 @@
 
 They read only what an orchestrator reads, and play every protocol whose tools are experts or sub-agents. On questions
 they give the answer that their rule selects. In a domain, where experts propose the next call, they make that call and
-ask again until an answer is proposed. `toolorchestra.agents.policies.routing` learns which expert suits a question.
+ask again until an answer is proposed. `toolorchestra.agents.policies.routing` has a baseline that learns.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from toolorchestra.toolscale.task import Call
 from toolorchestra.toolscale.tool import Status
 
 Script = Generator[Sequence[Call], Sequence[Any], Proposal | None]
-"""Yields the calls of a turn, is sent their results (None for a failed call), and returns the proposal to follow."""
+"""Yields the calls of a turn, receives their results (None for a failed call), and returns the proposal to follow."""
 
 NO_ANSWER = "I could not find that out."
 """The answer when no expert proposes anything."""
@@ -54,23 +54,19 @@ class Baseline(Policy):
         self.experts: list[ExpertRole] = []
         self._env: Any = None
         self._script: Script | None = None
-        self._sent: list[list[Any]] = []  # what the script was sent so far
-        self._rng_state = self.rng.getstate()  # when the script began
+        self._sent: list[list[Any]] = []  # the results that the script received so far
+        self._rng_state = self.rng.getstate()  # at the start of the script
 
     @abstractmethod
     def propose(self) -> Script:
-        """Ask, turn by turn, and return the next call to make, or the answer."""
+        """Ask experts, turn by turn, and return the next call to make, or the answer."""
 
     def roles(self, job: Job) -> list[ExpertRole]:
         """Return all experts in a role for a job."""
         return [role for role in self.experts if role.job == job]
 
     def role(self, job: Job) -> ExpertRole:
-        """Return the role to use for a job: that of the policy's expert, or the first.
-
-        Raises:
-            OptionError: There is none.
-        """
+        """Return the role to use for a job: that of the policy's expert, or the first; `OptionError` without one."""
         found = choose(self.experts, job, self.expert)
         if found is None:
             raise OptionError(
@@ -163,7 +159,7 @@ class Cheapest(Direct):
 
 
 class DirectWithTools(Baseline):
-    """Has one expert search, program and conclude, and does what most of these propose.
+    """Has one expert search, program and conclude, and follows the most frequent proposal.
 
     Without a majority the review counts, or the search's result where there is no reviewer.
     """
@@ -181,13 +177,7 @@ class DirectWithTools(Baseline):
 
 
 class MajorityVote(Baseline):
-    """Asks one expert several times, and does what it proposes most often.
-
-    Args:
-        seed: See `Policy`.
-        expert: Name of the expert to ask; by default the first.
-        n: How often.
-    """
+    """Asks one expert (see `Baseline`; by default the first) `n` times, and follows its most frequent proposal."""
 
     def __init__(self, seed: int = 0, expert: str | None = None, n: int = 5) -> None:
         super().__init__(seed, expert)
@@ -202,13 +192,7 @@ class MajorityVote(Baseline):
 
 
 class SelfRefine(Baseline):
-    """Has an expert answer and review its own answer, and answer again until the review agrees.
-
-    Args:
-        seed: See `Policy`.
-        expert: Name of the expert to ask; by default the first.
-        n: Maximum number of answers.
-    """
+    """Has an expert (see `Baseline`; by default the first) answer and review, at most `n` times, until both agree."""
 
     def __init__(self, seed: int = 0, expert: str | None = None, n: int = 3) -> None:
         super().__init__(seed, expert)
@@ -236,7 +220,7 @@ class SelfRefine(Baseline):
 
 
 class FixedWorkflow(Baseline):
-    """Has different experts solve in different roles in parallel and another one review; does what most propose."""
+    """Has different experts solve in parallel roles and another review; follows the most frequent proposal."""
 
     def propose(self) -> Script:
         """Solve by thought, program and search, review, and count; the review decides where nothing has a majority."""
@@ -245,14 +229,12 @@ class FixedWorkflow(Baseline):
             able = self.roles(job)
             solving += (_others(able, solving) or able)[:1]
         proposals = _proposals((yield from self.ask([role.call() for role in solving])))
-        reviewing = self.roles("review")
-        if reviewing:
-            (review,) = yield [(_others(reviewing, solving[:1]) or reviewing)[0].call()]
-        else:
+        words = None
+        if not (able := self.roles("review")):  # a reviewer reads the history, others must be shown the answers
+            able = self.roles("answer")
             words = REVIEW.format(request=self.request, answer=" or ".join(map(_described, proposals)))
-            answering = self.roles("answer")
-            (review,) = yield [(_others(answering, solving[:1]) or answering)[0].call(words)]
-        return plurality([*_proposals([review]), *proposals])
+        review = yield [(_others(able, solving[:1]) or able)[0].call(words)]
+        return plurality([*_proposals(review), *proposals])
 
 
 REVIEW = """\
@@ -287,6 +269,4 @@ def _proposals(replies: Iterable[Any]) -> list[Proposal]:
 
 def _described(what: Proposal | None) -> str:
     """Return a proposal as text."""
-    if isinstance(what, Call):
-        return f"call {what.name}"
-    return what or "none"
+    return f"call {what.name}" if isinstance(what, Call) else what or "none"

@@ -15,9 +15,9 @@ class ChatPolicy(Policy):
     """Any chat model as an orchestrator: it is given the conversation and the tools, and its reply is played.
 
     Args:
-        model: Model asked.
+        model: The chat model.
         seed: Sampling seed, for models that take one.
-        temperature: Sampling temperature; 0 is greedy (ToolOrchestra evaluates so).
+        temperature: Sampling temperature; 0, as ToolOrchestra evaluates, is greedy.
         max_tokens: Maximum number of tokens of one reply (ToolOrchestra §4.4: 8,000).
     """
 
@@ -34,7 +34,7 @@ class ChatPolicy(Policy):
         self._tools = info["tools"]
 
     def request(self, info: Info) -> ChatRequest:
-        """Return what the model is to be asked next: whoever plays many episodes at once asks them together."""
+        """Return the model's next request, so that the requests of several episodes can be sent together."""
         return ChatRequest(
             messages=tuple(info["messages"]),
             tools=tuple(self._tools),

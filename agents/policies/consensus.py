@@ -1,8 +1,7 @@
 """A scripted orchestrator of experts: it asks several and stops when enough agree or the budget is spent.
 
-It is what ParaManager's strategies amount to without learning: the same question to different models and tools,
-side by side or one after the other, and reviews once there is something to review. Ablations of the protocol (one call
-a round, one model, other budgets) are played by the same script.
+It is a version of ParaManager's strategies without learning: the same question to different models and tools, in
+parallel or in turn, then reviews. Ablations of the protocol (one call a round, one model, other budgets) use it too.
 """
 
 from __future__ import annotations
@@ -24,10 +23,9 @@ REVIEWER = "critical_reviewer"
 
 
 class ConsensusPolicy(Policy):
-    """Asks in waves until the answer with most votes leads by enough, or the budget is spent.
+    """Asks in waves of parallel calls until the most frequent answer leads by enough, or the budget is spent.
 
-    Calls go round the solvers and, after the first wave, reviewers, and round the models, so that neighbours differ
-    in both. All calls of a wave run together.
+    Calls cycle through the solvers and, after the first four calls, the reviewer, and through the models.
 
     Args:
         seed: See `Policy`.
@@ -35,9 +33,6 @@ class ConsensusPolicy(Policy):
         budget: Cost units of an episode, one of which is for the summary.
         lead: Votes by which the first answer must lead the second to stop.
         solvers: Roles that solve; those of `SOLVERS` by default.
-
-    Raises:
-        OptionError: A number is below 1, or the budget has room for no call.
     """
 
     def __init__(
@@ -51,11 +46,10 @@ class ConsensusPolicy(Policy):
             )
         self.width, self.budget, self.lead, self.solvers = width, budget, lead, tuple(solvers)
         self._models: Sequence[str] = ()
-        self._start = 0
-        self._made = 0
+        self._start = self._made = 0
 
     def reset(self, env: gymnasium.Env[Any, Any], observation: str, info: Info) -> None:
-        """Begin an episode: see which roles and models there are."""
+        """Begin an episode: list the roles and models."""
         super().reset(env, observation, info)
         models = {
             tool["function"]["name"]: tool["function"]["parameters"]["properties"].get("model_id", {}).get("enum", [])
@@ -68,10 +62,10 @@ class ConsensusPolicy(Policy):
         self._start = self.rng.randrange(len(self._models))
 
     def _call(self, number: int) -> Call:
-        """Return the call of this number in the episode: role and model change from one to the next."""
+        """Return the episode's call of this number; successive calls differ in role and model."""
         roles = self.solvers if number < 4 else (*self.solvers, REVIEWER)
         count = len(self._models)
-        # roles shift by one each time all models have had their turn, so that every pairing comes up
+        # roles shift by one after each cycle of the models, so that every pairing comes up
         role = roles[(number + number // count) % len(roles)]
         return Call(role, {"model_id": self._models[(self._start + number) % count]})
 

@@ -1,8 +1,8 @@
-"""Experts and sub-agents as an orchestrator finds them in the schemas of its tools.
+"""Finding experts and sub-agents in the schemas of an orchestrator's tools, and reading their replies.
 
 ToolOrchestra has a tool for each expert in each role (``math_gpt_5``), ParaManager one for each role with the model as
-an argument (``standard_reasoner``, ``model_id``); here both are `ExpertRole`s. Their replies are read here, too: an
-answer, or on tasks of a domain a proposed next call.
+an argument (``standard_reasoner``, ``model_id``); here both are `ExpertRole`s. A reply is an answer, or in a domain a
+proposed next call.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.task import Call
 
 Job = Literal["answer", "review", "code", "search", "math"]
-"""What an expert is asked for."""
+"""The kinds of work of experts."""
 
 SUBAGENT_JOBS: dict[str, Job] = {
     "standard_reasoner": "answer",
@@ -33,7 +33,7 @@ PREFIX_JOBS: dict[str, Job] = {"ask": "answer", "math": "math", "code": "code", 
 """Jobs by the prefix of the names of ToolOrchestra's expert tools, which take a ``question``."""
 
 Proposal = Call | str
-"""What an expert would do next: make a call, or give an answer."""
+"""The next step that an expert proposes: a call, or an answer."""
 
 _PRICE = re.compile(r"\$(\d[\d.e-]*) per million")
 _ODD = re.compile(r"[^a-z0-9]")
@@ -44,11 +44,11 @@ class ExpertRole(msgspec.Struct, frozen=True):
 
     Attributes:
         expert: Its name; where a tool is named after it, the `slug` in the tool's name.
-        job: What it is asked for.
+        job: The kind of work.
         tool: The tool that asks it.
         parameter: The tool's parameter for the question; the user's request by default.
         fixed: Arguments of every call.
-        price: Its price in the tool's description, US dollars per million tokens read plus written; None if not given.
+        price: Its price in the tool's description, US dollars per million tokens read plus written, or None.
     """
 
     expert: str
@@ -59,14 +59,13 @@ class ExpertRole(msgspec.Struct, frozen=True):
     price: float | None = None
 
     def call(self, words: str | None = None) -> Call:
-        """Return the call that asks it these words, or the user's request."""
-        return Call(self.tool, {**self.fixed, **({} if words is None else {self.parameter: words})})
+        """Return the call that asks it a question, by default the user's request."""
+        return Call(self.tool, dict(self.fixed) if words is None else {**self.fixed, self.parameter: words})
 
     def cost(self) -> float:
         """Return its price per million tokens read plus written, from the tool's description or the shipped catalogue.
 
-        Raises:
-            OptionError: Neither gives a price.
+        `OptionError` if neither gives a price.
         """
         if self.price is not None:
             return self.price
@@ -86,21 +85,16 @@ def slug(name: str) -> str:
 
 
 def expert_roles(tools: Iterable[Mapping[str, Any]]) -> list[ExpertRole]:
-    """Return the experts among tools, in the order of the tools.
-
-    Args:
-        tools: OpenAI function schemas.
-    """
+    """Return the experts among tools (OpenAI function schemas), in the order of the tools."""
     found = []
-    for tool in tools:
-        name, description = tool["function"]["name"], tool["function"].get("description", "")
-        parameters = tool["function"]["parameters"]["properties"]
+    for function in (tool["function"] for tool in tools):
+        name, parameters = function["name"], function["parameters"]["properties"]
         if name in SUBAGENT_JOBS and "model_id" in parameters:
             models = parameters["model_id"]["enum"]
             found += [ExpertRole(model, SUBAGENT_JOBS[name], name, "subtask", {"model_id": model}) for model in models]
         prefix, _, expert = name.partition("_")
         if prefix in PREFIX_JOBS and expert and set(parameters) == {"question"}:
-            prices = [float(price) for price in _PRICE.findall(description)]
+            prices = [float(price) for price in _PRICE.findall(function.get("description", ""))]
             found.append(ExpertRole(expert, PREFIX_JOBS[prefix], name, "question", {}, sum(prices) if prices else None))
     return found
 
@@ -108,14 +102,13 @@ def expert_roles(tools: Iterable[Mapping[str, Any]]) -> list[ExpertRole]:
 def choose(found: Sequence[ExpertRole], job: Job, expert: str | None = None) -> ExpertRole | None:
     """Return the role for a job (that of the expert of this name, or the first), or None.
 
-    Raises:
-        UnknownNameError: There is no expert of this name in any role.
+    The name of no expert in any role raises `UnknownNameError`.
     """
     able = [role for role in found if role.job == job]
     if expert is None:
         return able[0] if able else None
     if slug(expert) not in {slug(role.expert) for role in found}:
-        raise UnknownNameError("expert on offer", expert, {role.expert for role in found})
+        raise UnknownNameError("available expert", expert, {role.expert for role in found})
     return next((role for role in able if slug(role.expert) == slug(expert)), None)
 
 
@@ -152,9 +145,7 @@ def _call(written: Any) -> Call | None:
 
 def same_proposal(one: Proposal, other: Proposal) -> bool:
     """Return whether two proposals are the same: equal answers, or the same call."""
-    if isinstance(one, str) and isinstance(other, str):
-        return equal(one, other)
-    return one == other
+    return equal(one, other) if isinstance(one, str) and isinstance(other, str) else one == other
 
 
 def plurality(proposals: Sequence[Proposal]) -> Proposal | None:

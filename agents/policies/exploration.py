@@ -1,7 +1,4 @@
-"""Policies that ask experts at random: demonstrations for a warm start.
-
-They make calls that are valid, whether or not these are worth their price.
-"""
+"""Policies that ask experts at random: demonstrations of valid calls for a warm start."""
 
 from __future__ import annotations
 
@@ -27,9 +24,6 @@ class ExplorerPolicy(Policy):
         seed: See `Policy`.
         turns: Maximum number of turns before the answer.
         calls: Maximum number of calls of a turn.
-
-    Raises:
-        OptionError: `turns` or `calls` is below 1.
     """
 
     def __init__(self, seed: int = 0, turns: int = 2, calls: int = 2) -> None:
@@ -38,8 +32,7 @@ class ExplorerPolicy(Policy):
             raise OptionError(f"Expected at least one turn of one call, got {turns} of {calls}.")
         self.turns, self.calls = turns, calls
         self._roles: list[tuple[str, tuple[str, ...]]] = []
-        self._summarised = False
-        self._left = 0
+        self._summarised, self._left = False, 0
         self._env: Any = None
 
     def reset(self, env: gymnasium.Env[Any, Any], observation: str, info: Info) -> None:
@@ -55,7 +48,7 @@ class ExplorerPolicy(Policy):
         ]
         if not self._roles:
             raise OptionError(
-                "There is nobody to ask: no tool on offer can be called without arguments. Play a ParaManager "
+                "There is no expert to ask: no available tool can be called without arguments. Play a ParaManager "
                 "environment, or make this one with tools='full'."
             )
         self._left = self.rng.randint(1, self.turns)
@@ -78,15 +71,12 @@ class ExplorerPolicy(Policy):
 
 
 class QueryingOraclePolicy(NoisyOraclePolicy):
-    """A noisy oracle that now and then asks a random expert what to do next, and does it.
+    """A noisy oracle that sometimes asks a random expert what to do next, and does it.
 
     Args:
         seed: See `Policy`.
         error: Probability of a mistake in a turn in which it does not ask.
-        ask: Probability that it asks in a turn.
-
-    Raises:
-        OptionError: A probability is out of its range.
+        ask: Probability of asking in a turn.
     """
 
     def __init__(self, seed: int = 0, error: float = 0.2, ask: float = 0.4) -> None:
@@ -104,7 +94,7 @@ class QueryingOraclePolicy(NoisyOraclePolicy):
         self._asked = False
 
     def act(self, observation: str, info: Info) -> Any:
-        """Return a question, what was proposed, or what a noisy oracle does."""
+        """Return a question, the proposed step, or a noisy oracle's action."""
         if self._asked:
             self._asked = False
             if (followed := self._follow(info)) is not None:

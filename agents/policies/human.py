@@ -24,12 +24,7 @@ _PARTS = re.compile(r"""(?:[^;"']|"[^"]*"|'[^']*'|["'])+""")  # what stands betw
 
 
 class HumanPolicy(Policy):
-    """A person at the terminal.
-
-    Args:
-        read: Returns a line, given a prompt.
-        show: Shows a text.
-    """
+    """A person at the terminal; `read` returns a line, given a prompt, and `show` shows a text."""
 
     def __init__(self, seed: int = 0, read: Callable[[str], str] = input, show: Callable[[str], None] = print) -> None:
         super().__init__(seed)
@@ -97,7 +92,7 @@ class HumanPolicy(Policy):
 
 
 def _typed(value: str, spec: ParameterSpec | None) -> Any:
-    """Return what a person typed as the parameter's type, or unchanged when it is none."""
+    """Return a typed value as the parameter's type, or unchanged when it is not of this type."""
     if spec is None or spec.type == "string":
         return value
     if spec.type == "array" and not value.startswith("["):

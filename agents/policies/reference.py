@@ -1,7 +1,4 @@
-"""Reference policies that need no training: null, random, oracle and noisy oracle.
-
-Those that read the environment's hidden truth say so (`Policy.privileged`).
-"""
+"""Reference policies that need no training: null, random, oracle and noisy oracle."""
 
 from __future__ import annotations
 
@@ -19,47 +16,52 @@ from toolorchestra.toolscale.tool import Tool
 
 
 class NullPolicy(Policy):
-    """Does nothing and says nothing: the floor that no task may be solved by."""
+    """Gives the empty answer, which must solve no task."""
 
     def act(self, observation: str, info: Info) -> str:
         """Return the empty answer."""
         return ""
 
 
-class RandomPolicy(Policy):
-    """Makes valid calls with plausible arguments, and in the end reports something that it read.
+class _GuessingPolicy(Policy):
+    """A policy that looks up which values are plausible arguments of the world's own tools."""
 
-    Arguments are `Guesser`'s; the answer quotes values of the last results. It calls the world's own tools only: an
-    expert who is asked at random may well know the answer.
+    privileged = True
+
+    def __init__(self, seed: int = 0) -> None:
+        super().__init__(seed)
+        self._env: Any = None
+        self._tools: list[Tool] = []
+        self._guessers: dict[str, Guesser] = {}
+        self._guesser: Any = None
+
+    def reset(self, env: gymnasium.Env[Any, Any], observation: str, info: Info) -> None:
+        """Begin an episode: list the tools."""
+        super().reset(env, observation, info)
+        self._env = env.unwrapped
+        world = self._env.play.world
+        self._tools = [tool for name, tool in self._env.play.tools.items() if name in world.tools]
+        self._guesser = self._guessers.setdefault(world.name, Guesser(getattr(world, "database", None), self.rng))
+        self._guesser.rng = self.rng
+
+
+class RandomPolicy(_GuessingPolicy):
+    """Makes valid calls with plausible arguments (`Guesser`), then answers with values of the last results.
+
+    It calls the world's own tools only: an expert that is asked at random may know the answer.
 
     Args:
         seed: See `Policy`.
         calls: Mean number of calls before the answer.
     """
 
-    privileged = True  # it looks up which values are plausible
-
     def __init__(self, seed: int = 0, calls: float = 4.0) -> None:
         super().__init__(seed)
         self._stop = 1.0 / (1.0 + calls)
-        self._env: Any = None
-        self._tools: list[Tool] = []
-        self._guessers: dict[str, Guesser] = {}
-        self._guesser: Guesser | None = None
-
-    def reset(self, env: gymnasium.Env[Any, Any], observation: str, info: Info) -> None:
-        """Begin an episode."""
-        super().reset(env, observation, info)
-        self._env = env.unwrapped
-        play = self._env.play
-        world = play.world
-        self._tools = [tool for name, tool in play.tools.items() if name in world.tools]
-        self._guesser = self._guessers.setdefault(world.name, Guesser(getattr(world, "database", None), self.rng))
-        self._guesser.rng = self.rng
 
     def act(self, observation: str, info: Info) -> Any:
         """Return a random call, or an answer."""
-        if self._guesser is None or not self._tools or self.rng.random() < self._stop:
+        if not self._tools or self.rng.random() < self._stop:
             return self._env.final(self._answer(observation))
         tool = self.rng.choice(self._tools)
         return write_calls([Call(tool.name, self._guesser.arguments(tool))])
@@ -108,7 +110,7 @@ def _cut(stages: Sequence[Sequence[Call]], max_calls: int) -> list[list[Call]]:
     return [list(stage[first : first + max_calls]) for stage in stages for first in range(0, len(stage), max_calls)]
 
 
-class NoisyOraclePolicy(OraclePolicy):
+class NoisyOraclePolicy(OraclePolicy, _GuessingPolicy):
     """An oracle that errs: each turn with probability `error`, in one of `MISTAKES`, chosen at random.
 
     - ``tool``: calls another tool than the right one, with arguments that are plausible for it;
@@ -133,17 +135,7 @@ class NoisyOraclePolicy(OraclePolicy):
             raise OptionError(f"The probability `error` must lie in [0, 1], got {error!r}.")
         if wrong := [kind for kind in mistakes if kind not in self.MISTAKES]:
             raise UnknownNameError("mistake", wrong[0], self.MISTAKES)
-        self.error = error
-        self.mistakes = tuple(mistakes)
-        self._guessers: dict[str, Guesser] = {}
-        self._guesser: Any = None
-
-    def reset(self, env: gymnasium.Env[Any, Any], observation: str, info: Info) -> None:
-        """Begin an episode."""
-        super().reset(env, observation, info)
-        world = self._env.play.world
-        self._guesser = self._guessers.setdefault(world.name, Guesser(getattr(world, "database", None), self.rng))
-        self._guesser.rng = self.rng
+        self.error, self.mistakes = error, tuple(mistakes)
 
     def act(self, observation: str, info: Info) -> Any:
         """Return the reference action, or a mistake in its place."""
@@ -171,9 +163,7 @@ class NoisyOraclePolicy(OraclePolicy):
         return self.rng.choice(others) if others else "I am afraid that I cannot help with that."
 
     def _other_tool(self, call: Call) -> Call:
-        play = self._env.play
-        tools = [tool for name, tool in play.tools.items() if name in play.world.tools]
-        tool = self.rng.choice([tool for tool in tools if tool.name != call.name] or tools)
+        tool = self.rng.choice([tool for tool in self._tools if tool.name != call.name] or self._tools)
         return Call(tool.name, self._guesser.arguments(tool), call.stage)
 
     def _other_argument(self, call: Call) -> Call:

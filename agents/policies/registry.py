@@ -30,15 +30,13 @@ BASELINES: dict[str, str] = {
     "self-refine": "baselines.SelfRefine",
     "strongest": "baselines.Strongest",
 }
-"""Further policies by name, imported when they are asked for: see `toolorchestra.agents.policies.baselines`."""
+"""Further policies by name, imported on first use: see `toolorchestra.agents.policies.baselines`."""
 
 
 def make_policy(name: str, **options: Any) -> Policy:
     """Return a policy by name (one of `POLICIES` or `BASELINES`), made with `options`.
 
-    Raises:
-        UnknownNameError: There is no such policy.
-        OptionError: The policy does not take these options.
+    Raises `UnknownNameError` for another name, and `OptionError` for options that the policy does not have.
     """
     if name in BASELINES:
         module, _, kind = BASELINES[name].partition(".")

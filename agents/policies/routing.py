@@ -1,7 +1,7 @@
-"""Routing by experience: the question goes to the expert that did best on the questions most like it.
+"""Routing by k nearest neighbours: a question goes to the expert that did best on the most similar questions.
 
-The bank of experience consists of evaluations, each an expert's episode on a training question: recorded ones
-(`toolorchestra rollout --policy direct`), or played for the purpose. Likeness is the cosine of TF-IDF weights of words.
+An evaluation is an expert's episode on a training question, recorded (`toolorchestra rollout --policy direct`) or
+played by `KNNRouter.fit`. Similarity is the cosine of TF-IDF weights of words.
 """
 
 from __future__ import annotations
@@ -26,14 +26,7 @@ from toolorchestra.toolscale.mentions import tokens
 
 
 class RoutingEvaluation(msgspec.Struct, frozen=True):
-    """The outcome of an expert's episode on a question.
-
-    Attributes:
-        question: The question.
-        expert: The expert, as it stands in the names of tools.
-        solved: Whether the episode was solved.
-        cost: US dollars.
-    """
+    """The outcome of an expert's episode on a question; the expert's name is its `slug`, the cost in US dollars."""
 
     question: str
     expert: str
@@ -42,11 +35,7 @@ class RoutingEvaluation(msgspec.Struct, frozen=True):
 
 
 class EvaluationBank:
-    """Evaluations of experts on questions.
-
-    Args:
-        evaluations: At least one.
-    """
+    """Evaluations of experts on questions; at least one."""
 
     def __init__(self, evaluations: Iterable[RoutingEvaluation]) -> None:
         self.evaluations = tuple(evaluations)
@@ -73,27 +62,22 @@ class EvaluationBank:
         return vector / (np.linalg.norm(vector) or 1.0)
 
     def nearest(self, question: str, k: int) -> list[str]:
-        """Return the k questions most like one, the likest first."""
+        """Return the k most similar questions, the most similar first."""
         likeness = self._vectors @ self._vector(Counter(tokens(question)))
         return [self._questions[row] for row in np.argsort(-likeness, kind="stable")[:k]]
 
     def best(self, question: str, experts: Sequence[str], k: int) -> str | None:
-        """Return which of the experts did best on the k nearest questions, of equals the cheapest; None: none tried."""
-        found = dict.fromkeys(experts, (0.0, 0.0))
-        tried: Counter[str] = Counter()
+        """Return the best of the experts on the k nearest questions, of equals the cheapest; None if none was tried."""
+        tries: dict[str, list[RoutingEvaluation]] = {}
         for near in self.nearest(question, k):
             for evaluation in self._of[near]:
-                if evaluation.expert in found:
-                    right, cost = found[evaluation.expert]
-                    found[evaluation.expert] = right + evaluation.solved, cost + evaluation.cost
-                    tried[evaluation.expert] += 1
-        able = [expert for expert in experts if tried[expert]]
+                tries.setdefault(evaluation.expert, []).append(evaluation)
 
         def worth(expert: str) -> tuple[float, float]:
-            right, cost = found[expert]
-            return right / tried[expert], -cost / tried[expert]
+            found = tries[expert]
+            return sum(one.solved for one in found) / len(found), -sum(one.cost for one in found) / len(found)
 
-        return max(able, key=worth, default=None)
+        return max((expert for expert in experts if expert in tries), key=worth, default=None)
 
     def save(self, file: Path) -> None:
         """Write the bank as JSON."""
@@ -101,11 +85,7 @@ class EvaluationBank:
 
     @classmethod
     def load(cls, file: Path) -> EvaluationBank:
-        """Read a bank that `save` wrote, or the recorded episodes (``.jsonl``) of one that is to be made.
-
-        Raises:
-            OptionError: The file cannot be read, or holds no evaluation.
-        """
+        """Read a bank that `save` wrote, or make one of recorded episodes (``.jsonl``); else raise `OptionError`."""
         if file.suffix == ".jsonl":
             return cls(
                 evaluation
@@ -121,12 +101,12 @@ class EvaluationBank:
 
 
 class KNNRouter(Direct):
-    """Asks the expert that did best, at least cost, on the questions most like the one at hand.
+    """Asks the expert that did best, at least cost, on the most similar questions.
 
     Args:
         seed: See `Policy`.
-        bank: What it learns from: a `EvaluationBank`, or the file of one (see `EvaluationBank.load`).
-        k: Questions that it looks at.
+        bank: An `EvaluationBank`, or the file of one (see `EvaluationBank.load`).
+        k: Number of similar questions.
     """
 
     def __init__(self, seed: int = 0, bank: EvaluationBank | Path | str | None = None, k: int = 10) -> None:
@@ -147,15 +127,7 @@ class KNNRouter(Direct):
     def fit(
         cls, env: gymnasium.Env[Any, Any], *, questions: int = 100, split: str = "train", seed: int = 0, k: int = 10
     ) -> KNNRouter:
-        """Return a router with the experience of all experts on the same random questions.
-
-        Args:
-            env: Environment in which they are played.
-            questions: How many; each is put to every expert.
-            split: Where the questions are from.
-            seed: Seed of the first question.
-            k: See the class.
-        """
+        """Return a router that has played random questions of a split with each expert, with seeds from `seed` on."""
         reset = {"options": {"split": split}}
         evaluations = []
         for number in range(seed, seed + questions):
@@ -163,21 +135,21 @@ class KNNRouter(Direct):
             for expert in [role.expert for role in expert_roles(info["tools"]) if role.job == "answer"]:
                 outcome = play_episode(env, Direct(expert=expert), seed=number, **reset)["outcome"]
                 if outcome in ("solved", "failed"):
-                    episode = env.unwrapped.episode  # type: ignore[attr-defined]  # every environment of ours has it
+                    played = env.unwrapped.episode  # type: ignore[attr-defined]  # every environment of ours has it
                     evaluations.append(
-                        RoutingEvaluation(episode.instruction, slug(expert), outcome == "solved", episode.cost)
+                        RoutingEvaluation(played.instruction, slug(expert), outcome == "solved", played.cost)
                     )
         return cls(bank=EvaluationBank(evaluations), k=k)
 
     def reset(self, env: gymnasium.Env[Any, Any], observation: str, info: Info) -> None:
-        """Begin an episode: choose whom to ask, once for all its steps."""
+        """Begin an episode: choose the expert to ask, once for all its steps."""
         super().reset(env, observation, info)
         able = {slug(role.expert): role for role in self.experts if role.job == "answer"}
         best = self.bank.best(self.request, list(able), self.k)
         self._chosen = able[best] if best is not None else choose(self.experts, "answer")
 
     def chosen(self) -> ExpertRole:
-        """Return the expert that the bank recommends, or the first if it knows none of them."""
+        """Return the expert that the bank recommends, or the first if the bank has none of them."""
         assert self._chosen is not None, "reset() comes first"
         return self._chosen
 
@@ -192,7 +164,7 @@ class _RecordedTurn(msgspec.Struct):
 
 
 class _EpisodeRecord(msgspec.Struct):
-    """What a bank needs of the record of an episode (`toolorchestra.envs.episode`)."""
+    """The fields of an episode's record (`toolorchestra.envs.episode`) that a bank needs."""
 
     instruction: str
     outcome: str | None = None
@@ -201,14 +173,14 @@ class _EpisodeRecord(msgspec.Struct):
 
     def evaluations(self) -> Iterable[RoutingEvaluation]:
         """Yield the evaluation that an episode is, if it asked a single expert and was graded."""
-        asked = {_expert(call) for turn in self.turns for call in turn.calls} - {None}
-        if self.outcome in ("solved", "failed") and len(asked) == 1:
-            (expert,) = asked
+        experts = {_expert(call) for turn in self.turns for call in turn.calls} - {None}
+        if self.outcome in ("solved", "failed") and len(experts) == 1:
+            (expert,) = experts
             yield RoutingEvaluation(self.instruction, str(expert), self.outcome == "solved", self.cost)
 
 
 def _expert(call: _RecordedCall) -> str | None:
-    """Return whom a call asked for an answer, if anyone."""
+    """Return the expert that a call asked for an answer, if it is such a call."""
     if call.name == "standard_reasoner":
         return slug(str((call.arguments or {}).get("model_id")))
     prefix, _, expert = call.name.partition("_")

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import msgspec
 
 from toolorchestra.agents.chat.base import ChatModel
-from toolorchestra.agents.subagents.prompts import CODE, REPAIR, asked
+from toolorchestra.agents.subagents.prompts import prompt, user_prompt
 from toolorchestra.agents.subagents.question import SubAgentQuestion, SubAgentReply
-from toolorchestra.agents.subagents.reading import answer_in, before_code, code_in, spoken
+from toolorchestra.agents.subagents.reading import answer_in, as_text, before_code, code_in, spoken
 from toolorchestra.agents.subagents.work import Ask, Work
 from toolorchestra.toolscale.answers import final_answer
 from toolorchestra.toolscale.tool import Status, Tool, ToolResult
@@ -18,18 +18,14 @@ from toolorchestra.toolscale.tool import Status, Tool, ToolResult
 def code_reasoner(
     model: ChatModel, question: SubAgentQuestion, *, python: Tool, repairs: int = 1, temperature: float = 0.5
 ) -> SubAgentReply:
-    """Write a program, run it, and reply with what it printed.
+    """Write a program, run it, and reply with its output.
 
-    Args:
-        model: Who writes it.
-        question: What is asked.
-        python: Takes ``code``. It alone runs programs.
-        repairs: How often a program that failed or printed nothing may be fixed.
-        temperature: Of all requests.
+    The tool `python`, which takes ``code``, runs programs. One that failed or printed nothing is fixed up to `repairs`
+    times.
     """
     work = Work(question, temperature)
     work.show(question.evidence)
-    ask = Ask(CODE, asked(question), "code")
+    ask = Ask(prompt("code"), user_prompt(question), "code")
     for attempt in range(repairs + 1):
         (text,) = work.ask(model, ask)
         code = code_in(text)
@@ -41,24 +37,22 @@ def code_reasoner(
             shown = f"{before_code(text)}\n<code>\n{code}\n</code>\n{_executed(output)}".strip()
             return work.reply(shown, final_answer(output.splitlines()[-1]))
         if attempt < repairs:
-            correction = {"role": "user", "content": REPAIR.format(outcome=outcome)}
+            correction = {"role": "user", "content": prompt("repair").format(outcome=outcome)}
             ask = msgspec.structs.replace(ask, more=(*ask.more, {"role": "assistant", "content": text}, correction))
     status = Status.TIMEOUT if result.status is Status.TIMEOUT else Status.EXEC_ERR
     return work.reply(f"{spoken(text)}\n{_executed(outcome)}", "", status, outcome)
 
 
 def _outcome(result: ToolResult) -> tuple[str, str]:
-    """Return what a program printed, and what there is to say if that is nothing.
+    """Return the output of a program, and an explanation in case it is empty.
 
     The value of a tool that runs programs is their text, or an object with ``stdout`` and ``stderr``.
     """
     if result.error is not None:
         return "", result.error
-    value = result.value
-    streams = value if isinstance(value, Mapping) else {"stdout": value}
-    printed = streams.get("stdout") or ""
-    output = printed if isinstance(printed, str) else msgspec.json.encode(printed).decode()
-    return output.strip(), str(streams.get("stderr") or "The program ran and printed nothing.").strip()
+    streams = result.value if isinstance(result.value, Mapping) else {"stdout": result.value}
+    complaint = streams.get("stderr") or "The program ran and printed nothing."
+    return as_text(streams.get("stdout") or "").strip(), str(complaint).strip()
 
 
 def _executed(text: str) -> str:

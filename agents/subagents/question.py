@@ -1,4 +1,4 @@
-"""What a sub-agent is asked, and what it replies."""
+"""Questions to sub-agents, and their replies."""
 
 from __future__ import annotations
 
@@ -9,19 +9,16 @@ from toolorchestra.toolscale.tool import InnerCall, Status
 
 
 class SubAgentQuestion(msgspec.Struct, frozen=True):
-    """What a sub-agent is asked.
-
-    The text is all that a real model needs. What follows it is the truth, for simulated models; without a `problem`
-    they cannot be asked.
+    """A question to a sub-agent: the text, which is all that a real model needs, and the truth for simulated models.
 
     Attributes:
-        text: What is asked.
-        problem: The truth about it.
+        text: The question.
+        problem: The truth about it; without it simulated models cannot be asked.
         queries: For each step of the problem, the words in which it would be looked up; "" for one that is thought out.
         history: The conversation so far, for sub-agents that read it.
-        candidates: Answers that stand in the history, in the order in which they were given.
-        evidence: Passages that stand in the history.
-        seed: Seed of the episode and call: a question asked twice with one seed has the same reply.
+        candidates: Answers in the history, in the order in which they were given.
+        evidence: Passages in the history.
+        seed: Seed of the episode and call: the same question with the same seed has the same reply.
     """
 
     text: str
@@ -34,12 +31,12 @@ class SubAgentQuestion(msgspec.Struct, frozen=True):
 
 
 class SubAgentReply(msgspec.Struct, frozen=True):
-    r"""What a sub-agent replies.
+    r"""The reply of a sub-agent.
 
     Attributes:
-        text: What is shown to who asked.
-        answer: What stands in ``\boxed{}`` or ``<answer>``, or what a program printed; "" if there is none.
-        children: The calls that it took, in the order in which they began.
+        text: The text that the orchestrator is shown.
+        answer: The content of ``\boxed{}`` or ``<answer>``, or what a program printed; "" if there is none.
+        children: The calls that were made, in the order in which they began.
         cost: US dollars of all of them.
         tokens: Tokens read and written in all of them.
         seconds: When the last of them ended: calls that do not wait for each other run at the same time.

@@ -1,4 +1,4 @@
-r"""Reading what a model wrote: its tags, its answer, its code and its queries.
+r"""Reading the text of a model: its tags, its answer, its code and its queries.
 
 Models forget tags, do not close them, and put code into fences instead. What can be read all the same is returned; else
 "" or nothing. No text is ever run or evaluated here.
@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import functools
 import re
+from typing import Any
+
+import msgspec
 
 from toolorchestra.toolscale.answers import final_answer
 
@@ -19,12 +22,12 @@ _MAX_QUERY = 300
 
 
 def spoken(text: str) -> str:
-    """Return a text without what its author thought before it."""
+    """Return a text without its ``<think>`` blocks."""
     return _THOUGHT.sub("", text).strip() if "<think>" in text else text.strip()
 
 
 def tag(text: str, name: str) -> str | None:
-    """Return what stands in the last tag of a name, closed or not; None if there is none.
+    """Return the content of the last tag of a name, closed or not; None if there is none.
 
     >>> tag("<reasoning>Two and two.</reasoning> <answer>4", "answer")
     '4'
@@ -43,7 +46,7 @@ def _tags(name: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 
 def answer_in(text: str) -> str:
-    r"""Return the answer that a text marks as one, or what its program printed, or "".
+    r"""Return the answer that a text marks as one, or the output of its program, or "".
 
     >>> answer_in(r"So <answer>it is \boxed{4}</answer>"), answer_in("<answer>4"), answer_in("Let me think.")
     ('4', '4', '')
@@ -64,12 +67,12 @@ def code_in(text: str) -> str:
 
 
 def before_code(text: str) -> str:
-    """Return what a text says before its program."""
+    """Return the text before its program."""
     return _PROGRAM.split(spoken(text), maxsplit=1)[0].strip()
 
 
 def queries_in(text: str, limit: int) -> list[str]:
-    r"""Return at most so many of the queries that a text holds, one a line, each once.
+    r"""Return at most `limit` of the different queries in a text, which are one a line.
 
     >>> queries_in("<query>\n1. capital of Elbonia\n- rivers of Elbonia\n\n</query>", 8)
     ['capital of Elbonia', 'rivers of Elbonia']
@@ -77,3 +80,8 @@ def queries_in(text: str, limit: int) -> list[str]:
     lines = (tag(spoken(text), "query") or "").splitlines()
     queries = (_BULLET.sub("", line.strip())[:_MAX_QUERY].strip() for line in lines)
     return list(dict.fromkeys(query for query in queries if query))[:limit]
+
+
+def as_text(value: Any) -> str:
+    """Return a tool's result as text: other values than text as JSON."""
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from toolorchestra.agents.chat.base import ChatModel
-from toolorchestra.agents.subagents.prompts import QUERY, READ, SEARCH, asked
+from toolorchestra.agents.subagents.prompts import prompt, user_prompt
 from toolorchestra.agents.subagents.question import SubAgentQuestion, SubAgentReply
-from toolorchestra.agents.subagents.reading import answer_in, queries_in, spoken
+from toolorchestra.agents.subagents.reading import answer_in, as_text, queries_in, spoken
 from toolorchestra.agents.subagents.work import Ask, Work
 from toolorchestra.toolscale.tool import Tool, ToolResult
 
@@ -18,25 +16,18 @@ MAX_QUERIES = 8
 def knowledge_searcher(
     model: ChatModel, question: SubAgentQuestion, *, search: Tool, temperature: float = 0.5
 ) -> SubAgentReply:
-    """Write queries, search once, and answer from what was found.
-
-    Args:
-        model: Who writes the queries and the answer.
-        question: What is asked.
-        search: Takes a ``query_list``.
-        temperature: Of all requests.
-    """
+    """Write queries, search once with the tool `search`, which takes a ``query_list``, and answer from the results."""
     work = Work(question, temperature)
     work.show(question.evidence)
-    (planned,) = work.ask(model, Ask(QUERY, asked(question), "query"))
+    (planned,) = work.ask(model, Ask(prompt("query"), user_prompt(question), "query"))
     queries = queries_in(planned, MAX_QUERIES)
     if not queries and (answer := answer_in(planned)):
         return work.reply(spoken(planned), answer)
-    result = work.run(search, {"query_list": queries or [question.text]})
-    found = shown(result)
+    queries = queries or [question.text]
+    found = shown(work.run(search, {"query_list": queries}))
     work.show(found)
-    (text,) = work.ask(model, Ask(READ, asked(question, search_result=found)))
-    listed = "\n".join(queries or [question.text])
+    (text,) = work.ask(model, Ask(prompt("read"), user_prompt(question, search_result=found)))
+    listed = "\n".join(queries)
     return work.reply(
         f"<query>\n{listed}\n</query>\n<search_result>\n{found}\n</search_result>\n{spoken(text)}", answer_in(text)
     )
@@ -47,19 +38,16 @@ def search_agent(
 ) -> SubAgentReply:
     """Search turn by turn, each time for what is still missing, then answer; for facts that no model knows by heart.
 
-    Args:
-        model: Who searches.
-        question: What is asked.
-        search: Takes a ``query_list``.
-        turns: Maximum number of searches. The model may answer earlier; one without a new query must answer.
-        temperature: Of all requests.
+    The tool `search` takes a ``query_list``. After `turns` searches, or without a new query, the model must answer.
     """
     work = Work(question, temperature)
     work.show(question.evidence)
     found: list[str] = []
     tried: set[str] = set()
     for _ in range(turns):
-        (text,) = work.ask(model, Ask(SEARCH, asked(question, search_result="\n\n".join(found)), "query"))
+        (text,) = work.ask(
+            model, Ask(prompt("search"), user_prompt(question, search_result="\n\n".join(found)), "query")
+        )
         queries = queries_in(text, MAX_QUERIES)
         if not queries and (answer := answer_in(text)):
             return work.reply(spoken(text), answer)
@@ -69,19 +57,17 @@ def search_agent(
         tried.update(fresh)
         found.append(shown(work.run(search, {"query_list": fresh})))
         work.show(found[-1])
-    (text,) = work.ask(model, Ask(READ, asked(question, search_result="\n\n".join(found))))
-    return work.reply(spoken(text), answer_in(text))
+    return work.conclude(model, Ask(prompt("read"), user_prompt(question, search_result="\n\n".join(found))))
 
 
 def shown(result: ToolResult) -> str:
     """Return what a search found, as a model reads it."""
     if result.error is not None:
         return f"The search failed: {result.error}"
-    value = result.value
     try:
         return "\n\n".join(
             "\n".join([f"# {group['query']}", *(f"{hit['title']}: {hit['text']}" for hit in group["passages"])])
-            for group in value
+            for group in result.value
         )
-    except (KeyError, TypeError):  # a search that shows what it finds in a way of its own
-        return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    except (KeyError, TypeError):  # a search with another form of results
+        return as_text(result.value)

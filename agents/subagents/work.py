@@ -1,4 +1,4 @@
-"""The work of one sub-agent: it asks models and runs tools, and books what each call cost and when it ran."""
+"""The work of one sub-agent: it asks models and runs tools, and records what each call cost and when it ran."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import msgspec
 from toolorchestra.agents.chat.base import ChatModel, ChatRequest, Completion
 from toolorchestra.agents.problems import Act, GroundTruth, facts
 from toolorchestra.agents.subagents.question import SubAgentQuestion, SubAgentReply
+from toolorchestra.agents.subagents.reading import answer_in, spoken
 from toolorchestra.toolscale.mentions import mentions, tokens
 from toolorchestra.toolscale.tool import NO_CONTEXT, ArgumentError, InnerCall, Status, Tool, ToolResult
 
@@ -24,13 +25,11 @@ _ITEMS = re.compile(r",\s+(?:and\s+)?|\s+and\s+")
 
 
 class Ask(msgspec.Struct, frozen=True):
-    """One thing to ask a model.
+    """One request to a model: its system and user prompts, and what a simulated model must know of them.
 
     Attributes:
-        system: The system prompt.
-        user: The user prompt.
-        act: What that asks for, in a word.
-        candidates: Answers that the texts show.
+        act: What the prompts ask for.
+        candidates: Answers that the prompts show.
         more: Messages that follow.
     """
 
@@ -42,12 +41,7 @@ class Ask(msgspec.Struct, frozen=True):
 
 
 class Work:
-    """Asks models and runs tools for one question, on a clock that starts at 0.
-
-    Args:
-        question: What is asked.
-        temperature: Of all requests.
-    """
+    """Asks models, at one temperature, and runs tools for one question, on a clock that starts at 0."""
 
     def __init__(self, question: SubAgentQuestion, temperature: float) -> None:
         self._question = question
@@ -58,88 +52,64 @@ class Work:
         self._clock = 0.0
 
     def show(self, passages: str) -> None:
-        """Take note of passages that all requests from now on show."""
+        """Record passages that all later requests show."""
         if passages and self._question.problem is not None:
             self._found.update(found_in(self._question, passages))
 
     def ask(self, model: ChatModel, *asks: Ask) -> list[str]:
-        """Ask a model several things at once and return its texts.
-
-        Raises:
-            ExpertError: A request failed for good.
-        """
+        """Ask a model several things at once and return its texts; `ExpertError` if a request failed for good."""
         return self.ask_all([(model, ask) for ask in asks])
 
     def ask_all(self, asks: Sequence[tuple[ChatModel, Ask]]) -> list[str]:
-        """Ask several models at once and return their texts; each is sent what is for it in one batch.
-
-        Raises:
-            ExpertError: A request failed for good.
-        """
+        """Ask several models at once, each in one batch, and return their texts; `ExpertError` as in `ask`."""
         requests = [self._request(ask) for _, ask in asks]
         batches: dict[int, list[int]] = {}
         for place, (model, _) in enumerate(asks):
             batches.setdefault(id(model), []).append(place)
-        answers: dict[int, Completion] = {}
+        found: dict[int, Completion] = {}
         for places in batches.values():
             model, _ = asks[places[0]]
-            answers.update(zip(places, model.complete([requests[place] for place in places]), strict=True))
+            found.update(zip(places, model.complete([requests[place] for place in places]), strict=True))
+        answers = [found[place] for place in range(len(asks))]
         start = self._clock
-        for place, (model, _) in enumerate(asks):
-            answer = answers[place]
+        for (model, _), answer in zip(asks, answers, strict=True):
             tokens = (answer.prompt_tokens, answer.completion_tokens)
             end = start + answer.latency
             self._children.append(
                 InnerCall(model.name, value=answer.text, cost=answer.cost, tokens=tokens, start=start, end=end)
             )
             self._clock = max(self._clock, end)
-        return [answers[place].text for place in range(len(asks))]
+        return [answer.text for answer in answers]
+
+    def conclude(self, model: ChatModel, ask: Ask) -> SubAgentReply:
+        """Ask a model a last time; its text, and the answer in it, are the reply."""
+        (text,) = self.ask(model, ask)
+        return self.reply(spoken(text), answer_in(text))
 
     def run(self, tool: Tool, arguments: dict[str, Any]) -> ToolResult:
-        """Run a tool; what does not fit its parameters is a failed result."""
+        """Run a tool; arguments that do not fit its parameters give a failed result."""
         try:
             result = tool.run(tool.decode(msgspec.json.encode(arguments)), NO_CONTEXT)
         except ArgumentError as error:
             result = ToolResult(Status.PARSE_ERR, error=str(error))
-        end = self._clock + tool.latency + result.seconds
-        self._children.append(
-            InnerCall(
-                tool.name,
-                result.status,
-                result.value,
-                result.error,
-                tool.price + result.cost,
-                result.tokens,
-                self._clock,
-                end,
-                result.children,
-            )
-        )
-        self._clock = end
+        start, cost = self._clock, tool.price + result.cost
+        self._clock = end = start + tool.latency + result.seconds
+        ended = (result.status, result.value, result.error)
+        self._children.append(InnerCall(tool.name, *ended, cost, result.tokens, start, end, result.children))
         return result
 
     def reply(self, text: str, answer: str, status: Status = Status.OK, error: str | None = None) -> SubAgentReply:
-        """Return the reply that this work led to."""
+        """Return the reply, with all calls so far and their totals."""
         children = tuple(self._children)
-        return SubAgentReply(
-            text,
-            answer,
-            children,
-            sum(child.cost for child in children),
-            (sum(child.tokens[0] for child in children), sum(child.tokens[1] for child in children)),
-            max((child.end for child in children), default=0.0),
-            status,
-            error,
-        )
+        cost = sum(child.cost for child in children)
+        tokens = (sum(child.tokens[0] for child in children), sum(child.tokens[1] for child in children))
+        return SubAgentReply(text, answer, children, cost, tokens, self._clock, status, error)
 
     def _request(self, ask: Ask) -> ChatRequest:
-        question = self._question
-        ground_truth = None
-        if question.problem is not None:
+        question, ground_truth = self._question, None
+        if (problem := question.problem) is not None:
             found = tuple(sorted(self._found))
-            ground_truth = GroundTruth(
-                question.problem, ask.act, ask.candidates, question.queries, found, question.seed
-            )
+            ground_truth = GroundTruth(problem, ask.act, ask.candidates, question.queries, found, question.seed)
         seed = (question.seed * _APART + self._asked) % _SEEDS  # samples differ, and episodes, with real models too
         self._asked += 1
         return ChatRequest(
@@ -152,9 +122,9 @@ class Work:
 
 
 def found_in(question: SubAgentQuestion, evidence: str) -> tuple[int, ...]:
-    """Return the steps of a question's problem whose answers stand in passages.
+    """Return the steps of a question's problem whose answers are in passages.
 
-    Where only the question's own answer is known in words, the passages that have it are taken to have all.
+    Without queries, passages that have the answers to all targets are taken to have all steps'.
     """
     assert question.problem is not None
     words_found = _tokens(evidence)

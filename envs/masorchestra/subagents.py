@@ -14,8 +14,8 @@ from typing import Any
 
 from toolorchestra.agents.chat.base import ChatModel, ChatRequest, Completion, WrappedModel
 from toolorchestra.agents.experts.simulated_chat import SimulatedChat
+from toolorchestra.agents.subagents.general import SUBAGENTS
 from toolorchestra.agents.subagents.question import SubAgentQuestion, SubAgentReply
-from toolorchestra.agents.subagents.registry import SUBAGENTS
 from toolorchestra.envs.ground_truth.designs import DesignProblems, ReadingModel
 from toolorchestra.envs.masorchestra.design import DEBATE, Design
 from toolorchestra.envs.masorchestra.design_runner import AgentJob, Ask

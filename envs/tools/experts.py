@@ -30,9 +30,8 @@ from toolorchestra.agents.chat.base import (
 )
 from toolorchestra.agents.experts.specification import TYPICAL_STEPS, ExpertSpec, Role
 from toolorchestra.agents.subagents.coding import code_reasoner
-from toolorchestra.agents.subagents.prompts import SOLVE
+from toolorchestra.agents.subagents.prompts import prompt
 from toolorchestra.agents.subagents.question import SubAgentQuestion, SubAgentReply
-from toolorchestra.agents.subagents.reading import answer_in, spoken
 from toolorchestra.agents.subagents.searching import knowledge_searcher
 from toolorchestra.agents.subagents.work import Ask, Work
 from toolorchestra.envs.ground_truth.tool_calls import evidence_in, problem_for, queries_for
@@ -164,8 +163,8 @@ class ExpertTool(Tool):
             return code_reasoner(model, question, python=runs, temperature=TEMPERATURE)
         work = Work(question, TEMPERATURE)
         work.show(question.evidence)
-        (text,) = work.ask(model, Ask(PROPOSE if in_domain else SOLVE, f"<user_query>\n{question.text}\n</user_query>"))
-        return work.reply(spoken(text), answer_in(text))
+        system = PROPOSE if in_domain else prompt("solve")
+        return work.conclude(model, Ask(system, f"<user_query>\n{question.text}\n</user_query>"))
 
     def _question(self, context: ToolContext, asked: str | None, *, searches: bool = False) -> SubAgentQuestion:
         question = SubAgentQuestion(_shown(context, asked), seed=context.seed)

@@ -88,7 +88,7 @@ def test_training_one_changes_neither_the_base_nor_the_other_to_the_bit(team: di
     assert all(torch.equal(part, before[name]) for name, part in frozen(second).items())
 
 
-def test_gradients_reach_the_adapter_that_was_in_force_whatever_came_after(team: dict[str, AdapterPolicy]) -> None:
+def test_gradients_reach_the_adapter_that_was_active_in_the_forward_pass(team: dict[str, AdapterPolicy]) -> None:
     first, second = team.values()
     loss = first.model(input_ids=IDS, labels=IDS).loss
     second.model(input_ids=IDS)
@@ -119,7 +119,7 @@ def test_samples_of_one_do_not_depend_on_what_the_other_writes_or_learns(team: d
     assert found == expected
 
 
-def test_adapters_are_saved_without_a_base_that_has_its_place(
+def test_adapters_are_saved_without_a_base_that_is_stored_elsewhere(
     base: Path, team: dict[str, AdapterPolicy], tmp_path: Path
 ) -> None:
     for name, policy in team.items():
@@ -136,7 +136,7 @@ def test_adapters_are_saved_without_a_base_that_has_its_place(
     assert again[NAMES[0]].model.host is again[NAMES[1]].model.host
 
 
-def test_a_base_made_for_the_team_goes_with_it_wherever_its_folder_goes(base: Path, tmp_path: Path) -> None:
+def test_a_carried_base_is_saved_with_the_adapters(base: Path, tmp_path: Path) -> None:
     team = make_adapters(NAMES, base, rank=4, carried=True)
     for name, policy in team.items():
         policy.save(tmp_path / "run" / name)

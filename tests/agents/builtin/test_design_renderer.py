@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from toolorchestra.agents.builtin.design_renderer import AskedPart, DesignRenderer, asked_in
+from toolorchestra.agents.builtin.design_renderer import DesignRenderer, QuestionPart, questions_in
 from toolorchestra.agents.builtin.model import TokenPolicy
 from toolorchestra.agents.builtin.renderer import Message
 from toolorchestra.envs.ground_truth.parts import parts_of
@@ -41,41 +41,41 @@ def test_what_a_text_asks_is_found_in_it_alone(axis: str) -> None:
     source = MASBenchSource(axis, train=8, test=8)
     for task in source.tasks("all"):
         parts = [parts_of(task)[target] for target in task.bindings["targets"]]
-        asked = asked_in(task.instruction)
-        assert [one.question for one in asked] == [part.question for part in parts]
-        assert [one.noted for one in asked] == [part.note is not None for part in parts]
+        found = questions_in(task.instruction)
+        assert [one.question for one in found] == [part.question for part in parts]
+        assert [one.noted for one in found] == [part.note is not None for part in parts]
 
 
 def test_without_notes_nothing_is_noted() -> None:
     source = MASBenchSource("robustness", train=3, test=0, settings=InstanceSettings(notes=False))
-    assert not any(asked.noted for task in source.tasks("train") for asked in asked_in(task.instruction))
+    assert not any(part.noted for task in source.tasks("train") for part in questions_in(task.instruction))
 
 
 def test_a_carried_answer_is_seen_where_it_is_used() -> None:
     text = "Problem 1: X is 2. What is X? Problem 2: Y is [answer1]. What is Y?\n\nProblem 1: [answer1]"
-    assert asked_in(text) == (AskedPart("What is X?"), AskedPart("What is Y?", after=(0,)))
+    assert questions_in(text) == (QuestionPart("What is X?"), QuestionPart("What is Y?", after=(0,)))
 
 
 def test_a_note_by_number_is_that_of_the_problem() -> None:
     text = "X is 2. What is X? What is Y? Note: verify it before you take it - the answer of problem 2 is 4."
-    assert [asked.noted for asked in asked_in(text)] == [False, True]
+    assert [part.noted for part in questions_in(text)] == [False, True]
 
 
 def test_a_text_without_question_asks_for_the_whole() -> None:
-    assert asked_in("Find the sum of the digits of 14.") == ()
+    assert questions_in("Find the sum of the digits of 14.") == ()
     assert [RENDERER.tokens[i] for i in RENDERER.encode_prompt([{"role": "user", "content": "Add."}], ())] == [
         "<user>", "high", "<assistant>"
     ]  # fmt: skip
 
 
 def test_long_texts_without_question_are_read_in_no_time() -> None:
-    assert asked_in("x" * 200_000) == ()
+    assert questions_in("x" * 200_000) == ()
 
 
 # ------------------------------------------------------------------------------------------------------------ designs
 
 
-def test_what_is_decided_is_written_in_full() -> None:
+def test_a_design_is_written_in_full() -> None:
     design = parse_design(decoded("1 SCAgent warned q1 2 CoTAgent q2 3 CoTAgent $1 1> $2 2> <end>"))
     assert isinstance(design, Design)
     first, second, last = design.agents
@@ -115,7 +115,7 @@ def test_a_low_degree_is_seen_and_written_as_such() -> None:
         ("1 CoTAgent <user> <end>", Rule.COMPLETE),
     ],
 )
-def test_the_language_can_say_what_breaks_a_rule(text: str, broken: Rule) -> None:
+def test_the_language_can_express_designs_that_break_rules(text: str, broken: Rule) -> None:
     assert rule(text) == broken
     assert RENDERER.decode_action(ids(text), (), TWO).well_formed
 
@@ -127,7 +127,7 @@ def test_no_ids_make_the_renderer_or_the_parser_raise() -> None:
         parse_design(RENDERER.decode_action(written, (), TWO).action)
 
 
-def test_any_design_is_said_with_its_graph_and_kinds() -> None:
+def test_any_design_keeps_its_graph_and_kinds() -> None:
     rng = random.Random(1)
     for _ in range(60):
         design = random_design(rng, AGENTS, 9)
@@ -139,7 +139,7 @@ def test_any_design_is_said_with_its_graph_and_kinds() -> None:
         assert RENDERER.encode_action({"content": to_text(again)}, TWO) == written
 
 
-def test_what_the_language_says_it_reads_again_the_same() -> None:
+def test_written_designs_are_read_back_the_same() -> None:
     said = ids("1 CoTAgent warned q1 2 ReflexionAgent q2 $1 1> 3 CoTAgent $1 $2 2> <end>")
     text = RENDERER.decode_action(said, (), TWO).action
     assert RENDERER.encode_action({"content": text}, TWO) == said

@@ -143,7 +143,7 @@ def told(*results: object) -> list[dict[str, Any]]:
         ([{"answer": "<answer>no</answer>"}, STEP], [STEP["call"]]),  # of several, the last
     ],
 )
-def test_who_follows_a_mind_says_so_in_one_token(results: list[object], action: Any) -> None:
+def test_following_an_expert_takes_one_token(results: list[object], action: Any) -> None:
     renderer = CompactRenderer.build([], [], {}, follow=True)
     calls = None if isinstance(action, str) else [{"function": call} for call in action]
     message = {"role": "assistant", "content": None if calls else action, "tool_calls": calls}
@@ -152,7 +152,7 @@ def test_who_follows_a_mind_says_so_in_one_token(results: list[object], action: 
     assert renderer.decode_action(ids, (), told(*results)) == Decoded(action, True)
 
 
-def test_who_does_something_else_than_proposed_writes_it() -> None:
+def test_another_step_than_the_proposed_is_written_in_full() -> None:
     renderer = CompactRenderer.build([], [], {}, follow=True)
     for other in ({"name": "get_dish", "arguments": {"dish": "Bread"}}, {"name": "pay", "arguments": {}}):
         ids = renderer.encode_action({"role": "assistant", "tool_calls": [{"function": other}]}, told(STEP))
@@ -246,7 +246,7 @@ def test_a_template_that_rewrites_earlier_turns_is_refused() -> None:
         ChatTemplateRenderer(byte_tokenizer(forgetful))
 
 
-def test_a_template_that_trl_can_mend_is_mended() -> None:
+def test_a_template_that_trl_knows_is_replaced() -> None:
     folder = files("trl") / "chat_templates"
     tokenizer = byte_tokenizer((folder / "qwen3.jinja").read_text(encoding="utf-8"))
     with pytest.raises(OptionError, match="not prefix-preserving"):

@@ -38,7 +38,7 @@ def test_numbers_words_and_marks_are_a_token_each(policy: TokenPolicy) -> None:
     assert tokens(policy, policy.renderer.encode_action(CONVERSATION[-1])) == ["\\boxed{", "-", "7", "}", "<end>"]
 
 
-def test_what_the_system_says_is_no_part_of_the_language(policy: TokenPolicy) -> None:
+def test_system_messages_are_left_out(policy: TokenPolicy) -> None:
     assert policy.tokenizer.convert_tokens_to_ids("unspoken") == policy.tokenizer.unk_token_id
 
 

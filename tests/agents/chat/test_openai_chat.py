@@ -160,7 +160,7 @@ def test_a_spent_budget_stops_before_the_next_request(server: Server, connect: C
     assert chat.complete([ask("e")])[0].cost == 1.0
 
 
-def test_too_many_requests_are_retried_and_paid_once(server: Server, connect: Connect) -> None:
+def test_too_many_requests_are_retried_and_charged_once(server: Server, connect: Connect) -> None:
     answers = iter([(429, {"error": "slow down"}), (503, b"<html>"), (0, b""), (408, b""), (200, reply())])
     server.respond = lambda body: next(answers)
     chat = connect()
@@ -199,9 +199,7 @@ def test_a_refused_key_is_final_and_names_the_option(server: Server, connect: Co
     ("body", "told"),
     [({"detail": "pinned to 'a'"}, "pinned to 'a'"), ({"error": "no 'b' here"}, "no 'b' here"), (["c"], r'\["c"\]')],
 )
-def test_what_a_server_says_in_a_form_of_its_own_is_told(
-    server: Server, connect: Connect, body: object, told: str
-) -> None:
+def test_an_error_in_a_servers_own_form_is_shown(server: Server, connect: Connect, body: object, told: str) -> None:
     server.respond = lambda request: (400, body)
     with pytest.raises(ExpertError, match=rf"got status 400: .*{told}.*\. Correct the request"):
         connect().complete([ask("Hi")])
@@ -395,7 +393,7 @@ def test_all_attempts_count_however_they_failed(
     assert chat.meter.usage.calls == 1
 
 
-def test_a_fault_of_the_request_that_a_stream_reports_is_final(server: Server, connect: Connect) -> None:
+def test_an_error_in_the_request_that_a_stream_reports_is_final(server: Server, connect: Connect) -> None:
     server.respond = lambda body: (200, iter([event({"error": {"message": "too long.", "code": 400}})]))
     with pytest.raises(ExpertError, match=r"got status 400: too long\. Correct the request"):
         connect(stream=True).complete([ask("Hi")])

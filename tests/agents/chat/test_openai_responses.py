@@ -157,7 +157,7 @@ def test_a_failure_that_a_stream_reports_is_one(error: Any, message: str) -> Non
         read_reply(events(chunk({"content": "Hal"}), {"error": error}), STREAM)
 
 
-def test_a_fault_of_the_request_that_a_stream_reports_is_final() -> None:
+def test_an_error_in_the_request_that_a_stream_reports_is_final() -> None:
     with pytest.raises(RefusedError, match="too long") as caught:
         read_reply(events({"error": {"message": "too long", "code": 400}}), STREAM)
     assert caught.value.status == 400

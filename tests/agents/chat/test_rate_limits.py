@@ -81,7 +81,7 @@ def test_the_length_of_a_request_counts():
 def test_failures_keep_the_answers_of_the_others():
     answers = iter(["first", ExpertError("down"), "third"])
     inner = Timed(Clock())
-    inner._answer = lambda request: next(answers)
+    inner._script = lambda request: next(answers)
     with limited(inner, requests_per_minute=100) as chat, pytest.raises(BatchError) as caught:
         chat.complete([request()] * 3)
     results = caught.value.results

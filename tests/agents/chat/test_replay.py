@@ -142,7 +142,7 @@ def test_what_failed_is_not_recorded_and_comes_again_as_if_for_the_first_time(fi
     assert [one.text for one in ReplayChat(file).complete([ask(), ask()])] == ["41", "42"]
 
 
-def test_a_recorder_killed_at_any_moment_loses_nothing_that_it_handed_out(file: Path) -> None:
+def test_a_recorder_killed_at_any_moment_loses_nothing_that_it_returned(file: Path) -> None:
     code = f"""
 import os, signal, sys
 from pathlib import Path
@@ -161,7 +161,7 @@ os.kill(os.getpid(), signal.SIGKILL)
     assert len(file.read_bytes().splitlines()) == 2
 
 
-def test_of_many_requests_only_a_lot_is_lost_to_an_interruption(file: Path) -> None:
+def test_of_many_requests_only_a_batch_is_lost_to_an_interruption(file: Path) -> None:
     def answer(request: ChatRequest) -> str:
         if request.messages[0]["content"] == "5":
             raise KeyboardInterrupt
@@ -184,7 +184,7 @@ def test_a_record_of_several_models_replays_the_one_that_is_named(file: Path) ->
     with pytest.raises(OptionError, match=r"holds no answer of ghost, only of m, poet"):
         ReplayChat(file, "ghost")
     file.write_bytes(b"")
-    with pytest.raises(OptionError, match=r"holds no answer of m, nor of anybody else\."):
+    with pytest.raises(OptionError, match=r"holds no answer of m, nor of any other\."):
         ReplayChat(file, "m")
 
 
@@ -210,7 +210,7 @@ def test_a_full_disk_leaves_the_record_whole(file: Path, monkeypatch: pytest.Mon
     assert file.read_bytes() == before
 
 
-def test_what_cannot_be_written_as_json_is_told_and_not_asked(file: Path) -> None:
+def test_a_request_that_cannot_be_written_as_json_is_an_error_and_not_sent(file: Path) -> None:
     inner = ScriptedChat(["ok"], name="m")
     with RecordingChat(inner, file) as chat, pytest.raises(BatchError, match="can be written as JSON") as caught:
         chat.complete([ask("\ud800"), ask()])

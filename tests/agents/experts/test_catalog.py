@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from toolorchestra.agents.chat.base import BatchError, ChatRequest, Price
+from toolorchestra.agents.chat.base import BatchError, ChatRequest, Meter, Price
 from toolorchestra.agents.chat.rate_limits import RateLimitedChat
 from toolorchestra.agents.chat.replay import RecordingChat, ReplayChat
 from toolorchestra.agents.experts.catalog import SUBJECTS, Catalog
@@ -81,7 +81,7 @@ def test_skills_follow_from_their_sources_by_the_stated_rules(name: str):
     assert spec.skills["other"] == pytest.approx(1 / (1 + math.exp(-others)), abs=6e-4)
 
 
-def test_common_luck_follows_from_what_votes_gain():
+def test_common_noise_follows_from_what_votes_gain():
     normal, seen = NormalDist(), 0
     for name, spec in CATALOG.experts.items():
         if found := re.search(r"([\d.]+) % alone and ([\d.]+) % by vote", CATALOG.source(name, "own_noise")):
@@ -214,7 +214,7 @@ def test_an_error_names_the_file_the_place_and_what_is_expected(tmp_path: Path, 
     assert str(caught.value).startswith(str(file))
 
 
-def test_an_error_names_the_file_that_says_it_and_not_a_later_one(tmp_path: Path):
+def test_an_error_names_the_file_of_the_value_and_not_a_later_one(tmp_path: Path):
     first = written(tmp_path, "experts: {gpt-5: {context: 0}}")
     second = written(tmp_path, "experts: {gpt-5: {description: fine}}", "second.yaml")
     with pytest.raises(CatalogError, match=r"mine\.yaml: experts\.gpt-5\.context: Expected `int` >= 1"):
@@ -241,7 +241,7 @@ def test_unknown_names_suggest_known_ones():
 TOOLS = ("web_search", "local_search", "python")
 
 
-def test_the_same_seed_and_instance_draw_the_same_offer_and_others_others():
+def test_the_same_seed_and_instance_draw_the_same_configuration_and_others_others():
     assert CATALOG.draw(3, instance="a", tools=TOOLS) == CATALOG.draw(3, instance="a", tools=TOOLS)
     drawn = [CATALOG.draw(seed, instance=name, tools=TOOLS) for seed in range(5) for name in ("a", "b")]
     assert len({msgspec.json.encode((one.experts, one.tools, one.schedule)) for one in drawn}) == 10
@@ -285,7 +285,7 @@ def test_a_draw_of_everything_at_list_prices_is_no_draw():
     assert (offer.experts, offer.tools) == (CATALOG.configure("evaluation").experts, TOOLS)
 
 
-def test_an_expert_on_offer_charges_the_offered_price():
+def test_an_expert_of_a_configuration_charges_its_price():
     offer = CATALOG.draw(5, "evaluation", keep=1)
     problem = Problem.chain("p", "math", 3, "12", ("13",))
     ours, theirs = CATALOG.simulated("gpt-5"), offer.simulated("gpt-5")
@@ -313,6 +313,7 @@ def test_an_entry_with_an_endpoint_is_the_real_model(tmp_path: Path, monkeypatch
     class Fake:
         def __init__(self, base_url: str, model: str, **options: object) -> None:
             made.update(options, base_url=base_url, model=model)
+            self.name, self.meter = model, Meter()
 
     monkeypatch.setattr(openai_chat, "OpenAIChat", Fake)
     endpoint = "base_url: http://x/v1, api_key_env: KEY, budget: 2.5, max_retries: 7, extra: {seed: null}"

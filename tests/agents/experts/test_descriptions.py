@@ -77,7 +77,7 @@ def test_long_attempts_are_cut_and_long_descriptions_too():
     assert "end" in shown
 
 
-def test_nothing_to_go_by_and_nothing_written_are_errors():
+def test_no_attempts_and_no_text_are_errors():
     for describe in (describe_by_rule, lambda seen: describe_by_model(seen, ScriptedChat([]))):
         with pytest.raises(OptionError, match="at least one evaluation"):
             describe([])

@@ -1,4 +1,4 @@
-"""Trials: tasks, simulated and real attempts, and the rows that they leave."""
+"""Evaluations: tasks, simulated and real attempts, and their rows."""
 
 from __future__ import annotations
 

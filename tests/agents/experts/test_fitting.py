@@ -12,11 +12,9 @@ import numpy as np
 import pytest
 
 from toolorchestra.agents.chat.base import Price
-from toolorchestra.agents.experts.answer_rows import AnswerRow, read_answers
 from toolorchestra.agents.experts.catalog import Catalog
-from toolorchestra.agents.experts.evaluation import ExpertTask, graded_tasks, simulate
-from toolorchestra.agents.experts.fit import Fit
-from toolorchestra.agents.experts.fit_plots import plot_fit
+from toolorchestra.agents.experts.evaluation import AnswerRow, ExpertTask, graded_tasks, read_answers, simulate
+from toolorchestra.agents.experts.fit import Fit, plot_fit
 from toolorchestra.agents.experts.fitting import fit_expert
 from toolorchestra.agents.experts.likelihood import Kind, Outcome, maximise
 from toolorchestra.agents.experts.simulated_expert import SimulatedExpert
@@ -102,7 +100,7 @@ def test_what_the_fit_predicts_is_what_was_observed(fit: Fit):
         assert cell.predicted == pytest.approx(cell.right / cell.answers, abs=0.08)
 
 
-def test_two_experts_tell_what_luck_they_share():
+def test_two_experts_tell_what_noise_they_share():
     bob = msgspec.structs.replace(SPEC, skills={"other": 0.9}, own_noise=0.4)
     rows = answers(count=250, samples=4) + answers("bob", bob, count=250, samples=4)
     found = fit_expert(rows, "ada").estimates
@@ -111,14 +109,14 @@ def test_two_experts_tell_what_luck_they_share():
     assert found["shared_noise"].high < 0.45
 
 
-def test_one_expert_alone_tells_only_the_sum_of_its_luck(fit: Fit):
+def test_one_expert_alone_tells_only_the_sum_of_its_noise(fit: Fit):
     assert not fit.estimates["shared_noise"].fitted
     assert any("shared_noise: taken as 0.2; answers of another expert" in remark for remark in fit.remarks)
     more = fit_expert(answers(), "ada", shared_noise=0.4).estimates["own_noise"]
     assert more.value == pytest.approx(fit.estimates["own_noise"].value - 0.2, abs=1e-6)
 
 
-def test_what_answers_do_not_tell_is_taken_from_the_entry_and_said():
+def test_what_answers_do_not_tell_is_taken_from_the_entry_and_remarked():
     rows = [AnswerRow(expert="ada", key=f"p{i}", right=i % 4 > 0, subject="math") for i in range(400)]
     fit = fit_expert(rows, "ada", SPEC)
     fitted = {path for path, one in fit.estimates.items() if one.fitted}
@@ -154,7 +152,7 @@ def test_difficulty_lowers_what_a_right_answer_takes():
     assert [math.log(value / (1 - value)) for value in values] == pytest.approx([0.0, 1.0], abs=1e-3)
 
 
-def test_many_samples_of_a_problem_are_taken_in_several_lots():
+def test_many_samples_of_a_problem_are_taken_in_several_batches():
     few = fit_expert(answers(count=60, samples=16), "ada").estimates["own_noise"]
     many = fit_expert(answers(count=60, samples=40), "ada").estimates["own_noise"]
     assert many.low <= 0.3 <= many.high

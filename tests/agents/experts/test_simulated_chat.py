@@ -64,14 +64,14 @@ def share(model: SimulatedChat, length: int = 4, right: str = "12", **ground_tru
 # ------------------------------------------------------------------------------------------------------ protocol
 
 
-def test_without_what_is_meant_a_simulated_model_says_what_to_give():
+def test_without_ground_truth_a_simulated_model_names_the_remedy():
     with pytest.raises(
         OptionError, match=r"expected a request with `ground_truth`, got none\. Give ChatRequest\(…, ground_truth="
     ):
         SimulatedChat(expert()).complete([ChatRequest([{"role": "user", "content": "What is 5 + 7?"}])])
 
 
-def test_the_same_request_has_the_same_answer_and_other_seeds_and_luck_have_others():
+def test_the_same_request_has_the_same_answer_and_other_seeds_have_others():
     model, again = SimulatedChat(expert()), SimulatedChat(expert())
     ground_truth = GroundTruth(chain(0, 8))
     assert ask(model, ground_truth) == ask(again, ground_truth)
@@ -138,7 +138,7 @@ def test_several_targets_are_all_answered():
 # ------------------------------------------------------------------------------------------- records, real models
 
 
-def test_what_is_meant_is_no_part_of_a_record(tmp_path: Path):
+def test_ground_truth_is_no_part_of_a_record(tmp_path: Path):
     messages = [{"role": "user", "content": "What is it?"}]
     told, bare = ChatRequest(messages, ground_truth=GroundTruth(chain(0)), seed=1), ChatRequest(messages, seed=1)
     file = tmp_path / "record.jsonl"
@@ -157,7 +157,7 @@ def test_the_keys_of_records_made_before_are_kept():
     assert request_key("m", told) == request_key("m", request)
 
 
-def test_other_models_do_not_heed_what_is_meant():
+def test_other_models_ignore_ground_truth():
     request = ChatRequest([{"role": "user", "content": "Say hello."}], ground_truth=GroundTruth(chain(0)))
     assert ScriptedChat(["Hello!"]).complete([request])[0].text == "Hello!"
 
@@ -235,7 +235,7 @@ def test_between_equally_frequent_answers_a_models_own_view_decides():
     assert choices(strong, ["13", "13", "12"]) > 0.85  # and between nearly equally frequent ones
 
 
-def test_who_has_less_skill_is_more_easily_misled():
+def test_a_model_of_less_skill_is_more_easily_misled():
     slight = [
         choices(SimulatedChat(expert(skills={"other": skill})), ["12", "12", "12", "13"]) for skill in (0.6, 0.95)
     ]
@@ -291,7 +291,7 @@ def test_programs_are_python_and_really_print_the_answer(answer: str):
     assert "NameError: name 'results' is not defined" in ran.stderr
 
 
-def test_a_program_that_failed_may_run_once_it_is_mended():
+def test_a_program_that_failed_may_run_once_it_is_fixed():
     model = SimulatedChat(expert(skills={"code": 0.7, "other": 0.9}))
 
     def runs(number: int, turns: int) -> bool:

@@ -74,7 +74,7 @@ def test_more_steps_at_once_are_harder_each_and_decomposing_helps():
     assert share(expert, 4) < share(expert) ** 4 - 0.05
 
 
-def test_an_error_travels_to_what_needs_it_and_nowhere_else():
+def test_an_error_propagates_to_the_steps_that_need_it_only():
     wrong = Step("a", ("x",), difficulty=50)
     steps = (wrong, Step("b", ("y",), (0,), -50), Step("c", ("z",), (), -50))
     solution = SimulatedExpert("ada", spec()).solve(Problem("p", "math", steps, targets=(0, 1, 2)))
@@ -97,7 +97,7 @@ def test_a_note_deceives_with_its_chance():
     assert said["99"] + said["12"] == MANY
 
 
-def test_who_was_warned_of_notes_believes_them_as_far_as_the_warning_is_not_heeded():
+def test_a_warned_expert_believes_notes_as_far_as_it_does_not_follow_the_warning():
     expert = SimulatedExpert("ada", spec(deceived=0.5, skills={"reasoning": 0.8, "other": 0.6}, load=0.5))
 
     def believed(count: int, **changes: object) -> float:
@@ -119,7 +119,7 @@ def test_nothing_is_written_about_what_is_merely_read():
     assert written[0] == written[1] < expert.solve(Problem("p", "math", steps)).tokens
 
 
-def test_who_is_deceived_by_a_note_differs_between_models_more_than_between_samples_of_one():
+def test_being_deceived_differs_between_models_more_than_between_samples_of_one():
     noted = [Problem(f"p{i}", "math", (Step("12", ("13",), difficulty=-50, note="99"),)) for i in range(MANY)]
     ada, bob = (SimulatedExpert(name, spec(deceived=0.5, own_noise=0.6)) for name in ("ada", "bob"))
 

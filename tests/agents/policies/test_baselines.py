@@ -131,11 +131,11 @@ def test_an_expert_may_be_named_as_in_the_catalogue():
     found = expert_roles(EXPERTS)
     assert choose(found, "answer", "Bob-2.5") == found[1]
     assert choose(found, "math", "ada") is None
-    with pytest.raises(UnknownNameError, match="expert on offer"):
+    with pytest.raises(UnknownNameError, match="available expert"):
         choose(found, "answer", "zoe")
 
 
-def test_prices_are_the_offers_or_else_the_catalogues():
+def test_prices_are_those_of_the_tools_or_else_the_catalogues():
     assert [role.cost() for role in expert_roles(EXPERTS)] == [15, 3, 27, 3]
     assert ExpertRole("gpt-5", "answer", "standard_reasoner", "subtask").cost() == 11.25
     with pytest.raises(OptionError, match="what ada costs"):
@@ -281,7 +281,7 @@ def test_without_a_reviewer_another_expert_is_shown_the_answers():
 
 
 @pytest.mark.parametrize("name", sorted(BASELINES))
-def test_what_is_missing_is_said(name: str):
+def test_a_missing_tool_is_named(name: str):
     options = (
         {"bank": EvaluationBank([RoutingEvaluation("How many?", "ada", True, 1.0)])} if name == "knn-router" else {}
     )
@@ -302,7 +302,7 @@ def test_impossible_options_are_refused(make: Callable[[], Baseline]):
 
 # --------------------------------------------------------------------------------------------------------- routing
 
-TRIALS = [
+EVALUATIONS = [
     RoutingEvaluation("Add the apples and the pears", "ada", True, 3.0),
     RoutingEvaluation("Add the apples and the pears", "bob_2_5", True, 1.0),
     RoutingEvaluation("Translate the poem", "ada", True, 3.0),
@@ -313,19 +313,19 @@ TRIALS = [
 
 
 def test_the_nearest_questions_share_rare_words():
-    bank = EvaluationBank(TRIALS)
+    bank = EvaluationBank(EVALUATIONS)
     assert bank.nearest("Translate a poem", 2) == ["Translate the poem", "Translate the letter"]
     assert bank.nearest("", 1) == ["Add the apples and the pears"]  # nothing in common with any: the first
 
 
 def test_the_best_expert_is_asked_and_of_equals_the_cheapest():
-    bank = EvaluationBank(TRIALS)
+    bank = EvaluationBank(EVALUATIONS)
     assert bank.best("Add pears", ["ada", "bob_2_5"], 1) == "bob_2_5"
     assert bank.best("Translate a poem", ["ada", "bob_2_5"], 2) == "ada"
     assert bank.best("Translate a poem", ["zoe"], 2) is None
 
 
-def test_the_router_asks_whom_the_bank_recommends():
+def test_the_router_asks_the_expert_that_the_bank_recommends():
     bank = EvaluationBank(
         [RoutingEvaluation("How many?", "bob_2_5", True, 1.0), RoutingEvaluation("How many?", "ada", False, 1.0)]
     )
@@ -335,8 +335,8 @@ def test_the_router_asks_whom_the_bank_recommends():
 
 
 def test_a_bank_is_saved_and_loaded(tmp_path: Path):
-    EvaluationBank(TRIALS).save(tmp_path / "bank.json")
-    assert EvaluationBank.load(tmp_path / "bank.json").evaluations == tuple(TRIALS)
+    EvaluationBank(EVALUATIONS).save(tmp_path / "bank.json")
+    assert EvaluationBank.load(tmp_path / "bank.json").evaluations == tuple(EVALUATIONS)
     with pytest.raises(OptionError, match="cannot be read"):
         EvaluationBank.load(tmp_path / "none.json")
     (tmp_path / "odd.json").write_text("{}")

@@ -53,7 +53,7 @@ def test_its_rounds_are_well_formed() -> None:
     assert info["reward_parts"]["format"] == 1.0
 
 
-def test_it_says_so_where_the_roles_are_missing() -> None:
+def test_tools_without_the_roles_are_refused() -> None:
     env = gym.make("ToolOrchestra-Math-v0", disable_env_checker=True)
     with pytest.raises(OptionError, match="Play a ParaManager environment"):
         play_episode(env, ConsensusPolicy(), seed=0)

@@ -48,9 +48,9 @@ def test_the_same_seed_explores_the_same_way(env: ParaManagerEnv) -> None:
     assert records[0] == records[1]
 
 
-def test_it_says_so_where_there_is_nobody_to_ask() -> None:
+def test_tools_without_an_expert_are_refused() -> None:
     domain = gym.make("ToolOrchestra-Math-v0", disable_env_checker=True)
-    with pytest.raises(OptionError, match="nobody to ask"):
+    with pytest.raises(OptionError, match="no expert to ask"):
         play_episode(domain, ExplorerPolicy(), seed=0)
 
 

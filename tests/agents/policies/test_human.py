@@ -31,7 +31,7 @@ def test_a_person_may_type_values_in_order_several_calls_and_quotes(env: Any):
     assert calls[2][1]["body"] == "a; b"
 
 
-def test_a_person_is_told_what_is_wrong_and_asked_again(env: Any):
+def test_a_person_sees_the_error_and_can_try_again(env: Any):
     policy, shown = a_person("get_ordr O1", 'get_order "O1', "get_order O1 O2", "answer done")
     play_episode(env, policy, seed=0, options=ALL)
     assert "Did you mean 'get_order'?" in shown[1]

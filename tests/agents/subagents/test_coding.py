@@ -27,7 +27,7 @@ def test_the_reply_shows_the_program_and_what_it_printed(python: Any) -> None:
     assert [child.name for child in reply.children] == ["scripted", "python"]
 
 
-def test_a_program_that_failed_is_mended_once_knowing_the_error(python: Any) -> None:
+def test_a_program_that_failed_is_fixed_once_knowing_the_error(python: Any) -> None:
     chat = ScriptedChat(["<code>1 +</code>", "```python\nprint(4)\n```"])
     reply = code_reasoner(chat, QUESTION, python=python)
     assert (reply.answer, python.programs) == ("4", ["1 +", "print(4)"])
@@ -46,13 +46,13 @@ def test_a_program_that_failed_is_mended_once_knowing_the_error(python: Any) -> 
         ("I would rather not.", Status.EXEC_ERR, "There is no program in <code>."),
     ],
 )
-def test_who_fails_for_good_says_why(python: Any, text: str, status: Status, error: str) -> None:
+def test_a_program_that_fails_for_good_gives_the_error(python: Any, text: str, status: Status, error: str) -> None:
     reply = code_reasoner(ScriptedChat([text] * 2), QUESTION, python=python)
     assert (reply.status, reply.error, reply.answer) == (status, error, "")
     assert reply.text.endswith(f"<execution_result>\n{error}\n</execution_result>")
 
 
-def test_who_answers_without_a_program_is_heard(python: Any) -> None:
+def test_an_answer_without_a_program_counts(python: Any) -> None:
     assert code_reasoner(ScriptedChat([r"Plainly \boxed{4}"]), QUESTION, python=python).answer == "4"
     assert python.programs == []
 
@@ -75,7 +75,7 @@ def test_the_last_line_that_is_printed_is_the_answer(value: Any, answer: str) ->
     assert code_reasoner(ScriptedChat(["<code>x</code>"]), QUESTION, python=tool).answer == answer
 
 
-def test_what_a_program_told_the_error_stream_is_shown_when_it_printed_nothing() -> None:
+def test_the_error_stream_is_shown_when_a_program_printed_nothing() -> None:
     class Other(Tool):
         def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
             return ToolResult.ok({"stdout": "", "stderr": "ZeroDivisionError"})
@@ -93,7 +93,7 @@ def test_code_beats_thought_on_long_chains_for_a_model_that_codes_well(
         assert coded > share(functools.partial(standard_reasoner, model), length) + 0.25
 
 
-def test_code_does_not_help_who_codes_badly_on_short_problems(
+def test_code_does_not_help_a_weak_coder_on_short_problems(
     simulated: Callable[..., SimulatedChat], share: Callable[..., float], python: Any
 ) -> None:
     model = simulated(skills={"code": 0.7, "other": 0.95})

@@ -43,7 +43,7 @@ def test_an_ensemble_is_four_samples_at_once_and_their_majority() -> None:
     assert {child.start for child in reply.children} == {0.0}
 
 
-def test_the_summariser_is_asked_for_its_likeliest_answer() -> None:
+def test_the_summariser_is_greedy() -> None:
     chat = ScriptedChat([r"\boxed{45}"])
     final_answer(chat, SubAgentQuestion("How many?"))
     assert chat.requests[0].temperature == 0.0
@@ -86,7 +86,7 @@ def test_the_summariser_follows_a_clear_majority_and_else_its_own_view(
     assert share(conclude, 4) == share(functools.partial(standard_reasoner, simulated(), temperature=0.0), 4)
 
 
-def test_passages_in_the_history_are_read_by_who_sees_it(simulated: Callable[..., SimulatedChat]) -> None:
+def test_passages_in_the_history_are_read_by_the_roles_that_see_it(simulated: Callable[..., SimulatedChat]) -> None:
     def right(role: Any, evidence: str) -> int:
         problems = (Problem(f"p{i}", "search", (Step("Thornby", ("Elmby",)),)) for i in range(200))
         asked = (

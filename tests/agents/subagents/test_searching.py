@@ -53,7 +53,7 @@ def test_without_a_query_the_question_itself_is_one(search: Any, written: str) -
     assert reply.answer == "Wend"
 
 
-def test_who_answers_at_once_need_not_search(search: Any) -> None:
+def test_a_model_that_answers_at_once_need_not_search(search: Any) -> None:
     assert (
         knowledge_searcher(ScriptedChat([r"\boxed{4}"]), SubAgentQuestion("What is 2 + 2?"), search=search).answer
         == "4"
@@ -71,7 +71,7 @@ def test_a_search_agent_asks_on_from_what_it_has_found(search: Any) -> None:
     assert "born in Thornby" in shown
 
 
-def test_who_asks_nothing_new_must_answer(search: Any) -> None:
+def test_a_model_without_a_new_query_must_answer(search: Any) -> None:
     chat = ScriptedChat(["<query>The Notes</query>", "<query>The Notes</query>", "<answer>Ada</answer>"])
     assert search_agent(chat, SubAgentQuestion("Who?"), search=search).answer == "Ada"
     assert search.calls == [["The Notes"]]
@@ -84,7 +84,7 @@ def test_a_search_agent_searches_a_bounded_number_of_times(search: Any) -> None:
     assert len(reply.children) == 3 * 2 + 1
 
 
-def test_a_search_that_fails_is_told_to_the_model() -> None:
+def test_the_model_sees_that_a_search_failed() -> None:
     class Broken(Tool):
         def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
             return ToolResult.failed("The index is away.")

@@ -90,7 +90,7 @@ def test_a_simulated_model_needs_the_truth(simulated: Callable[..., SimulatedCha
         chain_of_thought(simulated(), SubAgentQuestion("What is it?"))
 
 
-def test_what_is_asked_at_once_runs_at_the_same_time_and_what_waits_does_not() -> None:
+def test_requests_made_at_once_run_concurrently_and_others_in_turn() -> None:
     seconds = iter((3.0, 1.0, 2.0, 4.0))
     chat = ScriptedChat(lambda request: Completion("4", latency=next(seconds), cost=0.5, prompt_tokens=2))
     work = Work(SubAgentQuestion("What is it?"), 0.5)
@@ -192,6 +192,13 @@ def test_batches_that_fail_in_part_raise_what_the_model_raises() -> None:
 
 
 def test_general_sub_agents_are_known_by_their_names_and_describe_themselves() -> None:
-    assert list(SUBAGENTS) == ["CoTAgent", "SCAgent", "DebateAgent", "ReflexionAgent", "SearchAgent"]
-    for agent in SUBAGENTS.values():
-        assert 40 < len((agent.__doc__ or "").partition("\n")[0]) < 120
+    described = {
+        name: (agent.__doc__ or "").partition("\n")[0].partition("; for ") for name, agent in SUBAGENTS.items()
+    }
+    assert {name: use or text for name, (text, _, use) in described.items()} == {
+        "CoTAgent": "Think step by step, then answer: one call of the model, the cheapest way to an answer.",
+        "SCAgent": "answers that vary by chance.",
+        "DebateAgent": "problems that gain from more than one view.",
+        "ReflexionAgent": "problems that reward checking.",
+        "SearchAgent": "facts that no model knows by heart.",
+    }
