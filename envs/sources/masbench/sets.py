@@ -15,7 +15,7 @@ import msgspec
 from toolorchestra.envs.sources.masbench.generate import Instance, InstanceSettings, make_instance
 from toolorchestra.envs.sources.masbench.graph import AXES, Axes
 from toolorchestra.envs.sources.masbench.tasks import make_task
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.errors import UnknownNameError
 from toolorchestra.toolscale.task import Task
 
 V1 = "masbench-v1"
@@ -109,13 +109,3 @@ def check_axis(axis: str) -> None:
     """
     if axis not in AXES:
         raise UnknownNameError("axis of MASBench", axis, AXES)
-
-
-def check_counts(**counts: int) -> None:
-    """Check numbers of instances.
-
-    Raises:
-        OptionError: One is negative.
-    """
-    if min(counts.values()) < 0:
-        raise OptionError(f"Expected numbers of instances of at least 0, got {counts}.")

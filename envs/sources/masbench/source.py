@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from toolorchestra.envs.sources.masbench.generate import InstanceSettings, check_axes
 from toolorchestra.envs.sources.masbench.graph import Axes
-from toolorchestra.envs.sources.masbench.sets import COUNTS, check_axis, check_counts, named_set, spread, tasks
+from toolorchestra.envs.sources.masbench.sets import COUNTS, check_axis, named_set, spread, tasks
 from toolorchestra.envs.sources.masbench.world import MASBenchWorld
+from toolorchestra.envs.sources.questions import check_sizes
 from toolorchestra.envs.task_source import TaskSource
 from toolorchestra.toolscale.domain import SPLITS
 from toolorchestra.toolscale.errors import UnknownNameError
@@ -47,7 +48,8 @@ class MASBenchSource(TaskSource):
         settings: InstanceSettings | None = None,
         name: str | None = None,
     ) -> None:
-        check_counts(train=train, test=test)
+        sizes = {"train": train, "test": test}
+        check_sizes("instances", sizes)
         values: dict[str, list[Axes]] = {}
         if isinstance(wanted, str):
             check_axis(wanted)
@@ -57,7 +59,6 @@ class MASBenchSource(TaskSource):
         for axes in itertools.chain(*values.values()):
             check_axes(axes)
         self.name = name or f"MASBench{wanted.title() if isinstance(wanted, str) else 'Mixed'}"
-        sizes = {"train": train, "test": test}
         self._make: Callable[[str], Iterator[Task]] = functools.partial(_tasks, values, sizes, seed, settings)
         self._made: dict[str, list[Task]] = {"test_intents": []}
         self._world = MASBenchWorld()

@@ -20,9 +20,8 @@ from collections.abc import Callable, Sequence
 from toolorchestra.envs.ground_truth.parts import parts_of
 from toolorchestra.envs.sources.multihop.drafts import KINDS, AnsweredDraft, QuestionDraft, answer
 from toolorchestra.envs.sources.multihop.encyclopaedia import Encyclopaedia
-from toolorchestra.envs.sources.questions import QuestionSource, QuestionWorld, make_question
+from toolorchestra.envs.sources.questions import QuestionSource, QuestionWorld, check_sizes, make_question, stages_of
 from toolorchestra.envs.tools.search import BM25Index, Index, LocalSearch, Passage
-from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.task import Call, Task
 from toolorchestra.toolscale.tool import Tool
 
@@ -94,9 +93,7 @@ def _split(kind: str, anchors: Sequence[str]) -> str:
 
 def _task(found: AnsweredDraft, draft: QuestionDraft, split: str, level: int, number: int) -> Task:
     book = draft.book
-    stages: list[int] = []
-    for part in draft.parts:
-        stages.append(1 + max((stages[needed] for needed in part.needs), default=-1))
+    stages = stages_of(draft.parts)
     reference_calls = [
         Call("search", {"query_list": queries}, stage)
         for stage in sorted(set(stages))
@@ -145,8 +142,7 @@ class MultiHopQASource(QuestionSource):
         tools: Sequence[Tool] = (),
     ) -> None:
         sizes = {"train": train, "test": test, "test_intents": test_intents}
-        if min(sizes.values()) < 0:
-            raise OptionError(f"Expected numbers of questions of at least 0, got {sizes}.")
+        check_sizes("questions", sizes)
         self.book = Encyclopaedia(seed, people)
         search = LocalSearch(
             index(self.book.passages), description="Search the encyclopaedia. All queries of a call run at once."
