@@ -8,6 +8,7 @@ it follows from its operands. Everything leads to the last answer; distractors c
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Sequence
 
 import msgspec
@@ -26,16 +27,9 @@ _OF_SEVERAL: tuple[Change, ...] = repeated({"": 2, "more": 1, "times": 1})  # th
 
 
 class Sub(msgspec.Struct, gc=False):
-    """A sub-task in the making: a `Node` without a name and a number at first.
+    """A `ProblemNode` in the making, without a name and a number at first.
 
-    Attributes:
-        kind: How its value comes about.
-        needs: Positions of the sub-tasks that it depends on.
-        change: What is done to the value of those.
-        category: Whether what is counted is a category: a total, or one with no members.
-        owner: Who owns; empty at first.
-        name: What is counted; empty at first.
-        constant: The number given, added or multiplied by; 0 at first.
+    `category` says whether what is counted is a category: a total, or one with no members.
     """
 
     kind: Kind
@@ -47,18 +41,24 @@ class Sub(msgspec.Struct, gc=False):
     constant: int = 0
 
 
-class ComponentDraft(msgspec.Struct):
-    """A component in the making.
+class Component(msgspec.Struct):
+    """An independent part of a problem; a draft has no statements and no template yet.
 
     Attributes:
         subs: Its sub-tasks, each after those that it needs.
         roots: Positions of those whose answers are reported, in order; the last one needs all others.
         ways: Positions of those that each root needs and none before it does, itself the last.
+        states: Positions of what the problem of each root states.
+        carried: Of those, the ones stated as earlier answers.
+        template: Its template; a needle has none.
     """
 
     subs: list[Sub]
     roots: list[int]
     ways: list[list[int]]
+    states: list[list[int]] = []
+    carried: list[list[int]] = []
+    template: str = ""
 
 
 @functools.cache
@@ -79,9 +79,7 @@ def depth_for(rng: FastRandom, breadth: int | None, horizon: int) -> int:
 @functools.cache
 def _usual_depths(breadth: int, horizon: int) -> tuple[int, int]:
     """Return the least and the largest depth that suit."""
-    least = 2
-    while capacity(least, breadth) < 1.5 * horizon and least <= horizon:
-        least += 1
+    least = next(depth for depth in itertools.count(2) if capacity(depth, breadth) >= 1.5 * horizon or depth > horizon)
     return least, max(least, min(least + 3, 4 if horizon == 1 else horizon + 2))
 
 
@@ -97,14 +95,14 @@ def check_shape(depth: int | None, breadth: int | None, horizon: int | None) -> 
         return
     room = capacity(depth, USUAL_BREADTH if breadth is None else breadth)
     if horizon > room:
+        known = "breadth left to chance" if breadth is None else f"breadth {breadth}"
         raise OptionError(
-            f"Expected a horizon of at most {room} with depth {depth} and "
-            f"{'breadth left to chance' if breadth is None else f'breadth {breadth}'}, got {horizon}: "
-            f"give a larger depth or breadth."
+            f"Expected a horizon of at most {room} with depth {depth} and {known}, got {horizon}: give a larger depth "
+            f"or breadth."
         )
 
 
-def draw_draft(rng: FastRandom, depth: int, breadth: int | None, horizon: int) -> ComponentDraft:
+def draw_draft(rng: FastRandom, depth: int, breadth: int | None, horizon: int) -> Component:
     """Return a draft of a shape that passes `check_shape`."""
     shape = _Shape(rng, USUAL_BREADTH if breadth is None else breadth)
     top = shape.chain(depth)
@@ -123,7 +121,8 @@ def draw_draft(rng: FastRandom, depth: int, breadth: int | None, horizon: int) -
     if horizon > 1:
         inner = [place[at] for at, level in enumerate(levels) if level > 1 and at != top]
         roots = [*sorted(rng.sample(inner, horizon - 1)), *roots]
-    return ComponentDraft(subs, roots, _choose_kinds(rng, subs, roots))
+    _choose_kinds(rng, subs, roots)
+    return Component(subs, roots, _find_ways(rng, subs, roots))
 
 
 class _Shape:
@@ -191,11 +190,10 @@ class _Shape:
 # ------------------------------------------------------------------------------------------------------- kinds
 
 
-def _choose_kinds(rng: FastRandom, subs: list[Sub], roots: Sequence[int]) -> list[list[int]]:
-    """Say of each sub-task how it follows from its operands, and return the ways to the roots.
+def _choose_kinds(rng: FastRandom, subs: Sequence[Sub], roots: Sequence[int]) -> None:
+    """Say of each sub-task how it follows from its operands.
 
     A member belongs to one total only, and what is counted by category belongs to none, so that names can be found.
-    Every answer has a number of its own that it depends on, so that it can take any value.
     """
     taken: set[int] = set()
     totals = 0
@@ -224,15 +222,16 @@ def _choose_kinds(rng: FastRandom, subs: list[Sub], roots: Sequence[int]) -> lis
             continue
         totals += 1
         taken.update(sub.needs)
+
+
+def _find_ways(rng: FastRandom, subs: Sequence[Sub], roots: Sequence[int]) -> list[list[int]]:
+    """Return the way to each root, on which there is a number of its own, so that it can take any value."""
     seen: set[int] = set()
     ways = []
     for root in roots:
         whole = needed(subs, [root], seen) if root != roots[-1] else range(len(subs))  # all lead to the last
         way = [at for at in whole if at not in seen]
-        for at in way:
-            if subs[at].kind == "given" or subs[at].change == "more":
-                break
-        else:
+        if not any(subs[at].kind == "given" or subs[at].change == "more" for at in way):
             _combine(rng, subs[root])
             subs[root].change, subs[root].category = "more", False
         seen.update(way)

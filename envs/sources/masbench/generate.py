@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from toolorchestra.envs.sources.masbench.components import Component, draw_component, draw_needle, needle_keys
-from toolorchestra.envs.sources.masbench.drafts import check_shape
+from toolorchestra.envs.sources.masbench.components import draw_component, draw_needle, needle_keys
+from toolorchestra.envs.sources.masbench.drafts import Component, check_shape
 from toolorchestra.envs.sources.masbench.fast_random import FastRandom
 from toolorchestra.envs.sources.masbench.graph import Axes, Graph, ProblemNode, Target, values_of
 from toolorchestra.envs.sources.masbench.mistakes import mistakes
