@@ -97,10 +97,12 @@ def make_instance(axes: Axes, split: str, seed: int | str, settings: InstanceSet
     settings = settings or InstanceSettings()
     check_axes(axes)
     rng = FastRandom(f"masbench:{seed}")
-    count, needles = _components(axes)
+    wording, notes = _wording(axes), axes.robustness or 0
+    in_passages = wording == "passages"  # where the sub-tasks with notes are mixed with needles
+    count, needles = (notes - notes // 2, notes // 2) if in_passages else (axes.parallel or 1, 0)
     hierarchies = iter(rng.sample(vocabulary().hierarchies, count))
     keys = iter(needle_keys(rng, needles))
-    usual = NOTED_DEPTH if _in_passages(axes) and axes.breadth is None else None
+    usual = NOTED_DEPTH if in_passages and axes.breadth is None else None
     drawn = [
         draw_component(rng, axes, split, next(hierarchies), settings.distractors, usual)
         if computed
@@ -109,9 +111,8 @@ def make_instance(axes: Axes, split: str, seed: int | str, settings: InstanceSet
     ]
     graph = _joined(rng, drawn)
     values = values_of(graph.nodes)
-    if axes.robustness is not None and settings.notes:
-        graph = _noted(FastRandom(f"masbench-notes:{seed}"), graph, values, axes.robustness)
-    wording = _wording(axes)
+    if notes and settings.notes:
+        graph = _noted(FastRandom(f"masbench-notes:{seed}"), graph, values, notes)
     text, problems = write(graph, wording, rng, settings.haystack)
     templates = tuple(component.template for component in drawn if component.template)
     return Instance(axes, split, graph, tuple(values), templates, text, problems, wording, settings.notes)
@@ -133,23 +134,10 @@ def check_axes(axes: Axes) -> None:
             )
 
 
-def _components(axes: Axes) -> tuple[int, int]:
-    """Return the numbers of computed components and of needles."""
-    if _in_passages(axes):
-        notes = axes.robustness or 0
-        return notes - notes // 2, notes // 2
-    return axes.parallel or 1, 0
-
-
-def _in_passages(axes: Axes) -> bool:
-    """Return whether sub-tasks with notes are mixed with needles: where nothing else says how many there are."""
-    return axes.robustness is not None and axes.parallel is None and axes.horizon is None
-
-
 def _wording(axes: Axes) -> Wording:
-    if _in_passages(axes):
-        return "passages"
-    return "problems" if axes.parallel is not None or axes.horizon is not None else "single"
+    if axes.parallel is not None or axes.horizon is not None:
+        return "problems"
+    return "single" if axes.robustness is None else "passages"
 
 
 def _alternated(count: int, needles: int, needle_first: bool) -> list[bool]:
@@ -166,17 +154,9 @@ def _joined(rng: FastRandom, components: Sequence[Component]) -> Graph:
     asked: list[list[Target]] = []
     for number, component in enumerate(components):
         first = len(nodes)
-        nodes += [
-            ProblemNode(
-                sub.kind,
-                sub.owner,
-                sub.name,
-                tuple([need + first for need in sub.needs]) if sub.needs else (),
-                sub.change,
-                sub.constant,
-            )
-            for sub in component.subs
-        ]
+        for sub in component.subs:
+            needs = tuple([need + first for need in sub.needs]) if sub.needs else ()
+            nodes.append(ProblemNode(sub.kind, sub.owner, sub.name, needs, sub.change, sub.constant))
         problems = zip(component.roots, component.states, component.carried, strict=True)
         asked.append(
             [

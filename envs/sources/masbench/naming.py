@@ -34,8 +34,8 @@ class Namer:
 
     def __init__(self, rng: FastRandom, hierarchy: Hierarchy, subs: Sequence[Sub], more: int = 0) -> None:
         self.rng = rng
-        self.categories = hierarchy.categories
-        self._all = [rng.sample(names, len(names)) for names in hierarchy.names]
+        self.categories = [*hierarchy]
+        self._all = [rng.sample(names, len(names)) for names in hierarchy.values()]
         self._owners = [names.copy() for names in self._all[:3]]
         categories = [sub for sub in subs if sub.category]
         inner: dict[str, int] = {}  # owners of totals within nested ones, and their levels
@@ -133,9 +133,7 @@ def draw_distractor(
         if draw < 0.1:
             needs.append(len(subs) + len(new))
             new.append(Sub("undefined", [], "", False, *namer.fresh()))
-        elif (
-            draw < 0.25 and closing and not new and (total := _total(rng, namer, subs, seen, max_operands)) is not None
-        ):
+        elif draw < 0.25 and closing and not new and (total := _total(rng, namer, subs, seen, max_operands)):
             needs.append(len(subs))
             new.append(total)
         elif seen and (other := rng.choice(seen)) not in needs:
