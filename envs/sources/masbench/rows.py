@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from toolorchestra.envs.sources.masbench.sets import check_axis
-from toolorchestra.envs.sources.masbench.world import NAME, MASBenchWorld
+from toolorchestra.envs.sources.masbench.world import NAME, MASBenchWorld, with_answers
 from toolorchestra.envs.sources.public import Files, PublicSet, Row, split_rows, tasks_of
 from toolorchestra.envs.sources.questions import QuestionSource, make_question
 from toolorchestra.toolscale.task import Task
@@ -70,10 +70,7 @@ def _task(wanted: str | None, split: str, row: Row, number: int) -> Task | None:
         value=value,
         extra=_decoded(row.get("extra_info_json") or "{}"),
     )
-    if len(answers) == 1:
-        return task
-    listed = "\n".join(f"Problem {place}: {answer}" for place, answer in enumerate(answers, 1))
-    return msgspec.structs.replace(task, communicate=tuple((answer,) for answer in answers), answer=listed)
+    return with_answers(task, answers)
 
 
 def _decoded(text: Any) -> Any:

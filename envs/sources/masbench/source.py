@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from toolorchestra.envs.sources.masbench.generate import InstanceSettings, check_axes
 from toolorchestra.envs.sources.masbench.graph import Axes
@@ -50,10 +50,9 @@ class MASBenchSource(TaskSource):
     ) -> None:
         sizes = {"train": train, "test": test}
         check_sizes("instances", sizes)
-        values: dict[str, list[Axes]] = {}
         if isinstance(wanted, str):
             check_axis(wanted)
-            values = {split: [Axes(**{wanted: value}) for value in COUNTS[wanted][split]] for split in COUNTS[wanted]}
+            values = {split: [Axes(**{wanted: value}) for value in counts] for split, counts in COUNTS[wanted].items()}
         else:
             values = {"train": list(wanted), "test": list(wanted)}
         for axes in itertools.chain(*values.values()):
@@ -94,12 +93,6 @@ def _tasks(
 ) -> Iterator[Task]:
     """Yield the tasks of a split, values in turn."""
     counts = spread(sizes[split], range(len(values[split])))
-    return _in_turn(
-        tasks(axes, split, counts[at], seed=seed, settings=settings) for at, axes in enumerate(values[split])
-    )
-
-
-def _in_turn(series: Iterable[Iterable[Task]]) -> Iterator[Task]:
-    """Yield from several series in turn, until all are at their end."""
+    series = (tasks(axes, split, counts[at], seed=seed, settings=settings) for at, axes in enumerate(values[split]))
     for turn in itertools.zip_longest(*series):
         yield from (task for task in turn if task is not None)
