@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from toolorchestra.envs.sources.multihop.encyclopaedia_words import WORDS
+from toolorchestra.envs.sources.multihop.words import WORDS
 
 LAST_YEAR = 2020
 _TWINS = 0.12  # share of people and of cities that have the name of another

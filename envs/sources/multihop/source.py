@@ -41,7 +41,7 @@ def faults(task: Task, book: Encyclopaedia) -> list[str]:
     truth = set(book.aliases(task.bindings["value"]))
     found = []
     support = [passage_id for part in parts_of(task) for passage_id in part.support]
-    for where, facts in (("its supporting passages", book.stated(support)), ("the encyclopaedia", book.facts)):
+    for where, facts in (("its supporting passages", book.facts_in(support)), ("the encyclopaedia", book.facts)):
         values = answer(node, facts)
         if values != [task.bindings["value"]]:
             found.append(f"{task.id}: {where} give {values or 'no answer'}")
