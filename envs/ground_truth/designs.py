@@ -26,7 +26,7 @@ import msgspec
 
 from toolorchestra.agents.chat.base import ChatModel, ChatRequest, Completion, WrappedModel
 from toolorchestra.agents.problems import LOOKED_UP, Act, GroundTruth, Problem, Step
-from toolorchestra.envs.ground_truth.parts import find_part, parts_of, problem_of
+from toolorchestra.envs.ground_truth.parts import find_part, needed, parts_of, problem_of
 from toolorchestra.toolscale.answers import equal_cached
 from toolorchestra.toolscale.task import Task
 
@@ -148,15 +148,7 @@ class DesignProblems:
 
     def _remaining(self, targets: Sequence[int], known: Mapping[int, str]) -> tuple[list[Step], list[int]]:
         """Return the steps that are left, and their positions in the whole problem."""
-        needed: set[int] = set()
-        waiting = list(targets)
-        while waiting:
-            position = waiting.pop()
-            if position not in needed:
-                needed.add(position)
-                if position not in known:
-                    waiting += self._whole.steps[position].needs
-        origins = sorted(needed)
+        origins = needed(self._whole.steps, targets, known)
         steps = []
         for position in origins:
             step = self._whole.steps[position]

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Set as AbstractSet
+from collections.abc import Collection, Iterable, Sequence, Set as AbstractSet
+from typing import Protocol
 
 import msgspec
 
@@ -17,6 +18,14 @@ from toolorchestra.toolscale.task import Task
 LOGITS_PER_LEVEL = 0.4
 """How much harder, in logits, a step is with each level of difficulty above the first."""
 _MIN_OVERLAP = 0.6  # share of words that a text must have in common with a part to ask for it
+
+
+class Needing(Protocol):
+    """A step, sub-question or sub-task that needs others before it."""
+
+    @property
+    def needs(self) -> Sequence[int]:
+        """Positions of those."""
 
 
 class Part(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -45,6 +54,27 @@ class Part(msgspec.Struct, frozen=True, omit_defaults=True):
     def step(self, needs: tuple[int, ...]) -> Step:
         """Return the part as a step of a problem, with the positions of the earlier steps that it needs."""
         return Step(self.answer, self.wrong, needs, self.difficulty, self.subject, self.note)
+
+
+def stages_of(things: Iterable[Needing]) -> list[int]:
+    """Return the stage of each: 0 of what needs no other, else one more than the latest that it needs."""
+    stages: list[int] = []
+    for thing in things:
+        stages.append(1 + max((stages[need] for need in thing.needs), default=-1))
+    return stages
+
+
+def needed(things: Sequence[Needing], roots: Iterable[int], known: Collection[int] = ()) -> list[int]:
+    """Return the positions that some lead back to, themselves included, in order; those `known` need nothing."""
+    found: set[int] = set()
+    waiting = [*roots]
+    while waiting:
+        at = waiting.pop()
+        if at not in found:
+            found.add(at)
+            if at not in known:
+                waiting += things[at].needs
+    return sorted(found)
 
 
 def parts_of(task: Task) -> tuple[Part, ...]:

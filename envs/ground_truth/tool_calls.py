@@ -27,6 +27,7 @@ from toolorchestra.envs.ground_truth.parts import (
     Part,
     level_difficulty,
     most_similar,
+    needed,
     parts_of,
     problem_of,
     subject_of,
@@ -164,7 +165,8 @@ class _Request:
     """What a text asks of a question whose parts are known.
 
     Attributes:
-        positions: The parts that must be solved, in their order.
+        positions: The parts that must be solved, in their order: where one is asked for, it and those on the way to it
+            whose values the text does not state, rightly or wrongly.
         part: The part that is asked for; None for the whole question.
     """
 
@@ -172,17 +174,19 @@ class _Request:
         self._task, self._parts = task, parts
         self.part: int | None = None
         self.positions: Sequence[int] = range(len(parts))
-        if text is not None and parts:
-            self._content = _content_words(text)
-            self._tokens = tokens(text)
-            self._given = tokens(task.instruction)
-            self._known = [self._states(part.answer) for part in parts]
-            self._premises = [
-                [] if known else self._false_premises(part) for part, known in zip(parts, self._known, strict=True)
-            ]
-            self.part = self._find()
-            if self.part is not None:
-                self.positions = self._required(self.part)
+        if text is None or not parts:
+            return
+        said, asked = tokens(text), tokens(task.instruction)
+        known = [mentions(said, _bare(part.answer)) for part in parts]
+        self._premises = [  # the wrong answers to each part that the text states and the question itself does not
+            [w for w in part.wrong if not right and mentions(said, _bare(w)) and not mentions(asked, _bare(w))]
+            for part, right in zip(parts, known, strict=True)
+        ]
+        self._stated = {at for at in range(len(parts)) if known[at] or self._premises[at]}
+        self.part = self._find(_content_words(text))
+        if self.part is not None:
+            self._stated.discard(self.part)
+            self.positions = [at for at in needed(parts, [self.part], self._stated) if at not in self._stated]
 
     @property
     def is_whole(self) -> bool:
@@ -200,15 +204,15 @@ class _Request:
 
     def _step(self, position: int, place: Mapping[int, int]) -> Step:
         part = self._parts[position]
-        step = part.step(tuple(place[needed] for needed in part.needs if needed in place))
-        premises = [premise for needed in part.needs for premise in self._premises[needed]]
+        step = part.step(tuple(place[need] for need in part.needs if need in place))
+        premises = [premise for need in part.needs for premise in self._premises[need]]
         if not premises:
             return step
         wrong = part.wrong or (UNKNOWN,)  # right reasoning from a wrong premise gives a wrong answer
         chosen = zlib.crc32(premises[0].encode()) % len(wrong)
         return msgspec.structs.replace(step, answer=wrong[chosen], wrong=(*wrong[:chosen], *wrong[chosen + 1 :]))
 
-    def _find(self) -> int | None:
+    def _find(self, content: frozenset[str]) -> int | None:
         """Return the part that has most words in common with the text, if those are enough.
 
         A part's words are those of its sub-question and, in place of values that the text does not state, the words by
@@ -216,42 +220,20 @@ class _Request:
         """
         pairs = []
         for position, part in enumerate(self._parts):
-            words = self._content
-            for needed in part.needs:
-                for wrong in self._premises[needed]:
-                    words = (words - _content_words(wrong)) | _content_words(self._parts[needed].answer)
+            words = content
+            for need in part.needs:
+                for wrong in self._premises[need]:
+                    words = (words - _content_words(wrong)) | _content_words(self._parts[need].answer)
             pairs.append((words, self._words(position)))
-        return most_similar((self._content, _content_words(self._task.instruction)), pairs)
+        return most_similar((content, _content_words(self._task.instruction)), pairs)
 
     def _words(self, position: int) -> frozenset[str]:
         part = self._parts[position]
         words = _content_words(part.question)
-        for needed in part.needs:
-            if not self._is_stated(needed):
-                words = (words - _content_words(self._parts[needed].answer)) | self._words(needed)
+        for need in part.needs:
+            if need not in self._stated:
+                words = (words - _content_words(self._parts[need].answer)) | self._words(need)
         return words
-
-    def _required(self, position: int) -> list[int]:
-        """Return the part and those on the way to it whose values the text does not state."""
-        waiting, found = [position], set[int]()
-        while waiting:
-            at = waiting.pop()
-            found.add(at)
-            waiting += [
-                needed for needed in self._parts[at].needs if needed not in found and not self._is_stated(needed)
-            ]
-        return sorted(found)
-
-    def _is_stated(self, position: int) -> bool:
-        """Return whether the text states a part's value, rightly or wrongly."""
-        return self._known[position] or bool(self._premises[position])
-
-    def _false_premises(self, part: Part) -> list[str]:
-        """Return the wrong answers to a part that the text states and the question itself does not."""
-        return [wrong for wrong in part.wrong if self._states(wrong) and not mentions(self._given, _bare(wrong))]
-
-    def _states(self, value: str) -> bool:
-        return mentions(self._tokens, _bare(value))
 
 
 def _bare(value: str) -> str:

@@ -55,14 +55,6 @@ def make_question(
     )
 
 
-def stages_of(parts: Iterable[Part]) -> list[int]:
-    """Return the stage of each part: 0 for one that needs no other, else one more than the latest that it needs."""
-    stages: list[int] = []
-    for part in parts:
-        stages.append(1 + max((stages[needed] for needed in part.needs), default=-1))
-    return stages
-
-
 def check_sizes(what: str, sizes: Mapping[str, int]) -> None:
     """Check how many questions of each split are wanted.
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from toolorchestra.envs.ground_truth.parts import needed
 from toolorchestra.envs.sources.masbench.drafts import Component, Sub, depth_for, draw_draft
 from toolorchestra.envs.sources.masbench.fast_random import FastRandom
-from toolorchestra.envs.sources.masbench.graph import MODULUS, Axes, calculate, needed, split_of, template
+from toolorchestra.envs.sources.masbench.graph import MODULUS, Axes, calculate, split_of, template
 from toolorchestra.envs.sources.masbench.naming import Namer, draw_distractor
 from toolorchestra.envs.sources.masbench.vocabulary import Hierarchy, vocabulary
 from toolorchestra.toolscale.errors import OptionError

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 
 import msgspec
 
+from toolorchestra.envs.ground_truth.parts import needed
 from toolorchestra.envs.sources.masbench.fast_random import FastRandom, repeated
-from toolorchestra.envs.sources.masbench.graph import Change, Kind, needed
+from toolorchestra.envs.sources.masbench.graph import Change, Kind
 from toolorchestra.toolscale.errors import OptionError
 
 USUAL_BREADTH = 4

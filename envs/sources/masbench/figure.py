@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING
 
-from toolorchestra.envs.sources.masbench.graph import Graph, levels_of, measure, needed, values_of
+from toolorchestra.envs.ground_truth.parts import needed
+from toolorchestra.envs.sources.masbench.graph import Graph, levels_of, measure, values_of
 
 if TYPE_CHECKING:
     import networkx  # type: ignore[import-untyped]  # ships no types

@@ -14,6 +14,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from toolorchestra.envs.ground_truth.parts import Needing, needed, stages_of
 from toolorchestra.toolscale.errors import OptionError
 
 MODULUS = 23
@@ -33,16 +34,12 @@ Change = Literal["", "more", "times"]
 """What a statement does to the value before it is the sub-task's: nothing, add a constant, multiply by one."""
 
 
-class SubTask(Protocol):
+class SubTask(Needing, Protocol):
     """A sub-task of a problem or of a draft, as far as its value depends on it."""
 
     @property
     def kind(self) -> Kind:
         """How its value comes about."""
-
-    @property
-    def needs(self) -> Sequence[int]:
-        """Positions of the sub-tasks that it depends on."""
 
     @property
     def change(self) -> Change:
@@ -170,23 +167,7 @@ def values_of(nodes: Iterable[ProblemNode]) -> list[int]:
 
 def levels_of(nodes: Iterable[ProblemNode]) -> list[int]:
     """Return the number of sub-tasks on the longest chain that ends in each."""
-    levels: list[int] = []
-    for node in nodes:
-        levels.append(1 + max((levels[need] for need in node.needs), default=0))
-    return levels
-
-
-def needed(nodes: Sequence[SubTask], roots: Iterable[int], known: Iterable[int] = ()) -> list[int]:
-    """Return the sub-tasks that some lead back to, themselves included, in order; those `known` need nothing."""
-    found: set[int] = set()
-    known, waiting = set(known), [*roots]
-    while waiting:
-        at = waiting.pop()
-        if at not in found:
-            found.add(at)
-            if at not in known:
-                waiting += nodes[at].needs
-    return sorted(found)
+    return [1 + stage for stage in stages_of(nodes)]
 
 
 def components_of(graph: Graph) -> list[list[int]]:

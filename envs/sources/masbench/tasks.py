@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import msgspec
 
-from toolorchestra.envs.ground_truth.parts import Part
+from toolorchestra.envs.ground_truth.parts import Part, needed, stages_of
 from toolorchestra.envs.sources.masbench.generate import Instance
-from toolorchestra.envs.sources.masbench.graph import MODULUS, Axes, Graph, ProblemNode, measure, needed, split_of
+from toolorchestra.envs.sources.masbench.graph import MODULUS, Axes, Graph, ProblemNode, measure, split_of
 from toolorchestra.envs.sources.masbench.mistakes import mistakes
 from toolorchestra.envs.sources.masbench.solver import solve
 from toolorchestra.envs.sources.masbench.text import question
 from toolorchestra.envs.sources.masbench.world import NAME, with_answers
-from toolorchestra.envs.sources.questions import make_question, stages_of
+from toolorchestra.envs.sources.questions import make_question
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.task import Call, Task
 

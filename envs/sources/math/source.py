@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 import zlib
 
+from toolorchestra.envs.ground_truth.parts import stages_of
 from toolorchestra.envs.sources.math import (
     algebra,
     counting as math_counting,
@@ -17,7 +18,7 @@ from toolorchestra.envs.sources.math import (
     numbers as math_numbers,
 )
 from toolorchestra.envs.sources.math.sketch import FAMILIES, Family, Sketch
-from toolorchestra.envs.sources.questions import QuestionSource, QuestionWorld, check_sizes, make_question, stages_of
+from toolorchestra.envs.sources.questions import QuestionSource, QuestionWorld, check_sizes, make_question
 from toolorchestra.envs.tools.calculator import Calculator
 from toolorchestra.toolscale.task import Call, Task
 

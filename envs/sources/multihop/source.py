@@ -17,10 +17,10 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from toolorchestra.envs.ground_truth.parts import parts_of
+from toolorchestra.envs.ground_truth.parts import parts_of, stages_of
 from toolorchestra.envs.sources.multihop.drafts import KINDS, AnsweredDraft, QuestionDraft, answer
 from toolorchestra.envs.sources.multihop.encyclopaedia import Encyclopaedia
-from toolorchestra.envs.sources.questions import QuestionSource, QuestionWorld, check_sizes, make_question, stages_of
+from toolorchestra.envs.sources.questions import QuestionSource, QuestionWorld, check_sizes, make_question
 from toolorchestra.envs.tools.search import BM25Index, Index, LocalSearch, Passage
 from toolorchestra.toolscale.task import Call, Task
 from toolorchestra.toolscale.tool import Tool
