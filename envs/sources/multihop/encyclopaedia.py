@@ -53,11 +53,9 @@ class Facts:
 
 
 class Encyclopaedia:
-    """A fictional world and the articles about it.
+    """A fictional world and the articles about it; all follows from the seed and the number of people.
 
-    Args:
-        seed: All follows from it and the size.
-        people: How many people there are; in all there are about four articles for each.
+    There are about four articles for each person.
 
     Attributes:
         entities: Everything that has an article, by key.
@@ -65,7 +63,7 @@ class Encyclopaedia:
         articles: The articles, by the ids of their passages.
 
     Raises:
-        OptionError: The size is out of bounds.
+        OptionError: The number of people is not within 40 to 50,000.
 
     >>> book = Encyclopaedia(seed=1, people=40)
     >>> book.articles["p00001"].passage == Encyclopaedia(seed=1, people=40).articles["p00001"].passage
@@ -171,8 +169,7 @@ class Encyclopaedia:
             if slot == "made":
                 filled[slot] = WORDS.genres[entity.sort][1]
                 continue
-            values = self.facts.values(entity.key, slot)
-            if not values:
+            if not (values := self.facts.values(entity.key, slot)):
                 return None
             facts += [WorldFact(entity.key, slot, value) for value in values]
             mentions = [self.mention(value) for value in values]

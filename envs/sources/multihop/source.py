@@ -37,15 +37,14 @@ _ATTEMPTS = 60  # drafts for each question wanted
 
 def faults(task: Task, book: Encyclopaedia) -> list[str]:
     """Return what is wrong with a question: nothing, if its support is enough and its answer the only one."""
-    node = task.bindings["program"]
-    truth = set(book.aliases(task.bindings["value"]))
+    value = task.bindings["value"]
     found = []
     support = [passage_id for part in parts_of(task) for passage_id in part.support]
     for where, facts in (("its supporting passages", book.facts_in(support)), ("the encyclopaedia", book.facts)):
-        values = answer(node, facts)
-        if values != [task.bindings["value"]]:
+        values = answer(task.bindings["program"], facts)
+        if values != [value]:
             found.append(f"{task.id}: {where} give {values or 'no answer'}")
-    if not set(task.communicate[0]) <= truth:
+    if not set(task.communicate[0]) <= set(book.aliases(value)):
         found.append(f"{task.id}: accepts {task.communicate[0]}")
     return found
 
@@ -53,10 +52,7 @@ def faults(task: Task, book: Encyclopaedia) -> list[str]:
 def make_questions(book: Encyclopaedia, sizes: dict[str, int], seed: int = 0) -> list[Task]:
     """Return questions about an encyclopaedia, as many of each difficulty as of any other.
 
-    Args:
-        book: What is asked about.
-        sizes: How many questions of each split are wanted; fewer are made if the encyclopaedia has not more.
-        seed: All follows from it and the encyclopaedia.
+    `sizes` says how many of each split are wanted; fewer are made if the encyclopaedia has not more.
     """
     rng = random.Random(f"questions:{seed}")
     wanted = {(split, level): -(-count // 5) for split, count in sizes.items() for level in range(1, 6)}
