@@ -93,13 +93,7 @@ def level_difficulty(task: Task) -> float:
 
 
 def problem_of(task: Task, text: str | None = None) -> Problem:
-    """Return the problem that a question poses, or a sub-question of it.
-
-    Args:
-        task: The question.
-        text: What a model is asked. If it is one of the parts (see `find_part`), the problem is that part; else, and
-            if None, it is the whole question.
-    """
+    """Return the problem that a question poses, or the part of it that `text` asks for, if it does (`find_part`)."""
     parts = parts_of(task)
     if not parts:  # a question of which only the answer is known
         answer = task.communicate[0][0] if task.communicate else task.answer
@@ -118,9 +112,8 @@ def find_part(task: Task, text: str) -> int | None:
     although it has their words.
     """
     words = words_of(text)
-    return most_similar(
-        (words, words_of(task.instruction)), ((words, words_of(part.question)) for part in parts_of(task))
-    )
+    pairs = ((words, words_of(part.question)) for part in parts_of(task))
+    return most_similar((words, words_of(task.instruction)), pairs)
 
 
 def most_similar(
@@ -128,12 +121,8 @@ def most_similar(
 ) -> int | None:
     """Return the position of the pair of sets of words that have most in common (the first of equal ones).
 
-    Args:
-        whole: Words that are asked, and those of the whole question.
-        parts: For each part, words that are asked, and those of the part.
-
-    Returns:
-        None if no part has more in common than the whole question has, or too little.
+    The pairs are the words of a text and those of a part, or of the `whole` question. None is returned if no part has
+    more in common than the whole has, or too little.
     """
     best, highest = None, max(_MIN_OVERLAP, _overlap(*whole))
     for number, pair in enumerate(parts):

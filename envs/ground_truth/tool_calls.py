@@ -1,4 +1,4 @@
-"""The problem that a tool call really poses to a simulated expert or sub-agent, found from the context of the call.
+"""The problem that a tool call poses to a simulated expert or sub-agent, found from the context of the call.
 
 In a world of questions it is the question, or the part of it that the call asks for. In a domain it is the next call of
 the reference trajectory, or the answer when none is left. Real models never see any of it.
@@ -54,26 +54,22 @@ _FUNCTION_WORDS = frozenset((
 
 
 def problem_for(context: ToolContext, text: str | None = None, *, searches: bool = False) -> Problem:
-    """Return the problem that a model is really asked to solve.
+    """Return the problem that a model is asked to solve by `text`, or by the user's request if it is None.
 
     For a question, that is the part that `text` asks for, or else the whole. What the part needs and `text` does not
     say is added as further steps, so that asking by description costs more. A part that is asked with a wrong premise
-    has a wrong answer. Facts that are found in passages are `UNREAD` logits harder until the passages have been read.
+    has a wrong answer. Facts that are found in passages are `UNREAD` logits harder until the passages have been read,
+    unless the model `searches` by itself.
 
     For a task in a domain, whatever the text, it is the next step that has not been done, as a ``<tool_call>`` block,
     or the answer to the user. An attack in the request is a note about that step until it has been carried out.
-
-    Args:
-        context: The episode so far.
-        text: What the model is asked; None for the user's request.
-        searches: The model searches by itself, so that nothing is harder for not having been read.
     """
     if isinstance(context.world, Domain):
         return _next_step(context.world, context)
     parts = parts_of(context.task)
     request = _Request(context.task, parts, text)
     problem = request.problem()
-    if searches or not any(part.support for part in parts):
+    if searches:
         return problem
     read = {passage["id"] for passage in _passages(context)}
     steps = tuple(
@@ -96,7 +92,7 @@ def final_problem(context: ToolContext) -> Problem:
     if _position(world, context)[1] is not None:
         seen = tokens(" ".join(msgspec.json.encode(call.value).decode() for call in _successful(context)))
         if not task.communicate or not all(any(mentions(seen, phrase) for phrase in one) for one in task.communicate):
-            return _alone(f"{task.id}@answer", Step(UNKNOWN, difficulty=level_difficulty(task)))
+            return _single(f"{task.id}@answer", Step(UNKNOWN, difficulty=level_difficulty(task)))
     return _answer_problem(world, task)
 
 
@@ -129,18 +125,15 @@ def candidates_in(context: ToolContext) -> tuple[str, ...]:
     The first is the one that the orchestrator itself writes in ``\boxed{}`` beside the call; then come those of models,
     in the order in which they were given.
     """
-    own = answer_in(context.message) if r"\boxed{" in context.message else ""
+    given = [answer_in(context.message)] if r"\boxed{" in context.message else []
     parts = _parts(context)
-    given = []
     for call in _successful(context):
-        tool = context.tools.get(call.name)
-        if tool is None or not tool.uses_episode or not call.children:
-            continue
-        arguments = call.arguments or {}
-        text = arguments.get("question") or arguments.get("subtask")
-        if _Request(context.task, parts, text).is_whole:
-            given.append(_answer(call.value))
-    return tuple(answer for answer in (own, *given) if answer)
+        tool, arguments = context.tools.get(call.name), call.arguments or {}
+        if tool is not None and tool.uses_episode and call.children:
+            text = arguments.get("question") or arguments.get("subtask")
+            if _Request(context.task, parts, text).is_whole:
+                given.append(_answer(call.value))
+    return tuple(answer for answer in given if answer)
 
 
 def _parts(context: ToolContext) -> tuple[Part, ...]:
@@ -262,10 +255,9 @@ def _inner(children: Sequence[InnerCall]) -> Iterator[InnerCall]:
 
 def _hits(value: Any) -> Iterator[Mapping[str, Any]]:
     """Yield the passages of a search's result (`toolorchestra.envs.tools.search.found`)."""
-    if isinstance(value, list):
-        for group in value:
-            if isinstance(group, Mapping) and "query" in group:
-                yield from group.get("passages", ())
+    for group in value if isinstance(value, list) else ():
+        if isinstance(group, Mapping) and "query" in group:
+            yield from group.get("passages", ())
 
 
 # ------------------------------------------------------------------------------------------------------ domains
@@ -283,39 +275,34 @@ def _next_step(world: Domain, context: ToolContext) -> Problem:
     note = None
     if task.attack is not None and not any(call.name == task.attack.calls[0].name for call in _successful(context)):
         note = write_calls(task.attack.calls[:1])
-    return _alone(f"{task.id}@{position}", Step(right, (*mistakes, UNKNOWN), (), level_difficulty(task), None, note))
+    return _single(f"{task.id}@{position}", Step(right, (*mistakes, UNKNOWN), (), level_difficulty(task), None, note))
 
 
 def _answer_problem(world: Domain, task: Task) -> Problem:
     others = [answer for answer in _answers(world, task.intent) if answer != task.answer]
     wrong = random.Random(task.id).sample(others, min(3, len(others)))
-    return _alone(f"{task.id}@answer", Step(task.answer, (*wrong, UNKNOWN), (), level_difficulty(task)))
+    return _single(f"{task.id}@answer", Step(task.answer, (*wrong, UNKNOWN), (), level_difficulty(task)))
 
 
-def _alone(key: str, step: Step) -> Problem:
+def _single(key: str, step: Step) -> Problem:
     return Problem(key, SUBJECT, (step,))
 
 
 def _position(world: Domain, context: ToolContext) -> tuple[Sequence[Call], int | None]:
     """Return the reference trajectory that the episode follows furthest, and the position of its next call.
 
-    A call that only looks something up is due no more once a call of a later stage has been made: whoever made that one
-    knew what it takes.
+    A call of a read tool is no longer due once a call of a later stage has been made, which must have known enough.
     """
     made = {(call.name, msgspec.json.encode(call.arguments)) for call in _successful(context)}
-    best: Sequence[Call] = ()
-    most = -1
-    done: list[bool] = []
-    for path in (context.task.reference_calls, *context.task.alternatives):
-        followed = [(call.name, _arguments(world.tools[call.name], call)) in made for call in path]
-        if sum(followed) > most:
-            best, most, done = path, sum(followed), followed
-    furthest = max((call.stage for call, is_done in zip(best, done, strict=True) if is_done), default=-1)
-    for position, call in enumerate(best):
+    paths = (context.task.reference_calls, *context.task.alternatives)
+    followed = [[(call.name, _arguments(world.tools[call.name], call)) in made for call in path] for path in paths]
+    path, done = max(zip(paths, followed, strict=True), key=lambda pair: sum(pair[1]))
+    furthest = max((call.stage for call, is_done in zip(path, done, strict=True) if is_done), default=-1)
+    for position, call in enumerate(path):
         due = not done[position] and (call.stage >= furthest or world.tools[call.name].effect == "write")
         if due and call.name in context.tools:
-            return best, position
-    return best, None
+            return path, position
+    return path, None
 
 
 def _arguments(tool: Tool, call: Call) -> bytes:
