@@ -39,15 +39,10 @@ def needle_keys(rng: FastRandom, count: int) -> list[str]:
 def draw_component(
     rng: FastRandom, axes: Axes, split: str, hierarchy: Hierarchy, distractors: int, usual: int | None = None
 ) -> Component:
-    """Return a component whose template belongs to a split.
+    """Return a component of the depth, horizon and breadth of `axes`, whose template belongs to a split.
 
-    Args:
-        rng: Draws it.
-        axes: Its depth, horizon and breadth.
-        split: The split.
-        hierarchy: Where its names are from.
-        distractors: Distractors in each of its problems.
-        usual: Depth, where that is left to chance and has a usual value.
+    Its names are from a hierarchy, and each of its problems has so many `distractors`. `usual` is the depth, where that
+    is left to chance and has a usual value.
 
     Raises:
         OptionError: There is none in this split.

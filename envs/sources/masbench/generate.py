@@ -1,7 +1,4 @@
-"""Making problems: components of the axis values wanted, needles and notes, joined in one graph and put in words.
-
-All is drawn from one seed.
-"""
+"""Making problems from a seed: components of the axis values wanted, needles and notes, in one graph and in words."""
 
 from __future__ import annotations
 
@@ -77,17 +74,11 @@ class Instance(msgspec.Struct, frozen=True, gc=False):
 
 
 def make_instance(axes: Axes, split: str, seed: int | str, settings: InstanceSettings | None = None) -> Instance:
-    """Return the instance of a seed.
+    """Return the instance of a seed, with all of some axis values; the splits ``train`` and ``test`` share no template.
 
     >>> instance = make_instance(Axes(depth=3), "train", 7)
     >>> instance.answers, len(instance.problems)
     (('3',), 1)
-
-    Args:
-        axes: The axis values wanted. Combinations are possible.
-        split: ``train`` or ``test``; they share no template.
-        seed: All follows from it and the other arguments.
-        settings: How hard it is otherwise.
 
     Raises:
         OptionError: No instance has these values, or none in this split.
@@ -103,12 +94,13 @@ def make_instance(axes: Axes, split: str, seed: int | str, settings: InstanceSet
     hierarchies = iter(rng.sample(vocabulary().hierarchies, count))
     keys = iter(needle_keys(rng, needles))
     usual = NOTED_DEPTH if in_passages and axes.breadth is None else None
-    drawn = [
-        draw_component(rng, axes, split, next(hierarchies), settings.distractors, usual)
-        if computed
-        else draw_needle(rng, next(keys))
-        for computed in _alternated(count, needles, rng.random() < 0.5)
-    ]
+    needle_first = rng.random() < 0.5 and needles == count
+    drawn = []
+    for number in range(count + needles):  # with needles, every other component is one
+        if needles and (number % 2 == 0) is needle_first:
+            drawn.append(draw_needle(rng, next(keys)))
+        else:
+            drawn.append(draw_component(rng, axes, split, next(hierarchies), settings.distractors, usual))
     graph = _joined(rng, drawn)
     values = values_of(graph.nodes)
     if notes and settings.notes:
@@ -140,14 +132,6 @@ def _wording(axes: Axes) -> Wording:
     return "single" if axes.robustness is None else "passages"
 
 
-def _alternated(count: int, needles: int, needle_first: bool) -> list[bool]:
-    """Return which of the components are computed: all, or every other one."""
-    if not needles:
-        return [True] * count
-    first = not (needle_first and needles == count)
-    return [first is (number % 2 == 0) for number in range(count + needles)]
-
-
 def _joined(rng: FastRandom, components: Sequence[Component]) -> Graph:
     """Return one graph of all components; problems of a component are in their order, but not in a row."""
     nodes: list[ProblemNode] = []
@@ -164,18 +148,18 @@ def _joined(rng: FastRandom, components: Sequence[Component]) -> Graph:
                 for root, states, carried in problems
             ]
         )
-    turns = [number for number, problems in enumerate(asked) for _ in problems]
-    if any(len(problems) > 1 for problems in asked):
+    turns = [problems for problems in asked for _ in problems]
+    if len(turns) > len(asked):
         rng.shuffle(turns)
-    waiting = [iter(problems) for problems in asked]
-    return Graph(tuple(nodes), tuple([next(waiting[number]) for number in turns]))
+    return Graph(tuple(nodes), tuple([problems.pop(0) for problems in turns]))
 
 
 def _noted(rng: FastRandom, graph: Graph, values: Sequence[int], count: int) -> Graph:
     """Return the graph with notes about so many of its answers."""
     asked = list(graph.asked)
     for number in rng.sample(range(len(asked)), count):
-        found = mistakes(graph.nodes[asked[number].node], values, asked[number].node)
+        at = asked[number].node
+        found = mistakes(graph.nodes[at], values, at)
         wrong = [claim for claim in found if not claim.startswith("-")]  # a count below zero is not plausible
         asked[number] = msgspec.structs.replace(asked[number], note=rng.choice(wrong))
     return Graph(graph.nodes, tuple(asked))

@@ -25,11 +25,7 @@ _OPERANDS = repeated({0: 3, 1: 5, 2: 3, 3: 1})  # how many a distractor has
 class Namer:
     """Names of one component, from one hierarchy; its sub-tasks are given theirs at once.
 
-    Args:
-        rng: Draws them.
-        hierarchy: Where they are from.
-        subs: The sub-tasks of the component.
-        more: About how many further names there will be.
+    About so many `more` names are expected to be drawn later.
     """
 
     def __init__(self, rng: FastRandom, hierarchy: Hierarchy, subs: Sequence[Sub], more: int = 0) -> None:
@@ -115,13 +111,8 @@ def draw_distractor(
 ) -> list[Sub]:
     """Return the sub-tasks that a distractor is the first to mention; that of the statement itself is the last.
 
-    Args:
-        rng: Draws it.
-        namer: Names it.
-        subs: The sub-tasks so far; the distractor's own come after them.
-        seen: Positions of those that it may be about.
-        max_operands: Maximum number of operands.
-        closing: Whether it may be about the total of an owner that is not closed.
+    They come after `subs`, the sub-tasks so far. It may be about those at the positions `seen` and, if `closing`, about
+    the total of an owner that is not closed.
 
     Raises:
         LookupError: There are no names left.
@@ -140,13 +131,11 @@ def draw_distractor(
             needs.append(other)
     owner, name = namer.fresh()
     if not needs:
-        new.append(Sub("given", needs, "", False, owner, name, rng.below(MODULUS)))
-        return new
+        return [*new, Sub("given", needs, "", False, owner, name, rng.below(MODULUS))]
     kind: Kind = "same" if len(needs) == 1 else "difference" if len(needs) == 2 and rng.random() < 0.5 else "sum"
     change: Change = rng.choice(("more", "times") if len(needs) == 1 else ("", "more", "times"))
     constant = rng.between(2, MODULUS - 1) if change else 0
-    new.append(Sub(kind, needs, change, False, owner, name, constant))
-    return new
+    return [*new, Sub(kind, needs, change, False, owner, name, constant)]
 
 
 def _total(rng: FastRandom, namer: Namer, subs: Sequence[Sub], seen: Sequence[int], max_operands: int) -> Sub | None:
