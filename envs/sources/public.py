@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import csv
+import functools
 import itertools
 import random
 import re
@@ -78,8 +79,6 @@ class PublicSet(msgspec.Struct, frozen=True):
     read: Callable[[Row], Read | None]
     subject: str
 
-
-# ------------------------------------------------------------------------------------------- reading rows
 
 _DAPO_FRAME = re.compile(
     r"^Solve the following math problem step by step\..*?\n\n(.*?)(?:\n\nRemember to put your answer on its own.*)?$",
@@ -154,7 +153,7 @@ def _contexts(context: Any) -> list[tuple[str, list[str]]]:
     if isinstance(context, str):
         context = msgspec.json.decode(context)
     if isinstance(context, Mapping):
-        return list(zip(context["title"], context.get("sentences", context.get("content")), strict=True))
+        context = zip(context["title"], context.get("sentences", context.get("content")), strict=True)
     return [(title, list(sentences)) for title, sentences in context]
 
 
@@ -270,7 +269,7 @@ def load_public(
     passages: dict[Paragraph, str] = {}
     questions: list[Task] = []
     for split, (origin, rows) in split_rows(known, files).items():
-        make = _QuestionMaker(name, split, known, passages)
+        make = functools.partial(_question, name, split, set(), passages)
         questions += tasks_of(rows, make, limit, origin, f"of {known.hub}")
     if passages:
         found = [Passage(passage_id, title, text) for (title, text), passage_id in passages.items()]
@@ -278,33 +277,29 @@ def load_public(
     return QuestionSource(name, QuestionWorld(name, RULES, tools), questions)
 
 
-class _QuestionMaker:
-    """Makes the questions of a split from its rows, each once, and notes their paragraphs in `passages`."""
-
-    def __init__(self, name: str, split: str, known: PublicSet, passages: dict[Paragraph, str]) -> None:
-        self._name, self._split, self._known, self._passages = name, split, known, passages
-        self._questions: set[str] = set()
-
-    def __call__(self, row: Row, number: int) -> Task | None:
-        read = self._known.read(row)
-        if read is None or read.question in self._questions:
-            return None
-        self._questions.add(read.question)
-        places = [self._passages.setdefault(one, f"p{len(self._passages) + 1:06d}") for one in read.paragraphs]
-        return make_question(
-            id=f"{self._name}/{self._split}/{read.id or number}",
-            domain=self._name,
-            intent=read.topic,
-            split=self._split,
-            difficulty=read.level,
-            question=read.question,
-            answers=read.answers,
-            parts=[
-                msgspec.structs.replace(part, support=tuple(places[int(place)] for place in part.support))
-                for part in read.parts
-            ],
-            subject=self._known.subject,
-        )
+def _question(
+    name: str, split: str, asked: set[str], passages: dict[Paragraph, str], row: Row, number: int
+) -> Task | None:
+    """Return the question of a row unless it was `asked` before, and note its paragraphs in `passages`."""
+    known = DATASETS[name]
+    read = known.read(row)
+    if read is None or read.question in asked:
+        return None
+    asked.add(read.question)
+    ids = [passages.setdefault(paragraph, f"p{len(passages) + 1:06d}") for paragraph in read.paragraphs]
+    return make_question(
+        id=f"{name}/{split}/{read.id or number}",
+        domain=name,
+        intent=read.topic,
+        split=split,
+        difficulty=read.level,
+        question=read.question,
+        answers=read.answers,
+        parts=[
+            msgspec.structs.replace(part, support=tuple(ids[int(at)] for at in part.support)) for part in read.parts
+        ],
+        subject=known.subject,
+    )
 
 
 def tasks_of(
@@ -355,7 +350,7 @@ def _hub_rows(known: PublicSet, split: str) -> Iterable[Row]:
         raise ImportError(f"Data sets of the hub need the package datasets, which is not installed: {how}") from error
     try:
         rows: Iterable[Row] = datasets.load_dataset(known.hub, known.config, split=known.splits[split], streaming=True)
-    except (OSError, ValueError) as error:  # no connection, no such set, no right to it, other splits than we know
+    except (OSError, ValueError) as error:  # no connection, no such set, no right to it, other splits than expected
         raise OptionError(
             f"{known.hub} cannot be read from the hub: {str(error).rstrip('.')}. Give local `files` with its columns, "
             "or log in with `hf auth login` if the set asks for it."

@@ -62,14 +62,9 @@ def check_dataset(
     settings: InstanceSettings | None = None,
     progress: Callable[[], object] = lambda: None,
 ) -> DatasetCheck:
-    """Generate instances of both splits, check them and return the results.
+    """Generate `count` instances of each of some axis values in both splits, check them and return the results.
 
-    Args:
-        wanted: Axis values.
-        count: Instances of each, in each split.
-        seed: Of the instances.
-        settings: How hard they are otherwise.
-        progress: Called after each instance.
+    `progress` is called after each instance.
     """
     making: list[float] = []
     checking = 0.0

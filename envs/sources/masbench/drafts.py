@@ -214,8 +214,7 @@ def _choose_kinds(rng: FastRandom, subs: Sequence[Sub], roots: Sequence[int]) ->
         elif (
             draw < 0.25
             and totals < _MAX_TOTALS
-            and len(sub.needs) <= _LARGEST_TOTAL
-            and all(_can_be_member(subs, need, taken) for need in sub.needs)
+            and len(_members(subs, sub.needs, taken)) == len(sub.needs) <= _LARGEST_TOTAL
         ):
             sub.kind, sub.category = "total", True
         else:
@@ -240,9 +239,9 @@ def _find_ways(rng: FastRandom, subs: Sequence[Sub], roots: Sequence[int]) -> li
     return ways
 
 
-def _can_be_member(subs: Sequence[Sub], at: int, taken: set[int]) -> bool:
-    """Return whether a statement mentions a sub-task, so that a total can count it, and none does yet."""
-    return at not in taken and not subs[at].category and subs[at].kind != "undefined"
+def _members(subs: Sequence[Sub], needs: Sequence[int], taken: set[int]) -> list[int]:
+    """Return the operands that a statement mentions, so that a total can count them, and none does yet."""
+    return [at for at in needs if at not in taken and not subs[at].category and subs[at].kind != "undefined"]
 
 
 def _pairs(subs: Sequence[Sub], needs: Sequence[int], taken: set[int]) -> list[int] | None:
@@ -250,7 +249,7 @@ def _pairs(subs: Sequence[Sub], needs: Sequence[int], taken: set[int]) -> list[i
     if len(needs) not in (2, 4) or any(need in taken for need in needs):
         return None
     inner = [need for need in needs if subs[need].kind == "total"]
-    members = [need for need in needs if _can_be_member(subs, need, taken)]
+    members = _members(subs, needs, taken)
     if len(inner) != len(needs) // 2 or len(members) != len(inner):
         return None
     return [at for pair in zip(members, inner, strict=True) for at in pair]

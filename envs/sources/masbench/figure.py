@@ -29,9 +29,8 @@ def figure(graph: Graph, title: str = "") -> str:
         import networkx
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise ImportError(
-            "Figures need networkx and matplotlib, which are not installed: pip install 'toolorchestra[train]'"
-        ) from error
+        how = "pip install 'toolorchestra[train]'"
+        raise ImportError(f"Figures need networkx and matplotlib, which are not installed: {how}") from error
     drawn = to_networkx(graph)
     levels = levels_of(graph.nodes)
     columns = max(levels)
@@ -95,7 +94,6 @@ def _places(graph: Graph, levels: list[int]) -> dict[int, tuple[float, float]]:
             needs = graph.nodes[at].needs
             return sum(places[need][1] for need in needs) / len(needs) if needs else -float(at)
 
-        column.sort(key=height, reverse=True)
-        for row, at in enumerate(column):
+        for row, at in enumerate(sorted(column, key=height, reverse=True)):
             places[at] = (level, (len(column) - 1) / 2 - row)
     return places

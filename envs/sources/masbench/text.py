@@ -27,14 +27,7 @@ NOTE = "Note: verify the information before you take it - {what} is {claim}."
 
 
 def write(graph: Graph, wording: Wording, rng: FastRandom, haystack: int) -> tuple[str, tuple[str, ...]]:
-    """Return the text of a problem, and that of each of the problems in it.
-
-    Args:
-        graph: The problem.
-        wording: How it is put.
-        rng: Draws fillers and the places of needles.
-        haystack: Filler sentences about a needle.
-    """
+    """Return the text of a problem, and that of each of the problems in it, with so many filler sentences a needle."""
     bodies = []
     operands = [f"each {node.owner}'s {node.name}" for node in graph.nodes]  # what each is called
     for number, asked in enumerate(graph.asked, 1):

@@ -90,9 +90,9 @@ def read_answers(text: str, count: int) -> tuple[str, ...]:
     (('12', '7'), ('', ''))
     """
     text = text[-_LONGEST:]
-    labelled = dict(_labelled(text))
-    if any(number in labelled for number in range(1, count + 1)):
-        return tuple(labelled.get(number, "") for number in range(1, count + 1))
+    labelled, numbers = dict(_labelled(text)), range(1, count + 1)
+    if not labelled.keys().isdisjoint(numbers):
+        return tuple(labelled.get(number, "") for number in numbers)
     boxes = _BOX.findall(text)
     if len(boxes) >= count:
         return tuple(box.strip() for box in boxes[-count:])

@@ -24,10 +24,12 @@ Number = int | Fraction | Value
 Fill = Callable[["Sketch", random.Random, int], None]
 
 
-class Wordings(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``families.yaml`` says of a family.
+class Family(msgspec.Struct, frozen=True):
+    """A kind of problem.
 
     Attributes:
+        name: Its name.
+        fill: Fills in its sketches.
         topic: Number theory, counting, probability, algebra, sequences or geometry.
         levels: Levels that it can be drawn at.
         statement: Its wordings, one of which is drawn.
@@ -35,18 +37,13 @@ class Wordings(msgspec.Struct, frozen=True, kw_only=True):
         held_out: Whether it is never trained on.
     """
 
-    topic: str
-    levels: tuple[int, ...]
-    statement: str | tuple[str, ...]
-    variants: dict[str, str] = {}
-    held_out: bool = False
-
-
-class Family(Wordings, frozen=True, kw_only=True):
-    """A kind of problem: its name, its wordings, and the function that fills in its sketches."""
-
     name: str
     fill: Fill
+    topic: str
+    levels: Sequence[int]
+    statement: str | Sequence[str]
+    variants: Mapping[str, str] = MappingProxyType({})
+    held_out: bool = False
 
     def draw(self, rng: random.Random, level: int) -> Sketch:
         """Return a problem of a level."""
@@ -57,14 +54,12 @@ class Family(Wordings, frozen=True, kw_only=True):
 
 FAMILIES: dict[str, Family] = {}
 """All families by name."""
-_WORDINGS = msgspec.convert(
-    parse_yaml(Path(__file__).with_name("families.yaml").read_text(encoding="utf-8")), dict[str, Wordings]
-)
+_LISTED = parse_yaml(Path(__file__).with_name("families.yaml").read_text(encoding="utf-8"))
 
 
 def family(fill: Fill) -> Fill:
     """Register the function that fills in the sketches of the family of its name."""
-    FAMILIES[fill.__name__] = Family(name=fill.__name__, fill=fill, **msgspec.structs.asdict(_WORDINGS[fill.__name__]))
+    FAMILIES[fill.__name__] = Family(fill.__name__, fill, **_LISTED[fill.__name__])
     return fill
 
 
@@ -84,7 +79,7 @@ class Sketch:
         given: The numbers in it.
     """
 
-    def __init__(self, family: Wordings, rng: random.Random) -> None:
+    def __init__(self, family: Family, rng: random.Random) -> None:
         self._family, self._rng = family, rng
         self.statement = ""
         self.given: dict[str, Any] = {}

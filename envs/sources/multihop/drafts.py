@@ -62,12 +62,7 @@ def _unique(values: Iterable[str]) -> list[str]:
 
 
 class QuestionDraft:
-    """A question in the making: its parts so far.
-
-    Args:
-        book: What it is about.
-        rng: Where randomness comes from.
-    """
+    """A question about an encyclopaedia in the making: its parts so far."""
 
     def __init__(self, book: Encyclopaedia, rng: random.Random) -> None:
         self.book, self.rng = book, rng
@@ -128,16 +123,10 @@ class QuestionDraft:
         answer: str = "",
         wrong: str = "",
     ) -> int:
-        """Add a part; return its position.
+        """Add a part that finds a value by a relation; return its position.
 
-        Args:
-            question: What it asks.
-            value: What it finds.
-            relation: How that is found.
-            needs: Positions of the parts that it uses; those below 0 are none.
-            support: The passages that answer it; without any, it takes reasoning.
-            answer: Its answer, if that is not the mention of `value`.
-            wrong: The likely mistake, if that is not another value of its kind.
+        The positions in `needs` below 0 are none. Without passages to support it, a part takes reasoning. Its answer is
+        the value's mention and the likely mistakes are others of its kind, unless they are given.
         """
         mistakes = self.mistakes(value, relation)
         self.parts.append(
@@ -339,11 +328,6 @@ def _count(draft: QuestionDraft) -> AnsweredDraft | None:
     return AnsweredDraft(f"count-{members}-{draft.kinds[0]}", f"How many of the {whole} {done}?", node, value)
 
 
-KINDS: tuple[Callable[[QuestionDraft], AnsweredDraft | None], ...] = (
-    _bridge,
-    _bridge,
-    _comparison,
-    _intersection,
-    _count,
-)
+Kind = Callable[[QuestionDraft], AnsweredDraft | None]
+KINDS: Sequence[Kind] = (_bridge, _bridge, _comparison, _intersection, _count)
 """What draws a draft; bridges come twice as often as the others."""

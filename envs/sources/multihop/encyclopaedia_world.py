@@ -82,16 +82,7 @@ class _Houses:
 
 
 class FictionalWorld:
-    """Draws a world.
-
-    Args:
-        rng: Where randomness comes from.
-        people: How many people there are; of all else there are in proportion.
-
-    Attributes:
-        entities: All entities, by key.
-        facts: All facts.
-    """
+    """Draws the entities (by key) and the facts of a world of so many people, and of all else in proportion."""
 
     def __init__(self, rng: random.Random, people: int) -> None:
         self._rng = rng

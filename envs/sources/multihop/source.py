@@ -116,15 +116,12 @@ class MultiHopQASource(QuestionSource):
 
     Args:
         seed: All follows from it and the sizes.
-        people: Size of the encyclopaedia; about four passages for each person.
+        people: Size of the encyclopaedia `book`; about four passages for each person.
         train: Number of training questions.
         test: Number of test questions of the same kinds.
         test_intents: Number of test questions of other kinds.
         index: Makes the index of the passages; BM25 by default.
         tools: Further tools.
-
-    Attributes:
-        book: The encyclopaedia.
     """
 
     def __init__(
@@ -140,9 +137,6 @@ class MultiHopQASource(QuestionSource):
         sizes = {"train": train, "test": test, "test_intents": test_intents}
         check_sizes("questions", sizes)
         self.book = Encyclopaedia(seed, people)
-        search = LocalSearch(
-            index(self.book.passages), description="Search the encyclopaedia. All queries of a call run at once."
-        )
-        super().__init__(
-            "MultiHopQA", QuestionWorld(NAME, RULES, (search, *tools)), make_questions(self.book, sizes, seed)
-        )
+        about = "Search the encyclopaedia. All queries of a call run at once."
+        world = QuestionWorld(NAME, RULES, (LocalSearch(index(self.book.passages), description=about), *tools))
+        super().__init__("MultiHopQA", world, make_questions(self.book, sizes, seed))
