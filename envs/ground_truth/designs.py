@@ -79,17 +79,10 @@ class AgentProblem(msgspec.Struct, frozen=True):
 
 
 class DesignProblems:
-    """The problems that the agents of one design have to solve for one task.
-
-    Args:
-        task: The task.
-        agents: The agents, each after those that it reads.
-    """
+    """The problems that the agents of one design, each after those that it reads, have to solve for one task."""
 
     def __init__(self, task: Task, agents: Sequence[DesignAgent]) -> None:
-        self._task = task
-        self._parts = parts_of(task)
-        self._whole = problem_of(task)
+        self._task, self._parts, self._whole = task, parts_of(task), problem_of(task)
         count = len(self._whole.steps)
         self._all_targets = tuple(target % count for target in self._whole.targets)
         self._targets: dict[str, tuple[int, ...]] = {}

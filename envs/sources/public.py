@@ -12,11 +12,11 @@ from __future__ import annotations
 import ast
 import contextlib
 import csv
-import functools
 import itertools
 import random
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -123,13 +123,10 @@ def _math(row: Row) -> Read | None:
     )
 
 
-def _contest(level: int) -> Callable[[Row], Read]:
-    def read(row: Row) -> Read:
-        answer = re.sub(r"^(-?\d+)\.0$", r"\1", _text(row, "answer", "Answer"))  # integers that a table keeps as 142.0
-        identity = _text(row, "id", "ID", "problem_idx", default="")
-        return Read(_text(row, "problem", "Problem", "question"), (answer,), id=identity, level=level)
-
-    return read
+def _contest(row: Row, level: int = 5) -> Read:
+    answer = re.sub(r"^(-?\d+)\.0$", r"\1", _text(row, "answer", "Answer"))  # integers that a table keeps as 142.0
+    identity = _text(row, "id", "ID", "problem_idx", default="")
+    return Read(_text(row, "problem", "Problem", "question"), (answer,), id=identity, level=level)
 
 
 def _gpqa(row: Row) -> Read:
@@ -222,9 +219,9 @@ DATASETS: dict[str, PublicSet] = {
     "dapo-math": PublicSet("BytedTsinghua-SIA/DAPO-Math-17k", None, {"train": "train"}, _dapo, "math"),
     "math": PublicSet("DigitalLearningGmbH/MATH-lighteval", None, {"train": "train", "test": "test"}, _math, "math"),
     "math-500": PublicSet("HuggingFaceH4/MATH-500", None, {"test": "test"}, _math, "math"),
-    "aime-2024": PublicSet("HuggingFaceH4/aime_2024", None, {"test": "train"}, _contest(5), "math"),
-    "aime-2025": PublicSet("MathArena/aime_2025", None, {"test": "train"}, _contest(5), "math"),
-    "amc": PublicSet("AI-MO/aimo-validation-amc", None, {"test": "train"}, _contest(4), "math"),
+    "aime-2024": PublicSet("HuggingFaceH4/aime_2024", None, {"test": "train"}, _contest, "math"),
+    "aime-2025": PublicSet("MathArena/aime_2025", None, {"test": "train"}, _contest, "math"),
+    "amc": PublicSet("AI-MO/aimo-validation-amc", None, {"test": "train"}, partial(_contest, level=4), "math"),
     "numina-tir": PublicSet("AI-MO/NuminaMath-TIR", None, {"train": "train", "test": "test"}, _math, "math"),
     "gpqa": PublicSet("Idavidrein/gpqa", "gpqa_diamond", {"test": "train"}, _gpqa, "science"),
     "hotpotqa": PublicSet(
@@ -269,7 +266,7 @@ def load_public(
     passages: dict[Paragraph, str] = {}
     questions: list[Task] = []
     for split, (origin, rows) in split_rows(known, files).items():
-        make = functools.partial(_question, name, split, set(), passages)
+        make = partial(_question, name, split, set(), passages)
         questions += tasks_of(rows, make, limit, origin, f"of {known.hub}")
     if passages:
         found = [Passage(passage_id, title, text) for (title, text), passage_id in passages.items()]

@@ -22,7 +22,8 @@ _STATEMENT = re.compile(r"The number of (?:each )?([^.:?]+?) equals ([^.:?]+)\."
 _MAGIC = re.compile(r"One of the special magic numbers for ([a-z]+-[a-z]+) is: (\d+)\.")
 _NOTE = re.compile(r"Note: verify the information before you take it [-—] ([^.?]+?) is (-?\d+)\.")
 _ASKED = re.compile(
-    r"How many (?P<counted>[^.?]+?) does (?P<owner>[^.?]+?) have\?|What is (?:the value of )?(?P<named>[^.?]+?)\?"
+    r"How many (?P<counted>[^.?]+?) does (?P<owner>[^.?]+?) have\?"
+    r"|What is (?:the magic number for (?P<key>[^.?]+?)|(?:the value of )?(?P<named>[^.?]+?))\?"
 )
 _WANTED = re.compile(
     r"the number of (?P<counted>[^.,]+?) that (?P<owner>[^.,]+?) has\b|the magic number for (?P<key>[a-z]+-[a-z]+)"
@@ -47,15 +48,11 @@ class Parameter(NamedTuple):
 
 
 def solve(text: str, known: Knowledge | None = None) -> ParsedProblem:
-    """Return the answers to a problem.
+    """Return the answers to a problem; the categories of words are those of this library's vocabulary by default.
 
     >>> solve("The number of each Ketch's Saloon equals 20. The number of each Ketch's Galley Nook equals 7 more than "
     ...       "each Ketch's Saloon. How many Cabin does Ketch have?").answers
     ('1',)
-
-    Args:
-        text: The problem.
-        known: The category of each word and the order of categories; those of our vocabulary by default.
 
     Raises:
         OptionError: It is not a problem, or has no one answer.
@@ -86,8 +83,7 @@ class _Reader:
         """Return what is asked, in order."""
         _, listed, wanted = text.rpartition("From the passage, identify and return")
         if listed:
-            matches = _WANTED.finditer(wanted)
-            found = [Parameter(match["owner"] or "", match["key"] or match["counted"]) for match in matches]
+            found = [_wanted(match) for match in _WANTED.finditer(wanted)]
         else:
             problems = {int(number): body for number, body in _PROBLEM.findall(text) if "?" in body}
             bodies = [problems[number] for number in sorted(problems)] or [text]
@@ -104,11 +100,7 @@ class _Reader:
         if not questions:
             raise OptionError(f"Expected a question at the end of a problem, found {body[-60:]!r}.")
         match = questions[-1]
-        if match["counted"]:
-            return Parameter(match["owner"], match["counted"])
-        if match["named"].startswith("the magic number for "):
-            return Parameter("", match["named"].removeprefix("the magic number for "))
-        return _parameter(match["named"])
+        return _parameter(match["named"]) if match["named"] else _wanted(match)
 
     def _refer(self, words: str) -> Parameter:
         """Return what an operand refers to: a parameter, the one that an earlier problem asks for, or a number."""
@@ -235,6 +227,10 @@ class _Reader:
             groups = [*apart, leading[parameter].union(*joined)]
         yield "parallel", len(groups)
         yield "robustness", self.notes
+
+
+def _wanted(match: re.Match[str]) -> Parameter:
+    return Parameter(match["owner"] or "", match["key"] or match["counted"])
 
 
 def _parameter(words: str) -> Parameter:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from random import Random
+
+import numpy as np
 
 from toolorchestra.envs.sources.math.sketch import Sketch, family
 
@@ -12,15 +15,13 @@ PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67
 
 def factors(number: int) -> dict[int, int]:
     """Return the prime factors of a number and their exponents."""
-    found: dict[int, int] = {}
-    divisor = 2
-    while divisor * divisor <= number:
-        while number % divisor == 0:
-            found[divisor] = found.get(divisor, 0) + 1
+    found, divisor = Counter[int](), 2
+    while number > 1:
+        if number % divisor:
+            divisor += 1
+        else:
+            found[divisor] += 1
             number //= divisor
-        divisor += 1
-    if number > 1:
-        found[number] = 1
     return found
 
 
@@ -191,22 +192,15 @@ def coprime_count(sketch: Sketch, draw: Random, level: int) -> None:
     sketch.step(f"What is {n} times (1 - 1/p) for each of its primes p?", total, by=by)
 
 
-def _digits(number: int, base: int) -> str:
-    shown = ""
-    while number:
-        number, digit = divmod(number, base)
-        shown = str(digit) + shown
-    return shown
-
-
 @family
 def base_sum(sketch: Sketch, draw: Random, level: int) -> None:
     """The sum of two numerals in another base."""
     b = draw.randint(4, 9)
     x, y = (draw.randint(b ** (level + 1), b ** (level + 2) - 1) for _ in "xy")
-    sketch.ask(b=b, x=_digits(x, b), y=_digits(y, b))
+    numerals = {x: np.base_repr(x, b), y: np.base_repr(y, b)}
+    sketch.ask(b=b, x=numerals[x], y=numerals[y])
     for value in (x, y):
-        shown = _digits(value, b)
+        shown = numerals[value]
         by = " + ".join(f"{digit}*{b}^{i}" for i, digit in enumerate(reversed(shown)))
         sketch.first(f"What is the base {b} numeral {shown} in base ten?", value, by=by)
     sketch.calculate(f"{x} + {y}", x + y, 0, 1)

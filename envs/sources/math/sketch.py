@@ -94,12 +94,8 @@ class Sketch:
     def step(self, question: str, answer: Number | str, *needs: int, by: str = "", wrong: Sequence[Number] = ()) -> int:
         """Add a step and return its position.
 
-        Args:
-            question: What it asks.
-            answer: Its answer.
-            needs: Positions of the steps whose answers it uses; the one before, if none is given.
-            by: An expression for a calculator that gives the answer.
-            wrong: Likely mistakes; some near misses are added to them.
+        It uses the answers of the steps at the positions `needs`, or of the one before if none is given. The expression
+        `by` gives the answer on a calculator; some near misses are added to the likely mistakes in `wrong`.
         """
         position = len(self._steps)
         used = tuple(sorted(needs)) or ((position - 1,) if position else ())

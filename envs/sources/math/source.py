@@ -11,12 +11,7 @@ import random
 import zlib
 
 from toolorchestra.envs.ground_truth.parts import stages_of
-from toolorchestra.envs.sources.math import (
-    algebra,
-    counting as math_counting,
-    geometry as math_geometry,
-    numbers as math_numbers,
-)
+from toolorchestra.envs.sources.math import algebra, counting, geometry, numbers
 from toolorchestra.envs.sources.math.sketch import FAMILIES, Family, Sketch
 from toolorchestra.envs.sources.questions import QuestionSource, QuestionWorld, check_sizes, make_question
 from toolorchestra.envs.tools.calculator import Calculator
@@ -26,7 +21,7 @@ NAME = "math"
 RULES = """\
 Competition problems in mathematics. Each has one exact answer: an integer, a fraction, a radical or an expression. \
 Give your final answer as \\boxed{…}; do not round."""
-_MODULES = (math_numbers, math_counting, algebra, math_geometry)  # importing them registers their families
+_MODULES = (algebra, counting, geometry, numbers)  # importing them registers their families
 _ATTEMPTS = 40
 _LOGITS_PER_LEVEL = 0.6  # difficulty of a step, in logits, for each level of its problem above the first
 

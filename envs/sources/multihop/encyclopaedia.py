@@ -186,16 +186,12 @@ class Encyclopaedia:
 def _articles(entity: Entity) -> Sequence[tuple[Sequence[Sequence[str]], str]]:
     """Return the parts and the title of each article about an entity."""
     parts = WORDS.sentences
-    match entity.kind:
-        case "person":
-            return (parts["life"], entity.title), (parts["career"], f"{entity.title}: work and family")
-        case "work":
-            made, based = parts["work"]
-            return (((made, *parts[f"work at {WORDS.genres[entity.sort][2]}"], based), entity.title),)
-        case "event":
-            return ((parts[entity.sort], entity.title),)
-        case _:
-            return ((parts[entity.kind], entity.title),)
+    if entity.kind == "person":
+        return (parts["life"], entity.title), (parts["career"], f"{entity.title}: work and family")
+    if entity.kind == "work":
+        made, based = parts["work"]
+        return (((made, *parts[f"work at {WORDS.genres[entity.sort][2]}"], based), entity.title),)
+    return ((parts[entity.sort if entity.kind == "event" else entity.kind], entity.title),)
 
 
 def _capital(text: str) -> str:
