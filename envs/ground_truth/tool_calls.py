@@ -69,7 +69,7 @@ def problem_for(context: ToolContext, text: str | None = None, *, searches: bool
     parts = parts_of(context.task)
     request = _Request(context.task, parts, text)
     problem = request.problem()
-    if searches:
+    if searches or not any(part.support for part in parts):
         return problem
     read = {passage["id"] for passage in _passages(context)}
     steps = tuple(
