@@ -123,8 +123,8 @@ class DesignProblems:
         """Return which steps an input asks for; all targets of the question if it asks for none in particular."""
         if not agent.input or not self._parts:
             return self._all_targets
-        text = agent.filled(self._right)
-        parts = (find_part(self._task, sentence) for sentence in _SENTENCE.split(text) if sentence)
+        sentences = _SENTENCE.split(agent.filled(self._right))
+        parts = (find_part(self._task, sentence) for sentence in sentences if sentence)
         found = dict.fromkeys(part for part in parts if part is not None)
         read = {part for parent in agent.references for part in self._targets.get(parent, ())}
         return tuple(part for part in found if part not in read) or tuple(found) or self._all_targets

@@ -124,11 +124,9 @@ def most_similar(
     The pairs are the words of a text and those of a part, or of the `whole` question. None is returned if no part has
     more in common than the whole has, or too little.
     """
-    best, highest = None, max(_MIN_OVERLAP, _overlap(*whole))
-    for number, pair in enumerate(parts):
-        if (overlap := _overlap(*pair)) > highest:
-            best, highest = number, overlap
-    return best
+    overlaps = [_overlap(*pair) for pair in parts]
+    highest = max(overlaps, default=0.0)
+    return overlaps.index(highest) if highest > max(_MIN_OVERLAP, _overlap(*whole)) else None
 
 
 @functools.lru_cache(maxsize=65_536)  # the same texts come again and again

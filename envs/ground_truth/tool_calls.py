@@ -169,10 +169,10 @@ class _Request:
         self.positions: Sequence[int] = range(len(parts))
         if text is None or not parts:
             return
-        said, asked = tokens(text), tokens(task.instruction)
-        known = [mentions(said, _bare(part.answer)) for part in parts]
+        stated, given = tokens(text), tokens(task.instruction)
+        known = [mentions(stated, _bare(part.answer)) for part in parts]
         self._premises = [  # the wrong answers to each part that the text states and the question itself does not
-            [w for w in part.wrong if not right and mentions(said, _bare(w)) and not mentions(asked, _bare(w))]
+            [w for w in part.wrong if not right and mentions(stated, _bare(w)) and not mentions(given, _bare(w))]
             for part, right in zip(parts, known, strict=True)
         ]
         self._stated = {at for at in range(len(parts)) if known[at] or self._premises[at]}
@@ -315,8 +315,7 @@ def _other_calls(context: ToolContext, guesser: Guesser, path: Sequence[Call], p
     parameters = context.tools[call.name].parameters
     names = sorted(call.arguments)
     for name in guesser.rng.sample(names, min(2, len(names))):
-        value = guesser.other(parameters[name], call.arguments[name])
-        yield Call(call.name, {**call.arguments, name: value})
+        yield Call(call.name, {**call.arguments, name: guesser.other(parameters[name], call.arguments[name])})
     if position + 1 < len(path):
         yield path[position + 1]
     other = guesser.rng.choice(tools)

@@ -87,11 +87,7 @@ _DAPO_FRAME = re.compile(
 
 
 def _text(row: Row, *names: str, default: str | None = None) -> str:
-    """Return the first of some columns that is not empty, as text; else the default.
-
-    Raises:
-        KeyError: All are empty, and there is no default.
-    """
+    """Return the first of some columns that is not empty, as text; else the default or, without one, a `KeyError`."""
     for name in names:
         if row.get(name) not in (None, ""):
             return str(row[name]).strip()
@@ -180,8 +176,7 @@ def _musique(row: Row) -> Read | None:
         for needed in needs:
             question = question.replace(f"#{needed + 1}", parts[needed].answer)
         place = places.get(step.get("paragraph_support_idx"))
-        support = () if place is None else (place,)
-        parts.append(Part(question, str(step["answer"]), (), needs, 0.5, None, support))
+        parts.append(Part(question, str(step["answer"]), (), needs, 0.5, None, (place,) if place else ()))
     identity = _text(row, "id")
     return Read(
         _text(row, "question"),
@@ -250,7 +245,7 @@ def load_public(
 
     Args:
         name: One of `DATASETS`.
-        files: None: the hub is asked (needs the extra ``train``). A local file (``.jsonl``, ``.json``, ``.csv``,
+        files: None for the hub (needs the extra ``train``). A local file (``.jsonl``, ``.json``, ``.csv``,
             ``.tsv`` or ``.parquet``, with the hub's columns) is the split ``test``; a mapping says which file is which.
         limit: Maximum number of questions of each split; None for all.
         tools: Tools that are available beside the search in the set's paragraphs.
@@ -304,8 +299,7 @@ def tasks_of(
 ) -> Iterator[Task]:
     """Yield at most `limit` tasks made from rows and their numbers; where `make` returns None, there is none.
 
-    Raises:
-        OptionError: A row does not have the columns expected; `origin` and `columns` say where and which.
+    If a row does not have the columns expected, the `OptionError` says where (`origin`) and which (`columns`).
     """
 
     def made() -> Iterator[Task]:

@@ -56,11 +56,7 @@ def make_question(
 
 
 def check_sizes(what: str, sizes: Mapping[str, int]) -> None:
-    """Check how many questions of each split are wanted.
-
-    Raises:
-        OptionError: A number is negative.
-    """
+    """Raise an `OptionError` if a number of questions that are wanted of a split is negative."""
     if min(sizes.values()) < 0:
         raise OptionError(f"Expected numbers of {what} of at least 0, got {dict(sizes)}.")
 

@@ -30,8 +30,6 @@ def draw_needle(rng: FastRandom, key: str) -> Component:
 
 def needle_keys(rng: FastRandom, count: int) -> list[str]:
     """Return what so many magic numbers are for."""
-    if not count:
-        return []
     words = vocabulary().needles
     return [f"{a}-{b}" for a, b in zip(rng.sample(words.first, count), rng.sample(words.second, count), strict=True)]
 

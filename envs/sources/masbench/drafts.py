@@ -1,8 +1,8 @@
 """Drafts of a component: sub-tasks of a given depth, breadth and horizon, whose names and numbers are still missing.
 
 A draft begins as one chain as long as the depth. Sub-tasks on it are given more operands (a wide one, as many as the
-breadth says), chains are added beside it until there are enough answers to report, and then each sub-task is told how
-it follows from its operands. Everything leads to the last answer; distractors come later, with the names.
+breadth says), chains are added beside it until there are enough answers to report, and then it is drawn how each
+sub-task follows from its operands. Everything leads to the last answer; distractors come later, with the names.
 """
 
 from __future__ import annotations
@@ -85,11 +85,7 @@ def _usual_depths(breadth: int, horizon: int) -> tuple[int, int]:
 
 
 def check_shape(depth: int | None, breadth: int | None, horizon: int | None) -> None:
-    """Check that there are graphs of a shape.
-
-    Raises:
-        OptionError: There are none.
-    """
+    """Raise an `OptionError` if there are no graphs of a shape."""
     if depth == 1 and breadth is not None:
         raise OptionError(f"An answer of depth 1 needs nothing: expected depth 2 or more with breadth {breadth}.")
     if depth is None or horizon is None or horizon == 1:
@@ -114,9 +110,7 @@ def draw_draft(rng: FastRandom, depth: int, breadth: int | None, horizon: int) -
     shape.add_operands()
     levels, needs = shape.levels, shape.needs
     order = sorted(range(len(levels)), key=levels.__getitem__)
-    place = [0] * len(order)
-    for new, old in enumerate(order):
-        place[old] = new
+    place = {old: new for new, old in enumerate(order)}
     subs = [Sub("given", [place[need] for need in needs[old]]) for old in order]
     roots = [place[top]]
     if horizon > 1:
@@ -192,7 +186,7 @@ class _Shape:
 
 
 def _choose_kinds(rng: FastRandom, subs: Sequence[Sub], roots: Sequence[int]) -> None:
-    """Say of each sub-task how it follows from its operands.
+    """Draw for each sub-task how it follows from its operands.
 
     A member belongs to one total only, and what is counted by category belongs to none, so that names can be found.
     """
@@ -258,8 +252,7 @@ def _pairs(subs: Sequence[Sub], needs: Sequence[int], taken: set[int]) -> list[i
 def _combine(rng: FastRandom, sub: Sub) -> None:
     """Have a statement say how a sub-task follows from its operands."""
     if len(sub.needs) == 1:
-        sub.kind = "same"
-        sub.change = rng.weighted(_OF_ONE)
+        sub.kind, sub.change = "same", rng.weighted(_OF_ONE)
     else:
         sub.kind = "difference" if len(sub.needs) == 2 and rng.random() < 0.4 else "sum"
         sub.change = rng.weighted(_OF_SEVERAL)

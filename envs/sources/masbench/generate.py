@@ -111,11 +111,7 @@ def make_instance(axes: Axes, split: str, seed: int | str, settings: InstanceSet
 
 
 def check_axes(axes: Axes) -> None:
-    """Check that there are instances of some axis values.
-
-    Raises:
-        OptionError: There are none.
-    """
+    """Raise an `OptionError` if there are no instances of some axis values."""
     check_shape(axes.depth, axes.breadth, axes.horizon)
     if axes.robustness is not None and (axes.horizon is not None or axes.parallel is not None):
         answers = (axes.horizon or 1) * (axes.parallel or 1)

@@ -50,19 +50,14 @@ class Namer:
                 sub.owner, sub.name = self.fresh()
 
     def fresh(self) -> Name:
-        """Return the name of a sub-task that nothing is known of yet, among the shared ones.
-
-        Raises:
-            LookupError: There is none left.
-        """
-        used, tries = self._used, 1
-        while (name := self.rng.cell(self._shared)) in used:
-            if tries == _TRIES:
-                cells = [cell for grid in self._shared for cell in itertools.product(*grid)]
-                name = self.rng.choice([cell for cell in cells if cell not in used])
+        """Return a shared name of which nothing is known yet, or raise a `LookupError` if there is none left."""
+        for _ in range(_TRIES):
+            if (name := self.rng.cell(self._shared)) not in self._used:
                 break
-            tries += 1
-        used.add(name)
+        else:
+            cells = [cell for grid in self._shared for cell in itertools.product(*grid)]
+            name = self.rng.choice([cell for cell in cells if cell not in self._used])
+        self._used.add(name)
         return name
 
     def closable(self, subs: Sequence[Sub]) -> dict[str, list[int]]:
@@ -112,10 +107,7 @@ def draw_distractor(
     """Return the sub-tasks that a distractor is the first to mention; that of the statement itself is the last.
 
     They come after `subs`, the sub-tasks so far. It may be about those at the positions `seen` and, if `closing`, about
-    the total of an owner that is not closed.
-
-    Raises:
-        LookupError: There are no names left.
+    the total of an owner that is not closed. Where no names are left, a `LookupError` is raised.
     """
     new: list[Sub] = []
     needs: list[int] = []

@@ -28,8 +28,7 @@ def load_masbench(axis: str | None = None, files: Files = None, *, limit: int | 
 
     Args:
         axis: One of the five axes; None for all that the files hold, or for the hub's training set of all axes.
-        files: None: the hub is asked (needs the extra ``train``). A local file (``.jsonl``, ``.json``, ``.csv``,
-            ``.tsv`` or ``.parquet``) is the split ``test``; a mapping says which file is which.
+        files: None for the hub, or local files, as for `toolorchestra.envs.sources.public.load_public`.
         limit: Maximum number of problems of each split; None for all.
 
     Raises:

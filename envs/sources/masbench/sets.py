@@ -87,10 +87,6 @@ def digest(made: Iterable[Task]) -> str:
 
 
 def check_axis(axis: str) -> None:
-    """Check that there is an axis of a name.
-
-    Raises:
-        UnknownNameError: There is none.
-    """
+    """Raise an `UnknownNameError` if there is no axis of a name."""
     if axis not in AXES:
         raise UnknownNameError("axis of MASBench", axis, AXES)

@@ -146,8 +146,7 @@ class _Reader:
 
     def read(self) -> ParsedProblem:
         self._solve()
-        answers = tuple(str(self.values[parameter]) for parameter in self.asked)
-        return ParsedProblem(answers, dict(self._axes()))
+        return ParsedProblem(tuple(str(self.values[parameter]) for parameter in self.asked), dict(self._axes()))
 
     def _solve(self) -> None:
         """Work out what is asked and all that it needs, innermost first."""

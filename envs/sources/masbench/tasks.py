@@ -74,11 +74,7 @@ def make_task(instance: Instance, task_id: str) -> Task:
 
 
 def truth_of(task: Task) -> InstanceTruth:
-    """Return the hidden truth of a task.
-
-    Raises:
-        OptionError: The task has none: it is not of this library.
-    """
+    """Return the hidden truth of a task, or raise an `OptionError` if it has none, as it is not of this library."""
     if "masbench" not in task.bindings:
         raise OptionError(f"Expected a generated task of MASBench, found {task.id}, whose graph is not known.")
     return msgspec.convert(task.bindings["masbench"], InstanceTruth)

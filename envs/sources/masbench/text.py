@@ -36,11 +36,12 @@ def write(graph: Graph, wording: Wording, rng: FastRandom, haystack: int) -> tup
         else:
             bodies.append(" ".join(_statements(graph.nodes, asked, operands)))
         operands[asked.node] = f"each [answer{number}]"
+    ending = []
     for number, asked in enumerate(graph.asked):
         if asked.note is not None and number + 1 < len(bodies):  # a note is about the problem before
             bodies[number + 1] += f" {_note(graph, number, wording)}"
-    last = graph.asked[-1]
-    ending = [] if last.note is None else [_note(graph, len(bodies) - 1, wording)]
+        elif asked.note is not None:
+            ending = [_note(graph, number, wording)]
     questions = [question(graph.nodes[asked.node], wording) for asked in graph.asked]
     if wording == "single":
         return " ".join([*bodies, *ending, *questions]), (f"{bodies[0]} {questions[0]}",)

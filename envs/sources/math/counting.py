@@ -209,8 +209,8 @@ def ring_colourings(sketch: Sketch, draw: Random, level: int) -> None:
 
 def _share(sketch: Sketch, good: int, every: int, *needs: int) -> None:
     """Add the step from the numbers of good and of all cases to a probability."""
-    asked = f"What is {good}/{every} in lowest terms?"
-    sketch.step(asked, Fraction(good, every), *needs, by=f"{good}/{every}")
+    by = f"{good}/{every}"
+    sketch.step(f"What is {by} in lowest terms?", Fraction(good, every), *needs, by=by)
 
 
 @family
@@ -238,8 +238,7 @@ def drawn_balls(sketch: Sketch, draw: Random, level: int) -> None:
     every, good = math.comb(red + blue, k), math.comb(red, r) * math.comb(blue, k - r)
     by = f"binomial({red}, {r}) * binomial({blue}, {k - r})"
     sketch.step(f"In how many ways can {r} red and {k - r} blue balls be drawn?", good, by=by)
-    asked = f"In how many ways can {k} of {red + blue} balls be drawn?"
-    sketch.first(asked, every, by=f"binomial({red + blue}, {k})")
+    sketch.first(f"In how many ways can {k} of {red + blue} balls be drawn?", every, by=f"binomial({red + blue}, {k})")
     _share(sketch, good, every, 0, 1)
 
 
@@ -296,8 +295,8 @@ def given_one(sketch: Sketch, draw: Random, level: int) -> None:
     t = draw.randint(s + 2, s + n - 1)
     sketch.ask(n=n, s=s, t=t)
     every = 2 * n - 1
-    asked = f"How many of the {n * n} outcomes show at least one {s}?"
-    sketch.step(asked, every, by=f"2 * {n} - 1", wrong=(2 * n,))
+    by = f"2 * {n} - 1"
+    sketch.step(f"How many of the {n * n} outcomes show at least one {s}?", every, by=by, wrong=(2 * n,))
     least = max(1, t - s)
     good = 2 * (n - least + 1) - (least <= s)
     sketch.first(f"In how many outcomes with at least one {s} is the sum at least {t}?", good, wrong=(good + 1,))
@@ -310,8 +309,8 @@ def divisible_pair(sketch: Sketch, draw: Random, level: int) -> None:
     n, m = draw.randint(8, 10 * level), draw.randint(3, level + 2)
     sketch.ask(n=n, m=m)
     sizes = [sum(i % m == r for i in range(1, n + 1)) for r in range(m)]
-    asked = f"How many of 1 to {n} leave the remainders 0 to {m - 1} modulo {m}?"
-    sketch.step(asked, ", ".join(map(str, sizes)))
+    shown = ", ".join(map(str, sizes))
+    sketch.step(f"How many of 1 to {n} leave the remainders 0 to {m - 1} modulo {m}?", shown)
     good, terms = 0, []
     for r in range(m // 2 + 1):  # with the remainder r goes m - r
         if r == -r % m:

@@ -176,8 +176,7 @@ def multiples_count(sketch: Sketch, draw: Random, level: int) -> None:
         ac, bc, abc = math.lcm(a, c), math.lcm(b, c), math.lcm(ab, c)
         lost = n // ac + n // bc - n // abc
         by = f"floor({n}/{ac}) + floor({n}/{bc}) - floor({n}/{abc})"
-        asked = f"How many of 1 to {n} are divisible by {c}, and by {a} or {b}?"
-        sketch.step(asked, lost, 0, by=by, wrong=(n // c,))
+        sketch.step(f"How many of 1 to {n} are divisible by {c}, and by {a} or {b}?", lost, 0, by=by, wrong=(n // c,))
         sketch.calculate(f"{total} - {lost}", total - lost, 1, 2)
 
 

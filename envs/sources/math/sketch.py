@@ -133,11 +133,10 @@ def _shown(answer: Number | str) -> str:
 
 def _near(answer: Number | str) -> list[Number]:
     """Return what an answer may be mistaken for."""
-    match answer:
-        case str():
-            return []
-        case int():
-            return [answer + 1, answer - 1, 2 * answer]
-        case Fraction():
-            return [answer + Fraction(1, answer.denominator), 1 - answer, answer * 2, answer / 2]
+    if isinstance(answer, str):
+        return []
+    if isinstance(answer, int):
+        return [answer + 1, answer - 1, 2 * answer]
+    if isinstance(answer, Fraction):
+        return [answer + Fraction(1, answer.denominator), 1 - answer, answer * 2, answer / 2]
     return [answer * 2, answer + 1, answer * Fraction(1, 2)]

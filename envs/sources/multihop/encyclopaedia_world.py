@@ -99,14 +99,13 @@ class FictionalWorld:
         self._works(people * 13 // 10, lives, houses)
         self._events(max(10, people // 5), lives, houses, cities)
 
-    def _add(
-        self, kind: str, name: str, mention: str = "", title: str = "", *, sort: str = "", pronoun: str = "it"
-    ) -> Entity:
+    def _add(self, kind: str, name: str, *labels: str, sort: str = "", pronoun: str = "it") -> Entity:
+        """Add an entity; its labels are its mention and its title, where those are not its name."""
         key = f"{kind}/{self._numbers[kind]}"
         self._numbers[kind] += 1
-        entity = Entity(key, kind, name, mention or name, title or name, sort, pronoun)
-        self.entities[key] = entity
-        return entity
+        mention, title = (*labels, name, name)[:2]
+        self.entities[key] = Entity(key, kind, name, mention, title, sort, pronoun)
+        return self.entities[key]
 
     def _state(self, subject: Entity, **relations: Entity | str | int) -> None:
         for relation, value in relations.items():

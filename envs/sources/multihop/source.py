@@ -52,7 +52,7 @@ def faults(task: Task, book: Encyclopaedia) -> list[str]:
 def make_questions(book: Encyclopaedia, sizes: dict[str, int], seed: int = 0) -> list[Task]:
     """Return questions about an encyclopaedia, as many of each difficulty as of any other.
 
-    `sizes` says how many of each split are wanted; fewer are made if the encyclopaedia has not more.
+    `sizes` says how many of each split are wanted; there are fewer if the encyclopaedia has no more.
     """
     rng = random.Random(f"questions:{seed}")
     wanted = {(split, level): -(-count // 5) for split, count in sizes.items() for level in range(1, 6)}
