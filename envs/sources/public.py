@@ -273,8 +273,7 @@ def _question(
     name: str, split: str, asked: set[str], passages: dict[Paragraph, str], row: Row, number: int
 ) -> Task | None:
     """Return the question of a row unless it was `asked` before, and note its paragraphs in `passages`."""
-    known = DATASETS[name]
-    read = known.read(row)
+    read = DATASETS[name].read(row)
     if read is None or read.question in asked:
         return None
     asked.add(read.question)
@@ -290,7 +289,7 @@ def _question(
         parts=[
             msgspec.structs.replace(part, support=tuple(ids[int(at)] for at in part.support)) for part in read.parts
         ],
-        subject=known.subject,
+        subject=DATASETS[name].subject,
     )
 
 

@@ -186,8 +186,7 @@ class _Reader:
             return self.numbers[parameter]
         if parameter not in self.statements:
             rest = iter(values)
-            products = (math.prod(next(rest) for _ in product) for product in self._products(parameter))
-            return sum(products) % _MODULUS
+            return sum(math.prod(next(rest) for _ in product) for product in self._products(parameter)) % _MODULUS
         statement = self.statements[parameter]
         changed = _CHANGED.fullmatch(statement)
         base = changed[3] if changed else statement
