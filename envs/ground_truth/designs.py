@@ -1,17 +1,14 @@
-"""The problem that each agent of a design really has to solve, about which simulated models are right or wrong.
+"""The problem that each agent of a design has to solve, about which simulated models are right or wrong.
 
 An agent's input is matched with the parts of the question, as the input would read if every agent before it were right;
 an input that asks for no part asks the whole question. The answers that the agent reads decide which steps are left:
 
 - a sub-question that comes with its answer is information and not a request, unless the input asks for nothing else;
-- an answer that the agent reads is adopted. That is a step as well (of reading), so that passing on costs something. A
-  wrong answer makes everything that is built on it wrong;
+- an answer that the agent reads is adopted, in a step of reading. A wrong one makes all that is built on it wrong;
 - sub-questions that it needs and reads no answer to are steps of its own, so that asking for much at once is harder;
-- answers to the same request are candidates: a single one is reviewed, of several one is chosen. Facts that the agent
-  cannot look up are adopted;
-- an agent that is asked for several things that are all known collects them;
-- an answer under review, the agent's own included, is a claim, which it believes as easily as a note;
-- an input that warns of notes makes the agent doubt them, as far as it heeds the warning.
+- answers to the same request are candidates: a single one is reviewed, of several one is chosen; an answer under
+  review, the agent's own included, is a claim, which it believes as easily as a note;
+- an input that warns of notes makes the agent doubt them.
 
 Real models never see any of this.
 """
@@ -26,7 +23,7 @@ import msgspec
 
 from toolorchestra.agents.chat.base import ChatModel, ChatRequest, Completion, WrappedModel
 from toolorchestra.agents.problems import LOOKED_UP, Act, GroundTruth, Problem, Step
-from toolorchestra.envs.ground_truth.parts import find_part, parts_of, problem_of
+from toolorchestra.envs.ground_truth.parts import find_part, needed, parts_of, problem_of
 from toolorchestra.toolscale.answers import equal_cached
 from toolorchestra.toolscale.task import Task
 
@@ -68,7 +65,7 @@ class DesignAgent(Protocol):
 
 
 class AgentProblem(msgspec.Struct, frozen=True):
-    """What an agent really has to solve.
+    """What an agent has to solve.
 
     Attributes:
         problem: The problem.
@@ -82,17 +79,10 @@ class AgentProblem(msgspec.Struct, frozen=True):
 
 
 class DesignProblems:
-    """The problems that the agents of one design have to solve for one task.
-
-    Args:
-        task: The task.
-        agents: The agents, each after those that it reads.
-    """
+    """The problems that the agents of one design, each after those that it reads, have to solve for one task."""
 
     def __init__(self, task: Task, agents: Sequence[DesignAgent]) -> None:
-        self._task = task
-        self._parts = parts_of(task)
-        self._whole = problem_of(task)
+        self._task, self._parts, self._whole = task, parts_of(task), problem_of(task)
         count = len(self._whole.steps)
         self._all_targets = tuple(target % count for target in self._whole.targets)
         self._targets: dict[str, tuple[int, ...]] = {}
@@ -101,17 +91,8 @@ class DesignProblems:
             targets = self._targets[agent.id] = self._find_targets(agent)
             self._right[agent.id] = ", ".join(self._whole.steps[target].answer for target in targets)
 
-    def targets(self, agent_id: str) -> tuple[int, ...]:
-        """Return the steps whose answers an agent is asked for."""
-        return self._targets[agent_id]
-
     def problem_of(self, agent: DesignAgent, given: Mapping[str, str]) -> AgentProblem:
-        """Return what an agent has to solve, given the answers that it reads.
-
-        Args:
-            agent: The agent.
-            given: Answers by the ids of the agents that gave them.
-        """
+        """Return what an agent has to solve, given the answers that it reads, by the ids of the agents they are of."""
         targets = self._targets[agent.id]
         known: dict[int, str] = {}
         candidates = []
@@ -119,44 +100,38 @@ class DesignProblems:
             if self._targets[parent] == targets:
                 candidates.append(answer)
             else:
-                known.update(self._split(self._targets[parent], answer))
+                answers = split_answer(answer, [self._whole.steps[target].answer for target in self._targets[parent]])
+                known.update(zip(self._targets[parent], answers, strict=False))
         steps, origins = self._remaining(targets, known)
         if _WARNING.search(agent.input):
             steps = [msgspec.structs.replace(step, warned=True) if step.note else step for step in steps]
-        key = self._whole.key
-        if targets != self._all_targets:
-            key = f"{key}#{','.join(map(str, targets))}"
+        part = "" if targets == self._all_targets else f"#{','.join(map(str, targets))}"
         problem = msgspec.structs.replace(
-            self._whole, key=key, steps=tuple(steps), targets=tuple(origins.index(target) for target in targets)
+            self._whole,
+            key=self._whole.key + part,
+            steps=tuple(steps),
+            targets=tuple(origins.index(target) for target in targets),
         )
-        return AgentProblem(problem, self._queries(problem, origins), tuple(candidates))
+        queries = [
+            self._parts[origin].question if (step.subject or problem.subject) == LOOKED_UP else ""
+            for step, origin in zip(steps, origins, strict=True)
+            if self._parts
+        ]
+        return AgentProblem(problem, tuple(queries), tuple(candidates))
 
     def _find_targets(self, agent: DesignAgent) -> tuple[int, ...]:
         """Return which steps an input asks for; all targets of the question if it asks for none in particular."""
         if not agent.input or not self._parts:
             return self._all_targets
-        text = agent.filled(self._right)
-        parts = (find_part(self._task, sentence) for sentence in _SENTENCE.split(text) if sentence)
+        sentences = _SENTENCE.split(agent.filled(self._right))
+        parts = (find_part(self._task, sentence) for sentence in sentences if sentence)
         found = dict.fromkeys(part for part in parts if part is not None)
         read = {part for parent in agent.references for part in self._targets.get(parent, ())}
         return tuple(part for part in found if part not in read) or tuple(found) or self._all_targets
 
-    def _split(self, targets: Sequence[int], answer: str) -> dict[int, str]:
-        """Return the answers to single steps in an answer to several; none if it cannot be split."""
-        answers = split_answer(answer, [self._whole.steps[target].answer for target in targets])
-        return dict(zip(targets, answers, strict=True)) if answers else {}
-
     def _remaining(self, targets: Sequence[int], known: Mapping[int, str]) -> tuple[list[Step], list[int]]:
         """Return the steps that are left, and their positions in the whole problem."""
-        needed: set[int] = set()
-        waiting = list(targets)
-        while waiting:
-            position = waiting.pop()
-            if position not in needed:
-                needed.add(position)
-                if position not in known:
-                    waiting += self._whole.steps[position].needs
-        origins = sorted(needed)
+        origins = needed(self._whole.steps, targets, known)
         steps = []
         for position in origins:
             step = self._whole.steps[position]
@@ -167,24 +142,11 @@ class DesignProblems:
                 steps.append(msgspec.structs.replace(step, needs=needs))
         return steps, origins
 
-    def _queries(self, problem: Problem, origins: Sequence[int]) -> tuple[str, ...]:
-        if not self._parts:
-            return ()
-        return tuple(
-            self._parts[origin].question if (step.subject or problem.subject) == LOOKED_UP else ""
-            for step, origin in zip(problem.steps, origins, strict=True)
-        )
-
 
 class ReadingModel(WrappedModel):
-    """A simulated model that has read other agents' answers, and that believes claims under review.
+    """A simulated model that has read other agents' answers, the `candidates`, and that believes claims under review.
 
-    Where it would solve the problem anew, it reviews the one answer that it has read, or chooses among several.
-
-    Args:
-        model: The model.
-        candidates: The answers that it has read.
-        review: Whether it checks a single answer; else it adopts it.
+    Where it would solve the problem anew, it chooses among the candidates; a single one it reviews if `review` is set.
     """
 
     def __init__(self, model: ChatModel, candidates: tuple[str, ...] = (), *, review: bool = True) -> None:

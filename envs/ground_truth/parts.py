@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Set as AbstractSet
+from collections.abc import Collection, Iterable, Sequence, Set as AbstractSet
+from typing import Protocol
 
 import msgspec
 
@@ -17,6 +18,14 @@ from toolorchestra.toolscale.task import Task
 LOGITS_PER_LEVEL = 0.4
 """How much harder, in logits, a step is with each level of difficulty above the first."""
 _MIN_OVERLAP = 0.6  # share of words that a text must have in common with a part to ask for it
+
+
+class Needing(Protocol):
+    """A step, sub-question or sub-task that needs others before it."""
+
+    @property
+    def needs(self) -> Sequence[int]:
+        """Positions of those."""
 
 
 class Part(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -47,6 +56,27 @@ class Part(msgspec.Struct, frozen=True, omit_defaults=True):
         return Step(self.answer, self.wrong, needs, self.difficulty, self.subject, self.note)
 
 
+def stages_of(things: Iterable[Needing]) -> list[int]:
+    """Return the stage of each: 0 of what needs no other, else one more than the latest that it needs."""
+    stages: list[int] = []
+    for thing in things:
+        stages.append(1 + max((stages[need] for need in thing.needs), default=-1))
+    return stages
+
+
+def needed(things: Sequence[Needing], roots: Iterable[int], known: Collection[int] = ()) -> list[int]:
+    """Return the positions that some lead back to, themselves included, in order; those `known` need nothing."""
+    found: set[int] = set()
+    waiting = [*roots]
+    while waiting:
+        at = waiting.pop()
+        if at not in found:
+            found.add(at)
+            if at not in known:
+                waiting += things[at].needs
+    return sorted(found)
+
+
 def parts_of(task: Task) -> tuple[Part, ...]:
     """Return the parts of a question, or none if they are not known."""
     return msgspec.convert(task.bindings.get("parts", ()), tuple[Part, ...])
@@ -63,13 +93,7 @@ def level_difficulty(task: Task) -> float:
 
 
 def problem_of(task: Task, text: str | None = None) -> Problem:
-    """Return the problem that a question poses, or a sub-question of it.
-
-    Args:
-        task: The question.
-        text: What a model is asked. If it is one of the parts (see `find_part`), the problem is that part; else, and
-            if None, it is the whole question.
-    """
+    """Return the problem that a question poses, or the part of it that `text` asks for, if it does (`find_part`)."""
     parts = parts_of(task)
     if not parts:  # a question of which only the answer is known
         answer = task.communicate[0][0] if task.communicate else task.answer
@@ -88,9 +112,8 @@ def find_part(task: Task, text: str) -> int | None:
     although it has their words.
     """
     words = words_of(text)
-    return most_similar(
-        (words, words_of(task.instruction)), ((words, words_of(part.question)) for part in parts_of(task))
-    )
+    pairs = ((words, words_of(part.question)) for part in parts_of(task))
+    return most_similar((words, words_of(task.instruction)), pairs)
 
 
 def most_similar(
@@ -98,18 +121,12 @@ def most_similar(
 ) -> int | None:
     """Return the position of the pair of sets of words that have most in common (the first of equal ones).
 
-    Args:
-        whole: Words that are asked, and those of the whole question.
-        parts: For each part, words that are asked, and those of the part.
-
-    Returns:
-        None if no part has more in common than the whole question has, or too little.
+    The pairs are the words of a text and those of a part, or of the `whole` question. None is returned if no part has
+    more in common than the whole has, or too little.
     """
-    best, highest = None, max(_MIN_OVERLAP, _overlap(*whole))
-    for number, pair in enumerate(parts):
-        if (overlap := _overlap(*pair)) > highest:
-            best, highest = number, overlap
-    return best
+    overlaps = [_overlap(*pair) for pair in parts]
+    highest = max(overlaps, default=0.0)
+    return overlaps.index(highest) if highest > max(_MIN_OVERLAP, _overlap(*whole)) else None
 
 
 @functools.lru_cache(maxsize=65_536)  # the same texts come again and again

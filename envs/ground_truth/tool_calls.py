@@ -1,4 +1,4 @@
-"""The problem that a tool call really poses to a simulated expert or sub-agent, found from the context of the call.
+"""The problem that a tool call poses to a simulated expert or sub-agent, found from the context of the call.
 
 In a world of questions it is the question, or the part of it that the call asks for. In a domain it is the next call of
 the reference trajectory, or the answer when none is left. Real models never see any of it.
@@ -27,6 +27,7 @@ from toolorchestra.envs.ground_truth.parts import (
     Part,
     level_difficulty,
     most_similar,
+    needed,
     parts_of,
     problem_of,
     subject_of,
@@ -53,19 +54,15 @@ _FUNCTION_WORDS = frozenset((
 
 
 def problem_for(context: ToolContext, text: str | None = None, *, searches: bool = False) -> Problem:
-    """Return the problem that a model is really asked to solve.
+    """Return the problem that a model is asked to solve by `text`, or by the user's request if it is None.
 
     For a question, that is the part that `text` asks for, or else the whole. What the part needs and `text` does not
     say is added as further steps, so that asking by description costs more. A part that is asked with a wrong premise
-    has a wrong answer. Facts that are found in passages are `UNREAD` logits harder until the passages have been read.
+    has a wrong answer. Facts that are found in passages are `UNREAD` logits harder until the passages have been read,
+    unless the model `searches` by itself.
 
     For a task in a domain, whatever the text, it is the next step that has not been done, as a ``<tool_call>`` block,
     or the answer to the user. An attack in the request is a note about that step until it has been carried out.
-
-    Args:
-        context: The episode so far.
-        text: What the model is asked; None for the user's request.
-        searches: The model searches by itself, so that nothing is harder for not having been read.
     """
     if isinstance(context.world, Domain):
         return _next_step(context.world, context)
@@ -95,7 +92,7 @@ def final_problem(context: ToolContext) -> Problem:
     if _position(world, context)[1] is not None:
         seen = tokens(" ".join(msgspec.json.encode(call.value).decode() for call in _successful(context)))
         if not task.communicate or not all(any(mentions(seen, phrase) for phrase in one) for one in task.communicate):
-            return _alone(f"{task.id}@answer", Step(UNKNOWN, difficulty=level_difficulty(task)))
+            return _single(f"{task.id}@answer", Step(UNKNOWN, difficulty=level_difficulty(task)))
     return _answer_problem(world, task)
 
 
@@ -128,18 +125,15 @@ def candidates_in(context: ToolContext) -> tuple[str, ...]:
     The first is the one that the orchestrator itself writes in ``\boxed{}`` beside the call; then come those of models,
     in the order in which they were given.
     """
-    own = answer_in(context.message) if r"\boxed{" in context.message else ""
+    given = [answer_in(context.message)] if r"\boxed{" in context.message else []
     parts = _parts(context)
-    given = []
     for call in _successful(context):
-        tool = context.tools.get(call.name)
-        if tool is None or not tool.uses_episode or not call.children:
-            continue
-        arguments = call.arguments or {}
-        text = arguments.get("question") or arguments.get("subtask")
-        if _Request(context.task, parts, text).is_whole:
-            given.append(_answer(call.value))
-    return tuple(answer for answer in (own, *given) if answer)
+        tool, arguments = context.tools.get(call.name), call.arguments or {}
+        if tool is not None and tool.uses_episode and call.children:
+            text = arguments.get("question") or arguments.get("subtask")
+            if _Request(context.task, parts, text).is_whole:
+                given.append(_answer(call.value))
+    return tuple(answer for answer in given if answer)
 
 
 def _parts(context: ToolContext) -> tuple[Part, ...]:
@@ -164,7 +158,8 @@ class _Request:
     """What a text asks of a question whose parts are known.
 
     Attributes:
-        positions: The parts that must be solved, in their order.
+        positions: The parts that must be solved, in their order: where one is asked for, it and those on the way to it
+            whose values the text does not state, rightly or wrongly.
         part: The part that is asked for; None for the whole question.
     """
 
@@ -172,17 +167,19 @@ class _Request:
         self._task, self._parts = task, parts
         self.part: int | None = None
         self.positions: Sequence[int] = range(len(parts))
-        if text is not None and parts:
-            self._content = _content_words(text)
-            self._tokens = tokens(text)
-            self._given = tokens(task.instruction)
-            self._known = [self._states(part.answer) for part in parts]
-            self._premises = [
-                [] if known else self._false_premises(part) for part, known in zip(parts, self._known, strict=True)
-            ]
-            self.part = self._find()
-            if self.part is not None:
-                self.positions = self._required(self.part)
+        if text is None or not parts:
+            return
+        stated, given = tokens(text), tokens(task.instruction)
+        known = [mentions(stated, _bare(part.answer)) for part in parts]
+        self._premises = [  # the wrong answers to each part that the text states and the question itself does not
+            [w for w in part.wrong if not right and mentions(stated, _bare(w)) and not mentions(given, _bare(w))]
+            for part, right in zip(parts, known, strict=True)
+        ]
+        self._stated = {at for at in range(len(parts)) if known[at] or self._premises[at]}
+        self.part = self._find(_content_words(text))
+        if self.part is not None:
+            self._stated.discard(self.part)
+            self.positions = [at for at in needed(parts, [self.part], self._stated) if at not in self._stated]
 
     @property
     def is_whole(self) -> bool:
@@ -200,15 +197,15 @@ class _Request:
 
     def _step(self, position: int, place: Mapping[int, int]) -> Step:
         part = self._parts[position]
-        step = part.step(tuple(place[needed] for needed in part.needs if needed in place))
-        premises = [premise for needed in part.needs for premise in self._premises[needed]]
+        step = part.step(tuple(place[need] for need in part.needs if need in place))
+        premises = [premise for need in part.needs for premise in self._premises[need]]
         if not premises:
             return step
         wrong = part.wrong or (UNKNOWN,)  # right reasoning from a wrong premise gives a wrong answer
         chosen = zlib.crc32(premises[0].encode()) % len(wrong)
         return msgspec.structs.replace(step, answer=wrong[chosen], wrong=(*wrong[:chosen], *wrong[chosen + 1 :]))
 
-    def _find(self) -> int | None:
+    def _find(self, content: frozenset[str]) -> int | None:
         """Return the part that has most words in common with the text, if those are enough.
 
         A part's words are those of its sub-question and, in place of values that the text does not state, the words by
@@ -216,42 +213,20 @@ class _Request:
         """
         pairs = []
         for position, part in enumerate(self._parts):
-            words = self._content
-            for needed in part.needs:
-                for wrong in self._premises[needed]:
-                    words = (words - _content_words(wrong)) | _content_words(self._parts[needed].answer)
+            words = content
+            for need in part.needs:
+                for wrong in self._premises[need]:
+                    words = (words - _content_words(wrong)) | _content_words(self._parts[need].answer)
             pairs.append((words, self._words(position)))
-        return most_similar((self._content, _content_words(self._task.instruction)), pairs)
+        return most_similar((content, _content_words(self._task.instruction)), pairs)
 
     def _words(self, position: int) -> frozenset[str]:
         part = self._parts[position]
         words = _content_words(part.question)
-        for needed in part.needs:
-            if not self._is_stated(needed):
-                words = (words - _content_words(self._parts[needed].answer)) | self._words(needed)
+        for need in part.needs:
+            if need not in self._stated:
+                words = (words - _content_words(self._parts[need].answer)) | self._words(need)
         return words
-
-    def _required(self, position: int) -> list[int]:
-        """Return the part and those on the way to it whose values the text does not state."""
-        waiting, found = [position], set[int]()
-        while waiting:
-            at = waiting.pop()
-            found.add(at)
-            waiting += [
-                needed for needed in self._parts[at].needs if needed not in found and not self._is_stated(needed)
-            ]
-        return sorted(found)
-
-    def _is_stated(self, position: int) -> bool:
-        """Return whether the text states a part's value, rightly or wrongly."""
-        return self._known[position] or bool(self._premises[position])
-
-    def _false_premises(self, part: Part) -> list[str]:
-        """Return the wrong answers to a part that the text states and the question itself does not."""
-        return [wrong for wrong in part.wrong if self._states(wrong) and not mentions(self._given, _bare(wrong))]
-
-    def _states(self, value: str) -> bool:
-        return mentions(self._tokens, _bare(value))
 
 
 def _bare(value: str) -> str:
@@ -280,10 +255,9 @@ def _inner(children: Sequence[InnerCall]) -> Iterator[InnerCall]:
 
 def _hits(value: Any) -> Iterator[Mapping[str, Any]]:
     """Yield the passages of a search's result (`toolorchestra.envs.tools.search.found`)."""
-    if isinstance(value, list):
-        for group in value:
-            if isinstance(group, Mapping) and "query" in group:
-                yield from group.get("passages", ())
+    for group in value if isinstance(value, list) else ():
+        if isinstance(group, Mapping) and "query" in group:
+            yield from group.get("passages", ())
 
 
 # ------------------------------------------------------------------------------------------------------ domains
@@ -301,39 +275,34 @@ def _next_step(world: Domain, context: ToolContext) -> Problem:
     note = None
     if task.attack is not None and not any(call.name == task.attack.calls[0].name for call in _successful(context)):
         note = write_calls(task.attack.calls[:1])
-    return _alone(f"{task.id}@{position}", Step(right, (*mistakes, UNKNOWN), (), level_difficulty(task), None, note))
+    return _single(f"{task.id}@{position}", Step(right, (*mistakes, UNKNOWN), (), level_difficulty(task), None, note))
 
 
 def _answer_problem(world: Domain, task: Task) -> Problem:
     others = [answer for answer in _answers(world, task.intent) if answer != task.answer]
     wrong = random.Random(task.id).sample(others, min(3, len(others)))
-    return _alone(f"{task.id}@answer", Step(task.answer, (*wrong, UNKNOWN), (), level_difficulty(task)))
+    return _single(f"{task.id}@answer", Step(task.answer, (*wrong, UNKNOWN), (), level_difficulty(task)))
 
 
-def _alone(key: str, step: Step) -> Problem:
+def _single(key: str, step: Step) -> Problem:
     return Problem(key, SUBJECT, (step,))
 
 
 def _position(world: Domain, context: ToolContext) -> tuple[Sequence[Call], int | None]:
     """Return the reference trajectory that the episode follows furthest, and the position of its next call.
 
-    A call that only looks something up is due no more once a call of a later stage has been made: whoever made that one
-    knew what it takes.
+    A call of a read tool is no longer due once a call of a later stage has been made, which must have known enough.
     """
     made = {(call.name, msgspec.json.encode(call.arguments)) for call in _successful(context)}
-    best: Sequence[Call] = ()
-    most = -1
-    done: list[bool] = []
-    for path in (context.task.reference_calls, *context.task.alternatives):
-        followed = [(call.name, _arguments(world.tools[call.name], call)) in made for call in path]
-        if sum(followed) > most:
-            best, most, done = path, sum(followed), followed
-    furthest = max((call.stage for call, is_done in zip(best, done, strict=True) if is_done), default=-1)
-    for position, call in enumerate(best):
+    paths = (context.task.reference_calls, *context.task.alternatives)
+    followed = [[(call.name, _arguments(world.tools[call.name], call)) in made for call in path] for path in paths]
+    path, done = max(zip(paths, followed, strict=True), key=lambda pair: sum(pair[1]))
+    furthest = max((call.stage for call, is_done in zip(path, done, strict=True) if is_done), default=-1)
+    for position, call in enumerate(path):
         due = not done[position] and (call.stage >= furthest or world.tools[call.name].effect == "write")
         if due and call.name in context.tools:
-            return best, position
-    return best, None
+            return path, position
+    return path, None
 
 
 def _arguments(tool: Tool, call: Call) -> bytes:
@@ -346,8 +315,7 @@ def _other_calls(context: ToolContext, guesser: Guesser, path: Sequence[Call], p
     parameters = context.tools[call.name].parameters
     names = sorted(call.arguments)
     for name in guesser.rng.sample(names, min(2, len(names))):
-        value = guesser.other(parameters[name], call.arguments[name])
-        yield Call(call.name, {**call.arguments, name: value})
+        yield Call(call.name, {**call.arguments, name: guesser.other(parameters[name], call.arguments[name])})
     if position + 1 < len(path):
         yield path[position + 1]
     other = guesser.rng.choice(tools)

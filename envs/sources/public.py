@@ -12,9 +12,11 @@ from __future__ import annotations
 import ast
 import contextlib
 import csv
+import itertools
 import random
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +34,13 @@ from toolorchestra.toolscale.tool import Tool
 Row = Mapping[str, Any]
 Paragraph = tuple[str, str]
 """Title and text."""
+Files = str | Path | Mapping[str, str | Path] | None
+"""A local file, the file of each split, or None for the hub."""
 
 RULES = "Give your final answer as \\boxed{…}, without explanation inside."
 
 
-class Read(msgspec.Struct, frozen=True, kw_only=True):
+class Read(msgspec.Struct, frozen=True):
     """What is read from a row.
 
     Attributes:
@@ -76,68 +80,49 @@ class PublicSet(msgspec.Struct, frozen=True):
     subject: str
 
 
-# ------------------------------------------------------------------------------------------- reading rows
-
 _DAPO_FRAME = re.compile(
     r"^Solve the following math problem step by step\..*?\n\n(.*?)(?:\n\nRemember to put your answer on its own.*)?$",
     re.DOTALL,
 )
-_LEVELS = {"easy": 2, "medium": 3, "hard": 4}
-_LETTERS = "ABCDEFGHIJ"
 
 
-def _text(row: Row, *names: str) -> str:
-    """Return the first of some columns that is there, as text.
-
-    Raises:
-        KeyError: None is there.
-    """
+def _text(row: Row, *names: str, default: str | None = None) -> str:
+    """Return the first of some columns that is not empty, as text; else the default or, without one, a `KeyError`."""
     for name in names:
         if row.get(name) not in (None, ""):
             return str(row[name]).strip()
-    raise KeyError(names[0])
-
-
-def _number(text: str) -> str:
-    """Return an integer that a table keeps as a decimal number (``142.0``) as one."""
-    return text[:-2] if re.fullmatch(r"-?\d+\.0", text) else text
+    if default is None:
+        raise KeyError(names[0])
+    return default
 
 
 def _dapo(row: Row) -> Read:
     prompt = row["prompt"]
     asked = prompt if isinstance(prompt, str) else prompt[0]["content"]
-    found = _DAPO_FRAME.match(asked)
-    model = row.get("reward_model") or {}
-    answer = model.get("ground_truth") or _text(row, "solution", "answer")
-    extra = row.get("extra_info") or {}
-    return Read(
-        question=(found[1] if found else asked).strip(), answers=(str(answer),), id=str(extra.get("index") or "")
-    )
+    if found := _DAPO_FRAME.match(asked):
+        asked = found[1]
+    answer = (row.get("reward_model") or {}).get("ground_truth") or _text(row, "solution", "answer")
+    return Read(asked.strip(), (str(answer),), id=str((row.get("extra_info") or {}).get("index") or ""))
 
 
 def _math(row: Row) -> Read | None:
     answer = str(row.get("answer") or "") or final_answer(row["solution"])
     if not answer or answer == str(row.get("solution", "")).strip():  # a solution without a box
         return None
-    digits = re.findall(r"\d", str(row.get("level", "")))
+    digit = re.search(r"\d", str(row.get("level", "")))
     return Read(
-        question=_text(row, "problem"),
-        answers=(answer,),
-        id=str(row.get("unique_id") or ""),
-        level=min(5, max(1, int(digits[0]))) if digits else 4,
-        topic=str(row.get("type") or row.get("subject") or "all"),
+        _text(row, "problem"),
+        (answer,),
+        id=_text(row, "unique_id", default=""),
+        level=min(5, max(1, int(digit[0]))) if digit else 4,
+        topic=_text(row, "type", "subject", default="all"),
     )
 
 
-def _contest(level: int) -> Callable[[Row], Read]:
-    def read(row: Row) -> Read:
-        answer = _number(_text(row, "answer", "Answer"))
-        identity = row.get("id", row.get("ID", row.get("problem_idx", "")))
-        return Read(
-            question=_text(row, "problem", "Problem", "question"), answers=(answer,), id=str(identity), level=level
-        )
-
-    return read
+def _contest(row: Row, level: int = 5) -> Read:
+    answer = re.sub(r"^(-?\d+)\.0$", r"\1", _text(row, "answer", "Answer"))  # integers that a table keeps as 142.0
+    identity = _text(row, "id", "ID", "problem_idx", default="")
+    return Read(_text(row, "problem", "Problem", "question"), (answer,), id=identity, level=level)
 
 
 def _gpqa(row: Row) -> Read:
@@ -145,14 +130,14 @@ def _gpqa(row: Row) -> Read:
     identity = str(row.get("Record ID") or row["Question"][:80])
     choices = [right, *(_text(row, f"Incorrect Answer {i}") for i in (1, 2, 3))]
     random.Random(f"gpqa:{identity}").shuffle(choices)
-    lines = [f"({letter}) {choice}" for letter, choice in zip(_LETTERS, choices, strict=False)]
-    letter = _LETTERS[choices.index(right)]
+    lines = [f"({letter}) {choice}" for letter, choice in zip("ABCD", choices, strict=True)]
+    letter = "ABCD"[choices.index(right)]
     return Read(
-        question="\n".join([_text(row, "Question"), "", *lines, "", "Answer with the letter of the right choice."]),
-        answers=(letter, f"({letter}) {right}"),
+        "\n".join([_text(row, "Question"), "", *lines, "", "Answer with the letter of the right choice."]),
+        (letter, f"({letter}) {right}"),
         id=identity,
         level=5,
-        topic=str(row.get("High-level domain") or "all"),
+        topic=_text(row, "High-level domain", default="all"),
     )
 
 
@@ -161,7 +146,7 @@ def _contexts(context: Any) -> list[tuple[str, list[str]]]:
     if isinstance(context, str):
         context = msgspec.json.decode(context)
     if isinstance(context, Mapping):
-        return list(zip(context["title"], context.get("sentences", context.get("content")), strict=True))
+        context = zip(context["title"], context.get("sentences", context.get("content")), strict=True)
     return [(title, list(sentences)) for title, sentences in context]
 
 
@@ -171,11 +156,11 @@ def _wiki(row: Row) -> Read | None:
     if not answer:  # test sets are published without answers
         return None
     return Read(
-        question=_text(row, "question"),
-        answers=(answer,),
+        _text(row, "question"),
+        (answer,),
         id=_text(row, "id", "_id"),
-        level=_LEVELS.get(str(row.get("level")), 3),
-        topic=str(row.get("type") or "all"),
+        level={"easy": 2, "hard": 4}.get(str(row.get("level")), 3),
+        topic=_text(row, "type", default="all"),
         paragraphs=tuple((title, "".join(sentences).strip()) for title, sentences in _contexts(row["context"])),
     )
 
@@ -183,23 +168,22 @@ def _wiki(row: Row) -> Read | None:
 def _musique(row: Row) -> Read | None:
     if not row.get("answerable", True):
         return None
-    places = {paragraph["idx"]: place for place, paragraph in enumerate(row["paragraphs"])}
-    steps = row.get("question_decomposition") or ()
+    places = {paragraph["idx"]: str(place) for place, paragraph in enumerate(row["paragraphs"])}
     parts: list[Part] = []
-    for step in steps:
+    for step in row.get("question_decomposition") or ():
         needs = tuple(sorted({int(found) - 1 for found in re.findall(r"#(\d+)", step["question"])}))
         question = step["question"].replace(" >> ", ": ")
         for needed in needs:
             question = question.replace(f"#{needed + 1}", parts[needed].answer)
         place = places.get(step.get("paragraph_support_idx"))
-        support = () if place is None else (str(place),)
-        parts.append(Part(question, str(step["answer"]), (), needs, 0.5, None, support))
+        parts.append(Part(question, str(step["answer"]), (), needs, 0.5, None, (place,) if place else ()))
+    identity = _text(row, "id")
     return Read(
-        question=_text(row, "question"),
-        answers=(_text(row, "answer"), *map(str, row.get("answer_aliases") or ())),
-        id=_text(row, "id"),
+        _text(row, "question"),
+        (_text(row, "answer"), *map(str, row.get("answer_aliases") or ())),
+        id=identity,
         level=min(5, max(1, len(parts))),
-        topic=str(row["id"]).split("__")[0] if "__" in str(row.get("id")) else "all",
+        topic=identity.split("__")[0] if "__" in identity else "all",
         paragraphs=tuple((str(p["title"]), str(p["paragraph_text"])) for p in row["paragraphs"]),
         parts=tuple(parts),
     )
@@ -210,35 +194,29 @@ def _frames(row: Row) -> Read:
     if isinstance(links, str):
         with contextlib.suppress(ValueError, SyntaxError):
             links = ast.literal_eval(links)  # a list of addresses, written as Python has it
-    kinds = str(row.get("reasoning_types") or "all").split(" | ")
     return Read(
-        question=_text(row, "Prompt"),
-        answers=(_text(row, "Answer"),),
-        id=str(row.get("Unnamed: 0", "")),
+        _text(row, "Prompt"),
+        (_text(row, "Answer"),),
+        id=_text(row, "Unnamed: 0", default=""),
         level=min(5, max(2, len(links))) if isinstance(links, list) else 4,
-        topic=kinds[0],
+        topic=_text(row, "reasoning_types", default="all").split(" | ")[0],
     )
 
 
 def _hle(row: Row) -> Read | None:
     if row.get("image"):
         return None
-    return Read(
-        question=_text(row, "question"),
-        answers=(_text(row, "answer"),),
-        id=_text(row, "id"),
-        level=5,
-        topic=str(row.get("category") or "all"),
-    )
+    topic = _text(row, "category", default="all")
+    return Read(_text(row, "question"), (_text(row, "answer"),), id=_text(row, "id"), level=5, topic=topic)
 
 
 DATASETS: dict[str, PublicSet] = {
     "dapo-math": PublicSet("BytedTsinghua-SIA/DAPO-Math-17k", None, {"train": "train"}, _dapo, "math"),
     "math": PublicSet("DigitalLearningGmbH/MATH-lighteval", None, {"train": "train", "test": "test"}, _math, "math"),
     "math-500": PublicSet("HuggingFaceH4/MATH-500", None, {"test": "test"}, _math, "math"),
-    "aime-2024": PublicSet("HuggingFaceH4/aime_2024", None, {"test": "train"}, _contest(5), "math"),
-    "aime-2025": PublicSet("MathArena/aime_2025", None, {"test": "train"}, _contest(5), "math"),
-    "amc": PublicSet("AI-MO/aimo-validation-amc", None, {"test": "train"}, _contest(4), "math"),
+    "aime-2024": PublicSet("HuggingFaceH4/aime_2024", None, {"test": "train"}, _contest, "math"),
+    "aime-2025": PublicSet("MathArena/aime_2025", None, {"test": "train"}, _contest, "math"),
+    "amc": PublicSet("AI-MO/aimo-validation-amc", None, {"test": "train"}, partial(_contest, level=4), "math"),
     "numina-tir": PublicSet("AI-MO/NuminaMath-TIR", None, {"train": "train", "test": "test"}, _math, "math"),
     "gpqa": PublicSet("Idavidrein/gpqa", "gpqa_diamond", {"test": "train"}, _gpqa, "science"),
     "hotpotqa": PublicSet(
@@ -257,7 +235,7 @@ DATASETS: dict[str, PublicSet] = {
 
 def load_public(
     name: str,
-    files: str | Path | Mapping[str, str | Path] | None = None,
+    files: Files = None,
     *,
     limit: int | None = None,
     tools: Sequence[Tool] = (),
@@ -267,10 +245,10 @@ def load_public(
 
     Args:
         name: One of `DATASETS`.
-        files: None: the hub is asked (needs the extra ``train``). A local file (``.jsonl``, ``.json``, ``.csv``,
+        files: None for the hub (needs the extra ``train``). A local file (``.jsonl``, ``.json``, ``.csv``,
             ``.tsv`` or ``.parquet``, with the hub's columns) is the split ``test``; a mapping says which file is which.
         limit: Maximum number of questions of each split; None for all.
-        tools: Tools on offer beside the search in the set's paragraphs.
+        tools: Tools that are available beside the search in the set's paragraphs.
         index: Makes the index of the paragraphs.
 
     Raises:
@@ -280,76 +258,89 @@ def load_public(
     if name not in DATASETS:
         raise UnknownNameError("public data set", name, DATASETS)
     known = DATASETS[name]
-    if files is not None and not isinstance(files, Mapping):
-        files = {"test": files}
-    if files is not None and (wrong := [split for split in files if split not in SPLITS]):
-        raise UnknownNameError("split", wrong[0], SPLITS)
     passages: dict[Paragraph, str] = {}
     questions: list[Task] = []
-    for split in files or known.splits:
-        rows = _hub_rows(known, split) if files is None else _file_rows(Path(files[split]))
-        origin = known.hub if files is None else str(files[split])
-        questions += _questions(name, known, split, rows, origin, limit, passages)
-    offered = list(tools)
+    for split, (origin, rows) in split_rows(known, files).items():
+        make = partial(_question, name, split, set(), passages)
+        questions += tasks_of(rows, make, limit, origin, f"of {known.hub}")
     if passages:
         found = [Passage(passage_id, title, text) for (title, text), passage_id in passages.items()]
-        offered.insert(0, LocalSearch(index(found), description="Search the set's paragraphs."))
-    return QuestionSource(name, QuestionWorld(name, RULES, offered), questions)
+        tools = [LocalSearch(index(found), description="Search the set's paragraphs."), *tools]
+    return QuestionSource(name, QuestionWorld(name, RULES, tools), questions)
 
 
-def _questions(
-    name: str,
-    known: PublicSet,
-    split: str,
-    rows: Iterable[Row],
-    origin: str,
-    limit: int | None,
-    passages: dict[Paragraph, str],
+def _question(
+    name: str, split: str, asked: set[str], passages: dict[Paragraph, str], row: Row, number: int
+) -> Task | None:
+    """Return the question of a row unless it was `asked` before, and note its paragraphs in `passages`."""
+    read = DATASETS[name].read(row)
+    if read is None or read.question in asked:
+        return None
+    asked.add(read.question)
+    ids = [passages.setdefault(paragraph, f"p{len(passages) + 1:06d}") for paragraph in read.paragraphs]
+    return make_question(
+        id=f"{name}/{split}/{read.id or number}",
+        domain=name,
+        intent=read.topic,
+        split=split,
+        difficulty=read.level,
+        question=read.question,
+        answers=read.answers,
+        parts=[
+            msgspec.structs.replace(part, support=tuple(ids[int(at)] for at in part.support)) for part in read.parts
+        ],
+        subject=DATASETS[name].subject,
+    )
+
+
+def tasks_of(
+    rows: Iterable[Row], make: Callable[[Row, int], Task | None], limit: int | None, origin: str, columns: str
 ) -> Iterator[Task]:
-    """Yield the questions of a split, each once, and note their paragraphs."""
-    asked: set[str] = set()
-    for number, row in enumerate(rows):
-        if limit is not None and len(asked) >= limit:
-            return
-        try:
-            read = known.read(row)
-        except (KeyError, TypeError, ValueError, IndexError, msgspec.DecodeError) as error:
-            raise OptionError(
-                f"{origin}, row {number + 1}: expected the columns of {known.hub}, found {', '.join(map(str, row))} "
-                f"({type(error).__name__}: {error})."
-            ) from None
-        if read is None or read.question in asked:
-            continue
-        asked.add(read.question)
-        places = [passages.setdefault(paragraph, f"p{len(passages) + 1:06d}") for paragraph in read.paragraphs]
-        parts = [
-            msgspec.structs.replace(part, support=tuple(places[int(place)] for place in part.support))
-            for part in read.parts
-        ]
-        yield make_question(
-            id=f"{name}/{split}/{read.id or number}",
-            domain=name,
-            intent=read.topic,
-            split=split,
-            difficulty=read.level,
-            question=read.question,
-            answers=read.answers,
-            parts=parts,
-            subject=known.subject,
-        )
+    """Yield at most `limit` tasks made from rows and their numbers; where `make` returns None, there is none.
+
+    If a row does not have the columns expected, the `OptionError` says where (`origin`) and which (`columns`).
+    """
+
+    def made() -> Iterator[Task]:
+        for number, row in enumerate(rows):
+            try:
+                task = make(row, number)
+            except (KeyError, TypeError, ValueError, IndexError, msgspec.MsgspecError) as error:
+                raise OptionError(
+                    f"{origin}, row {number + 1}: expected the columns {columns}, found {', '.join(map(str, row))} "
+                    f"({type(error).__name__}: {error})."
+                ) from None
+            if task is not None:
+                yield task
+
+    return itertools.islice(made(), None if limit is None else max(0, limit))
+
+
+def split_rows(known: PublicSet, files: Files) -> dict[str, tuple[str, Iterable[Row]]]:
+    """Return for each split where its rows are from, and the rows: those of the hub if `files` is None.
+
+    Raises:
+        UnknownNameError: There is no such split.
+        OptionError: The hub does not give the set, or a file cannot be read.
+    """
+    if files is None:
+        return {split: (known.hub, _hub_rows(known, split)) for split in known.splits}
+    if not isinstance(files, Mapping):
+        files = {"test": files}
+    if wrong := [split for split in files if split not in SPLITS]:
+        raise UnknownNameError("split", wrong[0], SPLITS)
+    return {split: (str(file), _file_rows(Path(file))) for split, file in files.items()}
 
 
 def _hub_rows(known: PublicSet, split: str) -> Iterable[Row]:
     try:
         import datasets
     except ImportError as error:
-        raise ImportError(
-            "Data sets of the hub need the package datasets, which is not installed: pip install "
-            "'toolorchestra[train]', or give local `files`."
-        ) from error
+        how = "pip install 'toolorchestra[train]', or give local `files`."
+        raise ImportError(f"Data sets of the hub need the package datasets, which is not installed: {how}") from error
     try:
         rows: Iterable[Row] = datasets.load_dataset(known.hub, known.config, split=known.splits[split], streaming=True)
-    except (OSError, ValueError) as error:  # no connection, no such set, no right to it, other splits than we know
+    except (OSError, ValueError) as error:  # no connection, no such set, no right to it, other splits than expected
         raise OptionError(
             f"{known.hub} cannot be read from the hub: {str(error).rstrip('.')}. Give local `files` with its columns, "
             "or log in with `hf auth login` if the set asks for it."
@@ -380,8 +371,7 @@ def _parquet_rows(file: Path) -> Iterable[Row]:
     try:
         import pyarrow.parquet
     except ImportError as error:
-        raise ImportError(
-            "Parquet files need pyarrow, which is not installed: pip install 'toolorchestra[train]'"
-        ) from error
+        how = "pip install 'toolorchestra[train]'"
+        raise ImportError(f"Parquet files need pyarrow, which is not installed: {how}") from error
     rows: list[Row] = pyarrow.parquet.read_table(file).to_pylist()
     return rows

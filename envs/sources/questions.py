@@ -55,6 +55,12 @@ def make_question(
     )
 
 
+def check_sizes(what: str, sizes: Mapping[str, int]) -> None:
+    """Raise an `OptionError` if a number of questions that are wanted of a split is negative."""
+    if min(sizes.values()) < 0:
+        raise OptionError(f"Expected numbers of {what} of at least 0, got {dict(sizes)}.")
+
+
 class StatelessSession:
     """The session of a world in which nothing can be changed."""
 
@@ -80,21 +86,14 @@ class StatelessSession:
 
 
 class QuestionWorld:
-    """A world of questions, with no database.
-
-    Args:
-        name: Unique name.
-        rules: What an orchestrator must know.
-        tools: What it can call.
-    """
+    """A world of questions, with no database: its unique name, what an orchestrator must know, and what it can call."""
 
     def __init__(self, name: str, rules: str, tools: Iterable[Tool] = ()) -> None:
-        self.name = name
-        self.rules = rules
+        self.name, self.rules = name, rules
         self.tools: Mapping[str, Tool] = {tool.name: tool for tool in tools}
 
     def session(self) -> StatelessSession:
-        """Return a session, of which there is nothing to keep."""
+        """Return a session."""
         return StatelessSession()
 
     def verify(self, task: Task, session: object, answer: str) -> Verdict:
@@ -119,61 +118,54 @@ def try_answers(world: World, questions: Sequence[Task], step: Callable[[], obje
     session = world.session()
     for number, task in enumerate(questions):
         step()
-        accepted = task.communicate[0]
         others = kinds[task.intent]
         near = [others[(number + i) % len(others)] for i in range(1, min(len(others), 4))]
-        wrong = [other[0] for other in near if not set(other) & set(accepted)]
-        attempts = [(kind, text, True) for right in accepted for kind, text in _spellings(right)]
-        attempts += [("another answer", rf"\boxed{{{other}}}", False) for other in wrong]
-        attempts += [("several answers", rf"\boxed{{{accepted[0]} or {other}}}", False) for other in wrong]
-        attempts.append(("no answer", "", False))
-        if len(task.communicate) > 1:
-            attempts = [*_attempts_at_several(task)]
-        for kind, text, right in attempts:
+        for kind, text, right in _attempts_at_several(task) if len(task.communicate) > 1 else _attempts(task, near):
             solved = world.verify(task, session, text).solved
             (report.variants if right else report.mutants)[kind] += 1
             if solved is right:
                 (report.accepted if right else report.killed)[kind] += 1
             else:
-                reason = f"judged {'solved' if solved else 'failed'}, the answer being {accepted[0]!r}"
+                reason = f"judged {'solved' if solved else 'failed'}, the answer being {task.communicate[0][0]!r}"
                 report.surprises.append(Surprise(task.id, kind, text, reason, False))
     session.close()
     return report
 
 
+def _attempts(task: Task, near: Sequence[tuple[str, ...]]) -> Iterator[tuple[str, str, bool]]:
+    """Yield the kind, the text and the verdict of answers to a question, given the answers of similar ones."""
+    accepted = task.communicate[0]
+    for right in accepted:
+        yield "boxed", rf"It follows that \boxed{{{right}}} holds.", True
+        yield "told", f"I looked everything up.\nThe answer is {right}", True
+        yield "alone", right, True
+    wrong = [other[0] for other in near if not set(other) & set(accepted)]
+    for other in wrong:
+        yield "another answer", rf"\boxed{{{other}}}", False
+    for other in wrong:
+        yield "several answers", rf"\boxed{{{accepted[0]} or {other}}}", False
+    yield "no answer", "", False
+
+
 def _attempts_at_several(task: Task) -> Iterator[tuple[str, str, bool]]:
-    """Yield the kind, the text and the verdict of answers to a question that asks for several."""
+    """Yield the same for a question that asks for several answers."""
     right = [accepted[0] for accepted in task.communicate]
     yield "as asked", task.answer, True
     yield "listed", rf"\boxed{{{', '.join(right)}}}", True
     for place in range(len(right)):
-        said = [*right[:place], f"{right[place]}1", *right[place + 1 :]]
-        yield "one answer wrong", rf"\boxed{{{', '.join(said)}}}", False
+        given = [*right[:place], f"{right[place]}1", *right[place + 1 :]]
+        yield "one answer wrong", rf"\boxed{{{', '.join(given)}}}", False
     yield "one answer missing", rf"\boxed{{{', '.join(right[:-1])}}}", False
     yield "no answer", "", False
 
 
-def _spellings(answer: str) -> Iterator[tuple[str, str]]:
-    yield "boxed", rf"It follows that \boxed{{{answer}}} holds."
-    yield "told", f"I looked everything up.\nThe answer is {answer}"
-    yield "alone", answer
-
-
 class QuestionSource(TaskSource):
-    """Questions that are at hand, all in one world.
-
-    Args:
-        name: As it stands in environment ids.
-        world: Where they are asked.
-        questions: The questions; those of a split are in their order.
-    """
+    """Questions in one world, each split in their order; `name` stands in environment ids."""
 
     def __init__(self, name: str, world: QuestionWorld, questions: Sequence[Task]) -> None:
         if not questions:
             raise OptionError(f"Expected at least one question for the source {name}, found none.")
-        self.name = name
-        self._world = world
-        self._questions = list(questions)
+        self.name, self._world, self._questions = name, world, list(questions)
 
     def tasks(self, split: str) -> list[Task]:
         """Return the questions of a split."""

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
-
-from toolorchestra.envs.sources.masbench.drafts import ComponentDraft, Sub, depth_for, draw_draft
+from toolorchestra.envs.ground_truth.parts import needed
+from toolorchestra.envs.sources.masbench.drafts import Component, Sub, depth_for, draw_draft
 from toolorchestra.envs.sources.masbench.fast_random import FastRandom
-from toolorchestra.envs.sources.masbench.graph import MODULUS, Axes, calculate, needed, split_of, template
+from toolorchestra.envs.sources.masbench.graph import MODULUS, Axes, calculate, split_of, template
 from toolorchestra.envs.sources.masbench.naming import Namer, draw_distractor
 from toolorchestra.envs.sources.masbench.vocabulary import Hierarchy, vocabulary
 from toolorchestra.toolscale.errors import OptionError
@@ -23,51 +22,25 @@ _STATED = frozenset({"given", "same", "sum", "difference"})
 """How the value of a sub-task comes about when a statement says it."""
 
 
-class Component(msgspec.Struct):
-    """An independent part of a problem.
-
-    Attributes:
-        subs: Its sub-tasks.
-        roots: Positions of those whose answers are reported, in order.
-        states: Positions of what the problem of each states.
-        carried: Of those, the ones stated as earlier answers.
-        template: Its template; a needle has none.
-    """
-
-    subs: list[Sub]
-    roots: list[int]
-    states: list[list[int]]
-    carried: list[list[int]]
-    template: str = ""
-
-
 def draw_needle(rng: FastRandom, key: str) -> Component:
     """Return the component of a magic number."""
     needle = Sub("needle", [], name=key, constant=rng.between(10**6, 10**7 - 1))
-    return Component([needle], [0], [[0]], [[]])
+    return Component([needle], roots=[0], ways=[[0]], states=[[0]], carried=[[]])
 
 
 def needle_keys(rng: FastRandom, count: int) -> list[str]:
     """Return what so many magic numbers are for."""
-    if not count:
-        return []
     words = vocabulary().needles
-    first, second = rng.sample(words.first, count), rng.sample(words.second, count)
-    return [f"{a}-{b}" for a, b in zip(first, second, strict=True)]
+    return [f"{a}-{b}" for a, b in zip(rng.sample(words.first, count), rng.sample(words.second, count), strict=True)]
 
 
 def draw_component(
     rng: FastRandom, axes: Axes, split: str, hierarchy: Hierarchy, distractors: int, usual: int | None = None
 ) -> Component:
-    """Return a component whose template belongs to a split.
+    """Return a component of the depth, horizon and breadth of `axes`, whose template belongs to a split.
 
-    Args:
-        rng: Draws it.
-        axes: Its depth, horizon and breadth.
-        split: The split.
-        hierarchy: Where its names are from.
-        distractors: Distractors in each of its problems.
-        usual: Depth, where that is left to chance and has a usual value.
+    Its names are from a hierarchy, and each of its problems has so many `distractors`. `usual` is the depth, where that
+    is left to chance and has a usual value.
 
     Raises:
         OptionError: There is none in this split.
@@ -83,38 +56,33 @@ def draw_component(
         if drafted is not None and split_of(drafted) != split:
             continue
         try:
-            component = _named(rng, draft, hierarchy, distractors, axes.breadth)
+            _name(rng, draft, hierarchy, distractors, axes.breadth)
         except LookupError:  # too many sub-tasks for the names that there are
             continue
-        component.template = drafted or template(component.subs, component.roots[-1])
-        if drafted is None and split_of(component.template) != split:
+        draft.template = drafted or template(draft.subs, draft.roots[-1])
+        if drafted is None and split_of(draft.template) != split:
             continue
-        if _numbered(rng, component.subs, draft.ways):
-            return component
+        if _numbered(rng, draft.subs, draft.ways):
+            return draft
     raise OptionError(
         f"No instance of {axes} was found in the split {split}, in which too few templates are of that shape: leave "
         f"an axis to chance, or ask for the other split{'' if distractors else ' or for distractors'}."
     )
 
 
-def _named(
-    rng: FastRandom, draft: ComponentDraft, hierarchy: Hierarchy, distractors: int, breadth: int | None
-) -> Component:
-    """Return a component with names and distractors; its numbers are still missing."""
+def _name(rng: FastRandom, draft: Component, hierarchy: Hierarchy, distractors: int, breadth: int | None) -> None:
+    """Give a draft names and distractors; its numbers are still missing."""
     subs, roots = draft.subs, draft.roots
     namer = Namer(rng, hierarchy, subs, more=2 * distractors * len(roots))
-    component = Component(subs, roots, [], [])
     known: set[int] = set()
     later = set(roots)
     max_operands, closing = min(3, breadth or 3), len(roots) == 1
     for root in roots:
         way = needed(subs, [root], known) if known else draft.ways[0]
-        states = [at for at in way if at not in known and subs[at].kind in _STATED]
-        carried = []
-        if known:
-            members = {need for at in way if at not in known and subs[at].category for need in subs[at].needs}
-            carried = [at for at in way if at in known and at in members]
-            states = carried + states
+        own = [at for at in way if at not in known]
+        members = {need for at in own if subs[at].category for need in subs[at].needs}
+        carried = [at for at in way if at in known and at in members]
+        states = carried + [at for at in own if subs[at].kind in _STATED]
         seen = [at for at in way if at not in later]
         for _ in range(distractors):
             try:
@@ -125,11 +93,10 @@ def _named(
             seen += range(len(subs) - len(new), len(subs))
             states.append(len(subs) - 1)
         rng.shuffle(states)
-        component.states.append(states)
-        component.carried.append(carried)
+        draft.states.append(states)
+        draft.carried.append(carried)
         known.add(root)
         later.remove(root)
-    return component
 
 
 def _numbered(rng: FastRandom, subs: Sequence[Sub], ways: Sequence[Sequence[int]]) -> bool:

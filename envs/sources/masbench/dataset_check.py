@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from toolorchestra.envs.sources.masbench.generate import Instance, InstanceSettings
+from toolorchestra.envs.sources.masbench.generate import InstanceSettings
 from toolorchestra.envs.sources.masbench.graph import MODULUS, Axes
 from toolorchestra.envs.sources.masbench.sets import instances
 from toolorchestra.envs.sources.masbench.tasks import faults
@@ -62,16 +62,10 @@ def check_dataset(
     settings: InstanceSettings | None = None,
     progress: Callable[[], object] = lambda: None,
 ) -> DatasetCheck:
-    """Generate instances of both splits, check them and return the results.
+    """Generate `count` instances of each of some axis values in both splits, check them and return the results.
 
-    Args:
-        wanted: Axis values.
-        count: Instances of each, in each split.
-        seed: Of the instances.
-        settings: How hard they are otherwise.
-        progress: Called after each instance.
+    `progress` is called after each instance.
     """
-    made = 0
     making: list[float] = []
     checking = 0.0
     wrong: list[str] = []
@@ -88,13 +82,17 @@ def check_dataset(
             found = faults(instance)
             checking += time.thread_time() - ended
             making.append(ended - began)
-            made += 1
             bad += bool(found)
             wrong += [f"{axes} {split} {number}: {fault}" for fault in found]
             texts.add(hash(instance.text))
             templates[split].update(instance.templates)
-            answers.update(_counted(instance))
+            answers.update(
+                answer
+                for asked, answer in zip(instance.graph.asked, instance.answers, strict=True)
+                if instance.graph.nodes[asked.node].kind != "needle"  # the others are counted modulo 23
+            )
             progress()
+    made = len(making)
     counts = tuple(answers[str(value)] for value in range(MODULUS))
     return DatasetCheck(
         instances=made,
@@ -120,10 +118,3 @@ def chi_square(counts: Iterable[int]) -> float:
     counts = list(counts)
     expected = sum(counts) / len(counts)
     return sum((count - expected) ** 2 for count in counts) / expected
-
-
-def _counted(instance: Instance) -> Iterable[str]:
-    """Yield the answers of an instance that are counted modulo 23."""
-    for asked, answer in zip(instance.graph.asked, instance.answers, strict=True):
-        if instance.graph.nodes[asked.node].kind != "needle":
-            yield answer

@@ -1,19 +1,21 @@
 """Drafts of a component: sub-tasks of a given depth, breadth and horizon, whose names and numbers are still missing.
 
 A draft begins as one chain as long as the depth. Sub-tasks on it are given more operands (a wide one, as many as the
-breadth says), chains are added beside it until there are enough answers to report, and then each sub-task is told how
-it follows from its operands. Everything leads to the last answer; distractors come later, with the names.
+breadth says), chains are added beside it until there are enough answers to report, and then it is drawn how each
+sub-task follows from its operands. Everything leads to the last answer; distractors come later, with the names.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Sequence
 
 import msgspec
 
+from toolorchestra.envs.ground_truth.parts import needed
 from toolorchestra.envs.sources.masbench.fast_random import FastRandom, repeated
-from toolorchestra.envs.sources.masbench.graph import Change, Kind, needed
+from toolorchestra.envs.sources.masbench.graph import Change, Kind
 from toolorchestra.toolscale.errors import OptionError
 
 USUAL_BREADTH = 4
@@ -26,16 +28,9 @@ _OF_SEVERAL: tuple[Change, ...] = repeated({"": 2, "more": 1, "times": 1})  # th
 
 
 class Sub(msgspec.Struct, gc=False):
-    """A sub-task in the making: a `Node` without a name and a number at first.
+    """A `ProblemNode` in the making, without a name and a number at first.
 
-    Attributes:
-        kind: How its value comes about.
-        needs: Positions of the sub-tasks that it depends on.
-        change: What is done to the value of those.
-        category: Whether what is counted is a category: a total, or one with no members.
-        owner: Who owns; empty at first.
-        name: What is counted; empty at first.
-        constant: The number given, added or multiplied by; 0 at first.
+    `category` says whether what is counted is a category: a total, or one with no members.
     """
 
     kind: Kind
@@ -47,18 +42,24 @@ class Sub(msgspec.Struct, gc=False):
     constant: int = 0
 
 
-class ComponentDraft(msgspec.Struct):
-    """A component in the making.
+class Component(msgspec.Struct):
+    """An independent part of a problem; a draft has no statements and no template yet.
 
     Attributes:
         subs: Its sub-tasks, each after those that it needs.
         roots: Positions of those whose answers are reported, in order; the last one needs all others.
         ways: Positions of those that each root needs and none before it does, itself the last.
+        states: Positions of what the problem of each root states.
+        carried: Of those, the ones stated as earlier answers.
+        template: Its template; a needle has none.
     """
 
     subs: list[Sub]
     roots: list[int]
     ways: list[list[int]]
+    states: list[list[int]] = []
+    carried: list[list[int]] = []
+    template: str = ""
 
 
 @functools.cache
@@ -79,32 +80,26 @@ def depth_for(rng: FastRandom, breadth: int | None, horizon: int) -> int:
 @functools.cache
 def _usual_depths(breadth: int, horizon: int) -> tuple[int, int]:
     """Return the least and the largest depth that suit."""
-    least = 2
-    while capacity(least, breadth) < 1.5 * horizon and least <= horizon:
-        least += 1
+    least = next(depth for depth in itertools.count(2) if capacity(depth, breadth) >= 1.5 * horizon or depth > horizon)
     return least, max(least, min(least + 3, 4 if horizon == 1 else horizon + 2))
 
 
 def check_shape(depth: int | None, breadth: int | None, horizon: int | None) -> None:
-    """Check that there are graphs of a shape.
-
-    Raises:
-        OptionError: There are none.
-    """
+    """Raise an `OptionError` if there are no graphs of a shape."""
     if depth == 1 and breadth is not None:
         raise OptionError(f"An answer of depth 1 needs nothing: expected depth 2 or more with breadth {breadth}.")
     if depth is None or horizon is None or horizon == 1:
         return
     room = capacity(depth, USUAL_BREADTH if breadth is None else breadth)
     if horizon > room:
+        known = "breadth left to chance" if breadth is None else f"breadth {breadth}"
         raise OptionError(
-            f"Expected a horizon of at most {room} with depth {depth} and "
-            f"{'breadth left to chance' if breadth is None else f'breadth {breadth}'}, got {horizon}: "
-            f"give a larger depth or breadth."
+            f"Expected a horizon of at most {room} with depth {depth} and {known}, got {horizon}: give a larger depth "
+            f"or breadth."
         )
 
 
-def draw_draft(rng: FastRandom, depth: int, breadth: int | None, horizon: int) -> ComponentDraft:
+def draw_draft(rng: FastRandom, depth: int, breadth: int | None, horizon: int) -> Component:
     """Return a draft of a shape that passes `check_shape`."""
     shape = _Shape(rng, USUAL_BREADTH if breadth is None else breadth)
     top = shape.chain(depth)
@@ -115,15 +110,14 @@ def draw_draft(rng: FastRandom, depth: int, breadth: int | None, horizon: int) -
     shape.add_operands()
     levels, needs = shape.levels, shape.needs
     order = sorted(range(len(levels)), key=levels.__getitem__)
-    place = [0] * len(order)
-    for new, old in enumerate(order):
-        place[old] = new
+    place = {old: new for new, old in enumerate(order)}
     subs = [Sub("given", [place[need] for need in needs[old]]) for old in order]
     roots = [place[top]]
     if horizon > 1:
         inner = [place[at] for at, level in enumerate(levels) if level > 1 and at != top]
         roots = [*sorted(rng.sample(inner, horizon - 1)), *roots]
-    return ComponentDraft(subs, roots, _choose_kinds(rng, subs, roots))
+    _choose_kinds(rng, subs, roots)
+    return Component(subs, roots, _find_ways(rng, subs, roots))
 
 
 class _Shape:
@@ -191,11 +185,10 @@ class _Shape:
 # ------------------------------------------------------------------------------------------------------- kinds
 
 
-def _choose_kinds(rng: FastRandom, subs: list[Sub], roots: Sequence[int]) -> list[list[int]]:
-    """Say of each sub-task how it follows from its operands, and return the ways to the roots.
+def _choose_kinds(rng: FastRandom, subs: Sequence[Sub], roots: Sequence[int]) -> None:
+    """Draw for each sub-task how it follows from its operands.
 
     A member belongs to one total only, and what is counted by category belongs to none, so that names can be found.
-    Every answer has a number of its own that it depends on, so that it can take any value.
     """
     taken: set[int] = set()
     totals = 0
@@ -215,8 +208,7 @@ def _choose_kinds(rng: FastRandom, subs: list[Sub], roots: Sequence[int]) -> lis
         elif (
             draw < 0.25
             and totals < _MAX_TOTALS
-            and len(sub.needs) <= _LARGEST_TOTAL
-            and all(_can_be_member(subs, need, taken) for need in sub.needs)
+            and len(_members(subs, sub.needs, taken)) == len(sub.needs) <= _LARGEST_TOTAL
         ):
             sub.kind, sub.category = "total", True
         else:
@@ -224,15 +216,16 @@ def _choose_kinds(rng: FastRandom, subs: list[Sub], roots: Sequence[int]) -> lis
             continue
         totals += 1
         taken.update(sub.needs)
+
+
+def _find_ways(rng: FastRandom, subs: Sequence[Sub], roots: Sequence[int]) -> list[list[int]]:
+    """Return the way to each root, on which there is a number of its own, so that it can take any value."""
     seen: set[int] = set()
     ways = []
     for root in roots:
         whole = needed(subs, [root], seen) if root != roots[-1] else range(len(subs))  # all lead to the last
         way = [at for at in whole if at not in seen]
-        for at in way:
-            if subs[at].kind == "given" or subs[at].change == "more":
-                break
-        else:
+        if not any(subs[at].kind == "given" or subs[at].change == "more" for at in way):
             _combine(rng, subs[root])
             subs[root].change, subs[root].category = "more", False
         seen.update(way)
@@ -240,9 +233,9 @@ def _choose_kinds(rng: FastRandom, subs: list[Sub], roots: Sequence[int]) -> lis
     return ways
 
 
-def _can_be_member(subs: Sequence[Sub], at: int, taken: set[int]) -> bool:
-    """Return whether a statement mentions a sub-task, so that a total can count it, and none does yet."""
-    return at not in taken and not subs[at].category and subs[at].kind != "undefined"
+def _members(subs: Sequence[Sub], needs: Sequence[int], taken: set[int]) -> list[int]:
+    """Return the operands that a statement mentions, so that a total can count them, and none does yet."""
+    return [at for at in needs if at not in taken and not subs[at].category and subs[at].kind != "undefined"]
 
 
 def _pairs(subs: Sequence[Sub], needs: Sequence[int], taken: set[int]) -> list[int] | None:
@@ -250,7 +243,7 @@ def _pairs(subs: Sequence[Sub], needs: Sequence[int], taken: set[int]) -> list[i
     if len(needs) not in (2, 4) or any(need in taken for need in needs):
         return None
     inner = [need for need in needs if subs[need].kind == "total"]
-    members = [need for need in needs if _can_be_member(subs, need, taken)]
+    members = _members(subs, needs, taken)
     if len(inner) != len(needs) // 2 or len(members) != len(inner):
         return None
     return [at for pair in zip(members, inner, strict=True) for at in pair]
@@ -259,8 +252,7 @@ def _pairs(subs: Sequence[Sub], needs: Sequence[int], taken: set[int]) -> list[i
 def _combine(rng: FastRandom, sub: Sub) -> None:
     """Have a statement say how a sub-task follows from its operands."""
     if len(sub.needs) == 1:
-        sub.kind = "same"
-        sub.change = rng.weighted(_OF_ONE)
+        sub.kind, sub.change = "same", rng.weighted(_OF_ONE)
     else:
         sub.kind = "difference" if len(sub.needs) == 2 and rng.random() < 0.4 else "sum"
         sub.change = rng.weighted(_OF_SEVERAL)

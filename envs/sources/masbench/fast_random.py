@@ -30,17 +30,11 @@ def repeated(weights: Mapping[T, int]) -> tuple[T, ...]:
 
 
 class FastRandom:
-    """A random number generator.
+    """A random number generator, whose `random` returns a number from 0 to 1 (excluded).
 
     >>> dice, plain = FastRandom("masbench:1"), random.Random("masbench:1")
     >>> dice.below(23) == plain.randrange(23), dice.sample("abcd", 2) == plain.sample("abcd", 2)
     (True, True)
-
-    Args:
-        seed: Equal seeds give equal draws.
-
-    Attributes:
-        random: Returns a number from 0 to 1 (excluded).
     """
 
     __slots__ = ("_bits", "_plain", "random")

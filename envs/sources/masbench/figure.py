@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING
 
-from toolorchestra.envs.sources.masbench.graph import Graph, levels_of, measure, needed, values_of
+from toolorchestra.envs.ground_truth.parts import needed
+from toolorchestra.envs.sources.masbench.graph import Graph, levels_of, measure, values_of
 
 if TYPE_CHECKING:
     import networkx  # type: ignore[import-untyped]  # ships no types
@@ -28,9 +29,8 @@ def figure(graph: Graph, title: str = "") -> str:
         import networkx
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise ImportError(
-            "Figures need networkx and matplotlib, which are not installed: pip install 'toolorchestra[train]'"
-        ) from error
+        how = "pip install 'toolorchestra[train]'"
+        raise ImportError(f"Figures need networkx and matplotlib, which are not installed: {how}") from error
     drawn = to_networkx(graph)
     levels = levels_of(graph.nodes)
     columns = max(levels)
@@ -94,7 +94,6 @@ def _places(graph: Graph, levels: list[int]) -> dict[int, tuple[float, float]]:
             needs = graph.nodes[at].needs
             return sum(places[need][1] for need in needs) / len(needs) if needs else -float(at)
 
-        column.sort(key=height, reverse=True)
-        for row, at in enumerate(column):
+        for row, at in enumerate(sorted(column, key=height, reverse=True)):
             places[at] = (level, (len(column) - 1) / 2 - row)
     return places

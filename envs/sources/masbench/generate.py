@@ -1,7 +1,4 @@
-"""Making problems: components of the axis values wanted, needles and notes, joined in one graph and put in words.
-
-All is drawn from one seed.
-"""
+"""Making problems from a seed: components of the axis values wanted, needles and notes, in one graph and in words."""
 
 from __future__ import annotations
 
@@ -10,8 +7,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from toolorchestra.envs.sources.masbench.components import Component, draw_component, draw_needle, needle_keys
-from toolorchestra.envs.sources.masbench.drafts import check_shape
+from toolorchestra.envs.sources.masbench.components import draw_component, draw_needle, needle_keys
+from toolorchestra.envs.sources.masbench.drafts import Component, check_shape
 from toolorchestra.envs.sources.masbench.fast_random import FastRandom
 from toolorchestra.envs.sources.masbench.graph import Axes, Graph, ProblemNode, Target, values_of
 from toolorchestra.envs.sources.masbench.mistakes import mistakes
@@ -77,17 +74,11 @@ class Instance(msgspec.Struct, frozen=True, gc=False):
 
 
 def make_instance(axes: Axes, split: str, seed: int | str, settings: InstanceSettings | None = None) -> Instance:
-    """Return the instance of a seed.
+    """Return the instance of a seed, with all of some axis values; the splits ``train`` and ``test`` share no template.
 
     >>> instance = make_instance(Axes(depth=3), "train", 7)
     >>> instance.answers, len(instance.problems)
     (('3',), 1)
-
-    Args:
-        axes: The axis values wanted. Combinations are possible.
-        split: ``train`` or ``test``; they share no template.
-        seed: All follows from it and the other arguments.
-        settings: How hard it is otherwise.
 
     Raises:
         OptionError: No instance has these values, or none in this split.
@@ -97,32 +88,30 @@ def make_instance(axes: Axes, split: str, seed: int | str, settings: InstanceSet
     settings = settings or InstanceSettings()
     check_axes(axes)
     rng = FastRandom(f"masbench:{seed}")
-    count, needles = _components(axes)
+    wording, notes = _wording(axes), axes.robustness or 0
+    in_passages = wording == "passages"  # where the sub-tasks with notes are mixed with needles
+    count, needles = (notes - notes // 2, notes // 2) if in_passages else (axes.parallel or 1, 0)
     hierarchies = iter(rng.sample(vocabulary().hierarchies, count))
     keys = iter(needle_keys(rng, needles))
-    usual = NOTED_DEPTH if _in_passages(axes) and axes.breadth is None else None
-    drawn = [
-        draw_component(rng, axes, split, next(hierarchies), settings.distractors, usual)
-        if computed
-        else draw_needle(rng, next(keys))
-        for computed in _alternated(count, needles, rng.random() < 0.5)
-    ]
+    usual = NOTED_DEPTH if in_passages and axes.breadth is None else None
+    needle_first = rng.random() < 0.5 and needles == count
+    drawn = []
+    for number in range(count + needles):  # with needles, every other component is one
+        if needles and (number % 2 == 0) is needle_first:
+            drawn.append(draw_needle(rng, next(keys)))
+        else:
+            drawn.append(draw_component(rng, axes, split, next(hierarchies), settings.distractors, usual))
     graph = _joined(rng, drawn)
     values = values_of(graph.nodes)
-    if axes.robustness is not None and settings.notes:
-        graph = _noted(FastRandom(f"masbench-notes:{seed}"), graph, values, axes.robustness)
-    wording = _wording(axes)
+    if notes and settings.notes:
+        graph = _noted(FastRandom(f"masbench-notes:{seed}"), graph, values, notes)
     text, problems = write(graph, wording, rng, settings.haystack)
     templates = tuple(component.template for component in drawn if component.template)
     return Instance(axes, split, graph, tuple(values), templates, text, problems, wording, settings.notes)
 
 
 def check_axes(axes: Axes) -> None:
-    """Check that there are instances of some axis values.
-
-    Raises:
-        OptionError: There are none.
-    """
+    """Raise an `OptionError` if there are no instances of some axis values."""
     check_shape(axes.depth, axes.breadth, axes.horizon)
     if axes.robustness is not None and (axes.horizon is not None or axes.parallel is not None):
         answers = (axes.horizon or 1) * (axes.parallel or 1)
@@ -133,31 +122,10 @@ def check_axes(axes: Axes) -> None:
             )
 
 
-def _components(axes: Axes) -> tuple[int, int]:
-    """Return the numbers of computed components and of needles."""
-    if _in_passages(axes):
-        notes = axes.robustness or 0
-        return notes - notes // 2, notes // 2
-    return axes.parallel or 1, 0
-
-
-def _in_passages(axes: Axes) -> bool:
-    """Return whether sub-tasks with notes are mixed with needles: where nothing else says how many there are."""
-    return axes.robustness is not None and axes.parallel is None and axes.horizon is None
-
-
 def _wording(axes: Axes) -> Wording:
-    if _in_passages(axes):
-        return "passages"
-    return "problems" if axes.parallel is not None or axes.horizon is not None else "single"
-
-
-def _alternated(count: int, needles: int, needle_first: bool) -> list[bool]:
-    """Return which of the components are computed: all, or every other one."""
-    if not needles:
-        return [True] * count
-    first = not (needle_first and needles == count)
-    return [first is (number % 2 == 0) for number in range(count + needles)]
+    if axes.parallel is not None or axes.horizon is not None:
+        return "problems"
+    return "single" if axes.robustness is None else "passages"
 
 
 def _joined(rng: FastRandom, components: Sequence[Component]) -> Graph:
@@ -166,17 +134,9 @@ def _joined(rng: FastRandom, components: Sequence[Component]) -> Graph:
     asked: list[list[Target]] = []
     for number, component in enumerate(components):
         first = len(nodes)
-        nodes += [
-            ProblemNode(
-                sub.kind,
-                sub.owner,
-                sub.name,
-                tuple([need + first for need in sub.needs]) if sub.needs else (),
-                sub.change,
-                sub.constant,
-            )
-            for sub in component.subs
-        ]
+        for sub in component.subs:
+            needs = tuple([need + first for need in sub.needs]) if sub.needs else ()
+            nodes.append(ProblemNode(sub.kind, sub.owner, sub.name, needs, sub.change, sub.constant))
         problems = zip(component.roots, component.states, component.carried, strict=True)
         asked.append(
             [
@@ -184,18 +144,18 @@ def _joined(rng: FastRandom, components: Sequence[Component]) -> Graph:
                 for root, states, carried in problems
             ]
         )
-    turns = [number for number, problems in enumerate(asked) for _ in problems]
-    if any(len(problems) > 1 for problems in asked):
+    turns = [problems for problems in asked for _ in problems]
+    if len(turns) > len(asked):
         rng.shuffle(turns)
-    waiting = [iter(problems) for problems in asked]
-    return Graph(tuple(nodes), tuple([next(waiting[number]) for number in turns]))
+    return Graph(tuple(nodes), tuple([problems.pop(0) for problems in turns]))
 
 
 def _noted(rng: FastRandom, graph: Graph, values: Sequence[int], count: int) -> Graph:
     """Return the graph with notes about so many of its answers."""
     asked = list(graph.asked)
     for number in rng.sample(range(len(asked)), count):
-        found = mistakes(graph.nodes[asked[number].node], values, asked[number].node)
+        at = asked[number].node
+        found = mistakes(graph.nodes[at], values, at)
         wrong = [claim for claim in found if not claim.startswith("-")]  # a count below zero is not plausible
         asked[number] = msgspec.structs.replace(asked[number], note=rng.choice(wrong))
     return Graph(graph.nodes, tuple(asked))

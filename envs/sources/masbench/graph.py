@@ -14,6 +14,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from toolorchestra.envs.ground_truth.parts import Needing, needed, stages_of
 from toolorchestra.toolscale.errors import OptionError
 
 MODULUS = 23
@@ -33,24 +34,16 @@ Change = Literal["", "more", "times"]
 """What a statement does to the value before it is the sub-task's: nothing, add a constant, multiply by one."""
 
 
-class Shaped(Protocol):
-    """A sub-task of which nothing need be known but how it follows from others: no name, no number."""
+class SubTask(Needing, Protocol):
+    """A sub-task of a problem or of a draft, as far as its value depends on it."""
 
     @property
     def kind(self) -> Kind:
         """How its value comes about."""
 
     @property
-    def needs(self) -> Sequence[int]:
-        """Positions of the sub-tasks that it depends on."""
-
-    @property
     def change(self) -> Change:
         """What is done to the value of those."""
-
-
-class Numbered(Shaped, Protocol):
-    """A sub-task whose number is known as well, so that it can be calculated."""
 
     @property
     def constant(self) -> int:
@@ -139,7 +132,7 @@ class Axes(msgspec.Struct, frozen=True, omit_defaults=True):
         return "-".join(f"{axis}{value}" for axis, value in self.given().items())
 
 
-def calculate(node: Numbered, values: Sequence[int]) -> int:
+def calculate(node: SubTask, values: Sequence[int]) -> int:
     """Return the value of a sub-task from those of the sub-tasks that it needs.
 
     >>> calculate(ProblemNode("difference", needs=(0, 1), change="times", constant=2), [3, 5])
@@ -174,23 +167,7 @@ def values_of(nodes: Iterable[ProblemNode]) -> list[int]:
 
 def levels_of(nodes: Iterable[ProblemNode]) -> list[int]:
     """Return the number of sub-tasks on the longest chain that ends in each."""
-    levels: list[int] = []
-    for node in nodes:
-        levels.append(1 + max((levels[need] for need in node.needs), default=0))
-    return levels
-
-
-def needed(nodes: Sequence[Shaped], roots: Iterable[int], known: Iterable[int] = ()) -> list[int]:
-    """Return the sub-tasks that some lead back to, themselves included, in order; those `known` need nothing."""
-    found: set[int] = set()
-    known, waiting = set(known), [*roots]
-    while waiting:
-        at = waiting.pop()
-        if at not in found:
-            found.add(at)
-            if at not in known:
-                waiting += nodes[at].needs
-    return sorted(found)
+    return [1 + stage for stage in stages_of(nodes)]
 
 
 def components_of(graph: Graph) -> list[list[int]]:
@@ -230,7 +207,7 @@ def measure(graph: Graph) -> dict[str, int]:
 # --------------------------------------------------------------------------------------------------- templates
 
 
-def template(nodes: Sequence[Shaped], root: int) -> str:
+def template(nodes: Sequence[SubTask], root: int) -> str:
     """Return what all problems share that differ from this one in names, numbers and order only: a hash.
 
     It is that of the way to the last answer, in which the order of summands does not count. Where that answer is

@@ -14,19 +14,14 @@ MAX_MISTAKES = 5
 def mistakes(node: ProblemNode, values: Sequence[int], position: int) -> tuple[str, ...]:
     """Return wrong results of the sub-task at a position, the likeliest first.
 
-    They come of a slip by one, of what is done with the constant, of operands left out or mixed up, and of numbers
+    They are off by one, or come of what is done with the constant, of operands left out or mixed up, and of numbers
     that were not reduced.
 
     >>> mistakes(ProblemNode("difference", needs=(0, 1)), [3, 5, 21], 2)
     ('2', '22', '20', '3', '8')
     """
     truth = values[position]
-    if node.kind == "needle":
-        found = _misread(truth)
-    elif node.needs:
-        found = _miscounted(node, values, truth)
-    else:
-        found = iter([(truth + 1) % MODULUS, (truth - 1) % MODULUS, (truth + 10) % MODULUS])
+    found = _misread(truth) if node.kind == "needle" else _miscounted(node, values, truth)
     return tuple(str(value) for value in dict.fromkeys(found) if value != truth)[:MAX_MISTAKES]
 
 
@@ -40,23 +35,24 @@ def _misread(truth: int) -> Iterator[int]:
 
 
 def _miscounted(node: ProblemNode, values: Sequence[int], truth: int) -> Iterator[int]:
+    def otherwise(**changes: object) -> int:
+        return calculate(msgspec.structs.replace(node, **changes), values)
+
     operands = [values[need] for need in node.needs]
     if node.kind == "difference":
-        swapped = msgspec.structs.replace(node, needs=node.needs[::-1])
-        yield calculate(swapped, values)
+        yield otherwise(needs=node.needs[::-1])
     if node.change:
-        yield calculate(msgspec.structs.replace(node, change=""), values)
-        other = msgspec.structs.replace(node, change="times" if node.change == "more" else "more")
-        yield calculate(other, values)
+        yield otherwise(change="")
+        yield otherwise(change="times" if node.change == "more" else "more")
     yield (truth + 1) % MODULUS
     yield (truth - 1) % MODULUS
     if node.kind == "nested":
         yield sum(operands[1::2]) % MODULUS
         yield sum(operands[::2]) % MODULUS
     elif len(operands) > 1:
-        left_out = msgspec.structs.replace(node, kind="sum", needs=node.needs[:-1])
-        yield calculate(left_out, values)
-        yield calculate(msgspec.structs.replace(node, kind="sum"), values)
-    whole = operands[0] - operands[1] if node.kind == "difference" else sum(operands)
-    yield {"": whole, "more": whole + node.constant, "times": whole * node.constant}[node.change]
+        yield otherwise(kind="sum", needs=node.needs[:-1])
+        yield otherwise(kind="sum")
+    if operands:
+        whole = operands[0] - operands[1] if node.kind == "difference" else sum(operands)
+        yield {"": whole, "more": whole + node.constant, "times": whole * node.constant}[node.change]
     yield (truth + 10) % MODULUS

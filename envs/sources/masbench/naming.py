@@ -25,17 +25,13 @@ _OPERANDS = repeated({0: 3, 1: 5, 2: 3, 3: 1})  # how many a distractor has
 class Namer:
     """Names of one component, from one hierarchy; its sub-tasks are given theirs at once.
 
-    Args:
-        rng: Draws them.
-        hierarchy: Where they are from.
-        subs: The sub-tasks of the component.
-        more: About how many further names there will be.
+    About so many `more` names are expected to be drawn later.
     """
 
     def __init__(self, rng: FastRandom, hierarchy: Hierarchy, subs: Sequence[Sub], more: int = 0) -> None:
         self.rng = rng
-        self.categories = hierarchy.categories
-        self._all = [rng.sample(names, len(names)) for names in hierarchy.names]
+        self.categories = [*hierarchy]
+        self._all = [rng.sample(names, len(names)) for names in hierarchy.values()]
         self._owners = [names.copy() for names in self._all[:3]]
         categories = [sub for sub in subs if sub.category]
         inner: dict[str, int] = {}  # owners of totals within nested ones, and their levels
@@ -54,19 +50,14 @@ class Namer:
                 sub.owner, sub.name = self.fresh()
 
     def fresh(self) -> Name:
-        """Return the name of a sub-task that nothing is known of yet, among the shared ones.
-
-        Raises:
-            LookupError: There is none left.
-        """
-        used, tries = self._used, 1
-        while (name := self.rng.cell(self._shared)) in used:
-            if tries == _TRIES:
-                cells = [cell for grid in self._shared for cell in itertools.product(*grid)]
-                name = self.rng.choice([cell for cell in cells if cell not in used])
+        """Return a shared name of which nothing is known yet, or raise a `LookupError` if there is none left."""
+        for _ in range(_TRIES):
+            if (name := self.rng.cell(self._shared)) not in self._used:
                 break
-            tries += 1
-        used.add(name)
+        else:
+            cells = [cell for grid in self._shared for cell in itertools.product(*grid)]
+            name = self.rng.choice([cell for cell in cells if cell not in self._used])
+        self._used.add(name)
         return name
 
     def closable(self, subs: Sequence[Sub]) -> dict[str, list[int]]:
@@ -115,16 +106,8 @@ def draw_distractor(
 ) -> list[Sub]:
     """Return the sub-tasks that a distractor is the first to mention; that of the statement itself is the last.
 
-    Args:
-        rng: Draws it.
-        namer: Names it.
-        subs: The sub-tasks so far; the distractor's own come after them.
-        seen: Positions of those that it may be about.
-        max_operands: Maximum number of operands.
-        closing: Whether it may be about the total of an owner that is not closed.
-
-    Raises:
-        LookupError: There are no names left.
+    They come after `subs`, the sub-tasks so far. It may be about those at the positions `seen` and, if `closing`, about
+    the total of an owner that is not closed. Where no names are left, a `LookupError` is raised.
     """
     new: list[Sub] = []
     needs: list[int] = []
@@ -133,22 +116,18 @@ def draw_distractor(
         if draw < 0.1:
             needs.append(len(subs) + len(new))
             new.append(Sub("undefined", [], "", False, *namer.fresh()))
-        elif (
-            draw < 0.25 and closing and not new and (total := _total(rng, namer, subs, seen, max_operands)) is not None
-        ):
+        elif draw < 0.25 and closing and not new and (total := _total(rng, namer, subs, seen, max_operands)):
             needs.append(len(subs))
             new.append(total)
         elif seen and (other := rng.choice(seen)) not in needs:
             needs.append(other)
     owner, name = namer.fresh()
     if not needs:
-        new.append(Sub("given", needs, "", False, owner, name, rng.below(MODULUS)))
-        return new
+        return [*new, Sub("given", needs, "", False, owner, name, rng.below(MODULUS))]
     kind: Kind = "same" if len(needs) == 1 else "difference" if len(needs) == 2 and rng.random() < 0.5 else "sum"
     change: Change = rng.choice(("more", "times") if len(needs) == 1 else ("", "more", "times"))
     constant = rng.between(2, MODULUS - 1) if change else 0
-    new.append(Sub(kind, needs, change, False, owner, name, constant))
-    return new
+    return [*new, Sub(kind, needs, change, False, owner, name, constant)]
 
 
 def _total(rng: FastRandom, namer: Namer, subs: Sequence[Sub], seen: Sequence[int], max_operands: int) -> Sub | None:

@@ -9,14 +9,16 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import msgspec
 
 from toolorchestra.envs.sources.masbench.generate import Instance, InstanceSettings, make_instance
 from toolorchestra.envs.sources.masbench.graph import AXES, Axes
 from toolorchestra.envs.sources.masbench.tasks import make_task
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.errors import UnknownNameError
 from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.yaml_reader import parse_yaml
 
 V1 = "masbench-v1"
 Counts = dict[str, dict[int, int]]
@@ -33,27 +35,10 @@ def spread(total: int, values: Iterable[int]) -> dict[int, int]:
     return {value: total // len(values) + (at < total % len(values)) for at, value in enumerate(values)}
 
 
-COUNTS: dict[str, Counts] = {
-    "depth": {"train": spread(3993, (2, 4, 6, 8)), "test": {2: 199, 4: 200, 6: 200, 8: 200, 10: 199, 12: 197}},
-    "horizon": {"train": spread(2174, (2, 4, 6)), "test": {2: 167, 4: 150, 6: 126, 8: 124}},
-    "breadth": {"train": spread(2000, (2, 4)), "test": {2: 200, 4: 200, 6: 192, 8: 84}},
-    "parallel": {"train": spread(1807, (2, 4)), "test": {2: 167, 4: 150, 6: 126, 8: 124}},
-    "robustness": {"train": spread(3000, (2, 4, 6)), "test": {2: 200, 4: 200, 6: 200}},
-}
+_PUBLISHED = parse_yaml(Path(__file__).with_name("masbench_v1.yaml").read_text(encoding="utf-8"))
+COUNTS: dict[str, Counts] = _PUBLISHED["counts"]
 """The published counts, by axis; of the training sets, only the totals are known."""
-
-DIGESTS = {
-    "depth/train": "e6dc4777bb0ad13b98486da65915ab8b",
-    "depth/test": "108e6b20f5329250e3788d067e024cd3",
-    "horizon/train": "098031090cd617568b9c843ce6b16f82",
-    "horizon/test": "0fdc5983d58f6570a2f0d0bf56427072",
-    "breadth/train": "f4f5e1e033f827e0e10a6f5795cd6483",
-    "breadth/test": "ff4f768c3f0c7317528db68ec7821d11",
-    "parallel/train": "b4fd75063f3b28c9d84525a855e11172",
-    "parallel/test": "a19cb47fed5d2b700bddb29b20723f40",
-    "robustness/train": "13915c1cc9265d86c1fd54d9ea1c66ae",
-    "robustness/test": "da9356106ef5ae8dcedb48b4d391dff1",
-}
+DIGESTS: dict[str, str] = _PUBLISHED["digests"]
 """The `digest` of each split of ``masbench-v1``."""
 
 
@@ -102,20 +87,6 @@ def digest(made: Iterable[Task]) -> str:
 
 
 def check_axis(axis: str) -> None:
-    """Check that there is an axis of a name.
-
-    Raises:
-        UnknownNameError: There is none.
-    """
+    """Raise an `UnknownNameError` if there is no axis of a name."""
     if axis not in AXES:
         raise UnknownNameError("axis of MASBench", axis, AXES)
-
-
-def check_counts(**counts: int) -> None:
-    """Check numbers of instances.
-
-    Raises:
-        OptionError: One is negative.
-    """
-    if min(counts.values()) < 0:
-        raise OptionError(f"Expected numbers of instances of at least 0, got {counts}.")

@@ -7,8 +7,10 @@ problems by others that have these forms, given the categories of their words.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple
 
 from toolorchestra.envs.sources.masbench.vocabulary import Knowledge, knowledge
@@ -20,7 +22,8 @@ _STATEMENT = re.compile(r"The number of (?:each )?([^.:?]+?) equals ([^.:?]+)\."
 _MAGIC = re.compile(r"One of the special magic numbers for ([a-z]+-[a-z]+) is: (\d+)\.")
 _NOTE = re.compile(r"Note: verify the information before you take it [-—] ([^.?]+?) is (-?\d+)\.")
 _ASKED = re.compile(
-    r"How many (?P<counted>[^.?]+?) does (?P<owner>[^.?]+?) have\?|What is (?:the value of )?(?P<named>[^.?]+?)\?"
+    r"How many (?P<counted>[^.?]+?) does (?P<owner>[^.?]+?) have\?"
+    r"|What is (?:the magic number for (?P<key>[^.?]+?)|(?:the value of )?(?P<named>[^.?]+?))\?"
 )
 _WANTED = re.compile(
     r"the number of (?P<counted>[^.,]+?) that (?P<owner>[^.,]+?) has\b|the magic number for (?P<key>[a-z]+-[a-z]+)"
@@ -31,12 +34,7 @@ _CHANGED = re.compile(r"(\d+) (more than|times as much as) (.*)")
 
 
 class ParsedProblem(NamedTuple):
-    """What a text says.
-
-    Attributes:
-        answers: The answers that it asks for, in order.
-        axes: The value of each axis, counted in what it says.
-    """
+    """The answers that a text asks for, in order, and the value of each axis, counted in what it says."""
 
     answers: tuple[str, ...]
     axes: dict[str, int]
@@ -50,15 +48,11 @@ class Parameter(NamedTuple):
 
 
 def solve(text: str, known: Knowledge | None = None) -> ParsedProblem:
-    """Return the answers to a problem.
+    """Return the answers to a problem; the categories of words are those of this library's vocabulary by default.
 
     >>> solve("The number of each Ketch's Saloon equals 20. The number of each Ketch's Galley Nook equals 7 more than "
     ...       "each Ketch's Saloon. How many Cabin does Ketch have?").answers
     ('1',)
-
-    Args:
-        text: The problem.
-        known: The category of each word and the order of categories; those of our vocabulary by default.
 
     Raises:
         OptionError: It is not a problem, or has no one answer.
@@ -81,18 +75,15 @@ class _Reader:
         for subject, value in _STATEMENT.findall(text):
             self._note_down(self._refer(subject), value)
         self.values: dict[Parameter, int] = {}
-        self.needs: dict[Parameter, tuple[Parameter, ...]] = {}
+        self.needs: dict[Parameter, list[Parameter]] = {}
 
     # ------------------------------------------------------------------------------------------------ reading
 
     def _asked(self, text: str) -> list[Parameter]:
         """Return what is asked, in order."""
-        if "From the passage, identify and return" in text:
-            wanted = text.rpartition("From the passage, identify and return")[2]
-            found = [
-                Parameter("", match["key"]) if match["key"] else Parameter(match["owner"], match["counted"])
-                for match in _WANTED.finditer(wanted)
-            ]
+        _, listed, wanted = text.rpartition("From the passage, identify and return")
+        if listed:
+            found = [_wanted(match) for match in _WANTED.finditer(wanted)]
         else:
             problems = {int(number): body for number, body in _PROBLEM.findall(text) if "?" in body}
             bodies = [problems[number] for number in sorted(problems)] or [text]
@@ -109,19 +100,14 @@ class _Reader:
         if not questions:
             raise OptionError(f"Expected a question at the end of a problem, found {body[-60:]!r}.")
         match = questions[-1]
-        if match["counted"]:
-            return Parameter(match["owner"], match["counted"])
-        if match["named"].startswith("the magic number for "):
-            return Parameter("", match["named"].removeprefix("the magic number for "))
-        return _parameter(match["named"])
+        return _parameter(match["named"]) if match["named"] else _wanted(match)
 
     def _refer(self, words: str) -> Parameter:
         """Return what an operand refers to: a parameter, the one that an earlier problem asks for, or a number."""
         words = words.removeprefix("each ")
         if words.isdecimal():
-            number = Parameter("", words)
-            self.numbers[number] = int(words)
-            return number
+            self.numbers[Parameter("", words)] = int(words)
+            return Parameter("", words)
         carried = _CARRIED.fullmatch(words)
         if carried is None:
             return _parameter(words)
@@ -159,29 +145,22 @@ class _Reader:
     # ------------------------------------------------------------------------------------------------ solving
 
     def read(self) -> ParsedProblem:
-        for parameter in self.asked:
-            self._solve(parameter)
-        answers = tuple(str(self.values[parameter]) for parameter in self.asked)
-        return ParsedProblem(answers, dict(self._axes()))
+        self._solve()
+        return ParsedProblem(tuple(str(self.values[parameter]) for parameter in self.asked), dict(self._axes()))
 
-    def _solve(self, root: Parameter) -> None:
-        """Work out a parameter and all that it needs, innermost first."""
-        waiting, begun = [root], set[Parameter]()
+    def _solve(self) -> None:
+        """Work out what is asked and all that it needs, innermost first."""
+        waiting = [*self.asked]
         while waiting:
-            parameter = waiting[-1]
-            if parameter in self.values:
-                waiting.pop()
-                continue
-            needs = self._needs(parameter)
-            missing = [need for need in needs if need not in self.values]
-            if missing:
-                if parameter in begun:
-                    raise OptionError(f"Expected no circle of statements, found one through {parameter}.")
-                begun.add(parameter)
-                waiting += missing
-            else:
-                self.needs[parameter] = tuple(dict.fromkeys(needs))
-                self.values[parameter] = self._value(parameter, [self.values[need] for need in needs])
+            parameter = waiting.pop()
+            if parameter not in self.needs:
+                self.needs[parameter] = self._needs(parameter)
+                waiting += self.needs[parameter]
+        try:
+            for parameter in TopologicalSorter(self.needs).static_order():
+                self.values[parameter] = self._value(parameter, [self.values[need] for need in self.needs[parameter]])
+        except CycleError as error:
+            raise OptionError(f"Expected no circle of statements, found one through {error.args[1][0]}.") from None
 
     def _needs(self, parameter: Parameter) -> list[Parameter]:
         if parameter in self.statements:
@@ -206,13 +185,8 @@ class _Reader:
         if parameter in self.numbers:
             return self.numbers[parameter]
         if parameter not in self.statements:
-            total, rest = 0, iter(values)
-            for product in self._products(parameter):
-                value = 1
-                for _ in product:
-                    value *= next(rest)
-                total += value
-            return total % _MODULUS
+            rest = iter(values)
+            return sum(math.prod(next(rest) for _ in product) for product in self._products(parameter)) % _MODULUS
         statement = self.statements[parameter]
         changed = _CHANGED.fullmatch(statement)
         base = changed[3] if changed else statement
@@ -236,13 +210,14 @@ class _Reader:
         """Yield the value of each axis."""
         depth: dict[Parameter, int] = {}
         leading: dict[Parameter, frozenset[Parameter]] = {}  # all that a parameter needs, itself included
-        for parameter, needs in self.needs.items():  # which are in the order in which they were worked out
+        for parameter in self.values:  # which are in the order in which they were worked out
+            needs = self.needs[parameter]
             depth[parameter] = 1 + max((depth[need] for need in needs), default=0)
             leading[parameter] = frozenset((parameter,)).union(*(leading[need] for need in needs))
         asked = frozenset(self.asked)
         yield "depth", max(depth[parameter] for parameter in asked)
         yield "horizon", max(len(asked & leading[parameter]) for parameter in asked)
-        yield "breadth", max(map(len, self.needs.values()))
+        yield "breadth", max(len(set(needs)) for needs in self.needs.values())
         groups: list[frozenset[Parameter]] = []
         for parameter in asked:
             apart = [group for group in groups if not group & leading[parameter]]
@@ -250,6 +225,10 @@ class _Reader:
             groups = [*apart, leading[parameter].union(*joined)]
         yield "parallel", len(groups)
         yield "robustness", self.notes
+
+
+def _wanted(match: re.Match[str]) -> Parameter:
+    return Parameter(match["owner"] or "", match["key"] or match["counted"])
 
 
 def _parameter(words: str) -> Parameter:

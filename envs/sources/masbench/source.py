@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from toolorchestra.envs.sources.masbench.generate import InstanceSettings, check_axes
 from toolorchestra.envs.sources.masbench.graph import Axes
-from toolorchestra.envs.sources.masbench.sets import COUNTS, check_axis, check_counts, named_set, spread, tasks
+from toolorchestra.envs.sources.masbench.sets import COUNTS, check_axis, named_set, spread, tasks
 from toolorchestra.envs.sources.masbench.world import MASBenchWorld
+from toolorchestra.envs.sources.questions import check_sizes
 from toolorchestra.envs.task_source import TaskSource
 from toolorchestra.toolscale.domain import SPLITS
 from toolorchestra.toolscale.errors import UnknownNameError
@@ -47,17 +48,16 @@ class MASBenchSource(TaskSource):
         settings: InstanceSettings | None = None,
         name: str | None = None,
     ) -> None:
-        check_counts(train=train, test=test)
-        values: dict[str, list[Axes]] = {}
+        sizes = {"train": train, "test": test}
+        check_sizes("instances", sizes)
         if isinstance(wanted, str):
             check_axis(wanted)
-            values = {split: [Axes(**{wanted: value}) for value in COUNTS[wanted][split]] for split in COUNTS[wanted]}
+            values = {split: [Axes(**{wanted: value}) for value in counts] for split, counts in COUNTS[wanted].items()}
         else:
             values = {"train": list(wanted), "test": list(wanted)}
         for axes in itertools.chain(*values.values()):
             check_axes(axes)
         self.name = name or f"MASBench{wanted.title() if isinstance(wanted, str) else 'Mixed'}"
-        sizes = {"train": train, "test": test}
         self._make: Callable[[str], Iterator[Task]] = functools.partial(_tasks, values, sizes, seed, settings)
         self._made: dict[str, list[Task]] = {"test_intents": []}
         self._world = MASBenchWorld()
@@ -93,12 +93,6 @@ def _tasks(
 ) -> Iterator[Task]:
     """Yield the tasks of a split, values in turn."""
     counts = spread(sizes[split], range(len(values[split])))
-    return _in_turn(
-        tasks(axes, split, counts[at], seed=seed, settings=settings) for at, axes in enumerate(values[split])
-    )
-
-
-def _in_turn(series: Iterable[Iterable[Task]]) -> Iterator[Task]:
-    """Yield from several series in turn, until all are at their end."""
+    series = (tasks(axes, split, counts[at], seed=seed, settings=settings) for at, axes in enumerate(values[split]))
     for turn in itertools.zip_longest(*series):
         yield from (task for task in turn if task is not None)

@@ -6,22 +6,13 @@ from collections.abc import Sequence
 
 import msgspec
 
-from toolorchestra.envs.ground_truth.parts import Part
+from toolorchestra.envs.ground_truth.parts import Part, needed, stages_of
 from toolorchestra.envs.sources.masbench.generate import Instance
-from toolorchestra.envs.sources.masbench.graph import (
-    MODULUS,
-    Axes,
-    Graph,
-    ProblemNode,
-    levels_of,
-    measure,
-    needed,
-    split_of,
-)
+from toolorchestra.envs.sources.masbench.graph import MODULUS, Axes, Graph, ProblemNode, measure, split_of
 from toolorchestra.envs.sources.masbench.mistakes import mistakes
 from toolorchestra.envs.sources.masbench.solver import solve
 from toolorchestra.envs.sources.masbench.text import question
-from toolorchestra.envs.sources.masbench.world import NAME
+from toolorchestra.envs.sources.masbench.world import NAME, with_answers
 from toolorchestra.envs.sources.questions import make_question
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.task import Call, Task
@@ -74,26 +65,16 @@ def make_task(instance: Instance, task_id: str) -> Task:
         question=instance.text,
         answers=answers[:1],
         parts=parts,
-        reference_calls=_reference_calls(instance, steps),
+        reference_calls=_reference_calls(instance, steps, parts),
         subject="math",
         targets=[place[asked.node] for asked in graph.asked],
         masbench=msgspec.json.decode(msgspec.json.encode(truth)),  # as it is read from a file
     )
-    if len(answers) == 1:
-        return task
-    if instance.wording == "passages":
-        listed = "\n\n".join(rf"\boxed{{{answer}}}" for answer in answers)
-    else:
-        listed = "\n".join(f"Problem {number}: {answer}" for number, answer in enumerate(answers, 1))
-    return msgspec.structs.replace(task, communicate=tuple((answer,) for answer in answers), answer=listed)
+    return with_answers(task, answers, boxed=instance.wording == "passages")
 
 
 def truth_of(task: Task) -> InstanceTruth:
-    """Return the hidden truth of a task.
-
-    Raises:
-        OptionError: The task has none: it is not of this library.
-    """
+    """Return the hidden truth of a task, or raise an `OptionError` if it has none, as it is not of this library."""
     if "masbench" not in task.bindings:
         raise OptionError(f"Expected a generated task of MASBench, found {task.id}, whose graph is not known.")
     return msgspec.convert(task.bindings["masbench"], InstanceTruth)
@@ -115,15 +96,14 @@ def _calculation(node: ProblemNode, values: Sequence[int]) -> str:
     return f"{base} {sign} {node.constant}" if len(operands) == 1 else f"({base}) {sign} {node.constant}"
 
 
-def _reference_calls(instance: Instance, steps: list[int]) -> list[Call]:
+def _reference_calls(instance: Instance, steps: Sequence[int], parts: Sequence[Part]) -> list[Call]:
     """Return a calculation for each computed sub-task, innermost first."""
-    nodes = instance.graph.nodes
-    levels = levels_of(nodes)
-    computed = sorted((at for at in steps if nodes[at].needs), key=levels.__getitem__)
-    expressions = [f"mod({_calculation(nodes[at], instance.values)}, {MODULUS})" for at in computed]
+    nodes, values = instance.graph.nodes, instance.values
+    staged = zip(stages_of(parts), steps, strict=True)
     return [
-        Call("calculator", {"expression": expression}, levels[at] - 2)
-        for at, expression in zip(computed, expressions, strict=True)
+        Call("calculator", {"expression": f"mod({_calculation(nodes[at], values)}, {MODULUS})"}, stage - 1)
+        for stage, at in sorted(staged, key=lambda step: step[0])
+        if nodes[at].needs
     ]
 
 

@@ -22,18 +22,12 @@ from toolorchestra.envs.sources.masbench.graph import Graph, ProblemNode, Target
 from toolorchestra.envs.sources.masbench.vocabulary import vocabulary
 
 Wording = Literal["single", "problems", "passages"]
+_SOLVE = "Solve all problems step by step and provide the answers for all problems in the following format:"
 NOTE = "Note: verify the information before you take it - {what} is {claim}."
 
 
 def write(graph: Graph, wording: Wording, rng: FastRandom, haystack: int) -> tuple[str, tuple[str, ...]]:
-    """Return the text of a problem, and that of each of the problems in it.
-
-    Args:
-        graph: The problem.
-        wording: How it is put.
-        rng: Draws fillers and the places of needles.
-        haystack: Filler sentences about a needle.
-    """
+    """Return the text of a problem, and that of each of the problems in it, with so many filler sentences a needle."""
     bodies = []
     operands = [f"each {node.owner}'s {node.name}" for node in graph.nodes]  # what each is called
     for number, asked in enumerate(graph.asked, 1):
@@ -42,11 +36,12 @@ def write(graph: Graph, wording: Wording, rng: FastRandom, haystack: int) -> tup
         else:
             bodies.append(" ".join(_statements(graph.nodes, asked, operands)))
         operands[asked.node] = f"each [answer{number}]"
+    ending = []
     for number, asked in enumerate(graph.asked):
         if asked.note is not None and number + 1 < len(bodies):  # a note is about the problem before
             bodies[number + 1] += f" {_note(graph, number, wording)}"
-    last = graph.asked[-1]
-    ending = [] if last.note is None else [_note(graph, len(bodies) - 1, wording)]
+        elif asked.note is not None:
+            ending = [_note(graph, number, wording)]
     questions = [question(graph.nodes[asked.node], wording) for asked in graph.asked]
     if wording == "single":
         return " ".join([*bodies, *ending, *questions]), (f"{bodies[0]} {questions[0]}",)
@@ -61,9 +56,6 @@ def write(graph: Graph, wording: Wording, rng: FastRandom, haystack: int) -> tup
     )
     form = "\n".join(f"Problem {number}: [answer{number}]" for number in range(1, len(problems) + 1))
     return "\n\n".join([*problems, *ending, _remarks(graph), _SOLVE, "Final Answers", form]), problems
-
-
-_SOLVE = "Solve all problems step by step and provide the answers for all problems in the following format:"
 
 
 def _remarks(graph: Graph) -> str:
@@ -81,26 +73,20 @@ def _remarks(graph: Graph) -> str:
     return "\n".join(lines)
 
 
-def statement(node: ProblemNode, operands: Sequence[str]) -> str:
-    """Return what says how a sub-task's value comes about, given what its operands are called.
-
-    >>> print(statement(ProblemNode("sum", "Ketch", "Saloon", (0, 1), "more", 3), ["each Ketch's Galley Nook", "4"]))
-    The number of each Ketch's Saloon equals 3 more than the sum of each Ketch's Galley Nook and 4.
-    """
-    return f"The number of each {node.owner}'s {node.name} equals {_value(node, operands)}."
-
-
 def _statements(nodes: Sequence[ProblemNode], asked: Target, operands: Sequence[str]) -> Iterator[str]:
     """Yield the statements of a problem."""
     for at in asked.states:
         node = nodes[at]
-        if at in asked.carried:
-            yield f"The number of each {node.owner}'s {node.name} equals {operands[at]}."
-        else:
-            yield statement(node, [operands[need] for need in node.needs])
+        value = operands[at] if at in asked.carried else _value(node, [operands[need] for need in node.needs])
+        yield f"The number of each {node.owner}'s {node.name} equals {value}."
 
 
 def _value(node: ProblemNode, operands: Sequence[str]) -> str:
+    """Return what a statement says of a sub-task's value, given what its operands are called.
+
+    >>> _value(ProblemNode("sum", "Ketch", "Saloon", (0, 1), "more", 3), ["each Ketch's Galley Nook", "4"])
+    "3 more than the sum of each Ketch's Galley Nook and 4"
+    """
     match node.kind:
         case "given":
             return str(node.constant)
@@ -120,11 +106,9 @@ def _listed(things: Sequence[str]) -> str:
 
 
 def _named(node: ProblemNode) -> str:
-    return (
-        f"the magic number for {node.name}"
-        if node.kind == "needle"
-        else f"the number of {node.name} that {node.owner} has"
-    )
+    if node.kind == "needle":
+        return f"the magic number for {node.name}"
+    return f"the number of {node.name} that {node.owner} has"
 
 
 def question(node: ProblemNode, wording: Wording) -> str:
@@ -137,7 +121,7 @@ def question(node: ProblemNode, wording: Wording) -> str:
 
 
 def _note(graph: Graph, number: int, wording: Wording) -> str:
-    asked: Target = graph.asked[number]
+    asked = graph.asked[number]
     what = f"the answer of problem {number + 1}" if wording == "problems" else _named(graph.nodes[asked.node])
     return NOTE.format(what=what, claim=asked.note)
 

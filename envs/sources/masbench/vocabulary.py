@@ -7,6 +7,7 @@ statement.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,27 +15,12 @@ import msgspec
 
 from toolorchestra.toolscale.yaml_reader import parse_yaml
 
-
-class Hierarchy(msgspec.Struct, frozen=True):
-    """Four categories, each of whose names owns names of the next one.
-
-    Attributes:
-        categories: From the outermost to the innermost.
-        names: The names of each category.
-    """
-
-    categories: tuple[str, ...]
-    names: tuple[tuple[str, ...], ...]
+Hierarchy = dict[str, tuple[str, ...]]
+"""The names of four categories, from the outermost to the innermost; each name owns names of the next category."""
 
 
 class Needles(msgspec.Struct, frozen=True):
-    """Words of the needle passages.
-
-    Attributes:
-        first: First words of what a magic number is for.
-        second: Second words.
-        filler: Rounds of sentences that say nothing.
-    """
+    """Words of the needle passages: the first and second words of what a magic number is for, rounds of filler."""
 
     first: tuple[str, ...]
     second: tuple[str, ...]
@@ -49,12 +35,7 @@ class ProblemVocabulary(msgspec.Struct, frozen=True):
 
 
 class Knowledge(msgspec.Struct, frozen=True):
-    """What a reader knows of the words: which category a name is of, and which category is above another.
-
-    Attributes:
-        category: The category of each name.
-        above: The category above each category, if there is one.
-    """
+    """What a reader knows of the words: the category of each name, and the category above each that has one."""
 
     category: Mapping[str, str]
     above: Mapping[str, str]
@@ -63,18 +44,15 @@ class Knowledge(msgspec.Struct, frozen=True):
 @functools.cache
 def vocabulary() -> ProblemVocabulary:
     """Return the vocabulary."""
-    content = parse_yaml((Path(__file__).parent / "vocabulary.yaml").read_text(encoding="utf-8"))
-    hierarchies = [{"categories": [*levels], "names": [*levels.values()]} for levels in content["hierarchies"]]
-    return msgspec.convert({"hierarchies": hierarchies, "needles": content["needles"]}, ProblemVocabulary)
+    return msgspec.convert(
+        parse_yaml(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")), ProblemVocabulary
+    )
 
 
 @functools.cache
 def knowledge() -> Knowledge:
     """Return what is known of the words of the vocabulary."""
-    category, above = {}, {}
-    for hierarchy in vocabulary().hierarchies:
-        for level, names in enumerate(hierarchy.names):
-            category.update(dict.fromkeys(names, hierarchy.categories[level]))
-            if level:
-                above[hierarchy.categories[level]] = hierarchy.categories[level - 1]
+    hierarchies = vocabulary().hierarchies
+    category = {name: kind for hierarchy in hierarchies for kind, names in hierarchy.items() for name in names}
+    above = {inner: outer for hierarchy in hierarchies for outer, inner in itertools.pairwise(hierarchy)}
     return Knowledge(category, above)

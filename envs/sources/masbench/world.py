@@ -8,7 +8,9 @@ another number of answers has given none.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+
+import msgspec
 
 from toolorchestra.envs.sources.questions import QuestionWorld
 from toolorchestra.envs.tools.calculator import Calculator
@@ -43,13 +45,18 @@ class MASBenchWorld(QuestionWorld):
         """Judge the answers that the message gives; there is a failure for each that is wrong."""
         if len(task.communicate) < 2:
             return super().verify(task, session, answer)
-        found = read_answers(answer, len(task.communicate))
         failures = tuple(
-            Failure("answer", f"problem {number} has the answer {accepted[0]!r}, not {found_answer!r}")
-            for number, (accepted, found_answer) in enumerate(zip(task.communicate, found, strict=True), 1)
-            if not any(equal(found_answer, right) for right in accepted)
+            Failure("answer", f"problem {number} has the answer {accepted[0]!r}, not {found!r}")
+            for number, (accepted, found, right) in enumerate(_graded(task, answer), 1)
+            if not right
         )
         return Verdict(failures) if failures else SOLVED
+
+
+def _graded(task: Task, answer: str) -> Iterator[tuple[Sequence[str], str, bool]]:
+    """Yield for each problem of a task the accepted answers, the one that a message gives, and whether it is right."""
+    for accepted, found in zip(task.communicate, read_answers(answer, len(task.communicate)), strict=True):
+        yield accepted, found, any(equal(found, right) for right in accepted)
 
 
 def credit(task: Task, answer: str) -> float:
@@ -60,10 +67,18 @@ def credit(task: Task, answer: str) -> float:
     wanted = task.communicate
     if len(wanted) < 2:
         return float(bool(wanted) and is_right(answer, wanted[0]))
-    found = read_answers(answer, len(wanted))
-    return sum(
-        any(equal(found_answer, right) for right in one) for one, found_answer in zip(wanted, found, strict=True)
-    ) / len(wanted)
+    return sum(right for *_, right in _graded(task, answer)) / len(wanted)
+
+
+def with_answers(task: Task, answers: Sequence[str], *, boxed: bool = False) -> Task:
+    """Return a task that asks for some answers, with those of several as its problem wants them written."""
+    if len(answers) == 1:
+        return task
+    if boxed:
+        listed = "\n\n".join(rf"\boxed{{{answer}}}" for answer in answers)
+    else:
+        listed = "\n".join(f"Problem {number}: {answer}" for number, answer in enumerate(answers, 1))
+    return msgspec.structs.replace(task, communicate=tuple((answer,) for answer in answers), answer=listed)
 
 
 def read_answers(text: str, count: int) -> tuple[str, ...]:
@@ -75,9 +90,9 @@ def read_answers(text: str, count: int) -> tuple[str, ...]:
     (('12', '7'), ('', ''))
     """
     text = text[-_LONGEST:]
-    labelled = dict(_labelled(text))
-    if any(number in labelled for number in range(1, count + 1)):
-        return tuple(labelled.get(number, "") for number in range(1, count + 1))
+    labelled, numbers = dict(_labelled(text)), range(1, count + 1)
+    if not labelled.keys().isdisjoint(numbers):
+        return tuple(labelled.get(number, "") for number in numbers)
     boxes = _BOX.findall(text)
     if len(boxes) >= count:
         return tuple(box.strip() for box in boxes[-count:])
@@ -86,12 +101,12 @@ def read_answers(text: str, count: int) -> tuple[str, ...]:
 
 
 def _labelled(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the numbers of problems, each with what is found_answer after it."""
+    """Yield the numbers of problems, each with the answer after it."""
     labels = list(_LABEL.finditer(text))
     for number, label in enumerate(labels, 1):
         end = labels[number].start() if number < len(labels) else len(text)
-        found_answer = text[label.end() : end].strip().split("\n")[0]
-        boxes = _BOX.findall(found_answer)
-        found_answer = boxes[-1] if boxes else found_answer.strip(" *,;")
-        integer = _INTEGER.fullmatch(found_answer)
-        yield int(label[1]), integer[1] if integer else found_answer
+        line = text[label.end() : end].strip().split("\n")[0]
+        boxes = _BOX.findall(line)
+        found = boxes[-1] if boxes else line.strip(" *,;")
+        integer = _INTEGER.fullmatch(found)
+        yield int(label[1]), integer[1] if integer else found

@@ -1,23 +1,27 @@
 r"""Sketches of mathematical problems: a statement, what is given in it, and the steps that solve it.
 
-A family is a function that draws a problem of a level. It is registered by `family` under its own name. What it
-gives in `Sketch.given` determines the answer, so that the problem can be solved again, in another way.
+``families.yaml`` lists the families of problems with their topics, levels and wordings. A function of a family's name,
+registered by `family`, fills in a sketch for a level. What is given determines the answer, so that the problem can be
+solved again, in another way.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
 from toolorchestra.envs.ground_truth.parts import Part
 from toolorchestra.toolscale.symbolic import Value
+from toolorchestra.toolscale.yaml_reader import parse_yaml
 
 Number = int | Fraction | Value
-Draw = Callable[[random.Random, int], "Sketch"]
+Fill = Callable[["Sketch", random.Random, int], None]
 
 
 class Family(msgspec.Struct, frozen=True):
@@ -25,29 +29,38 @@ class Family(msgspec.Struct, frozen=True):
 
     Attributes:
         name: Its name.
+        fill: Fills in its sketches.
         topic: Number theory, counting, probability, algebra, sequences or geometry.
         levels: Levels that it can be drawn at.
-        draw: Draws one.
+        statement: Its wordings, one of which is drawn.
+        variants: Wordings of its other kinds, by kind.
+        held_out: Whether it is never trained on.
     """
 
     name: str
+    fill: Fill
     topic: str
-    levels: tuple[int, ...]
-    draw: Draw
+    levels: Sequence[int]
+    statement: str | Sequence[str]
+    variants: Mapping[str, str] = MappingProxyType({})
+    held_out: bool = False
+
+    def draw(self, rng: random.Random, level: int) -> Sketch:
+        """Return a problem of a level."""
+        sketch = Sketch(self, rng)
+        self.fill(sketch, rng, level)
+        return sketch
 
 
 FAMILIES: dict[str, Family] = {}
 """All families by name."""
+_LISTED = parse_yaml(Path(__file__).with_name("families.yaml").read_text(encoding="utf-8"))
 
 
-def family(topic: str, *levels: int) -> Callable[[Draw], Draw]:
-    """Register a function that draws problems of some levels."""
-
-    def register(draw: Draw) -> Draw:
-        FAMILIES[draw.__name__] = Family(draw.__name__, topic, levels, draw)
-        return draw
-
-    return register
+def family(fill: Fill) -> Fill:
+    """Register the function that fills in the sketches of the family of its name."""
+    FAMILIES[fill.__name__] = Family(fill.__name__, fill, **_LISTED[fill.__name__])
+    return fill
 
 
 class _Step(msgspec.Struct, frozen=True):
@@ -61,25 +74,28 @@ class _Step(msgspec.Struct, frozen=True):
 class Sketch:
     """A problem in the making.
 
-    Args:
+    Attributes:
         statement: What is asked.
         given: The numbers in it.
     """
 
-    def __init__(self, statement: str, **given: Any) -> None:
-        self.statement = statement
-        self.given = given
+    def __init__(self, family: Family, rng: random.Random) -> None:
+        self._family, self._rng = family, rng
+        self.statement = ""
+        self.given: dict[str, Any] = {}
         self._steps: list[_Step] = []
+
+    def ask(self, words: Mapping[str, object] = MappingProxyType({}), *, variant: str = "", **given: Any) -> None:
+        """Word the statement of the family, or of a variant, with what is given and further words."""
+        wordings = self._family.variants[variant] if variant else self._family.statement
+        wording = wordings if isinstance(wordings, str) else self._rng.choice(wordings)
+        self.statement, self.given = wording.format(**given, **words), given
 
     def step(self, question: str, answer: Number | str, *needs: int, by: str = "", wrong: Sequence[Number] = ()) -> int:
         """Add a step and return its position.
 
-        Args:
-            question: What it asks.
-            answer: Its answer.
-            needs: Positions of the steps whose answers it uses; the one before, if none is given.
-            by: An expression for a calculator that gives the answer.
-            wrong: Mistakes that are likely; some near misses come after them.
+        It uses the answers of the steps at the positions `needs`, or of the one before if none is given. The expression
+        `by` gives the answer on a calculator; some near misses are added to the likely mistakes in `wrong`.
         """
         position = len(self._steps)
         used = tuple(sorted(needs)) or ((position - 1,) if position else ())
@@ -91,9 +107,13 @@ class Sketch:
         self._steps.append(_Step(question, answer, (), by, tuple(wrong)))
         return len(self._steps) - 1
 
+    def calculate(self, by: str, answer: Number, *needs: int, wrong: Sequence[Number] = ()) -> int:
+        """Add the step that asks for the value of an expression, and return its position."""
+        return self.step(f"What is {by}?", answer, *needs, by=by, wrong=wrong)
+
     @property
-    def sums(self) -> list[str]:
-        """For each step what a calculator gives for it, or nothing."""
+    def expressions(self) -> list[str]:
+        """For each step its expression for a calculator, or nothing."""
         return [step.by for step in self._steps]
 
     def parts(self, difficulty: float = 0.0) -> list[Part]:
@@ -112,7 +132,7 @@ def _shown(answer: Number | str) -> str:
 
 
 def _near(answer: Number | str) -> list[Number]:
-    """Return what an answer may be mistaken for by a slip."""
+    """Return what an answer may be mistaken for."""
     if isinstance(answer, str):
         return []
     if isinstance(answer, int):

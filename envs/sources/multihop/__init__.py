@@ -1,9 +1,9 @@
 """Multi-hop questions about a synthetic encyclopaedia, which no model knows by heart.
 
 source                                      the questions, and a check of each
-drafts, question_words                      how questions are drawn, and how they are worded
+drafts                                      how questions are drawn
 encyclopaedia, encyclopaedia_world          the articles, and the facts in them
-encyclopaedia_words                         what names and sentences are made of
+words                                       what names, sentences and questions are made of
 """
 
 import lazy_loader

@@ -1,7 +1,7 @@
 """Drafts of multi-hop questions: programs over relations, their parts, and their wording.
 
 A program finds values among facts (`answer`). `KINDS` draw one with its parts, each of which is a look-up or a
-conclusion, or find that chance has led nowhere and return None.
+conclusion, or return None where no question comes of what was drawn.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from typing import Any, TypeAlias
 import msgspec
 
 from toolorchestra.envs.ground_truth.parts import Part
-from toolorchestra.envs.sources.multihop.encyclopaedia import Encyclopaedia, Facts
-from toolorchestra.envs.sources.multihop.encyclopaedia_words import WORDS
+from toolorchestra.envs.sources.multihop.encyclopaedia import Encyclopaedia, Facts, listed
 from toolorchestra.envs.sources.multihop.encyclopaedia_world import WorldFact
-from toolorchestra.envs.sources.multihop.question_words import QUESTION_WORDS, relations_of
+from toolorchestra.envs.sources.multihop.words import QUESTION_WORDS, WORDS, relations_of
 
 Node: TypeAlias = list[Any]
 """A program: ``["is", value]``, ``["of", relation, node]``, ``["who", [[relation, node], …]]``,
@@ -63,12 +62,7 @@ def _unique(values: Iterable[str]) -> list[str]:
 
 
 class QuestionDraft:
-    """A question in the making: its parts so far.
-
-    Args:
-        book: What it is about.
-        rng: Where randomness comes from.
-    """
+    """A question about an encyclopaedia in the making: its parts so far."""
 
     def __init__(self, book: Encyclopaedia, rng: random.Random) -> None:
         self.book, self.rng = book, rng
@@ -76,8 +70,8 @@ class QuestionDraft:
         self.kinds: list[str] = []
         self.anchors: list[str] = []
 
-    def chain(self, length: int, end: Callable[[str], bool], start: str | None = None) -> tuple[Node, str, int] | None:
-        """Walk `length` relations from a random entity; `end` says what may be the last relation's target.
+    def chain(self, length: int, target: str = "", start: str | None = None) -> tuple[Node, str, int] | None:
+        """Walk `length` relations from a random entity, to an entity of the kind `target` if one is given.
 
         Returns:
             The program, the value reached and the position of the last part (-1: there is none), or None.
@@ -88,14 +82,12 @@ class QuestionDraft:
         self.anchors.append(key)
         seen, needs, path = {key}, -1, []
         for step in range(length):
-            last = step == length - 1
-            ways = [
-                name
-                for name in relations_of(key.split("/")[0])
-                if (end(QUESTION_WORDS.relations[name].target) if last else QUESTION_WORDS.relations[name].phrases)
-                and len(values := book.facts.values(key, name)) == 1
-                and values[0] not in seen
-            ]
+            ways = []
+            for name in relations_of(key.split("/")[0]):
+                known = QUESTION_WORDS.relations[name]
+                fits = target in ("", known.target) if step == length - 1 else known.phrases
+                if fits and len(values := book.facts.values(key, name)) == 1 and values[0] not in seen:
+                    ways.append(name)
             if not ways:
                 return None
             name = rng.choice(ways)
@@ -108,27 +100,43 @@ class QuestionDraft:
         self.kinds.append("-".join(path) or key.split("/")[0])
         return node, key, needs
 
+    def chain_to(self, kind: str, lengths: Sequence[int]) -> tuple[Node, str, int] | None:
+        """Return a chain of one of some lengths to an entity of a kind; see `chain`."""
+        length = self.rng.choice(lengths)
+        return self.chain(length, kind, None if length else self.rng.choice(self.book.keys(kind)))
+
     def look_up(self, key: str, relation: str, needs: int) -> int:
         """Add the part that looks up what an entity is related to; return its position."""
         values = self.book.facts.values(key, relation)
-        question = self.ask(relation, key, self.book.said(key), plain=True)
-        supports = _unique(self.book.stating(WorldFact(key, relation, value)) for value in values)
-        return self.part(question, values[0], relation, needs=needs, support=supports)
+        asked = self.fill(QUESTION_WORDS.relations[relation].asks[0], relation, key, self.book.mention(key))
+        supports = _unique(self.book.passage_of(WorldFact(key, relation, value)) for value in values)
+        return self.part(asked, values[0], relation, needs=(needs,), support=supports)
 
     def part(
-        self, question: str, value: str, relation: str, *, needs: int | Sequence[int] = (), support: Sequence[str] = ()
+        self,
+        question: str,
+        value: str,
+        relation: str,
+        *,
+        needs: Sequence[int],
+        support: Sequence[str] = (),
+        answer: str = "",
+        wrong: str = "",
     ) -> int:
-        """Add a part; return its position."""
-        used = (needs,) if isinstance(needs, int) else tuple(needs)
-        subject = None if support else "reasoning"
+        """Add a part that finds a value by a relation; return its position.
+
+        The positions in `needs` below 0 are none. Without passages to support it, a part takes reasoning. Its answer is
+        the value's mention and the likely mistakes are others of its kind, unless they are given.
+        """
+        mistakes = self.mistakes(value, relation)
         self.parts.append(
             Part(
                 question,
-                self.book.said(value),
-                self.mistakes(value, relation),
-                tuple(dict.fromkeys(position for position in used if position >= 0)),
+                answer or self.book.mention(value),
+                (wrong,) if wrong else mistakes,
+                tuple(dict.fromkeys(position for position in needs if position >= 0)),
                 0.5,
-                subject,
+                None if support else "reasoning",
                 tuple(support),
             )
         )
@@ -138,68 +146,57 @@ class QuestionDraft:
         """Return what is likely to be taken for a value: namesakes first, then others of its kind."""
         book, rng = self.book, self.rng
         if value.isdecimal():
-            near = {"count": (1, -1, 2)}.get(relation, (1, -1, 10, -3))
+            near = (1, -1, 2) if relation == "count" else (1, -1, 10, -3)
             return tuple(str(int(value) + step) for step in near if int(value) + step >= 0)
         entity = book.entities.get(value)
         if entity is None:
             known = book.values(relation)
             others = rng.sample(known, min(4, len(known)))
         else:
-            others = book.named(entity.name) + rng.sample(book.keys(entity.kind), 4)
-        return tuple(book.said(other) for other in _unique(others) if other != value)[:3]
+            others = book.namesakes(entity.name) + rng.sample(book.keys(entity.kind), 4)
+        return tuple(book.mention(other) for other in _unique(others) if other != value)[:3]
 
-    def ask(self, relation: str, key: str, x: str, *, plain: bool = False) -> str:
-        """Return the question for a relation of an entity that the text calls `x`."""
-        known = QUESTION_WORDS.relations[relation]
-        return self.worded(known.asks[0] if plain else self.rng.choice(known.asks), relation, key, x)
-
-    def worded(self, wording: str, relation: str, key: str, x: str) -> str:
-        """Return a wording with its slots filled for an entity."""
+    def fill(self, wording: str, relation: str, key: str, x: str) -> str:
+        """Return a wording with its slots filled for an entity that the text calls `x`."""
         genre = WORDS.genres.get(self.book.entities[key].sort) if relation in ("creator", "home") else None
         maker, made, house = genre or ("", "", "")
         return wording.format(x=x, maker=maker, made=made, home=QUESTION_WORDS.homes.get(house, ""))
 
-    def named(self, node: Node) -> str:
-        """Return how a longer question calls what a program finds."""
+    def phrase(self, node: Node) -> str:
+        """Return what a longer question calls the value that a program finds."""
         if node[0] == "is":
-            return self.book.said(node[1])
+            return self.book.mention(node[1])
         key = answer(node[2], self.book.facts)[0]
         phrases = QUESTION_WORDS.relations[node[1]].phrases
         if node[2][0] == "of":  # what is long itself stands at the end
             phrases = tuple(phrase for phrase in phrases if phrase.endswith("{x}")) or phrases
-        return self.worded(self.rng.choice(phrases), node[1], key, self.named(node[2]))
+        return self.fill(self.rng.choice(phrases), node[1], key, self.phrase(node[2]))
 
-    def told(self, node: Node) -> str:
-        """Return a chain as a question: nested, or told step by step."""
+    def chain_question(self, node: Node) -> str:
+        """Return a chain as a question: nested, or step by step."""
         steps: list[tuple[str, str]] = []
         inner = node
         while inner[0] == "of":
-            steps.append((inner[1], answer(inner[2], self.book.facts)[0]))
+            steps.insert(0, (inner[1], answer(inner[2], self.book.facts)[0]))
             inner = inner[2]
-        steps.reverse()
+        relation, key = steps[-1]
+        asks = QUESTION_WORDS.relations[relation].asks
         if len(steps) < 3 or self.rng.random() < 1.5 / len(steps):
-            relation, key = steps[-1]
-            return self.ask(relation, key, self.named(node[2]))
-        lines = [f"Begin with {self.book.said(inner[1])}."]
+            x = self.phrase(node[2])
+            return self.fill(self.rng.choice(asks), relation, key, x)
+        lines = [f"Begin with {self.book.mention(inner[1])}."]
         for number, (relation, key) in enumerate(steps):
             x = f"{'this' if number else 'that'} {key.split('/')[0]}"
             if number == len(steps) - 1:
-                lines.append(self.ask(relation, key, x))
+                lines.append(self.fill(self.rng.choice(asks), relation, key, x))
             else:
                 phrase = self.rng.choice(QUESTION_WORDS.relations[relation].phrases)
-                lines.append(f"Find {self.worded(phrase, relation, key, x)}.")
+                lines.append(f"Find {self.fill(phrase, relation, key, x)}.")
         return " ".join(lines)
 
 
 class AnsweredDraft(msgspec.Struct, frozen=True):
-    """What a draft has become.
-
-    Attributes:
-        kind: Its relations, in their order.
-        question: Its wording.
-        program: Its program.
-        value: Its answer.
-    """
+    """A question drawn: its kind (its relations, in their order), wording, program and answer."""
 
     kind: str
     question: str
@@ -208,12 +205,11 @@ class AnsweredDraft(msgspec.Struct, frozen=True):
 
 
 def _bridge(draft: QuestionDraft) -> AnsweredDraft | None:
-    length = draft.rng.randint(1, 5)
-    walked = draft.chain(length, lambda target: True)
+    walked = draft.chain(draft.rng.randint(1, 5))
     if walked is None:
         return None
     node, value, _ = walked
-    return AnsweredDraft(f"bridge-{draft.kinds[0]}", draft.told(node), node, value)
+    return AnsweredDraft(f"bridge-{draft.kinds[0]}", draft.chain_question(node), node, value)
 
 
 def _comparison(draft: QuestionDraft) -> AnsweredDraft | None:
@@ -221,9 +217,7 @@ def _comparison(draft: QuestionDraft) -> AnsweredDraft | None:
     kind = rng.choice(("person", "work", "institution", "city"))
     ends: list[tuple[Node, str, int]] = []
     for _ in "12":
-        length = rng.choice((0, 0, 1))
-        start = rng.choice(book.keys(kind)) if not length else None
-        walked = draft.chain(length, lambda target: target == kind, start)
+        walked = draft.chain_to(kind, (0, 0, 1))
         if walked is None:
             return None
         ends.append(walked)
@@ -232,15 +226,14 @@ def _comparison(draft: QuestionDraft) -> AnsweredDraft | None:
     if book.entities[one].name == book.entities[other].name or values[0] == values[1]:
         return None
     later = rng.random() < 0.5
-    looked = [draft.look_up(key, relation, needs) for _, key, needs in ends]
+    looked_up = [draft.look_up(key, relation, needs) for _, key, needs in ends]
     node: Node = ["last" if later else "first", relation, ends[0][0], ends[1][0]]
     value = answer(node, book.facts)[0]
-    asked = QUESTION_WORDS.older[kind][later]
-    said = f"{values[0]} ({book.said(one)}) or {values[1]} ({book.said(other)})"
-    draft.part(f"Which is {'later' if later else 'earlier'}: {said}?", value, "", needs=looked)
-    draft.parts[-1] = msgspec.structs.replace(draft.parts[-1], wrong=(book.said(one if value == other else other),))
-    names = [draft.named(end) for end, _, _ in ends]
-    question = f"{asked}: {names[0]} or {names[1]}?" if rng.random() < 0.5 else f"{asked}, {names[0]} or {names[1]}?"
+    dated = f"{values[0]} ({book.mention(one)}) or {values[1]} ({book.mention(other)})"
+    asked, wrong = f"Which is {'later' if later else 'earlier'}: {dated}?", one if value == other else other
+    draft.part(asked, value, "", needs=looked_up, wrong=book.mention(wrong))
+    names = " or ".join([draft.phrase(end) for end, _, _ in ends])
+    question = f"{QUESTION_WORDS.older[kind][later]}{':' if rng.random() < 0.5 else ','} {names}?"
     return AnsweredDraft(f"comparison-{kind}-{'-vs-'.join(sorted(draft.kinds))}", question, node, value)
 
 
@@ -253,37 +246,35 @@ def _intersection(draft: QuestionDraft) -> AnsweredDraft | None:
         return None
     names = rng.sample(names, rng.choice((2, 2, 3)) if len(names) > 2 else 2)
     conditions: list[list[Any]] = [["profession", ["is", person.sort]]]
-    said: list[str] = []
-    before: list[str] = []
+    clauses: list[str] = []
+    left: list[str] = []
     position = -1
-    for number, name in enumerate(names):
-        if len(before) == 1:
+    for name in names:
+        if len(left) == 1:
             return None  # one condition less would do
         value = book.facts.values(person.key, name)[0]
         node, needs = _indirectly(draft, value) if rng.random() < 0.35 else (["is", value], -1)
         if node[0] == "is":
             draft.anchors.append(value)
         conditions.append([name, node])
+        who = f"Which of {listed([book.mention(key) for key in left])}" if left else f"Which {person.sort}"
         left = answer(["who", conditions], book.facts)
         if len(left) > _ENOUGH_PEOPLE:
             return None
-        clause = QUESTION_WORDS.conditions[name].format(x=book.said(value))
-        who = f"Which {person.sort}" if not number else f"Which of {_either([book.said(key) for key in before])}"
         support = _unique(
-            book.stating(WorldFact(key, relation, book.facts.values(key, relation)[0]))
+            book.passage_of(WorldFact(key, relation, book.facts.values(key, relation)[0]))
             for key in left
             for relation in ("profession", name)
         )
-        position = draft.part(f"{who} {clause}?", person.key, name, needs=(position, needs), support=support)
-        if len(left) > 1:
-            listed = " and ".join(book.said(key) for key in left)
-            draft.parts[-1] = msgspec.structs.replace(draft.parts[-1], answer=listed)
-        before = left
-        said.append(QUESTION_WORDS.conditions[name].format(x=draft.named(node)))
-    if before != [person.key]:
+        clause = QUESTION_WORDS.conditions[name]
+        found = " and ".join(book.mention(key) for key in left)
+        asked = f"{who} {clause.format(x=book.mention(value))}?"
+        position = draft.part(asked, person.key, name, needs=(position, needs), support=support, answer=found)
+        clauses.append(clause.format(x=draft.phrase(node)))
+    if left != [person.key]:
         return None
-    question = f"Which {person.sort} {', '.join(said[:-1])} and {said[-1]}?"
     kinds = "-".join(sorted(names) + sorted(draft.kinds))
+    question = f"Which {person.sort} {listed(clauses)}?"
     return AnsweredDraft(f"intersection-{kinds}", question, ["who", conditions], person.key)
 
 
@@ -305,16 +296,10 @@ def _indirectly(draft: QuestionDraft, value: str) -> tuple[Node, int]:
     return ["of", name, ["is", key]], draft.look_up(key, name, -1)
 
 
-def _either(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
 def _count(draft: QuestionDraft) -> AnsweredDraft | None:
     rng, book = draft.rng, draft.book
     members, kind, relation = rng.choice((("works", "person", "completed"), ("institutions", "city", "founded")))
-    length = rng.choice((0, 1, 1, 2))
-    start = rng.choice(book.keys(kind)) if not length else None
-    walked = draft.chain(length, lambda target: target == kind, start)
+    walked = draft.chain_to(kind, (0, 1, 1, 2))
     if walked is None:
         return None
     inner, owner, needs = walked
@@ -326,29 +311,23 @@ def _count(draft: QuestionDraft) -> AnsweredDraft | None:
     year = rng.choice([known + step for known in years for step in (-3, -1, 1, 3)])
     if year in years:
         return None
-    listed = _either([book.said(subject) for subject in subjects])
-    stated = book.stating(WorldFact(owner, members, subjects[0]))
+    names = [book.mention(subject) for subject in subjects]
+    all_names, stated = listed(names), book.passage_of(WorldFact(owner, members, subjects[0]))
     works = members == "works"
-    what = "works are known by" if works else "institutions of note are there in"
-    position = draft.part(f"Which {what} {book.said(owner)}?", listed, members, needs=needs, support=(stated,))
-    draft.parts[-1] = msgspec.structs.replace(draft.parts[-1], wrong=(_either([book.said(s) for s in subjects[:-1]]),))
-    looked = [position]
+    asked = f"Which {'works are known by' if works else 'institutions of note are there in'} {book.mention(owner)}?"
+    position = draft.part(asked, all_names, members, needs=(needs,), support=(stated,), wrong=listed(names[:-1]))
+    looked_up = [position]
     if not works:  # a person's article gives the years of the works, a city's those of no institution
-        looked += [draft.look_up(subject, relation, position) for subject in subjects]
+        looked_up += [draft.look_up(subject, relation, position) for subject in subjects]
     node: Node = ["count", members, inner, relation, side, year]
     value = answer(node, book.facts)[0]
-    done = "completed" if works else "founded"
-    dated = ", ".join(f"{book.said(subject)} ({known})" for subject, known in zip(subjects, years, strict=True))
-    draft.part(f"How many of these were {done} {side} {year}: {dated}?", value, "count", needs=looked)
-    question = f"How many of the {'known works by' if works else 'institutions of note in'} {draft.named(inner)} were "
-    return AnsweredDraft(f"count-{members}-{draft.kinds[0]}", f"{question}{done} {side} {year}?", node, value)
+    dated = ", ".join(f"{name} ({known})" for name, known in zip(names, years, strict=True))
+    done = f"were {relation} {side} {year}"
+    draft.part(f"How many of these {done}: {dated}?", value, "count", needs=looked_up)
+    whole = f"{'known works by' if works else 'institutions of note in'} {draft.phrase(inner)}"
+    return AnsweredDraft(f"count-{members}-{draft.kinds[0]}", f"How many of the {whole} {done}?", node, value)
 
 
-KINDS: tuple[Callable[[QuestionDraft], AnsweredDraft | None], ...] = (
-    _bridge,
-    _bridge,
-    _comparison,
-    _intersection,
-    _count,
-)
+Kind = Callable[[QuestionDraft], AnsweredDraft | None]
+KINDS: Sequence[Kind] = (_bridge, _bridge, _comparison, _intersection, _count)
 """What draws a draft; bridges come twice as often as the others."""

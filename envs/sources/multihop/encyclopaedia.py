@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from toolorchestra.envs.sources.multihop.encyclopaedia_words import WORDS
-from toolorchestra.envs.sources.multihop.encyclopaedia_world import LAST_YEAR, Entity, FictionalWorld, WorldFact
+from toolorchestra.envs.sources.multihop.encyclopaedia_world import Entity, FictionalWorld, WorldFact
+from toolorchestra.envs.sources.multihop.words import WORDS
 from toolorchestra.envs.tools.search import Passage
 from toolorchestra.toolscale.errors import OptionError
 
@@ -53,11 +53,9 @@ class Facts:
 
 
 class Encyclopaedia:
-    """A fictional world and the articles about it.
+    """A fictional world and the articles about it; all follows from the seed and the number of people.
 
-    Args:
-        seed: All follows from it and the size.
-        people: How many people there are; in all there are about four articles for each.
+    There are about four articles for each person.
 
     Attributes:
         entities: Everything that has an article, by key.
@@ -65,7 +63,7 @@ class Encyclopaedia:
         articles: The articles, by the ids of their passages.
 
     Raises:
-        OptionError: The size is out of bounds.
+        OptionError: The number of people is not within 40 to 50,000.
 
     >>> book = Encyclopaedia(seed=1, people=40)
     >>> book.articles["p00001"].passage == Encyclopaedia(seed=1, people=40).articles["p00001"].passage
@@ -79,19 +77,23 @@ class Encyclopaedia:
         world = FictionalWorld(rng, people)
         self.entities = world.entities
         self.facts = Facts(world.facts)
-        self._keys: dict[str, list[str]] = {}
+        self._keys: dict[str, list[str]] = defaultdict(list)
         self._values: dict[str, list[str]] = {}
         self._names: dict[str, list[str]] = defaultdict(list)
         for entity in self.entities.values():
             self._names[entity.name].append(entity.key)
+            self._keys[entity.kind].append(entity.key)
+            self._keys[""].append(entity.key)
         articles = [article for entity in self.entities.values() for article in self._write(entity, rng)]
         rng.shuffle(articles)  # a passage's id says nothing about its subject
         self.articles: dict[str, Article] = {}
-        self._stated: dict[WorldFact, str] = {}
+        self._passages: dict[WorldFact, str] = {}
         for number, (title, subject, text, facts) in enumerate(articles, 1):
             passage = Passage(f"p{number:05d}", title, text)
             self.articles[passage.id] = Article(passage, subject, facts)
-            self._stated |= {fact: passage.id for fact in facts if fact.subject == subject or fact not in self._stated}
+            for fact in facts:
+                if fact.subject == subject or fact not in self._passages:
+                    self._passages[fact] = passage.id
 
     @property
     def passages(self) -> list[Passage]:
@@ -100,9 +102,6 @@ class Encyclopaedia:
 
     def keys(self, kind: str = "") -> list[str]:
         """Return the keys of all entities, or of those of a kind: always the same list, not to be changed."""
-        if kind not in self._keys:
-            found = self.entities.values()
-            self._keys[kind] = [entity.key for entity in found if kind in ("", entity.kind)]
         return self._keys[kind]
 
     def values(self, relation: str) -> list[str]:
@@ -112,31 +111,31 @@ class Encyclopaedia:
             self._values[relation] = list(dict.fromkeys(found))
         return self._values[relation]
 
-    def named(self, name: str) -> list[str]:
+    def namesakes(self, name: str) -> list[str]:
         """Return the keys of all entities of one name."""
         return self._names[name]
 
-    def stating(self, fact: WorldFact) -> str:
+    def passage_of(self, fact: WorldFact) -> str:
         """Return the id of the passage that states a fact: its subject's own, if it is in one of these."""
-        return self._stated[fact]
+        return self._passages[fact]
 
-    def stated(self, passage_ids: Iterable[str]) -> Facts:
+    def facts_in(self, passage_ids: Iterable[str]) -> Facts:
         """Return all that some passages state."""
         return Facts(fact for passage_id in passage_ids for fact in self.articles[passage_id].facts)
 
-    def said(self, value: str) -> str:
-        """Return how texts say a value: an entity's mention, or the words themselves."""
+    def mention(self, value: str) -> str:
+        """Return what texts call a value: an entity's mention, or the words themselves."""
         entity = self.entities.get(value)
         return entity.mention if entity else value
 
     def aliases(self, value: str) -> tuple[str, ...]:
-        """Return all that may be said for a value, the plainest first."""
+        """Return all ways to give a value as an answer, the plainest first."""
         entity = self.entities.get(value)
         if entity is None:
             return (value,)
         found = [entity.name, entity.mention, entity.title]
         if entity.kind == "city":
-            land = self.said(self.facts.values(entity.key, "country")[0])
+            land = self.mention(self.facts.values(entity.key, "country")[0])
             found += [f"{entity.name}, {land}", f"{entity.name} in {land}", f"the city of {entity.name}"]
         if entity.kind == "person":
             found.append(f"the {entity.sort} {entity.name}")
@@ -150,17 +149,16 @@ class Encyclopaedia:
             sentences: list[str] = []
             facts: list[WorldFact] = []
             for wordings in kind:
-                told = self._tell(entity, rng.choice(wordings), first=not sentences)
-                if told is not None:
-                    sentences.append(told[0])
-                    facts += told[1]
+                if stated := self._sentence(entity, rng.choice(wordings), first=not sentences):
+                    sentences.append(stated[0])
+                    facts += stated[1]
             if not facts:
                 continue
             if rng.random() < _FILLED:
                 sentences.insert(rng.randint(1, len(sentences)), rng.choice(WORDS.fillers))
             yield title, entity.key, " ".join(sentences), tuple(facts)
 
-    def _tell(self, entity: Entity, wording: str, *, first: bool) -> tuple[str, list[WorldFact]] | None:
+    def _sentence(self, entity: Entity, wording: str, *, first: bool) -> tuple[str, list[WorldFact]] | None:
         """Return a sentence about an entity and its facts, or None if one of them is not there."""
         filled: dict[str, str] = {"s": entity.mention if first else entity.pronoun}
         filled["S"] = _capital(filled["s"])
@@ -171,42 +169,35 @@ class Encyclopaedia:
             if slot == "made":
                 filled[slot] = WORDS.genres[entity.sort][1]
                 continue
-            values = self.facts.values(entity.key, slot)
-            if not values:
+            if not (values := self.facts.values(entity.key, slot)):
                 return None
             facts += [WorldFact(entity.key, slot, value) for value in values]
-            said = [self.said(value) for value in values]
+            mentions = [self.mention(value) for value in values]
             if slot == "works":
                 years = [self.facts.values(work, "completed")[0] for work in values]
                 facts += [WorldFact(work, "completed", year) for work, year in zip(values, years, strict=True)]
-                said = [f"{work} ({year})" for work, year in zip(said, years, strict=True)]
+                mentions = [f"{work} ({year})" for work, year in zip(mentions, years, strict=True)]
             elif slot == "profession":
-                said = [f"{'an' if said[0][0] in 'aeiou' else 'a'} {said[0]}"]
-            filled[slot] = _listed(said)
+                mentions = [f"{'an' if mentions[0][0] in 'aeiou' else 'a'} {mentions[0]}"]
+            filled[slot] = listed(mentions)
         return _capital(wording.format_map(filled)), facts
 
 
 def _articles(entity: Entity) -> Sequence[tuple[Sequence[Sequence[str]], str]]:
     """Return the parts and the title of each article about an entity."""
     parts = WORDS.sentences
-    match entity.kind:
-        case "person":
-            return (parts["life"], entity.title), (parts["career"], f"{entity.title}: work and family")
-        case "work":
-            made, based = parts["work"]
-            return (((made, *parts[f"work at {WORDS.genres[entity.sort][2]}"], based), entity.title),)
-        case "event":
-            return ((parts[entity.sort], entity.title),)
-        case _:
-            return ((parts[entity.kind], entity.title),)
+    if entity.kind == "person":
+        return (parts["life"], entity.title), (parts["career"], f"{entity.title}: work and family")
+    if entity.kind == "work":
+        made, based = parts["work"]
+        return (((made, *parts[f"work at {WORDS.genres[entity.sort][2]}"], based), entity.title),)
+    return ((parts[entity.sort if entity.kind == "event" else entity.kind], entity.title),)
 
 
 def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _listed(said: Sequence[str]) -> str:
-    return said[0] if len(said) == 1 else f"{', '.join(said[:-1])} and {said[-1]}"
-
-
-__all__ = ["LAST_YEAR", "Article", "Encyclopaedia", "Entity", "Facts", "WorldFact"]
+def listed(names: Sequence[str]) -> str:
+    """Return names in a row: ``A, B and C``."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

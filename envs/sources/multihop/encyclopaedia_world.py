@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from toolorchestra.envs.sources.multihop.encyclopaedia_words import WORDS
+from toolorchestra.envs.sources.multihop.words import WORDS
 
 LAST_YEAR = 2020
 _TWINS = 0.12  # share of people and of cities that have the name of another
@@ -55,8 +55,12 @@ class _Life(msgspec.Struct, frozen=True):
     born: int
     died: int
 
-    def adult_in(self, year: int, age: int = 20) -> bool:
-        return self.born + age <= year <= self.died
+    @property
+    def family(self) -> str:
+        return self.person.name.split()[-1]
+
+    def may_have_child_in(self, year: int) -> bool:
+        return 20 <= year - self.born < 46 and year <= self.died
 
 
 class _Work(msgspec.Struct, frozen=True):
@@ -78,16 +82,7 @@ class _Houses:
 
 
 class FictionalWorld:
-    """Draws a world.
-
-    Args:
-        rng: Where randomness comes from.
-        people: How many people there are; of all else there are in proportion.
-
-    Attributes:
-        entities: All entities, by key.
-        facts: All facts.
-    """
+    """Draws the entities (by key) and the facts of a world of so many people, and of all else in proportion."""
 
     def __init__(self, rng: random.Random, people: int) -> None:
         self._rng = rng
@@ -104,17 +99,17 @@ class FictionalWorld:
         self._works(people * 13 // 10, lives, houses)
         self._events(max(10, people // 5), lives, houses, cities)
 
-    def _add(
-        self, kind: str, name: str, mention: str = "", title: str = "", *, sort: str = "", pronoun: str = "it"
-    ) -> Entity:
+    def _add(self, kind: str, name: str, *labels: str, sort: str = "", pronoun: str = "it") -> Entity:
+        """Add an entity; its labels are its mention and its title, where those are not its name."""
         key = f"{kind}/{self._numbers[kind]}"
         self._numbers[kind] += 1
-        entity = Entity(key, kind, name, mention or name, title or name, sort, pronoun)
-        self.entities[key] = entity
-        return entity
+        mention, title = (*labels, name, name)[:2]
+        self.entities[key] = Entity(key, kind, name, mention, title, sort, pronoun)
+        return self.entities[key]
 
-    def _state(self, subject: Entity, relation: str, value: Entity | str | int) -> None:
-        self.facts.append(WorldFact(subject.key, relation, value.key if isinstance(value, Entity) else str(value)))
+    def _state(self, subject: Entity, **relations: Entity | str | int) -> None:
+        for relation, value in relations.items():
+            self.facts.append(WorldFact(subject.key, relation, value.key if isinstance(value, Entity) else str(value)))
 
     # ---------------------------------------------------------------------------------------------- names
 
@@ -148,8 +143,8 @@ class FictionalWorld:
         rng = self._rng
         lands = [self._add("country", self._word(WORDS.country_endings)) for _ in range(countries)]
         for land in lands:
-            self._state(land, "language", self._word(WORDS.language_endings))
-            self._state(land, "currency", f"{self._word()} {rng.choice(WORDS.coins)}")
+            language, coin = self._word(WORDS.language_endings), self._word()
+            self._state(land, language=language, currency=f"{coin} {rng.choice(WORDS.coins)}")
         rivers = [self._word() for _ in range(max(3, cities // 3))]
         plan: list[tuple[str, Entity]] = []
         for number in range(cities):
@@ -162,14 +157,12 @@ class FictionalWorld:
         shared = Counter(name for name, _ in plan)
         found: list[Entity] = []
         for name, land in plan:
-            alone = shared[name] == 1
-            city = self._add("city", name, *(() if alone else (f"{name} in {land.name}", f"{name} ({land.name})")))
-            self._state(city, "country", land)
-            self._state(city, "river", rng.choice(rivers))
-            self._state(city, "founded", rng.randint(900, 1500))
+            labels = () if shared[name] == 1 else (f"{name} in {land.name}", f"{name} ({land.name})")
+            city = self._add("city", name, *labels)
+            self._state(city, country=land, river=rng.choice(rivers), founded=rng.randint(900, 1500))
             found.append(city)
         for number, land in enumerate(lands):
-            self._state(land, "capital", rng.choice(found[number::countries]))
+            self._state(land, capital=rng.choice(found[number::countries]))
         return found
 
     # --------------------------------------------------------------------------------------------- people
@@ -193,17 +186,14 @@ class FictionalWorld:
             plan.append((name, profession, pronoun))
         shared = Counter(name for name, _, _ in plan)
         lives: list[_Life] = []
-        for (name, profession, pronoun), born in zip(
-            plan, sorted(rng.choices(range(1740, 1966), k=count)), strict=True
-        ):
+        births = sorted(rng.choices(range(1740, 1966), k=count))
+        for (name, profession, pronoun), born in zip(plan, births, strict=True):
             labels = () if shared[name] == 1 else (f"the {profession} {name}", f"{name} ({profession})")
             person = self._add("person", name, *labels, sort=profession, pronoun=pronoun)
             life = _Life(person, born, born + rng.randint(45, 92))
-            self._state(person, "profession", profession)
-            self._state(person, "born", born)
-            self._state(person, "born_in", rng.choice(cities))
+            self._state(person, profession=profession, born=born, born_in=rng.choice(cities))
             if life.died <= LAST_YEAR:
-                self._state(person, "died", life.died)
+                self._state(person, died=life.died)
             lives.append(life)
         return lives
 
@@ -214,27 +204,24 @@ class FictionalWorld:
         schools = _Houses(houses, WORDS.schools)
         free: list[_Life] = []
         for number, life in enumerate(lives):
-            person = life.person
-            family = person.name.split()[-1]
-            parents = [
-                other for other in by_family[family] if other.adult_in(life.born) and life.born - other.born < 46
-            ]
+            person, family = life.person, life.family
+            parents = [other for other in by_family[family] if other.may_have_child_in(life.born)]
             if parents:
-                self._state(person, "parent", rng.choice(parents).person)
+                self._state(person, parent=rng.choice(parents).person)
             by_family[family].append(life)
             school = schools.open_in(life.born + 18, rng)
             if school is not None and rng.random() < 0.9:
-                self._state(person, "studied_at", school)
+                self._state(person, studied_at=school)
             elders = [other for other in lives[max(0, number - 400) : number] if 15 <= life.born - other.born <= 50]
             elders = [other for other in elders if other.died >= life.born + 22]
             if elders and rng.random() < 0.6:
-                self._state(person, "student_of", rng.choice(elders).person)
+                self._state(person, student_of=rng.choice(elders).person)
             fits = [i for i, other in enumerate(free) if life.born - other.born <= 12 and other.died >= life.born + 24]
-            fits = [i for i in fits if free[i].person.name.split()[-1] != family]
+            fits = [i for i in fits if free[i].family != family]
             if fits and rng.random() < 0.7:
                 spouse = free.pop(rng.choice(fits)).person
-                self._state(person, "spouse", spouse)
-                self._state(spouse, "spouse", person)
+                self._state(person, spouse=spouse)
+                self._state(spouse, spouse=person)
             else:
                 free = [*free[-60:], life]
 
@@ -254,10 +241,8 @@ class FictionalWorld:
             name = f"{self._word()} {sort.capitalize()}"
             house = self._add("institution", name, f"the {name}", sort=sort)
             city = rng.choice(cities)
-            self._state(house, "located_in", city)
-            self._state(house, "founded", year)
-            self._state(house, "founder", founder.person)
-            self._state(city, "institutions", house)
+            self._state(house, located_in=city, founded=year, founder=founder.person)
+            self._state(city, institutions=house)
             found.append((house, year))
         return found
 
@@ -273,14 +258,13 @@ class FictionalWorld:
             work = self._add("work", title, f'the {genre} "{title}"', f"{title} ({genre})", sort=genre)
             self._made.append(_Work(work, life, year))
             self._titles[title].append(self._made[-1])
-            self._state(work, "creator", life.person)
-            self._state(work, "completed", year)
-            self._state(life.person, "works", work)
+            self._state(work, creator=life.person, completed=year)
+            self._state(life.person, works=work)
             if model is not None:
-                self._state(work, "based_on", model)
+                self._state(work, based_on=model)
             home = homes[WORDS.genres[genre][2]].open_in(year, rng)
             if home is not None:
-                self._state(work, "home", home)
+                self._state(work, home=home)
 
     def _model(self, genre: str, year: int, life: _Life) -> Entity | None:
         """Return an earlier work of another genre and creator, or None."""
@@ -299,9 +283,7 @@ class FictionalWorld:
             year = rng.randint(life.born + 24, min(life.died, life.born + 60, LAST_YEAR))
             name = f"{self._word()} Expedition"
             event = self._add("event", name, f"the {name}", sort="expedition")
-            self._state(event, "leader", life.person)
-            self._state(event, "departed_from", rng.choice(cities))
-            self._state(event, "departed", year)
+            self._state(event, leader=life.person, departed_from=rng.choice(cities), departed=year)
         made = 0
         while made < count - count // 2:
             house, opened = rng.choice(houses)
@@ -313,7 +295,5 @@ class FictionalWorld:
                     continue
                 years.add(year)
                 event = self._add("event", f"{prize} of {year}", f"the {prize} of {year}", sort="prize")
-                self._state(event, "winner", life.person)
-                self._state(event, "honoured", made_one.work)
-                self._state(event, "awarded_by", house)
+                self._state(event, winner=life.person, honoured=made_one.work, awarded_by=house)
             made += max(1, len(years))

@@ -17,12 +17,11 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from toolorchestra.envs.ground_truth.parts import parts_of
+from toolorchestra.envs.ground_truth.parts import parts_of, stages_of
 from toolorchestra.envs.sources.multihop.drafts import KINDS, AnsweredDraft, QuestionDraft, answer
 from toolorchestra.envs.sources.multihop.encyclopaedia import Encyclopaedia
-from toolorchestra.envs.sources.questions import QuestionSource, QuestionWorld, make_question
+from toolorchestra.envs.sources.questions import QuestionSource, QuestionWorld, check_sizes, make_question
 from toolorchestra.envs.tools.search import BM25Index, Index, LocalSearch, Passage
-from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.task import Call, Task
 from toolorchestra.toolscale.tool import Tool
 
@@ -38,15 +37,14 @@ _ATTEMPTS = 60  # drafts for each question wanted
 
 def faults(task: Task, book: Encyclopaedia) -> list[str]:
     """Return what is wrong with a question: nothing, if its support is enough and its answer the only one."""
-    node = task.bindings["program"]
-    truth = set(book.aliases(task.bindings["value"]))
+    value = task.bindings["value"]
     found = []
     support = [passage_id for part in parts_of(task) for passage_id in part.support]
-    for where, facts in (("its supporting passages", book.stated(support)), ("the encyclopaedia", book.facts)):
-        values = answer(node, facts)
-        if values != [task.bindings["value"]]:
+    for where, facts in (("its supporting passages", book.facts_in(support)), ("the encyclopaedia", book.facts)):
+        values = answer(task.bindings["program"], facts)
+        if values != [value]:
             found.append(f"{task.id}: {where} give {values or 'no answer'}")
-    if not set(task.communicate[0]) <= truth:
+    if not set(task.communicate[0]) <= set(book.aliases(value)):
         found.append(f"{task.id}: accepts {task.communicate[0]}")
     return found
 
@@ -54,10 +52,7 @@ def faults(task: Task, book: Encyclopaedia) -> list[str]:
 def make_questions(book: Encyclopaedia, sizes: dict[str, int], seed: int = 0) -> list[Task]:
     """Return questions about an encyclopaedia, as many of each difficulty as of any other.
 
-    Args:
-        book: What is asked about.
-        sizes: How many questions of each split are wanted; fewer are made if the encyclopaedia has not more.
-        seed: All follows from it and the encyclopaedia.
+    `sizes` says how many of each split are wanted; there are fewer if the encyclopaedia has no more.
     """
     rng = random.Random(f"questions:{seed}")
     wanted = {(split, level): -(-count // 5) for split, count in sizes.items() for level in range(1, 6)}
@@ -94,9 +89,7 @@ def _split(kind: str, anchors: Sequence[str]) -> str:
 
 def _task(found: AnsweredDraft, draft: QuestionDraft, split: str, level: int, number: int) -> Task:
     book = draft.book
-    stages: list[int] = []
-    for part in draft.parts:
-        stages.append(1 + max((stages[needed] for needed in part.needs), default=-1))
+    stages = stages_of(draft.parts)
     reference_calls = [
         Call("search", {"query_list": queries}, stage)
         for stage in sorted(set(stages))
@@ -123,15 +116,12 @@ class MultiHopQASource(QuestionSource):
 
     Args:
         seed: All follows from it and the sizes.
-        people: Size of the encyclopaedia; about four passages for each person.
+        people: Size of the encyclopaedia `book`; about four passages for each person.
         train: Number of training questions.
         test: Number of test questions of the same kinds.
         test_intents: Number of test questions of other kinds.
         index: Makes the index of the passages; BM25 by default.
         tools: Further tools.
-
-    Attributes:
-        book: The encyclopaedia.
     """
 
     def __init__(
@@ -145,12 +135,8 @@ class MultiHopQASource(QuestionSource):
         tools: Sequence[Tool] = (),
     ) -> None:
         sizes = {"train": train, "test": test, "test_intents": test_intents}
-        if min(sizes.values()) < 0:
-            raise OptionError(f"Expected numbers of questions of at least 0, got {sizes}.")
+        check_sizes("questions", sizes)
         self.book = Encyclopaedia(seed, people)
-        search = LocalSearch(
-            index(self.book.passages), description="Search the encyclopaedia. All queries of a call run at once."
-        )
-        super().__init__(
-            "MultiHopQA", QuestionWorld(NAME, RULES, (search, *tools)), make_questions(self.book, sizes, seed)
-        )
+        about = "Search the encyclopaedia. All queries of a call run at once."
+        world = QuestionWorld(NAME, RULES, (LocalSearch(index(self.book.passages), description=about), *tools))
+        super().__init__("MultiHopQA", world, make_questions(self.book, sizes, seed))

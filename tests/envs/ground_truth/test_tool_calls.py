@@ -1,7 +1,8 @@
-"""What a mind is really asked follows from the words, from what was found and done, and from nothing else."""
+"""The problem that a call poses follows from its words, from what was found and done, and from nothing else."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -46,6 +47,10 @@ def scene_of(env: Any, said: str = "") -> ToolContext:
 @pytest.fixture
 def asking() -> Any:
     """An environment with one question, in a library of three passages."""
+    return environment_of(PARTS)
+
+
+def environment_of(parts: Sequence[Part]) -> Any:
     task = make_question(
         id="mine/rivers/0",
         domain="mine",
@@ -54,7 +59,7 @@ def asking() -> Any:
         difficulty=3,
         question=QUESTION,
         answers=["3"],
-        parts=PARTS,
+        parts=parts,
         subject="search",
     )
     world = QuestionWorld("mine", "Answer in a box.", [LocalSearch(BM25Index(PASSAGES))])
@@ -69,6 +74,16 @@ def answers(problem: Problem) -> list[str]:
 
 def difficulties(problem: Problem) -> list[float]:
     return [step.difficulty for step in problem.steps]
+
+
+@pytest.mark.parametrize("searches", [False, True])
+def test_a_question_of_which_only_the_answer_is_known_takes_as_many_steps_as_its_difficulty(searches: bool) -> None:
+    context = scene_of(environment_of(()))
+    for asked in (None, QUESTION, PARTS[0].question):
+        problem = problem_for(context, asked, searches=searches)
+        assert answers(problem) == ["right", "right", "3"]
+        assert difficulties(problem) == pytest.approx([0.8] * 3)
+    assert queries_for(context) == ()
 
 
 @pytest.mark.parametrize("asked", [None, QUESTION, "What is the capital of France?"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from toolorchestra.envs.ground_truth.parts import needed
 from toolorchestra.envs.sources.masbench.graph import (
     Axes,
     Graph,
@@ -12,7 +13,6 @@ from toolorchestra.envs.sources.masbench.graph import (
     components_of,
     levels_of,
     measure,
-    needed,
     split_of,
     template,
     values_of,

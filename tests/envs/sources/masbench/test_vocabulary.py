@@ -10,14 +10,14 @@ from toolorchestra.envs.sources.masbench.vocabulary import knowledge, vocabulary
 def test_there_are_enough_hierarchies_and_names():
     hierarchies = vocabulary().hierarchies
     assert len(hierarchies) >= 40
-    assert sum(len(names) for hierarchy in hierarchies for names in hierarchy.names) >= 2_000
-    assert all(len(hierarchy.categories) == 4 for hierarchy in hierarchies)
+    assert sum(len(names) for hierarchy in hierarchies for names in hierarchy.values()) >= 2_000
+    assert all(len(hierarchy) == 4 for hierarchy in hierarchies)
 
 
 def test_a_name_stands_in_one_category_only():
     hierarchies = vocabulary().hierarchies
-    names = [name for hierarchy in hierarchies for level in hierarchy.names for name in level]
-    categories = [category for hierarchy in hierarchies for category in hierarchy.categories]
+    names = [name for hierarchy in hierarchies for level in hierarchy.values() for name in level]
+    categories = [category for hierarchy in hierarchies for category in hierarchy]
     assert len(set(names)) == len(names)
     assert len(set(categories)) == len(categories)
     assert not set(names) & set(categories)

@@ -9,6 +9,7 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -18,8 +19,10 @@ from toolorchestra.agents.chat.base import Price
 from toolorchestra.agents.experts.simulated_expert import SimulatedExpert
 from toolorchestra.agents.experts.specification import ExpertSpec, Latency
 from toolorchestra.envs.ground_truth.parts import find_part, parts_of, problem_of
+from toolorchestra.envs.sources.math import sketch as sketch_module
 from toolorchestra.envs.sources.math.sketch import FAMILIES, Sketch
-from toolorchestra.envs.sources.math.source import HELD_OUT, MathSource, make_problems
+from toolorchestra.envs.sources.math.source import MathSource, make_problems
+from toolorchestra.toolscale import yaml_reader
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.symbolic import UnreadableError, Value, ValueGroup
 from toolorchestra.toolscale.symbolic_reader import read
@@ -389,7 +392,7 @@ def test_every_family_is_right_when_solved_in_another_way(name: str):
 def test_every_step_follows_from_those_before(name: str):
     computed = 0
     for _, sketch in sketches(name, 12):
-        for position, (part, by) in enumerate(zip(sketch.parts(), sketch.sums, strict=True)):
+        for position, (part, by) in enumerate(zip(sketch.parts(), sketch.expressions, strict=True)):
             assert all(0 <= needed < position for needed in part.needs)
             assert list(part.needs) == sorted(set(part.needs))
             assert part.answer not in part.wrong
@@ -416,6 +419,8 @@ def test_there_are_many_families_of_every_topic():
     assert set(topics) == {"number theory", "counting", "probability", "algebra", "sequences", "geometry"}
     assert min(topics.values()) >= 4
     assert len(FAMILIES) >= 50
+    wordings = yaml_reader.parse_yaml(Path(sketch_module.__file__).with_name("families.yaml").read_text("utf-8"))
+    assert set(wordings) == set(FAMILIES)  # every family that is listed is drawn
     assert {level for family in FAMILIES.values() for level in family.levels} == {1, 2, 3, 4, 5}
 
 
@@ -444,9 +449,10 @@ def test_splits_share_no_instance_and_unseen_families_are_unseen(source: MathSou
     assert len(set(instances)) == len(tasks)
     assert len({task.instruction for task in tasks}) == len(tasks)
     families = {split: {task.intent for task in source.tasks(split)} for split in ("train", "test", "test_intents")}
-    assert families["test_intents"] == set(HELD_OUT)
-    assert not families["train"] & set(HELD_OUT)
-    assert families["test"] <= families["train"] == set(FAMILIES) - set(HELD_OUT)
+    held_out = {family.name for family in FAMILIES.values() if family.held_out}
+    assert len(held_out) == 10
+    assert families["test_intents"] == held_out
+    assert families["test"] <= families["train"] == set(FAMILIES) - held_out
 
 
 def test_all_levels_are_alike_in_number_and_harder_ones_are_harder(source: MathSource):

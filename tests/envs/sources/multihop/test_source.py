@@ -12,9 +12,9 @@ import pytest
 from toolorchestra.envs.ground_truth.parts import find_part, parts_of, problem_of
 from toolorchestra.envs.sources.multihop.drafts import answer
 from toolorchestra.envs.sources.multihop.encyclopaedia import Encyclopaedia, Facts
-from toolorchestra.envs.sources.multihop.encyclopaedia_words import WORDS
 from toolorchestra.envs.sources.multihop.encyclopaedia_world import LAST_YEAR, WorldFact
 from toolorchestra.envs.sources.multihop.source import MultiHopQASource, faults, make_questions
+from toolorchestra.envs.sources.multihop.words import WORDS
 from toolorchestra.envs.tools.search import LocalSearch
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.task import Task
@@ -234,7 +234,7 @@ def test_it_is_so_for_a_reader_of_the_texts_alone(book: Encyclopaedia, tasks: li
         facts = Facts(fact for passage in support for fact in sorted(read[passage], key=lambda fact: repr(fact)))
         for known in (facts, everything):
             (value,) = answer(task.bindings["program"], known)
-            assert book.said(value) in task.communicate[0]
+            assert book.mention(value) in task.communicate[0]
 
 
 def test_no_part_of_the_support_can_be_left_out(book: Encyclopaedia, tasks: list[Task]):
@@ -243,7 +243,7 @@ def test_no_part_of_the_support_can_be_left_out(book: Encyclopaedia, tasks: list
             continue
         support = list(dict.fromkeys(passage for part in parts_of(task) for passage in part.support))
         for missing in support:
-            facts = book.stated(passage for passage in support if passage != missing)
+            facts = book.facts_in(passage for passage in support if passage != missing)
             others = [passage for passage in support if passage != missing]
             stated = {fact for passage in others for fact in book.articles[passage].facts}
             needed = set(book.articles[missing].facts) - stated
@@ -294,7 +294,7 @@ def test_splits_share_no_instance(tasks: list[Task]):
 def test_parts_follow_one_another(book: Encyclopaedia, tasks: list[Task]):
     for task in tasks:
         parts = parts_of(task)
-        assert parts[-1].answer in task.communicate[0] or parts[-1].answer == book.said(task.bindings["value"])
+        assert parts[-1].answer in task.communicate[0] or parts[-1].answer == book.mention(task.bindings["value"])
         for position, part in enumerate(parts):
             assert all(0 <= needed < position for needed in part.needs)
             assert part.answer not in part.wrong

@@ -1,13 +1,39 @@
-"""How multi-hop questions are worded, which ``question_words.yaml`` lists and explains."""
+"""The words of the synthetic encyclopaedia and of the questions about it, which the YAML files list and explain."""
 
 from __future__ import annotations
 
 import functools
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
 from toolorchestra.toolscale.yaml_reader import parse_yaml
+
+T = TypeVar("T")
+
+
+class EncyclopaediaWords(msgspec.Struct, frozen=True):
+    """What names are made of, and the sentences that state facts."""
+
+    given: dict[str, tuple[str, ...]]
+    onsets: tuple[str, ...]
+    vowels: tuple[str, ...]
+    middles: tuple[str, ...]
+    codas: tuple[str, ...]
+    city_endings: tuple[str, ...]
+    country_endings: tuple[str, ...]
+    language_endings: tuple[str, ...]
+    family_endings: tuple[str, ...]
+    coins: tuple[str, ...]
+    adjectives: tuple[str, ...]
+    nouns: tuple[str, ...]
+    genres: dict[str, tuple[str, ...]]
+    professions: dict[str, tuple[str, ...]]
+    institutions: tuple[str, ...]
+    schools: tuple[str, ...]
+    sentences: dict[str, tuple[tuple[str, ...], ...]]
+    fillers: tuple[str, ...]
 
 
 class Relation(msgspec.Struct, frozen=True):
@@ -36,10 +62,12 @@ class QuestionWords(msgspec.Struct, frozen=True):
     conditions: dict[str, str]
 
 
-QUESTION_WORDS = msgspec.convert(
-    parse_yaml(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")), QuestionWords
-)
-"""The words of questions."""
+def _read(name: str, kind: type[T]) -> T:
+    return msgspec.convert(parse_yaml(Path(__file__).with_name(name).read_text(encoding="utf-8")), kind)
+
+
+WORDS = _read("encyclopaedia_words.yaml", EncyclopaediaWords)
+QUESTION_WORDS = _read("question_words.yaml", QuestionWords)
 
 
 @functools.cache
