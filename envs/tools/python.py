@@ -12,8 +12,9 @@ import re
 import threading
 from typing import Any
 
-from toolorchestra.envs.tools.sandbox.base import ProgramResult, ProgramStatus, Sandbox
+from toolorchestra.envs.tools.sandbox.base import Sandbox
 from toolorchestra.envs.tools.sandbox.choice import BACKENDS, make_sandbox
+from toolorchestra.envs.tools.sandbox.program import ProgramResult, ProgramStatus
 from toolorchestra.envs.tools.simulated_python import SimulatedPython
 from toolorchestra.envs.tools.text_input import fence_parameter
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError

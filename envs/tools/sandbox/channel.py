@@ -12,16 +12,14 @@ import struct
 import threading
 import time
 from abc import abstractmethod
-from importlib import resources
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from toolorchestra.envs.tools.sandbox import seccomp
+from toolorchestra.envs.tools.sandbox.program import ProgramLimits, ProgramStatus
 from toolorchestra.toolscale.errors import SandboxError
-
-if TYPE_CHECKING:
-    from toolorchestra.envs.tools.sandbox.limits import ProgramLimits
 
 GRACE_SECONDS = 30.0
 """Seconds beyond a program's own after which its worker counts as hung, and that one has to start."""
@@ -42,19 +40,16 @@ class WorkerLost(Exception):  # noqa: N818 - an event that the caller judges, no
 
 
 class Hello(msgspec.Struct):
-    """What a worker says when it is ready."""
+    """A worker's first message, when it is ready: the first folder that its programs can write to."""
 
-    python: str
-    filtered: bool
-    alone: bool
     place: str
 
 
 class WorkerReply(msgspec.Struct):
-    """What a worker says of a program; the fields are those of `Result`, and whether the worker is clean."""
+    """A worker's report of a program: the fields of `ProgramResult`, and whether the worker can run another one."""
 
     id: int
-    status: str
+    status: ProgramStatus
     reusable: bool
     stdout: bytes = b""
     stderr: bytes = b""
@@ -66,8 +61,8 @@ class WorkerReply(msgspec.Struct):
 
 def source() -> str:
     """Return the worker's program for `python -c`: `worker_program.py` and `worker.py` in one."""
-    folder = resources.files(__package__)
-    program, worker = (folder.joinpath(name).read_text(encoding="utf-8") for name in ("worker_program.py", "worker.py"))
+    files = (Path(__file__).with_name(name) for name in ("worker_program.py", "worker.py"))
+    program, worker = (file.read_text(encoding="utf-8") for file in files)
     joined = ("from __future__", "from toolorchestra")  # imports of `worker.py` that the program before it replaces
     return program + "".join(line for line in worker.splitlines(keepends=True) if not line.startswith(joined))
 

@@ -8,13 +8,10 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from toolorchestra.envs.tools.sandbox.channel import WorkerClient
+from toolorchestra.envs.tools.sandbox.program import ProgramLimits
 from toolorchestra.toolscale.errors import SandboxError
-
-if TYPE_CHECKING:
-    from toolorchestra.envs.tools.sandbox.limits import ProgramLimits
 
 Held = tuple[int, int, int]
 

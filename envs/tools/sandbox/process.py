@@ -10,10 +10,11 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Sequence
+from typing import Unpack
 
-from toolorchestra.envs.tools.sandbox.base import Sandbox
+from toolorchestra.envs.tools.sandbox.base import Sandbox, SandboxOptions
 from toolorchestra.envs.tools.sandbox.channel import WorkerClient, environment, source
-from toolorchestra.envs.tools.sandbox.limits import ProgramLimits
+from toolorchestra.envs.tools.sandbox.program import ProgramLimits
 from toolorchestra.toolscale.errors import SandboxError
 
 
@@ -82,28 +83,19 @@ class _ProcessWorker(PopenWorker):
 class ProcessSandbox(Sandbox):
     """Runs programs as this user, on this machine: **no isolation**. They can read its files and use its network.
 
-    Memory, time, output and the number of processes are bounded against mistakes; nothing is safe from malice. It says
-    so, with a warning, whenever one is made.
+    Memory, time, output and the number of processes are bounded, against mistakes and not against attacks. Each new one
+    warns of that.
 
     Args:
-        limits: What a program may use unless `run` says otherwise.
-        workers: Programs that run at a time. Default: the number of cores.
-        preload: Modules that the warm interpreters import.
         python: The interpreter, 3.9 or newer. Default: the one that runs this.
+        options: `limits`, `workers` and `preload` of `Sandbox`.
     """
 
     name = "process"
     isolates = False
 
-    def __init__(
-        self,
-        *,
-        limits: ProgramLimits | None = None,
-        workers: int | None = None,
-        preload: Sequence[str] = (),
-        python: str = sys.executable,
-    ) -> None:
-        super().__init__(limits=limits, workers=workers, preload=preload)
+    def __init__(self, *, python: str = sys.executable, **options: Unpack[SandboxOptions]) -> None:
+        super().__init__(**options)
         self.python = python
         warnings.warn(
             "ProcessSandbox does not isolate: programs run as you, with your files and your network. "

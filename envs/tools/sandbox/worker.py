@@ -159,9 +159,7 @@ class Worker:
         tried = self.handle(trial)
         if tried["status"] != "ok":
             sys.exit(f"An empty program ends with {tried['status']}: {base64.b64decode(tried['stderr']).decode()}")
-        self.write(
-            {"python": platform.python_version(), "filtered": bool(code), "alone": self.alone, "place": self.places[0]}
-        )
+        self.write({"place": self.places[0]})
 
     def handle(self, request: dict[str, Any]) -> dict[str, Any]:
         """Run a program, or a call of a session, and return the reply."""
