@@ -1,7 +1,7 @@
-"""Search by meaning: passages as vectors in a Faiss index, behind the same interface as `BM25Index`.
+"""Search by meaning: an index of vectors (Faiss), with the interface of `BM25Index`.
 
-Needs the extra ``search`` (faiss-cpu, sentence-transformers). Vectors are compared exactly, by cosine; approximate
-indexes, for corpora of many millions, are not covered.
+Needs the extra ``search`` (faiss-cpu, sentence-transformers). Vectors are compared exactly, by cosine. Not covered:
+approximate indexes, for many millions of passages.
 """
 
 from __future__ import annotations
@@ -38,9 +38,7 @@ def sentence_encoder(model: str | Path, *, prompt: str = "", batch: int = 64) ->
         from sentence_transformers import SentenceTransformer
     except ImportError as error:
         raise ImportError(_NEEDED.format(what="sentence-transformers")) from error
-    loaded = SentenceTransformer(str(model))
-
-    return functools.partial(_encode, loaded, prompt, batch)
+    return functools.partial(_encode, SentenceTransformer(str(model)), prompt, batch)
 
 
 def _encode(model: Any, prompt: str, batch: int, texts: Sequence[str]) -> Vectors:
@@ -93,13 +91,10 @@ class VectorIndex:
         return index
 
     def _hits(self, scores: npt.NDArray[np.float32], places: npt.NDArray[np.int64]) -> list[Hit]:
-        # rounded before they are compared: passages of one score stay in their order whatever the machine adds up
+        # Rounded before they are compared, so that equal passages keep their order on every machine.
         found = sorted((-round(float(score), 5), int(place)) for score, place in zip(scores, places, strict=True))
-        hits = []
-        for score, place in found:
-            passage = self._passages[place]
-            hits.append(Hit(passage.id, passage.title, passage.text, -score))
-        return hits
+        ranked = [(self._passages[place], -score) for score, place in found]
+        return [Hit(passage.id, passage.title, passage.text, score) for passage, score in ranked]
 
 
 def _normal(vectors: Vectors) -> Vectors:
