@@ -7,14 +7,15 @@ fails, or raises, does not hide the others. Speed is not checked here; ``benchma
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
-from toolorchestra.envs.checks.one_agent import CHECKS, Subject, run_check
-from toolorchestra.envs.checks.report import CheckReport, Progress
+from toolorchestra.envs.checks.one_agent import CHECKS, Subject
+from toolorchestra.envs.checks.report import CheckReport, Progress, chosen_checks, run_check
 from toolorchestra.envs.checks.several_agents import check_multiagent
 from toolorchestra.envs.registration import is_multiagent
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.errors import OptionError
 
 
 def check_environment(
@@ -53,17 +54,15 @@ def check_environment(
     """
     if is_multiagent(env_id):
         return check_multiagent(env_id, checks=checks, seed=seed, progress=progress, **make_kwargs)
-    wanted = list(CHECKS) if checks is None else list(checks)
-    for name in wanted:
-        if name not in CHECKS:
-            raise UnknownNameError("check", name, CHECKS)
+    wanted = chosen_checks(checks, CHECKS)
     for option, value in (("random_episodes", random_episodes), ("hostile", hostile)):
         if value < 1:
             raise OptionError(f"`{option}` must be at least 1, got {value}.")
-    subject = Subject(
-        env_id, make_kwargs, seed=seed, random_episodes=random_episodes, hostile=hostile, progress=progress
-    )
+    subject = Subject(env_id, make_kwargs, seed, random_episodes, hostile, progress)
     subject.make().close()  # raises for a wrong id or wrong arguments, which is the caller's error and not a finding
-    report = CheckReport(env_id, tuple(run_check(name, subject) for name in wanted))
+    results = []
+    for name in wanted:
+        subject.checking = name
+        results.append(run_check(name, functools.partial(CHECKS[name], subject)))
     subject.env.close()
-    return report
+    return CheckReport(env_id, tuple(results))
