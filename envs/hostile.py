@@ -1,11 +1,8 @@
-"""Hostile actions: what no policy should send, and some policy will.
+"""Hostile actions: broken JSON, depth and size, wrong types, SQL in every string, and valid calls among them.
 
-`hostile_actions` draws from `KINDS` for ever: broken JSON, depth and size, wrong types, SQL in every string,
-and, among them, valid calls, so that there is something to break. `check_environment` sends them; the contract
-is that `step` never raises, that every call is answered by a status and a message that says how to fix it, and that
-only calls with status OK change the database.
-
-It does not attack the process (signals, memory, files): a policy only sends actions.
+`check_environment` sends them. The contract: `step` never raises, every call gets a status and a message that says how
+to fix it, and only calls with status OK change the database. Not covered: attacks on the process (signals, memory,
+files), since a policy only sends actions.
 """
 
 from __future__ import annotations
@@ -38,22 +35,8 @@ SQL = (
     "\x00' --",
 )
 _WRONG: tuple[Any, ...] = (
-    None,
-    True,
-    -1,
-    2**63,
-    10**400,
-    1.5,
-    1e308,
-    "",
-    "now",
-    [],
-    [None],
-    {},
-    {"a": {"b": []}},
-    "2025-02-30",
-    "24:61",
-)
+    None, True, -1, 2**63, 10**400, 1.5, 1e308, "", "now", [], [None], {}, {"a": {"b": []}}, "2025-02-30", "24:61",
+)  # fmt: skip
 _NOT_NUMBERS = ("NaN", "Infinity", "-Infinity", "1e999", "-1e999", "0x10", "1_000", "01", "1.", "+1")
 _SURROGATES = ("\ud800", "\udfff", "a\udc00b", "\ud83d", "\udc80\udcff")
 
@@ -63,10 +46,8 @@ def _plain(spec: ParameterSpec, rng: random.Random) -> Any:
     if spec.enum:
         return rng.choice(spec.enum)
     match spec.type:
-        case "integer":
-            return int(spec.minimum or 1)
-        case "number":
-            return float(spec.minimum or 1)
+        case "integer" | "number":
+            return (int if spec.type == "integer" else float)(spec.minimum or 1)
         case "boolean":
             return True
         case "array":
@@ -178,17 +159,8 @@ class _Attacker:
         tool, arguments = self._call()
         letters = list(tool.name)
         self._rng.shuffle(letters)
-        names = (
-            "".join(letters),
-            tool.name + "s",
-            tool.name.upper(),
-            "",
-            "__class__",
-            "drop table",
-            7,
-            None,
-            [tool.name],
-        )
+        similar = ("".join(letters), tool.name + "s", tool.name.upper())
+        names = (*similar, "", "__class__", "drop table", 7, None, [tool.name])
         return self._sent(self._rng.choice(names), arguments)
 
     def sql(self) -> Any:
@@ -212,8 +184,7 @@ class _Attacker:
     def surrogates(self) -> Any:
         tool, arguments = self._call()
         bad = self._rng.choice(_SURROGATES)
-        for name in arguments:
-            arguments[name] = bad
+        arguments = dict.fromkeys(arguments, bad)
         match self._rng.randrange(5):
             case 0:
                 return [{"name": tool.name, "arguments": arguments}]
@@ -228,9 +199,7 @@ class _Attacker:
 
     def missing_and_extra_arguments(self) -> Any:
         tool, arguments = self._call()
-        for name in list(arguments):
-            if self._rng.random() < 0.5:
-                del arguments[name]
+        arguments = {name: value for name, value in arguments.items() if self._rng.random() >= 0.5}
         if self._rng.random() < 0.7:
             extra = "".join(self._rng.choices(string.printable, k=self._rng.randrange(12)))
             arguments[extra] = self._rng.choice(_WRONG)
@@ -260,22 +229,8 @@ class ToolImpostor:
         raise RuntimeError(f"no {name} here")
 
 
-KINDS = (
-    "valid_call",
-    "random_bytes",
-    "truncated_json",
-    "deep_nesting",
-    "huge_arguments",
-    "wrong_types",
-    "not_a_number",
-    "unknown_tools",
-    "sql",
-    "duplicate_ids",
-    "surrogates",
-    "missing_and_extra_arguments",
-    "not_an_action",
-)
-"""The kinds of hostile actions; each is drawn as often."""
+KINDS = tuple(name for name in vars(_Attacker) if not name.startswith("_"))
+"""The kinds of hostile actions, each as likely."""
 
 
 def hostile_actions(
@@ -284,11 +239,11 @@ def hostile_actions(
     """Yield hostile actions without end, against an environment with `tools`.
 
     Args:
-        rng: Where randomness comes from.
+        rng: Draws the actions.
         tools: Tools of the environment.
-        arguments: Makes valid arguments for a tool, e.g. `toolorchestra.toolscale.guess.Guesser.arguments`; without
-            it they are of the right type only, so that few calls succeed.
-        kinds: Kinds to draw from, all of them by default.
+        arguments: Makes valid arguments for a tool, e.g. `toolorchestra.toolscale.guess.Guesser.arguments`. Without
+            it, arguments only have the right types, and few calls succeed.
+        kinds: Kinds to draw from.
     """
     attacker = _Attacker(rng, tools, arguments)
     makers = [getattr(attacker, kind) for kind in kinds]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import sqlite3
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -22,7 +21,7 @@ _EPISODES_BETWEEN_DUMPS = 25
 
 
 class HostileTrial:
-    """Sends hostile actions, and replays the valid calls among them elsewhere to compare what changed."""
+    """Sends hostile actions, and replays the valid calls among them in other sessions to compare the changes."""
 
     def __init__(self, env: OrchestrationEnv, rng: random.Random) -> None:
         self.env = env
@@ -62,10 +61,9 @@ class HostileTrial:
             return
         self._over = True
         play = self.env.play
-        world = play.world
-        twin = self._twins.get(world.name)
-        if twin is None:
-            twin = self._twins[world.name] = world.session()
+        if play.world.name not in self._twins:
+            self._twins[play.world.name] = play.world.session()
+        twin = self._twins[play.world.name]
         twin.reset()
         for record in self.env.episode.calls:
             if record.status is Status.OK and not play.tools[record.name].uses_episode:
@@ -98,5 +96,5 @@ def _rows(session: WorldSession) -> dict[str, list[Any]]:
     """Return all rows of all tables; there are none in a world without a database."""
     if not isinstance(session, Session):
         return {}
-    connection: sqlite3.Connection = session.connection
-    return {table: connection.execute(f"SELECT * FROM {quote(table)}").fetchall() for table in session.database.tables}
+    execute = session.connection.execute
+    return {table: execute(f"SELECT * FROM {quote(table)}").fetchall() for table in session.database.tables}
