@@ -94,11 +94,7 @@ def _task(name: str, split: str, seed: int) -> Task:
 
 
 class ExternalPlay(Play):
-    """An episode of an external environment; the world and its session are not used.
-
-    Args:
-        external: The environment, after its reset; `start` is that of `Play`.
-    """
+    """An episode of `external`, after its reset; the world and its session are not used."""
 
     def __init__(self, start: PlayStart, *, external: Any) -> None:
         super().__init__(start)

@@ -25,7 +25,7 @@ from toolorchestra.agents.policies.base import Policy, play_episode, write_calls
 from toolorchestra.agents.policies.reference import NoisyOraclePolicy
 from toolorchestra.agents.policies.registry import make_policy
 from toolorchestra.envs.base import OrchestrationEnv
-from toolorchestra.envs.checks.hostile_trial import HostileTrial
+from toolorchestra.envs.checks.hostile import HostileCheck
 from toolorchestra.envs.checks.report import CheckVerdict, Finding, Progress
 from toolorchestra.envs.sources.questions import try_answers
 from toolorchestra.envs.world import World
@@ -287,19 +287,19 @@ def _going_on(env: OrchestrationEnv, actions: Sequence[Any]) -> list[Any]:
 def _hostile(subject: Subject) -> Finding:
     """Nothing that a policy may send raises, leaves a fault, or changes what its valid calls would not."""
     env = subject.env
-    trial = HostileTrial(env, random.Random(subject.seed))
+    check = HostileCheck(env, random.Random(subject.seed))
     for _ in subject.steps(subject.hostile):
-        trial.step()
-    trial.end_episode(whole=True)
+        check.step()
+    check.end_episode(whole=True)
     counts = {
         "actions": subject.hostile,
-        "episodes": trial.episodes,
-        "wrong": len(trial.wrong),
-        **{str(status): trial.statuses[status] for status in Status},
+        "episodes": check.episodes,
+        "wrong": len(check.wrong),
+        **{str(status): check.statuses[status] for status in Status},
     }
-    calls = ", ".join(f"{trial.statuses[status]:,} {status}" for status in Status)
-    if trial.wrong:
-        return Finding("fail", f"{len(trial.wrong)} faults in {subject.hostile:,} actions", counts, trial.wrong)
+    calls = ", ".join(f"{check.statuses[status]:,} {status}" for status in Status)
+    if check.wrong:
+        return Finding("fail", f"{len(check.wrong)} faults in {subject.hostile:,} actions", counts, check.wrong)
     return Finding("pass", f"{subject.hostile:,} actions: nothing raised, nothing harmed ({calls})", counts)
 
 

@@ -37,13 +37,7 @@ _FUNCTION_WORDS = frozenset((
 
 
 class Passage(msgspec.Struct, frozen=True):
-    """A piece of text that can be found.
-
-    Attributes:
-        id: Unique within its index.
-        title: What it is about.
-        text: What it says.
-    """
+    """A piece of text that can be found; its id is unique within the index."""
 
     id: str
     title: str
@@ -51,7 +45,7 @@ class Passage(msgspec.Struct, frozen=True):
 
 
 class Hit(msgspec.Struct, frozen=True):
-    """A passage that was found, and how well it fits: higher is better, on a scale of the index's own."""
+    """A passage that was found, and its score: higher is better, on the scale of its index."""
 
     id: str
     title: str

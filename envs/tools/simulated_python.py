@@ -34,12 +34,10 @@ class _ProgramError(Exception):
 
 
 class SimulatedPython(Tool):
-    r"""Runs the arithmetic of a program, without running the program.
+    r"""Computes the arithmetic of a program without executing the program.
 
     Args:
         noise: Lines of noise among the output.
-        price: US dollars per call.
-        latency: Seconds per call on the virtual clock.
 
     >>> from toolorchestra.toolscale.tool import NO_CONTEXT
     >>> SimulatedPython().run({"code": "n = pow(7, 100, 13)\nprint('rest', n)"}, NO_CONTEXT).value
@@ -52,13 +50,9 @@ class SimulatedPython(Tool):
     def __init__(self, *, noise: int = 0, price: float = 0.0, latency: float = 0.2) -> None:
         if noise < 0:
             raise OptionError(f"`noise` must be at least 0, got {noise!r}.")
-        super().__init__(
-            "python",
-            "Run a Python program (arithmetic only) and return what it prints.",
-            {"code": ParameterSpec(type="string", max_length=MAX_CODE_CHARACTERS, description="The program.")},
-            price=price,
-            latency=latency,
-        )
+        description = "Run a Python program (arithmetic only) and return what it prints."
+        code = ParameterSpec(type="string", max_length=MAX_CODE_CHARACTERS, description="The program.")
+        super().__init__("python", description, {"code": code}, price=price, latency=latency)
         self.noise = noise
 
     def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:

@@ -22,17 +22,11 @@ from toolorchestra.envs.tools.sandbox.program import ProgramLimits, ProgramStatu
 from toolorchestra.toolscale.errors import SandboxError
 
 GRACE_SECONDS = 30.0
-"""Seconds beyond a program's own after which its worker counts as hung, and that one has to start."""
+"""Seconds beyond a program's own after which its worker counts as hung; also the time that a worker has to start."""
 
 
 class WorkerLost(Exception):  # noqa: N818 - an event that the caller judges, not yet an error
-    """The worker went away while it ran a program.
-
-    Args:
-        message: What was seen.
-        hung: It did not go away, but does not answer either.
-        seconds: How long it had the program.
-    """
+    """The worker ended, or `hung`, while it ran a program for `seconds`."""
 
     def __init__(self, message: str, *, hung: bool = False, seconds: float = 0.0) -> None:
         super().__init__(message)
@@ -83,12 +77,9 @@ def environment(home: str) -> dict[str, str]:
 
 
 class WorkerClient:
-    """A warm interpreter somewhere, and the socket to it.
+    """A warm interpreter and the socket to its standard input and output.
 
     Override `_dispose`; `_unwrap` where the socket carries more than the worker's bytes.
-
-    Args:
-        sock: Connected to the worker's standard input and output.
     """
 
     def __init__(self, sock: socket.socket) -> None:
@@ -109,12 +100,7 @@ class WorkerClient:
         return data
 
     def configure(self, limits: ProgramLimits, *, shared: bool = False, **options: Any) -> None:
-        """Tell a worker that just started its bounds, and wait until it is ready.
-
-        Args:
-            limits: What its programs may use.
-            shared: It has no process namespace of its own.
-            options: Further settings; see `WorkerClient.configure` of `worker.py`.
+        """Send a worker that just started its limits and options (see `worker.py`), and wait until it is ready.
 
         Raises:
             SandboxError: If it does not get ready.

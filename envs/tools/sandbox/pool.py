@@ -22,11 +22,9 @@ def held(limits: ProgramLimits) -> Held:
 
 
 class Pool:
-    """Hands out workers, each to one caller at a time.
+    """Hands out workers that `start` makes, each to one caller at a time.
 
-    Args:
-        start: Makes a worker for limits.
-        size: Maximum number of workers that run programs of `worker` at a time; workers of sessions come on top.
+    At most `size` workers of `worker` run at a time; those of sessions are not counted.
     """
 
     def __init__(self, start: Callable[[ProgramLimits], WorkerClient], size: int) -> None:
@@ -93,13 +91,13 @@ class Pool:
             self._idle.append((held(limits), worker))
 
     def drop(self, worker: WorkerClient) -> None:
-        """Do away with a worker."""
+        """Stop a worker."""
         with self._lock:
             self._busy.pop(worker, None)
         worker.close()
 
     def close(self) -> None:
-        """Do away with all of them."""
+        """Stop all workers."""
         with self._lock:
             self._closed.set()
             workers = [*(worker for _, worker in self._idle), *self._busy]
@@ -108,7 +106,7 @@ class Pool:
             worker.close()
 
     def disown(self) -> None:
-        """Forget the workers of the process that this one was forked from: two owners would mix up the replies."""
+        """Let go of the workers of the process that this one was forked from: two owners would mix up the replies."""
         if not hasattr(self, "_busy"):
             return
         workers = [*(worker for _, worker in self._idle), *self._busy]

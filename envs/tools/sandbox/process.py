@@ -19,14 +19,7 @@ from toolorchestra.toolscale.errors import SandboxError
 
 
 class PopenWorker(WorkerClient):
-    """A worker that is a child of this process.
-
-    Args:
-        command: Its command line.
-        environment: Its environment variables.
-        user: Run it as this user and group, if not as this process's.
-        keep: Further descriptors that it inherits.
-    """
+    """A worker that is a child of this process, run as `user` (and group); it inherits the descriptors `keep`."""
 
     def __init__(
         self, command: Sequence[str], environment: dict[str, str], *, user: int | None = None, keep: Sequence[int] = ()

@@ -37,11 +37,9 @@ _CLONE, _CLONE3, _KILL_CALL, _SOCKET, _SOCKETPAIR, _IOCTL = (56, 220), 435, (62,
 
 
 def program(machine: str, *, shared: bool = False) -> bytes:
-    """Return the filter for a machine as the kernel takes it: an array of ``struct sock_filter``.
+    """Return the filter for one of `MACHINES` as the kernel takes it: an array of ``struct sock_filter``.
 
-    Args:
-        machine: One of `MACHINES`.
-        shared: Processes of others are in sight, so that a signal to all must not be.
+    With `shared`, programs can see processes of others, and the filter also refuses signals to all processes.
     """
     column = list(MACHINES).index(machine)
     code = [_load(_ARCH), (_EQUAL, 1, 0, MACHINES[machine]), _answer(_KILL), _load(_NUMBER)]
