@@ -7,7 +7,7 @@ of sources. Not covered: sources of questions (`toolorchestra.envs.sources`), wh
 from __future__ import annotations
 
 import functools
-import importlib
+import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
@@ -194,8 +194,7 @@ QUESTIONS = {
 @functools.cache
 def question_source(name: str) -> TaskSource:
     """Return a source of `QUESTIONS` of default size; each is made once per process."""
-    module, _, kind = QUESTIONS[name].entry_point.partition(":")
-    source: TaskSource = getattr(importlib.import_module(module), kind)(*QUESTIONS[name].arguments)
+    source: TaskSource = pkgutil.resolve_name(QUESTIONS[name].entry_point)(*QUESTIONS[name].arguments)
     return source
 
 
@@ -212,10 +211,7 @@ def make_source(
 ) -> TaskSource:
     """Return a source by its name in environment ids, or from a folder or a file of tasks.
 
-    Names are those of the domains, ``All`` (of them), and those in `QUESTIONS`.
-
-    Raises:
-        UnknownNameError: There is no such source.
+    Names are those of the domains, ``All`` (of them), and those in `QUESTIONS`; others raise an `UnknownNameError`.
     """
     if tasks is not None:
         return FileSource(tasks, domain)

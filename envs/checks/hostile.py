@@ -99,12 +99,9 @@ class _Attacker:
             return _text(name, arguments)
         if form == 1:
             return [{"name": name, "arguments": arguments}]
-        given = arguments if form == 2 else json.dumps(arguments)
-        return {
-            "role": "assistant",
-            "content": None,
-            "tool_calls": [{"id": "c1", "type": "function", "function": {"name": name, "arguments": given}}],
-        }
+        function = {"name": name, "arguments": arguments if form == 2 else json.dumps(arguments)}
+        calls = [{"id": "c1", "type": "function", "function": function}]
+        return {"role": "assistant", "content": None, "tool_calls": calls}
 
     def valid_call(self) -> Any:
         tool, arguments = self._call()
@@ -133,15 +130,13 @@ class _Attacker:
     def deep_nesting(self) -> Any:
         tool, arguments = self._call()
         name = next(iter(arguments), "x")
-        match self._rng.randrange(4):
-            case 0:
-                return _text(tool.name, f'{{"{name}": {"[" * DEPTH}{"]" * DEPTH}}}')
-            case 1:
-                return _text(tool.name, '{"a":' * DEPTH + "1" + "}" * DEPTH)
-            case 2:
-                return [{"name": tool.name, "arguments": {**arguments, name: self._deep_list}}]
-            case _:
-                return {"role": "assistant", "tool_calls": [{"name": tool.name, "arguments": self._deep_object}]}
+        forms: tuple[Any, ...] = (
+            _text(tool.name, f'{{"{name}": {"[" * DEPTH}{"]" * DEPTH}}}'),
+            _text(tool.name, '{"a":' * DEPTH + "1" + "}" * DEPTH),
+            [{"name": tool.name, "arguments": {**arguments, name: self._deep_list}}],
+            {"role": "assistant", "tool_calls": [{"name": tool.name, "arguments": self._deep_object}]},
+        )
+        return self._rng.choice(forms)
 
     def huge_arguments(self) -> Any:
         tool, arguments = self._call()
@@ -195,17 +190,14 @@ class _Attacker:
         tool, arguments = self._call()
         bad = self._rng.choice(_SURROGATES)
         arguments = dict.fromkeys(arguments, bad)
-        match self._rng.randrange(5):
-            case 0:
-                return [{"name": tool.name, "arguments": arguments}]
-            case 1:
-                return f"{bad} {_text(tool.name, arguments)} {bad}"  # as JSON escapes, and bare around it
-            case 2:
-                return f'<tool_call>{{"name": "{tool.name}", "arguments": {{"x": "{bad}"}}}}</tool_call>'
-            case 3:
-                return [{"id": bad, "name": bad, "arguments": {bad: bad}}]
-            case _:
-                return {"content": bad, "tool_calls": [{"id": bad, "name": tool.name, "arguments": "{}"}]}
+        forms: tuple[Any, ...] = (
+            [{"name": tool.name, "arguments": arguments}],
+            f"{bad} {_text(tool.name, arguments)} {bad}",  # as JSON escapes, and bare around it
+            f'<tool_call>{{"name": "{tool.name}", "arguments": {{"x": "{bad}"}}}}</tool_call>',
+            [{"id": bad, "name": bad, "arguments": {bad: bad}}],
+            {"content": bad, "tool_calls": [{"id": bad, "name": tool.name, "arguments": "{}"}]},
+        )
+        return self._rng.choice(forms)
 
     def missing_and_extra_arguments(self) -> Any:
         tool, arguments = self._call()
@@ -265,8 +257,7 @@ class HostileCheck:
     """Sends hostile actions, and replays the valid calls among them in other sessions to compare the changes."""
 
     def __init__(self, env: OrchestrationEnv, rng: random.Random) -> None:
-        self.env = env
-        self.rng = rng
+        self.env, self.rng = env, rng
         self.episodes = 0
         self.statuses: Counter[Status] = Counter()
         self.wrong: list[str] = []

@@ -28,12 +28,7 @@ MAX_PASSAGES = 20
 _MAX_WORDS = 48
 _MAX_RANKED = 20_000  # passages; beyond it, a query's most common words are left out
 _WORD = re.compile(r"[^\W_]+")
-_FUNCTION_WORDS = frozenset((
-    "a", "an", "and", "are", "as", "at", "be", "been", "but", "by", "did", "do", "does", "for", "from", "had", "has",
-    "have", "he", "her", "his", "how", "in", "into", "is", "it", "its", "of", "on", "or", "she", "so", "than", "that",
-    "the", "their", "them", "there", "these", "they", "this", "those", "to", "was", "were", "what", "when", "where",
-    "which", "who", "whom", "whose", "why", "will", "with", "would", "you", "your",
-))  # fmt: skip
+_FUNCTION_WORDS = frozenset(Path(__file__).with_name("function_words.txt").read_text(encoding="utf-8").split())
 
 
 class Passage(msgspec.Struct, frozen=True):
@@ -73,11 +68,11 @@ class BM25Index:
     """Passages ranked by BM25 over their stemmed words, the title's counting three times (SQLite's FTS5).
 
     Args:
-        passages: What can be found; None to open the index that `file` holds.
+        passages: What can be found; None to open the index in `file`.
         file: Where the index is kept; None: in memory. With `passages`, it must not exist yet.
 
     Raises:
-        OptionError: The file is no index, or is there already; or an id is not unique.
+        OptionError: The file is no index or exists already, or an id is not unique.
 
     >>> index = BM25Index([Passage("1", "Tern", "A bird of the coast."), Passage("2", "Elm", "A tree.")])
     >>> [hit.id for hit in index.search(['which "bird" AND NOT (coasts*'], 5)[0]]

@@ -17,7 +17,7 @@ import msgspec
 
 from toolorchestra.envs.tools.sandbox import process_tags
 from toolorchestra.envs.tools.sandbox.base import NOBODY, SHARED_MB, Sandbox, SandboxOptions
-from toolorchestra.envs.tools.sandbox.channel import WorkerClient, environment, source
+from toolorchestra.envs.tools.sandbox.channel import WorkerClient, source
 from toolorchestra.envs.tools.sandbox.process import PopenWorker
 from toolorchestra.envs.tools.sandbox.program import ProgramLimits
 from toolorchestra.toolscale.errors import SandboxError
@@ -80,22 +80,20 @@ class BubblewrapSandbox(Sandbox):
     def _command(self, limits: ProgramLimits, group: ControlGroup | None, info: int) -> list[str]:
         command = [self._bwrap, "--unshare-all", "--die-with-parent", "--as-pid-1", "--new-session"]
         command += ["--uid", str(NOBODY), "--gid", str(NOBODY), "--hostname", "sandbox", "--info-fd", str(info)]
-        command += ["--ro-bind", "/usr", "/usr"]
         for name in ("/bin", "/sbin", "/lib", "/lib32", "/lib64"):
             if os.path.islink(name):
                 command += ["--symlink", os.readlink(name), name]
             elif os.path.isdir(name):
                 command += ["--ro-bind", name, name]
+        for prefix in ("/usr", *(prefix for prefix in self._prefixes if not f"{prefix}/".startswith("/usr/"))):
+            command += ["--ro-bind", prefix, prefix]
         for name in ("/etc/ld.so.cache", "/etc/alternatives"):
             command += ["--ro-bind-try", name, name]
-        for prefix in self._prefixes:
-            if not prefix.startswith("/usr/") and prefix != "/usr":
-                command += ["--ro-bind", prefix, prefix]
         command += ["--proc", "/proc", "--dev", "/dev"]
         command += ["--size", str(limits.disk_mb << 20), "--tmpfs", "/tmp"]
         command += ["--size", str(SHARED_MB << 20), "--tmpfs", "/dev/shm"]
-        if group is not None and group.memory is not None:
-            command += ["--ro-bind", str(group.memory), "/run/cgroup"]
+        if group is not None:
+            command += ["--ro-bind", str(group.folders[0]), "/run/cgroup"]
         # Both are tmpfs too, of unbounded size.
         command += ["--remount-ro", "/dev", "--remount-ro", "/"]
         return [*command, "--chdir", "/", "--", self.python, "-s", "-c", source()]
@@ -109,12 +107,15 @@ class BubblewrapSandbox(Sandbox):
         with open(reading, "rb") as info_file:
             try:
                 command = self._command(limits, group, writing)
-                worker = self._starter.submit(_BubblewrapWorker, command, self._user, writing, group).result()
+                started = self._starter.submit(PopenWorker, command, "/tmp", user=self._user, keep=[writing])
+                worker = started.result()
             finally:
                 os.close(writing)
             info = info_file.read()
-        if group is not None and info:
-            group.add(msgspec.json.decode(info)["child-pid"])
+        if group is not None:
+            worker.cleanups.append(group.remove)
+            if info:
+                group.add(msgspec.json.decode(info)["child-pid"])
         bounded = group is not None
         places = ["/tmp", "/dev/shm"]
         by_user = not bounded and _counts_per_namespace()
@@ -130,19 +131,6 @@ class BubblewrapSandbox(Sandbox):
         """Stop every worker; see `Sandbox.close`."""
         super().close()
         self._starter.shutdown()
-
-
-class _BubblewrapWorker(PopenWorker):
-    """The worker that is process 1 of bubblewrap's namespace."""
-
-    def __init__(self, command: list[str], user: int | None, info: int, group: ControlGroup | None) -> None:
-        self._group = group
-        super().__init__(command, environment("/tmp"), user=user, keep=[info])
-
-    def _dispose(self) -> None:
-        super()._dispose()
-        if self._group is not None:
-            self._group.remove()
 
 
 class ControlGroup:
@@ -169,7 +157,6 @@ class ControlGroup:
                 "pids": {"pids.max": processes},
             }
         self.folders = [CGROUPS / part / name for part in bounds]
-        self.memory = self.folders[0]
         try:
             for folder, files in zip(self.folders, bounds.values(), strict=True):
                 folder.mkdir()

@@ -33,9 +33,7 @@ class WorkerLost(Exception):  # noqa: N818 - an event that the caller judges, no
         self.hung, self.seconds = hung, seconds
 
 
-class Hello(msgspec.Struct):
-    """A worker's first message, when it is ready: the first folder that its programs can write to."""
-
+class _Ready(msgspec.Struct):
     place: str
 
 
@@ -80,6 +78,10 @@ class WorkerClient:
     """A warm interpreter and the socket to its standard input and output.
 
     Override `_dispose`; `_unwrap` where the socket carries more than the worker's bytes.
+
+    Attributes:
+        reusable: Whether it can run another program.
+        place: The folder that programs can write to, once `configure` has returned.
     """
 
     def __init__(self, sock: socket.socket) -> None:
@@ -89,7 +91,7 @@ class WorkerClient:
         self._closing = threading.Lock()
         self._closed = False
         self.reusable = True
-        self.hello: Hello
+        self.place = ""
 
     @abstractmethod
     def _dispose(self) -> None:
@@ -113,7 +115,8 @@ class WorkerClient:
         }
         try:
             self._send(msgspec.json.encode(config | options), time.monotonic() + GRACE_SECONDS)
-            self.hello = msgspec.json.decode(self._receive(1 << 16, time.monotonic() + GRACE_SECONDS), type=Hello)
+            ready = self._receive(1 << 16, time.monotonic() + GRACE_SECONDS)
+            self.place = msgspec.json.decode(ready, type=_Ready).place
         except (msgspec.DecodeError, OSError) as error:
             complaint = self._complaint()
             self.close()
@@ -171,7 +174,7 @@ class WorkerClient:
             self._buffer += self._unwrap(data)
 
     def close(self) -> None:
-        """Stop the worker and whatever it runs, at once; more than once does no harm."""
+        """Stop the worker and whatever it runs; does nothing if it is closed."""
         with self._closing:
             if self._closed:
                 return
@@ -183,6 +186,6 @@ class WorkerClient:
             self._socket.close()
 
     def disown(self) -> None:
-        """Let go of a worker that belongs to the process that this one was forked from."""
+        """Let go of a worker of the process that this one was forked from."""
         self._closed = True
         self._socket.close()

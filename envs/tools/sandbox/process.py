@@ -1,7 +1,8 @@
-"""Programs as plain processes of this machine: bounded, but not held in. The last resort."""
+"""Programs as plain processes of this machine: bounded, but not isolated. The last resort."""
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import socket
@@ -9,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Unpack
 
 from toolorchestra.envs.tools.sandbox.base import Sandbox, SandboxOptions
@@ -19,11 +20,13 @@ from toolorchestra.toolscale.errors import SandboxError
 
 
 class PopenWorker(WorkerClient):
-    """A worker that is a child of this process, run as `user` (and group); it inherits the descriptors `keep`."""
+    """A worker that is a child of this process.
 
-    def __init__(
-        self, command: Sequence[str], environment: dict[str, str], *, user: int | None = None, keep: Sequence[int] = ()
-    ) -> None:
+    It runs as `user` (and group) and inherits the descriptors `keep`; `cleanups` are called when it has ended.
+    """
+
+    def __init__(self, command: Sequence[str], home: str, *, user: int | None = None, keep: Sequence[int] = ()) -> None:
+        self.cleanups: list[Callable[[], object]] = []
         ours, theirs = socket.socketpair()
         no_groups: list[str | int] = []
         with theirs, tempfile.TemporaryFile() as complaints:
@@ -32,7 +35,7 @@ class PopenWorker(WorkerClient):
             try:
                 self._process = subprocess.Popen(
                     command,
-                    env=environment,
+                    env=environment(home),
                     cwd="/",
                     stdin=theirs.fileno(),
                     stdout=theirs.fileno(),
@@ -58,19 +61,14 @@ class PopenWorker(WorkerClient):
             self._process.kill()
             self._process.wait()
         os.close(self._complaints)
+        for cleanup in self.cleanups:
+            cleanup()
 
     def disown(self) -> None:
-        """Let go of the process too: it is no child of this one, and cannot be waited for."""
+        """Also let go of the process, which is not a child of this one and cannot be waited for."""
         super().disown()
         os.close(self._complaints)
         self._process.returncode = 0
-
-
-class _ProcessWorker(PopenWorker):
-    def _dispose(self) -> None:
-        super()._dispose()
-        if hasattr(self, "hello"):
-            shutil.rmtree(self.hello.place, ignore_errors=True)  # what the worker could not remove
 
 
 class ProcessSandbox(Sandbox):
@@ -98,9 +96,10 @@ class ProcessSandbox(Sandbox):
 
     def start(self, limits: ProgramLimits) -> WorkerClient:
         """Start a worker; see `Sandbox.start`."""
-        command = [self.python, "-s", "-c", source()]
-        worker = _ProcessWorker(command, environment(tempfile.gettempdir()))
+        worker = PopenWorker([self.python, "-s", "-c", source()], tempfile.gettempdir())
         worker.configure(limits, shared=True, places=[], preload=self.preload, count_by_user=False, watch=True)
+        # Removes what the worker could not remove itself.
+        worker.cleanups.append(functools.partial(shutil.rmtree, worker.place, ignore_errors=True))
         return worker
 
     def describe(self) -> str:
