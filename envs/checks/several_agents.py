@@ -1,8 +1,4 @@
-"""Checks of an environment with several agents: the properties that training on it relies on.
-
-`check_multiagent` does for these what `toolorchestra.envs.checks.check_environment` does for environments with one
-agent, and returns the same kind of report. The checks are independent of each other.
-"""
+"""Checks of an environment with several agents: the properties that training on it relies on."""
 
 from __future__ import annotations
 
@@ -47,7 +43,7 @@ def check_multiagent(
         env_id: Id of the environment (`toolorchestra.envs.make_multiagent`).
         checks: Names of the checks to run; None for all.
         episodes: Episodes that each check plays, with messages of the environment's `random_message`.
-        seed: All that is random about the checks follows from it.
+        seed: Seed of everything random in the checks.
         progress: Called with the name of a check, 0 or 1 (over), and 1.
         options: Arguments of the environment.
 
@@ -152,7 +148,7 @@ def _privacy(subject: _Subject) -> str:
                 messages = [message for message in env.infos[agent]["messages"] if message["content"] != secret]
                 assert messages == env.episode.history(agent), f"{agent} observes messages that are not in its history"
                 observations += agent != owner
-    return f"a secret in one agent's history was not seen in {observations} looks of others"
+    return f"a secret in one agent's history was in none of {observations} observations of others"
 
 
 def _snapshot(subject: _Subject) -> str:

@@ -41,7 +41,7 @@ class Toolkit:
     """Tools for every world, made when they are first needed.
 
     Args:
-        catalog: The experts; the shipped catalogue by default, or a file that extends it.
+        catalog: The experts: the shipped catalogue by default, or a file that extends it.
         experts: ``simulated``, or ``real``: every available expert then needs an endpoint in the catalogue.
         sandbox: Where Python runs; see `PythonTool`.
         corpus: JSONL file of passages to search, in place of the manual of the world.
@@ -102,11 +102,8 @@ class Toolkit:
         """
         beside: dict[str, Callable[[], Tool]] = {}
         if chosen not in ("domain", None):
-            makers: dict[str, Callable[[], Tool]] = {
-                "search": functools.partial(self._search, world),
-                "python": lambda: self._python,
-            }
-            beside = {name: makers[name] for name in configuration.tools if name not in world.tools}
+            beside = {"search": functools.partial(self._search, world), "python": lambda: self._python}
+            beside = {name: beside[name] for name in configuration.tools if name not in world.tools}
         if chosen not in ("domain", "basic", None):
             beside |= {
                 tool_name(role, expert): functools.partial(self._expert, role, expert, configuration.specs[expert])

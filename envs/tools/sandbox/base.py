@@ -57,7 +57,7 @@ class Sandbox(ABC):
 
     Raises:
         OptionError: If an option has a wrong value.
-        SandboxError: If the backend cannot be had; the message says how to get it.
+        SandboxError: If the backend is not available; the message says how to install it.
     """
 
     name: ClassVar[str]
@@ -80,7 +80,7 @@ class Sandbox(ABC):
 
     @abstractmethod
     def describe(self) -> str:
-        """Return one sentence on what holds programs in."""
+        """Return one sentence on how programs are isolated."""
 
     def run(
         self,
@@ -105,7 +105,7 @@ class Sandbox(ABC):
         """
         limits = limits or self.limits
         request = _request(code, stdin, files, limits, collect)
-        for _ in range(2):  # a worker can die by a fault that is not the program's: ask a fresh one before blaming it
+        for _ in range(2):  # a worker can die for another reason than the program: a new one tries it again
             try:
                 with self._pool.worker(limits) as worker:
                     return _result(worker.ask(request, limits))

@@ -62,7 +62,7 @@ class BubblewrapSandbox(Sandbox):
         # --die-with-parent means the *thread* that started bubblewrap, so one thread starts all and lasts.
         self._starter = ThreadPoolExecutor(1, "toolorchestra-bubblewrap")
         self._starter_of = os.getpid()
-        self._pool.adopt(self.start(self.limits), self.limits)  # raises if namespaces cannot be made
+        self._pool.adopt(self.start(self.limits))  # raises if namespaces cannot be made
 
     def _find(self, python: str | None) -> tuple[str, list[str]]:
         """Return an interpreter that the programs' user can run, and the folders that it needs."""
@@ -123,7 +123,7 @@ class BubblewrapSandbox(Sandbox):
         return worker
 
     def describe(self) -> str:
-        """Say what holds programs in."""
+        """Say how programs are isolated; see `Sandbox.describe`."""
         by = "control groups" if self.control_groups else "limits per process"
         return f"bubblewrap (no network, read-only, unprivileged, bounded by {by})"
 

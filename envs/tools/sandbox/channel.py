@@ -82,6 +82,7 @@ class WorkerClient:
     Attributes:
         reusable: Whether it can run another program.
         place: The folder that programs can write to, once `configure` has returned.
+        held: `ProgramLimits.held` of its programs, likewise.
     """
 
     def __init__(self, sock: socket.socket) -> None:
@@ -92,6 +93,7 @@ class WorkerClient:
         self._closed = False
         self.reusable = True
         self.place = ""
+        self.held = (0, 0, 0)
 
     @abstractmethod
     def _dispose(self) -> None:
@@ -107,6 +109,7 @@ class WorkerClient:
         Raises:
             SandboxError: If it does not get ready.
         """
+        self.held = limits.held
         config = {
             "memory_mb": limits.memory_mb,
             "pids": limits.pids,

@@ -117,7 +117,7 @@ class DockerSandbox(Sandbox):
         return worker
 
     def describe(self) -> str:
-        """Say what holds programs in."""
+        """Say how programs are isolated; see `Sandbox.describe`."""
         held = f"Docker containers of {self.image} (no network, read-only, unprivileged, bounded)"
         return f"{held} under gVisor" if self.runtime else held
 
@@ -171,7 +171,7 @@ class _DockerWorker(WorkerClient):
         return self._complaints.decode("utf-8", "replace").strip()
 
     def _dispose(self) -> None:
-        with contextlib.suppress(SandboxError):  # an engine that is gone takes its containers along or reaps them later
+        with contextlib.suppress(SandboxError):  # an engine that is gone has removed its containers, or `reap` will
             remove(self._client, self._container)
 
 
@@ -193,14 +193,13 @@ def connect() -> docker.DockerClient:
         return docker.from_env(timeout=60)
 
 
-def reap(client: docker.DockerClient) -> list[str]:
-    """Remove containers whose owner, a process of this machine, is gone; return their ids."""
+def reap(client: docker.DockerClient) -> None:
+    """Remove containers whose owner, a process of this machine, is gone."""
     with _engine_errors():
         found = client.api.containers(all=True, filters={"label": LABEL})
-    orphans = [container["Id"] for container in found if process_tags.is_gone(container["Labels"][LABEL])]
-    for orphan in orphans:
-        remove(client, orphan)
-    return orphans
+    for container in found:
+        if process_tags.is_gone(container["Labels"][LABEL]):
+            remove(client, container["Id"])
 
 
 def remove(client: docker.DockerClient, container: str) -> None:

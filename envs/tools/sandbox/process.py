@@ -28,7 +28,6 @@ class PopenWorker(WorkerClient):
     def __init__(self, command: Sequence[str], home: str, *, user: int | None = None, keep: Sequence[int] = ()) -> None:
         self.cleanups: list[Callable[[], object]] = []
         ours, theirs = socket.socketpair()
-        no_groups: list[str | int] = []
         with theirs, tempfile.TemporaryFile() as complaints:
             super().__init__(ours)
             self._complaints = os.dup(complaints.fileno())
@@ -42,7 +41,7 @@ class PopenWorker(WorkerClient):
                     stderr=complaints,
                     user=user,
                     group=user,
-                    extra_groups=None if user is None else no_groups,
+                    extra_groups=None if user is None else [],
                     pass_fds=keep,
                     start_new_session=True,  # Ctrl-C is for the owner
                 )
@@ -103,5 +102,5 @@ class ProcessSandbox(Sandbox):
         return worker
 
     def describe(self) -> str:
-        """Say what holds programs in."""
+        """Say how programs are isolated; see `Sandbox.describe`."""
         return "resource limits only: programs are NOT isolated from this machine"

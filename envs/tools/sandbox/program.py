@@ -39,6 +39,11 @@ class ProgramLimits(msgspec.Struct, frozen=True):
                 raise OptionError(f"limits.{name}: expected a positive number, got {value}.")
 
     @property
+    def held(self) -> tuple[int, int, int]:
+        """The limits that a worker is started with; the others can differ from program to program."""
+        return self.memory_mb, self.pids, self.disk_mb
+
+    @property
     def total_mb(self) -> int:
         """MiB of memory of its processes, its files and the worker together."""
         return self.memory_mb + self.disk_mb + _WORKER_MB
