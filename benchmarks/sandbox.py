@@ -79,7 +79,7 @@ def cold(make: Callable[[], Sandbox]) -> Callable[[], str]:
 
     def run() -> str:
         worker = sandbox.start(sandbox.limits)
-        sandbox._pool.adopt(worker, sandbox.limits)
+        sandbox._pool.adopt(worker)
         answer = sandbox.run(CODE).stdout
         sandbox._pool.take(sandbox.limits).close()
         return answer

@@ -2,7 +2,7 @@
 
 Requirements of an external environment: `observe` returns text, action spaces are `gymnasium.spaces.Text` (or
 `UnicodeText`), `copy.deepcopy` copies its state, and an episode depends only on the seed of `reset` and the actions.
-Its tasks are seeds; each split has seeds of its own. An agent's rewards in an episode add up.
+Its tasks are seeds, different ones for each split.
 """
 
 from __future__ import annotations
@@ -71,14 +71,12 @@ class ExternalEnv(MultiAgentEnv):
     def _begin(self, task: Task, world: World, chosen: Mapping[str, Any]) -> EpisodeSetup:
         external = copy.deepcopy(self._external)
         external.reset(seed=task.bindings["seed"])
-        openings = {
-            agent: [{"role": "system", "content": f"{self._rules}\n\nYou are {agent}.".strip()}]
-            for agent in self.possible_agents
-        }
+        prompts = {agent: f"{self._rules}\n\nYou are {agent}.".strip() for agent in self.possible_agents}
+        openings = {agent: [{"role": "system", "content": prompt}] for agent, prompt in prompts.items()}
         first = external.agent_selection
         openings[first].append({"role": "user", "content": _observation(external, first)})
-        prompt = str(openings[self.possible_agents[0]][0]["content"])
-        return EpisodeSetup(prompt, {}, functools.partial(ExternalPlay, external=external), openings)
+        play = functools.partial(ExternalPlay, external=external)
+        return EpisodeSetup(prompts[self.possible_agents[0]], {}, play, openings)
 
 
 def _task(name: str, split: str, seed: int) -> Task:
@@ -96,11 +94,7 @@ def _task(name: str, split: str, seed: int) -> Task:
 
 
 class ExternalPlay(Play):
-    """An episode of an external environment; the world and its session are not used.
-
-    Args:
-        external: The environment, after its reset; `start` is that of `Play`.
-    """
+    """An episode of `external`, after its reset; the world and its session are not used."""
 
     def __init__(self, start: PlayStart, *, external: Any) -> None:
         super().__init__(start)
@@ -141,8 +135,8 @@ def _observation(external: Any, agent: str) -> str:
     observation = external.observe(agent)
     if not isinstance(observation, str):
         raise OptionError(
-            """Return the action without characters outside of the space, and cut to its length."""
-            "returns text."
+            f"{agent} observes a {type(observation).__name__}, and models read text: wrap the environment so that "
+            "`observe` returns text."
         )
     return observation
 

@@ -1,12 +1,13 @@
 """Recording: many episodes played by one policy, each written to a JSONL file as soon as it is over.
 
-A crash loses only the episodes in progress, and a recording that was interrupted can be resumed: what the
-file already holds is not played again. Beside ``run.jsonl`` stands ``run.json``, which says how it was made.
-Rollouts to train on, with token ids and log-probabilities, are `toolorchestra.algos.rollout.engine`'s.
+A crash loses only the episodes in progress. An interrupted recording can be resumed: the episodes in the file are not
+played again. ``run.json`` beside ``run.jsonl`` says how it was made. Not covered: rollouts for training, with token ids
+and log-probabilities (`toolorchestra.algos.rollout.engine`).
 """
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -24,14 +25,14 @@ from toolorchestra.toolscale.intervals import wilson_interval
 
 
 class Reset(msgspec.Struct, frozen=True):
-    """How an episode begins; the seed is its name within a recording."""
+    """How an episode begins; its seed identifies it within a recording."""
 
     seed: int
     options: dict[str, Any]
 
 
 class Unplayed(msgspec.Struct, frozen=True):
-    """An episode that came to nothing because the policy's model could not be reached."""
+    """An episode that was given up because the policy's model could not be reached."""
 
     reset: Reset
     error: str
@@ -42,15 +43,15 @@ class Recording:
 
     Args:
         file: The file.
-        made_by: What says how the episodes are made, all but their number; it is kept beside the file.
-        resume: Go on with the file if it is there; otherwise it must not be.
+        made_by: The options that the episodes are made with, all but their number; they are kept beside the file.
+        resume: Continue the file if it exists; without this it must not exist.
 
     Attributes:
         done: Seeds of the episodes that the file held at the start.
         episodes: Those episodes.
 
     Raises:
-        OptionError: The file is there and `resume` is not set, or it was made in another way.
+        OptionError: The file exists and `resume` is not set, or it was made with other options.
     """
 
     def __init__(self, file: Path, made_by: Mapping[str, Any], *, resume: bool = False) -> None:
@@ -66,7 +67,7 @@ class Recording:
                 differing = [key for key in made if before.get(key) != made[key]]
                 was = ", ".join(f"{key} {before.get(key)!r}, now {made[key]!r}" for key in differing)
                 raise OptionError(f"{file} was made otherwise ({was}): give the same options, or another --out.")
-            _cut_torn_line(file)
+            os.truncate(file, file.read_bytes().rfind(b"\n") + 1)  # a crash may leave the beginning of a line
             self.episodes = list(read_episodes(file))
         file.parent.mkdir(parents=True, exist_ok=True)
         note.write_bytes(msgspec.json.format(msgspec.json.encode(made), indent=1) + b"\n")
@@ -74,7 +75,7 @@ class Recording:
         self._stream = file.open("ab")
 
     def write(self, episode: Episode) -> None:
-        """Append an episode; once this returns, it is in the file."""
+        """Append an episode; it is in the file when this returns."""
         self._stream.write(episode.to_json() + b"\n")
         self._stream.flush()
 
@@ -112,12 +113,12 @@ class Tally:
 
     @property
     def judged(self) -> int:
-        """Episodes that say something about the policy."""
+        """Episodes solved or failed: those that no error ended."""
         return self.outcomes["solved"] + self.outcomes["failed"]
 
     @property
     def share(self) -> float:
-        """Share solved of those judged."""
+        """Share of the judged episodes that are solved."""
         return self.outcomes["solved"] / max(1, self.judged)
 
     def summary(self) -> dict[str, Any]:
@@ -139,17 +140,8 @@ class Tally:
         }
 
 
-def _cut_torn_line(file: Path) -> None:
-    """Remove the beginning of a line at the end of `file`, which a crash may leave."""
-    data = file.read_bytes()
-    whole = data.rfind(b"\n") + 1
-    if whole < len(data):
-        with file.open("r+b") as stream:
-            stream.truncate(whole)
-
-
 class _Slot:
-    """One environment and who plays in it."""
+    """One environment and its policy."""
 
     def __init__(self, env: gymnasium.Env[Any, Any], policy: Policy) -> None:
         self.env, self.policy = env, policy
@@ -179,7 +171,7 @@ def play_many(
 
     Args:
         make_env: Makes an environment of this library.
-        make_policy: Makes the policy; policies of one chat model are asked for all episodes together.
+        make_policy: Makes the policy. Policies with a chat model send the requests of all episodes together.
         resets: How the episodes begin.
         parallel: Maximum number of episodes in progress at a time.
 
@@ -210,7 +202,7 @@ def play_many(
 
 
 def _actions(slots: Sequence[_Slot]) -> list[Any]:
-    """Return what each slot's policy does next, or the error for which it cannot."""
+    """Return the next action of each slot's policy, or the error that prevents it."""
     chatting = [slot.policy for slot in slots if isinstance(slot.policy, ChatPolicy)]
     if len(chatting) < len(slots):
         return [slot.policy.act(slot.observation, slot.info) for slot in slots]

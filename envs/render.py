@@ -1,8 +1,7 @@
-"""Episodes of one agent or several as text that a person enjoys reading, in the terminal.
+"""Episodes of one agent or several as text for the terminal.
 
-`episode_text` draws a whole transcript, `turn_text` one turn as it comes. Of several agents it shows who wrote what and
-the observations. Colours follow the terminal: pass
-``color=True`` or set ``FORCE_COLOR`` to keep them in a file.
+`episode_text` draws a whole transcript, `turn_text` one turn. With several agents, it shows the agent of each message
+and the observations. Pass ``color=True`` or set ``FORCE_COLOR`` for colours.
 """
 
 from __future__ import annotations
@@ -29,24 +28,17 @@ _AGENT_COLORS = ("blue", "magenta", "yellow", "green")
 
 def episode_text(episode: Episode, *, width: int = WIDTH, color: bool | None = None) -> str:
     """Return the transcript of an episode, in progress or over."""
-    parts: list[RenderableType] = [_request(episode)]
-    for number, turn in enumerate(episode.turns, 1):
-        parts += _turn(turn, number, episode)
-    if episode.outcome is not None:
-        parts.append(_ending(episode))
-    return drawn(Group(*parts), width, color)
+    turns = (part for number, turn in enumerate(episode.turns, 1) for part in _turn(turn, number, episode))
+    return drawn(Group(_request(episode), *turns, *_ending(episode)), width, color)
 
 
 def turn_text(turn: Turn, episode: Episode, *, width: int = WIDTH, color: bool | None = None) -> str:
     """Return one turn, and the ending if the episode is over."""
-    parts = _turn(turn, len(episode.turns), episode)
-    if episode.outcome is not None:
-        parts.append(_ending(episode))
-    return drawn(Group(*parts), width, color)
+    return drawn(Group(*_turn(turn, len(episode.turns), episode), *_ending(episode)), width, color)
 
 
 def drawn(content: RenderableType, width: int, color: bool | None) -> str:
-    """Return what a terminal of a width would show, in colour if asked for or if ``FORCE_COLOR`` is set."""
+    """Return what a terminal of this width would show; `color` None: in colour if ``FORCE_COLOR`` is set."""
     wanted = bool(os.environ.get("FORCE_COLOR")) if color is None else color
     console = Console(
         file=io.StringIO(),
@@ -63,9 +55,11 @@ def drawn(content: RenderableType, width: int, color: bool | None) -> str:
 
 def _request(episode: Episode) -> RenderableType:
     title = f"{episode.task_id} · {episode.split} · difficulty {episode.difficulty}"
-    return Panel(
-        Text(_short(episode.instruction, 4 * _MAX_TEXT)), title=Text(title), title_align="left", border_style="cyan"
-    )
+    return _panel(_short(episode.instruction, 4 * _MAX_TEXT), title, "cyan")
+
+
+def _panel(text: str, title: str, color: str) -> Panel:
+    return Panel(Text(text), title=Text(title), title_align="left", border_style=color)
 
 
 def _turn(turn: Turn, number: int, episode: Episode) -> list[RenderableType]:
@@ -73,17 +67,17 @@ def _turn(turn: Turn, number: int, episode: Episode) -> list[RenderableType]:
 
 
 def _turn_of_several(turn: Turn, episode: Episode) -> list[RenderableType]:
-    """Return a turn with its agent, without arguments of calls and with the size of results: agents see few of them."""
+    """Return a turn with its agent, without the arguments of calls and with the size of results."""
     color = _AGENT_COLORS[episode.agents.index(turn.agent) % len(_AGENT_COLORS)]
     text = _short(str(turn.message.get("content") or "") or "(nothing)", _MAX_TEXT)
-    parts: list[RenderableType] = [Panel(Text(text), title=Text(turn.agent), title_align="left", border_style=color)]
+    parts: list[RenderableType] = [_panel(text, turn.agent, color)]
     for call in turn.calls:
         line = Text("    ").append(call.name, style="bold yellow").append(_spent(call), "dim")
         if call.status is Status.OK:
             value = call.value if isinstance(call.value, str) else _json(call.value)
             line.append(f"  {len(value):,} characters", "green")
         else:
-            line.append(f"  ✗ {call.status}: {_short(call.error or '', _MAX_TEXT)}", "red")
+            line.append(f"  {_error(call, _MAX_TEXT)}", "red")
         parts.append(line)
     for agent, observation in turn.observations.items():
         parts.append(Text(f"    → {agent}: {_short(observation, _MAX_TEXT)}", style="dim"))
@@ -91,44 +85,37 @@ def _turn_of_several(turn: Turn, episode: Episode) -> list[RenderableType]:
 
 
 def _turn_of_one(turn: Turn, number: int) -> RenderableType:
-    said = _text_before_calls(turn)
+    text = str(turn.message.get("content") or "").split("<tool_call>")[0].strip()
     if not turn.calls:
-        return Panel(Text(said or "(nothing)"), title="answer", title_align="left", border_style="blue")
+        return _panel(text or "(nothing)", "answer", "blue")
     grid = Table.grid(padding=(0, 1))
     grid.add_column(justify="right", style="dim", width=3)
     grid.add_column()
-    if said:
-        grid.add_row(f"{number}", Text(said, style="italic"))
+    if text:
+        grid.add_row(f"{number}", Text(text, style="italic"))
     for position, call in enumerate(turn.calls):
-        grid.add_row("" if position or said else f"{number}", _call(call))
+        grid.add_row("" if position or text else f"{number}", _call(call))
         for line in _inner_calls(call.children):
             grid.add_row("", line)
         grid.add_row("", _result(call))
     return grid
 
 
-def _text_before_calls(turn: Turn) -> str:
-    content = str(turn.message.get("content") or "")
-    return content.split("<tool_call>")[0].strip()
-
-
 def _call(call: CallRecord) -> Text:
     arguments = ", ".join(
         f"{name}={_json(value)}" for name, value in (call.arguments or {}).items() if value is not None
     )
-    line = Text()
-    line.append(call.name or "(no name)", style="bold yellow").append(f"({_short(arguments)})")
-    line.append(_spent(call), style="dim")
-    return line
+    line = Text().append(call.name or "(no name)", style="bold yellow").append(f"({_short(arguments)})")
+    return line.append(_spent(call), style="dim")
 
 
 def _inner_calls(calls: Sequence[InnerCall], depth: int = 1) -> Iterator[Text]:
-    """Yield a line for each call that was made on the way of another, deeper ones further in."""
+    """Yield a line for each call made inside of another, indented by its depth."""
     for call in calls:
         line = Text("  " * depth + "└ ", style="dim").append(call.name, style="yellow")
         line.append(_spent(call))
         if call.status is not Status.OK:
-            line.append(f"  ✗ {call.status}: {_short(call.error or '')}", style="red")
+            line.append(f"  {_error(call)}", style="red")
         yield line
         yield from _inner_calls(call.children, depth + 1)
 
@@ -141,7 +128,11 @@ def _spent(call: CallRecord | InnerCall) -> str:
 def _result(call: CallRecord) -> Text:
     if call.status is Status.OK:
         return Text("→ " + _short(_json(call.value)), style="green")
-    return Text(f"✗ {call.status}: {_short(call.error or '')}", style="red")
+    return Text(_error(call), style="red")
+
+
+def _error(call: CallRecord | InnerCall, limit: int = _MAX_VALUE) -> str:
+    return f"✗ {call.status}: {_short(call.error or '', limit)}"
 
 
 def _json(value: object) -> str:
@@ -152,11 +143,13 @@ def _short(text: str, limit: int = _MAX_VALUE) -> str:
     return text if len(text) <= limit else f"{text[:limit]}…"
 
 
-def _ending(episode: Episode) -> RenderableType:
+def _ending(episode: Episode) -> list[RenderableType]:
+    """Return the line with the outcome, if the episode is over."""
+    if episode.outcome is None:
+        return []
     outcome = str(episode.outcome)
     calls = sum(len(turn.calls) for turn in episode.turns)
-    line = Text()
-    line.append(outcome, style=OUTCOME_STYLE.get(outcome, "bold magenta"))
+    line = Text().append(outcome, style=OUTCOME_STYLE.get(outcome, "bold magenta"))
     if len(episode.agents) > 1:
         rewards = ", ".join(f"{agent} {reward:g}" for agent, reward in episode.rewards.items()) or "none"
     else:
@@ -165,4 +158,4 @@ def _ending(episode: Episode) -> RenderableType:
     line.append(f" · ${episode.cost:.4f} · {episode.clock:.1f} s")
     if episode.why and episode.why != outcome:
         line.append(f"\n{_short(episode.why)}", style="dim")
-    return line
+    return [line]

@@ -1,8 +1,7 @@
 """The space of texts: any Unicode string up to a length.
 
-Gymnasium's `Text` draws from a fixed alphabet; language has none. `UnicodeText` accepts every string that can
-be encoded (no lone surrogates), works in synchronous and asynchronous vector environments, and samples
-printable ASCII.
+Gymnasium's `Text` has a fixed alphabet. `UnicodeText` accepts every string that can be encoded (no lone surrogates),
+works in synchronous and asynchronous vector environments, and samples printable ASCII.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import multiprocessing
 import string
 from collections.abc import Sequence
 from types import ModuleType
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from gymnasium.spaces import Text
@@ -77,10 +76,9 @@ def _view(memory: Any) -> NDArray[np.uint8]:
 @shared_memory.write_to_shared_memory.register(UnicodeText)
 def _write(space: UnicodeText, index: int, value: str, shared_memory: Any) -> None:
     data = value.encode()
+    slot = np.frombuffer(len(data).to_bytes(_LENGTH_BYTES, "little") + data, np.uint8)
     start = index * space.slot
-    view = _view(shared_memory)
-    view[start : start + _LENGTH_BYTES] = np.frombuffer(len(data).to_bytes(_LENGTH_BYTES, "little"), np.uint8)
-    view[start + _LENGTH_BYTES : start + _LENGTH_BYTES + len(data)] = np.frombuffer(data, np.uint8)
+    _view(shared_memory)[start : start + len(slot)] = slot
 
 
 @shared_memory.read_from_shared_memory.register(UnicodeText)
@@ -89,7 +87,7 @@ def _read(space: UnicodeText, shared_memory: Any, n: int = 1) -> _SharedTexts:
 
 
 class _SharedTexts(Sequence[str]):
-    """The strings in shared memory, as they are when they are looked at: Gymnasium reads the memory only once.
+    """The strings in shared memory, read at each access: Gymnasium reads the memory only once.
 
     A deep copy, which asynchronous environments return by default, is a tuple of the strings.
     """
@@ -100,13 +98,7 @@ class _SharedTexts(Sequence[str]):
     def __len__(self) -> int:
         return len(self._slots)
 
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> tuple[str, ...]: ...
-
-    def __getitem__(self, index: int | slice) -> str | tuple[str, ...]:
+    def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return tuple(self)[index]
         slot = self._slots[index]

@@ -1,14 +1,13 @@
-"""Task sources: where an environment's tasks come from.
+"""Task sources: the tasks of an environment by split, and the world of each task.
 
-A source gives tasks by split and, for each, the world in which it takes place. Every protocol can be played
-with every source. Here are the domains of `toolorchestra.toolscale`, files of tasks, and mixtures of sources; sources
-of questions are in `toolorchestra.envs.sources`, and made when they are asked for.
+Every protocol works with every source. Here are the domains of `toolorchestra.toolscale`, files of tasks, and mixtures
+of sources. Not covered: sources of questions (`toolorchestra.envs.sources`), which are imported when they are needed.
 """
 
 from __future__ import annotations
 
 import functools
-import importlib
+import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,18 +23,16 @@ from toolorchestra.toolscale.task import Task, read_tasks
 
 
 class TaskSource(ABC):
-    """Gives tasks, and the worlds in which they take place.
-
-    Override `tasks` and `world`. A task's id must be unique within the source.
+    """Gives tasks and their worlds. Override `tasks` and `world`; task ids must be unique within the source.
 
     Attributes:
-        name: As it stands in environment ids.
+        name: As in environment ids.
     """
 
     name: str
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """Pickle a source of questions that has a name by its name, and any other one whole."""
+        """Pickle a source of `QUESTIONS` by its name, and any other source whole."""
         if self.name in QUESTIONS and question_source(self.name) is self:
             return question_source, (self.name,)
         return super().__reduce_ex__(protocol)
@@ -74,11 +71,10 @@ class TaskSource(ABC):
         return tasks[int(rng.integers(len(tasks)))]
 
     def _fitting(self, split: str, levels: frozenset[int] | None) -> list[Task]:
-        found = self._fitting_known.get((split, levels))
-        if found is None:
+        if (split, levels) not in self._fitting_known:
             found = [task for task in self.tasks(split) if levels is None or task.difficulty in levels]
             self._fitting_known[split, levels] = found
-        return found
+        return self._fitting_known[split, levels]
 
     @functools.cached_property
     def _by_id(self) -> dict[str, Task]:
@@ -113,12 +109,12 @@ class FileSource(TaskSource):
     """The tasks of a JSONL file: generated, filtered, imported or adversarial ones.
 
     Args:
-        file: One `Task` a line, as `toolorchestra.toolscale.exchange` writes them. They may be of several domains.
-        domain: The domain of all tasks, or its folder. Without it, that of the file's own folder if there is a
-            ``domain.yaml`` in it, else the shipped domain or the world of questions that each task names.
+        file: One `Task` a line, as `toolorchestra.toolscale.exchange` writes them, of one domain or several.
+        domain: The domain of all tasks, or its folder. Default: the file's own folder if it has a ``domain.yaml``, else
+            the shipped domain or the world of questions that each task names.
 
     Raises:
-        OptionError: The file cannot be read, holds no task, or one that is of another domain or not unique.
+        OptionError: The file cannot be read or has no task, or a task is of another domain or not unique.
     """
 
     def __init__(self, file: str | Path, domain: Domain | str | Path | None = None) -> None:
@@ -136,9 +132,8 @@ class FileSource(TaskSource):
         except UnknownNameError as error:
             raise OptionError(f"{file}: {error} For tasks of your own domain, give its folder: domain=….") from None
         for task in self._tasks:
-            if wrong := [
-                call.name for call in task.reference_calls if call.name not in self._worlds[task.domain].tools
-            ]:
+            tools = self._worlds[task.domain].tools
+            if wrong := [call.name for call in task.reference_calls if call.name not in tools]:
                 raise OptionError(f"{file}: the task {task.id} calls {wrong[0]!r}, which {task.domain} does not have.")
 
     def tasks(self, split: str) -> list[Task]:
@@ -153,7 +148,7 @@ class FileSource(TaskSource):
 
 
 class MixtureSource(TaskSource):
-    """Several sources at once: `sample` draws a source first, each as likely, then a task of it."""
+    """Several sources at once: `sample` draws a source, each as likely, then one of its tasks."""
 
     def __init__(self, sources: Sequence[TaskSource], name: str = "All") -> None:
         self.sources = list(sources)
@@ -193,22 +188,21 @@ QUESTIONS = {
         for axis in ("Depth", "Horizon", "Breadth", "Parallel", "Robustness")
     },
 }
-"""The sources of questions by name. An entry point is followed when a source is asked for."""
+"""The sources of questions by name. Their modules are imported when a source is made."""
 
 
 @functools.cache
 def question_source(name: str) -> TaskSource:
-    """Return a source of `QUESTIONS`, as large as by default; each is made once per process."""
-    module, _, kind = QUESTIONS[name].entry_point.partition(":")
-    source: TaskSource = getattr(importlib.import_module(module), kind)(*QUESTIONS[name].arguments)
+    """Return a source of `QUESTIONS` of default size; each is made once per process."""
+    source: TaskSource = pkgutil.resolve_name(QUESTIONS[name].entry_point)(*QUESTIONS[name].arguments)
     return source
 
 
 def _world(name: str) -> World:
     """Return the world that tasks name: a shipped domain, or one of questions."""
-    source = next((source for source, question in QUESTIONS.items() if question.world == name), None)
-    if source is not None:
-        return question_source(source).world(question_source(source).tasks("all")[0])
+    for source, question in QUESTIONS.items():
+        if question.world == name:
+            return question_source(source).world(question_source(source).tasks("all")[0])
     return load_domain(name)
 
 
@@ -217,10 +211,7 @@ def make_source(
 ) -> TaskSource:
     """Return a source by its name in environment ids, or from a folder or a file of tasks.
 
-    Names are those of the domains, ``All`` (of them), and those in `QUESTIONS`.
-
-    Raises:
-        UnknownNameError: There is no such source.
+    Names are those of the domains, ``All`` (of them), and those in `QUESTIONS`; others raise an `UnknownNameError`.
     """
     if tasks is not None:
         return FileSource(tasks, domain)

@@ -1,7 +1,7 @@
 """Checks of whole environments: what must hold for training on them to mean anything.
 
 - `environment`: `check_environment`, which runs all checks on any environment of the library.
-- `one_agent`: the checks of environments of one agent; `hostile_trial`: the one with hostile actions.
+- `one_agent`: the checks of environments of one agent; `hostile`: hostile actions, and the check that sends them.
 - `several_agents`: the checks of environments of several agents.
 - `report`: what checks report.
 """

@@ -1,20 +1,20 @@
 """Checks of a whole environment: the properties that training on it relies on.
 
-`check_environment` runs all checks on any environment of the library, built-in, mixed or made from your own
-domain folder; ``toolorchestra validate`` is the same from a terminal. The checks are independent: one that
-fails, or raises, does not hide the others. Speed is not checked here; ``benchmarks/`` measures it.
+`check_environment` runs all checks on any environment of the library; ``toolorchestra validate`` does so in a terminal.
+All checks run, even if one fails or raises. Not covered: speed, which ``benchmarks/`` measures.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
-from toolorchestra.envs.checks.one_agent import CHECKS, Subject, run_check
-from toolorchestra.envs.checks.report import CheckReport, Progress
+from toolorchestra.envs.checks.one_agent import CHECKS, Subject
+from toolorchestra.envs.checks.report import CheckReport, Progress, chosen_checks, run_check
 from toolorchestra.envs.checks.several_agents import check_multiagent
 from toolorchestra.envs.registration import is_multiagent
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.errors import OptionError
 
 
 def check_environment(
@@ -33,17 +33,15 @@ def check_environment(
     across processes too), ``oracle`` (reference trajectories solve every task), ``null`` and ``random`` (policies that
     do not understand solve less than 1 %), ``snapshot`` (an episode that continues from a restored state equals the
     original), ``hostile`` (no action raises, or changes what a valid call would not), ``verifier`` (mutants judged
-    failed, legitimate variants judged solved) and ``coverage`` (tools and splits in use; reported only).
-
-    An environment with several agents is checked by `toolorchestra.envs.checks.several_agents.check_multiagent`, which
-    has checks of its own and plays a fixed number of episodes.
+    failed, legitimate variants judged solved) and ``coverage`` (tools and splits in use; reported only). For an
+    environment with several agents, see `toolorchestra.envs.checks.several_agents.check_multiagent`.
 
     Args:
-        env_id: Id of an environment of the library: one registered with Gymnasium, or one with several agents.
+        env_id: Id of an environment of the library, of one agent or several.
         checks: Names of the checks to run; None for all.
         random_episodes: Episodes of the random policy.
-        hostile: Hostile actions sent.
-        seed: All that is random about the checks follows from it.
+        hostile: Number of hostile actions.
+        seed: Seed of everything random in the checks.
         progress: Called with the name of a check, its steps done and its steps in all.
         make_kwargs: Arguments of the environment, e.g. ``domain`` for ``ToolOrchestra-Custom-v0``.
 
@@ -53,17 +51,15 @@ def check_environment(
     """
     if is_multiagent(env_id):
         return check_multiagent(env_id, checks=checks, seed=seed, progress=progress, **make_kwargs)
-    wanted = list(CHECKS) if checks is None else list(checks)
-    for name in wanted:
-        if name not in CHECKS:
-            raise UnknownNameError("check", name, CHECKS)
+    wanted = chosen_checks(checks, CHECKS)
     for option, value in (("random_episodes", random_episodes), ("hostile", hostile)):
         if value < 1:
             raise OptionError(f"`{option}` must be at least 1, got {value}.")
-    subject = Subject(
-        env_id, make_kwargs, seed=seed, random_episodes=random_episodes, hostile=hostile, progress=progress
-    )
+    subject = Subject(env_id, make_kwargs, seed, random_episodes, hostile, progress)
     subject.make().close()  # raises for a wrong id or wrong arguments, which is the caller's error and not a finding
-    report = CheckReport(env_id, tuple(run_check(name, subject) for name in wanted))
+    results = []
+    for name in wanted:
+        subject.checking = name
+        results.append(run_check(name, functools.partial(CHECKS[name], subject)))
     subject.env.close()
-    return report
+    return CheckReport(env_id, tuple(results))

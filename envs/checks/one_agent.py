@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
 import io
 import os
@@ -10,8 +11,6 @@ import pickle
 import random
 import subprocess
 import sys
-import time
-import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,8 +25,8 @@ from toolorchestra.agents.policies.base import Policy, play_episode, write_calls
 from toolorchestra.agents.policies.reference import NoisyOraclePolicy
 from toolorchestra.agents.policies.registry import make_policy
 from toolorchestra.envs.base import OrchestrationEnv
-from toolorchestra.envs.checks.hostile_trial import HostileTrial
-from toolorchestra.envs.checks.report import CheckResult, Finding, Progress
+from toolorchestra.envs.checks.hostile import HostileCheck
+from toolorchestra.envs.checks.report import CheckVerdict, Finding, Progress
 from toolorchestra.envs.sources.questions import try_answers
 from toolorchestra.envs.world import World
 from toolorchestra.toolscale.domain import SPLITS, Domain
@@ -41,55 +40,20 @@ FLOOR = 0.01
 RIGHT = 0.995
 """Share of mutants that must be judged failed, and of legitimate variants that must be judged solved."""
 
-_MAX_DETAILS = 50
 _CONSULTED = 0.4  # chance that a turn is spent on experts, sub-agents and Python
 
 
-class _Finding(msgspec.Struct):
-    """What a check returns; `run_check` adds the rest."""
-
-    verdict: Finding
-    line: str
-    counts: dict[str, int] = {}
-    details: Sequence[str] = ()
-
-
-def run_check(name: str, subject: Subject) -> CheckResult:
-    """Run a check of `CHECKS`; one that breaks has failed."""
-    began = time.perf_counter()
-    subject.checking = name
-    try:
-        finding = CHECKS[name](subject)
-    except Exception as error:  # a check that breaks has found something
-        last = traceback.format_exc().splitlines()[-5:-1]
-        finding = _Finding("fail", f"{type(error).__name__}: {error}", details=last)
-    details = list(finding.details[:_MAX_DETAILS])
-    if len(finding.details) > _MAX_DETAILS:
-        details.append(f"… and {len(finding.details) - _MAX_DETAILS} more")
-    seconds = round(time.perf_counter() - began, 3)
-    return CheckResult(name, finding.verdict, finding.line, finding.counts, tuple(details), seconds)
-
-
+@dataclasses.dataclass
 class Subject:
-    """The environment under test, and what the checks share."""
+    """The environment under test, and what the checks share; `checking` is the check that runs."""
 
-    def __init__(
-        self,
-        env_id: str,
-        kwargs: Mapping[str, Any],
-        *,
-        seed: int,
-        random_episodes: int = 0,
-        hostile: int = 0,
-        progress: Progress | None = None,
-    ) -> None:
-        self.env_id = env_id
-        self.kwargs = dict(kwargs)
-        self.random_episodes = random_episodes
-        self.hostile = hostile
-        self.seed = seed
-        self.checking = ""
-        self._progress = progress
+    env_id: str
+    kwargs: dict[str, Any]
+    seed: int
+    random_episodes: int = 0
+    hostile: int = 0
+    progress: Progress | None = None
+    checking: str = ""
 
     def make(self) -> OrchestrationEnv:
         """Return a fresh environment, without wrappers."""
@@ -129,14 +93,11 @@ class Subject:
 
     def tick(self, done: int, count: int) -> None:
         """Report progress of the check that runs."""
-        if self._progress is not None:
-            self._progress(self.checking, done, count)
+        if self.progress is not None:
+            self.progress(self.checking, done, count)
 
 
-# ------------------------------------------------------------------------------------------------- the checks
-
-
-def _gymnasium(subject: Subject) -> _Finding:
+def _gymnasium(subject: Subject) -> Finding:
     """Gymnasium's own checker, its warnings included."""
     env = gymnasium.make(subject.env_id, disable_env_checker=True, **subject.kwargs).unwrapped
     with warnings.catch_warnings(record=True) as caught, contextlib.redirect_stdout(io.StringIO()):
@@ -144,34 +105,27 @@ def _gymnasium(subject: Subject) -> _Finding:
         check_env(env)
     texts = sorted({str(warning.message) for warning in caught})
     if texts:
-        return _Finding("note", f"passes, with {len(texts)} warnings", {"warnings": len(texts)}, texts)
-    return _Finding("pass", "Gymnasium's checker passes without warnings", {"warnings": 0})
+        return Finding("note", f"passes, with {len(texts)} warnings", {"warnings": len(texts)}, texts)
+    return Finding("pass", "Gymnasium's checker passes without warnings", {"warnings": 0})
 
 
-def _determinism(subject: Subject) -> _Finding:
+def _determinism(subject: Subject) -> Finding:
     """Same seed, options and actions, same bytes: twice in this process, and in others that hash otherwise."""
     count = min(300, max(50, len(subject.tasks) // 2))
     first = _played(subject.env, count, subject.seed)
     fresh = subject.make()
-    second = _played(fresh, count, subject.seed)
+    differing = _differing(first, _played(fresh, count, subject.seed))
     fresh.close()
-    differing = [f"episode {i}: {task_id}" for i, (task_id, digest) in enumerate(first) if second[i][1] != digest]
-    others: list[str] = []
-    for number, hash_seed in enumerate(("1", "4242")):
-        subject.tick(number + 1, 3)
-        theirs = _played_elsewhere(subject, count, hash_seed)
-        others += [
-            f"PYTHONHASHSEED={hash_seed}, episode {i}: {task_id}"
-            for i, (task_id, digest) in enumerate(first)
-            if theirs[i][1] != digest
-        ]
-    counts = {"episodes": count, "processes": 3, "differing": len(differing) + len(others)}
-    if differing or others:
-        line = f"{counts['differing']} of {count} episodes differ when played again"
-        return _Finding("fail", line, counts, differing + others)
+    for number, hash_seed in enumerate(("1", "4242"), 1):
+        subject.tick(number, 3)
+        elsewhere = _played_elsewhere(subject, count, hash_seed)
+        differing += _differing(first, elsewhere, f"PYTHONHASHSEED={hash_seed}, ")
+    counts = {"episodes": count, "processes": 3, "differing": len(differing)}
+    if differing:
+        return Finding("fail", f"{len(differing)} of {count} episodes differ when played again", counts, differing)
     whole = hashlib.sha256("".join(digest for _, digest in first).encode()).hexdigest()[:12]
     line = f"{count} episodes: the same bytes twice here and in 2 processes with other hash seeds ({whole})"
-    return _Finding("pass", line, counts)
+    return Finding("pass", line, counts)
 
 
 def _played(env: OrchestrationEnv, count: int, seed: int) -> list[tuple[str, str]]:
@@ -184,6 +138,12 @@ def _played(env: OrchestrationEnv, count: int, seed: int) -> list[tuple[str, str
         seen = msgspec.json.encode(info["messages"])
         digests.append((env.task.id, hashlib.sha256(env.episode.to_json() + seen).hexdigest()))
     return digests
+
+
+def _differing(first: list[tuple[str, str]], again: list[tuple[str, str]], where: str = "") -> list[str]:
+    """Return the episodes whose digests differ."""
+    pairs = enumerate(zip(first, again, strict=True))
+    return [f"{where}episode {i}: {task_id}" for i, ((task_id, digest), (_, other)) in pairs if other != digest]
 
 
 class _ConsultingPolicy(NoisyOraclePolicy):
@@ -226,16 +186,15 @@ def _play_for_parent() -> None:
     sys.stdout.buffer.write(msgspec.json.encode(_played(env, count, seed)))
 
 
-def _oracle(subject: Subject) -> _Finding:
+def _oracle(subject: Subject) -> Finding:
     """The reference trajectory of every task solves it."""
     failed = _unsolved(subject, make_policy("oracle"))
     count = len(subject.tasks)
     counts = {"tasks": count, "solved": count - len(failed)}
     if failed or not count:
-        return _Finding(
-            "fail", f"{counts['solved']:,} of {count:,} tasks solved by their reference trajectory", counts, failed
-        )
-    return _Finding("pass", f"all {count:,} tasks of all splits solved by their reference trajectory", counts)
+        line = f"{counts['solved']:,} of {count:,} tasks solved by their reference trajectory"
+        return Finding("fail", line, counts, failed)
+    return Finding("pass", f"all {count:,} tasks of all splits solved by their reference trajectory", counts)
 
 
 def _unsolved(subject: Subject, policy: Policy) -> list[str]:
@@ -249,14 +208,14 @@ def _unsolved(subject: Subject, policy: Policy) -> list[str]:
     return found
 
 
-def _null(subject: Subject) -> _Finding:
+def _null(subject: Subject) -> Finding:
     """Doing nothing solves nothing."""
     count = len(subject.tasks)
     unsolved = {line.split(":")[0] for line in _unsolved(subject, make_policy("null"))}
     return _floor("the empty answer", [task.id for task in subject.tasks if task.id not in unsolved], count, "tasks")
 
 
-def _random(subject: Subject) -> _Finding:
+def _random(subject: Subject) -> Finding:
     """Random valid calls and answers solve next to nothing."""
     env, policy = subject.env, make_policy("random", seed=subject.seed)
     solved = []
@@ -267,14 +226,14 @@ def _random(subject: Subject) -> _Finding:
     return _floor("the random policy", solved, subject.random_episodes, "episodes")
 
 
-def _floor(who: str, solved: list[str], count: int, unit: str) -> _Finding:
+def _floor(who: str, solved: list[str], count: int, unit: str) -> Finding:
     share = len(solved) / max(1, count)
-    verdict: Finding = "pass" if share < FLOOR else "fail"
+    verdict: CheckVerdict = "pass" if share < FLOOR else "fail"
     line = f"{who} solves {len(solved):,} of {count:,} {unit} ({share:.1%}; the floor is below {FLOOR:.0%})"
-    return _Finding(verdict, line, {unit: count, "solved": len(solved)}, solved)
+    return Finding(verdict, line, {unit: count, "solved": len(solved)}, solved)
 
 
-def _snapshot(subject: Subject) -> _Finding:
+def _snapshot(subject: Subject) -> Finding:
     """From a snapshot taken at a random moment, the same actions lead to the same observations and record.
 
     It is restored into the same environment after another episode was played there, and into a fresh one.
@@ -300,8 +259,8 @@ def _snapshot(subject: Subject) -> _Finding:
     fresh.close()
     counts = {"snapshots": count, "restores": 2 * count, "wrong": len(wrong)}
     if wrong:
-        return _Finding("fail", f"{len(wrong)} of {2 * count} restored episodes went on differently", counts, wrong)
-    return _Finding("pass", f"{count} snapshots, restored twice each: every episode went on the same", counts)
+        return Finding("fail", f"{len(wrong)} of {2 * count} restored episodes went on differently", counts, wrong)
+    return Finding("pass", f"{count} snapshots, restored twice each: every episode went on the same", counts)
 
 
 def _actions(env: OrchestrationEnv, policy: Policy, seed: int) -> list[Any]:
@@ -325,26 +284,26 @@ def _going_on(env: OrchestrationEnv, actions: Sequence[Any]) -> list[Any]:
     return [*seen, env.episode.to_json(), env.play.session.touched(), env.snapshot().generator]
 
 
-def _hostile(subject: Subject) -> _Finding:
+def _hostile(subject: Subject) -> Finding:
     """Nothing that a policy may send raises, leaves a fault, or changes what its valid calls would not."""
     env = subject.env
-    trial = HostileTrial(env, random.Random(subject.seed))
+    check = HostileCheck(env, random.Random(subject.seed))
     for _ in subject.steps(subject.hostile):
-        trial.step()
-    trial.end_episode(whole=True)
+        check.step()
+    check.end_episode(whole=True)
     counts = {
         "actions": subject.hostile,
-        "episodes": trial.episodes,
-        "wrong": len(trial.wrong),
-        **{str(status): trial.statuses[status] for status in Status},
+        "episodes": check.episodes,
+        "wrong": len(check.wrong),
+        **{str(status): check.statuses[status] for status in Status},
     }
-    calls = ", ".join(f"{trial.statuses[status]:,} {status}" for status in Status)
-    if trial.wrong:
-        return _Finding("fail", f"{len(trial.wrong)} faults in {subject.hostile:,} actions", counts, trial.wrong)
-    return _Finding("pass", f"{subject.hostile:,} actions: nothing raised, nothing harmed ({calls})", counts)
+    calls = ", ".join(f"{check.statuses[status]:,} {status}" for status in Status)
+    if check.wrong:
+        return Finding("fail", f"{len(check.wrong)} faults in {subject.hostile:,} actions", counts, check.wrong)
+    return Finding("pass", f"{subject.hostile:,} actions: nothing raised, nothing harmed ({calls})", counts)
 
 
-def _verifier(subject: Subject) -> _Finding:
+def _verifier(subject: Subject) -> Finding:
     """Wrong episodes are judged failed, and right ones that look different are judged solved."""
     counts: Counter[str] = Counter()
     surprises: list[Surprise] = []
@@ -356,16 +315,9 @@ def _verifier(subject: Subject) -> _Finding:
         else:
             report = try_answers(world, tasks, lambda: next(steps))
         surprises += report.surprises
-        counts += Counter(
-            mutants=report.mutants.total(),
-            killed=report.killed.total(),
-            variants=report.variants.total(),
-            accepted=report.accepted.total(),
-            **{f"mutants: {kind}": count for kind, count in report.mutants.items()},
-            **{f"killed: {kind}": count for kind, count in report.killed.items()},
-            **{f"variants: {kind}": count for kind, count in report.variants.items()},
-            **{f"accepted: {kind}": count for kind, count in report.accepted.items()},
-        )
+        tallies = {name: getattr(report, name) for name in ("mutants", "killed", "variants", "accepted")}
+        counts += Counter({name: tally.total() for name, tally in tallies.items()})
+        counts += Counter({f"{name}: {kind}": n for name, tally in tallies.items() for kind, n in tally.items()})
     subject.tick(total, total)
     counts["equivalent"] = sum(surprise.equivalent for surprise in surprises)
     killed, accepted = _share(counts["killed"], counts["mutants"]), _share(counts["accepted"], counts["variants"])
@@ -378,15 +330,15 @@ def _verifier(subject: Subject) -> _Finding:
         f"{one.task_id}: {one.kind}: {one.detail} — {'equivalent: ' if one.equivalent else ''}{one.reason}"
         for one in sorted(surprises, key=lambda one: one.equivalent)
     ]
-    verdict: Finding = "pass" if min(killed, accepted) >= RIGHT else "fail"
-    return _Finding(verdict, line, dict(counts), details)
+    verdict: CheckVerdict = "pass" if min(killed, accepted) >= RIGHT else "fail"
+    return Finding(verdict, line, dict(counts), details)
 
 
 def _share(part: int, whole: int) -> float:
     return part / whole if whole else 1.0
 
 
-def _coverage(subject: Subject) -> _Finding:
+def _coverage(subject: Subject) -> Finding:
     """Which tools no reference trajectory uses, and which splits are empty."""
     idle = []
     tools = 0
@@ -399,18 +351,11 @@ def _coverage(subject: Subject) -> _Finding:
     counts: dict[str, int] = {"tools": tools, "idle tools": len(idle), **{split: splits[split] for split in SPLITS}}
     sizes = ", ".join(f"{split} {splits[split]:,}" for split in SPLITS)
     line = f"{tools - len(idle)} of {tools} tools are on a reference trajectory; tasks: {sizes}"
-    return _Finding("note" if idle or empty else "pass", line, counts, [*idle, *empty])
+    return Finding("note" if idle or empty else "pass", line, counts, [*idle, *empty])
 
 
-CHECKS: dict[str, Callable[[Subject], _Finding]] = {
-    "gymnasium": _gymnasium,
-    "determinism": _determinism,
-    "oracle": _oracle,
-    "null": _null,
-    "random": _random,
-    "snapshot": _snapshot,
-    "hostile": _hostile,
-    "verifier": _verifier,
-    "coverage": _coverage,
+CHECKS: dict[str, Callable[[Subject], Finding]] = {
+    check.__name__[1:]: check
+    for check in (_gymnasium, _determinism, _oracle, _null, _random, _snapshot, _hostile, _verifier, _coverage)
 }
 """All checks by name, in the order run."""

@@ -1,15 +1,30 @@
-"""What checks of an environment report."""
+"""What checks of an environment report, and how one check is run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+import traceback
+from collections.abc import Callable, Collection, Sequence
 from typing import Literal
 
 import msgspec
 
-Finding = Literal["pass", "fail", "note"]
+from toolorchestra.toolscale.errors import UnknownNameError
+
+CheckVerdict = Literal["pass", "fail", "note"]
 Progress = Callable[[str, int, int], object]
 """Called with how far a check is: its name, steps done, steps in all."""
+
+_MAX_DETAILS = 50
+
+
+class Finding(msgspec.Struct):
+    """What the function of a check returns; see `CheckResult`."""
+
+    verdict: CheckVerdict
+    line: str
+    counts: dict[str, int] = {}
+    details: Sequence[str] = ()
 
 
 class CheckResult(msgspec.Struct, frozen=True):
@@ -25,7 +40,7 @@ class CheckResult(msgspec.Struct, frozen=True):
     """
 
     name: str
-    verdict: Finding
+    verdict: CheckVerdict
     finding: str
     counts: dict[str, int] = {}
     details: tuple[str, ...] = ()
@@ -57,3 +72,30 @@ class CheckReport(msgspec.Struct, frozen=True):
             for result in self.results
         ]
         return "\n".join([self.env_id, *lines])
+
+
+def chosen_checks(names: Sequence[str] | None, known: Collection[str], kind: str = "check") -> list[str]:
+    """Return the names of the checks to run, all if `names` is None.
+
+    Raises:
+        UnknownNameError: There is no such check.
+    """
+    for name in names or ():
+        if name not in known:
+            raise UnknownNameError(kind, name, known)
+    return list(known if names is None else names)
+
+
+def run_check(name: str, check: Callable[[], Finding]) -> CheckResult:
+    """Run a check; one that raises has failed."""
+    began = time.perf_counter()
+    try:
+        found = check()
+    except Exception as error:  # a check that breaks has found something
+        last = traceback.format_exc().splitlines()[-5:-1]
+        found = Finding("fail", f"{type(error).__name__}: {error}", details=last)
+    details = list(found.details[:_MAX_DETAILS])
+    if len(found.details) > _MAX_DETAILS:
+        details.append(f"… and {len(found.details) - _MAX_DETAILS} more")
+    seconds = round(time.perf_counter() - began, 3)
+    return CheckResult(name, found.verdict, found.line, found.counts, tuple(details), seconds)

@@ -1,38 +1,25 @@
-"""Checks of an environment with several agents: the properties that training on it relies on.
-
-`check_multiagent` does for these what `toolorchestra.envs.checks.check_environment` does for environments with one
-agent, and returns the same kind of report. The checks are independent of each other.
-"""
+"""Checks of an environment with several agents: the properties that training on it relies on."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import random
-import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
-from toolorchestra.envs.checks.report import CheckReport, CheckResult, Progress
+from toolorchestra.envs.checks.report import CheckReport, Finding, Progress, chosen_checks, run_check
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.registration import make_multiagent, protocol_module
-from toolorchestra.toolscale.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.errors import OptionError
 
-Make = Callable[[], MultiAgentEnv]
 RandomMessage = Callable[[MultiAgentEnv, random.Random], str]
 
 INVALID_MESSAGES: tuple[Any, ...] = (
-    None,
-    3,
-    b"bytes",
-    ["a", "list"],
-    {"role": "assistant"},
-    "",
-    "\ud800",
-    "\x00",
-    "x" * 2_000_000,
-)
+    None, 3, b"bytes", ["a", "list"], {"role": "assistant"}, "", "\ud800", "\x00", "x" * 2_000_000,
+)  # fmt: skip
 """Invalid messages for the hostile check."""
 
 
@@ -56,32 +43,30 @@ def check_multiagent(
         env_id: Id of the environment (`toolorchestra.envs.make_multiagent`).
         checks: Names of the checks to run; None for all.
         episodes: Episodes that each check plays, with messages of the environment's `random_message`.
-        seed: All that is random about the checks follows from it.
+        seed: Seed of everything random in the checks.
         progress: Called with the name of a check, 0 or 1 (over), and 1.
         options: Arguments of the environment.
 
     Raises:
         UnknownNameError: There is no such environment, or no such check.
     """
-    wanted = list(CHECKS) if checks is None else list(checks)
-    if unknown := [name for name in wanted if name not in CHECKS]:
-        raise UnknownNameError("check of environments with several agents", unknown[0], CHECKS)
+    wanted = chosen_checks(checks, CHECKS, "check of environments with several agents")
     if episodes < 1:
         raise OptionError(f"`episodes` must be at least 1, got {episodes}.")
-
-    def make() -> MultiAgentEnv:
-        return make_multiagent(env_id, **options)
-
+    make = functools.partial(make_multiagent, env_id, **options)
     make().close()  # raises for a wrong id or wrong arguments, which is the caller's error and not a finding
-    write = random_messages(env_id)
+    subject = _Subject(make, random_messages(env_id), episodes, seed)
+    progress = progress or (lambda name, done, total: None)
     results = []
     for name in wanted:
-        if progress is not None:
-            progress(name, 0, 1)
-        results.append(_run(name, make, write, episodes, seed))
-        if progress is not None:
-            progress(name, 1, 1)
+        progress(name, 0, 1)
+        results.append(run_check(name, functools.partial(_found, name, subject)))
+        progress(name, 1, 1)
     return CheckReport(env_id, tuple(results))
+
+
+def _found(name: str, subject: _Subject) -> Finding:
+    return Finding("pass", CHECKS[name](subject))
 
 
 def random_messages(env_id: str) -> RandomMessage:
@@ -99,111 +84,111 @@ def random_messages(env_id: str) -> RandomMessage:
     return write
 
 
-def _run(name: str, make: Make, write: RandomMessage, episodes: int, seed: int) -> CheckResult:
-    began = time.perf_counter()
-    try:
-        finding, verdict = CHECKS[name](make, write, episodes, seed), "pass"
-    except Exception as error:  # an assertion, or a check that breaks: either has found something
-        finding, verdict = f"{type(error).__name__}: {error}", "fail"
-    seconds = round(time.perf_counter() - began, 3)
-    return CheckResult(name, "pass" if verdict == "pass" else "fail", finding, seconds=seconds)
+class _Subject(NamedTuple):
+    """The environment under test, and the episodes of random messages that checks play."""
+
+    make: Callable[[], MultiAgentEnv]
+    random_message: RandomMessage
+    episodes: int
+    seed: int
+
+    def seeds(self) -> Iterator[tuple[int, random.Random]]:
+        """Yield the seed of each episode, and what its messages are drawn from."""
+        for number in range(self.episodes):
+            yield number, random.Random(f"{self.seed}/{number}")
+
+    def play(self, env: MultiAgentEnv, rng: random.Random) -> Iterator[str]:
+        """Play to the end with random messages, yielding each after its step."""
+        while not env.play.over:
+            message = self.random_message(env, rng)
+            env.step(message)
+            yield message
+
+    def messages(self, env: MultiAgentEnv, number: int, rng: random.Random) -> list[str]:
+        """Play the episode of a seed and return its messages."""
+        env.reset(seed=number)
+        return list(self.play(env, rng))
 
 
-def _random_play(env: MultiAgentEnv, write: RandomMessage, rng: random.Random) -> Iterator[str]:
-    """Play to the end with random messages, yielding each after its step."""
-    while not env.play.over:
-        message = write(env, rng)
-        env.step(message)
-        yield message
-
-
-def _pettingzoo(make: Make, write: RandomMessage, episodes: int, seed: int) -> str:
+def _pettingzoo(subject: _Subject) -> str:
     """PettingZoo's tests for AEC environments."""
     from pettingzoo.test import api_test, seed_test
 
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")  # it advises agents named player_0, and arrays for observations
-        api_test(make(), num_cycles=100)
-        seed_test(make, num_cycles=100)
+        api_test(subject.make(), num_cycles=100)
+        seed_test(subject.make, num_cycles=100)
     return "api_test and seed_test pass"
 
 
-def _determinism(make: Make, write: RandomMessage, episodes: int, seed: int) -> str:
+def _determinism(subject: _Subject) -> str:
     """Same seed and messages, same bytes."""
-    one, other = make(), make()
-    for number in range(episodes):
-        rng = random.Random(f"{seed}/{number}")
-        one.reset(seed=number)
-        messages = list(_random_play(one, write, rng))
+    one, other = subject.make(), subject.make()
+    for number, rng in subject.seeds():
+        messages = subject.messages(one, number, rng)
         other.reset(seed=number)
-        for text in messages:
-            other.step(text)
+        _send(other, messages)
         assert one.episode.to_json() == other.episode.to_json(), f"the records of seed {number} differ"
-    return f"{episodes} episodes are the same bytes in two environments"
+    return f"{subject.episodes} episodes are the same bytes in two environments"
 
 
-def _privacy(make: Make, write: RandomMessage, episodes: int, seed: int) -> str:
+def _privacy(subject: _Subject) -> str:
     """What is only in one agent's history is in no other agent's observations."""
-    env = make()
-    looks = 0
-    for number in range(episodes):
-        rng = random.Random(f"{seed}/{number}")
+    env = subject.make()
+    observations = 0
+    for number, rng in subject.seeds():
         env.reset(seed=number)
         owner = rng.choice(env.possible_agents)
         secret = f"secret-{rng.getrandbits(64):x}"
         env.play.histories[owner].append({"role": "user", "content": secret})
-        for _ in _random_play(env, write, rng):
+        for _ in subject.play(env, rng):
             for agent in env.agents:
                 seen = repr((env.observe(agent), env.infos[agent]))
                 assert agent == owner or secret not in seen, f"{agent} observes a secret of {owner}"
-                known = env.episode.history(agent)
-                messages_seen = [message for message in env.infos[agent]["messages"] if message["content"] != secret]
-                assert messages_seen == known, f"{agent} observes messages that are not in its history"
-                looks += agent != owner
-    return f"a secret in one agent's history was not seen in {looks} looks of others"
+                messages = [message for message in env.infos[agent]["messages"] if message["content"] != secret]
+                assert messages == env.episode.history(agent), f"{agent} observes messages that are not in its history"
+                observations += agent != owner
+    return f"a secret in one agent's history was in none of {observations} observations of others"
 
 
-def _snapshot(make: Make, write: RandomMessage, episodes: int, seed: int) -> str:
+def _snapshot(subject: _Subject) -> str:
     """An episode that continues from a branch point equals one that was not branched."""
-    straight, branched = make(), make()
-    for number in range(episodes):
-        rng = random.Random(f"{seed}/{number}")
-        straight.reset(seed=number)
-        messages = list(_random_play(straight, write, rng))
+    straight, branched = subject.make(), subject.make()
+    for number, rng in subject.seeds():
+        messages = subject.messages(straight, number, rng)
         branched.reset(seed=number)
         fork = rng.randrange(len(messages))
-        for text in messages[:fork]:
-            branched.step(text)
+        _send(branched, messages[:fork])
         point = branched.snapshot()
-        list(_random_play(branched, write, rng))
+        list(subject.play(branched, rng))
         branched.restore(point)
-        for text in messages[fork:]:
-            branched.step(text)
-        assert branched.episode.to_json() == straight.episode.to_json(), (
-            f"seed {number}, branched after {fork} messages"
-        )
+        _send(branched, messages[fork:])
+        same = branched.episode.to_json() == straight.episode.to_json()
+        assert same, f"seed {number}, branched after {fork} messages"
         assert branched.rewards == straight.rewards, f"seed {number}: the rewards differ"
-    return f"{episodes} episodes continued from a branch point, not affected by another branch"
+    return f"{subject.episodes} episodes continued from a branch point, not affected by another branch"
 
 
-def _hostile(make: Make, write: RandomMessage, episodes: int, seed: int) -> str:
+def _hostile(subject: _Subject) -> str:
     """No message raises, or leaves a record that cannot be written."""
-    env = make()
-    rng = random.Random(seed)
-    for number in range(episodes):
+    env = subject.make()
+    rng = random.Random(subject.seed)
+    for number in range(subject.episodes):
         env.reset(seed=number)
         while not env.play.over:
-            env.step(rng.choice(INVALID_MESSAGES) if rng.random() < 0.5 else write(env, rng))
+            invalid = rng.random() < 0.5
+            env.step(rng.choice(INVALID_MESSAGES) if invalid else subject.random_message(env, rng))
         env.episode.to_json()
         assert env.episode.outcome in ("solved", "failed"), env.episode.why
-    return f"{episodes} episodes with invalid messages ended in a verdict"
+    return f"{subject.episodes} episodes with invalid messages ended in a verdict"
 
 
-CHECKS: dict[str, Callable[[Make, RandomMessage, int, int], str]] = {
-    "pettingzoo": _pettingzoo,
-    "determinism": _determinism,
-    "privacy": _privacy,
-    "snapshot": _snapshot,
-    "hostile": _hostile,
+def _send(env: MultiAgentEnv, messages: Iterable[str]) -> None:
+    for message in messages:
+        env.step(message)
+
+
+CHECKS: dict[str, Callable[[_Subject], str]] = {
+    check.__name__[1:]: check for check in (_pettingzoo, _determinism, _privacy, _snapshot, _hostile)
 }
-"""All checks by name, in the order run."""
+"""All checks by name, in the order run. Each returns its finding, or raises if it fails."""

@@ -15,28 +15,16 @@ from toolorchestra.toolscale.tool import Tool, ToolContext, ToolResult
 
 
 class Calculator(Tool):
-    """Gives the exact value of an expression, and a decimal number where it has one.
-
-    Args:
-        price: US dollars per call.
-        latency: Seconds per call on the virtual clock.
-    """
+    """Gives the exact value of an expression, and a decimal number where it has one."""
 
     effect = "pure"
 
     def __init__(self, *, price: float = 0.0, latency: float = 0.05) -> None:
         names = ", ".join(sorted(FUNCTIONS))
-        super().__init__(
-            "calculator",
-            f"Compute exactly with fractions, roots, π and letters: + - * / ^ !, parentheses, {names}.",
-            {
-                "expression": ParameterSpec(
-                    type="string", max_length=500, description="What to compute, e.g. '(1/3 + 1/6)^2 * sqrt(8)'."
-                )
-            },
-            price=price,
-            latency=latency,
-        )
+        description = f"Compute exactly with fractions, roots, π and letters: + - * / ^ !, parentheses, {names}."
+        example = "What to compute, e.g. '(1/3 + 1/6)^2 * sqrt(8)'."
+        parameters = {"expression": ParameterSpec(type="string", max_length=500, description=example)}
+        super().__init__("calculator", description, parameters, price=price, latency=latency)
 
     def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         """Return ``{"exact": …, "decimal": …}``; the decimal number is None for what is no real number."""

@@ -1,11 +1,11 @@
-"""Experts as tools: a model of the catalogue in one of its roles, asked about the current episode.
+"""Experts as tools: a model of the catalogue in one of its roles, called about the current episode.
 
-An expert sees the conversation. Asked in a domain, it proposes the next call or the answer to the user; asked in a
-world of questions, it answers: a generalist and a mathematician by thought, a programmer by a program, a query writer
-by a search, where Python and search are on offer. A simulated expert is given the
-problem that the call really poses (`toolorchestra.envs.ground_truth.tool_calls`); a real one sees only the text.
+An expert sees the conversation. In a domain, it proposes the next call or the answer to the user. In a world of
+questions, it answers: a generalist and a mathematician by reasoning, a programmer by a program, a query writer by a
+search, where Python and search are available. A simulated expert also gets the ground truth of the call
+(`toolorchestra.envs.ground_truth.tool_calls`); a real one sees only the text.
 
-Not covered: which experts are on offer (`toolorchestra.envs.tools.toolkit`), and how one errs
+Not covered: which experts are available (`toolorchestra.envs.tools.toolkit`), and how a simulated one errs
 (`toolorchestra.agents.experts.simulated_chat`).
 """
 
@@ -15,19 +15,12 @@ import copy
 import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from toolorchestra.agents.chat.base import (
-    ChatModel,
-    ChatRequest,
-    Completion,
-    Price,
-    ToolCall,
-    WrappedModel,
-    hermes_calls,
-)
+from toolorchestra.agents.chat.base import ChatModel, ChatRequest, Completion, ToolCall, WrappedModel, hermes_calls
 from toolorchestra.agents.experts.specification import TYPICAL_STEPS, ExpertSpec, Role
 from toolorchestra.agents.subagents.coding import code_reasoner
 from toolorchestra.agents.subagents.prompts import prompt
@@ -41,7 +34,7 @@ from toolorchestra.toolscale.format import ParameterSpec
 from toolorchestra.toolscale.tool import Tool, ToolContext, ToolResult
 
 TEMPERATURE = 1.0
-"""Of every request: calls of one model are samples that differ."""
+"""Temperature of every request, so that several calls of one model differ."""
 
 _ROLES: Mapping[Role, tuple[str, str]] = {
     "generalist": ("ask", "answers anything"),
@@ -55,47 +48,27 @@ _QUESTION = ParameterSpec(
     required=False,
     max_length=8_000,
 )
-_TYPICAL_READING = 2_000  # tokens that a call reads, of a typical call, for its mean price
+_TYPICAL_READING = 2_000  # prompt tokens of a typical call, for its mean price
 
-PROPOSE = """\
-You are consulted by an orchestrator who serves a user by calling tools. <user_query> holds the user's request, the
-tools, what was said and found so far, and what you are asked. Propose the one next call that brings the request
-forward: what was done already need not be done again, and values that you do not know are to be looked up first. When
-nothing is left to be done, give the answer to the user: short, with all that was asked for.
-
-Write your reasoning first, then the call or the answer, in one of these forms:
-
-<reasoning>
-What is known, what is missing, what comes next.
-</reasoning>
-<tool_call>{"name": "the tool", "arguments": {"its": "arguments"}}</tool_call>
-
-<reasoning>
-Why nothing is left to be done.
-</reasoning>
-<answer>
-the answer to the user
-</answer>"""
+PROPOSE = Path(__file__).with_name("propose.txt").read_text(encoding="utf-8").strip()
+"""System prompt of an expert in a domain."""
 
 
 class ExpertTool(Tool):
     """An expert in a role. The result is ``{"answer": …}``, or in a domain ``{"call": {"name": …, "arguments": …}}``.
 
     Args:
-        role: What it is asked as.
+        role: The role.
         expert: Its name in the catalogue.
-        spec: Its entry, at the price on offer.
-        model: Makes the model behind it at the first call; a function that can be pickled, for a tool that can.
-        timeout: Seconds of real time after which a real model is given up; None for a simulated one.
+        spec: Its catalogue entry, at the price of the tool configuration.
+        model: Makes the model from `spec` at the first call. The tool can be pickled if this function can.
+        timeout: Seconds of real time that a real model may take; None for a simulated one.
 
     Attributes:
-        role: What it is asked as.
-        expert: Its name in the catalogue.
-        spec: Its entry, at the price on offer.
+        role, expert, spec: The arguments.
     """
 
     uses_episode = True
-
     effect = "read"
 
     def __init__(
@@ -119,7 +92,7 @@ class ExpertTool(Tool):
         return {**super().__getstate__(), "_model": None}  # made again at the next call
 
     def at(self, spec: ExpertSpec) -> ExpertTool:
-        """Return the same expert by another entry, as a rule at another price."""
+        """Return the same expert with another entry, such as one with another price."""
         other = copy.copy(self)
         other.spec, other._model = spec, None
         other.description = _described(self.role, self.expert, spec)
@@ -151,7 +124,7 @@ class ExpertTool(Tool):
         return ToolResult(reply.status, value, reply.error, (), reply.cost, reply.seconds, reply.tokens, reply.children)
 
     def _reply(self, model: ChatModel, asked: str | None, context: ToolContext) -> SubAgentReply:
-        """Return the model's reply, given in the way of its role."""
+        """Return the model's reply, in the form of its role."""
         in_domain = isinstance(context.world, Domain)
         search, python = context.tools.get("search"), context.tools.get("python")
         if self.role == "query" and search and not in_domain:
@@ -179,16 +152,11 @@ class ExpertTool(Tool):
 
 
 class Repriced(WrappedModel):
-    """A model at the price of the tool configuration instead of its own.
+    """A model at the price of an entry of the tool configuration (`spec`) instead of its own."""
 
-    Args:
-        model: The model.
-        price: The price of its tokens.
-    """
-
-    def __init__(self, model: ChatModel, price: Price) -> None:
+    def __init__(self, model: ChatModel, spec: ExpertSpec) -> None:
         super().__init__(model)
-        self._price = price
+        self._price = spec.price
 
     def complete(self, requests: Sequence[ChatRequest]) -> list[Completion]:
         """Answer all requests."""
@@ -221,13 +189,9 @@ def _call(call: ToolCall) -> dict[str, Any]:
     return {"name": call["name"], "arguments": msgspec.json.decode(call["arguments"])}
 
 
-# ------------------------------------------------------------------------------------------- what an expert is shown
-
-
 def _shown(context: ToolContext, asked: str | None) -> str:
-    """Return what an expert reads: the request, the place, the tools, the conversation and what is asked."""
-    request = context.episode.instruction
-    blocks = [f"<request>\n{request}\n</request>", context.world.rules]
+    """Return the prompt of an expert: the request, the rules, the tools, the conversation and the question."""
+    blocks = [f"<request>\n{context.episode.instruction}\n</request>", context.world.rules]
     if isinstance(context.world, Domain):
         blocks.append(f"<tools>\n{_tools_text(context.world, tuple(context.tools))}\n</tools>")
     if conversation := _conversation(context):
@@ -240,8 +204,8 @@ def _shown(context: ToolContext, asked: str | None) -> str:
 
 
 @functools.lru_cache(maxsize=256)
-def _tools_text(world: Domain, offered: tuple[str, ...]) -> str:
-    schemas = (world.tools[name].schema["function"] for name in offered if name in world.tools)
+def _tools_text(world: Domain, names: tuple[str, ...]) -> str:
+    schemas = (world.tools[name].schema["function"] for name in names if name in world.tools)
     return "\n".join(msgspec.json.encode(schema).decode() for schema in schemas)
 
 

@@ -6,7 +6,6 @@ A manual is the rules, tools and tables of a world as passages. It says nothing 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
 from pathlib import Path
 
 from toolorchestra.envs.tools.search import BM25Index, LocalSearch, Passage, read_passages
@@ -21,16 +20,24 @@ def manual(world: World) -> list[Passage]:
     >>> [passage.title for passage in manual(load_domain("restaurant"))][:2]
     ['Rules', 'The tool look_calendar']
     """
-    return list(_passages(world))
+    passages = [Passage("rules", "Rules", world.rules)]
+    for name, tool in world.tools.items():
+        takes = (f"{key}: {spec.description.rstrip('.')}." for key, spec in tool.parameters.items())
+        changes = "It changes records." if tool.effect == "write" else "It changes nothing."
+        text = " ".join([tool.description, changes, *takes])
+        passages.append(Passage(f"tool/{name}", f"The tool {name}", text))
+    for name, table in world.spec.tables.items() if isinstance(world, Domain) else ():
+        columns = (
+            f"{column}: {spec.description.rstrip('.')}." if spec.description else f"{column}."
+            for column, spec in table.columns.items()
+        )
+        text = " ".join([table.description, *columns]).strip()
+        passages.append(Passage(f"table/{name}", f"The table {name}", text))
+    return passages
 
 
 def manual_search(world: World, description: str) -> LocalSearch:
-    """Return a search of a world's manual.
-
-    Args:
-        world: The world.
-        description: Of the tool, for the orchestrator.
-    """
+    """Return a search of a world's manual; `description` is that of the tool, for the orchestrator."""
     return LocalSearch(BM25Index(manual(world)), description=description)
 
 
@@ -38,18 +45,3 @@ def manual_search(world: World, description: str) -> LocalSearch:
 def corpus_search(file: Path) -> LocalSearch:
     """Return the search of a JSONL file of passages, which is indexed once per process."""
     return LocalSearch(BM25Index(read_passages(file)))
-
-
-def _passages(world: World) -> Iterator[Passage]:
-    yield Passage("rules", "Rules", world.rules)
-    for name, tool in world.tools.items():
-        takes = (f"{key}: {spec.description.rstrip('.')}." for key, spec in tool.parameters.items())
-        changes = "It changes records." if tool.effect == "write" else "It changes nothing."
-        yield Passage(f"tool/{name}", f"The tool {name}", " ".join([tool.description, changes, *takes]))
-    if isinstance(world, Domain):
-        for name, table in world.spec.tables.items():
-            columns = (
-                f"{column}: {spec.description.rstrip('.')}." if spec.description else f"{column}."
-                for column, spec in table.columns.items()
-            )
-            yield Passage(f"table/{name}", f"The table {name}", " ".join([table.description, *columns]).strip())

@@ -12,8 +12,9 @@ import re
 import threading
 from typing import Any
 
-from toolorchestra.envs.tools.sandbox.base import ProgramResult, ProgramStatus, Sandbox
+from toolorchestra.envs.tools.sandbox.base import Sandbox
 from toolorchestra.envs.tools.sandbox.choice import BACKENDS, make_sandbox
+from toolorchestra.envs.tools.sandbox.program import ProgramResult, ProgramStatus
 from toolorchestra.envs.tools.simulated_python import SimulatedPython
 from toolorchestra.envs.tools.text_input import fence_parameter
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
@@ -36,14 +37,13 @@ class PythonTool(Tool):
     The sandbox is made at the first call, is shared by all such tools of the process, and closes when the process ends.
 
     Args:
-        sandbox: Which sandbox: a name that `make_sandbox` takes, ``auto`` being the strongest that can be had.
+        sandbox: A name that `make_sandbox` takes; ``auto`` is the strongest that this machine has.
         name: Name of the tool.
         price: US dollars per call.
         latency: Seconds per call on the virtual clock, however long the program really takes.
     """
 
     uses_episode = True
-
     effect = "pure"
     blocking = True  # programs of one turn run at the same time; the sandbox bounds how long
 
@@ -52,9 +52,8 @@ class PythonTool(Tool):
     ) -> None:
         if sandbox not in (*BACKENDS, "auto"):
             raise UnknownNameError("sandbox", str(sandbox), (*BACKENDS, "auto"))
-        super().__init__(
-            name, "Run a Python program on its own and return what it prints.", _CODE, price=price, latency=latency
-        )
+        description = "Run a Python program on its own and return what it prints."
+        super().__init__(name, description, _CODE, price=price, latency=latency)
         self._sandbox = sandbox
 
     def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
@@ -67,11 +66,7 @@ class PythonTool(Tool):
 
 
 class QuickPython(Tool):
-    """Python for simulated experts, whose programs only print an answer: those are parsed, all others are run.
-
-    Args:
-        python: Runs every other program.
-    """
+    """Python for simulated experts: programs that only print an answer are parsed; `python` runs all others."""
 
     def __init__(self, python: Tool) -> None:
         super().__init__(python.name, python.description, python.parameters, price=python.price, latency=python.latency)
@@ -94,7 +89,7 @@ def make_python(kind: str | Tool, noise: int = 0) -> Tool | None:
 
     Args:
         kind: A sandbox that `PythonTool` takes, ``simulated``, ``none``, or a tool named ``python``.
-        noise: Of the simulated one: lines of noise in its output.
+        noise: Lines of noise in the output of the simulated one.
     """
     if isinstance(kind, Tool):
         if kind.name != "python" or fence_parameter(kind) is None:

@@ -1,9 +1,8 @@
 """Search as a tool: a batch of queries, and the best passages for each.
 
-`LocalSearch` searches local passages through any `Index`. `BM25Index` is SQLite's FTS5, in memory or in a file; an
-index of embeddings is in `toolorchestra.envs.tools.search_vectors`, and web search in
-`toolorchestra.envs.tools.search_web`.
-Queries come from models and are not trusted: an index is given words, never query syntax.
+`LocalSearch` searches local passages through any `Index`. `BM25Index` is SQLite's FTS5, in memory or in a file.
+Queries come from models and are not trusted: an index is given words, never query syntax. Not covered: an index of
+embeddings (`toolorchestra.envs.tools.search_vectors`) and the web (`toolorchestra.envs.tools.search_web`).
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ import functools
 import re
 import sqlite3
 import threading
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -26,24 +26,13 @@ from toolorchestra.toolscale.tool import Tool, ToolContext, ToolResult
 MAX_QUERIES = 8
 MAX_PASSAGES = 20
 _MAX_WORDS = 48
-_MAX_RANKED = 20_000  # passages; beyond it, a query's commonest words, which tell least, are left out
+_MAX_RANKED = 20_000  # passages; beyond it, a query's most common words are left out
 _WORD = re.compile(r"[^\W_]+")
-_FUNCTION_WORDS = frozenset((
-    "a", "an", "and", "are", "as", "at", "be", "been", "but", "by", "did", "do", "does", "for", "from", "had", "has",
-    "have", "he", "her", "his", "how", "in", "into", "is", "it", "its", "of", "on", "or", "she", "so", "than", "that",
-    "the", "their", "them", "there", "these", "they", "this", "those", "to", "was", "were", "what", "when", "where",
-    "which", "who", "whom", "whose", "why", "will", "with", "would", "you", "your",
-))  # fmt: skip
+_FUNCTION_WORDS = frozenset(Path(__file__).with_name("function_words.txt").read_text(encoding="utf-8").split())
 
 
 class Passage(msgspec.Struct, frozen=True):
-    """A piece of text that can be found.
-
-    Attributes:
-        id: Unique within its index.
-        title: What it is about.
-        text: What it says.
-    """
+    """A piece of text that can be found; its id is unique within the index."""
 
     id: str
     title: str
@@ -51,7 +40,7 @@ class Passage(msgspec.Struct, frozen=True):
 
 
 class Hit(msgspec.Struct, frozen=True):
-    """A passage that was found, and how well it fits: higher is better, on a scale of the index's own."""
+    """A passage that was found, and its score: higher is better, on the scale of its index."""
 
     id: str
     title: str
@@ -79,11 +68,11 @@ class BM25Index:
     """Passages ranked by BM25 over their stemmed words, the title's counting three times (SQLite's FTS5).
 
     Args:
-        passages: What can be found; None to open the index that `file` holds.
+        passages: What can be found; None to open the index in `file`.
         file: Where the index is kept; None: in memory. With `passages`, it must not exist yet.
 
     Raises:
-        OptionError: The file is no index, or is there already; or an id is not unique.
+        OptionError: The file is no index or exists already, or an id is not unique.
 
     >>> index = BM25Index([Passage("1", "Tern", "A bird of the coast."), Passage("2", "Elm", "A tree.")])
     >>> [hit.id for hit in index.search(['which "bird" AND NOT (coasts*'], 5)[0]]
@@ -130,9 +119,9 @@ class BM25Index:
 
     def passage(self, passage_id: str) -> Passage | None:
         """Return the passage with an id, if there is one."""
+        query = "SELECT id, title, text FROM passages WHERE id = ?"
         with self._lock:
-            found = self._connection.execute("SELECT id, title, text FROM passages WHERE id = ?", (passage_id,))
-            row = found.fetchone()
+            row = self._connection.execute(query, (passage_id,)).fetchone()
         return Passage(*row) if row else None
 
     def close(self) -> None:
@@ -144,13 +133,13 @@ class BM25Index:
             return []
         with self._lock:  # SQLite may be used by many threads, one at a time
             ranked = 0
-            telling: list[str] = []
+            rare: list[str] = []
             for word in sorted(words, key=self._spread):
                 ranked += self._spread(word)
-                if telling and ranked > _MAX_RANKED:
+                if rare and ranked > _MAX_RANKED:
                     break
-                telling.append(word)
-            match = " OR ".join(f'"{word}"' for word in telling)  # quoted, a word is a word and no operator
+                rare.append(word)
+            match = " OR ".join(f'"{word}"' for word in rare)  # quoted, a word is never an operator
             return [Hit(*row) for row in self._connection.execute(_SEARCH, (match, k)).fetchall()]
 
     def _count(self, word: str) -> int:
@@ -169,7 +158,7 @@ SELECT id, title, text, -score FROM passages JOIN (
 
 
 def _words(query: str) -> list[str]:
-    """Return the words of a query, the telling ones if there are any."""
+    """Return the words of a query, without function words unless there are no others."""
     found = list(dict.fromkeys(_WORD.findall(query.casefold())))
     return [word for word in found if word not in _FUNCTION_WORDS][:_MAX_WORDS] or found[:_MAX_WORDS]
 
@@ -209,19 +198,57 @@ def _filled(connection: sqlite3.Connection, passages: Iterable[Passage]) -> None
     execute("INSERT INTO words (words) VALUES ('optimize')")
 
 
-class LocalSearch(Tool):
-    """Search in local passages.
+class SearchTool(Tool):
+    """A tool that takes a batch of queries and returns the best passages for each. Override `hits`.
 
     Args:
-        index: What is searched.
         name: Name of the tool.
         description: What there is to be found, for the orchestrator.
-        k: Passages shown for a query unless told otherwise.
+        k: Passages shown for a query unless the call says otherwise.
         price: US dollars for a query.
         latency: Seconds of a call on the virtual clock, whatever the number of queries: they run at once.
     """
 
     effect = "pure"
+
+    def __init__(self, name: str, description: str, *, k: int, price: float, latency: float) -> None:
+        if not 1 <= k <= MAX_PASSAGES:
+            raise OptionError(f"`k` must lie between 1 and {MAX_PASSAGES}, got {k}.")
+        parameters = {
+            "query_list": ParameterSpec(
+                type="array", items="string", max_length=MAX_QUERIES, description=f"Queries, at most {MAX_QUERIES}."
+            ),
+            "k": ParameterSpec(
+                type="integer",
+                required=False,
+                default=k,
+                minimum=1,
+                maximum=MAX_PASSAGES,
+                description="Passages to show for each query.",
+            ),
+        }
+        super().__init__(name, description, parameters, price=price, latency=latency)
+        self._k = k
+
+    @abstractmethod
+    def hits(self, queries: Sequence[str], k: int) -> Sequence[Sequence[Hit]]:
+        """Return at most `k` hits for each query."""
+
+    def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
+        """Return the passages found for each query; the tool's price is that of the first query."""
+        queries = arguments["query_list"]
+        if not queries:
+            return ToolResult.failed("`query_list` is empty: give at least one query.")
+        hits = self.hits(queries, arguments["k"] or self._k)
+        value = [
+            {"query": query, "passages": msgspec.to_builtins(of_query)}
+            for query, of_query in zip(queries, hits, strict=True)
+        ]
+        return msgspec.structs.replace(ToolResult.ok(value), cost=self.price * (len(queries) - 1))
+
+
+class LocalSearch(SearchTool):
+    """Search in the passages of an `index`; for the other arguments see `SearchTool`."""
 
     def __init__(
         self,
@@ -233,41 +260,9 @@ class LocalSearch(Tool):
         price: float = 0.0,
         latency: float = 0.3,
     ) -> None:
-        super().__init__(name, description, search_parameters(k), price=price, latency=latency)
+        super().__init__(name, description, k=k, price=price, latency=latency)
         self.index = index
-        self._k = k
 
-    def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-        """Return the passages found for each query."""
-        queries = arguments["query_list"]
-        if not queries:
-            return ToolResult.failed("`query_list` is empty: give at least one query.")
-        return found(queries, self.index.search(queries, arguments["k"] or self._k), self.price)
-
-
-def search_parameters(k: int) -> dict[str, ParameterSpec]:
-    """Return the parameters of a search that shows `k` passages unless told otherwise."""
-    if not 1 <= k <= MAX_PASSAGES:
-        raise OptionError(f"`k` must lie between 1 and {MAX_PASSAGES}, got {k}.")
-    return {
-        "query_list": ParameterSpec(
-            type="array", items="string", max_length=MAX_QUERIES, description=f"Queries, at most {MAX_QUERIES}."
-        ),
-        "k": ParameterSpec(
-            type="integer",
-            required=False,
-            default=k,
-            minimum=1,
-            maximum=MAX_PASSAGES,
-            description="Passages to show for each query.",
-        ),
-    }
-
-
-def found(queries: Sequence[str], hits: Sequence[Sequence[Hit]], price: float) -> ToolResult:
-    """Return the result of a search; the price of the first query is that of the call."""
-    value = [
-        {"query": query, "passages": msgspec.to_builtins(of_query)}
-        for query, of_query in zip(queries, hits, strict=True)
-    ]
-    return msgspec.structs.replace(ToolResult.ok(value), cost=price * (len(queries) - 1))
+    def hits(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+        """Return the hits of the index."""
+        return self.index.search(queries, k)

@@ -1,12 +1,13 @@
-"""Search by meaning: passages as vectors in a Faiss index, behind the same interface as `BM25Index`.
+"""Search by meaning: an index of vectors (Faiss), with the interface of `BM25Index`.
 
-Needs the extra ``search`` (faiss-cpu, sentence-transformers). Vectors are compared exactly, by cosine; approximate
-indexes, for corpora of many millions, are not covered.
+Needs the extra ``search`` (faiss-cpu, sentence-transformers). Vectors are compared exactly, by cosine. Not covered:
+approximate indexes, for many millions of passages.
 """
 
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,6 @@ Vectors = npt.NDArray[np.float32]
 Encoder = Callable[[Sequence[str]], Vectors]
 """Turns texts into vectors, shape ``(texts, size)``."""
 
-_NEEDED = "{what} is not installed: pip install 'toolorchestra[search]'"
 _VECTORS, _PASSAGES = "vectors.faiss", "passages.jsonl"
 
 
@@ -34,12 +34,7 @@ def sentence_encoder(model: str | Path, *, prompt: str = "", batch: int = 64) ->
         prompt: Put before every text; some models want one (e5: ``query: `` and ``passage: ``).
         batch: Texts encoded at a time.
     """
-    try:
-        from sentence_transformers import SentenceTransformer
-    except ImportError as error:
-        raise ImportError(_NEEDED.format(what="sentence-transformers")) from error
-    loaded = SentenceTransformer(str(model))
-
+    loaded = _installed("sentence_transformers").SentenceTransformer(str(model))
     return functools.partial(_encode, loaded, prompt, batch)
 
 
@@ -63,7 +58,7 @@ class VectorIndex:
             raise OptionError("Expected at least one passage to index, found none.")
         self._encode = query_encoder or encoder
         vectors = _normal(encoder([f"{passage.title}\n{passage.text}" for passage in self._passages]))
-        self._index = _faiss().IndexFlatIP(vectors.shape[1])
+        self._index = _installed("faiss").IndexFlatIP(vectors.shape[1])
         self._index.add(vectors)
 
     def __len__(self) -> int:
@@ -79,27 +74,24 @@ class VectorIndex:
         folder = Path(folder)
         folder.mkdir(parents=True)
         write_jsonl(folder / _PASSAGES, self._passages)
-        _faiss().write_index(self._index, str(folder / _VECTORS))
+        _installed("faiss").write_index(self._index, str(folder / _VECTORS))
 
     @classmethod
     def load(cls, folder: str | Path, query_encoder: Encoder) -> VectorIndex:
         """Return the index that `save` wrote; `query_encoder` must go with the one it was made with."""
         index = cls.__new__(cls)
         index._passages = read_passages(Path(folder) / _PASSAGES)
-        index._index = _faiss().read_index(str(Path(folder) / _VECTORS))
+        index._index = _installed("faiss").read_index(str(Path(folder) / _VECTORS))
         index._encode = query_encoder
         if index._index.ntotal != len(index._passages):
             raise OptionError(f"{folder} holds {index._index.ntotal} vectors of {len(index._passages)} passages.")
         return index
 
     def _hits(self, scores: npt.NDArray[np.float32], places: npt.NDArray[np.int64]) -> list[Hit]:
-        # rounded before they are compared: passages of one score stay in their order whatever the machine adds up
+        # Rounded before they are compared, so that equal passages keep their order on every machine.
         found = sorted((-round(float(score), 5), int(place)) for score, place in zip(scores, places, strict=True))
-        hits = []
-        for score, place in found:
-            passage = self._passages[place]
-            hits.append(Hit(passage.id, passage.title, passage.text, -score))
-        return hits
+        ranked = [(self._passages[place], -score) for score, place in found]
+        return [Hit(passage.id, passage.title, passage.text, score) for passage, score in ranked]
 
 
 def _normal(vectors: Vectors) -> Vectors:
@@ -109,9 +101,9 @@ def _normal(vectors: Vectors) -> Vectors:
     return np.asarray(vectors / lengths, np.float32)
 
 
-def _faiss() -> Any:
+def _installed(module: str) -> Any:
     try:
-        import faiss
+        return importlib.import_module(module)
     except ImportError as error:
-        raise ImportError(_NEEDED.format(what="faiss")) from error
-    return faiss
+        name = module.replace("_", "-")
+        raise ImportError(f"{name} is not installed: pip install 'toolorchestra[search]'") from error

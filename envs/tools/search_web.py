@@ -1,7 +1,7 @@
 """Search on the web, through a provider: Tavily, or a recording of one that needs neither key nor network.
 
-Pages come from strangers: a tool shows them as data, and nothing in them is carried out. A `RecordedProvider`
-without a provider behind it is the public fake, and makes episodes that search the web repeatable.
+Pages are untrusted: a tool shows them as data and never executes them. A `RecordedProvider` without another provider
+is the public fake: with it, episodes that search the web can be repeated.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from toolorchestra.envs.tools.search import MAX_QUERIES, Hit, found, search_parameters
+from toolorchestra.envs.tools.search import MAX_QUERIES, Hit, SearchTool
 from toolorchestra.toolscale.append_only import AppendOnly, read_appended
 from toolorchestra.toolscale.errors import ExpertError, OptionError
-from toolorchestra.toolscale.tool import Tool, ToolContext, ToolResult
+from toolorchestra.toolscale.tool import ToolContext, ToolResult
 
 TAVILY = "https://api.tavily.com/search"
 _LARGEST_REPLY = 8_000_000  # bytes
@@ -87,8 +87,7 @@ class TavilyProvider:
         retries: int = 3,
         pause: float = 1.0,
     ) -> None:
-        key = os.environ.get(api_key_env)
-        if not key:
+        if not (key := os.environ.get(api_key_env)):
             raise OptionError(
                 f"api_key_env: expected a key in the environment variable {api_key_env}, which is not set. "
                 f"Run: export {api_key_env}=…"
@@ -108,7 +107,7 @@ class TavilyProvider:
             if attempt:
                 time.sleep(self._pause * 2 ** (attempt - 1))
             try:
-                return _pages(self._ask(body))[:k]
+                return self._ask(body)[:k]
             except urllib.error.HTTPError as wrong:
                 with wrong:
                     text = wrong.read(300).decode(errors="replace")
@@ -123,11 +122,11 @@ class TavilyProvider:
                 error = (WebTimeoutError if timed_out else ExpertError)(f"{self._url} cannot be asked: {reason}.")
         raise error
 
-    def _ask(self, body: bytes) -> bytes:
+    def _ask(self, body: bytes) -> list[Hit]:
         request = urllib.request.Request(self._url, body, self._headers)
         with urllib.request.urlopen(request, timeout=self._timeout) as response:
-            reply: bytes = response.read(_LARGEST_REPLY)
-            return reply
+            pages = msgspec.json.decode(response.read(_LARGEST_REPLY), type=_Reply).results
+        return [Hit(page.url, page.title or "", page.content or "", page.score or 0.0) for page in pages]
 
 
 _REMEDIES = {
@@ -138,11 +137,6 @@ _REMEDIES = {
 }
 
 
-def _pages(reply: bytes) -> list[Hit]:
-    pages = msgspec.json.decode(reply, type=_Reply).results
-    return [Hit(page.url, page.title or "", page.content or "", page.score or 0.0) for page in pages]
-
-
 class _Record(msgspec.Struct, frozen=True):
     provider: str
     query: str
@@ -151,12 +145,12 @@ class _Record(msgspec.Struct, frozen=True):
 
 
 class RecordedProvider:
-    """Answers from a file, and with a provider behind it adds what the file lacks.
+    """Answers from a file; a search that it lacks is sent to `provider` and added.
 
     Args:
         file: JSONL file of recorded searches.
-        provider: Asked for what the file lacks; None: what it lacks is an error.
-        name: Name of the provider whose recordings are used, without `provider`; None: all.
+        provider: Searches what the file lacks; without it, that is an error.
+        name: Without `provider`: name of the provider whose recordings are used; None for all.
 
     Raises:
         AppendingError: The file cannot be read or written, or is no recording.
@@ -170,17 +164,15 @@ class RecordedProvider:
         self._lock = threading.Lock()
         self._known: dict[tuple[str, int], list[Hit]] = {}
         self._record: AppendOnly[_Record] | None = None
-        if provider is None:
-            lines, _ = read_appended(self._file, _Record, _WHAT)
-        else:
+        if provider is not None:
             self._record = AppendOnly(self._file, _Record, _WHAT)
-            lines = self._record.lines
+        lines = self._record.lines if self._record else read_appended(self._file, _Record, _WHAT)[0]
         for line in lines:
             if self._wanted in (None, line.provider):
                 self._known.setdefault((line.query, line.k), line.pages)
 
     def search(self, query: str, k: int) -> list[Hit]:
-        """Return the pages on record."""
+        """Return the recorded pages, or those that the provider finds."""
         with self._lock:
             pages = self._known.get((query, k))
         if pages is not None:
@@ -198,7 +190,7 @@ class RecordedProvider:
         return RecordedProvider, (self._file, self._provider, self._wanted)
 
     def __deepcopy__(self, memo: dict[int, object]) -> RecordedProvider:
-        return self  # a file is added to in one place
+        return self  # one object alone appends to the file
 
     def close(self) -> None:
         """Close the file."""
@@ -206,38 +198,26 @@ class RecordedProvider:
             self._record.close()
 
 
-class WebSearch(Tool):
-    """Search on the web.
-
-    Args:
-        provider: Who searches.
-        name: Name of the tool.
-        k: Pages shown for a query unless told otherwise.
-        price: US dollars for a query (a Tavily credit is $0.008).
-        latency: Seconds of a call on the virtual clock, whatever the number of queries: they run at once.
-    """
-
-    effect = "pure"
+class WebSearch(SearchTool):
+    """Search on the web through a `provider`; for the other arguments see `SearchTool`. A Tavily credit is $0.008."""
 
     def __init__(
         self, provider: Provider, *, name: str = "web_search", k: int = 5, price: float = 0.008, latency: float = 2.0
     ) -> None:
         description = "Search the web. All queries of a call run at once; each is charged."
-        super().__init__(name, description, search_parameters(k), price=price, latency=latency)
+        super().__init__(name, description, k=k, price=price, latency=latency)
         self.provider = provider
-        self._k = k
+
+    def hits(self, queries: Sequence[str], k: int) -> list[list[Hit]]:
+        """Return the pages that the provider finds, asked for all queries at once."""
+        with ThreadPoolExecutor(MAX_QUERIES) as threads:
+            return list(threads.map(lambda query: self.provider.search(query, k), queries))
 
     def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         """Return the pages found for each query; one query that fails fails the call."""
-        queries: Sequence[str] = arguments["query_list"]
-        if not queries:
-            return ToolResult.failed("`query_list` is empty: give at least one query.")
-        k = arguments["k"] or self._k
         try:
-            with ThreadPoolExecutor(MAX_QUERIES) as threads:
-                hits = list(threads.map(lambda query: self.provider.search(query, k), queries))
+            return super().run(arguments, context)
         except WebTimeoutError as error:
             return ToolResult.timed_out(str(error))
         except ExpertError as error:
             return ToolResult.failed(str(error))
-        return found(queries, hits, self.price)

@@ -1,9 +1,9 @@
-"""A simulated Python: straight-line arithmetic, read and never run, whose output can be made long and noisy.
+"""A simulated Python: straight-line arithmetic, parsed and never executed, whose output can be made long and noisy.
 
-For training and tests where no sandbox is wanted. It knows numbers, ``+ - * / // % **``, names that were assigned,
-``pow``, ``abs``, ``min``, ``max``, ``print``, and ``gcd``, ``lcm``, ``comb``, ``factorial`` and ``isqrt`` of `math`.
-What it knows it does as Python does; everything else is an error as Python would show it. Noise stands in for the
-logs of real programs: what was printed then comes after the word ``result``, somewhere between lines that mean nothing.
+For training and tests without a sandbox. It supports numbers, ``+ - * / // % **``, names that were assigned, ``pow``,
+``abs``, ``min``, ``max``, ``print``, and ``gcd``, ``lcm``, ``comb``, ``factorial`` and ``isqrt`` of `math`, with the
+results of Python; everything else is an error as Python would show it. Noise stands in for the logs of real programs:
+the output is then in lines that begin with ``result``, among meaningless lines.
 """
 
 from __future__ import annotations
@@ -30,16 +30,14 @@ _WORDS = ("partial", "estimate", "residual", "cached", "offset", "carry", "bound
 
 
 class _ProgramError(Exception):
-    """What Python would say about the program."""
+    """The error message that Python would show."""
 
 
 class SimulatedPython(Tool):
-    r"""Runs the arithmetic of a program, without running the program.
+    r"""Computes the arithmetic of a program without executing the program.
 
     Args:
         noise: Lines of noise among the output.
-        price: US dollars per call.
-        latency: Seconds per call on the virtual clock.
 
     >>> from toolorchestra.toolscale.tool import NO_CONTEXT
     >>> SimulatedPython().run({"code": "n = pow(7, 100, 13)\nprint('rest', n)"}, NO_CONTEXT).value
@@ -47,36 +45,30 @@ class SimulatedPython(Tool):
     """
 
     uses_episode = True
-
     effect = "pure"
 
     def __init__(self, *, noise: int = 0, price: float = 0.0, latency: float = 0.2) -> None:
         if noise < 0:
             raise OptionError(f"`noise` must be at least 0, got {noise!r}.")
-        super().__init__(
-            "python",
-            "Run a Python program (arithmetic only) and return what it prints.",
-            {"code": ParameterSpec(type="string", max_length=MAX_CODE_CHARACTERS, description="The program.")},
-            price=price,
-            latency=latency,
-        )
+        description = "Run a Python program (arithmetic only) and return what it prints."
+        code = ParameterSpec(type="string", max_length=MAX_CODE_CHARACTERS, description="The program.")
+        super().__init__("python", description, {"code": code}, price=price, latency=latency)
         self.noise = noise
 
     def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         """Return what the program prints; noise follows from the context's seed and the program."""
         code = arguments["code"]
         try:
-            printed = _printed(code)
+            lines = _printed(code)
         except _ProgramError as error:
             return ToolResult.failed(str(error))
-        if not self.noise:
-            return ToolResult.ok("\n".join(printed))
-        seed = context.seed
-        return ToolResult.ok("\n".join(_noisy(printed, self.noise, zlib.crc32(f"{seed}/{code}".encode()))))
+        if self.noise:
+            lines = _noisy(lines, self.noise, zlib.crc32(f"{context.seed}/{code}".encode()))
+        return ToolResult.ok("\n".join(lines))
 
 
 def result_lines(output: str) -> list[str]:
-    r"""Return what a noisy output says that the program printed.
+    r"""Return the lines of the program in a noisy output.
 
     >>> result_lines("partial 3\nresult 81\ncarry 7")
     ['81']
@@ -98,7 +90,7 @@ def _printed(code: str) -> list[str]:
     """Return the lines that a program prints."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about the program, not about us
+            warnings.simplefilter("ignore")  # about the program
             tree = ast.parse(code)
         return _Program().run(tree)
     except (SyntaxError, ValueError, MemoryError) as error:  # of the parser
@@ -214,13 +206,8 @@ _OPERATORS: dict[type[ast.operator], Callable[..., Number]] = {
     ast.Pow: _power,
 }
 _FUNCTIONS: dict[str, Callable[..., Number]] = {
+    **{function.__name__: function for function in (abs, min, max, math.gcd, math.lcm, math.isqrt)},
     "pow": _power,
-    "abs": abs,
-    "min": min,
-    "max": max,
-    "gcd": math.gcd,
-    "lcm": math.lcm,
     "comb": _comb,
     "factorial": _factorial,
-    "isqrt": math.isqrt,
 }

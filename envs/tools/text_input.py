@@ -1,4 +1,4 @@
-"""Tools whose input can be written as one text, such as Python's program or a search's queries."""
+"""Tools whose input can be one text, such as a Python program or the queries of a search."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def fence_parameter(tool: Tool) -> str | None:
 def arguments_of(tool: Tool, text: str) -> dict[str, Any]:
     """Return the arguments that a text gives its tool: the text, or its lines where the tool takes several."""
     name = fence_parameter(tool)
-    assert name is not None, "only tools with such a parameter are on offer"
+    assert name is not None, "only tools with such a parameter are available"
     if tool.parameters[name].type == "array":
         return {name: [line.strip() for line in text.splitlines() if line.strip()]}
     return {name: text}

@@ -1,8 +1,8 @@
-"""The toolkit: which tools stand beside a world's own, in which instance and at what price.
+"""The toolkit: which tools an instance has beside the world's own, and at what price.
 
-``basic`` adds search and Python, ``full`` the experts of an offer as well: that is ToolOrchestra's setting (§3.1). An
-offer is a configuration of the catalogue, the same for every instance, or drawn at random for each task: a subset of
-the experts and basic tools at random prices (§3.3).
+``basic`` adds search and Python, ``full`` also the experts of a tool configuration: that is ToolOrchestra's setting
+(§3.1). A tool configuration is one of the catalogue's, the same for every instance, or drawn at random for each task: a
+subset of the experts and basic tools at random prices (§3.3).
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.tool import Tool
 
 Level = Literal["domain", "basic", "full"]
-"""Which tools are on offer: the world's own, search and Python as well, or the experts too."""
+"""Which tools are available: the world's own; search and Python as well; or the experts too."""
 Kind = Literal["simulated", "real"]
 
 BASIC = ("search", "python")
-"""Tools that `basic` adds where a world has none of the name."""
+"""Tools that ``basic`` adds where a world has no tool of that name."""
 RANDOM = "random"
 """Name of the tool configuration that is drawn for each task."""
 _MANUAL = "Search the manual of the place: its rules, tools and tables. All queries of a call run at once."
-_POOL = "training"  # configuration that offers are drawn from
+_POOL = "training"  # configuration that random ones are drawn from
 
 
 class Toolkit:
-    """Tools for every world, made when they are first on offer.
+    """Tools for every world, made when they are first needed.
 
     Args:
-        catalog: Who there is; the shipped catalogue by default, or a file that extends it.
-        experts: ``simulated``, or ``real``: every expert on offer then needs an endpoint in the catalogue.
+        catalog: The experts: the shipped catalogue by default, or a file that extends it.
+        experts: ``simulated``, or ``real``: every available expert then needs an endpoint in the catalogue.
         sandbox: Where Python runs; see `PythonTool`.
         corpus: JSONL file of passages to search, in place of the manual of the world.
-        timeout: Seconds of real time after which a real expert is given up.
+        timeout: Seconds of real time that a real expert may take.
 
     Raises:
         UnknownNameError: There is no such kind of experts, or no such sandbox.
@@ -66,8 +66,7 @@ class Toolkit:
         if not timeout > 0:
             raise OptionError(f"`timeout` must be a positive number of seconds, got {timeout!r}.")
         self.catalog = catalog if isinstance(catalog, Catalog) else Catalog.load(*([catalog] if catalog else []))
-        self._real = experts == "real"
-        self._timeout = timeout if self._real else None
+        self._timeout = timeout if experts == "real" else None
         self._python = PythonTool(sandbox)
         self._corpus = None if corpus is None else corpus_search(Path(corpus))
         self._searches: dict[str, Tool] = {}
@@ -98,21 +97,19 @@ class Toolkit:
 
         Args:
             world: The world.
-            chosen: A level; or the names of tools, of which unavailable ones are left out.
+            chosen: A level; or names of tools, of which those that are not available are left out.
             configuration: Experts, prices and basic tools of the instance.
         """
         beside: dict[str, Callable[[], Tool]] = {}
         if chosen not in ("domain", None):
-            makers: dict[str, Callable[[], Tool]] = {
-                "search": functools.partial(self._search, world),
-                "python": lambda: self._python,
-            }
-            beside = {name: makers[name] for name in configuration.tools if name not in world.tools}
+            beside = {"search": functools.partial(self._search, world), "python": lambda: self._python}
+            beside = {name: beside[name] for name in configuration.tools if name not in world.tools}
         if chosen not in ("domain", "basic", None):
-            for role, names in configuration.experts.items():
-                for expert in names:
-                    made = functools.partial(self._expert, role, expert, configuration.specs[expert])
-                    beside[tool_name(role, expert)] = made
+            beside |= {
+                tool_name(role, expert): functools.partial(self._expert, role, expert, configuration.specs[expert])
+                for role, names in configuration.experts.items()
+                for expert in names
+            }
         wanted: Iterable[str] = (*world.tools, *beside)
         if not isinstance(chosen, str) and chosen is not None:
             wanted = [name for name in wanted if name in set(chosen)]
@@ -136,12 +133,9 @@ class Toolkit:
     def _expert(self, role: Role, expert: str, spec: ExpertSpec) -> ExpertTool:
         tool = self._experts.get((role, expert))
         if tool is None:
-            chat = (
-                self._real_model(expert)
-                if self._real
-                else functools.partial(_simulated, role, expert, self.catalog.shared_noise)
-            )
-            tool = self._experts[role, expert] = ExpertTool(role, expert, spec, chat, self._timeout)
+            simulated = functools.partial(_simulated, role, expert, self.catalog.shared_noise)
+            model = simulated if self._timeout is None else self._real_model(expert)
+            tool = self._experts[role, expert] = ExpertTool(role, expert, spec, model, self._timeout)
         return tool if tool.spec == spec else tool.at(spec)
 
     def _real_model(self, expert: str) -> Callable[[ExpertSpec], ChatModel]:
@@ -151,12 +145,8 @@ class Toolkit:
                 self._chats[expert] = self.catalog.chat(expert)
             except ImportError as error:
                 raise OptionError(f"{error}.") from None
-        return functools.partial(_repriced, self._chats[expert])
+        return functools.partial(Repriced, self._chats[expert])
 
 
 def _simulated(role: Role, expert: str, shared_noise: float, spec: ExpertSpec) -> ChatModel:
     return SimulatedChat(SimulatedExpert(expert, spec, shared_noise=shared_noise), role=role)
-
-
-def _repriced(chat: ChatModel, spec: ExpertSpec) -> ChatModel:
-    return Repriced(chat, spec.price)

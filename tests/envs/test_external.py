@@ -197,6 +197,14 @@ def test_a_parallel_environment_is_played_in_turns() -> None:
         assert env.episode.rewards == {"a": reward, "b": reward}
 
 
+def test_an_observation_that_is_no_text_is_refused_with_the_remedy(
+    env: ExternalEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type(env._external), "observe", lambda self, agent: 3)
+    with pytest.raises(OptionError, match=r"teller observes a int, and models read text: wrap .*returns text"):
+        env.reset(seed=0)
+
+
 def test_what_models_cannot_play_is_refused_with_the_remedy() -> None:
     class Pressing(AECEnv):  # type: ignore[misc]  # PettingZoo ships no types
         metadata = {"name": "pressing_v0"}  # noqa: RUF012 - PettingZoo's declaration

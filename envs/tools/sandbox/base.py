@@ -1,64 +1,39 @@
-"""What a sandbox is: limits, results, and the contract that every backend keeps.
+"""What a sandbox is: the contract of every backend, and sessions.
 
-Where programs run is up to the backends (`docker`, `bubblewrap`, `process`); how they are asked is in `channel`,
-and what asks them there in `worker`.
+Not covered: where programs run (`docker`, `bubblewrap`, `process`), how they are sent there (`channel`), and what runs
+them there (`worker`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 from pathlib import PurePosixPath
-from types import TracebackType
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self, TypedDict
 
 import msgspec
 
 from toolorchestra.envs.tools.sandbox.channel import WorkerClient, WorkerLost, WorkerReply
-from toolorchestra.envs.tools.sandbox.limits import ProgramLimits
 from toolorchestra.envs.tools.sandbox.pool import Pool
-from toolorchestra.toolscale.errors import OptionError, SandboxError
+from toolorchestra.envs.tools.sandbox.program import ProgramLimits, ProgramResult, ProgramStatus
+from toolorchestra.toolscale.errors import OptionError
 
 Files = Mapping[str, str | bytes]
 
-
-class ProgramStatus(StrEnum):
-    """How a program ended."""
-
-    OK = "ok"
-    """It ran to its end with exit code 0."""
-    ERROR = "error"
-    """It raised, exited with another code, or was killed by a signal."""
-    TIMEOUT = "timeout"
-    """It ran beyond its seconds and was stopped."""
-    MEMORY = "memory"
-    """It wanted more memory than it may have."""
-    OUTPUT = "output"
-    """It wrote more than it may, and was stopped; what came before is kept."""
+NOBODY = 65534
+"""User and group id of programs in backends that isolate."""
+SHARED_MB = 16
+"""Size of their /dev/shm, which multiprocessing needs, in MiB."""
 
 
-class ProgramResult(msgspec.Struct, frozen=True):
-    """What a program did. That it failed is a result; that it could not be run is a `SandboxError`.
+class SandboxOptions(TypedDict, total=False):
+    """Options of every backend; see `Sandbox`."""
 
-    Attributes:
-        status: How it ended.
-        stdout: What it wrote to standard output, decoded as UTF-8; bytes that are not become U+FFFD.
-        stderr: The same of standard error, tracebacks included.
-        exit_code: Its exit code; negative for a signal; None if the sandbox stopped it.
-        seconds: Wall-clock seconds that it ran.
-        files: Files asked for with `collect` that it left, by name.
-        lost: In a session: its process is gone, and variables with it. The next call starts anew.
-    """
-
-    status: ProgramStatus
-    stdout: str = ""
-    stderr: str = ""
-    exit_code: int | None = None
-    seconds: float = 0.0
-    files: dict[str, bytes] = {}
-    lost: bool = False
+    limits: ProgramLimits | None
+    workers: int | None
+    preload: Sequence[str]
 
 
 class Sandbox(ABC):
@@ -82,7 +57,7 @@ class Sandbox(ABC):
 
     Raises:
         OptionError: If an option has a wrong value.
-        SandboxError: If the backend cannot be had; the message says how to get it.
+        SandboxError: If the backend is not available; the message says how to install it.
     """
 
     name: ClassVar[str]
@@ -105,7 +80,7 @@ class Sandbox(ABC):
 
     @abstractmethod
     def describe(self) -> str:
-        """Return one sentence on what holds programs in."""
+        """Return one sentence on how programs are isolated."""
 
     def run(
         self,
@@ -130,10 +105,10 @@ class Sandbox(ABC):
         """
         limits = limits or self.limits
         request = _request(code, stdin, files, limits, collect)
-        for _ in range(2):  # a worker can die by a fault that is not the program's: ask a fresh one before blaming it
+        for _ in range(2):  # a worker can die for another reason than the program: a new one tries it again
             try:
                 with self._pool.worker(limits) as worker:
-                    return _result(worker.ask(request, limits), limits)
+                    return _result(worker.ask(request, limits))
             except WorkerLost as lost:
                 blame = _blame(lost)
         return blame
@@ -149,9 +124,7 @@ class Sandbox(ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -168,48 +141,40 @@ class InterpreterSession:
 
     def run(self, code: str, stdin: str = "", files: Files | None = None, collect: Sequence[str] = ()) -> ProgramResult:
         """Run a piece of a program; see `Sandbox.run`."""
-        request = _request(code, stdin, files, self.limits, collect) | {"keep": True}
-        if self._worker is None:
-            self._worker = self._pool.take(self.limits)
-        worker, self._worker = self._worker, None
         try:
-            result = _result(worker.ask(request, self.limits), self.limits)
+            return _result(self._ask(_request(code, stdin, files, self.limits, collect) | {"keep": True}))
         except WorkerLost as lost:
-            self._pool.drop(worker)
             return msgspec.structs.replace(_blame(lost), lost=True)
+
+    def close(self) -> None:
+        """End the session and everything that it left running."""
+        if self._worker is not None:
+            with contextlib.suppress(WorkerLost):
+                self._ask({"end": True})
+                self._pool.give(self._worker)
+            self._worker = None
+
+    def _ask(self, request: dict[str, Any]) -> WorkerReply:
+        """Ask the session's worker, or a new one; a worker that does not reply is dropped."""
+        worker, self._worker = self._worker or self._pool.take(self.limits), None
+        try:
+            reply = worker.ask(request, self.limits)
         except BaseException:
             self._pool.drop(worker)
             raise
         self._worker = worker
-        return result
-
-    def close(self) -> None:
-        """End the session and everything that it left running."""
-        worker, self._worker = self._worker, None
-        if worker is None:
-            return
-        try:
-            worker.ask({"end": True}, self.limits)
-        except WorkerLost:
-            self._pool.drop(worker)
-        except BaseException:
-            self._pool.drop(worker)
-            raise
-        else:
-            self._pool.give(worker)
+        return reply
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
 def _request(
     code: str, stdin: str, files: Files | None, limits: ProgramLimits, collect: Sequence[str]
-) -> dict[str, object]:
+) -> dict[str, Any]:
     given = {_inside(name): data.encode() if isinstance(data, str) else data for name, data in (files or {}).items()}
     return {
         # Half of a surrogate pair is no UTF-8; Python itself refuses such a source.
@@ -229,11 +194,9 @@ def _inside(name: str) -> str:
     return str(path)
 
 
-def _result(reply: WorkerReply, limits: ProgramLimits) -> ProgramResult:
-    if reply.status not in ProgramStatus.__members__.values():
-        raise SandboxError(f"The sandbox's worker answered with the unknown status {reply.status!r}.")
+def _result(reply: WorkerReply) -> ProgramResult:
     return ProgramResult(
-        ProgramStatus(reply.status),
+        reply.status,
         reply.stdout.decode("utf-8", "replace"),
         reply.stderr.decode("utf-8", "replace"),
         reply.exit_code,
@@ -244,6 +207,6 @@ def _result(reply: WorkerReply, limits: ProgramLimits) -> ProgramResult:
 
 
 def _blame(lost: WorkerLost) -> ProgramResult:
-    """Say what a program did that took its sandbox down with it."""
+    """Return the result of a program that took its worker down with it."""
     status = ProgramStatus.TIMEOUT if lost.hung else ProgramStatus.ERROR
     return ProgramResult(status, stderr=f"The program brought its sandbox down: {lost}\n", seconds=lost.seconds)

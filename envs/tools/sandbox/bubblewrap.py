@@ -8,108 +8,93 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from typing import Unpack
 
 import msgspec
 
 from toolorchestra.envs.tools.sandbox import process_tags
-from toolorchestra.envs.tools.sandbox.base import Sandbox
-from toolorchestra.envs.tools.sandbox.channel import WorkerClient, environment, source
-from toolorchestra.envs.tools.sandbox.limits import ProgramLimits
+from toolorchestra.envs.tools.sandbox.base import NOBODY, SHARED_MB, Sandbox, SandboxOptions
+from toolorchestra.envs.tools.sandbox.channel import WorkerClient, source
 from toolorchestra.envs.tools.sandbox.process import PopenWorker
+from toolorchestra.envs.tools.sandbox.program import ProgramLimits
 from toolorchestra.toolscale.errors import SandboxError
 
-NOBODY = 65534
-SHARED_MB = 16
-WORKER_MB = 32
 CGROUPS = Path("/sys/fs/cgroup")
 
 
 class BubblewrapSandbox(Sandbox):
-    """Runs programs in namespaces of their own: no network, no process, no user and no file of this machine in sight.
+    """Runs programs in their own namespaces, without network, processes, users or files of this machine.
 
-    What they see is /usr and the interpreter's folders, read-only, and a small tmpfs. Run by root, the programs are
-    ``nobody`` outside too, and control groups bound memory and processes; for other users, who seldom may make control
-    groups, each process's memory is bounded by itself and their sum looked at every tenth of a second.
+    Programs see /usr and the interpreter's folders, read-only, and a small tmpfs. If root runs this, they run as
+    ``nobody``, and control groups bound memory and processes. Other users can seldom make control groups: then the
+    memory of each process is bounded, and the sum is checked every tenth of a second.
 
     Args:
-        limits: What a program may use unless `run` says otherwise.
-        workers: Programs that run at a time. Default: the number of cores.
-        preload: Modules that the warm interpreters import.
-        python: The interpreter, 3.9 or newer, of a virtual environment if its packages shall be there. Default: the
+        python: The interpreter, 3.9 or newer; that of a virtual environment gives programs its packages. Default: the
             one that runs this, without its packages, or Debian's.
-        control_groups: Use them if they can be had.
+        control_groups: Use control groups where they can be made.
+        options: `limits`, `workers` and `preload` of `Sandbox`.
 
     Raises:
-        SandboxError: If bubblewrap is missing, or may not make namespaces here.
+        SandboxError: If bubblewrap is missing or cannot make namespaces here.
     """
 
     name = "bubblewrap"
     isolates = True
 
     def __init__(
-        self,
-        *,
-        limits: ProgramLimits | None = None,
-        workers: int | None = None,
-        preload: Sequence[str] = (),
-        python: str | None = None,
-        control_groups: bool = True,
+        self, *, python: str | None = None, control_groups: bool = True, **options: Unpack[SandboxOptions]
     ) -> None:
-        super().__init__(limits=limits, workers=workers, preload=preload)
+        super().__init__(**options)
         found = shutil.which("bwrap")
         if found is None:
             raise SandboxError("The program bwrap is missing: apt-get install bubblewrap.")
         self._bwrap = found
-        # As root outside, a program would own what root owns, whatever it is called inside.
+        # A program whose user is root outside of the namespace could write to files of root.
         self._user = NOBODY if os.geteuid() == 0 else None
         self.python, self._prefixes = self._find(python)
         if control_groups:
             ControlGroup.reap()
         self.control_groups = control_groups and ControlGroup.works()
-        # Bubblewrap ends with the *thread* that started it, so a lasting one must.
+        # --die-with-parent means the *thread* that started bubblewrap, so one thread starts all and lasts.
         self._starter = ThreadPoolExecutor(1, "toolorchestra-bubblewrap")
         self._starter_of = os.getpid()
-        probe = self.start(self.limits)
-        self._pool.adopt(probe, self.limits)
+        self._pool.adopt(self.start(self.limits))  # raises if namespaces cannot be made
 
     def _find(self, python: str | None) -> tuple[str, list[str]]:
         """Return an interpreter that the programs' user can run, and the folders that it needs."""
-        base = os.path.realpath(sys.executable)
-        tried = [python] if python else [base, "/usr/bin/python3"]
+        tried = [python] if python else [os.path.realpath(sys.executable), "/usr/bin/python3"]
         for candidate in tried:
             command = [candidate, "-s", "-c", "import sys; print(sys.prefix, sys.base_prefix, sep='\\n')"]
             with suppress(OSError, subprocess.CalledProcessError):
-                said = subprocess.run(
+                done = subprocess.run(
                     command, capture_output=True, text=True, check=True, cwd="/", user=self._user, group=self._user
                 )
-                return candidate, sorted(set(said.stdout.split("\n")[:2]))
-        who = "nobody, who runs the programs" if self._user else "this user"
-        raise SandboxError(f"Expected a Python that {who} can execute; tried {', '.join(map(str, tried))}.")
+                return candidate, sorted(set(done.stdout.split("\n")[:2]))
+        who = "the user nobody" if self._user else "this user"
+        raise SandboxError(f"Expected a Python that {who} can execute; tried {', '.join(tried)}.")
 
     def _command(self, limits: ProgramLimits, group: ControlGroup | None, info: int) -> list[str]:
         command = [self._bwrap, "--unshare-all", "--die-with-parent", "--as-pid-1", "--new-session"]
         command += ["--uid", str(NOBODY), "--gid", str(NOBODY), "--hostname", "sandbox", "--info-fd", str(info)]
-        command += ["--ro-bind", "/usr", "/usr"]
         for name in ("/bin", "/sbin", "/lib", "/lib32", "/lib64"):
             if os.path.islink(name):
                 command += ["--symlink", os.readlink(name), name]
             elif os.path.isdir(name):
                 command += ["--ro-bind", name, name]
+        for prefix in ("/usr", *(prefix for prefix in self._prefixes if not f"{prefix}/".startswith("/usr/"))):
+            command += ["--ro-bind", prefix, prefix]
         for name in ("/etc/ld.so.cache", "/etc/alternatives"):
             command += ["--ro-bind-try", name, name]
-        for prefix in self._prefixes:
-            if not prefix.startswith("/usr/") and prefix != "/usr":
-                command += ["--ro-bind", prefix, prefix]
         command += ["--proc", "/proc", "--dev", "/dev"]
         command += ["--size", str(limits.disk_mb << 20), "--tmpfs", "/tmp"]
         command += ["--size", str(SHARED_MB << 20), "--tmpfs", "/dev/shm"]
-        if group is not None and group.memory is not None:
-            command += ["--ro-bind", str(group.memory), "/run/cgroup"]
-        # Both are tmpfs too, and unbounded.
+        if group is not None:
+            command += ["--ro-bind", str(group.folders[0]), "/run/cgroup"]
+        # Both are tmpfs too, of unbounded size.
         command += ["--remount-ro", "/dev", "--remount-ro", "/"]
         return [*command, "--chdir", "/", "--", self.python, "-s", "-c", source()]
 
@@ -118,21 +103,19 @@ class BubblewrapSandbox(Sandbox):
         if self._starter_of != os.getpid():  # a forked process has none of its parent's threads
             self._starter, self._starter_of = ThreadPoolExecutor(1, "toolorchestra-bubblewrap"), os.getpid()
         group = ControlGroup(limits) if self.control_groups else None
-        told, tell = os.pipe()
-        try:
-            worker = self._starter.submit(
-                _BubblewrapWorker, self._command(limits, group, tell), environment("/tmp"), self._user, tell, group
-            ).result()
-            os.close(tell)
-            tell = -1
-            with open(told, "rb", closefd=False) as info:
-                said = info.read()
-            if group is not None and said:
-                group.add(msgspec.json.decode(said)["child-pid"])
-        finally:
-            os.close(told)
-            if tell >= 0:
-                os.close(tell)
+        reading, writing = os.pipe()
+        with open(reading, "rb") as info_file:
+            try:
+                command = self._command(limits, group, writing)
+                started = self._starter.submit(PopenWorker, command, "/tmp", user=self._user, keep=[writing])
+                worker = started.result()
+            finally:
+                os.close(writing)
+            info = info_file.read()
+        if group is not None:
+            worker.cleanups.append(group.remove)
+            if info:
+                group.add(msgspec.json.decode(info)["child-pid"])
         bounded = group is not None
         places = ["/tmp", "/dev/shm"]
         by_user = not bounded and _counts_per_namespace()
@@ -140,7 +123,7 @@ class BubblewrapSandbox(Sandbox):
         return worker
 
     def describe(self) -> str:
-        """Say what holds programs in."""
+        """Say how programs are isolated; see `Sandbox.describe`."""
         by = "control groups" if self.control_groups else "limits per process"
         return f"bubblewrap (no network, read-only, unprivileged, bounded by {by})"
 
@@ -150,23 +133,8 @@ class BubblewrapSandbox(Sandbox):
         self._starter.shutdown()
 
 
-class _BubblewrapWorker(PopenWorker):
-    """The worker that is process 1 of bubblewrap's namespace."""
-
-    def __init__(
-        self, command: list[str], variables: dict[str, str], user: int | None, tell: int, group: ControlGroup | None
-    ) -> None:
-        self._group = group
-        super().__init__(command, variables, user=user, keep=[tell])
-
-    def _dispose(self) -> None:
-        super()._dispose()
-        if self._group is not None:
-            self._group.remove()
-
-
 class ControlGroup:
-    """A control group of version 1 or 2 that bounds memory and processes; its name tells whose it is.
+    """A control group of version 1 or 2 that bounds memory and processes; its name holds the tag of its owner.
 
     Args:
         limits: The bounds.
@@ -179,7 +147,7 @@ class ControlGroup:
         with ControlGroup._lock:
             ControlGroup._number += 1
             name = f"toolorchestra-{process_tags.tag()}-{ControlGroup._number}"
-        memory = (limits.memory_mb + limits.disk_mb + WORKER_MB) << 20
+        memory = limits.total_mb << 20
         processes = limits.pids + 1
         if (CGROUPS / "cgroup.controllers").exists():
             bounds = {"": {"memory.max": memory, "memory.swap.max": 0, "pids.max": processes}}
@@ -189,7 +157,6 @@ class ControlGroup:
                 "pids": {"pids.max": processes},
             }
         self.folders = [CGROUPS / part / name for part in bounds]
-        self.memory = self.folders[0]
         try:
             for folder, files in zip(self.folders, bounds.values(), strict=True):
                 folder.mkdir()
@@ -211,7 +178,7 @@ class ControlGroup:
 
     @staticmethod
     def reap() -> None:
-        """Remove those whose owner is gone."""
+        """Remove the groups of owners that are gone."""
         for place in (CGROUPS, CGROUPS / "memory", CGROUPS / "pids"):
             for folder in place.glob("toolorchestra-*"):
                 if process_tags.is_gone(folder.name.removeprefix("toolorchestra-").rpartition("-")[0]):
@@ -224,7 +191,7 @@ class ControlGroup:
             (folder / "cgroup.procs").write_text(str(pid))
 
     def remove(self) -> None:
-        """Remove the group, whose processes are about to be gone."""
+        """Remove the group, once its processes have ended."""
         for folder in self.folders:
             end = time.monotonic() + 2
             while folder.exists() and time.monotonic() < end:

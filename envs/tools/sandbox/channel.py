@@ -12,49 +12,36 @@ import struct
 import threading
 import time
 from abc import abstractmethod
-from importlib import resources
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from toolorchestra.envs.tools.sandbox import seccomp
+from toolorchestra.envs.tools.sandbox.program import ProgramLimits, ProgramStatus
 from toolorchestra.toolscale.errors import SandboxError
 
-if TYPE_CHECKING:
-    from toolorchestra.envs.tools.sandbox.limits import ProgramLimits
-
 GRACE_SECONDS = 30.0
-"""Seconds beyond a program's own after which its worker counts as hung, and that one has to start."""
+"""Seconds beyond a program's own after which its worker counts as hung; also the time that a worker has to start."""
 
 
 class WorkerLost(Exception):  # noqa: N818 - an event that the caller judges, not yet an error
-    """The worker went away while it ran a program.
-
-    Args:
-        message: What was seen.
-        hung: It did not go away, but does not answer either.
-        seconds: How long it had the program.
-    """
+    """The worker ended, or `hung`, while it ran a program for `seconds`."""
 
     def __init__(self, message: str, *, hung: bool = False, seconds: float = 0.0) -> None:
         super().__init__(message)
         self.hung, self.seconds = hung, seconds
 
 
-class Hello(msgspec.Struct):
-    """What a worker says when it is ready."""
-
-    python: str
-    filtered: bool
-    alone: bool
+class _Ready(msgspec.Struct):
     place: str
 
 
 class WorkerReply(msgspec.Struct):
-    """What a worker says of a program; the fields are those of `Result`, and whether the worker is clean."""
+    """A worker's report of a program: the fields of `ProgramResult`, and whether the worker can run another one."""
 
     id: int
-    status: str
+    status: ProgramStatus
     reusable: bool
     stdout: bytes = b""
     stderr: bytes = b""
@@ -66,8 +53,8 @@ class WorkerReply(msgspec.Struct):
 
 def source() -> str:
     """Return the worker's program for `python -c`: `worker_program.py` and `worker.py` in one."""
-    folder = resources.files(__package__)
-    program, worker = (folder.joinpath(name).read_text(encoding="utf-8") for name in ("worker_program.py", "worker.py"))
+    files = (Path(__file__).with_name(name) for name in ("worker_program.py", "worker.py"))
+    program, worker = (file.read_text(encoding="utf-8") for file in files)
     joined = ("from __future__", "from toolorchestra")  # imports of `worker.py` that the program before it replaces
     return program + "".join(line for line in worker.splitlines(keepends=True) if not line.startswith(joined))
 
@@ -88,12 +75,14 @@ def environment(home: str) -> dict[str, str]:
 
 
 class WorkerClient:
-    """A warm interpreter somewhere, and the socket to it.
+    """A warm interpreter and the socket to its standard input and output.
 
     Override `_dispose`; `_unwrap` where the socket carries more than the worker's bytes.
 
-    Args:
-        sock: Connected to the worker's standard input and output.
+    Attributes:
+        reusable: Whether it can run another program.
+        place: The folder that programs can write to, once `configure` has returned.
+        held: `ProgramLimits.held` of its programs, likewise.
     """
 
     def __init__(self, sock: socket.socket) -> None:
@@ -103,7 +92,8 @@ class WorkerClient:
         self._closing = threading.Lock()
         self._closed = False
         self.reusable = True
-        self.hello: Hello
+        self.place = ""
+        self.held = (0, 0, 0)
 
     @abstractmethod
     def _dispose(self) -> None:
@@ -114,16 +104,12 @@ class WorkerClient:
         return data
 
     def configure(self, limits: ProgramLimits, *, shared: bool = False, **options: Any) -> None:
-        """Tell a worker that just started its bounds, and wait until it is ready.
-
-        Args:
-            limits: What its programs may use.
-            shared: It has no process namespace of its own.
-            options: Further settings; see `WorkerClient.configure` of `worker.py`.
+        """Send a worker that just started its limits and options (see `worker.py`), and wait until it is ready.
 
         Raises:
             SandboxError: If it does not get ready.
         """
+        self.held = limits.held
         config = {
             "memory_mb": limits.memory_mb,
             "pids": limits.pids,
@@ -132,7 +118,8 @@ class WorkerClient:
         }
         try:
             self._send(msgspec.json.encode(config | options), time.monotonic() + GRACE_SECONDS)
-            self.hello = msgspec.json.decode(self._receive(1 << 16, time.monotonic() + GRACE_SECONDS), type=Hello)
+            ready = self._receive(1 << 16, time.monotonic() + GRACE_SECONDS)
+            self.place = msgspec.json.decode(ready, type=_Ready).place
         except (msgspec.DecodeError, OSError) as error:
             complaint = self._complaint()
             self.close()
@@ -190,7 +177,7 @@ class WorkerClient:
             self._buffer += self._unwrap(data)
 
     def close(self) -> None:
-        """Stop the worker and whatever it runs, at once; more than once does no harm."""
+        """Stop the worker and whatever it runs; does nothing if it is closed."""
         with self._closing:
             if self._closed:
                 return
@@ -202,6 +189,6 @@ class WorkerClient:
             self._socket.close()
 
     def disown(self) -> None:
-        """Let go of a worker that belongs to the process that this one was forked from."""
+        """Let go of a worker of the process that this one was forked from."""
         self._closed = True
         self._socket.close()

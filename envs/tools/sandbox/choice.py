@@ -1,4 +1,4 @@
-"""Choosing a sandbox: by its name, or the strongest that this machine has."""
+"""Choosing a sandbox: by its name, or the strongest that is available on this machine."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def make_sandbox(kind: str = "auto", **options: Any) -> Sandbox:
     """Make a sandbox.
 
     Args:
-        kind: A name in `BACKENDS`, or ``auto``: the strongest that can be had. Its `Sandbox.choice` says which that
-            is, and why the stronger ones cannot be had; if none that isolates can, a warning says it too.
+        kind: A name in `BACKENDS`, or ``auto`` for the strongest available one; then `Sandbox.choice` says which it is
+            and why stronger ones are not available. ``process``, which does not isolate, warns.
         options: `limits`, `workers` and `preload`, which every backend takes; with a `kind`, also its own.
 
     Raises:
         UnknownNameError: If there is no such backend.
-        SandboxError: If the backend asked for cannot be had.
+        SandboxError: If the backend is not available.
 
     >>> try:
     ...     make_sandbox("dokcer")

@@ -1,7 +1,6 @@
 """Programs in Docker containers: the strongest of the backends, with gVisor where the engine has it.
 
-The engine is asked through its API (extra ``docker``); images come by name, or from `build_image`, never from a
-registry behind the user's back.
+The engine is used through its API (extra ``docker``). Images are never pulled: `build_image` makes one.
 """
 
 from __future__ import annotations
@@ -11,13 +10,13 @@ import os
 import socket
 import struct
 import time
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Unpack
 
 from toolorchestra.envs.tools.sandbox import process_tags
-from toolorchestra.envs.tools.sandbox.base import Sandbox
+from toolorchestra.envs.tools.sandbox.base import NOBODY, SHARED_MB, Sandbox, SandboxOptions
 from toolorchestra.envs.tools.sandbox.channel import WorkerClient, environment, source
-from toolorchestra.envs.tools.sandbox.limits import ProgramLimits
+from toolorchestra.envs.tools.sandbox.program import ProgramLimits
 from toolorchestra.toolscale.errors import OptionError, SandboxError
 
 if TYPE_CHECKING:
@@ -25,11 +24,6 @@ if TYPE_CHECKING:
 
 IMAGE = "toolorchestra-sandbox"
 LABEL = "toolorchestra.owner"
-NOBODY = 65534
-SHARED_MB = 16
-"""Size of /dev/shm, which multiprocessing wants, in MiB."""
-WORKER_MB = 32
-"""What the worker itself may use beside its programs, in MiB."""
 GVISOR = "runsc"
 
 
@@ -37,17 +31,15 @@ class DockerSandbox(Sandbox):
     """Runs programs in containers without network, files, privileges or users of this machine.
 
     Each container has a read-only root and a small tmpfs, an unprivileged user, no capability, no way to gain
-    privileges, and bounds on memory, processors and processes. It goes when its owner does, even by ``kill -9``: its
-    worker ends when the connection closes, and the engine removes it then; whatever survives that (the engine was
-    stopped, say) is removed by the next `DockerSandbox` on that machine.
+    privileges, and bounds on memory, processors and processes. It is removed when its owner ends, even by ``kill -9``:
+    its worker ends when the connection closes, and the engine then removes the container. One that is left anyway (the
+    engine was stopped) is removed by the next `DockerSandbox` on that machine.
 
     Args:
         image: An image that holds `python`; it must be on the machine already.
-        limits: What a program may use unless `run` says otherwise.
-        workers: Containers, so programs that run at a time. Default: the number of cores.
-        preload: Modules that the warm interpreters import.
         cpus: Processors that one container may keep busy.
         python: The interpreter in the image, 3.9 or newer.
+        options: `limits`, `workers` (containers) and `preload` of `Sandbox`.
 
     Raises:
         SandboxError: If the Python package, the engine or the image is missing.
@@ -57,16 +49,9 @@ class DockerSandbox(Sandbox):
     isolates = True
 
     def __init__(
-        self,
-        image: str = IMAGE,
-        *,
-        limits: ProgramLimits | None = None,
-        workers: int | None = None,
-        preload: Sequence[str] = (),
-        cpus: float = 1.0,
-        python: str = "python3",
+        self, image: str = IMAGE, *, cpus: float = 1.0, python: str = "python3", **options: Unpack[SandboxOptions]
     ) -> None:
-        super().__init__(limits=limits, workers=workers, preload=preload)
+        super().__init__(**options)
         if not cpus > 0:
             raise OptionError(f"cpus: expected more than 0, got {cpus}.")
         self.image, self.cpus, self.python = image, cpus, python
@@ -93,7 +78,7 @@ class DockerSandbox(Sandbox):
     def start(self, limits: ProgramLimits) -> WorkerClient:
         """Start a worker; see `Sandbox.start`."""
         api = self.client.api
-        memory = f"{limits.memory_mb + limits.disk_mb + WORKER_MB}m"
+        memory = f"{limits.total_mb}m"
         # Files in a tmpfs are memory, and so are their inodes.
         tmpfs = f"rw,nosuid,nodev,noexec,mode=1777,size={limits.disk_mb}m,nr_inodes={limits.disk_mb * 256}"
         with _engine_errors():
@@ -132,7 +117,7 @@ class DockerSandbox(Sandbox):
         return worker
 
     def describe(self) -> str:
-        """Say what holds programs in."""
+        """Say how programs are isolated; see `Sandbox.describe`."""
         held = f"Docker containers of {self.image} (no network, read-only, unprivileged, bounded)"
         return f"{held} under gVisor" if self.runtime else held
 
@@ -154,9 +139,7 @@ class _DockerWorker(WorkerClient):
             attached = client.api.attach_socket(container, params=wanted)
             inner = getattr(attached, "_sock", attached)
             if type(inner) is not socket.socket:
-                raise SandboxError(
-                    "Expected a Docker host on a Unix socket or plain TCP; others cannot be attached to."
-                )
+                raise SandboxError("Expected a Docker host on a Unix socket or plain TCP, which can be attached to.")
             super().__init__(inner.dup())
             attached._response.close()
             attached.close()
@@ -188,7 +171,7 @@ class _DockerWorker(WorkerClient):
         return self._complaints.decode("utf-8", "replace").strip()
 
     def _dispose(self) -> None:
-        with contextlib.suppress(SandboxError):  # an engine that is gone takes its containers along or reaps them later
+        with contextlib.suppress(SandboxError):  # an engine that is gone has removed its containers, or `reap` will
             remove(self._client, self._container)
 
 
@@ -210,14 +193,13 @@ def connect() -> docker.DockerClient:
         return docker.from_env(timeout=60)
 
 
-def reap(client: docker.DockerClient) -> list[str]:
-    """Remove containers whose owner, a process of this machine, is gone; return their ids."""
+def reap(client: docker.DockerClient) -> None:
+    """Remove containers whose owner, a process of this machine, is gone."""
     with _engine_errors():
         found = client.api.containers(all=True, filters={"label": LABEL})
-    orphans = [container["Id"] for container in found if process_tags.is_gone(container["Labels"][LABEL])]
-    for orphan in orphans:
-        remove(client, orphan)
-    return orphans
+    for container in found:
+        if process_tags.is_gone(container["Labels"][LABEL]):
+            remove(client, container["Id"])
 
 
 def remove(client: docker.DockerClient, container: str) -> None:

@@ -3,33 +3,22 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import os
 import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from toolorchestra.envs.tools.sandbox.channel import WorkerClient
+from toolorchestra.envs.tools.sandbox.program import ProgramLimits
 from toolorchestra.toolscale.errors import SandboxError
-
-if TYPE_CHECKING:
-    from toolorchestra.envs.tools.sandbox.limits import ProgramLimits
-
-Held = tuple[int, int, int]
-
-
-def held(limits: ProgramLimits) -> Held:
-    """Return the limits that a worker is started with; the others can differ from program to program."""
-    return limits.memory_mb, limits.pids, limits.disk_mb
 
 
 class Pool:
-    """Hands out workers, each to one caller at a time.
+    """Hands out workers that `start` makes, each to one caller at a time.
 
-    Args:
-        start: Makes a worker for limits.
-        size: Maximum number of workers that run programs of `worker` at a time; workers of sessions come on top.
+    At most `size` workers of `worker` run at a time; those of sessions are not counted.
     """
 
     def __init__(self, start: Callable[[ProgramLimits], WorkerClient], size: int) -> None:
@@ -40,8 +29,8 @@ class Pool:
     def _reset(self) -> None:
         self._slots = threading.BoundedSemaphore(self._size)
         self._lock = threading.Lock()
-        self._idle: list[tuple[Held, WorkerClient]] = []
-        self._busy: dict[WorkerClient, Held] = {}
+        self._idle: list[WorkerClient] = []
+        self._busy: set[WorkerClient] = set()
         self._closed = threading.Event()
 
     @contextmanager
@@ -58,25 +47,23 @@ class Pool:
 
     def take(self, limits: ProgramLimits) -> WorkerClient:
         """Return a worker that was idle, or a new one."""
-        key = held(limits)
         surplus = None
         with self._lock:
             if self._closed.is_set():
                 raise SandboxError("This sandbox is closed; make another one.")
-            # The last one used is the likeliest to be in the caches still.
-            place = next((i for i in reversed(range(len(self._idle))) if self._idle[i][0] == key), None)
-            if place is not None:
-                worker = self._idle.pop(place)[1]
-                self._busy[worker] = key
-                return worker
+            for worker in reversed(self._idle):  # the last one used is the most likely to be in the caches still
+                if worker.held == limits.held:
+                    self._idle.remove(worker)
+                    self._busy.add(worker)
+                    return worker
             if self._idle and len(self._idle) + len(self._busy) >= self._size:
-                surplus = self._idle.pop(0)[1]
+                surplus = self._idle.pop(0)
         if surplus is not None:
             surplus.close()
         worker = self._start(limits)
         with self._lock:
             if not self._closed.is_set():
-                self._busy[worker] = key
+                self._busy.add(worker)
                 return worker
         worker.close()
         raise SandboxError("This sandbox was closed while a program was to start.")
@@ -84,37 +71,38 @@ class Pool:
     def give(self, worker: WorkerClient) -> None:
         """Take a worker back."""
         with self._lock:
-            key = self._busy.pop(worker, None)
-            if key is not None and worker.reusable and len(self._idle) < self._size:
-                self._idle.append((key, worker))
+            keep = worker in self._busy and worker.reusable and len(self._idle) < self._size
+            self._busy.discard(worker)
+            if keep:
+                self._idle.append(worker)
                 return
         worker.close()
 
-    def adopt(self, worker: WorkerClient, limits: ProgramLimits) -> None:
+    def adopt(self, worker: WorkerClient) -> None:
         """Take in a worker that was started elsewhere."""
         with self._lock:
-            self._idle.append((held(limits), worker))
+            self._idle.append(worker)
 
     def drop(self, worker: WorkerClient) -> None:
-        """Do away with a worker."""
+        """Stop a worker."""
         with self._lock:
-            self._busy.pop(worker, None)
+            self._busy.discard(worker)
         worker.close()
 
     def close(self) -> None:
-        """Do away with all of them."""
+        """Stop all workers."""
         with self._lock:
             self._closed.set()
-            workers = [*(worker for _, worker in self._idle), *self._busy]
-            self._idle, self._busy = [], {}
+            workers = [*self._idle, *self._busy]
+            self._idle, self._busy = [], set()
         for worker in workers:
             worker.close()
 
     def disown(self) -> None:
-        """Forget the workers of the process that this one was forked from: two owners would mix up the replies."""
+        """Let go of the workers of the process that this one was forked from: two owners would mix up the replies."""
         if not hasattr(self, "_busy"):
             return
-        workers = [*(worker for _, worker in self._idle), *self._busy]
+        workers = [*self._idle, *self._busy]
         closed = self._closed.is_set()
         self._reset()
         if closed:
@@ -126,15 +114,10 @@ class Pool:
 _POOLS: weakref.WeakSet[Pool] = weakref.WeakSet()
 
 
-def _disown_all() -> None:
+def _for_all(action: Callable[[Pool], None]) -> None:
     for pool in list(_POOLS):
-        pool.disown()
+        action(pool)
 
 
-def _close_all() -> None:
-    for pool in list(_POOLS):
-        pool.close()
-
-
-os.register_at_fork(after_in_child=_disown_all)
-atexit.register(_close_all)
+os.register_at_fork(after_in_child=functools.partial(_for_all, Pool.disown))
+atexit.register(_for_all, Pool.close)

@@ -1,7 +1,8 @@
-"""Programs as plain processes of this machine: bounded, but not held in. The last resort."""
+"""Programs as plain processes of this machine: bounded, but not isolated. The last resort."""
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import socket
@@ -9,43 +10,38 @@ import subprocess
 import sys
 import tempfile
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Unpack
 
-from toolorchestra.envs.tools.sandbox.base import Sandbox
+from toolorchestra.envs.tools.sandbox.base import Sandbox, SandboxOptions
 from toolorchestra.envs.tools.sandbox.channel import WorkerClient, environment, source
-from toolorchestra.envs.tools.sandbox.limits import ProgramLimits
+from toolorchestra.envs.tools.sandbox.program import ProgramLimits
 from toolorchestra.toolscale.errors import SandboxError
 
 
 class PopenWorker(WorkerClient):
     """A worker that is a child of this process.
 
-    Args:
-        command: Its command line.
-        environment: Its environment variables.
-        user: Run it as this user and group, if not as this process's.
-        keep: Further descriptors that it inherits.
+    It runs as `user` (and group) and inherits the descriptors `keep`; `cleanups` are called when it has ended.
     """
 
-    def __init__(
-        self, command: Sequence[str], environment: dict[str, str], *, user: int | None = None, keep: Sequence[int] = ()
-    ) -> None:
+    def __init__(self, command: Sequence[str], home: str, *, user: int | None = None, keep: Sequence[int] = ()) -> None:
+        self.cleanups: list[Callable[[], object]] = []
         ours, theirs = socket.socketpair()
-        no_groups: list[str | int] = []
         with theirs, tempfile.TemporaryFile() as complaints:
             super().__init__(ours)
             self._complaints = os.dup(complaints.fileno())
             try:
                 self._process = subprocess.Popen(
                     command,
-                    env=environment,
+                    env=environment(home),
                     cwd="/",
                     stdin=theirs.fileno(),
                     stdout=theirs.fileno(),
                     stderr=complaints,
                     user=user,
                     group=user,
-                    extra_groups=None if user is None else no_groups,
+                    extra_groups=None if user is None else [],
                     pass_fds=keep,
                     start_new_session=True,  # Ctrl-C is for the owner
                 )
@@ -64,46 +60,32 @@ class PopenWorker(WorkerClient):
             self._process.kill()
             self._process.wait()
         os.close(self._complaints)
+        for cleanup in self.cleanups:
+            cleanup()
 
     def disown(self) -> None:
-        """Let go of the process too: it is no child of this one, and cannot be waited for."""
+        """Also let go of the process, which is not a child of this one and cannot be waited for."""
         super().disown()
         os.close(self._complaints)
         self._process.returncode = 0
 
 
-class _ProcessWorker(PopenWorker):
-    def _dispose(self) -> None:
-        super()._dispose()
-        if hasattr(self, "hello"):
-            shutil.rmtree(self.hello.place, ignore_errors=True)  # what the worker could not remove
-
-
 class ProcessSandbox(Sandbox):
     """Runs programs as this user, on this machine: **no isolation**. They can read its files and use its network.
 
-    Memory, time, output and the number of processes are bounded against mistakes; nothing is safe from malice. It says
-    so, with a warning, whenever one is made.
+    Memory, time, output and the number of processes are bounded, against mistakes and not against attacks. Each new one
+    warns of that.
 
     Args:
-        limits: What a program may use unless `run` says otherwise.
-        workers: Programs that run at a time. Default: the number of cores.
-        preload: Modules that the warm interpreters import.
         python: The interpreter, 3.9 or newer. Default: the one that runs this.
+        options: `limits`, `workers` and `preload` of `Sandbox`.
     """
 
     name = "process"
     isolates = False
 
-    def __init__(
-        self,
-        *,
-        limits: ProgramLimits | None = None,
-        workers: int | None = None,
-        preload: Sequence[str] = (),
-        python: str = sys.executable,
-    ) -> None:
-        super().__init__(limits=limits, workers=workers, preload=preload)
+    def __init__(self, *, python: str = sys.executable, **options: Unpack[SandboxOptions]) -> None:
+        super().__init__(**options)
         self.python = python
         warnings.warn(
             "ProcessSandbox does not isolate: programs run as you, with your files and your network. "
@@ -113,11 +95,12 @@ class ProcessSandbox(Sandbox):
 
     def start(self, limits: ProgramLimits) -> WorkerClient:
         """Start a worker; see `Sandbox.start`."""
-        command = [self.python, "-s", "-c", source()]
-        worker = _ProcessWorker(command, environment(tempfile.gettempdir()))
+        worker = PopenWorker([self.python, "-s", "-c", source()], tempfile.gettempdir())
         worker.configure(limits, shared=True, places=[], preload=self.preload, count_by_user=False, watch=True)
+        # Removes what the worker could not remove itself.
+        worker.cleanups.append(functools.partial(shutil.rmtree, worker.place, ignore_errors=True))
         return worker
 
     def describe(self) -> str:
-        """Say what holds programs in."""
+        """Say how programs are isolated; see `Sandbox.describe`."""
         return "resource limits only: programs are NOT isolated from this machine"

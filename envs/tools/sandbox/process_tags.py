@@ -1,6 +1,6 @@
-"""Tags that tell which process made something, and whether that process still runs.
+"""Tags that name the process that made a container or control group.
 
-Containers and control groups carry them, so that later processes can remove what a killed one has left.
+With them, a later process can remove what a killed one has left.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from pathlib import Path
 
 
 def tag(pid: int | None = None) -> str:
-    """Return the tag of a process: id and start time, and the machine, boot and namespace in which they mean it."""
+    """Return the tag of a process: its id and start time, its machine, boot and namespace."""
     pid = pid or os.getpid()
     return f"{pid}-{_started(pid)}-{_where()}"
 
 
 def is_gone(tagged: str) -> bool:
-    """Whether the process of a tag has ended, as far as this one can know: of other machines it knows nothing.
+    """Whether the process of a tag is one of this machine and has ended.
 
     >>> is_gone(tag()), is_gone("1-0-elsewhere")
     (False, False)

@@ -9,6 +9,9 @@ A call that it refuses fails with EPERM; nothing is killed. Other machines than 
 from __future__ import annotations
 
 import struct
+from pathlib import Path
+
+from toolorchestra.toolscale.yaml_reader import parse_yaml
 
 MACHINES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 """Machines that the filter is made for, and how the kernel names them in seccomp_data.arch."""
@@ -24,94 +27,19 @@ _TERMINAL_INPUT = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX: typing into a terminal
 
 _Instruction = tuple[int, int, int, int]
 
-REFUSED: dict[str, tuple[int, int]] = {
-    "ptrace": (101, 117),
-    "process_vm_readv": (310, 270),
-    "process_vm_writev": (311, 271),
-    "process_madvise": (440, 440),
-    "pidfd_getfd": (438, 438),
-    "kcmp": (312, 272),
-    "mount": (165, 40),
-    "umount2": (166, 39),
-    "move_mount": (429, 429),
-    "open_tree": (428, 428),
-    "fsopen": (430, 430),
-    "fsconfig": (431, 431),
-    "fsmount": (432, 432),
-    "fspick": (433, 433),
-    "mount_setattr": (442, 442),
-    "pivot_root": (155, 41),
-    "chroot": (161, 51),
-    "setns": (308, 268),
-    "unshare": (272, 97),
-    "bpf": (321, 280),
-    "perf_event_open": (298, 241),
-    "userfaultfd": (323, 282),
-    "io_uring_setup": (425, 425),
-    "io_uring_enter": (426, 426),
-    "io_uring_register": (427, 427),
-    "keyctl": (250, 219),
-    "add_key": (248, 217),
-    "request_key": (249, 218),
-    "init_module": (175, 105),
-    "finit_module": (313, 273),
-    "delete_module": (176, 106),
-    "kexec_load": (246, 104),
-    "kexec_file_load": (320, 294),
-    "reboot": (169, 142),
-    "swapon": (167, 224),
-    "swapoff": (168, 225),
-    "syslog": (103, 116),
-    "acct": (163, 89),
-    "quotactl": (179, 60),
-    "settimeofday": (164, 170),
-    "clock_settime": (227, 112),
-    "clock_adjtime": (305, 266),
-    "adjtimex": (159, 171),
-    "sethostname": (170, 161),
-    "setdomainname": (171, 162),
-    "name_to_handle_at": (303, 264),
-    "open_by_handle_at": (304, 265),
-    "move_pages": (279, 239),
-    "migrate_pages": (256, 238),
-    "vhangup": (153, 58),
-    "fanotify_init": (300, 262),
-    "shmget": (29, 194),
-    "shmat": (30, 196),
-    "shmctl": (31, 195),
-    "msgget": (68, 186),
-    "msgsnd": (69, 189),
-    "msgrcv": (70, 188),
-    "msgctl": (71, 187),
-    "semget": (64, 190),
-    "semop": (65, 193),
-    "semtimedop": (220, 192),
-    "semctl": (66, 191),
-    "mq_open": (240, 180),
-    "mq_unlink": (241, 181),
-}
+_TABLES = parse_yaml(Path(__file__).with_name("seccomp.yaml").read_text(encoding="utf-8"))
+REFUSED: dict[str, list[int]] = _TABLES["refused"]
 """System calls refused whatever their arguments: name, number on x86-64, number on AArch64."""
-
-ONLY_ITSELF: dict[str, tuple[tuple[int, ...], tuple[int, int]]] = {
-    "prlimit64": ((0,), (302, 261)),
-    "setpriority": ((0, 1), (141, 140)),
-    "ioprio_set": ((1,), (251, 30)),
-    "sched_setaffinity": ((0,), (203, 122)),
-    "sched_setscheduler": ((0,), (144, 119)),
-    "sched_setparam": ((0,), (142, 118)),
-    "sched_setattr": ((0,), (314, 274)),
-}
-"""System calls refused unless these arguments are 0, which says: the caller itself."""
+ONLY_ITSELF: dict[str, list[list[int]]] = _TABLES["only_itself"]
+"""System calls refused unless the arguments at these positions are 0, which says: the caller itself."""
 
 _CLONE, _CLONE3, _KILL_CALL, _SOCKET, _SOCKETPAIR, _IOCTL = (56, 220), 435, (62, 129), (41, 198), (53, 199), (16, 29)
 
 
 def program(machine: str, *, shared: bool = False) -> bytes:
-    """Return the filter for a machine as the kernel takes it: an array of ``struct sock_filter``.
+    """Return the filter for one of `MACHINES` as the kernel takes it: an array of ``struct sock_filter``.
 
-    Args:
-        machine: One of `MACHINES`.
-        shared: Processes of others are in sight, so that a signal to all must not be.
+    With `shared`, programs can see processes of others, and the filter also refuses signals to all processes.
     """
     column = list(MACHINES).index(machine)
     code = [_load(_ARCH), (_EQUAL, 1, 0, MACHINES[machine]), _answer(_KILL), _load(_NUMBER)]
@@ -128,11 +56,11 @@ def program(machine: str, *, shared: bool = False) -> bytes:
         code += _rule(number, [_load(_ARGUMENTS), *known, _answer(_EPERM)])
     typing = [part for request in _TERMINAL_INPUT for part in ((_EQUAL, 0, 1, request), _answer(_EPERM))]
     code += _rule(_IOCTL[column], [_load(_ARGUMENTS + 8), *typing])
-    for arguments, pair in ONLY_ITSELF.values():
+    for arguments, numbers in ONLY_ITSELF.values():
         checks = []
         for i in arguments:
             checks += [_load(_ARGUMENTS + 8 * i), (_EQUAL, 1, 0, 0), _answer(_EPERM)]
-        code += _rule(pair[column], checks)
+        code += _rule(numbers[column], checks)
     code.append(_answer(_ALLOW))
     return b"".join(struct.pack("HBBI", *instruction) for instruction in code)
 

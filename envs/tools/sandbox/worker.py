@@ -1,13 +1,13 @@
 """The worker inside a sandbox: a warm interpreter that forks a process for every program.
 
 `toolorchestra.envs.tools.sandbox.channel.source` joins it with `worker_program.py` to one program, which runs with
-``python -c`` under any Python from 3.9 on, without this library. Its standard input and output are the channel to its
-owner: frames of JSON, each after its length. The first frame is the configuration, then come requests. When the channel
-closes, the worker ends every process and exits.
+``python -c`` under Python 3.9 or newer, without this library. Its standard input and output are the channel to its
+owner: frames of JSON, each after its length, first the configuration and then requests. When the channel closes, the
+worker ends every process and exits.
 
-Programs have the worker's user id. It is safe from them because they get none of its descriptors; it is not dumpable,
-so they cannot reach it through ptrace or /proc; and it is process 1 of its own namespace where there is one, so none of
-their signals reaches it and none of their children escapes it.
+Programs have the worker's user id, but cannot attack it: they get none of its descriptors; it is not dumpable, so they
+cannot reach it through ptrace or /proc; and where it is process 1 of its own namespace, none of their signals reaches
+it and none of their children escapes it.
 """
 
 from __future__ import annotations
@@ -70,10 +70,6 @@ class Program:
         self.unsent = memoryview(framed(request))
         self.reported = None
 
-    def note(self, text: str) -> None:
-        """Add a line of the worker's own to standard error."""
-        self.written[self.err] += text.encode() + b"\n"
-
     def close(self) -> None:
         """Close the pipes."""
         for fd in (self.out, self.err, self.report, self.requests):
@@ -91,7 +87,7 @@ class Worker:
         os.close(null)
         LIBC.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
         LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-        self.alone = os.getpid() == 1
+        self.alone = os.getpid() == 1  # in a namespace of processes of its own
         self.program: Program | None = None
         self.woken, wake = os.pipe()
         for fd in (self.woken, wake):
@@ -159,9 +155,7 @@ class Worker:
         tried = self.handle(trial)
         if tried["status"] != "ok":
             sys.exit(f"An empty program ends with {tried['status']}: {base64.b64decode(tried['stderr']).decode()}")
-        self.write(
-            {"python": platform.python_version(), "filtered": bool(code), "alone": self.alone, "place": self.places[0]}
-        )
+        self.write({"place": self.places[0]})
 
     def handle(self, request: dict[str, Any]) -> dict[str, Any]:
         """Run a program, or a call of a session, and return the reply."""
@@ -277,7 +271,8 @@ class Worker:
                 if memory > self.config["memory_mb"] * MIB:
                     return "memory"
                 if threads > self.config["pids"]:
-                    program.note(f"Stopped: {threads} processes and threads, of {self.config['pids']} at most.")
+                    note = f"Stopped: {threads} processes and threads, of {self.config['pids']} at most.\n"
+                    program.written[program.err] += note.encode()
                     return "error"
             for fd, _ in poll.poll(max(min(deadline, look) - now, 0) * 1000 + 1):
                 if fd == self.channel_in:

@@ -8,7 +8,7 @@ import gymnasium as gym
 import pytest
 
 import toolorchestra
-from toolorchestra.envs.checks import one_agent as checks
+from toolorchestra.envs.checks import report as report_module
 from toolorchestra.envs.checks.environment import check_environment
 from toolorchestra.envs.checks.one_agent import CHECKS
 from toolorchestra.envs.checks.report import CheckReport, CheckResult
@@ -184,7 +184,7 @@ def test_a_check_that_breaks_fails_and_hides_no_other(mini_folder: Path, monkeyp
 
 
 def test_long_lists_of_details_are_cut(check: Callable[..., CheckResult], monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(checks, "_MAX_DETAILS", 3)
+    monkeypatch.setattr(report_module, "_MAX_DETAILS", 3)
     details = check("oracle", max_turns=1).details
     assert len(details) == 4
     assert details[-1].startswith("… and ")

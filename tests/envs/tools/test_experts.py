@@ -150,9 +150,9 @@ def test_an_offer_puts_its_price_on_an_expert(env: Any) -> None:
     assert ask(dear, scene_of(env)).cost == pytest.approx(2 * ask(tool, scene_of(env)).cost)
 
 
-def test_a_real_model_costs_what_is_on_offer() -> None:
+def test_a_real_model_costs_what_the_tool_configuration_says() -> None:
     chat = ScriptedChat([Completion("four", prompt_tokens=1_000_000, completion_tokens=500_000, cost=9.0)])
-    priced = Repriced(chat, Price(2.0, 4.0))
+    priced = Repriced(chat, structs.replace(CATALOG.spec("gpt-5"), price=Price(2.0, 4.0)))
     assert priced.complete([ChatRequest([{"role": "user", "content": "2 + 2?"}])])[0].cost == 4.0
     assert priced.meter.usage.cost == 9.0
     assert priced.name == "scripted"

@@ -63,6 +63,14 @@ def test_arguments_decide(machine: str) -> None:
             assert verdict(machine, numbers[column], *[int(i == argument) for i in range(3)]) == EPERM
 
 
+def test_the_table_has_what_namespaces_leave_open() -> None:
+    assert len(seccomp.REFUSED) == 64
+    assert seccomp.REFUSED["ptrace"] == [101, 117]
+    assert seccomp.REFUSED["keyctl"] == [250, 219]
+    assert {"bpf", "io_uring_setup", "mount", "setns", "shmget", "unshare"} < seccomp.REFUSED.keys()
+    assert seccomp.ONLY_ITSELF["setpriority"] == [[0, 1], [141, 140]]
+
+
 def test_calls_by_another_convention_do_not_pass() -> None:
     assert verdict("x86_64", 11, arch=0x40000003) == KILL  # 32-bit: the same numbers mean other calls
     assert verdict("x86_64", 0x40000000 + 101) == EPERM  # x32

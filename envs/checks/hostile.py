@@ -1,11 +1,8 @@
-"""Hostile actions: what no policy should send, and some policy will.
+"""Hostile actions: broken JSON, depth and size, wrong types, SQL in every string, and valid calls among them.
 
-`hostile_actions` draws from `KINDS` for ever: broken JSON, depth and size, wrong types, SQL in every string,
-and, among them, valid calls, so that there is something to break. `check_environment` sends them; the contract
-is that `step` never raises, that every call is answered by a status and a message that says how to fix it, and that
-only calls with status OK change the database.
-
-It does not attack the process (signals, memory, files): a policy only sends actions.
+`check_environment` sends them. The contract: `step` never raises, every call gets a status and a message that says how
+to fix it, and only calls with status OK change the database. Not covered: attacks on the process (signals, memory,
+files), since a policy only sends actions.
 """
 
 from __future__ import annotations
@@ -13,11 +10,21 @@ from __future__ import annotations
 import json
 import random
 import string
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from toolorchestra.envs.base import OrchestrationEnv
+from toolorchestra.envs.world import WorldSession
+from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.format import ParameterSpec
-from toolorchestra.toolscale.tool import Tool
+from toolorchestra.toolscale.guess import Guesser
+from toolorchestra.toolscale.session import Session
+from toolorchestra.toolscale.sql import quote
+from toolorchestra.toolscale.tool import Status, Tool
+
+_CALLS_PER_EPISODE = 10
+_EPISODES_BETWEEN_DUMPS = 25
 
 DEPTH = 10_000
 """Levels of the nested arguments."""
@@ -38,22 +45,8 @@ SQL = (
     "\x00' --",
 )
 _WRONG: tuple[Any, ...] = (
-    None,
-    True,
-    -1,
-    2**63,
-    10**400,
-    1.5,
-    1e308,
-    "",
-    "now",
-    [],
-    [None],
-    {},
-    {"a": {"b": []}},
-    "2025-02-30",
-    "24:61",
-)
+    None, True, -1, 2**63, 10**400, 1.5, 1e308, "", "now", [], [None], {}, {"a": {"b": []}}, "2025-02-30", "24:61",
+)  # fmt: skip
 _NOT_NUMBERS = ("NaN", "Infinity", "-Infinity", "1e999", "-1e999", "0x10", "1_000", "01", "1.", "+1")
 _SURROGATES = ("\ud800", "\udfff", "a\udc00b", "\ud83d", "\udc80\udcff")
 
@@ -63,10 +56,8 @@ def _plain(spec: ParameterSpec, rng: random.Random) -> Any:
     if spec.enum:
         return rng.choice(spec.enum)
     match spec.type:
-        case "integer":
-            return int(spec.minimum or 1)
-        case "number":
-            return float(spec.minimum or 1)
+        case "integer" | "number":
+            return (int if spec.type == "integer" else float)(spec.minimum or 1)
         case "boolean":
             return True
         case "array":
@@ -108,12 +99,9 @@ class _Attacker:
             return _text(name, arguments)
         if form == 1:
             return [{"name": name, "arguments": arguments}]
-        given = arguments if form == 2 else json.dumps(arguments)
-        return {
-            "role": "assistant",
-            "content": None,
-            "tool_calls": [{"id": "c1", "type": "function", "function": {"name": name, "arguments": given}}],
-        }
+        function = {"name": name, "arguments": arguments if form == 2 else json.dumps(arguments)}
+        calls = [{"id": "c1", "type": "function", "function": function}]
+        return {"role": "assistant", "content": None, "tool_calls": calls}
 
     def valid_call(self) -> Any:
         tool, arguments = self._call()
@@ -142,15 +130,13 @@ class _Attacker:
     def deep_nesting(self) -> Any:
         tool, arguments = self._call()
         name = next(iter(arguments), "x")
-        match self._rng.randrange(4):
-            case 0:
-                return _text(tool.name, f'{{"{name}": {"[" * DEPTH}{"]" * DEPTH}}}')
-            case 1:
-                return _text(tool.name, '{"a":' * DEPTH + "1" + "}" * DEPTH)
-            case 2:
-                return [{"name": tool.name, "arguments": {**arguments, name: self._deep_list}}]
-            case _:
-                return {"role": "assistant", "tool_calls": [{"name": tool.name, "arguments": self._deep_object}]}
+        forms: tuple[Any, ...] = (
+            _text(tool.name, f'{{"{name}": {"[" * DEPTH}{"]" * DEPTH}}}'),
+            _text(tool.name, '{"a":' * DEPTH + "1" + "}" * DEPTH),
+            [{"name": tool.name, "arguments": {**arguments, name: self._deep_list}}],
+            {"role": "assistant", "tool_calls": [{"name": tool.name, "arguments": self._deep_object}]},
+        )
+        return self._rng.choice(forms)
 
     def huge_arguments(self) -> Any:
         tool, arguments = self._call()
@@ -178,17 +164,8 @@ class _Attacker:
         tool, arguments = self._call()
         letters = list(tool.name)
         self._rng.shuffle(letters)
-        names = (
-            "".join(letters),
-            tool.name + "s",
-            tool.name.upper(),
-            "",
-            "__class__",
-            "drop table",
-            7,
-            None,
-            [tool.name],
-        )
+        similar = ("".join(letters), tool.name + "s", tool.name.upper())
+        names = (*similar, "", "__class__", "drop table", 7, None, [tool.name])
         return self._sent(self._rng.choice(names), arguments)
 
     def sql(self) -> Any:
@@ -212,25 +189,19 @@ class _Attacker:
     def surrogates(self) -> Any:
         tool, arguments = self._call()
         bad = self._rng.choice(_SURROGATES)
-        for name in arguments:
-            arguments[name] = bad
-        match self._rng.randrange(5):
-            case 0:
-                return [{"name": tool.name, "arguments": arguments}]
-            case 1:
-                return f"{bad} {_text(tool.name, arguments)} {bad}"  # as JSON escapes, and bare around it
-            case 2:
-                return f'<tool_call>{{"name": "{tool.name}", "arguments": {{"x": "{bad}"}}}}</tool_call>'
-            case 3:
-                return [{"id": bad, "name": bad, "arguments": {bad: bad}}]
-            case _:
-                return {"content": bad, "tool_calls": [{"id": bad, "name": tool.name, "arguments": "{}"}]}
+        arguments = dict.fromkeys(arguments, bad)
+        forms: tuple[Any, ...] = (
+            [{"name": tool.name, "arguments": arguments}],
+            f"{bad} {_text(tool.name, arguments)} {bad}",  # as JSON escapes, and bare around it
+            f'<tool_call>{{"name": "{tool.name}", "arguments": {{"x": "{bad}"}}}}</tool_call>',
+            [{"id": bad, "name": bad, "arguments": {bad: bad}}],
+            {"content": bad, "tool_calls": [{"id": bad, "name": tool.name, "arguments": "{}"}]},
+        )
+        return self._rng.choice(forms)
 
     def missing_and_extra_arguments(self) -> Any:
         tool, arguments = self._call()
-        for name in list(arguments):
-            if self._rng.random() < 0.5:
-                del arguments[name]
+        arguments = {name: value for name, value in arguments.items() if self._rng.random() >= 0.5}
         if self._rng.random() < 0.7:
             extra = "".join(self._rng.choices(string.printable, k=self._rng.randrange(12)))
             arguments[extra] = self._rng.choice(_WRONG)
@@ -260,22 +231,8 @@ class ToolImpostor:
         raise RuntimeError(f"no {name} here")
 
 
-KINDS = (
-    "valid_call",
-    "random_bytes",
-    "truncated_json",
-    "deep_nesting",
-    "huge_arguments",
-    "wrong_types",
-    "not_a_number",
-    "unknown_tools",
-    "sql",
-    "duplicate_ids",
-    "surrogates",
-    "missing_and_extra_arguments",
-    "not_an_action",
-)
-"""The kinds of hostile actions; each is drawn as often."""
+KINDS = tuple(name for name in vars(_Attacker) if not name.startswith("_"))
+"""The kinds of hostile actions, each as likely."""
 
 
 def hostile_actions(
@@ -284,13 +241,92 @@ def hostile_actions(
     """Yield hostile actions without end, against an environment with `tools`.
 
     Args:
-        rng: Where randomness comes from.
+        rng: Draws the actions.
         tools: Tools of the environment.
-        arguments: Makes valid arguments for a tool, e.g. `toolorchestra.toolscale.guess.Guesser.arguments`; without
-            it they are of the right type only, so that few calls succeed.
-        kinds: Kinds to draw from, all of them by default.
+        arguments: Makes valid arguments for a tool, e.g. `toolorchestra.toolscale.guess.Guesser.arguments`. Without
+            it, arguments only have the right types, and few calls succeed.
+        kinds: Kinds to draw from.
     """
     attacker = _Attacker(rng, tools, arguments)
     makers = [getattr(attacker, kind) for kind in kinds]
     while True:
         yield rng.choice(makers)()
+
+
+class HostileCheck:
+    """Sends hostile actions, and replays the valid calls among them in other sessions to compare the changes."""
+
+    def __init__(self, env: OrchestrationEnv, rng: random.Random) -> None:
+        self.env, self.rng = env, rng
+        self.episodes = 0
+        self.statuses: Counter[Status] = Counter()
+        self.wrong: list[str] = []
+        self._sources: dict[str, Iterator[Any]] = {}
+        self._twins: dict[str, WorldSession] = {}
+        self._over = True
+
+    def step(self) -> None:
+        """Send the next action and check the results of the step."""
+        if self._over:
+            self._begin()
+        action = next(self._actions)
+        try:
+            observation, reward, terminated, truncated, info = self.env.step(action)
+        except Exception as error:
+            self._fault(f"step raised {type(error).__name__}: {str(error)[:120]}", action)
+            self._over = True
+            return
+        if info.get("outcome") in ("infra_error", "judge_error"):
+            self._fault(f"{info['outcome']}: {info['verdict'][:120]}", action)
+        if not self.env.observation_space.contains(observation) or not 0.0 <= float(reward) <= self.env.max_reward:
+            self._fault("observation or reward outside its space", action)
+        for record in info["calls"]:
+            self.statuses[record.status] += 1
+            if record.status is not Status.OK and not (record.error or "").strip():
+                self._fault(f"{record.name}: {record.status} without a message", action)
+        if terminated or truncated or len(self.env.episode.turns) >= _CALLS_PER_EPISODE:
+            self.end_episode(whole=self.episodes % _EPISODES_BETWEEN_DUMPS == 0)
+
+    def end_episode(self, *, whole: bool) -> None:
+        """Compare the database with one on which only the valid calls were made; `whole`: all of its rows."""
+        if self._over:
+            return
+        self._over = True
+        play = self.env.play
+        if play.world.name not in self._twins:
+            self._twins[play.world.name] = play.world.session()
+        twin = self._twins[play.world.name]
+        twin.reset()
+        for record in self.env.episode.calls:
+            if record.status is Status.OK and not play.tools[record.name].uses_episode:
+                assert record.arguments is not None
+                twin.call(play.tools[record.name], dict(record.arguments))
+        if play.session.touched() != twin.touched():
+            self.wrong.append(f"{self.env.task.id}: the database changed beyond what its valid calls change")
+        elif whole and _rows(play.session) != _rows(twin):
+            self.wrong.append(f"{self.env.task.id}: rows changed that no journal has")
+
+    def _begin(self) -> None:
+        self.env.reset(seed=self.rng.randrange(2**31), options={"split": "all"})
+        self.episodes += 1
+        self._over = False
+        play = self.env.play
+        if play.world.name not in self._sources:
+            arguments = Guesser(play.world.database, self.rng).arguments if isinstance(play.world, Domain) else None
+            self._sources[play.world.name] = hostile_actions(self.rng, list(play.tools.values()), arguments)
+        self._actions = self._sources[play.world.name]
+
+    def _fault(self, message: str, action: Any) -> None:
+        try:
+            text = repr(action)[:120]
+        except RecursionError:
+            text = f"a {type(action).__name__} nested too deep to show"
+        self.wrong.append(f"{message}; action {text}")
+
+
+def _rows(session: WorldSession) -> dict[str, list[Any]]:
+    """Return all rows of all tables; there are none in a world without a database."""
+    if not isinstance(session, Session):
+        return {}
+    execute = session.connection.execute
+    return {table: execute(f"SELECT * FROM {quote(table)}").fetchall() for table in session.database.tables}

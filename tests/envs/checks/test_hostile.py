@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from toolorchestra.envs.hostile import KINDS, hostile_actions
+from toolorchestra.envs.checks.hostile import KINDS, hostile_actions
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.guess import Guesser
 from toolorchestra.toolscale.session import Session
