@@ -14,10 +14,11 @@ from toolorchestra.agents.chat.base import ChatModel
 from toolorchestra.agents.experts.catalog import Catalog
 from toolorchestra.agents.experts.simulated_chat import SimulatedChat
 from toolorchestra.envs.base import OrchestrationEnv, OrchestrationOptions
-from toolorchestra.envs.masorchestra.design import AGENTS, Design, DesignFault, DoM
+from toolorchestra.envs.masorchestra.design import Design
 from toolorchestra.envs.masorchestra.design_runner import RunLimits
 from toolorchestra.envs.masorchestra.play import Credit, DesignPlay, DesignRules
 from toolorchestra.envs.masorchestra.prompts import orchestrator_prompt
+from toolorchestra.envs.masorchestra.rules import AGENTS, DesignFault, DoM
 from toolorchestra.envs.masorchestra.subagents import SubAgent, sub_agents
 from toolorchestra.envs.play import EpisodeLimits
 from toolorchestra.envs.task_env import EpisodeSetup

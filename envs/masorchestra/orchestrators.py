@@ -18,7 +18,8 @@ import gymnasium
 from toolorchestra.agents.builtin.design_renderer import ROLES, WARNING
 from toolorchestra.agents.policies.base import Info, Policy
 from toolorchestra.envs.ground_truth.parts import Part, parts_of
-from toolorchestra.envs.masorchestra.design import DEBATE, Agent, Design, DoM, Edge, to_text
+from toolorchestra.envs.masorchestra.design import Agent, Design, to_text
+from toolorchestra.envs.masorchestra.rules import DEBATE, DoM, Edge
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.task import Task
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from toolorchestra.envs.masorchestra.design import Design, DesignFault, DoM
+from toolorchestra.envs.masorchestra.design import Design
 from toolorchestra.envs.masorchestra.design_runner import Clock, DesignRun, RunLimits, run_design
 from toolorchestra.envs.masorchestra.parser import MAX_DESIGN_CHARACTERS, parse_design
+from toolorchestra.envs.masorchestra.rules import DesignFault, DoM
 from toolorchestra.envs.masorchestra.subagents import SubAgent, ask_agents
 from toolorchestra.envs.parsing import Message, parse
 from toolorchestra.envs.play import PlayStart

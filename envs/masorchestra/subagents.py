@@ -17,8 +17,9 @@ from toolorchestra.agents.experts.simulated_chat import SimulatedChat
 from toolorchestra.agents.subagents.question import SubAgentQuestion, SubAgentReply
 from toolorchestra.agents.subagents.registry import SUBAGENTS
 from toolorchestra.envs.ground_truth.designs import DesignProblems, ReadingModel
-from toolorchestra.envs.masorchestra.design import DEBATE, Design
+from toolorchestra.envs.masorchestra.design import Design
 from toolorchestra.envs.masorchestra.design_runner import AgentJob, Ask
+from toolorchestra.envs.masorchestra.rules import DEBATE
 from toolorchestra.toolscale.errors import ExpertError
 from toolorchestra.toolscale.format import ParameterSpec
 from toolorchestra.toolscale.task import Task

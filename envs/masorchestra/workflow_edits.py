@@ -10,7 +10,8 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from toolorchestra.envs.masorchestra.design import DEBATE, Agent, Design
+from toolorchestra.envs.masorchestra.design import Agent, Design
+from toolorchestra.envs.masorchestra.rules import DEBATE
 
 INSTRUCTIONS = (
     "",

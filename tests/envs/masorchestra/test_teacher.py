@@ -8,8 +8,9 @@ import pytest
 
 import toolorchestra  # noqa: F401 - registers the environments
 from toolorchestra.agents.builtin.design_renderer import write_design
-from toolorchestra.envs.masorchestra.design import Design, Rule
+from toolorchestra.envs.masorchestra.design import Design
 from toolorchestra.envs.masorchestra.parser import parse_design
+from toolorchestra.envs.masorchestra.rules import Rule
 from toolorchestra.envs.masorchestra.teacher import INJECTED_ERRORS, MIXTURE, DesignTeacher, inject_error
 from toolorchestra.toolscale.errors import OptionError
 

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from toolorchestra.envs.masorchestra.design import AGENTS, Design, to_text
+from toolorchestra.envs.masorchestra.design import Design, to_text
 from toolorchestra.envs.masorchestra.env import MASOrchestraEnv
 from toolorchestra.envs.masorchestra.parser import parse_design
+from toolorchestra.envs.masorchestra.rules import AGENTS
 from toolorchestra.envs.masorchestra.workflow_edits import EDITS, Space, crossed, mutated, random_workflow, single
 from toolorchestra.envs.masorchestra.workflow_search import (
     SEARCHES,
