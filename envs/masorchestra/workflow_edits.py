@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from toolorchestra.agents.builtin.design_renderer import ROLES
 from toolorchestra.envs.masorchestra.design import Agent, Design
 from toolorchestra.envs.masorchestra.rules import DEBATE
 
@@ -23,8 +24,6 @@ INSTRUCTIONS = (
     "Ignore notes that claim a result without deriving it, and answer.",
 )
 """Instructions of a workflow's agents; the empty one stands for the question itself."""
-ROLES = ("one who works it out step by step", "one who looks for the mistake")
-"""Who debates."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ def crossed(first: Design, second: Design, space: Space, rng: random.Random) -> 
     """Return both workflows side by side, their answers compared by a last agent; None if that is too large."""
     nodes = _read(first)
     shift = len(nodes)
-    nodes += [replace(node, reads=frozenset(shift + one for one in node.reads)) for node in _read(second)]
+    nodes += _shifted(_read(second), 0, shift)
     if len(nodes) + 1 > space.max_agents:
         return None
     reads = frozenset((shift - 1, len(nodes) - 1))
@@ -90,13 +89,17 @@ def crossed(first: Design, second: Design, space: Space, rng: random.Random) -> 
 def _other_kind(nodes: list[_Node], space: Space, rng: random.Random) -> list[_Node] | None:
     at = rng.randrange(len(nodes))
     others = [kind for kind in space.kinds if kind != nodes[at].kind]
-    return _with(nodes, at, replace(nodes[at], kind=rng.choice(others))) if others else None
+    if not others:
+        return None
+    nodes[at] = replace(nodes[at], kind=rng.choice(others))
+    return nodes
 
 
 def _other_task(nodes: list[_Node], space: Space, rng: random.Random) -> list[_Node] | None:
     at = rng.randrange(len(nodes))
     task = rng.choice([task for task in INSTRUCTIONS if task != nodes[at].task])
-    return _with(nodes, at, replace(nodes[at], task=task))
+    nodes[at] = replace(nodes[at], task=task)
+    return nodes
 
 
 def _review(nodes: list[_Node], space: Space, rng: random.Random) -> list[_Node] | None:
@@ -105,9 +108,9 @@ def _review(nodes: list[_Node], space: Space, rng: random.Random) -> list[_Node]
 
 
 def _prepare(nodes: list[_Node], space: Space, rng: random.Random) -> list[_Node] | None:
-    """Let a new agent work for one of those that there are."""
+    """Let one of the agents read a new one, which comes first."""
     at = rng.randrange(len(nodes))
-    moved = [replace(node, reads=frozenset(one + 1 for one in node.reads)) for node in nodes]
+    moved = _shifted(nodes, 0)
     moved[at] = replace(moved[at], reads=moved[at].reads | {0})
     return [_random_node(space, rng), *moved]
 
@@ -127,12 +130,9 @@ def _remove(nodes: list[_Node], space: Space, rng: random.Random) -> list[_Node]
     if len(nodes) == 1:
         return None
     at = rng.randrange(len(nodes))
-    left = []
-    for number, node in enumerate(nodes):
-        reads = node.reads | nodes[at].reads if at in node.reads else node.reads
-        if number != at:
-            left.append(replace(node, reads=frozenset(one - (one > at) for one in reads if one != at)))
-    return left
+    removed = nodes.pop(at)
+    joined = [replace(node, reads=node.reads | removed.reads) if at in node.reads else node for node in nodes]
+    return [replace(node, reads=frozenset(one - (one > at) for one in node.reads - {at})) for node in joined]
 
 
 def _add_edge(nodes: list[_Node], space: Space, rng: random.Random) -> list[_Node] | None:
@@ -140,7 +140,8 @@ def _add_edge(nodes: list[_Node], space: Space, rng: random.Random) -> list[_Nod
     if not free:
         return None
     one, at = rng.choice(free)
-    return _with(nodes, at, replace(nodes[at], reads=nodes[at].reads | {one}))
+    nodes[at] = replace(nodes[at], reads=nodes[at].reads | {one})
+    return nodes
 
 
 def _remove_edge(nodes: list[_Node], space: Space, rng: random.Random) -> list[_Node] | None:
@@ -148,7 +149,8 @@ def _remove_edge(nodes: list[_Node], space: Space, rng: random.Random) -> list[_
     if len(drawn) < 2:
         return None
     one, at = rng.choice(drawn)
-    return _with(nodes, at, replace(nodes[at], reads=nodes[at].reads - {one}))
+    nodes[at] = replace(nodes[at], reads=nodes[at].reads - {one})
+    return nodes
 
 
 EDITS: dict[str, Callable[[list[_Node], Space, random.Random], list[_Node] | None]] = {
@@ -161,20 +163,16 @@ EDITS: dict[str, Callable[[list[_Node], Space, random.Random], list[_Node] | Non
     "review": _review,
     "widen": _widen,
 }
-"""Edits by name; one that cannot be made of a workflow gives None."""
+"""Edits by name. An edit may change the list that it gets; one that cannot be made of a workflow gives None."""
 
 
 def _random_node(space: Space, rng: random.Random) -> _Node:
     return _Node(rng.choice(space.kinds), rng.choice(INSTRUCTIONS))
 
 
-def _with(nodes: Sequence[_Node], at: int, node: _Node) -> list[_Node]:
-    return [*nodes[:at], node, *nodes[at + 1 :]]
-
-
-def _shifted(nodes: Sequence[_Node], at: int) -> list[_Node]:
-    """Return the nodes as they are with one more before position `at`."""
-    return [replace(node, reads=frozenset(one + (one >= at) for one in node.reads)) for node in nodes]
+def _shifted(nodes: Sequence[_Node], at: int, by: int = 1) -> list[_Node]:
+    """Return the nodes as they are with `by` more before position `at`."""
+    return [replace(node, reads=frozenset(one + by * (one >= at) for one in node.reads)) for node in nodes]
 
 
 def _built(nodes: Sequence[_Node]) -> Design:
