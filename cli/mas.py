@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from toolorchestra.envs.masorchestra.design import Design
     from toolorchestra.envs.masorchestra.env import MASOrchestraEnv
     from toolorchestra.envs.masorchestra.rules import DesignFault
-    from toolorchestra.envs.masorchestra.workflow_search import WorkflowCandidate
+    from toolorchestra.envs.masorchestra.workflow_strategies import WorkflowCandidate
 
 File = Annotated[Positional[str], arg(metavar="FILE|-")]
 Degree = Literal["low", "high"]

@@ -7,4 +7,5 @@ from .play import DesignPlay as DesignPlay
 from .rules import DesignError as DesignError, DesignFault as DesignFault, Rule as Rule
 from .subagents import SubAgent as SubAgent, sub_agents as sub_agents
 from .teacher import DesignTeacher as DesignTeacher
-from .workflow_search import Validation as Validation, WorkflowCandidate as WorkflowCandidate, search as search
+from .workflow_search import Validation as Validation, search as search
+from .workflow_strategies import WorkflowCandidate as WorkflowCandidate

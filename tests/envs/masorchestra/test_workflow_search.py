@@ -10,16 +10,8 @@ from toolorchestra.envs.masorchestra.env import MASOrchestraEnv
 from toolorchestra.envs.masorchestra.parser import parse_design
 from toolorchestra.envs.masorchestra.rules import AGENTS
 from toolorchestra.envs.masorchestra.workflow_edits import EDITS, Space, crossed, mutated, random_workflow, single
-from toolorchestra.envs.masorchestra.workflow_search import (
-    SEARCHES,
-    Evolution,
-    SearchBudget,
-    TreeSearch,
-    Validation,
-    WorkflowCandidate,
-    best,
-    search,
-)
+from toolorchestra.envs.masorchestra.workflow_search import SearchBudget, Validation, best, search
+from toolorchestra.envs.masorchestra.workflow_strategies import SEARCHES, Evolution, TreeSearch, WorkflowCandidate
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 
 SPACE = Space(AGENTS[:4], 6)
