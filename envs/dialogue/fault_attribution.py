@@ -16,7 +16,7 @@ from typing import Any, Literal
 import msgspec
 
 from toolorchestra.envs.dialogue.scenario import ORCHESTRATOR, USER, received_and_replied
-from toolorchestra.envs.dialogue.user import facts_not_given, fruitless
+from toolorchestra.envs.dialogue.user import facts_not_given, unhelpful
 from toolorchestra.envs.dialogue.user_reading import asked_for, asks_if_done, reports_done, requests
 from toolorchestra.envs.episode import CallRecord
 from toolorchestra.toolscale.mentions import mentions, tokens
@@ -83,7 +83,7 @@ def _of_user(play: Any, verdict: Verdict) -> Iterator[AttributedFault]:
     if play.truncated:
         if verdict.solved and any(reports_done(heard) for heard, _ in talk):
             yield AttributedFault(USER, "endless", "did not end the talk after it was told that everything is done")
-    elif fruitless(scenario, history) <= scenario.persona.patience:
+    elif unhelpful(scenario, history) <= scenario.persona.max_unhelpful:
         done = len(talk) > 1 and reports_done(heard, asked=asks_if_done(talk[-2][1]))
         if not done or facts_not_given(asked_for(heard, scenario.facts), talk):
             yield AttributedFault(USER, "early", "ended the talk before it was told that everything is done")
@@ -122,7 +122,7 @@ def _of_orchestrator(play: Any, verdict: Verdict) -> Iterator[AttributedFault]:
     for call in _calls(play, ORCHESTRATOR):
         if call.status is Status.PARSE_ERR:
             yield AttributedFault(ORCHESTRATOR, "malformed", f"{call.name or 'a call'}: {call.error}")
-    if not play.truncated and fruitless(play.scenario, play.histories[USER]) > play.scenario.persona.patience:
+    if not play.truncated and unhelpful(play.scenario, play.histories[USER]) > play.scenario.persona.max_unhelpful:
         yield AttributedFault(ORCHESTRATOR, "patience", "brought the user no further until it gave up")
 
 

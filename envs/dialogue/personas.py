@@ -1,64 +1,42 @@
-"""The personas of users, as data. Their phrases hold no value that a task could be about."""
+"""The personas of users: how they write. Their phrases are in `personas.yaml`."""
 
 from __future__ import annotations
 
-from toolorchestra.envs.dialogue.scenario import Persona
+from pathlib import Path
 
-_PERSONAS = (
-    Persona(
-        name="plain",
-        description="You are friendly and to the point.",
-        patience=8,
-        at_once=None,
-        openings=("Hello. {request}", "{request}"),
-        facts=("The {label} is {value}.",),
-        insists=("I cannot tell you more about that than I have said. Please do as I have asked.",),
-        checks=("Thank you. Is everything done that I asked for?", "Is everything done, then?"),
-        thanks=("Thank you, goodbye.", "Thanks for your help."),
-        gives_up=("This leads nowhere. I give up.",),
-    ),
-    Persona(
-        name="terse",
-        description="You write as little as possible, and give one piece of information per message.",
-        patience=8,
-        at_once=1,
-        openings=("{request}",),
-        facts=("{label}: {value}",),
-        insists=("Don't know.",),
-        checks=("Everything done?",),
-        thanks=("OK.", "Bye."),
-        gives_up=("Enough.",),
-    ),
-    Persona(
-        name="chatty",
-        description="You like to talk, and wrap what you have to say in small talk that has nothing to do with it.",
-        patience=10,
-        at_once=None,
-        openings=(
-            "Good day! What a week it has been. I was told that you are the right place for this. {request}",
-            "Hello there, I hope that you are well! My neighbour said I should simply write to you. {request}",
-        ),
-        facts=(
-            "Ah, the {label}, let me see: it is {value}, I have it in front of me.",
-            "As to the {label}, that would be {value}.",
-        ),
-        insists=("I wish I knew! Really, all I know is what I want, and that I have told you.",),
-        checks=("How nice of you. And is everything done that I asked for?",),
-        thanks=("Wonderful, you have been a great help. Have a lovely day!",),
-        gives_up=("I am sorry, dear, I have to run now. Never mind.",),
-    ),
-    Persona(
-        name="impatient",
-        description="You are in a hurry and annoyed by every question, and give up soon if nothing happens.",
-        patience=3,
-        at_once=None,
-        openings=("I am in a hurry. {request}", "Quickly, please: {request}"),
-        facts=("The {label}? {value}, obviously.", "{label}: {value}. Hurry up."),
-        insists=("I have told you what I want. Just do it.",),
-        checks=("So is everything done now?",),
-        thanks=("Finally.",),
-        gives_up=("I have had enough. Goodbye.",),
-    ),
-)
+import msgspec
+
+from toolorchestra.toolscale.yaml_reader import convert, parse_yaml
+
+
+class Persona(msgspec.Struct, frozen=True, kw_only=True):
+    """How a user writes. Of several phrases one is drawn from the episode's seed.
+
+    Attributes:
+        name: Name, as in the option `persona`.
+        description: Description in the prompt of a language model that plays the user.
+        max_unhelpful: Maximum number of messages that ask for nothing new; the user gives up at the next.
+        at_once: Maximum facts in one message, or None for all that were asked for.
+        openings: How it begins, with ``{request}``.
+        facts: How it gives a fact, with ``{label}`` and ``{value}``.
+        insists: Replies to a question that it cannot answer.
+        checks: How it asks whether everything is done, after a message that is neither question nor report.
+        thanks: How it ends.
+        gives_up: How it ends when it gives up.
+    """
+
+    name: str
+    description: str
+    max_unhelpful: int
+    at_once: int | None = None
+    openings: tuple[str, ...]
+    facts: tuple[str, ...]
+    insists: tuple[str, ...]
+    checks: tuple[str, ...]
+    thanks: tuple[str, ...]
+    gives_up: tuple[str, ...]
+
+
+_PERSONAS = convert(parse_yaml(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")), list[Persona])
 PERSONAS: dict[str, Persona] = {persona.name: persona for persona in _PERSONAS}
 """All personas by name."""

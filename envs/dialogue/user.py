@@ -43,7 +43,7 @@ def reply(scenario: Scenario, history: Sequence[Mapping[str, Any]]) -> str:
     new = facts_not_given(asked, before)
     if not new and reports_done(heard, asked=asks_if_done(before[-1][1])):
         return f"{rng.choice(persona.thanks)} {STOP}"
-    if fruitless(scenario, history) > persona.patience:
+    if unhelpful(scenario, history) > persona.max_unhelpful:
         return f"{rng.choice(persona.gives_up)} {STOP}"
     if given := (new or asked)[: persona.at_once]:
         return " ".join(rng.choice(persona.facts).format(label=fact.label, value=fact.value) for fact in given)
@@ -56,7 +56,7 @@ def facts_not_given(facts: Sequence[RequestFact], talk: Sequence[tuple[str, str]
     return [fact for fact in facts if not mentions(given, fact.value)]
 
 
-def fruitless(scenario: Scenario, history: Sequence[Mapping[str, Any]]) -> int:
+def unhelpful(scenario: Scenario, history: Sequence[Mapping[str, Any]]) -> int:
     """Return how many messages asked the user for nothing new."""
     talk = received_and_replied(history)
     count = 0

@@ -32,7 +32,9 @@ _DONE = re.compile(
 )
 _NOT_YET = re.compile(r"\b(?:not|n't|once|when|if|until|before|after|will|soon|almost|nearly|unless)\b|n't\b", re.I)
 _YES = re.compile(r"\W*(?:yes|yeah|yep|correct|indeed|right|it is|certainly|of course)\b", re.IGNORECASE)
-_NAME = re.compile(r"[A-Za-z_]\w*")
+_ARGUMENT = re.compile(r"\s*([A-Za-z_]\w*)=")
+_COMMA = re.compile(r"\s*(?:,|(?=\)))")
+_END = re.compile(r"\s*\)")
 _JSON = json.JSONDecoder()
 
 
@@ -108,26 +110,16 @@ def request(call: Call) -> str:
 def _arguments(text: str, place: int) -> dict[str, Any] | None:
     """Return the arguments that stand at a place, up to the closing parenthesis."""
     arguments: dict[str, Any] = {}
-    while True:
-        place = _past_space(text, place)
-        if text[place : place + 1] == ")":
-            return arguments
-        name = _NAME.match(text, place)
-        if name is None or text[name.end() : name.end() + 1] != "=":
+    while not _END.match(text, place):
+        name = _ARGUMENT.match(text, place)
+        if name is None:
             return None
         try:
-            value, place = _JSON.raw_decode(text, name.end() + 1)
+            arguments[name[1]], place = _JSON.raw_decode(text, name.end())
         except (ValueError, RecursionError):
             return None
-        arguments[name[0]] = value
-        place = _past_space(text, place)
-        if text[place : place + 1] == ",":
-            place += 1
-        elif text[place : place + 1] != ")":
+        comma = _COMMA.match(text, place)
+        if comma is None:
             return None
-
-
-def _past_space(text: str, place: int) -> int:
-    while place < len(text) and text[place].isspace():
-        place += 1
-    return place
+        place = comma.end()
+    return arguments
