@@ -206,7 +206,5 @@ def _beside(text: str, span: Span) -> list[str]:
 
 
 def _phrases(noun: str, beside: Sequence[str]) -> tuple[str, ...]:
-    thing = noun.split()[0]
-    return tuple(
-        dict.fromkeys((noun, *_WORDS["other_words"].get(noun, (thing,)), *(singular(word) for word in beside)))
-    )
+    others = _WORDS["other_words"].get(noun, noun.split()[:1])
+    return tuple(dict.fromkeys((noun, *others, *map(singular, beside))))

@@ -141,9 +141,8 @@ def test_after_any_messages_it_never_leaks_never_invents_and_never_stops_early(s
             for span in env.play.vocabulary.spans(said):
                 assert tokens(span.value)[0] in tokens(scenario.goal), "a value that it does not know"
             if STOP in said:
-                assert (
-                    reports_done(new_messages, asked="done" in heard[-1]) or unhelpful > scenario.persona.max_unhelpful
-                )
+                gave_up = unhelpful > scenario.persona.max_unhelpful
+                assert reports_done(new_messages, asked="done" in heard[-1]) or gave_up
             heard.append(said)
             env.step(said)
 
