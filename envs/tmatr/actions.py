@@ -38,7 +38,7 @@ class Action(StrEnum):
     """The result of a call, or of an INFER."""
 
 
-ASKED = (Action.DECIDE, Action.SELECT, Action.PLAN, Action.EXECUTE, Action.INFER)
+AGENT_ACTIONS = (Action.DECIDE, Action.SELECT, Action.PLAN, Action.EXECUTE, Action.INFER)
 """The actions that agents take, from the top of the hierarchy to its bottom."""
 CALL, REASON = BRANCHES = ("call_tool", "text_reasoning")
 """The branches that DECIDE chooses between."""
@@ -81,7 +81,7 @@ def read(action: Action, message: str, tools: Mapping[str, Any]) -> ParsedAction
     r"""Parse a message as `action`, or return what is wrong with it.
 
     Args:
-        action: One of `ASKED`.
+        action: One of `AGENT_ACTIONS`.
         message: The text of the message.
         tools: The tools that SELECT may choose, by name.
 

@@ -98,18 +98,15 @@ def teach(play: TMATRPlay) -> str:
         case Action.DECIDE:
             if demonstration.by_heart:
                 return _decision(REASON, RECALL)
-            values = [
-                _value(call)
-                for call in play.episode.calls
-                if (call.name, call.status) == (demonstration.tool, Status.OK)
-            ]
+            called = (demonstration.tool, Status.OK)
+            values = [_value(call) for call in play.episode.calls if (call.name, call.status) == called]
             return _decision(REASON, f"{GIVE} {values[-1]}") if values else _decision(CALL, COMPUTE)
         case Action.SELECT:
-            return _selection(demonstration.tool)
+            return _message(REASON="It computes.", SELECTED_TOOL=demonstration.tool)
         case Action.EXECUTE:
-            return _input(demonstration.input)
+            return _message(TOOL_INPUT=demonstration.input)
         case Action.PLAN:
-            return _plan(_GIVE_ANSWER)
+            return _message(REASONING_STEPS=_GIVE_ANSWER)
         case _:
             return _inference(_answer(play))
 
@@ -134,11 +131,12 @@ def inject_error(play: TMATRPlay, rng: random.Random) -> str:
                 return _decision(CALL, COMPUTE)
             return _decision(REASON, f"{GIVE} {_other_number(play, right)}")
         case Action.SELECT:
-            return _selection(rng.choice([name for name in play.tools if name != demonstration.tool]))
+            others = [name for name in play.tools if name != demonstration.tool]
+            return _message(REASON="It computes.", SELECTED_TOOL=rng.choice(others))
         case Action.EXECUTE:
-            return _input(demonstration.mistake)
+            return _message(TOOL_INPUT=demonstration.mistake)
         case Action.PLAN:
-            return _plan(_NO_ANSWER)
+            return _message(REASONING_STEPS=_NO_ANSWER)
         case _:
             answer = _answer(play)
             if answer is not None and rng.random() < 0.5:
@@ -180,22 +178,14 @@ def _other_number(play: TMATRPlay, right: str) -> str:
 
 
 def _decision(branch: str, goal: str) -> str:
-    return f"<ACTION>{branch}</ACTION><GOAL>{goal}</GOAL>"
-
-
-def _selection(tool: str) -> str:
-    return f"<REASON>It computes.</REASON><SELECTED_TOOL>{tool}</SELECTED_TOOL>"
-
-
-def _input(text: str) -> str:
-    return f"<TOOL_INPUT>{text}</TOOL_INPUT>"
-
-
-def _plan(steps: str) -> str:
-    return f"<REASONING_STEPS>{steps}</REASONING_STEPS>"
+    return _message(ACTION=branch, GOAL=goal)
 
 
 def _inference(answer: str | None) -> str:
     if answer is None:
-        return "<THINK>Step 1: I do not know it.</THINK>"
-    return rf"<THINK>Step 1: It is {answer}.</THINK><ANSWER>\boxed{{{answer}}}</ANSWER>"
+        return _message(THINK="Step 1: I do not know it.")
+    return _message(THINK=f"Step 1: It is {answer}.", ANSWER=rf"\boxed{{{answer}}}")
+
+
+def _message(**sections: str) -> str:
+    return "".join(f"<{tag}>{text}</{tag}>" for tag, text in sections.items())

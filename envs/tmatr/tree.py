@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from toolorchestra.envs.episode import Episode, Turn
-from toolorchestra.envs.tmatr.actions import ASKED, Action, FormatFault, ParsedAction, read
+from toolorchestra.envs.tmatr.actions import AGENT_ACTIONS, Action, FormatFault, read
 from toolorchestra.envs.tmatr.play import result_text
 from toolorchestra.envs.token_counts import estimate_tokens
 from toolorchestra.toolscale.errors import OptionError
@@ -23,7 +23,14 @@ ENVIRONMENT = "environment"
 """The agent of RETURN."""
 MALFORMED = "malformed"
 """Status of a malformed message."""
-_REQUEST = re.compile(rf"({'|'.join(ASKED)}), turn (\d+) of \d+: ")
+_CONTENT = {
+    Action.DECIDE: ("ACTION", "GOAL"),
+    Action.SELECT: ("SELECTED_TOOL", "REASON"),
+    Action.PLAN: ("", "REASONING_STEPS"),
+    Action.EXECUTE: ("TOOL_INPUT", ""),
+    Action.INFER: ("", "THINK"),
+}  # sections that hold the choice in a message, and its reason
+_REQUEST = re.compile(rf"({'|'.join(AGENT_ACTIONS)}), turn (\d+) of \d+: ")
 
 
 class TreeNode(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -107,7 +114,7 @@ def decision_tree(episode: Episode) -> DecisionTree:
         OptionError: It is an episode of another protocol.
     """
     grown = _Growth(episode)
-    for move, action, turn in _asked(episode):
+    for move, action, turn in _requested(episode):
         grown.add(move, action, turn)
     return DecisionTree(
         task_id=episode.task_id,
@@ -120,7 +127,7 @@ def decision_tree(episode: Episode) -> DecisionTree:
     )
 
 
-def _asked(episode: Episode) -> Iterator[tuple[Turn, Action, int]]:
+def _requested(episode: Episode) -> Iterator[tuple[Turn, Action, int]]:
     """Yield each message with the action that was asked for, and the number of the turn."""
     latest = {agent: str(opening[-1]["content"]) for agent, opening in episode.openings.items()}
     for move in episode.turns:
@@ -153,7 +160,7 @@ class _Growth:
         if isinstance(parsed, FormatFault) or (action is Action.EXECUTE and not move.calls):
             self._grow(action, move.agent, text, status=MALFORMED, tokens=tokens)
             return
-        choice, why = _content(action, parsed)
+        choice, why = (parsed[tag] for tag in _CONTENT[action])
         label = choice if action in (Action.DECIDE, Action.SELECT) else ""
         self._follow(label, action, move.agent, choice, why, tokens=tokens)
         for call in move.calls:
@@ -173,18 +180,3 @@ class _Growth:
         """Add an action after the tip and make it the tip; `label` is that of the edges that leave it."""
         self._grow(*action, **more)
         self.tip, self.label = len(self.nodes), label
-
-
-def _content(action: Action, parsed: ParsedAction) -> tuple[str, str]:
-    """Return the choice in a message, and its reason."""
-    match action:
-        case Action.DECIDE:
-            return parsed["ACTION"], parsed["GOAL"]
-        case Action.SELECT:
-            return parsed["SELECTED_TOOL"], parsed["REASON"]
-        case Action.EXECUTE:
-            return parsed["TOOL_INPUT"], ""
-        case Action.PLAN:
-            return "", parsed["REASONING_STEPS"]
-        case _:
-            return "", parsed["THINK"]

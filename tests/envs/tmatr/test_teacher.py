@@ -7,7 +7,7 @@ import pytest
 
 from toolorchestra.envs.tmatr import TMATREnv, raw_env
 from toolorchestra.envs.tmatr.actions import Action, ParsedAction, read
-from toolorchestra.envs.tmatr.env import CASTS
+from toolorchestra.envs.tmatr.env import ROLES
 from toolorchestra.envs.tmatr.teacher import DEMONSTRATIONS, demonstration_of, inject_error, teach
 from toolorchestra.envs.tools.python import PythonTool
 from toolorchestra.toolscale.errors import OptionError
@@ -45,9 +45,9 @@ def test_the_teacher_solves_every_problem_that_it_can_demonstrate(family: str) -
         assert actions == (short if DEMONSTRATIONS[family].by_heart else ["DECIDE", "SELECT", "EXECUTE", *short])
 
 
-@pytest.mark.parametrize("cast", CASTS)
-def test_the_teacher_demonstrates_for_any_cast(cast: str) -> None:
-    env = new(roles=cast)
+@pytest.mark.parametrize("roles", ROLES)
+def test_the_teacher_demonstrates_for_any_roles(roles: str) -> None:
+    env = new(roles=roles)
     play(env, demonstrated(env)[0])
     assert env.episode.outcome == "solved"
 
