@@ -71,10 +71,8 @@ class RunLimits:
 
     def __post_init__(self) -> None:
         if self.concurrency < 1 or self.retries < 0:
-            raise OptionError(
-                f"Expected a concurrency of at least 1 and no fewer than 0 retries, got {self.concurrency} and "
-                f"{self.retries}."
-            )
+            got = f"{self.concurrency} and {self.retries}"
+            raise OptionError(f"Expected a concurrency of at least 1 and no fewer than 0 retries, got {got}.")
         for name in ("timeout", "agent_cost", "cost"):
             value = getattr(self, name)
             if value is not None and not value > 0:
@@ -246,14 +244,12 @@ def _with_answer(result: ToolResult) -> ToolResult:
 
 def _after(earlier: ToolResult, result: ToolResult) -> ToolResult:
     """Return a result with what the attempts before it cost and took."""
-    children = tuple(
-        msgspec.structs.replace(child, start=child.start + earlier.seconds, end=child.end + earlier.seconds)
-        for child in result.children
-    )
+    by = earlier.seconds
+    later = [msgspec.structs.replace(child, start=child.start + by, end=child.end + by) for child in result.children]
     return msgspec.structs.replace(
         result,
         cost=earlier.cost + result.cost,
-        seconds=earlier.seconds + result.seconds,
+        seconds=by + result.seconds,
         tokens=(earlier.tokens[0] + result.tokens[0], earlier.tokens[1] + result.tokens[1]),
-        children=earlier.children + children,
+        children=(*earlier.children, *later),
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar, Unpack, get_args
 
 from toolorchestra.agents.chat.base import ChatModel
 from toolorchestra.agents.experts.catalog import Catalog
@@ -90,10 +90,10 @@ class MASOrchestraEnv(OrchestrationEnv):
         **options: Unpack[OrchestrationOptions],
     ) -> None:
         super().__init__(source, EpisodeLimits(turns=1), options)
-        if dom not in ("low", "high"):
-            raise UnknownNameError("degree of MAS", str(dom), ("low", "high"))
-        if credit not in ("all", "share"):
-            raise UnknownNameError("credit", str(credit), ("all", "share"))
+        if dom not in get_args(DoM):
+            raise UnknownNameError("degree of MAS", str(dom), get_args(DoM))
+        if credit not in get_args(Credit):
+            raise UnknownNameError("credit", str(credit), get_args(Credit))
         if wrong := [kind for kind in agents or () if kind not in AGENTS]:
             raise OptionError(unknown_name("agent", wrong[0], AGENTS))
         self._rules = DesignRules(dom, RunLimits(concurrency, timeout, retries, agent_cost, max_cost), credit)
@@ -102,7 +102,11 @@ class MASOrchestraEnv(OrchestrationEnv):
         self._worlds: dict[str, tuple[dict[str, SubAgent], str]] = {}
 
     def _begin(self, task: Task, world: World, chosen: Mapping[str, Any]) -> EpisodeSetup:
-        agents, prompt = self._offered(world)
+        if world.name not in self._worlds:
+            agents = sub_agents(self.model, world.tools, self._kinds)
+            prompt = orchestrator_prompt(self.dom, agents, self.model.name, world.rules)
+            self._worlds[world.name] = agents, prompt
+        agents, prompt = self._worlds[world.name]
         rules = functools.partial(DesignPlay, rules=self._rules)
         return EpisodeSetup(prompt, agents, rules, preference=chosen["preference"])
 
@@ -114,14 +118,6 @@ class MASOrchestraEnv(OrchestrationEnv):
     def final(self, text: str) -> str:
         """Return the design that answers `text` directly."""
         return f"<thinking>\nThis needs no agent.\n</thinking>\n<answer>{text}</answer>"
-
-    def _offered(self, world: World) -> tuple[dict[str, SubAgent], str]:
-        """Return the kinds of agent in a world, and the prompt that describes them (cached)."""
-        if world.name not in self._worlds:
-            agents = sub_agents(self.model, world.tools, self._kinds)
-            prompt = orchestrator_prompt(self._rules.dom, agents, self.model.name, world.rules)
-            self._worlds[world.name] = agents, prompt
-        return self._worlds[world.name]
 
     def _info(self, play: DesignPlay) -> dict[str, Any]:
         info = super()._info(play)

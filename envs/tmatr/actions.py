@@ -96,10 +96,9 @@ def read(action: Action, message: str, tools: Mapping[str, Any]) -> ParsedAction
         return found
     tags = [tag for tag, _ in found]
     if tags not in ([[_THINK], [_THINK, _ANSWER]] if action is Action.INFER else [list(_SECTIONS[action])]):
-        found_form = "".join(f"<{tag}>…</{tag}>" for tag in tags[:8]) or "no such section"
-        return FormatFault(
-            f"Expected {FORMS[action]}, found {found_form}. Write the sections expected, in this order, each once."
-        )
+        form = "".join(f"<{tag}>…</{tag}>" for tag in tags[:8]) or "no such section"
+        remedy = "Write the sections expected, in this order, each once."
+        return FormatFault(f"Expected {FORMS[action]}, found {form}. {remedy}")
     sections = {tag: text.strip() for tag, text in found}
     if empty := next((tag for tag, text in sections.items() if not text), None):
         return FormatFault(f"Expected a text in <{empty}>, found none. Write {FORMS[action]}.")
@@ -109,16 +108,13 @@ def read(action: Action, message: str, tools: Mapping[str, Any]) -> ParsedAction
             return FormatFault(f"{reason} Write call_tool or text_reasoning into <ACTION>.")
         case Action.SELECT if sections["SELECTED_TOOL"] not in tools:
             name = sections["SELECTED_TOOL"]
-            if (lower := name.lower()) not in tools:
-                return FormatFault(
-                    f"{unknown_name('tool', _short(name), tools)} Write a name of the list into <SELECTED_TOOL>."
-                )
-            sections["SELECTED_TOOL"] = lower
+            if name.lower() not in tools:
+                reason = unknown_name("tool", _short(name), tools)
+                return FormatFault(f"{reason} Write a name of the list into <SELECTED_TOOL>.")
+            sections["SELECTED_TOOL"] = name.lower()
         case Action.INFER if _ANSWER in sections and not (boxed(sections[_ANSWER]) or "").strip():
-            return FormatFault(
-                rf"Expected \boxed{{…}} in <ANSWER>, found {_short(sections[_ANSWER])!r}. Put the final answer into a "
-                "box, or leave <ANSWER> out if you have none yet."
-            )
+            remedy = "Put the final answer into a box, or leave <ANSWER> out if you have none yet."
+            return FormatFault(rf"Expected \boxed{{…}} in <ANSWER>, found {_short(sections[_ANSWER])!r}. {remedy}")
     return ParsedAction(sections)
 
 
@@ -133,9 +129,8 @@ def _sections(message: str) -> list[tuple[str, str]] | FormatFault:
             return FormatFault(f"Expected <{tag}> before </{tag}>, found none. Open each section before you close it.")
         end = text.find(f"</{tag}>", opening.end())
         if end < 0:
-            return FormatFault(
-                f"Expected </{tag}> after <{tag}>, found none. Close each section, and write less if need be."
-            )
+            remedy = "Close each section, and write less if need be."
+            return FormatFault(f"Expected </{tag}> after <{tag}>, found none. {remedy}")
         found.append((tag, text[opening.end() : end]))
         place = end + len(tag) + 3
     return found

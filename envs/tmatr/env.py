@@ -117,7 +117,12 @@ class TMATREnv(MultiAgentEnv):
         return decision_tree(self.episode)
 
     def _begin(self, task: Task, world: World, chosen: Mapping[str, Any]) -> EpisodeSetup:
-        tools = self._tool_buffer(world)
+        if world.name not in self._tool_buffers:
+            buffer = {tool.name: tool for tool in self._tools} | dict(world.tools)
+            if "search" not in buffer:
+                buffer["search"] = manual_search(world, "Search the manual of the place: its rules and tools.")
+            self._tool_buffers[world.name] = buffer
+        tools = self._tool_buffers[world.name]
         prompts = {}
         for agent in self.possible_agents:
             actions = [action for action in AGENT_ACTIONS if self.roles[action] == agent]
@@ -134,15 +139,6 @@ class TMATREnv(MultiAgentEnv):
             shown_characters=self.shown_characters,
         )
         return EpisodeSetup(prompts[self.agents_at_start[0]], tools, rules, openings)
-
-    def _tool_buffer(self, world: World) -> Mapping[str, Tool]:
-        """Return the tool buffer of a world."""
-        if world.name not in self._tool_buffers:
-            buffer = {tool.name: tool for tool in self._tools} | dict(world.tools)
-            if "search" not in buffer:
-                buffer["search"] = manual_search(world, "Search the manual of the place: its rules and tools.")
-            self._tool_buffers[world.name] = buffer
-        return self._tool_buffers[world.name]
 
     def _info(self, play: Any, agent: str) -> dict[str, Any]:
         info = super()._info(play, agent)

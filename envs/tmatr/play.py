@@ -182,7 +182,5 @@ def bind(tool: Tool, text: str) -> dict[str, Any] | FormatFault:
     try:
         return msgspec.json.decode(text, type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
-        return FormatFault(
-            f"Expected a JSON object as the input of {tool.name}, found another text ({str(error)[:200]}). "
-            f"Write {tool.signature()} into <TOOL_INPUT>."
-        )
+        wrong = f"Expected a JSON object as the input of {tool.name}, found another text ({str(error)[:200]})."
+        return FormatFault(f"{wrong} Write {tool.signature()} into <TOOL_INPUT>.")

@@ -18,13 +18,15 @@ from toolorchestra.envs.play import EpisodeLimits, Play
 from toolorchestra.envs.task_env import EpisodeSetup
 from toolorchestra.envs.task_source import TaskSource
 from toolorchestra.envs.tool_calling import ToolCallingPlay
-from toolorchestra.envs.toolorchestra.prompts import EXPERTS_PROMPT, PROMPT
 from toolorchestra.envs.tools.experts import ExpertTool
 from toolorchestra.envs.tools.toolkit import RANDOM, Kind, Level, Toolkit
 from toolorchestra.envs.world import World
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError, unknown_name
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import Tool
+from toolorchestra.toolscale.yaml_reader import parse_yaml
+
+_PROMPTS: dict[str, str] = parse_yaml(Path(__file__).with_name("prompts.yaml").read_text(encoding="utf-8"))
 
 
 class ToolOrchestraEnv(OrchestrationEnv):
@@ -101,9 +103,8 @@ class ToolOrchestraEnv(OrchestrationEnv):
         **options: Unpack[OrchestrationOptions],
     ) -> None:
         limits = EpisodeLimits(max_turns, max_cost, max_seconds, result_characters)
-        super().__init__(
-            source, limits, options, tools=tools, tool_config=tool_config, tool_config_seed=tool_config_seed
-        )
+        extra = {"tools": tools, "tool_config": tool_config, "tool_config_seed": tool_config_seed}
+        super().__init__(source, limits, options, **extra)
         self._make_toolkit = functools.partial(
             Toolkit, catalog=catalog, experts=experts, sandbox=sandbox, corpus=corpus, timeout=timeout
         )
@@ -125,12 +126,13 @@ class ToolOrchestraEnv(OrchestrationEnv):
             tools = {name: tool for name, tool in world.tools.items() if name in level}
         if tools is not None:
             self._current = None
-            prompt = f"{PROMPT}\n{world.rules}"
+            prompt = f"{_PROMPTS['calls']}\n{world.rules}"
             return EpisodeSetup(prompt, tools, ToolCallingPlay, preference=preference, draws_noise=False)
         current = self._current = self._configure(task, world, chosen)
         if preference is not None and chosen["tool_config"] == RANDOM:  # it may speak of what is not there this time
             preference = self._prefer(preference, (*world.tools, *self._toolkit.pool(RANDOM)), task)
-        prompt = f"{PROMPT}{EXPERTS_PROMPT if current.experts else ''}\n{world.rules}"
+        parts = [_PROMPTS["calls"], *([_PROMPTS["experts"]] if current.experts else []), world.rules]
+        prompt = "\n".join(parts)
         return EpisodeSetup(prompt, current.tools, ToolCallingPlay, preference=preference, draws_noise=current.experts)
 
     def _configure(self, task: Task, world: World, chosen: Mapping[str, Any]) -> _Configured:
