@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from toolorchestra.agents.chat.base import ChatModel, ChatRequest
@@ -70,21 +71,22 @@ def unhelpful(scenario: Scenario, history: Sequence[Mapping[str, Any]]) -> int:
     return count
 
 
+@dataclass(eq=False)
 class ChatUser:
     """A user played by a chat model.
 
-    Args:
+    Attributes:
         model: Model asked.
         temperature: Sampling temperature; 0 is greedy.
         max_tokens: Maximum tokens of one message.
         seed: Sampling seed, for models that take one.
     """
 
-    def __init__(self, model: ChatModel, *, temperature: float = 0.0, max_tokens: int = 512, seed: int = 0) -> None:
-        self.model = model
-        self.temperature = temperature
-        self.max_tokens = max_tokens
-        self.seed = seed
+    model: ChatModel
+    _: KW_ONLY
+    temperature: float = 0.0
+    max_tokens: int = 512
+    seed: int = 0
 
     def __call__(self, observation: str, info: Mapping[str, Any]) -> str:
         """Return the model's next message; `info` is that of the agent ``user``."""

@@ -19,7 +19,6 @@ from toolorchestra.envs.masorchestra.rules import (
     DoM,
     Edge,
     first_fault,
-    first_text_fault,
     levels_of,
     references_in,
 )
@@ -86,8 +85,7 @@ class Design(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     answer: str | None = None
 
     def __post_init__(self) -> None:
-        fault = first_fault(self.dom, self.thinking, self.agents, self.edges, self.answer)
-        if fault := fault or first_text_fault(self.thinking, self.agents, self.edges, self.answer):
+        if fault := first_fault(self.dom, self.thinking, self.agents, self.edges, self.answer):
             raise DesignError(fault)
 
     def agent(self, agent_id: str) -> Agent:

@@ -109,10 +109,11 @@ class _Reader:
             raise _broken(Rule.ONE_ANSWER, "<answer>", f"found {len(self._answers)} <answer> blocks. Keep one.")
         agents = tuple(self._made(number, fields) for number, fields in enumerate(self._agents, 1))
         edges = tuple(dict.fromkeys(edge for block in self._edges for edge in block))
-        answer = self._answers[0] if self._answers else None
-        if fault := first_fault(self._dom, self._thoughts[0], agents, edges, answer, self._kinds):
+        (thinking,), answer = self._thoughts, self._answers[0] if self._answers else None
+        wrong = not all(agent.kind in self._kinds for agent in agents)
+        if wrong and (fault := first_fault(self._dom, thinking, agents, edges, answer, self._kinds)):
             raise DesignError(fault)
-        return Design(dom=self._dom, thinking=self._thoughts[0], agents=agents, edges=edges, answer=answer)
+        return Design(dom=self._dom, thinking=thinking, agents=agents, edges=edges, answer=answer)  # checks the rest
 
     def _made(self, number: int, fields: dict[str, list[str]]) -> Agent:
         """Return the agent that the fields of the `number`-th block describe."""

@@ -24,11 +24,8 @@ _LEFT_OUT = {
 def orchestrator_prompt(dom: DoM, agents: Mapping[str, Tool], model: str, rules: str) -> str:
     """Return the system message for a degree of MAS.
 
-    Args:
-        dom: Degree of MAS asked for.
-        agents: Kinds of agent that designs may use, by name.
-        model: Name of the model behind them.
-        rules: What must be known of the place where the question is from.
+    `agents` are the kinds of agent that designs may use, by name, `model` is the name of the model behind them, and
+    `rules` is what must be known of the place where the question is from.
     """
     kinds = [f"- {agent.name}({', '.join(agent.parameters)}): {agent.description}" for agent in agents.values()]
     arguments = {name: spec for agent in agents.values() for name, spec in agent.parameters.items()}

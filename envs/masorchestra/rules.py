@@ -131,8 +131,7 @@ def first_fault(
 ) -> DesignFault | None:
     """Return the first rule (from ``thinking`` on) that the parts of a design break, or None.
 
-    The parts are those of a `toolorchestra.envs.masorchestra.design.Design`; `kinds` are the kinds of agent that it
-    may name.
+    The parts are those of a `toolorchestra.envs.masorchestra.design.Design`, which may name `kinds` of agent.
     """
     if not thinking.strip():
         message = "<thinking> is missing or empty. Begin with why you design it so."
@@ -142,28 +141,9 @@ def first_fault(
         _answer_faults(dom, agents, answer),
         _edge_faults(dom, agents, edges),
         _graph_faults([agent.id for agent in agents], edges),
+        _text_faults(thinking, agents, edges, answer),
     )
     return next(starmap(DesignFault, faults), None)
-
-
-def first_text_fault(
-    thinking: str, agents: Sequence[AgentLike], edges: Sequence[Edge], answer: str | None
-) -> DesignFault | None:
-    """Return the first thing that no parsed design has: tags or outer space in texts, an edge listed twice; or None."""
-    texts = [("<thinking>", thinking), ("<answer>", answer or "")]
-    texts += [(agent.id, text) for agent in agents for text in (agent.description, agent.input)]
-    for element, text in texts:
-        if text != text.strip():
-            message = f"{element}: texts have no space around them, found {text[:40]!r}. Strip it."
-            return DesignFault(Rule.TAGS, element, message)
-    texts += [(agent.id, role) for agent in agents for role in agent.roles]
-    for element, text in texts:
-        for tag in TAG.finditer(text):
-            if element != "<thinking>" or tag[2] in (*BLOCKS, "think"):  # fields may be spoken of there
-                return DesignFault(Rule.TAGS, element, f"{element}: the text holds the tag {tag[0]}. Leave it out.")
-    if len(set(edges)) < len(edges):
-        return DesignFault(Rule.ONE_EDGE, "<edge>", "an edge is listed twice. List each once.")
-    return None
 
 
 def references_in(text: str) -> tuple[str, ...]:
@@ -285,6 +265,22 @@ def _graph_faults(ids: Sequence[str], edges: Sequence[Edge]) -> _Faults:
         names = ", ".join(map(repr, sinks[:5]))
         message = f"{names} have no outgoing edge; exactly one may. Add an agent that reads all."
         yield Rule.SINK, sinks[0], message
+
+
+def _text_faults(thinking: str, agents: Sequence[AgentLike], edges: Sequence[Edge], answer: str | None) -> _Faults:
+    """Yield what no parsed design has: tags or outer space in texts, and an edge that is listed twice."""
+    texts = [("<thinking>", thinking), ("<answer>", answer or "")]
+    texts += [(agent.id, text) for agent in agents for text in (agent.description, agent.input)]
+    for element, text in texts:
+        if text != text.strip():
+            yield Rule.TAGS, element, f"{element}: texts have no space around them, found {text[:40]!r}. Strip it."
+    texts += [(agent.id, role) for agent in agents for role in agent.roles]
+    for element, text in texts:
+        for tag in TAG.finditer(text):
+            if element != "<thinking>" or tag[2] in (*BLOCKS, "think"):  # fields may be spoken of there
+                yield Rule.TAGS, element, f"{element}: the text holds the tag {tag[0]}. Leave it out."
+    if len(set(edges)) < len(edges):
+        yield Rule.ONE_EDGE, "<edge>", "an edge is listed twice. List each once."
 
 
 def _cycle(ids: Sequence[str], edges: Sequence[Edge]) -> list[str]:

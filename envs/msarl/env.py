@@ -84,10 +84,6 @@ class MSARLEnv(MultiAgentEnv):
         if noise and python != "simulated":
             raise OptionError("`noise` is of the simulated Python: give python='simulated' as well.")
         self.max_calls = max_calls
-        self._shown: dict[str, Any] = {
-            "output_characters": output_characters,
-            "interpretation_characters": interpretation_characters,
-        }
         self._python = make_python(python, noise)
         self._tools_of_worlds: dict[str, dict[str, Tool]] = {}
         names = {name: None for task in self.source.tasks("all") for name in self._tools(self.source.world(task))}
@@ -95,6 +91,13 @@ class MSARLEnv(MultiAgentEnv):
             raise OptionError(f"{self.source.name} has no tool that a code block can call: leave `python` on.")
         readers = {name: HELPER if helpers == "one" else f"{name}_helper" for name in names}
         self.readers = {} if helpers == "none" else readers
+        self._rules = functools.partial(
+            MSARLPlay,
+            readers=self.readers,
+            max_calls=max_calls,
+            output_characters=output_characters,
+            interpretation_characters=interpretation_characters,
+        )
         self._set_agents([REASONER, *dict.fromkeys(self.readers.values())])
 
     def _begin(self, task: Task, world: World, chosen: Mapping[str, Any]) -> EpisodeSetup:
@@ -108,8 +111,7 @@ class MSARLEnv(MultiAgentEnv):
         system = _TEXTS["reasoner"].format(fences=fences, observed=observed, calls=calls, rules=world.rules)
         openings = {agent: [{"role": "system", "content": _TEXTS["helper"]}] for agent in self.possible_agents}
         openings[REASONER] = [{"role": "system", "content": system}, {"role": "user", "content": task.instruction}]
-        rules = functools.partial(MSARLPlay, readers=self.readers, max_calls=self.max_calls, **self._shown)
-        return EpisodeSetup(system, tools, rules, openings)
+        return EpisodeSetup(system, tools, self._rules, openings)
 
     def _tools(self, world: World) -> Mapping[str, Tool]:
         """Return what blocks can run in a world: Python first."""

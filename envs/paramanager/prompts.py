@@ -15,11 +15,8 @@ TEXTS: dict[str, Any] = parse_yaml(Path(__file__).with_suffix(".yaml").read_text
 def orchestrator_prompt(*, max_calls: int, rounds: int, models: Mapping[str, str], rules: str) -> str:
     """Return the system prompt.
 
-    Args:
-        max_calls: Calls allowed in a message.
-        rounds: Messages allowed.
-        models: Descriptions of the models by name; the first is asked by default.
-        rules: What must be known of the place.
+    `rounds` are the messages allowed, `max_calls` the calls in each. `models` are descriptions by name; the first is
+    the default. `rules` is what must be known of the place.
     """
     several = max_calls > 1
     prompt = TEXTS["orchestrator"].format(

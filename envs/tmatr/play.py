@@ -47,19 +47,12 @@ def request(action: Action, turn: int, turns: int) -> str:
 
 
 class TMATRPlay(Play):
-    """An episode of a hierarchy of agents.
+    """An episode of a hierarchy of agents; the options are those of `toolorchestra.envs.tmatr.env.TMATREnv`.
 
-    Args:
-        roles: The agent of each action; the opening of the one that decides ends with a request.
-        rule: Weights of the reward.
-        max_turns: Turns after which the episode is truncated (H).
-        max_retries: Times that a message may be written again before the turn is lost.
-        shown_characters: Maximum characters of a result, goal or plan in an observation.
-
-    `start` is that of `Play`.
+    The opening of the agent that decides ends with a request.
 
     Attributes:
-        atom: The action that the current agent must take.
+        action: The action that the current agent must take.
         turn: Number of the turn, from 1.
         attempt: Number of the attempt at the action, from 1.
         goal: Goal of the turn, once decided.
