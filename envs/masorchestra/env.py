@@ -61,8 +61,7 @@ class MASOrchestraEnv(OrchestrationEnv):
         max_cost: US dollars after which no further agent is started.
         credit: The reward where several answers are asked for (MASBench's horizon): ``all``: 1 if all of them are
             right; ``share``: the share that is, intermediate answers included.
-        options: See `TaskOptions` and `OrchestrationOptions`: `domain`, `tasks`, `split`, `difficulty`, `preference`
-            (its tools are the kinds of agent), `render_mode`.
+        options: See `TaskOptions` and `OrchestrationOptions`; tools of a `preference` are the kinds of agent.
 
     >>> import gymnasium as gym, toolorchestra
     >>> env = gym.make("MASOrchestra-High-Math-v0")

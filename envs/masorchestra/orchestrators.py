@@ -28,11 +28,9 @@ from toolorchestra.toolscale.task import Task
 class Orchestrator(Policy):
     """Writes a design by rule. Override `design`."""
 
-    def __init__(self, seed: int = 0) -> None:
-        super().__init__(seed)
-        self._task: Task | None = None
-        self._dom: DoM = "high"
-        self._kinds: tuple[str, ...] = ()
+    _task: Task | None = None
+    _dom: DoM = "high"
+    _kinds: tuple[str, ...] = ()
 
     def reset(self, env: gymnasium.Env[Any, Any], observation: str, info: Info) -> None:
         """Begin an episode: read the kinds of agent."""

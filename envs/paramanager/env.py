@@ -43,8 +43,8 @@ class ParaManagerEnv(OrchestrationEnv):
     r"""Parallel orchestration of sub-agents and tools, one problem per episode.
 
     **Action**: text. ``<reasoning>…</reasoning>``, then one to four ``<tool_call>{"name": …, "arguments": {…}}
-    </tool_call>`` blocks, which run at the same time. A list of ``{"name": …, "arguments": …}`` objects or an OpenAI
-    assistant message with ``tool_calls`` is accepted too. A message without a call is answered and costs a round.
+    </tool_call>`` blocks, which run at the same time; or a list of such objects, or an OpenAI assistant message with
+    ``tool_calls``. A message without a call is answered and costs a round.
 
     **Observation**: text. After `reset` the system prompt and the problem; after `step` one ``<tool_response>`` block
     per call, with its ``id``, ``name``, ``status`` (``OK``, ``PARSE_ERR``, ``EXEC_ERR``, ``TIMEOUT``) and ``result`` or
@@ -56,12 +56,10 @@ class ParaManagerEnv(OrchestrationEnv):
     **Reward**: R_task + R_fmt + R_div + R_eff at the end, at most 4 (`toolorchestra.envs.paramanager.rewards`).
 
     **End**: terminated when `final_answer` has been run: a summariser writes the answer, and it is judged. Truncated
-    after `max_rounds` rounds, or by an infrastructure error (``info["outcome"]`` is then ``infra_error`` or
-    ``judge_error``); a summariser that does not answer is one.
+    after `max_rounds` rounds, or by an infrastructure error, such as a summariser that does not answer.
 
-    **Info**: as of `OrchestrationEnv`, and ``budget`` (``rounds``, ``cost``, ``tokens`` left); at the end
-    ``reward_parts`` with ``task``, ``format``, ``diversity`` and ``efficiency``, which add up, and beside them the
-    halves of the last two: ``parallelism`` and ``tools``, ``length`` and ``cost``.
+    **Info**: see `OrchestrationEnv`; also ``budget`` (``rounds``, ``cost``, ``tokens`` left). ``reward_parts`` are
+    those of `toolorchestra.envs.paramanager.rewards.reward_parts`.
 
     Args:
         source: Name of a task source (``Math``, ``Restaurant``, ``All``), or a `TaskSource`.
@@ -81,11 +79,9 @@ class ParaManagerEnv(OrchestrationEnv):
         experts: ``simulated``, ``real`` (models at the endpoints of the catalogue), or chat models by name.
         timeout: Seconds of real time that a call of real models may take; then it is a TIMEOUT.
         sandbox: Where Python runs: a name that `toolorchestra.envs.tools.sandbox.make_sandbox` takes.
-        corpus: JSONL file of passages that ``search`` finds, where the world has no search of its own; by default
-            the manual of the world.
+        corpus: JSONL file of passages that ``search`` finds where a world has no search; by default its manual.
         catalog: Catalogue of experts, or a file that extends the shipped one.
-        options: See `TaskOptions` and `OrchestrationOptions`: `domain`, `tasks`, `split`, `difficulty`, `preference`,
-            `render_mode`.
+        options: See `TaskOptions` and `OrchestrationOptions`.
 
     Reset options: ``task_id``, ``split``, ``difficulty``, ``preference``, each overriding the above for one episode.
 

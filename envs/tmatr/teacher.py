@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 import re
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -23,6 +24,7 @@ from toolorchestra.toolscale.answers import boxed
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import Status
+from toolorchestra.toolscale.yaml_reader import convert, parse_yaml
 
 COMPUTE, RECALL, GIVE = "Compute what is asked.", "Recall what is asked.", "The answer is"
 """Goals: of a call; of an answer known by heart; and, with the answer, of giving what a call returned."""
@@ -48,20 +50,9 @@ class ToolDemonstration(msgspec.Struct, frozen=True):
     by_heart: bool = False
 
 
+_FAMILIES = parse_yaml(Path(__file__).with_name("demonstrations.yaml").read_text(encoding="utf-8"))
 DEMONSTRATIONS = {
-    "power_remainder": ToolDemonstration("python", PROGRAMS["power_remainder"], "print(pow({n}, {a}, {m}))"),
-    "other_number": ToolDemonstration("python", PROGRAMS["other_number"], "print({lcm} // {a})"),
-    "box_diagonal": ToolDemonstration(
-        "calculator",
-        "sqrt({edges[0]}^2 + {edges[1]}^2 + {edges[2]}^2)",
-        "sqrt({edges[0]}^2 + {edges[1]}^2)",
-        levels=(1, 2),
-    ),
-    "chord_length": ToolDemonstration("calculator", "2 * sqrt({r}^2 - {d}^2)", "sqrt({r}^2 - {d}^2)", levels=(1,)),
-    "shared_work": ToolDemonstration(
-        "calculator", "1 / (1/{hours[0]} + 1/{hours[1]})", "1/{hours[0]} + 1/{hours[1]}", levels=(1,)
-    ),
-    "committee": ToolDemonstration("calculator", "binomial({women}, {k})", "{women} * {k}", levels=(1,), by_heart=True),
+    family: convert({"input": PROGRAMS.get(family)} | fields, ToolDemonstration) for family, fields in _FAMILIES.items()
 }
 """Demonstrations by family of problems."""
 

@@ -1,8 +1,7 @@
 """The ToolOrchestra protocol as a Gymnasium environment (ToolOrchestra §2, §3).
 
-A user asks, an orchestrator reasons, calls tools and reads their results, turn by turn, until it answers. The
-hidden state is the world's database; the observation is what a real orchestrator would read. The reward is
-the outcome, given at the end; what the preference reward needs beyond it is in `info`.
+A user asks, an orchestrator reasons, calls tools and reads their results, turn by turn, until it answers. The hidden
+state is the world's database. The reward is the outcome; what the preference reward needs beyond it is in `info`.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ _PROMPTS: dict[str, str] = parse_yaml(Path(__file__).with_name("prompts.yaml").r
 class ToolOrchestraEnv(OrchestrationEnv):
     """Orchestration of tools, one user request per episode.
 
-    **Action**: text. ``<tool_call>{"name": …, "arguments": {…}}</tool_call>`` blocks are calls; a message
-    without any is the final answer and ends the episode. A list of ``{"name": …, "arguments": …}`` objects or an
-    OpenAI assistant message with ``tool_calls`` is accepted too.
+    **Action**: text. ``<tool_call>{"name": …, "arguments": {…}}</tool_call>`` blocks are calls; a message without any
+    is the final answer and ends the episode. A list of such objects or an OpenAI assistant message with ``tool_calls``
+    is accepted too.
 
     **Observation**: text. After `reset` the system prompt and the request; after `step` one ``<tool_response>``
     block per call, with its ``id``, ``name``, ``status`` (``OK``, ``PARSE_ERR``, ``EXEC_ERR``, ``TIMEOUT``) and
@@ -45,10 +44,7 @@ class ToolOrchestraEnv(OrchestrationEnv):
     **End**: terminated by the final answer; truncated after `max_turns` turns, when the budget is spent, or by an
     infrastructure error (``info["outcome"]`` is then ``infra_error`` or ``judge_error``).
 
-    **Info**: ``messages`` (the conversation in OpenAI's form), ``tools`` (OpenAI function schemas, at reset),
-    ``tool_names`` (their order in M), ``task_id``, ``split``, ``difficulty``, ``preference`` (P or None), ``turn``,
-    ``cost`` in US dollars, ``clock`` in virtual seconds, ``calls`` (records of the turn); at the end ``outcome``,
-    ``verdict`` (in words) and ``M``, the vector of §3.2 from which Eq. 2 computes the preference reward.
+    **Info**: see `OrchestrationEnv`; at the end ``M`` is the vector from which Eq. 2 computes the preference reward.
 
     Args:
         source: Name of a task source (``Restaurant``, ``All``), or a `TaskSource`.
@@ -65,11 +61,10 @@ class ToolOrchestraEnv(OrchestrationEnv):
         experts: ``simulated``, or ``real``: asked at the endpoints of the catalogue.
         catalog: YAML file that extends the shipped catalogue of experts.
         sandbox: Where Python runs: ``auto``, ``docker``, ``bubblewrap`` or ``process``.
-        corpus: JSONL file of passages (``id``, ``title``, ``text``) that `search` finds where a world has no search of
-            its own; by default a manual of the place.
+        corpus: JSONL file of passages (``id``, ``title``, ``text``) that `search` finds where a world has no search;
+            by default its manual.
         timeout: Seconds of real time after which a real expert is given up.
-        options: See `TaskOptions` and `OrchestrationOptions`: `domain`, `tasks`, `split`, `difficulty`, `preference`,
-            `render_mode`.
+        options: See `TaskOptions` and `OrchestrationOptions`.
 
     Reset options: ``task_id``, ``split``, ``difficulty``, ``tools``, ``tool_config``, ``tool_config_seed``,
     ``preference``, each overriding the above for one episode.
