@@ -8,10 +8,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Unpack, get_args
 
 from toolorchestra.agents.policies.base import write_calls
-from toolorchestra.envs.dialogue.personas import PERSONAS
 from toolorchestra.envs.dialogue.play import DialoguePlay
 from toolorchestra.envs.dialogue.request_facts import FactVocabulary, RequestFact, facts_in, vocabulary_of, with_blanks
-from toolorchestra.envs.dialogue.scenario import ORCHESTRATOR, PROMPTS, STOP, USER, Reveal, Scenario, schemas
+from toolorchestra.envs.dialogue.scenario import ORCHESTRATOR, PERSONAS, PROMPTS, STOP, USER, Reveal, Scenario, schemas
 from toolorchestra.envs.dialogue.user import ScriptedUser
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.multiagent.constructors import constructors
@@ -143,6 +142,5 @@ def random_message(env: MultiAgentEnv, rng: random.Random) -> str:
     call = write_calls([rng.choice([*env.task.reference_calls, Call(tool, {})])])
     if env.agent_selection == USER:
         return rng.choice((env.task.instruction, f"It is {rng.randint(0, 99)}.", call, "", f"Goodbye. {STOP}"))
-    return rng.choice(
-        (call, call, "For which date is it?", f"Please do {tool}().", env.task.answer, "Everything is done.")
-    )
+    texts = "For which date is it?", f"Please do {tool}().", env.task.answer, "Everything is done."
+    return rng.choice((call, call, *texts))

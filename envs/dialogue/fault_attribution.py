@@ -32,9 +32,8 @@ class AttributedFault(msgspec.Struct, frozen=True):
         kind: Of a tool ``error``, ``timeout``. Of the user ``contrary`` (stated a value that it does not know),
             ``withheld`` (a fact), ``early`` (ended the dialogue before a report that all is done), ``endless`` (did not
             end it), ``call`` (a malformed call, or one with invented values), ``refused`` (a call that it was asked
-            for). Of the orchestrator ``execution``, ``completeness``,
-            ``fidelity`` (the criteria of verification), ``malformed`` (calls), ``patience`` (the user gave up),
-            ``unfinished``.
+            for). Of the orchestrator ``execution``, ``completeness``, ``fidelity`` (the criteria of verification),
+            ``malformed`` (calls), ``patience`` (the user gave up), ``unfinished``.
         message: Description of the fault.
     """
 
@@ -50,16 +49,11 @@ def attributed(play: Any, verdict: Verdict) -> tuple[AttributedFault, ...]:
         play: The episode, a `toolorchestra.envs.dialogue.play.DialoguePlay`.
         verdict: The verdict on the orchestrator's texts so far.
     """
-    faults = [*_of_tools(play), *_of_user(play, verdict), *_of_orchestrator(play, verdict)]
-    return tuple(dict.fromkeys(faults)) or (
-        AttributedFault(ORCHESTRATOR, "unfinished", "did not say that everything is done"),
-    )
-
-
-def _of_tools(play: Any) -> Iterator[AttributedFault]:
-    for call in play.episode.calls:
-        if call.status is Status.TIMEOUT:
-            yield AttributedFault("tool", "timeout", f"{call.name}: {call.error}")
+    late = [call for call in play.episode.calls if call.status is Status.TIMEOUT]
+    faults = [AttributedFault("tool", "timeout", f"{call.name}: {call.error}") for call in late]
+    faults += [*_of_user(play, verdict), *_of_orchestrator(play, verdict)]
+    unfinished = AttributedFault(ORCHESTRATOR, "unfinished", "did not say that everything is done")
+    return tuple(dict.fromkeys(faults or [unfinished]))
 
 
 def _of_user(play: Any, verdict: Verdict) -> Iterator[AttributedFault]:
@@ -103,9 +97,8 @@ def _invented(play: Any) -> Iterator[AttributedFault]:
             for call in turn.calls:
                 for value in _values(call):
                     if not mentions(known, value):
-                        yield AttributedFault(
-                            USER, "call", f"called {call.name} with {value!r}, which it had from nowhere"
-                        )
+                        message = f"called {call.name} with {value!r}, which it had from nowhere"
+                        yield AttributedFault(USER, "call", message)
         known += tokens(turn.observations.get(USER, ""))
 
 

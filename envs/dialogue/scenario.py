@@ -1,4 +1,7 @@
-"""The scenario of a user: its goal, its facts, its persona, and its tools. Prompts are in `prompts.yaml`."""
+"""The scenario of a user: its goal, its facts, its persona, and its tools.
+
+Prompts are in `prompts.yaml`, personas in `personas.yaml`.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,9 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from toolorchestra.envs.dialogue.personas import Persona
 from toolorchestra.envs.dialogue.request_facts import RequestFact
 from toolorchestra.toolscale.tool import Tool
-from toolorchestra.toolscale.yaml_reader import parse_yaml
+from toolorchestra.toolscale.yaml_reader import convert, parse_yaml
 
 USER: Final = "user"
 ORCHESTRATOR: Final = "orchestrator"
@@ -25,8 +27,45 @@ MAX_TEXT_CHARACTERS = 16_384
 Reveal = Literal["asked", "all"]
 """When a user gives its facts: when it is asked for them, or all at once."""
 
-PROMPTS: dict[str, str] = parse_yaml(Path(__file__).with_name("prompts.yaml").read_text(encoding="utf-8"))
+
+def _texts(name: str) -> Any:
+    return parse_yaml(Path(__file__).with_name(name).read_text(encoding="utf-8"))
+
+
+PROMPTS: dict[str, str] = _texts("prompts.yaml")
 """What the agents are shown first, by name."""
+
+
+class Persona(msgspec.Struct, frozen=True, kw_only=True):
+    """How a user writes. Of several phrases one is drawn from the episode's seed.
+
+    Attributes:
+        name: Name, as in the option `persona`.
+        description: Description in the prompt of a language model that plays the user.
+        max_unhelpful: Maximum number of messages that ask for nothing new; the user gives up at the next.
+        at_once: Maximum facts in one message, or None for all that were asked for.
+        openings: How it begins, with ``{request}``.
+        facts: How it gives a fact, with ``{label}`` and ``{value}``.
+        insists: Replies to a question that it cannot answer.
+        checks: How it asks whether everything is done, after a message that is neither question nor report.
+        thanks: How it ends.
+        gives_up: How it ends when it gives up.
+    """
+
+    name: str
+    description: str
+    max_unhelpful: int
+    at_once: int | None = None
+    openings: tuple[str, ...]
+    facts: tuple[str, ...]
+    insists: tuple[str, ...]
+    checks: tuple[str, ...]
+    thanks: tuple[str, ...]
+    gives_up: tuple[str, ...]
+
+
+PERSONAS = {persona.name: persona for persona in convert(_texts("personas.yaml"), list[Persona])}
+"""All personas by name."""
 
 
 class Scenario(msgspec.Struct, frozen=True):

@@ -64,9 +64,8 @@ def unhelpful(scenario: Scenario, history: Sequence[Mapping[str, Any]]) -> int:
     made: list[Call] = []
     for number, (heard, _) in enumerate(talk[1:], 1):
         wanted = requests(heard, scenario.tools)
-        count += not facts_not_given(asked_for(heard, scenario.facts), talk[:number]) and all(
-            call in made for call in wanted
-        )
+        new = facts_not_given(asked_for(heard, scenario.facts), talk[:number])
+        count += not new and all(call in made for call in wanted)
         made += wanted
     return count
 

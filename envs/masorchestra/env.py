@@ -16,7 +16,7 @@ from toolorchestra.agents.experts.simulated_chat import SimulatedChat
 from toolorchestra.envs.base import OrchestrationEnv, OrchestrationOptions
 from toolorchestra.envs.masorchestra.design import Design
 from toolorchestra.envs.masorchestra.design_runner import RunLimits
-from toolorchestra.envs.masorchestra.play import Credit, DesignPlay, DesignRules
+from toolorchestra.envs.masorchestra.play import Credit, DesignPlay
 from toolorchestra.envs.masorchestra.prompts import orchestrator_prompt
 from toolorchestra.envs.masorchestra.rules import AGENTS, DesignFault, DoM
 from toolorchestra.envs.masorchestra.subagents import SubAgent, sub_agents
@@ -95,7 +95,9 @@ class MASOrchestraEnv(OrchestrationEnv):
             raise UnknownNameError("credit", str(credit), get_args(Credit))
         if wrong := [kind for kind in agents or () if kind not in AGENTS]:
             raise OptionError(unknown_name("agent", wrong[0], AGENTS))
-        self._rules = DesignRules(dom, RunLimits(concurrency, timeout, retries, agent_cost, max_cost), credit)
+        self.dom: DoM = dom
+        limits = RunLimits(concurrency, timeout, retries, agent_cost, max_cost)
+        self._rules = functools.partial(DesignPlay, dom=dom, limits=limits, credit=credit)
         self._kinds = AGENTS if agents is None else tuple(agents)
         self.model = SimulatedChat(Catalog.load().simulated(model)) if isinstance(model, str) else model
         self._worlds: dict[str, tuple[dict[str, SubAgent], str]] = {}
@@ -106,13 +108,7 @@ class MASOrchestraEnv(OrchestrationEnv):
             prompt = orchestrator_prompt(self.dom, agents, self.model.name, world.rules)
             self._worlds[world.name] = agents, prompt
         agents, prompt = self._worlds[world.name]
-        rules = functools.partial(DesignPlay, rules=self._rules)
-        return EpisodeSetup(prompt, agents, rules, preference=chosen["preference"])
-
-    @property
-    def dom(self) -> DoM:
-        """The degree of MAS that is asked for."""
-        return self._rules.dom
+        return EpisodeSetup(prompt, agents, self._rules, preference=chosen["preference"])
 
     def final(self, text: str) -> str:
         """Return the design that answers `text` directly."""

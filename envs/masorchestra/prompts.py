@@ -36,17 +36,14 @@ def orchestrator_prompt(dom: DoM, agents: Mapping[str, Tool], model: str, rules:
         for question, design in examples(dom)
         if all(agent.kind in agents for agent in design.agents)
     ]
-    return "\n\n".join(
-        [
-            _TEXTS["head"],
-            _TEXTS[dom]["form"],
-            "\n".join([f"Agents, all of which use the model {model}:", *kinds, "Arguments:", *explained]),
-            _TEXTS["inputs"],
-            "\n".join(["A design that breaks one of these rules is not run and fails:", *checked]),
-            "\n\n".join(["Examples:", *shown]),
-            rules,
-        ]
-    )
+    parts = [
+        *(_TEXTS["head"], _TEXTS[dom]["form"]),
+        "\n".join([f"Agents, all of which use the model {model}:", *kinds, "Arguments:", *explained]),
+        _TEXTS["inputs"],
+        "\n".join(["A design that breaks one of these rules is not run and fails:", *checked]),
+        *("Examples:", *shown, rules),
+    ]
+    return "\n\n".join(parts)
 
 
 def examples(dom: DoM) -> list[tuple[str, Design]]:

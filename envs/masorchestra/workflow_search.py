@@ -104,11 +104,9 @@ class Validation:
             seconds += info["clock"]
             if not truncated:
                 rewards.append(float(reward))
-        count, graded = len(self.tasks), len(rewards)
-        score = sum(rewards) / graded if graded else 0.0
-        return msgspec.structs.replace(
-            candidate, score=score, episodes=graded, usd=usd / count, seconds=seconds / count
-        )
+        score, count = (sum(rewards) / len(rewards) if rewards else 0.0), len(self.tasks)
+        means = {"score": score, "usd": usd / count, "seconds": seconds / count}
+        return msgspec.structs.replace(candidate, episodes=len(rewards), **means)
 
 
 def search(
@@ -198,10 +196,7 @@ def _resumed(record: AppendOnly[Any], settings: SearchSettings) -> list[Workflow
         record.add(settings)
         return []
     if record.lines[0] != settings:
-        differing = [
-            name
-            for name in settings.__struct_fields__
-            if getattr(record.lines[0], name, None) != getattr(settings, name)
-        ]
-        raise OptionError(f"{record.file} is the record of another search ({', '.join(differing)}): give another file.")
+        found, wanted = record.lines[0], settings.__struct_fields__
+        differing = ", ".join(name for name in wanted if getattr(found, name, None) != getattr(settings, name))
+        raise OptionError(f"{record.file} is the record of another search ({differing}): give another file.")
     return list(record.lines[1:])

@@ -106,9 +106,8 @@ class RoleTool(Tool):
 
     def _question(self, subtask: str | None, context: ToolContext) -> SubAgentQuestion:
         sees = self.name in _SEES_HISTORY
-        question = SubAgentQuestion(
-            subtask or original(context), history=history(context) if sees else "", seed=context.seed
-        )
+        known = history(context) if sees else ""
+        question = SubAgentQuestion(subtask or original(context), history=known, seed=context.seed)
         if not self._simulated:
             return question
         if self.name == FINAL:

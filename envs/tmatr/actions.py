@@ -58,17 +58,8 @@ _TAGS = (*(tag for tags in _SECTIONS.values() for tag in tags), _THINK, _ANSWER)
 _TAG = re.compile(rf"<(/?)({'|'.join(_TAGS)})>")
 
 
-class ParsedAction(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A parsed message.
-
-    Attributes:
-        sections: Stripped text of each section, by tag.
-    """
-
-    sections: dict[str, str]
-
-    def __getitem__(self, tag: str) -> str:
-        return self.sections.get(tag, "")
+ParsedAction = dict[str, str]
+"""A parsed message: the stripped text of each section, by tag."""
 
 
 class FormatFault(msgspec.Struct, frozen=True):
@@ -86,7 +77,7 @@ def read(action: Action, message: str, tools: Mapping[str, Any]) -> ParsedAction
         tools: The tools that SELECT may choose, by name.
 
     >>> read(Action.DECIDE, "<ACTION>call_tool</ACTION> <GOAL>Compute 2^10.</GOAL>", {})
-    ParsedAction(sections={'ACTION': 'call_tool', 'GOAL': 'Compute 2^10.'})
+    {'ACTION': 'call_tool', 'GOAL': 'Compute 2^10.'}
     >>> wrong = "<REASON>Exact.</REASON><SELECTED_TOOL>pyhton</SELECTED_TOOL>"
     >>> print(read(Action.SELECT, wrong, {"python": ...}).reason)
     Unknown tool 'pyhton'. Did you mean 'python'? Known: python. Write a name of the list into <SELECTED_TOOL>.
@@ -115,7 +106,7 @@ def read(action: Action, message: str, tools: Mapping[str, Any]) -> ParsedAction
         case Action.INFER if _ANSWER in sections and not (boxed(sections[_ANSWER]) or "").strip():
             remedy = "Put the final answer into a box, or leave <ANSWER> out if you have none yet."
             return FormatFault(rf"Expected \boxed{{…}} in <ANSWER>, found {_short(sections[_ANSWER])!r}. {remedy}")
-    return ParsedAction(sections)
+    return sections
 
 
 def _sections(message: str) -> list[tuple[str, str]] | FormatFault:

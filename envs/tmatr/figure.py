@@ -115,9 +115,8 @@ def _ending(tree: DecisionTree) -> Text:
     line = Text(outcome, style=OUTCOME_STYLE.get(outcome, "bold magenta"))
     reward = "" if tree.reward is None else f" · reward {tree.reward:.3f}"
     turns = max((node.turn for node in tree.nodes), default=0)
-    return line.append(
-        f"{reward} · turns: {turns} · calls: {calls} · tokens: {sum(n.tokens for n in tree.nodes)}", "default"
-    )
+    tokens = sum(node.tokens for node in tree.nodes)
+    return line.append(f"{reward} · turns: {turns} · calls: {calls} · tokens: {tokens}", "default")
 
 
 def _title(node: TreeNode) -> str:

@@ -115,7 +115,7 @@ class TMATRPlay(Play):
         self._next_turn(f"RETURN of {self.tool}, {record.status}:\n{self._cut(result_text(record))}")
 
     def _infer(self, agent: str, message: ParsedAction) -> None:
-        if answer := message["ANSWER"]:
+        if answer := message.get("ANSWER"):
             self.judge(answer)
         else:
             thought = "" if agent == self.roles[Action.DECIDE] else f"\n{self._cut(message['THINK'])}"

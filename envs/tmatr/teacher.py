@@ -1,9 +1,9 @@
 r"""The scripted teacher of TMATR: demonstrations, and injected errors.
 
-It can solve some families of the source `Math` (`DEMONSTRATIONS`): for each it has a tool and the tool's input, a
-formula over the numbers of the problem. For some it knows the answer and needs no tool. It cannot demonstrate any other
-task. Its messages are short and all in one form, so that a small model can learn to write them. They follow from what
-the agent has observed, so the teacher recovers when another agent has made a mistake.
+It can demonstrate some families of the source `Math` (`DEMONSTRATIONS`) and no other task: by a tool and its input, a
+formula over the numbers of the problem, or by the answer alone. Its messages are short and all in one form, so that a
+small model can learn to write them. They follow from what the agent has observed, so the teacher recovers when another
+agent has made a mistake.
 """
 
 from __future__ import annotations
@@ -63,9 +63,8 @@ def demonstration_of(task: Task) -> ToolDemonstration | None:
     if demonstration is None or task.difficulty not in demonstration.levels:
         return None
     given = task.bindings["given"]
-    return msgspec.structs.replace(
-        demonstration, input=demonstration.input.format(**given), mistake=demonstration.mistake.format(**given)
-    )
+    right, wrong = demonstration.input.format(**given), demonstration.mistake.format(**given)
+    return msgspec.structs.replace(demonstration, input=right, mistake=wrong)
 
 
 def options(hardness: float) -> dict[str, Any]:

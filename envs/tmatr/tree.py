@@ -1,8 +1,7 @@
 """The decision tree of an episode: its atomic actions, with agents, reasons, costs and results.
 
 It is derived from the record alone, so every recorded episode has one. The children of the question are its turns;
-below each DECIDE is what followed from it. A malformed message is a leaf of its own.
-Drawing is in `toolorchestra.envs.tmatr.figure`.
+below each DECIDE is what followed from it; a malformed message is a leaf. `toolorchestra.envs.tmatr.figure` draws it.
 """
 
 from __future__ import annotations
@@ -116,15 +115,9 @@ def decision_tree(episode: Episode) -> DecisionTree:
     grown = _Growth(episode)
     for move, action, turn in _requested(episode):
         grown.add(move, action, turn)
-    return DecisionTree(
-        task_id=episode.task_id,
-        question=episode.instruction,
-        agents=episode.agents,
-        nodes=tuple(grown.nodes),
-        edges=tuple(grown.edges),
-        outcome=episode.outcome,
-        reward=episode.reward,
-    )
+    nodes, edges = tuple(grown.nodes), tuple(grown.edges)
+    ending = episode.outcome, episode.reward
+    return DecisionTree(episode.task_id, episode.instruction, episode.agents, nodes, edges, *ending)
 
 
 def _requested(episode: Episode) -> Iterator[tuple[Turn, Action, int]]:
@@ -160,13 +153,13 @@ class _Growth:
         if isinstance(parsed, FormatFault) or (action is Action.EXECUTE and not move.calls):
             self._grow(action, move.agent, text, status=MALFORMED, tokens=tokens)
             return
-        choice, why = (parsed[tag] for tag in _CONTENT[action])
+        choice, why = (parsed.get(tag, "") for tag in _CONTENT[action])
         label = choice if action in (Action.DECIDE, Action.SELECT) else ""
         self._follow(label, action, move.agent, choice, why, tokens=tokens)
         for call in move.calls:
             times = {"cost": call.cost, "start": call.start, "end": call.end}
             self._follow("", Action.RETURN, ENVIRONMENT, result_text(call), status=call.status, **times)
-        if answer := parsed["ANSWER"]:
+        if answer := parsed.get("ANSWER"):
             self._follow("", Action.ANSWER, move.agent, answer, status=self.outcome or "OK")
         elif action is Action.INFER:
             self._follow("", Action.RETURN, ENVIRONMENT, "no answer yet")

@@ -7,9 +7,8 @@ import pytest
 
 from toolorchestra.agents.chat.base import ChatRequest, ScriptedChat
 from toolorchestra.envs.dialogue import ChatUser, DialogueEnv, ScriptedUser, random_message, raw_env
-from toolorchestra.envs.dialogue.personas import PERSONAS
 from toolorchestra.envs.dialogue.request_facts import vocabulary_of
-from toolorchestra.envs.dialogue.scenario import STOP
+from toolorchestra.envs.dialogue.scenario import PERSONAS, STOP
 from toolorchestra.envs.dialogue.user import facts_not_given
 from toolorchestra.envs.dialogue.user_reading import asked_for, reports_done
 from toolorchestra.envs.registration import domain_sources

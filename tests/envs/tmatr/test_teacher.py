@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from toolorchestra.envs.tmatr import TMATREnv, raw_env
-from toolorchestra.envs.tmatr.actions import Action, ParsedAction, read
+from toolorchestra.envs.tmatr.actions import Action, read
 from toolorchestra.envs.tmatr.env import ROLES
 from toolorchestra.envs.tmatr.teacher import DEMONSTRATIONS, demonstration_of, inject_error, teach
 from toolorchestra.envs.tools.python import PythonTool
@@ -69,7 +69,7 @@ def test_an_injected_error_has_the_right_form_and_differs_from_the_demonstration
         env.reset(seed=1, options={"task_id": task.id})
         while not env.play.over:
             message = inject_error(env.play, rng)
-            assert isinstance(read(env.play.action, message, env.play.tools), ParsedAction)
+            assert isinstance(read(env.play.action, message, env.play.tools), dict)
             assert message != teach(env.play)
             seen.add(env.play.action)
             env.step(message if rng.random() < 0.3 else teach(env.play))
