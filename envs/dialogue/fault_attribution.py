@@ -60,26 +60,26 @@ def _of_user(play: Any, verdict: Verdict) -> Iterator[AttributedFault]:
     scenario, history = play.scenario, play.histories[USER]
     talk = received_and_replied(history)
     yield from _invented(play)
-    for number, (heard, reply) in enumerate(talk[1:], 1):
-        asked = facts_not_given(asked_for(heard, scenario.facts), talk[:number])
+    for number, (received, reply) in enumerate(talk[1:], 1):
+        asked = facts_not_given(asked_for(received, scenario.facts), talk[:number])
         if asked and reply and len(facts_not_given(asked, [("", reply)])) == len(asked):
             for fact in facts_not_given(asked, talk):
                 yield AttributedFault(USER, "withheld", f"was asked for the {fact.label} and did not tell it")
     made = [(call.name, call.arguments) for call in _calls(play, USER)]
-    wanted = [call for heard, _ in talk for call in requests(heard, scenario.tools)]
+    wanted = [call for received, _ in talk for call in requests(received, scenario.tools)]
     for call in wanted:
         if (call.name, call.arguments) not in made and call.name not in [name for name, given in made if given is None]:
             yield AttributedFault(USER, "refused", f"was asked to call {call.name} and did not")
     for name, given in made:
         if given is None and name not in [call.name for call in wanted]:
             yield AttributedFault(USER, "call", f"made a call of {name or 'no tool'} that cannot be read")
-    heard = talk[-1][0]
+    received = talk[-1][0]
     if play.truncated:
-        if verdict.solved and any(reports_done(heard) for heard, _ in talk):
+        if verdict.solved and any(reports_done(received) for received, _ in talk):
             yield AttributedFault(USER, "endless", "did not end the talk after it was told that everything is done")
     elif unhelpful(scenario, history) <= scenario.persona.max_unhelpful:
-        done = len(talk) > 1 and reports_done(heard, asked=asks_if_done(talk[-2][1]))
-        if not done or facts_not_given(asked_for(heard, scenario.facts), talk):
+        done = len(talk) > 1 and reports_done(received, asked=asks_if_done(talk[-2][1]))
+        if not done or facts_not_given(asked_for(received, scenario.facts), talk):
             yield AttributedFault(USER, "early", "ended the talk before it was told that everything is done")
 
 

@@ -1,11 +1,9 @@
 """What a user knows: the facts in a request, found by what the tools of the place speak of.
 
 A fact is a value that an orchestrator needs from the user: an id, a name, a date, a time, a number. Facts are found in
-the instruction alone, by the columns and choices that the tools' parameters name. The reference trajectory has no part
-in it: which values it takes depends on how the task comes out, and what is held back must not tell that. Words by which
-facts are labelled and asked for are in `request_words.yaml`.
-
-Plain words ("dinner", "cash") are left in the request; they say what is wanted.
+the instruction alone, by the columns and choices that the tools' parameters name. The reference trajectory is not read:
+its values depend on how the task comes out, which a blank must not give away. Plain words ("dinner", "cash") are left
+in the request. Words by which facts are labelled and asked for are in `request_words.yaml`.
 """
 
 from __future__ import annotations
@@ -114,10 +112,8 @@ class FactVocabulary:
         return whole if whole.startswith(thing) else f"{thing} {whole}"
 
 
-@functools.lru_cache(maxsize=32)
-def vocabulary_of(domain: Domain) -> FactVocabulary:
-    """Return the vocabulary of a domain, made once."""
-    return FactVocabulary(domain)
+vocabulary_of = functools.lru_cache(maxsize=32)(FactVocabulary)
+"""Returns the vocabulary of a domain, made once."""
 
 
 def facts_in(text: str, vocabulary: FactVocabulary) -> tuple[RequestFact, ...]:

@@ -35,20 +35,20 @@ def reply(scenario: Scenario, history: Sequence[Mapping[str, Any]]) -> str:
     rng = random.Random(f"{scenario.noise_seed}/{len(history)}")
     if history[-2]["role"] == "assistant" and CALL in str(history[-2]["content"]):
         return f"I have done that. This came of it:\n{history[-1]['content']}"
-    *before, (heard, _) = received_and_replied(history)
+    *before, (received, _) = received_and_replied(history)
     if not before:
         return rng.choice(persona.openings).format(request=scenario.request)
-    if wanted := requests(heard, scenario.tools):
+    if wanted := requests(received, scenario.tools):
         return write_calls(wanted)
-    asked = asked_for(heard, scenario.facts)
+    asked = asked_for(received, scenario.facts)
     new = facts_not_given(asked, before)
-    if not new and reports_done(heard, asked=asks_if_done(before[-1][1])):
+    if not new and reports_done(received, asked=asks_if_done(before[-1][1])):
         return f"{rng.choice(persona.thanks)} {STOP}"
     if unhelpful(scenario, history) > persona.max_unhelpful:
         return f"{rng.choice(persona.gives_up)} {STOP}"
     if given := (new or asked)[: persona.at_once]:
         return " ".join(rng.choice(persona.facts).format(label=fact.label, value=fact.value) for fact in given)
-    return rng.choice(persona.insists if questions(heard) else persona.checks)
+    return rng.choice(persona.insists if questions(received) else persona.checks)
 
 
 def facts_not_given(facts: Sequence[RequestFact], talk: Sequence[tuple[str, str]]) -> list[RequestFact]:
@@ -62,9 +62,9 @@ def unhelpful(scenario: Scenario, history: Sequence[Mapping[str, Any]]) -> int:
     talk = received_and_replied(history)
     count = 0
     made: list[Call] = []
-    for number, (heard, _) in enumerate(talk[1:], 1):
-        wanted = requests(heard, scenario.tools)
-        new = facts_not_given(asked_for(heard, scenario.facts), talk[:number])
+    for number, (received, _) in enumerate(talk[1:], 1):
+        wanted = requests(received, scenario.tools)
+        new = facts_not_given(asked_for(received, scenario.facts), talk[:number])
         count += not new and all(call in made for call in wanted)
         made += wanted
     return count

@@ -89,12 +89,9 @@ def requests(text: str, tools: Collection[str]) -> list[Call]:
     >>> requests('Please call pay_bill(order="O1001", amount=12.5) now.', ["pay_bill"])
     [Call(name='pay_bill', arguments={'order': 'O1001', 'amount': 12.5}, stage=0)]
     """
-    found = []
-    for match in re.finditer(r"\b(\w+)\(", text):
-        arguments = _arguments(text, match.end()) if match[1] in tools else None
-        if arguments is not None:
-            found.append(Call(match[1], arguments))
-    return found
+    calls = (match for match in re.finditer(r"\b(\w+)\(", text) if match[1] in tools)
+    read = ((call[1], _arguments(text, call.end())) for call in calls)
+    return [Call(name, arguments) for name, arguments in read if arguments is not None]
 
 
 def request(call: Call) -> str:

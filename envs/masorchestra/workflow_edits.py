@@ -67,8 +67,9 @@ def mutated(design: Design, space: Space, rng: random.Random) -> tuple[Design, s
     """Return a workflow after one random edit, and the edit's name (one of `EDITS`)."""
     while True:
         name = rng.choice(sorted(EDITS))
-        nodes = EDITS[name](_read(design), space, rng)
-        if nodes is not None and len(nodes) <= space.max_agents and (edited := _built(nodes)) != design:
+        nodes = _read(design)
+        EDITS[name](nodes, space, rng)
+        if len(nodes) <= space.max_agents and (edited := _built(nodes)) != design:
             return edited, name
 
 
@@ -86,74 +87,63 @@ def crossed(first: Design, second: Design, space: Space, rng: random.Random) -> 
 # ------------------------------------------------------------------------------------------------------------- edits
 
 
-def _other_kind(nodes: list[_Node], space: Space, rng: random.Random) -> list[_Node] | None:
+def _other_kind(nodes: list[_Node], space: Space, rng: random.Random) -> None:
     at = rng.randrange(len(nodes))
-    others = [kind for kind in space.kinds if kind != nodes[at].kind]
-    if not others:
-        return None
-    nodes[at] = replace(nodes[at], kind=rng.choice(others))
-    return nodes
+    if others := [kind for kind in space.kinds if kind != nodes[at].kind]:
+        nodes[at] = replace(nodes[at], kind=rng.choice(others))
 
 
-def _other_task(nodes: list[_Node], space: Space, rng: random.Random) -> list[_Node] | None:
+def _other_task(nodes: list[_Node], space: Space, rng: random.Random) -> None:
     at = rng.randrange(len(nodes))
     task = rng.choice([task for task in INSTRUCTIONS if task != nodes[at].task])
     nodes[at] = replace(nodes[at], task=task)
-    return nodes
 
 
-def _review(nodes: list[_Node], space: Space, rng: random.Random) -> list[_Node] | None:
+def _review(nodes: list[_Node], space: Space, rng: random.Random) -> None:
     """Let a new last agent read the answer so far."""
-    return [*nodes, replace(_random_node(space, rng), reads=frozenset((len(nodes) - 1,)))]
+    nodes.append(replace(_random_node(space, rng), reads=frozenset((len(nodes) - 1,))))
 
 
-def _prepare(nodes: list[_Node], space: Space, rng: random.Random) -> list[_Node] | None:
+def _prepare(nodes: list[_Node], space: Space, rng: random.Random) -> None:
     """Let one of the agents read a new one, which comes first."""
     at = rng.randrange(len(nodes))
-    moved = _shifted(nodes, 0)
-    moved[at] = replace(moved[at], reads=moved[at].reads | {0})
-    return [_random_node(space, rng), *moved]
+    nodes[:] = _shifted(nodes, 0)
+    nodes[at] = replace(nodes[at], reads=nodes[at].reads | {0})
+    nodes.insert(0, _random_node(space, rng))
 
 
-def _widen(nodes: list[_Node], space: Space, rng: random.Random) -> list[_Node] | None:
+def _widen(nodes: list[_Node], space: Space, rng: random.Random) -> None:
     """Put a copy beside an agent that is read, for the same readers; it may be of another kind."""
     at = rng.randrange(len(nodes))
-    if at == len(nodes) - 1:
-        return None
-    grown = _shifted(nodes, at)
-    grown.insert(at, replace(grown[at], kind=rng.choice(space.kinds)))
-    return [replace(node, reads=node.reads | {at}) if at + 1 in node.reads else node for node in grown]
+    if at < len(nodes) - 1:
+        grown = _shifted(nodes, at)
+        grown.insert(at, replace(grown[at], kind=rng.choice(space.kinds)))
+        nodes[:] = [replace(node, reads=node.reads | {at}) if at + 1 in node.reads else node for node in grown]
 
 
-def _remove(nodes: list[_Node], space: Space, rng: random.Random) -> list[_Node] | None:
+def _remove(nodes: list[_Node], space: Space, rng: random.Random) -> None:
     """Take an agent out; those that read it read what it read."""
-    if len(nodes) == 1:
-        return None
-    at = rng.randrange(len(nodes))
-    removed = nodes.pop(at)
-    joined = [replace(node, reads=node.reads | removed.reads) if at in node.reads else node for node in nodes]
-    return [replace(node, reads=frozenset(one - (one > at) for one in node.reads - {at})) for node in joined]
+    if len(nodes) > 1:
+        at = rng.randrange(len(nodes))
+        removed = nodes.pop(at)
+        joined = [replace(node, reads=node.reads | removed.reads) if at in node.reads else node for node in nodes]
+        nodes[:] = [replace(node, reads=frozenset(one - (one > at) for one in node.reads - {at})) for node in joined]
 
 
-def _add_edge(nodes: list[_Node], space: Space, rng: random.Random) -> list[_Node] | None:
-    free = [(one, at) for at, node in enumerate(nodes) for one in range(at) if one not in node.reads]
-    if not free:
-        return None
-    one, at = rng.choice(free)
-    nodes[at] = replace(nodes[at], reads=nodes[at].reads | {one})
-    return nodes
+def _add_edge(nodes: list[_Node], space: Space, rng: random.Random) -> None:
+    if free := [(one, at) for at, node in enumerate(nodes) for one in range(at) if one not in node.reads]:
+        one, at = rng.choice(free)
+        nodes[at] = replace(nodes[at], reads=nodes[at].reads | {one})
 
 
-def _remove_edge(nodes: list[_Node], space: Space, rng: random.Random) -> list[_Node] | None:
+def _remove_edge(nodes: list[_Node], space: Space, rng: random.Random) -> None:
     drawn = [(one, at) for at, node in enumerate(nodes) for one in sorted(node.reads)]
-    if len(drawn) < 2:
-        return None
-    one, at = rng.choice(drawn)
-    nodes[at] = replace(nodes[at], reads=nodes[at].reads - {one})
-    return nodes
+    if len(drawn) > 1:
+        one, at = rng.choice(drawn)
+        nodes[at] = replace(nodes[at], reads=nodes[at].reads - {one})
 
 
-EDITS: dict[str, Callable[[list[_Node], Space, random.Random], list[_Node] | None]] = {
+EDITS: dict[str, Callable[[list[_Node], Space, random.Random], None]] = {
     "add_edge": _add_edge,
     "other_kind": _other_kind,
     "other_task": _other_task,
@@ -163,7 +153,7 @@ EDITS: dict[str, Callable[[list[_Node], Space, random.Random], list[_Node] | Non
     "review": _review,
     "widen": _widen,
 }
-"""Edits by name. An edit may change the list that it gets; one that cannot be made of a workflow gives None."""
+"""Edits by name. Each changes the list in place; one that cannot be made of a workflow leaves it as it is."""
 
 
 def _random_node(space: Space, rng: random.Random) -> _Node:

@@ -26,18 +26,8 @@ from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 _TRIES = 50  # proposals drawn for one that is new
 
 
-class SearchSettings(msgspec.Struct, frozen=True, tag="search"):
-    """How a search is made: the first line of its record.
-
-    Attributes:
-        method: One of `SEARCHES`.
-        seed: Of the proposals.
-        env: Id of the environment.
-        model: Name of the model behind the agents.
-        kinds: Kinds of agent that may be used.
-        max_agents: Maximum number of agents of a workflow.
-        tasks: Ids of the validation questions.
-    """
+class _Settings(msgspec.Struct, frozen=True, tag="search"):
+    """How a search is made: the first line of its record; `tasks` are the ids of the validation questions."""
 
     method: str
     seed: int
@@ -148,7 +138,7 @@ def search(
         raise OptionError(f"The search {method!r} cannot be made so: {error}.") from None
     env, tasks = validation.env, validation.tasks
     env_id = env.spec.id if env.spec else env.source.name
-    settings = SearchSettings(method, seed, env_id, env.model.name, space.kinds, max_agents, tasks)
+    settings = _Settings(method, seed, env_id, env.model.name, space.kinds, max_agents, tasks)
     with nullcontext() if file is None else closing(_record(file)) as record:
         history = [] if record is None else _resumed(record, settings)
         for candidate in history:
@@ -186,11 +176,11 @@ def _proposed(strategy: WorkflowSearch, history: Sequence[WorkflowCandidate], se
 
 
 def _record(file: Path) -> AppendOnly[Any]:
-    lines: Any = SearchSettings | WorkflowCandidate
+    lines: Any = _Settings | WorkflowCandidate
     return AppendOnly[Any](file, lines, "a line of a workflow search")
 
 
-def _resumed(record: AppendOnly[Any], settings: SearchSettings) -> list[WorkflowCandidate]:
+def _resumed(record: AppendOnly[Any], settings: _Settings) -> list[WorkflowCandidate]:
     """Return the candidates of a record, which must be that of the same search."""
     if not record.lines:
         record.add(settings)
