@@ -260,8 +260,7 @@ def test_a_search_takes_a_query_a_line() -> None:
     assert "One a line." in env.observe("inferencer")
     play(env, "<TOOL_INPUT>old mill\nmayor of the town</TOOL_INPUT>")
     (call,) = env.episode.calls
-    assert call.arguments
-    assert call.arguments["query_list"] == ["old mill", "mayor of the town"]
+    assert call.arguments == {"query_list": ["old mill", "mayor of the town"], "k": 5}
 
 
 def test_further_tools_are_available_too(tmp_path: Path) -> None:
