@@ -45,9 +45,7 @@ class AttributedFault(msgspec.Struct, frozen=True):
 def attributed(play: Any, verdict: Verdict) -> tuple[AttributedFault, ...]:
     """Return what went wrong in an episode that ends unsolved, the decisive fault first; there is at least one.
 
-    Args:
-        play: The episode, a `toolorchestra.envs.dialogue.play.DialoguePlay`.
-        verdict: The verdict on the orchestrator's texts so far.
+    `play` is a `toolorchestra.envs.dialogue.play.DialoguePlay`, `verdict` that on the orchestrator's texts so far.
     """
     late = [call for call in play.episode.calls if call.status is Status.TIMEOUT]
     faults = [AttributedFault("tool", "timeout", f"{call.name}: {call.error}") for call in late]

@@ -62,9 +62,6 @@ class Span(NamedTuple):
 class FactVocabulary:
     """The values that the tools of a domain speak of, and the nouns for them.
 
-    Args:
-        domain: The domain.
-
     Attributes:
         nouns: The noun of each value.
     """

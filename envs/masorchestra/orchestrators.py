@@ -60,12 +60,7 @@ class Orchestrator(Policy):
 
 
 class SinglePolicy(Orchestrator):
-    """One agent answers the question: the single-agent system.
-
-    Args:
-        seed: See `Policy`.
-        kind: Its kind.
-    """
+    """One agent, of any `kind`, answers the question: the single-agent system."""
 
     def __init__(self, seed: int = 0, kind: str = "CoTAgent") -> None:
         super().__init__(seed)
@@ -94,12 +89,7 @@ class ChainPolicy(Orchestrator):
 
 
 class RandomDesignPolicy(Orchestrator):
-    """A random valid graph of up to so many agents, all of which are asked the whole question.
-
-    Args:
-        seed: See `Policy`.
-        max_agents: Maximum number of agents.
-    """
+    """A random valid graph of 1 to `max_agents` agents, all of which are asked the whole question."""
 
     def __init__(self, seed: int = 0, max_agents: int = 6) -> None:
         super().__init__(seed)

@@ -38,10 +38,7 @@ _ROLES = msgspec.json.Decoder(list[str])
 def parse_design(text: str, dom: DoM = "high", kinds: Sequence[str] = AGENTS) -> Design | DesignFault:
     """Return the design that `text` describes, or the first rule that it breaks; never raises.
 
-    Args:
-        text: What an orchestrator wrote.
-        dom: Degree of MAS that it was asked for.
-        kinds: Kinds of agent that it may use.
+    `dom` is the degree of MAS that was asked for, `kinds` are the kinds of agent that may be used.
 
     >>> parse_design("<thinking>Add them.</thinking><answer>4</answer>", "low").answer
     '4'

@@ -56,12 +56,9 @@ class SearchBudget:
 
 
 class Validation:
-    """Measures workflows on questions of an environment.
+    """Measures workflows on questions of an environment of a high degree of MAS.
 
-    Args:
-        env: The environment, of a high degree of MAS.
-        tasks: Ids of the questions.
-        seed: Noise seed of simulated agents, the same for every workflow.
+    `tasks` are the ids of the questions, `seed` is the noise seed of simulated agents, the same for every workflow.
     """
 
     def __init__(self, env: MASOrchestraEnv, tasks: Sequence[str], seed: int = 0) -> None:

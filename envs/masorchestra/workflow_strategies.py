@@ -58,11 +58,7 @@ class WorkflowCandidate(msgspec.Struct, frozen=True, tag="candidate"):
 
 @dataclass
 class WorkflowSearch(ABC):
-    """A way to propose workflows. Override `propose`.
-
-    Attributes:
-        space: Which workflows there are.
-    """
+    """A way to propose workflows of a `space`. Override `propose`."""
 
     space: Space
 

@@ -70,7 +70,6 @@ class ParaManagerPlay(ToolCallingPlay):
     """An episode played by ParaManager's rules; `limits` are `Rules`.
 
     Attributes:
-        rules: The rules.
         units: Cost units of the tools that cost some, by name.
     """
 

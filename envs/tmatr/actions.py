@@ -69,12 +69,9 @@ class FormatFault(msgspec.Struct, frozen=True):
 
 
 def read(action: Action, message: str, tools: Mapping[str, Any]) -> ParsedAction | FormatFault:
-    r"""Parse a message as `action`, or return what is wrong with it.
+    r"""Parse the text of a message as one of `AGENT_ACTIONS`, or return what is wrong with it.
 
-    Args:
-        action: One of `AGENT_ACTIONS`.
-        message: The text of the message.
-        tools: The tools that SELECT may choose, by name.
+    `tools` are those that SELECT may choose, by name.
 
     >>> read(Action.DECIDE, "<ACTION>call_tool</ACTION> <GOAL>Compute 2^10.</GOAL>", {})
     {'ACTION': 'call_tool', 'GOAL': 'Compute 2^10.'}
