@@ -1,7 +1,4 @@
-"""The scenario of a user: its goal, its facts, its persona, and its tools.
-
-Prompts are in `prompts.yaml`, personas in `personas.yaml`.
-"""
+"""The scenario of a user: its goal, facts, persona and tools, with texts of `prompts.yaml` and `personas.yaml`."""
 
 from __future__ import annotations
 

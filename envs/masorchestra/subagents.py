@@ -93,7 +93,7 @@ class _Stoppable(WrappedModel):
     def complete(self, requests: Sequence[ChatRequest]) -> list[Completion]:
         """Answer all requests, unless the answer is no longer needed."""
         if self._stop.is_set():
-            raise ExpertError(f"{self.name} was not asked: nobody waits for the answer any more.")
+            raise ExpertError(f"{self.name} was not asked: the answer is no longer needed.")
         return self._model.complete(requests)
 
 

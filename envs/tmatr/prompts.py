@@ -1,7 +1,4 @@
-"""What the agents of TMATR read: system messages, and descriptions of tools (§3.1, f(d_name) of Eq. 9).
-
-The texts are in `prompts.yaml`.
-"""
+"""What the agents of TMATR read, from `prompts.yaml`: system messages, and descriptions of tools (§3.1, Eq. 9)."""
 
 from __future__ import annotations
 
