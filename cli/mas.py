@@ -20,9 +20,10 @@ from toolorchestra.cli.output import print_json, write_text
 from toolorchestra.toolscale.errors import OptionError
 
 if TYPE_CHECKING:
-    from toolorchestra.envs.masorchestra.design import Design, DesignFault
+    from toolorchestra.envs.masorchestra.design import Design
     from toolorchestra.envs.masorchestra.env import MASOrchestraEnv
-    from toolorchestra.envs.masorchestra.workflow_search import WorkflowCandidate
+    from toolorchestra.envs.masorchestra.rules import DesignFault
+    from toolorchestra.envs.masorchestra.workflow_strategies import WorkflowCandidate
 
 File = Annotated[Positional[str], arg(metavar="FILE|-")]
 Degree = Literal["low", "high"]
@@ -41,8 +42,8 @@ class CheckDesignCommand:
 
     def run(self) -> int:
         """Read the design, and print whether it is valid."""
-        from toolorchestra.envs.masorchestra.design import DesignFault
         from toolorchestra.envs.masorchestra.figure import text
+        from toolorchestra.envs.masorchestra.rules import DesignFault
 
         found = _parsed(self.file, self.dom)
         if self.json:
@@ -270,7 +271,7 @@ def _parsed(file: str, dom: Degree) -> Design | DesignFault:
 
 
 def _design(file: str, dom: Degree) -> Design:
-    from toolorchestra.envs.masorchestra.design import DesignError, DesignFault
+    from toolorchestra.envs.masorchestra.rules import DesignError, DesignFault
 
     found = _parsed(file, dom)
     if isinstance(found, DesignFault):

@@ -7,13 +7,10 @@ import random
 from collections.abc import Iterable, Mapping
 from typing import Any, Unpack, get_args
 
-import msgspec
-
 from toolorchestra.agents.policies.base import write_calls
-from toolorchestra.envs.dialogue.personas import PERSONAS
 from toolorchestra.envs.dialogue.play import DialoguePlay
 from toolorchestra.envs.dialogue.request_facts import FactVocabulary, RequestFact, facts_in, vocabulary_of, with_blanks
-from toolorchestra.envs.dialogue.scenario import ORCHESTRATOR, STOP, USER, Reveal, Scenario
+from toolorchestra.envs.dialogue.scenario import ORCHESTRATOR, PERSONAS, PROMPTS, STOP, USER, Reveal, Scenario, schemas
 from toolorchestra.envs.dialogue.user import ScriptedUser
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.multiagent.constructors import constructors
@@ -25,19 +22,7 @@ from toolorchestra.envs.world import World
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.task import Call, Task
-from toolorchestra.toolscale.tool import Tool
 
-ORCHESTRATOR_PROMPT = """\
-You serve users: you talk with one of them, and call tools.
-A message with <tool_call>{"name": "…", "arguments": {…}}</tool_call> blocks calls tools; the results come back to you \
-as <tool_response> blocks, and the user sees nothing of all that. A message without any call goes to the user.
-What stands in [brackets] in a request the user has not said: ask for it by that name. When the request is met, or \
-cannot be met, tell the user what they want to know, and say "Everything is done.": the user then ends the talk.
-"""
-DUAL_PROMPT = """
-Some things only the user can do, with tools of their own. Ask for them in words, with the call as it is to be made, \
-e.g. name(text="…", number=1); the user will tell you what came of it. The user's tools:
-"""
 MIXED = "mixed"
 """Option `persona`: each episode draws one from its seed."""
 
@@ -115,9 +100,9 @@ class DialogueEnv(MultiAgentEnv):
         scenario = Scenario(task.instruction, request, facts, PERSONAS[name], self.user_tools, noise_seed)
         users = [tool for name, tool in world.tools.items() if name in self.user_tools]
         others = [tool for name, tool in world.tools.items() if name not in self.user_tools]
-        system = f"{ORCHESTRATOR_PROMPT}\n{world.rules}\n\n# Tools\n\n{_schemas(others)}"
+        system = f"{PROMPTS['orchestrator']}\n{world.rules}\n\n# Tools\n\n{schemas(others)}"
         if users:
-            system += f"\n{DUAL_PROMPT}{_schemas(users)}"
+            system += f"\n\n{PROMPTS['tools_of_user']}{schemas(users)}"
         openings = {USER: scenario.opening(users), ORCHESTRATOR: [{"role": "system", "content": system}]}
         rules = functools.partial(DialoguePlay, scenario=scenario, vocabulary=vocabulary)
         prompt = str(openings[USER][0]["content"])
@@ -140,10 +125,6 @@ class DialogueEnv(MultiAgentEnv):
         return info
 
 
-def _schemas(tools: Iterable[Tool]) -> str:
-    return "\n".join(msgspec.json.encode(tool.schema["function"]).decode() for tool in tools)
-
-
 raw_env = DialogueEnv
 env, parallel_env = constructors(DialogueEnv)
 
@@ -161,6 +142,5 @@ def random_message(env: MultiAgentEnv, rng: random.Random) -> str:
     call = write_calls([rng.choice([*env.task.reference_calls, Call(tool, {})])])
     if env.agent_selection == USER:
         return rng.choice((env.task.instruction, f"It is {rng.randint(0, 99)}.", call, "", f"Goodbye. {STOP}"))
-    return rng.choice(
-        (call, call, "For which date is it?", f"Please do {tool}().", env.task.answer, "Everything is done.")
-    )
+    texts = "For which date is it?", f"Please do {tool}().", env.task.answer, "Everything is done."
+    return rng.choice((call, call, *texts))

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import msgspec
 
 from toolorchestra.envs.dialogue.scenario import ORCHESTRATOR, USER, received_and_replied
-from toolorchestra.envs.dialogue.user import facts_not_given, fruitless
+from toolorchestra.envs.dialogue.user import facts_not_given, unhelpful
 from toolorchestra.envs.dialogue.user_reading import asked_for, asks_if_done, reports_done, requests
 from toolorchestra.envs.episode import CallRecord
 from toolorchestra.toolscale.mentions import mentions, tokens
@@ -32,9 +32,8 @@ class AttributedFault(msgspec.Struct, frozen=True):
         kind: Of a tool ``error``, ``timeout``. Of the user ``contrary`` (stated a value that it does not know),
             ``withheld`` (a fact), ``early`` (ended the dialogue before a report that all is done), ``endless`` (did not
             end it), ``call`` (a malformed call, or one with invented values), ``refused`` (a call that it was asked
-            for). Of the orchestrator ``execution``, ``completeness``,
-            ``fidelity`` (the criteria of verification), ``malformed`` (calls), ``patience`` (the user gave up),
-            ``unfinished``.
+            for). Of the orchestrator ``execution``, ``completeness``, ``fidelity`` (the criteria of verification),
+            ``malformed`` (calls), ``patience`` (the user gave up), ``unfinished``.
         message: Description of the fault.
     """
 
@@ -46,46 +45,39 @@ class AttributedFault(msgspec.Struct, frozen=True):
 def attributed(play: Any, verdict: Verdict) -> tuple[AttributedFault, ...]:
     """Return what went wrong in an episode that ends unsolved, the decisive fault first; there is at least one.
 
-    Args:
-        play: The episode, a `toolorchestra.envs.dialogue.play.DialoguePlay`.
-        verdict: The verdict on the orchestrator's texts so far.
+    `play` is a `toolorchestra.envs.dialogue.play.DialoguePlay`, `verdict` that on the orchestrator's texts so far.
     """
-    faults = [*_of_tools(play), *_of_user(play, verdict), *_of_orchestrator(play, verdict)]
-    return tuple(dict.fromkeys(faults)) or (
-        AttributedFault(ORCHESTRATOR, "unfinished", "did not say that everything is done"),
-    )
-
-
-def _of_tools(play: Any) -> Iterator[AttributedFault]:
-    for call in play.episode.calls:
-        if call.status is Status.TIMEOUT:
-            yield AttributedFault("tool", "timeout", f"{call.name}: {call.error}")
+    late = [call for call in play.episode.calls if call.status is Status.TIMEOUT]
+    faults = [AttributedFault("tool", "timeout", f"{call.name}: {call.error}") for call in late]
+    faults += [*_of_user(play, verdict), *_of_orchestrator(play, verdict)]
+    unfinished = AttributedFault(ORCHESTRATOR, "unfinished", "did not say that everything is done")
+    return tuple(dict.fromkeys(faults or [unfinished]))
 
 
 def _of_user(play: Any, verdict: Verdict) -> Iterator[AttributedFault]:
     scenario, history = play.scenario, play.histories[USER]
     talk = received_and_replied(history)
     yield from _invented(play)
-    for number, (heard, reply) in enumerate(talk[1:], 1):
-        asked = facts_not_given(asked_for(heard, scenario.facts), talk[:number])
+    for number, (received, reply) in enumerate(talk[1:], 1):
+        asked = facts_not_given(asked_for(received, scenario.facts), talk[:number])
         if asked and reply and len(facts_not_given(asked, [("", reply)])) == len(asked):
             for fact in facts_not_given(asked, talk):
                 yield AttributedFault(USER, "withheld", f"was asked for the {fact.label} and did not tell it")
     made = [(call.name, call.arguments) for call in _calls(play, USER)]
-    wanted = [call for heard, _ in talk for call in requests(heard, scenario.tools)]
+    wanted = [call for received, _ in talk for call in requests(received, scenario.tools)]
     for call in wanted:
         if (call.name, call.arguments) not in made and call.name not in [name for name, given in made if given is None]:
             yield AttributedFault(USER, "refused", f"was asked to call {call.name} and did not")
     for name, given in made:
         if given is None and name not in [call.name for call in wanted]:
             yield AttributedFault(USER, "call", f"made a call of {name or 'no tool'} that cannot be read")
-    heard = talk[-1][0]
+    received = talk[-1][0]
     if play.truncated:
-        if verdict.solved and any(reports_done(heard) for heard, _ in talk):
+        if verdict.solved and any(reports_done(received) for received, _ in talk):
             yield AttributedFault(USER, "endless", "did not end the talk after it was told that everything is done")
-    elif fruitless(scenario, history) <= scenario.persona.patience:
-        done = len(talk) > 1 and reports_done(heard, asked=asks_if_done(talk[-2][1]))
-        if not done or facts_not_given(asked_for(heard, scenario.facts), talk):
+    elif unhelpful(scenario, history) <= scenario.persona.max_unhelpful:
+        done = len(talk) > 1 and reports_done(received, asked=asks_if_done(talk[-2][1]))
+        if not done or facts_not_given(asked_for(received, scenario.facts), talk):
             yield AttributedFault(USER, "early", "ended the talk before it was told that everything is done")
 
 
@@ -103,9 +95,8 @@ def _invented(play: Any) -> Iterator[AttributedFault]:
             for call in turn.calls:
                 for value in _values(call):
                     if not mentions(known, value):
-                        yield AttributedFault(
-                            USER, "call", f"called {call.name} with {value!r}, which it had from nowhere"
-                        )
+                        message = f"called {call.name} with {value!r}, which it had from nowhere"
+                        yield AttributedFault(USER, "call", message)
         known += tokens(turn.observations.get(USER, ""))
 
 
@@ -122,7 +113,7 @@ def _of_orchestrator(play: Any, verdict: Verdict) -> Iterator[AttributedFault]:
     for call in _calls(play, ORCHESTRATOR):
         if call.status is Status.PARSE_ERR:
             yield AttributedFault(ORCHESTRATOR, "malformed", f"{call.name or 'a call'}: {call.error}")
-    if not play.truncated and fruitless(play.scenario, play.histories[USER]) > play.scenario.persona.patience:
+    if not play.truncated and unhelpful(play.scenario, play.histories[USER]) > play.scenario.persona.max_unhelpful:
         yield AttributedFault(ORCHESTRATOR, "patience", "brought the user no further until it gave up")
 
 

@@ -12,8 +12,6 @@ With tools of its own (dual control) there are actions that only the user can ta
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import msgspec
 
 from toolorchestra.envs.dialogue.fault_attribution import AttributedFault, attributed
@@ -30,12 +28,7 @@ class DialoguePlay(Play):
     """An episode of user and orchestrator.
 
     The record's ``details`` have the ``persona``, and at the end of an episode that is not solved the ``faults``.
-
-    Args:
-        scenario: What the user knows.
-        vocabulary: The values that occur in the tools' columns and choices.
-
-    `start` is that of `Play`.
+    `scenario` is what the user knows, `vocabulary` has the values that occur in the tools' columns and choices.
 
     Attributes:
         faults: What went wrong, and who caused it, the decisive one first; empty if the episode is solved.
@@ -46,10 +39,9 @@ class DialoguePlay(Play):
         self.scenario = scenario
         self.vocabulary = vocabulary
         self.faults: tuple[AttributedFault, ...] = ()
-        self.own: dict[str, Mapping[str, Tool]] = {
-            USER: {name: tool for name, tool in self.world.tools.items() if name in scenario.tools},
-            ORCHESTRATOR: {name: tool for name, tool in self.world.tools.items() if name not in scenario.tools},
-        }
+        self.own: dict[str, dict[str, Tool]] = {USER: {}, ORCHESTRATOR: {}}
+        for name, tool in self.world.tools.items():
+            self.own[USER if name in scenario.tools else ORCHESTRATOR][name] = tool
 
     @property
     def texts_to_user(self) -> str:

@@ -1,10 +1,9 @@
 """What a user knows: the facts in a request, found by what the tools of the place speak of.
 
 A fact is a value that an orchestrator needs from the user: an id, a name, a date, a time, a number. Facts are found in
-the instruction alone, by the columns and choices that the tools' parameters name. The reference trajectory has no part
-in it: which values it takes depends on how the task comes out, and what is held back must not tell that.
-
-Plain words ("dinner", "cash") are left in the request; they say what is wanted.
+the instruction alone, by the columns and choices that the tools' parameters name. The reference trajectory is not read:
+its values depend on how the task comes out, which a blank must not give away. Plain words ("dinner", "cash") are left
+in the request. Words by which facts are labelled and asked for are in `request_words.yaml`.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ import functools
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -22,30 +22,16 @@ from toolorchestra.toolscale.format import ParameterSpec
 from toolorchestra.toolscale.mentions import tokens
 from toolorchestra.toolscale.sql import primary_key, quote
 from toolorchestra.toolscale.synth.naming import in_words, singular
+from toolorchestra.toolscale.yaml_reader import parse_yaml
 
-ORDINALS = (
-    "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh",
-    "twelfth", "thirteenth", "fourteenth", "fifteenth", "sixteenth", "seventeenth", "eighteenth", "nineteenth",
-    "twentieth",
-)  # fmt: skip
+_WORDS = parse_yaml(Path(__file__).with_name("request_words.yaml").read_text(encoding="utf-8"))
+ORDINALS = tuple(_WORDS["ordinals"])
 _MAX_DATE = 4
 _MAX_FIGURE = 24
-_WORD = re.compile(r"\S+")
+_RUN = re.compile(r"\S+")
 _EDGES = re.compile(r"""[(\["'“‘–—-]*(.*?)(?:['’]s)?[)\]"'”’.,;:!?…\s–—-]*$""")
 _KINDS = {"@": "date", "~": "time", "#": "number"}
 _MONEY = re.compile(r"[$€£]")
-_SMALL_WORDS = frozenset({
-    "about", "after", "also", "another", "before", "could", "does", "each", "every", "exactly", "from", "give", "gives",
-    "have", "into", "least", "less", "more", "most", "much", "need", "only", "other", "over", "please", "take", "tell",
-    "than", "that", "their", "them", "then", "there", "these", "they", "this", "until", "want", "wants", "were", "what",
-    "when", "where", "which", "will", "with", "would", "your",
-})  # fmt: skip
-_OTHER_WORDS = {
-    "date": ("date", "day", "when"),
-    "time": ("time", "when"),
-    "amount": ("amount", "how much", "price", "sum"),
-    "number": ("number", "amount", "how many", "how much", "quantity"),
-}
 
 
 class RequestFact(msgspec.Struct, frozen=True):
@@ -65,7 +51,7 @@ class RequestFact(msgspec.Struct, frozen=True):
 
 
 class Span(NamedTuple):
-    """A value in a text: where it stands, and what it is."""
+    """A value in a text: where it stands, and the noun for it."""
 
     start: int
     end: int
@@ -75,9 +61,6 @@ class Span(NamedTuple):
 
 class FactVocabulary:
     """The values that the tools of a domain speak of, and the nouns for them.
-
-    Args:
-        domain: The domain.
 
     Attributes:
         nouns: The noun of each value.
@@ -97,7 +80,7 @@ class FactVocabulary:
 
     def spans(self, text: str) -> list[Span]:
         """Return the values in a text, from left to right; of those that overlap the longest."""
-        return [Span(start, end, text[start:end], noun) for start, end, noun in _scan(text, self._reach, self._named)]
+        return list(_scan(text, self._reach, self._named))
 
     def _named(self, value: str) -> str | None:
         kind = _kind(value)
@@ -120,17 +103,14 @@ class FactVocabulary:
         references = self._domain.spec.tables[table].columns[column].references
         if references is not None:
             table, _, column = references.partition(".")
-        thing = in_words(singular(table))
-        whole = in_words(column)
+        thing, whole = in_words(singular(table)), in_words(column)
         if self._keys[table] == (column,) or whole == thing:
             return thing
         return whole if whole.startswith(thing) else f"{thing} {whole}"
 
 
-@functools.lru_cache(maxsize=32)
-def vocabulary_of(domain: Domain) -> FactVocabulary:
-    """Return the vocabulary of a domain, made once."""
-    return FactVocabulary(domain)
+vocabulary_of = functools.lru_cache(maxsize=32)(FactVocabulary)
+"""Returns the vocabulary of a domain, made once."""
 
 
 def facts_in(text: str, vocabulary: FactVocabulary) -> tuple[RequestFact, ...]:
@@ -156,12 +136,11 @@ def facts_in(text: str, vocabulary: FactVocabulary) -> tuple[RequestFact, ...]:
 def with_blanks(text: str, facts: Sequence[RequestFact]) -> str:
     """Return a request in which every value of `facts`, however it is written, is left open: "a table on [date]"."""
     blanks = {tuple(tokens(fact.value)): f"[{fact.label}]" for fact in facts}
-    parts, done = [], 0
     reach = _reach(fact.value for fact in facts)
-    for start, end, blank in _scan(text, reach, lambda value: blanks.get(tuple(tokens(value)))):
-        parts += [text[done:start], blank]
-        done = end
-    return "".join([*parts, text[done:]])
+    spans = list(_scan(text, reach, lambda value: blanks.get(tuple(tokens(value)))))
+    for start, end, _, blank in reversed(spans):
+        text = text[:start] + blank + text[end:]
+    return text
 
 
 def _reach(values: Iterable[str]) -> dict[str, int]:
@@ -173,9 +152,9 @@ def _reach(values: Iterable[str]) -> dict[str, int]:
     return reach
 
 
-def _scan(text: str, reach: Mapping[str, int], read: Callable[[str], str | None]) -> Iterator[tuple[int, int, str]]:
-    """Yield what `read` makes of runs of words, with where they stand; the longest run at each place counts."""
-    words = list(_WORD.finditer(text))
+def _scan(text: str, reach: Mapping[str, int], read: Callable[[str], str | None]) -> Iterator[Span]:
+    """Yield the runs of words of which `read` makes a noun; the longest run at each place counts."""
+    words = list(_RUN.finditer(text))
     first = 0
     while first < len(words):
         start, word = words[first].start(), _inner(words[first][0])
@@ -183,7 +162,7 @@ def _scan(text: str, reach: Mapping[str, int], read: Callable[[str], str | None]
         for last in range(min(first + most, len(words)), first, -1):
             before, after, inner = _inner(text[start : words[last - 1].end()])
             if inner and (found := read(inner)) is not None:
-                yield start + before, start + after, found
+                yield Span(start + before, start + after, inner, found)
                 first = last
                 break
         else:
@@ -216,9 +195,9 @@ def _beside(text: str, span: Span) -> list[str]:
     before = re.findall(r"[^\W\d_]{4,}(?=\W*$)", text[: span.start])
     after = re.match(r"\W{0,2}([^\W\d_]{4,})", text[span.end :])
     words = (word.lower() for word in (*before, *(after.groups() if after else ())))
-    return [word for word in words if word not in _SMALL_WORDS]
+    return [word for word in words if word not in _WORDS["small_words"]]
 
 
 def _phrases(noun: str, beside: Sequence[str]) -> tuple[str, ...]:
-    thing = noun.split()[0]
-    return tuple(dict.fromkeys((noun, *_OTHER_WORDS.get(noun, (thing,)), *(singular(word) for word in beside))))
+    others = _WORDS["other_words"].get(noun, noun.split()[:1])
+    return tuple(dict.fromkeys((noun, *others, *map(singular, beside))))

@@ -1,14 +1,16 @@
-"""The scenario of a user: its goal, its facts, its persona, and its tools."""
+"""The scenario of a user: its goal, facts, persona and tools, with texts of `prompts.yaml` and `personas.yaml`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any, Final, Literal
 
 import msgspec
 
 from toolorchestra.envs.dialogue.request_facts import RequestFact
 from toolorchestra.toolscale.tool import Tool
+from toolorchestra.toolscale.yaml_reader import convert, parse_yaml
 
 USER: Final = "user"
 ORCHESTRATOR: Final = "orchestrator"
@@ -23,33 +25,21 @@ Reveal = Literal["asked", "all"]
 """When a user gives its facts: when it is asked for them, or all at once."""
 
 
-USER_PROMPT = """\
-You are somebody who asks a service for something. {persona}
-
-What you want:
-{goal}
-
-What you know, and tell only when you are asked for it:
-{facts}
-
-Begin by writing (in your own words, the brackets as they are): {request}
-Then answer what you are asked. Never tell anything that you are not asked for, never make anything up, and never say \
-anything that contradicts what you want or know. When you are told that everything is done, or that it cannot be done, \
-write {stop}: that ends the talk. Do not write it before. If more than {patience} messages bring you no further, give \
-up by writing {stop} too.{tools}"""
-USER_TOOLS_PROMPT = """
-
-Some things only you can do, with these tools. Do them when you are asked to, and exactly so, by writing \
-<tool_call>{"name": "…", "arguments": {…}}</tool_call> and nothing else; then say what came of it."""
+def _texts(name: str) -> Any:
+    return parse_yaml(Path(__file__).with_name(name).read_text(encoding="utf-8"))
 
 
-class Persona(msgspec.Struct, frozen=True):
+PROMPTS: dict[str, str] = _texts("prompts.yaml")
+"""What the agents are shown first, by name."""
+
+
+class Persona(msgspec.Struct, frozen=True, kw_only=True):
     """How a user writes. Of several phrases one is drawn from the episode's seed.
 
     Attributes:
         name: Name, as in the option `persona`.
         description: Description in the prompt of a language model that plays the user.
-        patience: Maximum number of messages that ask for nothing new; the user gives up at the next.
+        max_unhelpful: Maximum number of messages that ask for nothing new; the user gives up at the next.
         at_once: Maximum facts in one message, or None for all that were asked for.
         openings: How it begins, with ``{request}``.
         facts: How it gives a fact, with ``{label}`` and ``{value}``.
@@ -61,14 +51,18 @@ class Persona(msgspec.Struct, frozen=True):
 
     name: str
     description: str
-    patience: int
-    at_once: int | None
+    max_unhelpful: int
+    at_once: int | None = None
     openings: tuple[str, ...]
     facts: tuple[str, ...]
     insists: tuple[str, ...]
     checks: tuple[str, ...]
     thanks: tuple[str, ...]
     gives_up: tuple[str, ...]
+
+
+PERSONAS = {persona.name: persona for persona in convert(_texts("personas.yaml"), list[Persona])}
+"""All personas by name."""
 
 
 class Scenario(msgspec.Struct, frozen=True):
@@ -92,18 +86,22 @@ class Scenario(msgspec.Struct, frozen=True):
 
     def opening(self, tools: Iterable[Tool]) -> list[dict[str, Any]]:
         """Return the user's opening; `tools` are its own."""
-        facts = "\n".join(f"- {fact.label}: {fact.value}" for fact in self.facts) or "- (nothing more)"
-        own = "".join(f"\n{msgspec.json.encode(tool.schema['function']).decode()}" for tool in tools)
-        system = USER_PROMPT.format(
+        own = schemas(tools)
+        system = PROMPTS["user"].format(
             persona=self.persona.description,
-            patience=self.persona.patience,
+            max_unhelpful=self.persona.max_unhelpful,
             goal=self.goal,
             request=self.request,
-            facts=facts,
+            facts="\n".join(f"- {fact.label}: {fact.value}" for fact in self.facts) or "- (nothing more)",
             stop=STOP,
-            tools=USER_TOOLS_PROMPT + own if own else "",
+            tools=f"\n\n{PROMPTS['user_tools']}\n{own}" if own else "",
         )
         return [{"role": "system", "content": system}, {"role": "user", "content": GREETING}]
+
+
+def schemas(tools: Iterable[Tool]) -> str:
+    """Return the schemas of tools, one a line, as they stand in prompts."""
+    return "\n".join(msgspec.json.encode(tool.schema["function"]).decode() for tool in tools)
 
 
 def received_and_replied(history: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:

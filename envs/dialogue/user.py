@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from toolorchestra.agents.chat.base import ChatModel, ChatRequest
@@ -34,20 +35,20 @@ def reply(scenario: Scenario, history: Sequence[Mapping[str, Any]]) -> str:
     rng = random.Random(f"{scenario.noise_seed}/{len(history)}")
     if history[-2]["role"] == "assistant" and CALL in str(history[-2]["content"]):
         return f"I have done that. This came of it:\n{history[-1]['content']}"
-    *before, (heard, _) = received_and_replied(history)
+    *before, (received, _) = received_and_replied(history)
     if not before:
         return rng.choice(persona.openings).format(request=scenario.request)
-    if wanted := requests(heard, scenario.tools):
+    if wanted := requests(received, scenario.tools):
         return write_calls(wanted)
-    asked = asked_for(heard, scenario.facts)
+    asked = asked_for(received, scenario.facts)
     new = facts_not_given(asked, before)
-    if not new and reports_done(heard, asked=asks_if_done(before[-1][1])):
+    if not new and reports_done(received, asked=asks_if_done(before[-1][1])):
         return f"{rng.choice(persona.thanks)} {STOP}"
-    if fruitless(scenario, history) > persona.patience:
+    if unhelpful(scenario, history) > persona.max_unhelpful:
         return f"{rng.choice(persona.gives_up)} {STOP}"
     if given := (new or asked)[: persona.at_once]:
         return " ".join(rng.choice(persona.facts).format(label=fact.label, value=fact.value) for fact in given)
-    return rng.choice(persona.insists if questions(heard) else persona.checks)
+    return rng.choice(persona.insists if questions(received) else persona.checks)
 
 
 def facts_not_given(facts: Sequence[RequestFact], talk: Sequence[tuple[str, str]]) -> list[RequestFact]:
@@ -56,35 +57,35 @@ def facts_not_given(facts: Sequence[RequestFact], talk: Sequence[tuple[str, str]
     return [fact for fact in facts if not mentions(given, fact.value)]
 
 
-def fruitless(scenario: Scenario, history: Sequence[Mapping[str, Any]]) -> int:
+def unhelpful(scenario: Scenario, history: Sequence[Mapping[str, Any]]) -> int:
     """Return how many messages asked the user for nothing new."""
     talk = received_and_replied(history)
     count = 0
     made: list[Call] = []
-    for number, (heard, _) in enumerate(talk[1:], 1):
-        wanted = requests(heard, scenario.tools)
-        count += not facts_not_given(asked_for(heard, scenario.facts), talk[:number]) and all(
-            call in made for call in wanted
-        )
+    for number, (received, _) in enumerate(talk[1:], 1):
+        wanted = requests(received, scenario.tools)
+        new = facts_not_given(asked_for(received, scenario.facts), talk[:number])
+        count += not new and all(call in made for call in wanted)
         made += wanted
     return count
 
 
+@dataclass(eq=False)
 class ChatUser:
     """A user played by a chat model.
 
-    Args:
+    Attributes:
         model: Model asked.
         temperature: Sampling temperature; 0 is greedy.
         max_tokens: Maximum tokens of one message.
         seed: Sampling seed, for models that take one.
     """
 
-    def __init__(self, model: ChatModel, *, temperature: float = 0.0, max_tokens: int = 512, seed: int = 0) -> None:
-        self.model = model
-        self.temperature = temperature
-        self.max_tokens = max_tokens
-        self.seed = seed
+    model: ChatModel
+    _: KW_ONLY
+    temperature: float = 0.0
+    max_tokens: int = 512
+    seed: int = 0
 
     def __call__(self, observation: str, info: Mapping[str, Any]) -> str:
         """Return the model's next message; `info` is that of the agent ``user``."""

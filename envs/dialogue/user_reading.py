@@ -32,7 +32,9 @@ _DONE = re.compile(
 )
 _NOT_YET = re.compile(r"\b(?:not|n't|once|when|if|until|before|after|will|soon|almost|nearly|unless)\b|n't\b", re.I)
 _YES = re.compile(r"\W*(?:yes|yeah|yep|correct|indeed|right|it is|certainly|of course)\b", re.IGNORECASE)
-_NAME = re.compile(r"[A-Za-z_]\w*")
+_ARGUMENT = re.compile(r"\s*([A-Za-z_]\w*)=")
+_COMMA = re.compile(r"\s*(?:,|(?=\)))")
+_END = re.compile(r"\s*\)")
 _JSON = json.JSONDecoder()
 
 
@@ -87,12 +89,9 @@ def requests(text: str, tools: Collection[str]) -> list[Call]:
     >>> requests('Please call pay_bill(order="O1001", amount=12.5) now.', ["pay_bill"])
     [Call(name='pay_bill', arguments={'order': 'O1001', 'amount': 12.5}, stage=0)]
     """
-    found = []
-    for match in re.finditer(r"\b(\w+)\(", text):
-        arguments = _arguments(text, match.end()) if match[1] in tools else None
-        if arguments is not None:
-            found.append(Call(match[1], arguments))
-    return found
+    calls = (match for match in re.finditer(r"\b(\w+)\(", text) if match[1] in tools)
+    read = ((call[1], _arguments(text, call.end())) for call in calls)
+    return [Call(name, arguments) for name, arguments in read if arguments is not None]
 
 
 def request(call: Call) -> str:
@@ -108,26 +107,16 @@ def request(call: Call) -> str:
 def _arguments(text: str, place: int) -> dict[str, Any] | None:
     """Return the arguments that stand at a place, up to the closing parenthesis."""
     arguments: dict[str, Any] = {}
-    while True:
-        place = _past_space(text, place)
-        if text[place : place + 1] == ")":
-            return arguments
-        name = _NAME.match(text, place)
-        if name is None or text[name.end() : name.end() + 1] != "=":
+    while not _END.match(text, place):
+        name = _ARGUMENT.match(text, place)
+        if name is None:
             return None
         try:
-            value, place = _JSON.raw_decode(text, name.end() + 1)
+            arguments[name[1]], place = _JSON.raw_decode(text, name.end())
         except (ValueError, RecursionError):
             return None
-        arguments[name[0]] = value
-        place = _past_space(text, place)
-        if text[place : place + 1] == ",":
-            place += 1
-        elif text[place : place + 1] != ")":
+        comma = _COMMA.match(text, place)
+        if comma is None:
             return None
-
-
-def _past_space(text: str, place: int) -> int:
-    while place < len(text) and text[place].isspace():
-        place += 1
-    return place
+        place = comma.end()
+    return arguments

@@ -1,11 +1,11 @@
 """MAS-Orchestra: one decision designs a whole multi-agent system, which is then run (App. H).
 
-env, prompts                       the environment, and what an orchestrator reads
-design, parser                     designs, the rules that they obey, and reading them from text
-design_runner, subagents           runs a design; the agents that it is made of
-orchestrators, teacher             policies that design
-workflow_search, workflow_edits    search for one workflow for all questions
-figure                             designs and their runs as pictures
+env, prompts                         the environment, and what an orchestrator reads
+design, rules, parser                designs, the rules that they obey, and reading them from text
+design_runner, subagents             runs a design; the agents that it is made of
+orchestrators, teacher               policies that design
+workflow_search, _strategies, _edits search for one workflow for all questions
+figure                               designs and their runs as pictures
 """
 
 import lazy_loader

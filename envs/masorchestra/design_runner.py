@@ -1,19 +1,15 @@
 """The executor: runs a design's graph, every agent as soon as those that it reads have answered.
 
-Agents are asked through one function, `Ask`, so that the executor knows nothing of models. On the virtual clock
-simulated agents answer at once and say how long they took; the schedule is then computed, the same each time. On the
-wall clock agents are asked in threads and time is measured. On either, an agent that fails is recorded as failed, those
-that need its answer as not run, and all others finish. A run that is cancelled (by Ctrl-C, or by an error that
-`watch` raises) starts no further agent, tells those at work to stop, and waits for them.
+Agents are asked through one function, `Ask`; models are not covered here. On the virtual clock the schedule is computed
+and is the same each time; on the wall clock time is measured (`toolorchestra.envs.masorchestra.run_clocks`). On either,
+an agent that fails is recorded as failed, those that need its answer as not run, and all others finish. A run that is
+cancelled (by Ctrl-C, or by an error that `watch` raises) starts no further agent, tells those at work to stop, and
+waits for them.
 """
 
 from __future__ import annotations
 
-import heapq
-import queue
 import threading
-import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -22,6 +18,7 @@ import msgspec
 
 from toolorchestra.envs.episode import CallRecord
 from toolorchestra.envs.masorchestra.design import Agent, Design
+from toolorchestra.envs.masorchestra.run_clocks import VirtualClock, WallClock
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.tool import Status, ToolResult
 
@@ -74,10 +71,8 @@ class RunLimits:
 
     def __post_init__(self) -> None:
         if self.concurrency < 1 or self.retries < 0:
-            raise OptionError(
-                f"Expected a concurrency of at least 1 and no fewer than 0 retries, got {self.concurrency} and "
-                f"{self.retries}."
-            )
+            got = f"{self.concurrency} and {self.retries}"
+            raise OptionError(f"Expected a concurrency of at least 1 and no fewer than 0 retries, got {got}.")
         for name in ("timeout", "agent_cost", "cost"):
             value = getattr(self, name)
             if value is not None and not value > 0:
@@ -138,26 +133,24 @@ def run_design(
     """
     if not design.agents:
         return DesignRun((), design.answer)
-    return _Running(design, question, ask, limits, _Virtual() if clock == "virtual" else _Wall(), watch).run()
+    return _Running(design, question, ask, limits, VirtualClock() if clock == "virtual" else WallClock(), watch).run()
 
 
+@dataclass
 class _Running:
-    """A run in progress."""
+    """A run in progress; its fields are the arguments of `run_design`."""
 
-    def __init__(
-        self,
-        design: Design,
-        question: str,
-        ask: Ask,
-        limits: RunLimits,
-        clock: _Clock,
-        watch: Callable[[CallRecord], object] | None,
-    ) -> None:
-        self._design, self._question, self._ask, self._limits = design, question, ask, limits
-        self._clock, self._watch = clock, watch
-        self._agents = {agent.id: agent for agent in design.agents}
-        self._missing = {agent.id: len(design.parents(agent.id)) for agent in design.agents}
-        self._ready = [agent.id for agent in design.agents if not self._missing[agent.id]]
+    design: Design
+    question: str
+    ask: Ask
+    limits: RunLimits
+    clock: VirtualClock | WallClock
+    watch: Callable[[CallRecord], object] | None
+
+    def __post_init__(self) -> None:
+        self._agents = {agent.id: agent for agent in self.design.agents}
+        self._missing = {agent_id: len(self.design.parents(agent_id)) for agent_id in self._agents}
+        self._ready = [agent_id for agent_id, missing in self._missing.items() if not missing]
         self._working: dict[str, tuple[str, float]] = {}  # input and start of agents at work
         self._records: dict[str, CallRecord] = {}
         self._cost = 0.0
@@ -166,80 +159,66 @@ class _Running:
     def run(self) -> DesignRun:
         try:
             while len(self._records) < len(self._agents):
-                while self._ready and len(self._working) < self._limits.concurrency:
+                while self._ready and len(self._working) < self.limits.concurrency:
                     self._start(self._ready.pop(0))
                 if self._working:
-                    self._end(*self._clock.wait())
+                    self._end(*self.clock.wait())
         except BaseException:
-            self._clock.cancel()
+            self.clock.cancel()
             raise
-        calls = tuple(self._records[agent.id] for agent in self._design.agents)
-        answer = self._records[str(self._design.sink)].value
+        calls = tuple(self._records[agent_id] for agent_id in self._agents)
+        answer = self._records[str(self.design.sink)].value
         return DesignRun(calls, answer, max(call.end for call in calls), self._broken)
 
     def _start(self, agent_id: str) -> None:
-        if self._limits.cost is not None and self._cost >= self._limits.cost:
-            self._leave(agent_id, f"not run: the budget of ${self._limits.cost:g} is spent")
+        if self.limits.cost is not None and self._cost >= self.limits.cost:
+            self._leave(agent_id, f"not run: the budget of ${self.limits.cost:g} is spent")
             return
         agent = self._agents[agent_id]
-        given = {parent: str(self._records[parent].value) for parent in self._design.parents(agent_id)}
+        given = {parent: str(self._records[parent].value) for parent in self.design.parents(agent_id)}
         filled = agent.filled(given)
-        text = f"{self._question}\n\nYour part of this:\n{filled}" if filled else self._question
-        work = AgentJob(agent, filled, text, given)
-        self._working[agent_id] = (filled, self._clock.now)
-        self._clock.start(work, lambda: _asked(self._ask, work, self._limits), self._limits.timeout)
+        text = f"{self.question}\n\nYour part of this:\n{filled}" if filled else self.question
+        job = AgentJob(agent, filled, text, given)
+        self._working[agent_id] = (filled, self.clock.now)
+        self.clock.start(agent_id, lambda: _answered(self.ask, job, self.limits), self.limits.timeout, job.stop)
 
     def _end(self, agent_id: str, result: ToolResult, broken: str) -> None:
         filled, start = self._working.pop(agent_id)
         self._broken = self._broken or broken
         self._cost += result.cost
-        arguments = {"agent_input": filled}
-        self._note(
-            CallRecord(
-                agent_id,
-                self._agents[agent_id].kind,
-                arguments,
-                result.status,
-                result.value,
-                result.error,
-                result.cost,
-                result.tokens,
-                start,
-                self._clock.now,
-                result.children,
-            )
-        )
+        kind, arguments = self._agents[agent_id].kind, {"agent_input": filled}
+        outcome = result.status, result.value, result.error, result.cost, result.tokens
+        self._note(CallRecord(agent_id, kind, arguments, *outcome, start, self.clock.now, result.children))
 
     def _leave(self, agent_id: str, why: str) -> None:
         """Record that an agent was not run."""
-        now = self._clock.now
+        now = self.clock.now
         kind = self._agents[agent_id].kind
         self._note(CallRecord(agent_id, kind, None, Status.EXEC_ERR, error=why, start=now, end=now))
 
     def _note(self, record: CallRecord) -> None:
-        """Keep a record, and see to those that wait for the agent."""
+        """Keep a record, and start or leave the agents that waited for this one."""
         self._records[record.id] = record
-        if self._watch is not None:
-            self._watch(record)
-        for child in self._design.children(record.id):
+        if self.watch is not None:
+            self.watch(record)
+        for child in self.design.children(record.id):
             self._missing[child] -= 1
             if child in self._records:
                 continue
             if record.status is not Status.OK:
-                self._leave(
-                    child, f"not run: it reads {record.id!r}, which {'failed' if was_run(record) else 'was not'}"
-                )
+                what = "failed" if was_run(record) else "was not"
+                self._leave(child, f"not run: it reads {record.id!r}, which {what}")
             elif not self._missing[child]:
                 self._ready.append(child)
 
 
-def _asked(ask: Ask, work: AgentJob, limits: RunLimits) -> tuple[ToolResult, str]:
+def _answered(ask: Ask, job: AgentJob, limits: RunLimits) -> tuple[ToolResult, str]:
     """Ask an agent until it answers or may not be asked again; return the result, and why it broke down if it did."""
-    total = ToolResult.ok(None)
-    while True:
+    total, broken = ToolResult.ok(None), ""
+    for attempt in range(limits.retries + 1):
         broken = ""
         try:
-            result = _with_answer(ask(work))
+            result = _with_answer(ask(msgspec.structs.replace(job, attempt=attempt)))
         except Exception as error:  # whatever becomes of one agent, the others finish
             broken = f"{type(error).__name__}: {error}"
             result = ToolResult.failed(broken)
@@ -248,9 +227,9 @@ def _asked(ask: Ask, work: AgentJob, limits: RunLimits) -> tuple[ToolResult, str
             why = f"cost ${total.cost:.4g}, more than the ${limits.agent_cost:g} that an agent may"
             return msgspec.structs.replace(total, status=Status.EXEC_ERR, value=None, error=why), broken
         late = limits.timeout is not None and total.seconds >= limits.timeout
-        if result.status is not Status.EXEC_ERR or work.attempt == limits.retries or late or work.stop.is_set():
-            return total, broken
-        work = msgspec.structs.replace(work, attempt=work.attempt + 1)
+        if result.status is not Status.EXEC_ERR or late or job.stop.is_set():
+            break
+    return total, broken
 
 
 def _with_answer(result: ToolResult) -> ToolResult:
@@ -265,107 +244,12 @@ def _with_answer(result: ToolResult) -> ToolResult:
 
 def _after(earlier: ToolResult, result: ToolResult) -> ToolResult:
     """Return a result with what the attempts before it cost and took."""
-    children = tuple(
-        msgspec.structs.replace(child, start=child.start + earlier.seconds, end=child.end + earlier.seconds)
-        for child in result.children
-    )
+    by = earlier.seconds
+    later = [msgspec.structs.replace(child, start=child.start + by, end=child.end + by) for child in result.children]
     return msgspec.structs.replace(
         result,
         cost=earlier.cost + result.cost,
-        seconds=earlier.seconds + result.seconds,
+        seconds=by + result.seconds,
         tokens=(earlier.tokens[0] + result.tokens[0], earlier.tokens[1] + result.tokens[1]),
-        children=earlier.children + children,
+        children=(*earlier.children, *later),
     )
-
-
-def _timed_out(seconds: float, result: ToolResult = ToolResult.ok(None)) -> ToolResult:  # noqa: B008
-    error = f"has not answered within {seconds:g} s"
-    return msgspec.structs.replace(result, status=Status.TIMEOUT, value=None, error=error)
-
-
-# ------------------------------------------------------------------------------------------------------------ clocks
-
-_Job = Callable[[], tuple[ToolResult, str]]
-
-
-class _Clock(ABC):
-    """Lets agents work, and says who ends next."""
-
-    now: float
-
-    @abstractmethod
-    def start(self, work: AgentJob, job: _Job, timeout: float | None) -> None:
-        """Let an agent begin."""
-
-    @abstractmethod
-    def wait(self) -> tuple[str, ToolResult, str]:
-        """Return who ends next, and with what; the time is then that of its end."""
-
-    @abstractmethod
-    def cancel(self) -> None:
-        """Tell all agents at work to stop, and return when they have."""
-
-
-class _Virtual(_Clock):
-    """Agents answer where they stand, and end when they say that they do."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        self._ends: list[tuple[float, int, str, ToolResult, str]] = []
-        self._started = 0
-
-    def start(self, work: AgentJob, job: _Job, timeout: float | None) -> None:
-        result, broken = job()
-        seconds = result.seconds
-        if timeout is not None and seconds > timeout:
-            seconds, result = timeout, _timed_out(timeout, result)
-        self._started += 1
-        heapq.heappush(self._ends, (self.now + seconds, self._started, work.agent.id, result, broken))
-
-    def wait(self) -> tuple[str, ToolResult, str]:
-        self.now, _, agent_id, result, broken = heapq.heappop(self._ends)
-        return agent_id, result, broken
-
-    def cancel(self) -> None:
-        """Do nothing: agents have answered as soon as they are asked."""
-
-
-class _Wall(_Clock):
-    """Every agent works in a thread of its own; who hangs is left behind."""
-
-    def __init__(self) -> None:
-        self._origin = time.monotonic()
-        self._done: queue.SimpleQueue[tuple[str, ToolResult, str]] = queue.SimpleQueue()
-        self._deadlines: dict[str, tuple[float, float]] = {}  # of those at work: when, and after how long
-        self._at_work: dict[str, tuple[threading.Thread, threading.Event]] = {}
-
-    @property
-    def now(self) -> float:  # type: ignore[override]  # it passes by itself
-        return time.monotonic() - self._origin
-
-    def start(self, work: AgentJob, job: _Job, timeout: float | None) -> None:
-        agent_id = work.agent.id
-        self._deadlines[agent_id] = (self.now + timeout, timeout) if timeout else (threading.TIMEOUT_MAX, 0.0)
-        # a daemon: what hangs for good must not keep the process from ending
-        thread = threading.Thread(target=lambda: self._done.put((agent_id, *job())), name=agent_id, daemon=True)
-        self._at_work[agent_id] = thread, work.stop
-        thread.start()
-
-    def wait(self) -> tuple[str, ToolResult, str]:
-        while True:
-            latest = min(self._deadlines, key=lambda agent_id: self._deadlines[agent_id][0])
-            deadline, timeout = self._deadlines[latest]
-            try:
-                agent_id, result, broken = self._done.get(timeout=max(0.0, deadline - self.now))
-            except queue.Empty:
-                agent_id, result, broken = latest, _timed_out(timeout), ""
-                self._at_work[agent_id][1].set()
-            if self._deadlines.pop(agent_id, None) is not None:  # else it was left behind before
-                del self._at_work[agent_id]
-                return agent_id, result, broken
-
-    def cancel(self) -> None:
-        for _, stop in self._at_work.values():
-            stop.set()
-        for thread, _ in self._at_work.values():
-            thread.join()

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar, Unpack, get_args
 
 from toolorchestra.agents.chat.base import ChatModel
 from toolorchestra.agents.experts.catalog import Catalog
 from toolorchestra.agents.experts.simulated_chat import SimulatedChat
 from toolorchestra.envs.base import OrchestrationEnv, OrchestrationOptions
-from toolorchestra.envs.masorchestra.design import AGENTS, Design, DesignFault, DoM
+from toolorchestra.envs.masorchestra.design import Design
 from toolorchestra.envs.masorchestra.design_runner import RunLimits
-from toolorchestra.envs.masorchestra.play import Credit, DesignPlay, DesignRules
+from toolorchestra.envs.masorchestra.play import Credit, DesignPlay
 from toolorchestra.envs.masorchestra.prompts import orchestrator_prompt
+from toolorchestra.envs.masorchestra.rules import AGENTS, DesignFault, DoM
 from toolorchestra.envs.masorchestra.subagents import SubAgent, sub_agents
 from toolorchestra.envs.play import EpisodeLimits
 from toolorchestra.envs.task_env import EpisodeSetup
@@ -60,8 +61,7 @@ class MASOrchestraEnv(OrchestrationEnv):
         max_cost: US dollars after which no further agent is started.
         credit: The reward where several answers are asked for (MASBench's horizon): ``all``: 1 if all of them are
             right; ``share``: the share that is, intermediate answers included.
-        options: See `TaskOptions` and `OrchestrationOptions`: `domain`, `tasks`, `split`, `difficulty`, `preference`
-            (its tools are the kinds of agent), `render_mode`.
+        options: See `TaskOptions` and `OrchestrationOptions`; tools of a `preference` are the kinds of agent.
 
     >>> import gymnasium as gym, toolorchestra
     >>> env = gym.make("MASOrchestra-High-Math-v0")
@@ -89,38 +89,30 @@ class MASOrchestraEnv(OrchestrationEnv):
         **options: Unpack[OrchestrationOptions],
     ) -> None:
         super().__init__(source, EpisodeLimits(turns=1), options)
-        if dom not in ("low", "high"):
-            raise UnknownNameError("degree of MAS", str(dom), ("low", "high"))
-        if credit not in ("all", "share"):
-            raise UnknownNameError("credit", str(credit), ("all", "share"))
+        if dom not in get_args(DoM):
+            raise UnknownNameError("degree of MAS", str(dom), get_args(DoM))
+        if credit not in get_args(Credit):
+            raise UnknownNameError("credit", str(credit), get_args(Credit))
         if wrong := [kind for kind in agents or () if kind not in AGENTS]:
             raise OptionError(unknown_name("agent", wrong[0], AGENTS))
-        self._rules = DesignRules(dom, RunLimits(concurrency, timeout, retries, agent_cost, max_cost), credit)
+        self.dom: DoM = dom
+        limits = RunLimits(concurrency, timeout, retries, agent_cost, max_cost)
+        self._rules = functools.partial(DesignPlay, dom=dom, limits=limits, credit=credit)
         self._kinds = AGENTS if agents is None else tuple(agents)
         self.model = SimulatedChat(Catalog.load().simulated(model)) if isinstance(model, str) else model
         self._worlds: dict[str, tuple[dict[str, SubAgent], str]] = {}
 
     def _begin(self, task: Task, world: World, chosen: Mapping[str, Any]) -> EpisodeSetup:
-        agents, prompt = self._offered(world)
-        rules = functools.partial(DesignPlay, rules=self._rules)
-        return EpisodeSetup(prompt, agents, rules, preference=chosen["preference"])
-
-    @property
-    def dom(self) -> DoM:
-        """The degree of MAS that is asked for."""
-        return self._rules.dom
+        if world.name not in self._worlds:
+            agents = sub_agents(self.model, world.tools, self._kinds)
+            prompt = orchestrator_prompt(self.dom, agents, self.model.name, world.rules)
+            self._worlds[world.name] = agents, prompt
+        agents, prompt = self._worlds[world.name]
+        return EpisodeSetup(prompt, agents, self._rules, preference=chosen["preference"])
 
     def final(self, text: str) -> str:
         """Return the design that answers `text` directly."""
         return f"<thinking>\nThis needs no agent.\n</thinking>\n<answer>{text}</answer>"
-
-    def _offered(self, world: World) -> tuple[dict[str, SubAgent], str]:
-        """Return the kinds of agent in a world, and the prompt that describes them (cached)."""
-        if world.name not in self._worlds:
-            agents = sub_agents(self.model, world.tools, self._kinds)
-            prompt = orchestrator_prompt(self._rules.dom, agents, self.model.name, world.rules)
-            self._worlds[world.name] = agents, prompt
-        return self._worlds[world.name]
 
     def _info(self, play: DesignPlay) -> dict[str, Any]:
         info = super()._info(play)

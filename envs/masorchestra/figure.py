@@ -1,30 +1,34 @@
 """Designs and their runs as pictures: SVG for documents, text for a terminal.
 
 Agents stand in rows by how far they are from the start, each below all that it reads; a run adds what became of each,
-when it worked, what it cost and what it answered. The SVG is written by hand: a layered graph of boxes needs no drawing
-library, the same run gives the same bytes, and each box shows its whole input when the pointer rests on it.
+when it worked, what it cost and what it answered. The same run gives the same bytes, and each box shows its whole input
+when the pointer rests on it.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from xml.sax.saxutils import escape
 
 from toolorchestra.envs.episode import CallRecord
 from toolorchestra.envs.masorchestra.design import Agent, Design
 from toolorchestra.envs.masorchestra.design_runner import DesignRun, was_run
+from toolorchestra.envs.svg import STYLE, Point, box, curve, cut, document, escaped
 from toolorchestra.toolscale.tool import Status
 
-_WIDTH, _HEIGHT = 210, 76  # of a box
+_WIDTH, _HEIGHT = _SIZE = (210, 76)  # of a box
 _BESIDE, _BELOW = 26, 58  # between boxes
 _MARGIN = 24
-_FILLS = {"": "#eef3fb", "ok": "#e3f4e4", "failed": "#fbe3e1", "late": "#fdeacb", "idle": "#ececec"}
-_EDGES = {"": "#5b7fb5", "ok": "#3d8b45", "failed": "#b5402f", "late": "#c07a12", "idle": "#8a8a8a"}
-_NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_STYLE = (
-    "text{font:12px system-ui,sans-serif;fill:#222}.id{font-weight:600}.small{font-size:11px;fill:#555}"
-    ".edge{fill:none;stroke:#9aa4b2;stroke-width:1.4}"
+_COLOURS = {
+    "": ("#eef3fb", "#5b7fb5"),
+    "ok": ("#e3f4e4", "#3d8b45"),
+    "failed": ("#fbe3e1", "#b5402f"),
+    "late": ("#fdeacb", "#c07a12"),
+    "idle": ("#ececec", "#8a8a8a"),
+}  # fill and frame of a box, by what became of its agent
+_HEAD = (
+    f"<style>{STYLE}.edge{{fill:none;stroke:#9aa4b2;stroke-width:1.4}}</style>",
+    '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
+    '<path d="M0 0L8 4L0 8z" fill="#9aa4b2"/></marker></defs>',
 )
 
 
@@ -35,23 +39,11 @@ def svg(design: Design, run: DesignRun | None = None) -> str:
     rows = design.levels or ((),)
     width = 2 * _MARGIN + max(1, *map(len, rows)) * (_WIDTH + _BESIDE) - _BESIDE
     height = 2 * _MARGIN + max(1, len(rows)) * (_HEIGHT + _BELOW) - _BELOW + 24
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">',
-        f"<style>{_STYLE}</style>",
-        '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
-        '<path d="M0 0L8 4L0 8z" fill="#9aa4b2"/></marker></defs>',
-        f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
-    ]
-    for start, end in design.edges:
-        (x0, y0), (x1, y1) = places[start], places[end]
-        x0, x1, y0 = x0 + _WIDTH / 2, x1 + _WIDTH / 2, y0 + _HEIGHT
-        middle = (y0 + y1) / 2
-        curve = f"M{x0:g} {y0:g}C{x0:g} {middle:g} {x1:g} {middle:g} {x1:g} {y1:g}"
-        parts.append(f'<path class="edge" d="{curve}" marker-end="url(#tip)"/>')
+    edges = (curve(places[start], places[end], _SIZE, ' marker-end="url(#tip)"') for start, end in design.edges)
     whole = run.seconds if run else 0.0
-    parts += [_box(agent, *places[agent.id], records.get(agent.id), whole) for agent in design.agents]
-    parts.append(f'<text x="{_MARGIN}" y="{height - 12}">{_plain(_summary(design, run), 200)}</text>')
-    return "\n".join([*parts, "</svg>\n"])
+    boxes = (_box(agent, places[agent.id], records.get(agent.id), whole) for agent in design.agents)
+    summary = f'<text x="{_MARGIN}" y="{height - 12}">{escaped(_summary(design, run), 200)}</text>'
+    return document(width, height, _HEAD, [*edges, *boxes, summary])
 
 
 def text(design: Design, run: DesignRun | None = None) -> str:
@@ -68,18 +60,18 @@ def text(design: Design, run: DesignRun | None = None) -> str:
         parents = design.parents(agent_id)
         task = agent.input or "(the question)"
         line = f"{agent_id}  {agent.kind}{'  answers' if agent_id == design.sink else ''}"
-        line += f"  reads {', '.join(parents)}: {_cut(task, 90)}" if parents else f": {_cut(task, 90)}"
+        line += f"  reads {', '.join(parents)}: {cut(task, 90)}" if parents else f": {cut(task, 90)}"
         lines.append(line)
         if record := records.get(agent_id):
-            lines.append(f"    {_times(record)}  {_cut(_result_of(record), 100)}")
+            lines.append(f"    {_times(record)}  {cut(_result_of(record), 100)}")
     return "\n".join([*lines, _summary(design, run)])
 
 
-def _places(design: Design) -> dict[str, tuple[float, float]]:
+def _places(design: Design) -> dict[str, Point]:
     """Return the left upper corner of every box: rows are centred, and ordered so that edges cross little."""
     rows = [list(row) for row in design.levels]
     widest = max(map(len, rows), default=1)
-    places: dict[str, tuple[float, float]] = {}
+    places: dict[str, Point] = {}
     for number, row in enumerate(rows):
         if number:
             above = {one: [places[parent][0] for parent in design.parents(one)] for one in row}
@@ -90,24 +82,25 @@ def _places(design: Design) -> dict[str, tuple[float, float]]:
     return places
 
 
-def _box(agent: Agent, x: float, y: float, record: CallRecord | None, whole: float) -> str:
-    state = _state(record)
+def _box(agent: Agent, corner: Point, record: CallRecord | None, whole: float) -> str:
+    """Return the box of an agent; a bar at its bottom shows when it worked in a run of `whole` seconds."""
+    colours = _COLOURS[_state(record)]
+    task = agent.input or "(the question)"
     elements = [
-        f'<text class="id" x="10" y="19">{_plain(agent.id, 28)}</text>',
-        f'<text class="small" x="10" y="35">{_plain(agent.kind, 30)}</text>',
+        f'<text class="id" x="10" y="19">{escaped(agent.id, 28)}</text>',
+        f'<text class="small" x="10" y="35">{escaped(agent.kind, 30)}</text>',
     ]
     if record is None:
-        elements.append(f'<text class="small" x="10" y="54">{_plain(agent.input or "(the question)", 34)}</text>')
+        elements.append(f'<text class="small" x="10" y="54">{escaped(task, 34)}</text>')
     else:
-        elements.append(f'<text class="small" x="10" y="50">{_plain(_times(record), 36)}</text>')
-        elements.append(f'<text x="10" y="66">{_plain(_result_of(record), 32)}</text>')
+        elements.append(f'<text class="small" x="10" y="50">{escaped(_times(record), 36)}</text>')
+        elements.append(f'<text x="10" y="66">{escaped(_result_of(record), 32)}</text>')
         if whole and was_run(record):
             at, long = record.start / whole * (_WIDTH - 20), (record.end - record.start) / whole * (_WIDTH - 20)
             bar = f'<rect x="{10 + at:.1f}" y="{_HEIGHT - 5}" width="{max(long, 1):.1f}" height="3"'
-            elements.append(f'{bar} fill="{_EDGES[state]}"/>')
-    hint = "\n".join([agent.description, agent.input or "(the question)", *([_result_of(record)] if record else [])])
-    frame = f'<rect width="{_WIDTH}" height="{_HEIGHT}" rx="8" fill="{_FILLS[state]}" stroke="{_EDGES[state]}"/>'
-    return f'<g transform="translate({x:g} {y:g})"><title>{_xml(hint)}</title>{frame}{"".join(elements)}</g>'
+            elements.append(f'{bar} fill="{colours[1]}"/>')
+    hint = [agent.description, task, *([_result_of(record)] if record else [])]
+    return box(corner, _SIZE, colours, "\n".join(hint), elements)
 
 
 def _records(run: DesignRun | None) -> Mapping[str, CallRecord]:
@@ -134,25 +127,12 @@ def _result_of(record: CallRecord) -> str:
 
 def _summary(design: Design, run: DesignRun | None) -> str:
     if not design.agents:
-        return f"direct answer: {_cut(str(design.answer), 100)}"
+        return f"direct answer: {cut(str(design.answer), 100)}"
     shape = design.shape
     agents = f"{shape.agents} agent{'s' if shape.agents > 1 else ''}"
     summary = f"{agents}, {shape.length} after another, {shape.width} side by side"
     if run is None:
         return summary
     read, written = run.tokens
-    ending = "no answer" if run.answer is None else f"answer: {_cut(run.answer, 100)}"
+    ending = "no answer" if run.answer is None else f"answer: {cut(run.answer, 100)}"
     return f"{summary}; {run.seconds:.1f} s, ${run.cost:.4f}, {read + written:,} tokens; {ending}"
-
-
-def _cut(words: str, max_characters: int) -> str:
-    line = " ".join(words.split())
-    return line if len(line) <= max_characters else f"{line[: max_characters - 1]}…"
-
-
-def _plain(words: str, max_characters: int) -> str:
-    return _xml(_cut(words, max_characters))
-
-
-def _xml(words: str) -> str:
-    return escape(_NOT_XML.sub("�", words))

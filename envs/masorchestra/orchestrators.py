@@ -14,11 +14,13 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import gymnasium
+import msgspec
 
 from toolorchestra.agents.builtin.design_renderer import ROLES, WARNING
 from toolorchestra.agents.policies.base import Info, Policy
 from toolorchestra.envs.ground_truth.parts import Part, parts_of
-from toolorchestra.envs.masorchestra.design import DEBATE, Agent, Design, DoM, Edge, to_text
+from toolorchestra.envs.masorchestra.design import Agent, Design, to_text
+from toolorchestra.envs.masorchestra.rules import DEBATE, DoM, Edge
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.task import Task
 
@@ -26,11 +28,9 @@ from toolorchestra.toolscale.task import Task
 class Orchestrator(Policy):
     """Writes a design by rule. Override `design`."""
 
-    def __init__(self, seed: int = 0) -> None:
-        super().__init__(seed)
-        self._task: Task | None = None
-        self._dom: DoM = "high"
-        self._kinds: tuple[str, ...] = ()
+    _task: Task | None = None
+    _dom: DoM = "high"
+    _kinds: tuple[str, ...] = ()
 
     def reset(self, env: gymnasium.Env[Any, Any], observation: str, info: Info) -> None:
         """Begin an episode: read the kinds of agent."""
@@ -47,14 +47,20 @@ class Orchestrator(Policy):
     def design(self) -> Design:
         """Return the design for the current question."""
 
+    def _alone(self, thinking: str, kind: str = "CoTAgent", description: str = "Answers.") -> Design:
+        """Return the design of one agent, which is given the question itself."""
+        return _designed(self._dom, thinking, [_agent("SOLVE", kind, "", description)])
+
+    def _parts(self) -> tuple[tuple[Part, ...], tuple[int, ...]]:
+        """Return the parts of the task, and the positions of those that are asked for."""
+        assert self._task is not None, "reset() comes first"
+        parts = parts_of(self._task)
+        targets = self._task.bindings.get("targets", (-1,)) if parts else ()
+        return parts, tuple(target % len(parts) for target in targets)
+
 
 class SinglePolicy(Orchestrator):
-    """One agent answers the question: the single-agent system.
-
-    Args:
-        seed: See `Policy`.
-        kind: Its kind.
-    """
+    """One agent, of any `kind`, answers the question: the single-agent system."""
 
     def __init__(self, seed: int = 0, kind: str = "CoTAgent") -> None:
         super().__init__(seed)
@@ -64,7 +70,7 @@ class SinglePolicy(Orchestrator):
         """Return one agent, which is given the question itself."""
         if self.kind not in self._kinds:
             raise UnknownNameError("agent", self.kind, self._kinds)
-        return _designed(self._dom, "One agent is enough.", [_agent("SOLVE", self.kind, "", "Answers the question.")])
+        return self._alone("One agent is enough.", self.kind, "Answers the question.")
 
 
 class ChainPolicy(Orchestrator):
@@ -72,26 +78,18 @@ class ChainPolicy(Orchestrator):
 
     def design(self) -> Design:
         """Return the chain."""
-        return _designed(
-            self._dom,
-            "The question is read first, then solved, then the result is checked. Each step needs the one before.",
-            [
-                _agent(
-                    "PARSE", "CoTAgent", "Write down what is given, relation by relation, and what follows.", "Reads."
-                ),
-                _agent("SOLVE", "CoTAgent", "Solve the question from this reading of it: ${PARSE}", "Solves."),
-                _agent("VERIFY", "ReflexionAgent", "Check these results and answer: ${PARSE}; ${SOLVE}", "Verifies."),
-            ],
-        )
+        why = "The question is read first, then solved, then the result is checked. Each step needs the one before."
+        given = "Write down what is given, relation by relation, and what follows."
+        agents = [
+            _agent("PARSE", "CoTAgent", given, "Reads."),
+            _agent("SOLVE", "CoTAgent", "Solve the question from this reading of it: ${PARSE}", "Solves."),
+            _agent("VERIFY", "ReflexionAgent", "Check these results and answer: ${PARSE}; ${SOLVE}", "Verifies."),
+        ]
+        return _designed(self._dom, why, agents)
 
 
 class RandomDesignPolicy(Orchestrator):
-    """A random valid graph of up to so many agents, all of which are asked the whole question.
-
-    Args:
-        seed: See `Policy`.
-        max_agents: Maximum number of agents.
-    """
+    """A random valid graph of 1 to `max_agents` agents, all of which are asked the whole question."""
 
     def __init__(self, seed: int = 0, max_agents: int = 6) -> None:
         super().__init__(seed)
@@ -112,21 +110,17 @@ class ComponentsPolicy(Orchestrator):
 
     def design(self) -> Design:
         """Return the agents, which need nothing of each other."""
-        assert self._task is not None, "reset() comes first"
-        parts = parts_of(self._task)
-        targets = _targets(self._task, parts)
+        parts, targets = self._parts()
         if not targets or (len(targets) == 1 and not self.warning):
-            return _designed(self._dom, "There is one thing to find.", [_agent("SOLVE", "CoTAgent", "", "Answers.")])
+            return self._alone("There is one thing to find.")
         solvers = [
             _agent(f"PART_{number}", "CoTAgent", f"{parts[target].question}{self.warning}", f"Finds answer {number}.")
             for number, target in enumerate(targets, 1)
         ]
-        lines = "\n".join(
-            f"{parts[target].question} ${{{agent.id}}}" for target, agent in zip(targets, solvers, strict=True)
-        )
         task = "Report the results in the order asked" if len(targets) > 1 else "Compare and report the result"
-        collect = _agent("COLLECT", "CoTAgent", f"{task}.{self.warning}\n{lines}", "Collects and answers.")
-        return _designed(self._dom, "The parts are independent: one agent each, and one collects.", [*solvers, collect])
+        results = [(parts[target], solver.id) for target, solver in zip(targets, solvers, strict=True)]
+        agents = [*solvers, _collector(f"{task}.{self.warning}", results)]
+        return _designed(self._dom, "The parts are independent: one agent each, and one collects.", agents)
 
 
 class ModeratorPolicy(ComponentsPolicy):
@@ -142,29 +136,20 @@ class OracleDesignPolicy(Orchestrator):
 
     def design(self) -> Design:
         """Return the task's graph as a design."""
-        assert self._task is not None, "reset() comes first"
-        parts = parts_of(self._task)
-        targets = _targets(self._task, parts)
+        parts, targets = self._parts()
         if not parts or self._dom == "low":
-            return _designed(self._dom, "Its steps are not known.", [_agent("SOLVE", self._best(), "", "Answers.")])
+            return self._alone("Its steps are not known.", self._best())
         ids = [f"STEP_{number}" for number in range(1, len(parts) + 1)]
-        agents = [
-            _agent(
-                ids[number],
-                self._kind_for(part),
-                _asked(parts, number, ids) + (f"\n{WARNING}" if part.note else ""),
-                f"Takes step {number + 1}.",
-            )
-            for number, part in enumerate(parts)
-        ]
+        agents = []
+        for number, part in enumerate(parts):
+            warning = f"\n{WARNING}" if part.note else ""
+            kind = "SearchAgent" if part.support and "SearchAgent" in self._kinds else self._best()
+            question = _with_references(part, parts, ids) + warning
+            agents.append(_agent(ids[number], kind, question, f"Takes step {number + 1}."))
         if len(targets) > 1:
-            lines = "\n".join(f"{parts[target].question} ${{{ids[target]}}}" for target in targets)
-            task = "Report these results in this order:"
-            agents.append(_agent("COLLECT", "CoTAgent", f"{task}\n{lines}", "Collects and answers."))
+            results = [(parts[target], ids[target]) for target in targets]
+            agents.append(_collector("Report these results in this order:", results))
         return _designed(self._dom, "Each step of the question is an agent; edges are what a step needs.", agents)
-
-    def _kind_for(self, part: Part) -> str:
-        return "SearchAgent" if part.support and "SearchAgent" in self._kinds else self._best()
 
     def _best(self) -> str:
         return "SCAgent" if "SCAgent" in self._kinds else self._kinds[0]
@@ -193,21 +178,22 @@ def _agent(agent_id: str, kind: str, text: str, description: str) -> Agent:
 def _designed(dom: DoM, thinking: str, agents: Sequence[Agent]) -> Design:
     """Return the design of agents, with the edges that their inputs imply; with a low degree the last agent alone."""
     if dom == "low":
-        alone = Agent(agents[-1].id, agents[-1].kind, "", agents[-1].description, agents[-1].roles)
+        alone = msgspec.structs.replace(agents[-1], input="")
         return Design(dom=dom, thinking=thinking, agents=(alone,), answer=alone.id)
     edges: list[Edge] = [(parent, agent.id) for agent in agents for parent in agent.references]
     return Design(dom=dom, thinking=thinking, agents=tuple(agents), edges=tuple(edges))
 
 
-def _targets(task: Task, parts: Sequence[Part]) -> tuple[int, ...]:
-    """Return the parts that are asked for."""
-    return tuple(target % len(parts) for target in task.bindings.get("targets", (-1,))) if parts else ()
+def _collector(task: str, results: Sequence[tuple[Part, str]]) -> Agent:
+    """Return the agent that reports the answers to parts, each given by the agent of an id."""
+    lines = [f"{part.question} ${{{agent_id}}}" for part, agent_id in results]
+    return _agent("COLLECT", "CoTAgent", "\n".join([task, *lines]), "Collects and answers.")
 
 
-def _asked(parts: Sequence[Part], number: int, ids: Sequence[str]) -> str:
-    """Return the sub-question of a part, with the results that it needs in place or after it."""
-    text, known = parts[number].question, []
-    for need in parts[number].needs:
+def _with_references(part: Part, parts: Sequence[Part], ids: Sequence[str]) -> str:
+    """Return the sub-question of a part, with references to the results that it needs in place or after it."""
+    text, known = part.question, []
+    for need in part.needs:
         value = re.compile(rf"(?<![\w.\\-]){re.escape(parts[need].answer)}(?![\w.])")
         text, count = value.subn(lambda _, need=need: f"${{{ids[need]}}}", text, count=1)  # type: ignore[misc]
         if not count:

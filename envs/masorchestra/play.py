@@ -1,13 +1,13 @@
-r"""The rules of MAS-Orchestra: one message designs a whole system of agents, which is run and judged."""
+"""The rules of MAS-Orchestra: one message designs a whole system of agents, which is run and judged."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from toolorchestra.envs.masorchestra.design import Design, DesignFault, DoM
+from toolorchestra.envs.masorchestra.design import Design
 from toolorchestra.envs.masorchestra.design_runner import Clock, DesignRun, RunLimits, run_design
 from toolorchestra.envs.masorchestra.parser import MAX_DESIGN_CHARACTERS, parse_design
+from toolorchestra.envs.masorchestra.rules import DesignFault, DoM
 from toolorchestra.envs.masorchestra.subagents import SubAgent, ask_agents
 from toolorchestra.envs.parsing import Message, parse
 from toolorchestra.envs.play import PlayStart
@@ -17,35 +17,19 @@ from toolorchestra.envs.tool_calling import ToolCallingPlay
 Credit = Literal["all", "share"]
 
 
-@dataclass(frozen=True)
-class DesignRules:
-    """The options of a `DesignPlay`.
-
-    Attributes:
-        dom: Degree of MAS asked for.
-        limits: Limits of a run.
-        credit: ``all``: the reward is 1 if all answers are right; ``share``: it is the share of right answers.
-    """
-
-    dom: DoM = "high"
-    limits: RunLimits = field(default_factory=RunLimits)
-    credit: Credit = "all"
-
-
 class DesignPlay(ToolCallingPlay):
     """An episode of one decision; its tools are the kinds of sub-agent.
 
-    Args:
-        rules: Its options; `start` is that of `Play`.
+    `limits` are those of a run; the other options are those of `toolorchestra.envs.masorchestra.env.MASOrchestraEnv`.
 
     Attributes:
         design: The design, once there is one, or the rule that it broke.
         run: The run of the design, once it was run.
     """
 
-    def __init__(self, start: PlayStart, *, rules: DesignRules) -> None:
+    def __init__(self, start: PlayStart, *, dom: DoM, limits: RunLimits, credit: Credit) -> None:
         super().__init__(start)
-        self.rules = rules
+        self.dom, self.run_limits, self.credit = dom, limits, credit
         self.design: Design | DesignFault | None = None
         self.run: DesignRun | None = None
 
@@ -57,7 +41,7 @@ class DesignPlay(ToolCallingPlay):
         return {"role": "assistant", "content": content}
 
     def _take(self, agent: str, message: Message) -> None:
-        self.design = parse_design(message.text, self.rules.dom, tuple(self.tools))
+        self.design = parse_design(message.text, self.dom, tuple(self.tools))
         if isinstance(self.design, DesignFault):
             self.observe(agent, str(self.design), ())
             self.close(solved=False, why=str(self.design))
@@ -68,7 +52,7 @@ class DesignPlay(ToolCallingPlay):
         agents = {name: tool for name, tool in self.tools.items() if isinstance(tool, SubAgent)}
         clock: Clock = "wall" if any(agent.blocking for agent in agents.values()) else "virtual"
         ask = ask_agents(agents, self.task, design, self.episode.noise_seed)
-        run = self.run = run_design(design, self.task.instruction, ask, limits=self.rules.limits, clock=clock)
+        run = self.run = run_design(design, self.task.instruction, ask, limits=self.run_limits, clock=clock)
         self._book(run.calls)
         self.observe(agent, _result_text(run), ())
         if run.answer is not None:
@@ -80,7 +64,7 @@ class DesignPlay(ToolCallingPlay):
 
     def _pay(self, *, solved: bool) -> None:
         super()._pay(solved=solved)
-        if self.rules.credit == "share" and self.run is not None and self.run.answer is not None:
+        if self.credit == "share" and self.run is not None and self.run.answer is not None:
             self._reward(share(self.task, self.run.answer))
 
 

@@ -17,8 +17,9 @@ from toolorchestra.agents.experts.simulated_chat import SimulatedChat
 from toolorchestra.agents.subagents.general import SUBAGENTS
 from toolorchestra.agents.subagents.question import SubAgentQuestion, SubAgentReply
 from toolorchestra.envs.ground_truth.designs import DesignProblems, ReadingModel
-from toolorchestra.envs.masorchestra.design import DEBATE, Design
+from toolorchestra.envs.masorchestra.design import Design
 from toolorchestra.envs.masorchestra.design_runner import AgentJob, Ask
+from toolorchestra.envs.masorchestra.rules import DEBATE
 from toolorchestra.toolscale.errors import ExpertError
 from toolorchestra.toolscale.format import ParameterSpec
 from toolorchestra.toolscale.task import Task
@@ -64,12 +65,7 @@ class SubAgent(Tool):
         return self.answer(question, tuple(arguments.get("debate_roles") or ()))
 
     def answer(self, question: SubAgentQuestion, roles: Sequence[str] = ()) -> ToolResult:
-        """Ask the agent as part of a design.
-
-        Args:
-            question: The whole question, of which the agent's input is part.
-            roles: Who debates, where it is a debate.
-        """
+        """Ask the agent as part of a design; `roles` are those who debate, where it is a debate."""
         more: dict[str, Any] = {"search": self._search} if self._search else {}
         if roles:
             more["roles"] = list(roles)
@@ -77,9 +73,8 @@ class SubAgent(Tool):
         model = self.model if self.blocking else ReadingModel(self.model, question.candidates, review=review)
         reply = self._function(model, question, **more)
         answer = (reply.answer or reply.text) if reply.status is Status.OK else None
-        return ToolResult(
-            reply.status, answer, reply.error, (), reply.cost, reply.seconds, reply.tokens, reply.children
-        )
+        spent = reply.cost, reply.seconds, reply.tokens
+        return ToolResult(reply.status, answer, reply.error, (), *spent, reply.children)
 
     def heeding(self, stop: threading.Event) -> SubAgent:
         """Return the same agent, which asks its model nothing more once `stop` is set."""
@@ -89,52 +84,39 @@ class SubAgent(Tool):
 
 
 class _Stoppable(WrappedModel):
-    """A model that is not asked any more once the answer is not needed."""
+    """A model that is not asked once the answer is no longer needed."""
 
     def __init__(self, model: ChatModel, stop: threading.Event) -> None:
         super().__init__(model)
         self._stop = stop
 
     def complete(self, requests: Sequence[ChatRequest]) -> list[Completion]:
-        """Answer all requests, unless the answer is not needed any more."""
+        """Answer all requests, unless the answer is no longer needed."""
         if self._stop.is_set():
-            raise ExpertError(f"{self.name} was not asked: nobody waits for the answer any more.")
+            raise ExpertError(f"{self.name} was not asked: the answer is no longer needed.")
         return self._model.complete(requests)
 
 
 def sub_agents(model: ChatModel, tools: Mapping[str, Tool], kinds: Sequence[str]) -> dict[str, SubAgent]:
-    """Return those of the `kinds` of agent that can be had with a model and tools, by name."""
-    found = {}
-    for kind in kinds:
-        if kind not in SEARCHES:
-            found[kind] = SubAgent(kind, model)
-        elif SEARCHES[kind] in tools:
-            found[kind] = SubAgent(kind, model, tools[SEARCHES[kind]])
-    return found
+    """Return those of the `kinds` of agent that are available with a model and tools, by name."""
+    available = [kind for kind in kinds if kind not in SEARCHES or SEARCHES[kind] in tools]
+    return {kind: SubAgent(kind, model, tools[SEARCHES[kind]] if kind in SEARCHES else None) for kind in available}
 
 
 def ask_agents(agents: Mapping[str, SubAgent], task: Task, design: Design, noise_seed: int) -> Ask:
-    """Return the function that asks the agents of a design.
+    """Return the function that asks the agents of a design, whose kinds are given by name.
 
-    Args:
-        agents: The kinds of agent, by name.
-        task: The question, whose ground truth simulated models need.
-        design: The design.
-        noise_seed: Of the episode; each agent and attempt has a seed derived from it.
+    Simulated models need the ground truth of `task`. Each agent and attempt has a seed derived from `noise_seed`.
     """
     problems = DesignProblems(task, [design.agent(agent_id) for agent_id in design.order])
 
     def ask(work: AgentJob) -> ToolResult:
         agent, kind = work.agent, agents[work.agent.kind]
         own = zlib.crc32(f"{noise_seed}/{agent.id}/{work.attempt}".encode())
-        question = SubAgentQuestion(work.text, seed=own)
         if kind.blocking:
-            kind = kind.heeding(work.stop)
-        else:
-            own_problem = problems.problem_of(agent, work.given)
-            question = SubAgentQuestion(
-                work.text, own_problem.problem, own_problem.queries, candidates=own_problem.candidates, seed=own
-            )
+            return kind.heeding(work.stop).answer(SubAgentQuestion(work.text, seed=own), agent.roles)
+        found = problems.problem_of(agent, work.given)
+        question = SubAgentQuestion(work.text, found.problem, found.queries, candidates=found.candidates, seed=own)
         return kind.answer(question, agent.roles)
 
     return ask

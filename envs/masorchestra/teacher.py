@@ -7,7 +7,7 @@ A model that is trained on them knows the design language, and has yet to learn 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import gymnasium
@@ -15,8 +15,9 @@ import msgspec
 
 from toolorchestra.agents.builtin.design_renderer import ROLES, write_design
 from toolorchestra.agents.policies.base import Info, Policy
-from toolorchestra.envs.masorchestra.design import DEBATE, Agent, Edge
+from toolorchestra.envs.masorchestra.design import Agent
 from toolorchestra.envs.masorchestra.orchestrators import Orchestrator, make_orchestrator
+from toolorchestra.envs.masorchestra.rules import DEBATE, Edge
 from toolorchestra.toolscale.errors import OptionError
 
 MIXTURE: Mapping[str, float] = {"components": 0.35, "random": 0.3, "single": 0.2, "moderator": 0.15}
@@ -60,65 +61,47 @@ class DesignTeacher(Policy):
     def act(self, observation: str, info: Info) -> str:
         """Return a design, as text, with its injected errors."""
         design = self._now.design()
-        parts = list(map(self._cast, design.agents)), list(design.edges)
+        parts = list(map(self._with_random_kind, design.agents)), list(design.edges)
         for _ in design.agents:
             if self.rng.random() < self.error:
                 parts = inject_error(*parts, self.rng)
         return write_design(design.dom, design.thinking, *parts, design.answer)
 
-    def _cast(self, agent: Agent) -> Agent:
+    def _with_random_kind(self, agent: Agent) -> Agent:
         if self.rng.random() >= self.change:
             return agent
         kind = self.rng.choice(self._kinds)
         return msgspec.structs.replace(agent, kind=kind, roles=ROLES if kind == DEBATE else ())
 
 
-def inject_error(agents: list[Agent], edges: list[Edge], rng: random.Random) -> Parts:
-    """Return the parts of a design after one random error of `INJECTED_ERRORS`; the design may be invalid then."""
-    possible = sorted(INJECTED_ERRORS) if edges else ["stray"]
-    return INJECTED_ERRORS[rng.choice(possible)](agents, edges, rng)
-
-
-def _lost_edge(agents: list[Agent], edges: list[Edge], rng: random.Random) -> Parts:
-    """An answer is used, but no edge brings it."""
-    lost = rng.choice(edges)
-    return agents, [edge for edge in edges if edge != lost]
-
-
-def _lost_reference(agents: list[Agent], edges: list[Edge], rng: random.Random) -> Parts:
-    """An edge brings an answer, but the input does not use it."""
-    start, end = rng.choice(edges)
-    return [_without(agent, start) if agent.id == end else agent for agent in agents], edges
-
-
-def _lost_reader(agents: list[Agent], edges: list[Edge], rng: random.Random) -> Parts:
-    """An answer is not read any more."""
-    start, end = rng.choice(edges)
-    agents = [_without(agent, start) if agent.id == end else agent for agent in agents]
-    return agents, [edge for edge in edges if edge != (start, end)]
-
-
-def _lost_part(agents: list[Agent], edges: list[Edge], rng: random.Random) -> Parts:
-    """An agent is missing, and so are the references to it."""
-    lost = rng.choice(edges)[0]
-    agents = [_without(agent, lost) for agent in agents if agent.id != lost]
-    return agents, [edge for edge in edges if lost not in edge]
-
-
-def _stray(agents: list[Agent], edges: list[Edge], rng: random.Random) -> Parts:
-    """There is one more agent, which no other reads."""
-    like, number = rng.choice(agents), sum(agent.id.startswith("STRAY_") for agent in agents)
-    return [*agents, Agent(f"STRAY_{number + 1}", like.kind, "", like.description, like.roles)], edges
-
-
-INJECTED_ERRORS: dict[str, Callable[[list[Agent], list[Edge], random.Random], Parts]] = {
-    "lost_edge": _lost_edge,
-    "lost_part": _lost_part,
-    "lost_reader": _lost_reader,
-    "lost_reference": _lost_reference,
-    "stray": _stray,
+INJECTED_ERRORS: Mapping[str, str] = {
+    "lost_edge": "An answer is used, but no edge brings it.",
+    "lost_part": "An agent is missing, and so are the references to it.",
+    "lost_reader": "An answer is not read any more.",
+    "lost_reference": "An edge brings an answer, but the input does not use it.",
+    "stray": "There is one more agent, which no other reads.",
 }
-"""Injected errors by name."""
+"""Injected errors by name, and what each does."""
+
+
+def inject_error(agents: list[Agent], edges: list[Edge], rng: random.Random, name: str | None = None) -> Parts:
+    """Return the parts of a design after an error of `INJECTED_ERRORS`, by default a random one.
+
+    The design may be invalid then. Only ``stray`` needs no edges.
+    """
+    name = name or rng.choice(sorted(INJECTED_ERRORS) if edges else ["stray"])
+    if name == "stray":
+        like, number = rng.choice(agents), sum(agent.id.startswith("STRAY_") for agent in agents)
+        return [*agents, Agent(f"STRAY_{number + 1}", like.kind, "", like.description, like.roles)], edges
+    start, end = rng.choice(edges)
+    if name == "lost_part":
+        agents = [_without(agent, start) for agent in agents if agent.id != start]
+        return agents, [edge for edge in edges if start not in edge]
+    if name in ("lost_reference", "lost_reader"):
+        agents = [_without(agent, start) if agent.id == end else agent for agent in agents]
+    if name in ("lost_edge", "lost_reader"):
+        edges = [edge for edge in edges if edge != (start, end)]
+    return agents, edges
 
 
 def _without(agent: Agent, lost: str) -> Agent:

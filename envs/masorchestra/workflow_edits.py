@@ -10,7 +10,9 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from toolorchestra.envs.masorchestra.design import DEBATE, Agent, Design
+from toolorchestra.agents.builtin.design_renderer import ROLES
+from toolorchestra.envs.masorchestra.design import Agent, Design
+from toolorchestra.envs.masorchestra.rules import DEBATE
 
 INSTRUCTIONS = (
     "",
@@ -22,8 +24,6 @@ INSTRUCTIONS = (
     "Ignore notes that claim a result without deriving it, and answer.",
 )
 """Instructions of a workflow's agents; the empty one stands for the question itself."""
-ROLES = ("one who works it out step by step", "one who looks for the mistake")
-"""Who debates."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,9 @@ def mutated(design: Design, space: Space, rng: random.Random) -> tuple[Design, s
     """Return a workflow after one random edit, and the edit's name (one of `EDITS`)."""
     while True:
         name = rng.choice(sorted(EDITS))
-        nodes = EDITS[name](_read(design), space, rng)
-        if nodes is not None and len(nodes) <= space.max_agents and (edited := _built(nodes)) != design:
+        nodes = _read(design)
+        EDITS[name](nodes, space, rng)
+        if len(nodes) <= space.max_agents and (edited := _built(nodes)) != design:
             return edited, name
 
 
@@ -76,7 +77,7 @@ def crossed(first: Design, second: Design, space: Space, rng: random.Random) -> 
     """Return both workflows side by side, their answers compared by a last agent; None if that is too large."""
     nodes = _read(first)
     shift = len(nodes)
-    nodes += [replace(node, reads=frozenset(shift + one for one in node.reads)) for node in _read(second)]
+    nodes += _shifted(_read(second), 0, shift)
     if len(nodes) + 1 > space.max_agents:
         return None
     reads = frozenset((shift - 1, len(nodes) - 1))
@@ -86,71 +87,63 @@ def crossed(first: Design, second: Design, space: Space, rng: random.Random) -> 
 # ------------------------------------------------------------------------------------------------------------- edits
 
 
-def _other_kind(nodes: list[_Node], space: Space, rng: random.Random) -> list[_Node] | None:
+def _other_kind(nodes: list[_Node], space: Space, rng: random.Random) -> None:
     at = rng.randrange(len(nodes))
-    others = [kind for kind in space.kinds if kind != nodes[at].kind]
-    return _with(nodes, at, replace(nodes[at], kind=rng.choice(others))) if others else None
+    if others := [kind for kind in space.kinds if kind != nodes[at].kind]:
+        nodes[at] = replace(nodes[at], kind=rng.choice(others))
 
 
-def _other_task(nodes: list[_Node], space: Space, rng: random.Random) -> list[_Node] | None:
+def _other_task(nodes: list[_Node], space: Space, rng: random.Random) -> None:
     at = rng.randrange(len(nodes))
     task = rng.choice([task for task in INSTRUCTIONS if task != nodes[at].task])
-    return _with(nodes, at, replace(nodes[at], task=task))
+    nodes[at] = replace(nodes[at], task=task)
 
 
-def _review(nodes: list[_Node], space: Space, rng: random.Random) -> list[_Node] | None:
+def _review(nodes: list[_Node], space: Space, rng: random.Random) -> None:
     """Let a new last agent read the answer so far."""
-    return [*nodes, replace(_random_node(space, rng), reads=frozenset((len(nodes) - 1,)))]
+    nodes.append(replace(_random_node(space, rng), reads=frozenset((len(nodes) - 1,))))
 
 
-def _prepare(nodes: list[_Node], space: Space, rng: random.Random) -> list[_Node] | None:
-    """Let a new agent work for one of those that there are."""
+def _prepare(nodes: list[_Node], space: Space, rng: random.Random) -> None:
+    """Let one of the agents read a new one, which comes first."""
     at = rng.randrange(len(nodes))
-    moved = [replace(node, reads=frozenset(one + 1 for one in node.reads)) for node in nodes]
-    moved[at] = replace(moved[at], reads=moved[at].reads | {0})
-    return [_random_node(space, rng), *moved]
+    nodes[:] = _shifted(nodes, 0)
+    nodes[at] = replace(nodes[at], reads=nodes[at].reads | {0})
+    nodes.insert(0, _random_node(space, rng))
 
 
-def _widen(nodes: list[_Node], space: Space, rng: random.Random) -> list[_Node] | None:
+def _widen(nodes: list[_Node], space: Space, rng: random.Random) -> None:
     """Put a copy beside an agent that is read, for the same readers; it may be of another kind."""
     at = rng.randrange(len(nodes))
-    if at == len(nodes) - 1:
-        return None
-    grown = _shifted(nodes, at)
-    grown.insert(at, replace(grown[at], kind=rng.choice(space.kinds)))
-    return [replace(node, reads=node.reads | {at}) if at + 1 in node.reads else node for node in grown]
+    if at < len(nodes) - 1:
+        grown = _shifted(nodes, at)
+        grown.insert(at, replace(grown[at], kind=rng.choice(space.kinds)))
+        nodes[:] = [replace(node, reads=node.reads | {at}) if at + 1 in node.reads else node for node in grown]
 
 
-def _remove(nodes: list[_Node], space: Space, rng: random.Random) -> list[_Node] | None:
+def _remove(nodes: list[_Node], space: Space, rng: random.Random) -> None:
     """Take an agent out; those that read it read what it read."""
-    if len(nodes) == 1:
-        return None
-    at = rng.randrange(len(nodes))
-    left = []
-    for number, node in enumerate(nodes):
-        reads = node.reads | nodes[at].reads if at in node.reads else node.reads
-        if number != at:
-            left.append(replace(node, reads=frozenset(one - (one > at) for one in reads if one != at)))
-    return left
+    if len(nodes) > 1:
+        at = rng.randrange(len(nodes))
+        removed = nodes.pop(at)
+        joined = [replace(node, reads=node.reads | removed.reads) if at in node.reads else node for node in nodes]
+        nodes[:] = [replace(node, reads=frozenset(one - (one > at) for one in node.reads - {at})) for node in joined]
 
 
-def _add_edge(nodes: list[_Node], space: Space, rng: random.Random) -> list[_Node] | None:
-    free = [(one, at) for at, node in enumerate(nodes) for one in range(at) if one not in node.reads]
-    if not free:
-        return None
-    one, at = rng.choice(free)
-    return _with(nodes, at, replace(nodes[at], reads=nodes[at].reads | {one}))
+def _add_edge(nodes: list[_Node], space: Space, rng: random.Random) -> None:
+    if free := [(one, at) for at, node in enumerate(nodes) for one in range(at) if one not in node.reads]:
+        one, at = rng.choice(free)
+        nodes[at] = replace(nodes[at], reads=nodes[at].reads | {one})
 
 
-def _remove_edge(nodes: list[_Node], space: Space, rng: random.Random) -> list[_Node] | None:
+def _remove_edge(nodes: list[_Node], space: Space, rng: random.Random) -> None:
     drawn = [(one, at) for at, node in enumerate(nodes) for one in sorted(node.reads)]
-    if len(drawn) < 2:
-        return None
-    one, at = rng.choice(drawn)
-    return _with(nodes, at, replace(nodes[at], reads=nodes[at].reads - {one}))
+    if len(drawn) > 1:
+        one, at = rng.choice(drawn)
+        nodes[at] = replace(nodes[at], reads=nodes[at].reads - {one})
 
 
-EDITS: dict[str, Callable[[list[_Node], Space, random.Random], list[_Node] | None]] = {
+EDITS: dict[str, Callable[[list[_Node], Space, random.Random], None]] = {
     "add_edge": _add_edge,
     "other_kind": _other_kind,
     "other_task": _other_task,
@@ -160,20 +153,16 @@ EDITS: dict[str, Callable[[list[_Node], Space, random.Random], list[_Node] | Non
     "review": _review,
     "widen": _widen,
 }
-"""Edits by name; one that cannot be made of a workflow gives None."""
+"""Edits by name. Each changes the list in place; one that cannot be made of a workflow leaves it as it is."""
 
 
 def _random_node(space: Space, rng: random.Random) -> _Node:
     return _Node(rng.choice(space.kinds), rng.choice(INSTRUCTIONS))
 
 
-def _with(nodes: Sequence[_Node], at: int, node: _Node) -> list[_Node]:
-    return [*nodes[:at], node, *nodes[at + 1 :]]
-
-
-def _shifted(nodes: Sequence[_Node], at: int) -> list[_Node]:
-    """Return the nodes as they are with one more before position `at`."""
-    return [replace(node, reads=frozenset(one + (one >= at) for one in node.reads)) for node in nodes]
+def _shifted(nodes: Sequence[_Node], at: int, by: int = 1) -> list[_Node]:
+    """Return the nodes as they are with `by` more before position `at`."""
+    return [replace(node, reads=frozenset(one + by * (one >= at) for one in node.reads)) for node in nodes]
 
 
 def _built(nodes: Sequence[_Node]) -> Design:

@@ -1,75 +1,33 @@
-"""Search for workflows: what there was before orchestrators were trained, on the same graphs and the same sub-agents.
+"""Search for workflows, as earlier work did instead of training orchestrators, with the same sub-agents.
 
-A search proposes one workflow after the other; each is measured on a validation set, until a budget is spent. Three
-ways to propose are here: at random; by evolution with niches (in the spirit of EvoFlow); and by Monte Carlo tree search
-over edits (in that of AFlow). A proposal follows from the candidates before it and the seed alone, so that a search
-goes on from its record as if it had never stopped.
+A search proposes one workflow after the other (`toolorchestra.envs.masorchestra.workflow_strategies`) and measures each
+on a validation set, until a budget is spent. A proposal follows from the candidates before it and the seed alone, so a
+search that goes on from its record gives the same result as one that was never interrupted.
 """
 
 from __future__ import annotations
 
-import math
 import random
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from toolorchestra.envs.masorchestra.design import Design, to_text
+from toolorchestra.envs.masorchestra.design import to_text
 from toolorchestra.envs.masorchestra.env import MASOrchestraEnv
-from toolorchestra.envs.masorchestra.workflow_edits import Space, crossed, mutated, random_workflow, single
+from toolorchestra.envs.masorchestra.workflow_edits import Space, single
+from toolorchestra.envs.masorchestra.workflow_strategies import SEARCHES, WorkflowCandidate, WorkflowSearch
 from toolorchestra.toolscale.append_only import AppendOnly
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
-from toolorchestra.toolscale.intervals import wilson_interval
 
 _TRIES = 50  # proposals drawn for one that is new
 
 
-class WorkflowCandidate(msgspec.Struct, frozen=True, tag="candidate"):
-    """A workflow that was measured.
-
-    Attributes:
-        number: From 0, in the order proposed.
-        design: The workflow.
-        parents: Numbers of the candidates that it was made of.
-        move: How.
-        score: Share of the validation questions that it answered rightly.
-        episodes: How many were asked, those apart that came to nothing (a model that could not be reached).
-        usd: Mean cost of a question in US dollars.
-        seconds: Mean time of a question.
-    """
-
-    number: int
-    design: Design
-    parents: tuple[int, ...] = ()
-    move: str = "start"
-    score: float = 0.0
-    episodes: int = 0
-    usd: float = 0.0
-    seconds: float = 0.0
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """The 95 % interval of the score."""
-        return wilson_interval(round(self.score * self.episodes), self.episodes)
-
-
-class SearchSettings(msgspec.Struct, frozen=True, tag="search"):
-    """How a search is made: the first line of its record.
-
-    Attributes:
-        method: One of `SEARCHES`.
-        seed: Of the proposals.
-        env: Id of the environment.
-        model: Name of the model behind the agents.
-        kinds: Kinds of agent that may be used.
-        max_agents: Maximum number of agents of a workflow.
-        tasks: Ids of the validation questions.
-    """
+class _Settings(msgspec.Struct, frozen=True, tag="search"):
+    """How a search is made: the first line of its record; `tasks` are the ids of the validation questions."""
 
     method: str
     seed: int
@@ -97,112 +55,10 @@ class SearchBudget:
             raise OptionError(f"Expected a budget of at least one candidate and more than $0, got {self}.")
 
 
-class WorkflowSearch(ABC):
-    """A way to propose workflows. Override `propose`.
-
-    Args:
-        space: Which workflows there are.
-    """
-
-    def __init__(self, space: Space) -> None:
-        self.space = space
-
-    @abstractmethod
-    def propose(self, history: Sequence[WorkflowCandidate], rng: random.Random) -> WorkflowCandidate:
-        """Return the next workflow, not measured yet, given those measured: at least the single agent."""
-
-
-class RandomSearch(WorkflowSearch):
-    """Every workflow is drawn anew."""
-
-    def propose(self, history: Sequence[WorkflowCandidate], rng: random.Random) -> WorkflowCandidate:
-        """Return a random workflow."""
-        return WorkflowCandidate(len(history), random_workflow(self.space, rng), (), "random")
-
-
-class Evolution(WorkflowSearch):
-    """Evolution with niches: workflows compete with those of their size, so that small ones live beside large ones.
-
-    Args:
-        space: Which workflows there are.
-        first: Workflows drawn at random before any is bred.
-        niche: Survivors of each size.
-        crossing: Probability that two are crossed rather than one mutated.
-    """
-
-    def __init__(self, space: Space, first: int = 8, niche: int = 2, crossing: float = 0.3) -> None:
-        super().__init__(space)
-        self.first, self.niche, self.crossing = first, niche, crossing
-
-    def propose(self, history: Sequence[WorkflowCandidate], rng: random.Random) -> WorkflowCandidate:
-        """Return a random workflow at first, then a child of survivors."""
-        if len(history) < self.first:
-            return WorkflowCandidate(len(history), random_workflow(self.space, rng), (), "random")
-        alive = self.survivors(history)
-        mother, father = self._fittest(alive, rng), self._fittest(alive, rng)
-        if rng.random() < self.crossing and mother is not father:
-            child = crossed(mother.design, father.design, self.space, rng)
-            if child is not None:
-                return WorkflowCandidate(len(history), child, (mother.number, father.number), "crossed")
-        child, move = mutated(mother.design, self.space, rng)
-        return WorkflowCandidate(len(history), child, (mother.number,), move)
-
-    def survivors(self, history: Sequence[WorkflowCandidate]) -> list[WorkflowCandidate]:
-        """Return the best of each size."""
-        niches: dict[int, list[WorkflowCandidate]] = {}
-        for candidate in sorted(history, key=_rank):
-            niches.setdefault(len(candidate.design.agents), []).append(candidate)
-        return [candidate for _, found in sorted(niches.items()) for candidate in found[: self.niche]]
-
-    @staticmethod
-    def _fittest(alive: Sequence[WorkflowCandidate], rng: random.Random) -> WorkflowCandidate:
-        return min(rng.choices(alive, k=2), key=_rank)
-
-
-class TreeSearch(WorkflowSearch):
-    """Monte Carlo tree search: every workflow is an edit of another, and good branches are followed further.
-
-    From the root it descends to the child with the best upper bound, until it comes to a node that may have one more
-    child (as many as the root of its visits); the score of a new workflow counts for all above it.
-
-    Args:
-        space: Which workflows there are.
-        exploration: Weight of what has been tried little.
-    """
-
-    def __init__(self, space: Space, exploration: float = 0.5) -> None:
-        super().__init__(space)
-        self.exploration = exploration
-
-    def propose(self, history: Sequence[WorkflowCandidate], rng: random.Random) -> WorkflowCandidate:
-        """Return an edit of the node to which the descent comes."""
-        children: list[list[int]] = [[] for _ in history]
-        visits, total = [1] * len(history), [one.score for one in history]
-        for candidate in reversed(history):  # children come after their parents
-            if candidate.parents:
-                (parent,) = candidate.parents
-                children[parent].append(candidate.number)
-                visits[parent] += visits[candidate.number]
-                total[parent] += total[candidate.number]
-        at = 0
-        while len(children[at]) >= math.sqrt(visits[at]):
-            spread = self.exploration * math.sqrt(math.log(visits[at]))
-            at = max(children[at], key=lambda one: (total[one] / visits[one] + spread / math.sqrt(visits[one]), -one))
-        design, move = mutated(history[at].design, self.space, rng)
-        return WorkflowCandidate(len(history), design, (at,), move)
-
-
-SEARCHES: dict[str, type[WorkflowSearch]] = {"evolution": Evolution, "random": RandomSearch, "tree": TreeSearch}
-"""Ways to search, by name."""
-
-
 class Validation:
-    """Measures workflows on questions of an environment.
+    """Measures workflows on questions of an environment of a high degree of MAS.
 
-    Args:
-        env: The environment, of a high degree of MAS.
-        tasks: Ids of the questions.
-        seed: Noise seed of simulated agents, the same for every workflow.
+    `tasks` are the ids of the questions, `seed` is the noise seed of simulated agents, the same for every workflow.
     """
 
     def __init__(self, env: MASOrchestraEnv, tasks: Sequence[str], seed: int = 0) -> None:
@@ -227,20 +83,17 @@ class Validation:
     def measured(self, candidate: WorkflowCandidate) -> WorkflowCandidate:
         """Return a candidate with its score and costs."""
         text = to_text(candidate.design)
-        right, graded, usd, seconds = 0.0, 0, 0.0, 0.0
+        rewards, usd, seconds = [], 0.0, 0.0
         for number, task in enumerate(self.tasks):
             self.env.reset(seed=self.seed + number, options={"task_id": task})
             _, reward, _, truncated, info = self.env.step(text)
             usd += info["cost"]
             seconds += info["clock"]
             if not truncated:
-                right += float(reward)
-                graded += 1
-        count = len(self.tasks)
-        score = right / graded if graded else 0.0
-        return msgspec.structs.replace(
-            candidate, score=score, episodes=graded, usd=usd / count, seconds=seconds / count
-        )
+                rewards.append(float(reward))
+        score, count = (sum(rewards) / len(rewards) if rewards else 0.0), len(self.tasks)
+        means = {"score": score, "usd": usd / count, "seconds": seconds / count}
+        return msgspec.structs.replace(candidate, episodes=len(rewards), **means)
 
 
 def search(
@@ -251,7 +104,7 @@ def search(
     seed: int = 0,
     max_agents: int = 8,
     file: Path | None = None,
-    watch: Callable[[WorkflowCandidate], object] | None = None,
+    watch: Callable[[WorkflowCandidate], object] = lambda candidate: None,
     **options: Any,
 ) -> list[WorkflowCandidate]:
     """Search for workflows and return all that were measured; `best` finds the best of them.
@@ -280,42 +133,29 @@ def search(
         strategy = SEARCHES[method](space, **options)
     except TypeError as error:
         raise OptionError(f"The search {method!r} cannot be made so: {error}.") from None
-    env_id = validation.env.spec.id if validation.env.spec else validation.env.source.name
-    settings = SearchSettings(
-        method, seed, env_id, validation.env.model.name, space.kinds, max_agents, validation.tasks
-    )
-    with ExitStack() as stack:
-        record = None
-        history: list[WorkflowCandidate] = []
-        if file is not None:
-            record = AppendOnly[Any](file, SearchSettings | WorkflowCandidate, "a line of a workflow search")  # type: ignore[arg-type]
-            stack.callback(record.close)
-            history = _resumed(record, settings)
+    env, tasks = validation.env, validation.tasks
+    env_id = env.spec.id if env.spec else env.source.name
+    settings = _Settings(method, seed, env_id, env.model.name, space.kinds, max_agents, tasks)
+    with nullcontext() if file is None else closing(_record(file)) as record:
+        history = [] if record is None else _resumed(record, settings)
         for candidate in history:
-            if watch is not None:
-                watch(candidate)
-        while len(history) < budget.candidates:
-            if budget.usd is not None and sum(one.usd for one in history) * len(validation.tasks) >= budget.usd:
+            watch(candidate)
+        while len(history) < budget.candidates and (
+            budget.usd is None or sum(one.usd for one in history) * len(tasks) < budget.usd
+        ):
+            proposed = _proposed(strategy, history, seed)
+            if proposed is None:
                 break
-            fresh = _proposed(strategy, history, seed)
-            if fresh is None:
-                break
-            measured = validation.measured(fresh)
+            history.append(validation.measured(proposed))
             if record is not None:
-                record.add(measured)
-            history.append(measured)
-            if watch is not None:
-                watch(measured)
+                record.add(history[-1])
+            watch(history[-1])
     return history
 
 
 def best(history: Sequence[WorkflowCandidate]) -> WorkflowCandidate:
     """Return the candidate with the highest score; of equal ones the cheapest, then the first."""
-    return min(history, key=_rank)
-
-
-def _rank(candidate: WorkflowCandidate) -> tuple[float, float, int]:
-    return -candidate.score, candidate.usd, candidate.number
+    return min(history, key=lambda candidate: candidate.rank)
 
 
 def _proposed(strategy: WorkflowSearch, history: Sequence[WorkflowCandidate], seed: int) -> WorkflowCandidate | None:
@@ -332,16 +172,18 @@ def _proposed(strategy: WorkflowSearch, history: Sequence[WorkflowCandidate], se
     return None
 
 
-def _resumed(record: AppendOnly[Any], settings: SearchSettings) -> list[WorkflowCandidate]:
+def _record(file: Path) -> AppendOnly[Any]:
+    lines: Any = _Settings | WorkflowCandidate
+    return AppendOnly[Any](file, lines, "a line of a workflow search")
+
+
+def _resumed(record: AppendOnly[Any], settings: _Settings) -> list[WorkflowCandidate]:
     """Return the candidates of a record, which must be that of the same search."""
     if not record.lines:
         record.add(settings)
         return []
     if record.lines[0] != settings:
-        differing = [
-            name
-            for name in settings.__struct_fields__
-            if getattr(record.lines[0], name, None) != getattr(settings, name)
-        ]
-        raise OptionError(f"{record.file} is the record of another search ({', '.join(differing)}): give another file.")
+        found, wanted = record.lines[0], settings.__struct_fields__
+        differing = ", ".join(name for name in wanted if getattr(found, name, None) != getattr(settings, name))
+        raise OptionError(f"{record.file} is the record of another search ({differing}): give another file.")
     return list(record.lines[1:])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import random
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Literal, Unpack
 
 from toolorchestra.envs.msarl.play import HELPER, REASONER, MSARLPlay
@@ -19,20 +20,9 @@ from toolorchestra.envs.world import World
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import Tool
+from toolorchestra.toolscale.yaml_reader import parse_yaml
 
-REASONER_PROMPT = """\
-You solve a problem by thinking and by computing. To compute, end your message with a code block: {fences}. It is run, \
-and you are {told}. {calls} Then give your answer in text with \\boxed{{…}}.
-{rules}"""
-_TOLD = {
-    True: "told what came of it in <interpretation> … </interpretation>; you do not see the raw output",
-    False: "shown its raw output in <output> … </output>",
-}
-HELPER_PROMPT = """\
-You read a piece of code and its raw output, which may be long and noisy. Say in a few words what the output says: the \
-values that the code was written for, exactly as they stand, or what went wrong. Somebody who sees neither the code's \
-output nor anything else from you has to go on with it."""
-_FENCES = {"python": "```python … ``` runs a Python program; print what you want to know"}
+_TEXTS: dict[str, str] = parse_yaml(Path(__file__).with_name("prompts.yaml").read_text(encoding="utf-8"))
 
 
 class MSARLEnv(MultiAgentEnv):
@@ -94,35 +84,41 @@ class MSARLEnv(MultiAgentEnv):
         if noise and python != "simulated":
             raise OptionError("`noise` is of the simulated Python: give python='simulated' as well.")
         self.max_calls = max_calls
-        self._shown: dict[str, Any] = {
-            "output_characters": output_characters,
-            "interpretation_characters": interpretation_characters,
-        }
         self._python = make_python(python, noise)
-        self._offers: dict[str, dict[str, Tool]] = {}
+        self._tools_of_worlds: dict[str, dict[str, Tool]] = {}
         names = {name: None for task in self.source.tasks("all") for name in self._tools(self.source.world(task))}
         if not names:
             raise OptionError(f"{self.source.name} has no tool that a code block can call: leave `python` on.")
         readers = {name: HELPER if helpers == "one" else f"{name}_helper" for name in names}
         self.readers = {} if helpers == "none" else readers
+        self._rules = functools.partial(
+            MSARLPlay,
+            readers=self.readers,
+            max_calls=max_calls,
+            output_characters=output_characters,
+            interpretation_characters=interpretation_characters,
+        )
         self._set_agents([REASONER, *dict.fromkeys(self.readers.values())])
 
     def _begin(self, task: Task, world: World, chosen: Mapping[str, Any]) -> EpisodeSetup:
         tools = self._tools(world)
         calls = f"At most {self.max_calls} of your blocks {'is' if self.max_calls == 1 else 'are'} run."
-        fences = "; ".join(_FENCES.get(name, f"```{name} … ``` ({tool.description})") for name, tool in tools.items())
-        system = REASONER_PROMPT.format(fences=fences, told=_TOLD[bool(self.readers)], calls=calls, rules=world.rules)
-        openings = {agent: [{"role": "system", "content": HELPER_PROMPT}] for agent in self.possible_agents}
+        fences = "; ".join(
+            _TEXTS["python"] if name == "python" else f"```{name} … ``` ({tool.description})"
+            for name, tool in tools.items()
+        )
+        observed = _TEXTS["with_helpers" if self.readers else "without_helpers"]
+        system = _TEXTS["reasoner"].format(fences=fences, observed=observed, calls=calls, rules=world.rules)
+        openings = {agent: [{"role": "system", "content": _TEXTS["helper"]}] for agent in self.possible_agents}
         openings[REASONER] = [{"role": "system", "content": system}, {"role": "user", "content": task.instruction}]
-        rules = functools.partial(MSARLPlay, readers=self.readers, max_calls=self.max_calls, **self._shown)
-        return EpisodeSetup(system, tools, rules, openings)
+        return EpisodeSetup(system, tools, self._rules, openings)
 
     def _tools(self, world: World) -> Mapping[str, Tool]:
         """Return what blocks can run in a world: Python first."""
-        if world.name not in self._offers:
+        if world.name not in self._tools_of_worlds:
             own = {name: tool for name, tool in world.tools.items() if fence_parameter(tool) is not None}
-            self._offers[world.name] = {**({"python": self._python} if self._python else {}), **own}
-        return self._offers[world.name]
+            self._tools_of_worlds[world.name] = {**({"python": self._python} if self._python else {}), **own}
+        return self._tools_of_worlds[world.name]
 
 
 raw_env = MSARLEnv

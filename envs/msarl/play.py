@@ -61,15 +61,10 @@ def is_well_formed(text: str) -> bool:
 
 
 class MSARLPlay(Play):
-    """An episode of reasoner and helpers.
+    """An episode of reasoner and helpers; blocks can run the tools of `start`, by language.
 
-    Args:
-        readers: The agent that reads what came of a tool, by tool; the reasoner itself reads that of the others.
-        max_calls: Blocks that are run (C in the paper).
-        output_characters: Maximum characters of an output in an observation.
-        interpretation_characters: Maximum characters of an interpretation in an observation.
-
-    `start` is that of `Play`; blocks can run its tools, by language.
+    `readers` has the agent that reads the output of a tool, by tool; the reasoner itself reads that of the others. The
+    other options are those of `toolorchestra.envs.msarl.env.MSARLEnv`.
     """
 
     def __init__(

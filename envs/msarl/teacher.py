@@ -55,7 +55,7 @@ def teach(play: MSARLPlay) -> str:
 
 
 def inject_error(play: MSARLPlay, rng: random.Random) -> str:
-    """Return what a teacher says by mistake: the last number of the output, or a program with its last two exchanged.
+    """Return a wrong message: the last number of the output, or a program with its last two exchanged.
 
     A mistake is always of the same kind, so that a small model learns two ways of deciding, and not to spell badly.
     """
@@ -63,10 +63,10 @@ def inject_error(play: MSARLPlay, rng: random.Random) -> str:
         return str(play.new_messages(play.current_agent)[-1]["content"]).split()[-1]
     if not play.readers and any(play.episode.calls):
         return rf"\boxed{{{(_observed(play).split() or [''])[-1]}}}"
-    said = teach(play)
-    numbers = list(dict.fromkeys(_NUMBER.findall(said)))
+    message = teach(play)
+    numbers = list(dict.fromkeys(_NUMBER.findall(message)))
     exchange = dict(zip(numbers[-2:], reversed(numbers[-2:]), strict=True))
-    return _NUMBER.sub(lambda found: exchange.get(found[0], found[0]), said)
+    return _NUMBER.sub(lambda found: exchange.get(found[0], found[0]), message)
 
 
 def _observed(play: MSARLPlay) -> str:

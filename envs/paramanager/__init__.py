@@ -1,10 +1,7 @@
 """ParaManager: parallel orchestration of sub-agents and tools, in rounds of up to four calls, with a budget.
 
-- `env`: the Gymnasium environment, its pool of models and tools.
-- `play`: the rules: rounds, the budget, the end by ``final_answer``.
-- `tools`: sub-agents as tools.
-- `rewards`: the reward in four parts.
-- `prompts`: what the orchestrator and the descriptions of tools say.
+`env` is the Gymnasium environment with its pool of models and tools, `play` has the rules (rounds, the budget, the end
+by ``final_answer``), `tools` the sub-agents as tools, `rewards` the reward in four parts.
 """
 
 import lazy_loader

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, Unpack
 
@@ -42,8 +43,8 @@ class ParaManagerEnv(OrchestrationEnv):
     r"""Parallel orchestration of sub-agents and tools, one problem per episode.
 
     **Action**: text. ``<reasoning>…</reasoning>``, then one to four ``<tool_call>{"name": …, "arguments": {…}}
-    </tool_call>`` blocks, which run at the same time. A list of ``{"name": …, "arguments": …}`` objects or an OpenAI
-    assistant message with ``tool_calls`` is accepted too. A message without a call is answered and costs a round.
+    </tool_call>`` blocks, which run at the same time; or a list of such objects, or an OpenAI assistant message with
+    ``tool_calls``. A message without a call is answered and costs a round.
 
     **Observation**: text. After `reset` the system prompt and the problem; after `step` one ``<tool_response>`` block
     per call, with its ``id``, ``name``, ``status`` (``OK``, ``PARSE_ERR``, ``EXEC_ERR``, ``TIMEOUT``) and ``result`` or
@@ -55,12 +56,10 @@ class ParaManagerEnv(OrchestrationEnv):
     **Reward**: R_task + R_fmt + R_div + R_eff at the end, at most 4 (`toolorchestra.envs.paramanager.rewards`).
 
     **End**: terminated when `final_answer` has been run: a summariser writes the answer, and it is judged. Truncated
-    after `max_rounds` rounds, or by an infrastructure error (``info["outcome"]`` is then ``infra_error`` or
-    ``judge_error``); a summariser that does not answer is one.
+    after `max_rounds` rounds, or by an infrastructure error, such as a summariser that does not answer.
 
-    **Info**: as of `OrchestrationEnv`, and ``budget`` (``rounds``, ``cost``, ``tokens`` left); at the end
-    ``reward_parts`` with ``task``, ``format``, ``diversity`` and ``efficiency``, which add up, and beside them the
-    halves of the last two: ``parallelism`` and ``tools``, ``length`` and ``cost``.
+    **Info**: see `OrchestrationEnv`; also ``budget`` (``rounds``, ``cost``, ``tokens`` left). ``reward_parts`` are
+    those of `toolorchestra.envs.paramanager.rewards.reward_parts`.
 
     Args:
         source: Name of a task source (``Math``, ``Restaurant``, ``All``), or a `TaskSource`.
@@ -80,11 +79,9 @@ class ParaManagerEnv(OrchestrationEnv):
         experts: ``simulated``, ``real`` (models at the endpoints of the catalogue), or chat models by name.
         timeout: Seconds of real time that a call of real models may take; then it is a TIMEOUT.
         sandbox: Where Python runs: a name that `toolorchestra.envs.tools.sandbox.make_sandbox` takes.
-        corpus: JSONL file of passages that ``search`` finds, where the world has no search of its own; by default
-            the manual of the world.
+        corpus: JSONL file of passages that ``search`` finds where a world has no search; by default its manual.
         catalog: Catalogue of experts, or a file that extends the shipped one.
-        options: See `TaskOptions` and `OrchestrationOptions`: `domain`, `tasks`, `split`, `difficulty`, `preference`,
-            `render_mode`.
+        options: See `TaskOptions` and `OrchestrationOptions`.
 
     Reset options: ``task_id``, ``split``, ``difficulty``, ``preference``, each overriding the above for one episode.
 
@@ -153,12 +150,15 @@ class ParaManagerEnv(OrchestrationEnv):
         given = experts if isinstance(experts, Mapping) else {SUMMARISER: None}
         self._summariser = summariser or (SUMMARISER if SUMMARISER in given else next(iter(self._pool)))
         self._models = {name: self._chat(name) for name in dict.fromkeys((*self._pool, self._summariser))}
-        self._tools: dict[str, Mapping[str, Tool]] = {}
-        self._prompts: dict[str, str] = {}
+        self._worlds: dict[str, tuple[str, Mapping[str, Tool]]] = {}
 
     def _begin(self, task: Task, world: World, chosen: Mapping[str, Any]) -> EpisodeSetup:
-        prompt = self._prompts.get(world.name) or self._prompts.setdefault(world.name, self._prompt(world))
-        return EpisodeSetup(prompt, self._offer(world), ParaManagerPlay, preference=chosen["preference"])
+        if world.name not in self._worlds:
+            limits = {"max_calls": self._rules.calls, "rounds": self._rules.turns}
+            prompt = orchestrator_prompt(**limits, models=self._pool, rules=world.rules)
+            self._worlds[world.name] = prompt, self._tools(world)
+        prompt, tools = self._worlds[world.name]
+        return EpisodeSetup(prompt, tools, ParaManagerPlay, preference=chosen["preference"])
 
     @property
     def max_calls_per_message(self) -> int:
@@ -177,9 +177,7 @@ class ParaManagerEnv(OrchestrationEnv):
         super().close()
         if self._experts == "real":
             for model in self._models.values():
-                closing = getattr(model, "close", None)
-                if closing is not None:
-                    closing()
+                getattr(model, "close", lambda: None)()
 
     def _opening(self, play: Play) -> str:
         return "\n\n".join(message["content"] for message in play.messages)
@@ -197,22 +195,16 @@ class ParaManagerEnv(OrchestrationEnv):
         if pool is None:
             pool = tuple(given) or POOL
         if isinstance(pool, str):
-            experts_by_role = self._catalog.configure(pool).experts
-            pool = tuple(
-                dict.fromkeys(
-                    name for role in ("generalist", *experts_by_role) for name in experts_by_role.get(role, ())
-                )
-            )
+            by_role = self._catalog.configure(pool).experts
+            pool = tuple(dict.fromkeys(chain(by_role.get("generalist", ()), *by_role.values())))
         if not pool:
             raise OptionError("The `pool` is empty: name a configuration of the catalogue, or at least one expert.")
         if mono is not None:
             if mono not in pool:
                 raise UnknownNameError("model of the pool", mono, pool)
             pool = (mono,)
-        known = self._catalog.experts
-        return {
-            name: "" if name in given and name not in known else self._catalog.spec(name).description for name in pool
-        }
+        unknown = given.keys() - self._catalog.experts.keys()
+        return {name: "" if name in unknown else self._catalog.spec(name).description for name in pool}
 
     def _chat(self, name: str) -> ChatModel:
         if self._experts == "simulated":
@@ -223,12 +215,12 @@ class ParaManagerEnv(OrchestrationEnv):
             raise UnknownNameError("model among `experts`", name, self._experts)
         return self._experts[name]
 
-    def _offer(self, world: World) -> Mapping[str, Tool]:
+    def _tools(self, world: World) -> Mapping[str, Tool]:
         """Return the tools in a world, in the order in which they are listed."""
-        if world.name in self._tools:
-            return self._tools[world.name]
         own = {name: tool for name, tool in world.tools.items() if name not in LEFT_OUT}
-        search, python = own.get("search") or self._search(world), own.get("python") or self._python
+        search, python = own.get("search") or self._library, own.get("python") or self._python
+        if search is None:
+            search = manual_search(world, "Search the rules, tools and tables of the place.")
         simulated = self._experts == "simulated"
         pool = {name: self._models[name] for name in self._pool}
 
@@ -242,14 +234,4 @@ class ParaManagerEnv(OrchestrationEnv):
             role("code_reasoner", python=QuickPython(python) if simulated else python),
         )
         ends = (role("ensemble_solver"), role(FINAL, {self._summariser: self._models[self._summariser]}))
-        named = {tool.name: tool for tool in (*roles, search, python, *ends)}
-        self._tools[world.name] = {**named, **own}
-        return self._tools[world.name]
-
-    def _search(self, world: World) -> Tool:
-        """Return a search for a world that has none: of the corpus, or of the world's manual."""
-        return self._library or manual_search(world, "Search the rules, tools and tables of the place.")
-
-    def _prompt(self, world: World) -> str:
-        rules = self._rules
-        return orchestrator_prompt(most=rules.calls, rounds=rules.turns, models=self._pool, rules=world.rules)
+        return {**{tool.name: tool for tool in (*roles, search, python, *ends)}, **own}

@@ -14,7 +14,7 @@ import msgspec
 
 from toolorchestra.agents.subagents.reading import spoken, tag
 from toolorchestra.envs.episode import CallRecord, Turn
-from toolorchestra.envs.paramanager.prompts import AFTER_FINAL, NO_CALL, TOO_MANY
+from toolorchestra.envs.paramanager.prompts import TEXTS
 from toolorchestra.envs.paramanager.rewards import (
     FINAL,
     MAX_CALLS,
@@ -26,7 +26,7 @@ from toolorchestra.envs.paramanager.rewards import (
     total,
 )
 from toolorchestra.envs.paramanager.tools import RoleTool
-from toolorchestra.envs.parsing import Message, ParsedCall
+from toolorchestra.envs.parsing import Message
 from toolorchestra.envs.play import EpisodeLimits, PlayStart
 from toolorchestra.envs.token_counts import CountTokens, estimate_tokens
 from toolorchestra.envs.tool_calling import ToolCallingPlay
@@ -70,7 +70,6 @@ class ParaManagerPlay(ToolCallingPlay):
     """An episode played by ParaManager's rules; `limits` are `Rules`.
 
     Attributes:
-        rules: The rules.
         units: Cost units of the tools that cost some, by name.
     """
 
@@ -102,30 +101,28 @@ class ParaManagerPlay(ToolCallingPlay):
 
     def _take(self, agent: str, message: Message) -> None:
         if not message.calls:
-            self.observe(agent, NO_CALL)
+            self.observe(agent, TEXTS["no_call"])
             return
         records = self._run(agent, message.calls, message.text)
         final = next((call for call in records if call.name == FINAL and call.status is not Status.PARSE_ERR), None)
-        if final is not None:
-            self._conclude(final)
+        if final is not None and final.status is Status.OK:
+            self.judge(concluding_answer(final.value))
+        elif final is not None:  # the summariser belongs to the environment: its failure is not the orchestrator's
+            self._break_off("infra_error", ExpertError(f"The summariser did not answer: {final.error}"))
 
     def _read(self, action: Any) -> Message:
-        return self._allowed(super()._read(action))
-
-    def _allowed(self, message: Message) -> Message:
-        """Return the message with the calls that may not be run marked."""
-        calls = message.calls
-        ended = next((place for place, call in enumerate(calls) if call.name == FINAL and call.error is None), None)
-        last = len(calls) if ended is None else ended + 1
-        max_calls = self.rules.calls
-        if len(calls) <= max_calls and last == len(calls):
+        """Return an action as a message in which the calls that may not be run are marked."""
+        message = super()._read(action)
+        calls, max_calls = message.calls, self.rules.calls
+        ends = (place for place, call in enumerate(calls, 1) if call.name == FINAL and call.error is None)
+        allowed = min(max_calls, next(ends, len(calls)))
+        if len(calls) <= allowed:
             return message
-        checked = [
-            _refused(call, TOO_MANY.format(most=max_calls) if place >= max_calls else AFTER_FINAL)
-            if place >= min(max_calls, last)
-            else call
-            for place, call in enumerate(calls)
-        ]
+        checked = list(calls)
+        for place, call in enumerate(calls):
+            if place >= allowed and call.error is None:
+                reason = TEXTS["too_many"].format(max_calls=max_calls) if place >= max_calls else TEXTS["after_final"]
+                checked[place] = msgspec.structs.replace(call, error=reason)
         return msgspec.structs.replace(message, calls=tuple(checked))
 
     def _remind(self, turn: Turn) -> Turn:
@@ -139,13 +136,6 @@ class ParaManagerPlay(ToolCallingPlay):
         else:
             self.messages.append({"role": "user", "content": left})
         return turn
-
-    def _conclude(self, final: CallRecord) -> None:
-        """End the episode with the summariser's answer."""
-        if final.status is Status.OK:
-            self.judge(concluding_answer(final.value))
-        else:  # the summariser belongs to the environment: its failure is not the orchestrator's
-            self._break_off("infra_error", ExpertError(f"The summariser did not answer: {final.error}"))
 
     def _show(self, record: CallRecord, limit: int) -> str:
         text = super()._show(record, limit)
@@ -177,7 +167,3 @@ def concluding_answer(reply: str) -> str:
     """
     answer = tag(spoken(reply), "answer")
     return Message(reply).spoken if answer is None else answer
-
-
-def _refused(call: ParsedCall, reason: str) -> ParsedCall:
-    return call if call.error is not None else msgspec.structs.replace(call, error=reason)

@@ -92,11 +92,11 @@ def well_formed(message: Mapping[str, Any]) -> bool:
     >>> well_formed({"content": '<tool_call>{"name": "search"}</tool_call>'})
     False
     """
-    said = message.get("content") or ""
+    text = message.get("content") or ""
     if calls := message.get("tool_calls"):
-        return (not said.strip() or _is_reasoning(said)) and all(map(_is_call, calls))
-    read = parse(said)
-    before = said.partition("<tool_call>")[0]
+        return (not text.strip() or _is_reasoning(text)) and all(map(_is_call, calls))
+    read = parse(text)
+    before = text.partition("<tool_call>")[0]
     return (
         bool(read.calls)
         and all(call.error is None and call.arguments.startswith(b"{") for call in read.calls)
@@ -160,15 +160,8 @@ def reward_parts(
     """Return the parts of the reward of an episode (Eq. 11 to 18).
 
     `PARTS` add up to R. ``diversity`` is the mean of ``parallelism`` and ``tools``, ``efficiency`` that of ``length``
-    and ``cost``, which stand beside them. The final round counts as a round of the calls in it.
-
-    Args:
-        turns: Its rounds.
-        solved: Whether its answer is right.
-        units: Cost units of a call, by tool.
-        targets: Thresholds and targets.
-        max_calls_per_message: Calls that a round may have.
-        count_tokens: Counts the tokens of a text.
+    and ``cost``, which stand beside them. The final round counts as a round of the calls in it. `units` are the cost
+    units of a call, by tool; `max_calls_per_message` is how many a round may have.
     """
     rounds = max(1, len(turns))
     made = [[call.name for call in calls_made(turn)] for turn in turns]

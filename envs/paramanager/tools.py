@@ -27,22 +27,13 @@ from toolorchestra.envs.ground_truth.tool_calls import (
     problem_for,
     queries_for,
 )
-from toolorchestra.envs.paramanager.prompts import DESCRIPTIONS, DOMAIN_TASK, MODEL_ID, SUBTASK
+from toolorchestra.envs.paramanager.prompts import TEXTS
 from toolorchestra.envs.paramanager.rewards import FINAL
 from toolorchestra.envs.tool_calling import shown_result
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.format import ParameterSpec
 from toolorchestra.toolscale.tool import Tool, ToolContext, ToolResult
 
-UNITS = {
-    "standard_reasoner": 1.0,
-    "critical_reviewer": 1.0,
-    "knowledge_searcher": 1.0,
-    "code_reasoner": 1.0,
-    "ensemble_solver": 4.0,
-    FINAL: 1.0,
-}
-"""Cost units of a call (Table 7); every other tool costs none."""
 TEMPERATURE = 1.0
 """Of every request to a model (§4.4)."""
 
@@ -56,6 +47,8 @@ ROLES: dict[str, Role] = {
     FINAL: final_answer,
 }
 """Sub-agents by the name under which they are called."""
+UNITS = dict.fromkeys(ROLES, 1.0) | {"ensemble_solver": 4.0}
+"""Cost units of a call (Table 7); every other tool costs none."""
 _BOX = re.compile(r"\\boxed\{([^{}]*)\}")
 _MAX_CHARACTERS = 16_384  # of a result in the history
 _SEES_HISTORY = ("critical_reviewer", FINAL)
@@ -88,18 +81,14 @@ class RoleTool(Tool):
     ) -> None:
         parameters = {}
         if name not in ("ensemble_solver", FINAL):
+            optional = functools.partial(ParameterSpec, type="string", required=False)
             default = next(iter(models))
+            which = TEXTS["model_id"].format(default=default)
             parameters = {
-                "subtask": ParameterSpec(type="string", description=SUBTASK, required=False, max_length=8_000),
-                "model_id": ParameterSpec(
-                    type="string",
-                    description=MODEL_ID.format(default=default),
-                    required=False,
-                    default=default,
-                    enum=list(models),
-                ),
+                "subtask": optional(description=TEXTS["subtask"], max_length=8_000),
+                "model_id": optional(description=which, default=default, enum=list(models)),
             }
-        super().__init__(name, DESCRIPTIONS[name], parameters, latency=0.0)
+        super().__init__(name, TEXTS["descriptions"][name], parameters, latency=0.0)
         self.units = UNITS[name]
         self.effect = "write" if name == FINAL else "read"  # the answer waits for all calls of its turn
         self.blocking = not simulated
@@ -112,27 +101,18 @@ class RoleTool(Tool):
         """Let the sub-agent work on a subtask, or on the original problem."""
         model = self._models[arguments.get("model_id") or next(iter(self._models))]
         reply = self._role(model, self._question(arguments.get("subtask") or None, context))
-        return ToolResult(
-            reply.status,
-            reply.text if reply.error is None else None,
-            reply.error,
-            (),
-            reply.cost,
-            reply.seconds,
-            reply.tokens,
-            reply.children,
-        )
+        text = reply.text if reply.error is None else None
+        return ToolResult(reply.status, text, reply.error, (), reply.cost, reply.seconds, reply.tokens, reply.children)
 
     def _question(self, subtask: str | None, context: ToolContext) -> SubAgentQuestion:
         sees = self.name in _SEES_HISTORY
-        question = SubAgentQuestion(
-            subtask or original(context), history=history(context) if sees else "", seed=context.seed
-        )
+        known = history(context) if sees else ""
+        question = SubAgentQuestion(subtask or original(context), history=known, seed=context.seed)
         if not self._simulated:
             return question
         if self.name == FINAL:
             problem, candidates = final_problem(context), conclusions(context)
-        else:  # what is not in the request a model must recall: that is the model's business
+        else:  # what is not in the request a model must recall: a model may know it, or not
             problem = problem_for(context, subtask, searches=True)
             candidates = candidates_in(context) if sees else ()
         evidence = evidence_in(context) if sees else ""
@@ -147,7 +127,7 @@ def original(context: ToolContext) -> str:
     text = f"{context.episode.instruction}\n\n{context.world.rules}".strip()
     if not isinstance(context.world, Domain):
         return text
-    return f"{text}\n\n{DOMAIN_TASK}\n<tools>\n{_listed(context.world, tuple(context.tools))}\n</tools>"
+    return f"{text}\n\n{TEXTS['domain_task']}\n<tools>\n{_listed(context.world, tuple(context.tools))}\n</tools>"
 
 
 @functools.lru_cache(maxsize=256)

@@ -38,7 +38,7 @@ class Action(StrEnum):
     """The result of a call, or of an INFER."""
 
 
-ASKED = (Action.DECIDE, Action.SELECT, Action.PLAN, Action.EXECUTE, Action.INFER)
+AGENT_ACTIONS = (Action.DECIDE, Action.SELECT, Action.PLAN, Action.EXECUTE, Action.INFER)
 """The actions that agents take, from the top of the hierarchy to its bottom."""
 CALL, REASON = BRANCHES = ("call_tool", "text_reasoning")
 """The branches that DECIDE chooses between."""
@@ -58,17 +58,8 @@ _TAGS = (*(tag for tags in _SECTIONS.values() for tag in tags), _THINK, _ANSWER)
 _TAG = re.compile(rf"<(/?)({'|'.join(_TAGS)})>")
 
 
-class ParsedAction(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A parsed message.
-
-    Attributes:
-        sections: Stripped text of each section, by tag.
-    """
-
-    sections: dict[str, str]
-
-    def __getitem__(self, tag: str) -> str:
-        return self.sections.get(tag, "")
+ParsedAction = dict[str, str]
+"""A parsed message: the stripped text of each section, by tag."""
 
 
 class FormatFault(msgspec.Struct, frozen=True):
@@ -78,15 +69,12 @@ class FormatFault(msgspec.Struct, frozen=True):
 
 
 def read(action: Action, message: str, tools: Mapping[str, Any]) -> ParsedAction | FormatFault:
-    r"""Parse a message as `action`, or return what is wrong with it.
+    r"""Parse the text of a message as one of `AGENT_ACTIONS`, or return what is wrong with it.
 
-    Args:
-        action: One of `ASKED`.
-        message: The text of the message.
-        tools: The tools that SELECT may choose, by name.
+    `tools` are those that SELECT may choose, by name.
 
     >>> read(Action.DECIDE, "<ACTION>call_tool</ACTION> <GOAL>Compute 2^10.</GOAL>", {})
-    ParsedAction(sections={'ACTION': 'call_tool', 'GOAL': 'Compute 2^10.'})
+    {'ACTION': 'call_tool', 'GOAL': 'Compute 2^10.'}
     >>> wrong = "<REASON>Exact.</REASON><SELECTED_TOOL>pyhton</SELECTED_TOOL>"
     >>> print(read(Action.SELECT, wrong, {"python": ...}).reason)
     Unknown tool 'pyhton'. Did you mean 'python'? Known: python. Write a name of the list into <SELECTED_TOOL>.
@@ -96,10 +84,9 @@ def read(action: Action, message: str, tools: Mapping[str, Any]) -> ParsedAction
         return found
     tags = [tag for tag, _ in found]
     if tags not in ([[_THINK], [_THINK, _ANSWER]] if action is Action.INFER else [list(_SECTIONS[action])]):
-        found_form = "".join(f"<{tag}>…</{tag}>" for tag in tags[:8]) or "no such section"
-        return FormatFault(
-            f"Expected {FORMS[action]}, found {found_form}. Write the sections expected, in this order, each once."
-        )
+        form = "".join(f"<{tag}>…</{tag}>" for tag in tags[:8]) or "no such section"
+        remedy = "Write the sections expected, in this order, each once."
+        return FormatFault(f"Expected {FORMS[action]}, found {form}. {remedy}")
     sections = {tag: text.strip() for tag, text in found}
     if empty := next((tag for tag, text in sections.items() if not text), None):
         return FormatFault(f"Expected a text in <{empty}>, found none. Write {FORMS[action]}.")
@@ -109,17 +96,14 @@ def read(action: Action, message: str, tools: Mapping[str, Any]) -> ParsedAction
             return FormatFault(f"{reason} Write call_tool or text_reasoning into <ACTION>.")
         case Action.SELECT if sections["SELECTED_TOOL"] not in tools:
             name = sections["SELECTED_TOOL"]
-            if (lower := name.lower()) not in tools:
-                return FormatFault(
-                    f"{unknown_name('tool', _short(name), tools)} Write a name of the list into <SELECTED_TOOL>."
-                )
-            sections["SELECTED_TOOL"] = lower
+            if name.lower() not in tools:
+                reason = unknown_name("tool", _short(name), tools)
+                return FormatFault(f"{reason} Write a name of the list into <SELECTED_TOOL>.")
+            sections["SELECTED_TOOL"] = name.lower()
         case Action.INFER if _ANSWER in sections and not (boxed(sections[_ANSWER]) or "").strip():
-            return FormatFault(
-                rf"Expected \boxed{{…}} in <ANSWER>, found {_short(sections[_ANSWER])!r}. Put the final answer into a "
-                "box, or leave <ANSWER> out if you have none yet."
-            )
-    return ParsedAction(sections)
+            remedy = "Put the final answer into a box, or leave <ANSWER> out if you have none yet."
+            return FormatFault(rf"Expected \boxed{{…}} in <ANSWER>, found {_short(sections[_ANSWER])!r}. {remedy}")
+    return sections
 
 
 def _sections(message: str) -> list[tuple[str, str]] | FormatFault:
@@ -133,9 +117,8 @@ def _sections(message: str) -> list[tuple[str, str]] | FormatFault:
             return FormatFault(f"Expected <{tag}> before </{tag}>, found none. Open each section before you close it.")
         end = text.find(f"</{tag}>", opening.end())
         if end < 0:
-            return FormatFault(
-                f"Expected </{tag}> after <{tag}>, found none. Close each section, and write less if need be."
-            )
+            remedy = "Close each section, and write less if need be."
+            return FormatFault(f"Expected </{tag}> after <{tag}>, found none. {remedy}")
         found.append((tag, text[opening.end() : end]))
         place = end + len(tag) + 3
     return found

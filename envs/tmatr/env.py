@@ -12,10 +12,10 @@ from toolorchestra.envs.multiagent.constructors import constructors
 from toolorchestra.envs.multiagent.views import SingleAgentEnv
 from toolorchestra.envs.task_env import EpisodeSetup, TaskOptions
 from toolorchestra.envs.task_source import TaskSource
-from toolorchestra.envs.tmatr.actions import ASKED, BRANCHES, Action
+from toolorchestra.envs.tmatr.actions import AGENT_ACTIONS, BRANCHES, Action
 from toolorchestra.envs.tmatr.play import Roles, TMATRPlay, request
+from toolorchestra.envs.tmatr.prompts import system_prompt
 from toolorchestra.envs.tmatr.rewards import RewardRule
-from toolorchestra.envs.tmatr.tool_descriptions import listing
 from toolorchestra.envs.tmatr.tree import DecisionTree, decision_tree
 from toolorchestra.envs.tools.manual import manual_search
 from toolorchestra.envs.tools.python import make_python
@@ -26,35 +26,12 @@ from toolorchestra.toolscale.tool import Tool
 
 PLANNER = "planner"
 INFERENCER = "inferencer"
-CASTS: dict[str, Roles] = {
-    "pair": dict(zip(ASKED, [PLANNER] * 3 + [INFERENCER] * 2, strict=True)),
-    "single": dict.fromkeys(ASKED, "solver"),
-    "per_action": dict(zip(ASKED, ("decider", "selector", "planner", "executor", "inferencer"), strict=True)),
+ROLES: dict[str, Roles] = {
+    "pair": dict(zip(AGENT_ACTIONS, [PLANNER] * 3 + [INFERENCER] * 2, strict=True)),
+    "single": dict.fromkeys(AGENT_ACTIONS, "solver"),
+    "per_action": dict(zip(AGENT_ACTIONS, ("decider", "selector", "planner", "executor", "inferencer"), strict=True)),
 }
-"""The agent of each action, by the name of the cast."""
-
-_PROMPT = """\
-You are the {agent}, one of those who solve a problem together in at most {turns} turns. What is asked of you stands \
-in the last line of each message that you get. Answer in that form and write nothing else: the others are told what \
-they need of it and nothing else that you know.
-{duties}
-{rules}"""
-_DUTIES: dict[Action, str] = {
-    Action.DECIDE: """\
-DECIDE whether the next step needs a tool (call_tool) or can be done in words (text_reasoning), and state its goal. \
-Compute and look up with tools; the final answer is given in words. Whoever carries the step out knows the problem and \
-your goal, but not what earlier steps returned: put every condition, value and result that it needs into the goal, and \
-say clearly what is to be found.""",
-    Action.SELECT: "SELECT the tool of the list that suits the goal best, and say in a few words why.",
-    Action.PLAN: """\
-PLAN the reasoning that leads to the goal: numbered steps, each with what is to be done and why. Give no results.""",
-    Action.EXECUTE: """\
-EXECUTE the chosen tool: write the input that reaches the goal, as the tool takes it, without quotation marks, \
-comments or markdown.""",
-    Action.INFER: """\
-INFER: follow the plan step by step, leaving nothing out, and say what each step results in. Only if the result \
-answers the whole problem, give it as the final answer in a box; a wrong one cannot be taken back.""",
-}
+"""Agents of the actions, by name."""
 
 
 class TMATREnv(MultiAgentEnv):
@@ -70,7 +47,7 @@ class TMATREnv(MultiAgentEnv):
     Args:
         source: Name of a task source (``Math``), or a `TaskSource`.
         roles: The agent of each action: ``pair``, ``single`` (one agent for all), ``per_action`` (five agents), or a
-            mapping from each action of `ASKED` to an agent.
+            mapping from each action of `AGENT_ACTIONS` to an agent.
         max_turns: Turns after which an episode is truncated (H): 5 in the paper's evaluation, 3 in its training.
         max_retries: Times that a malformed message may be written again before the turn is lost.
         max_cycles: Messages, of all agents together, after which an episode is truncated; None: as many as the turns
@@ -121,11 +98,14 @@ class TMATREnv(MultiAgentEnv):
         super().__init__(source, cycles, options)
         if noise and python != "simulated":
             raise OptionError("`noise` is of the simulated Python: give python='simulated' as well.")
-        self.roles = _cast(roles)
+        self.roles = _roles(roles)
         self.max_turns = max_turns
         self.max_retries = max_retries
         self.shown_characters = shown_characters
-        self.rule = rule if isinstance(rule, RewardRule) else _rule(rule or {})
+        try:
+            self.rule = rule if isinstance(rule, RewardRule) else RewardRule(**(rule or {}))  # type: ignore[arg-type]
+        except TypeError as error:
+            raise OptionError(f"`rule` has an option that the reward does not: {error}.") from None
         own = make_python(python, noise)
         self._tools = [*([own] if own else []), *tools]
         self._tool_buffers: dict[str, dict[str, Tool]] = {}
@@ -137,12 +117,19 @@ class TMATREnv(MultiAgentEnv):
         return decision_tree(self.episode)
 
     def _begin(self, task: Task, world: World, chosen: Mapping[str, Any]) -> EpisodeSetup:
-        tools = self._tool_buffer(world)
-        openings = {
-            agent: [{"role": "system", "content": self._prompt(agent, world)}] for agent in self.possible_agents
-        }
-        asked = request(Action.DECIDE, 1, self.max_turns)
-        openings[self.roles[Action.DECIDE]].append({"role": "user", "content": f"{task.instruction}\n\n{asked}"})
+        if world.name not in self._tool_buffers:
+            buffer = {tool.name: tool for tool in self._tools} | dict(world.tools)
+            if "search" not in buffer:
+                buffer["search"] = manual_search(world, "Search the manual of the place: its rules and tools.")
+            self._tool_buffers[world.name] = buffer
+        tools = self._tool_buffers[world.name]
+        prompts = {}
+        for agent in self.possible_agents:
+            actions = [action for action in AGENT_ACTIONS if self.roles[action] == agent]
+            prompts[agent] = system_prompt(agent, actions, tools, self.max_turns, world.rules)
+        openings = {agent: [{"role": "system", "content": prompt}] for agent, prompt in prompts.items()}
+        first = f"{task.instruction}\n\n{request(Action.DECIDE, 1, self.max_turns)}"
+        openings[self.roles[Action.DECIDE]].append({"role": "user", "content": first})
         rules = functools.partial(
             TMATRPlay,
             roles=self.roles,
@@ -151,24 +138,7 @@ class TMATREnv(MultiAgentEnv):
             max_retries=self.max_retries,
             shown_characters=self.shown_characters,
         )
-        first = self.agents_at_start[0]
-        return EpisodeSetup(str(openings[first][0]["content"]), tools, rules, openings)
-
-    def _tool_buffer(self, world: World) -> Mapping[str, Tool]:
-        """Return the tool buffer of a world."""
-        if world.name not in self._tool_buffers:
-            buffer = {tool.name: tool for tool in self._tools} | dict(world.tools)
-            if "search" not in buffer:
-                buffer["search"] = manual_search(world, "Search the manual of the place: its rules and tools.")
-            self._tool_buffers[world.name] = buffer
-        return self._tool_buffers[world.name]
-
-    def _prompt(self, agent: str, world: World) -> str:
-        own = [action for action in ASKED if self.roles[action] == agent]
-        duties = [f"- {_DUTIES[action]}" for action in own]
-        if Action.DECIDE in own or Action.SELECT in own:
-            duties.append(f"The tools:\n{listing(self._tool_buffer(world))}")
-        return _PROMPT.format(agent=agent, turns=self.max_turns, duties="\n".join(duties), rules=world.rules)
+        return EpisodeSetup(prompts[self.agents_at_start[0]], tools, rules, openings)
 
     def _info(self, play: Any, agent: str) -> dict[str, Any]:
         info = super()._info(play, agent)
@@ -176,24 +146,18 @@ class TMATREnv(MultiAgentEnv):
         return info
 
 
-def _cast(roles: str | Mapping[str, str]) -> Roles:
+def _roles(roles: str | Mapping[str, str]) -> Roles:
     """Return the agent of each action."""
     if isinstance(roles, str):
-        if roles not in CASTS:
-            raise UnknownNameError("cast of roles", roles, CASTS)
-        return CASTS[roles]
-    if unknown := [name for name in roles if name not in ASKED]:
-        raise UnknownNameError("action", str(unknown[0]), map(str, ASKED))
-    if missing := [action for action in ASKED if not roles.get(action)]:
-        raise OptionError(f"Expected an agent for each of {', '.join(ASKED)}; `roles` has none for {missing[0]}.")
-    return {action: roles[action] for action in ASKED}
-
-
-def _rule(options: Mapping[str, float]) -> RewardRule:
-    try:
-        return RewardRule(**options)  # type: ignore[arg-type]  # the rule checks its values
-    except TypeError as error:
-        raise OptionError(f"`rule` has an option that the reward does not: {error}.") from None
+        if roles not in ROLES:
+            raise UnknownNameError("value of `roles`", roles, ROLES)
+        return ROLES[roles]
+    if unknown := [name for name in roles if name not in AGENT_ACTIONS]:
+        raise UnknownNameError("action", str(unknown[0]), map(str, AGENT_ACTIONS))
+    if missing := [action for action in AGENT_ACTIONS if not roles.get(action)]:
+        actions = ", ".join(AGENT_ACTIONS)
+        raise OptionError(f"Expected an agent for each of {actions}; `roles` has none for {missing[0]}.")
+    return {action: roles[action] for action in AGENT_ACTIONS}
 
 
 raw_env = TMATREnv

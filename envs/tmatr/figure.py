@@ -1,39 +1,36 @@
 """Decision trees as pictures: lines for a terminal, SVG for documents.
 
 In the SVG each action stands below the one that it follows, in the colour of its agent; what came back, and what was
-malformed, is in the colour of its status. A box shows the whole of its texts when the pointer rests on it. The SVG is
-written by hand, so that the same tree gives the same bytes.
+malformed, is in the colour of its status. A box shows the whole of its texts when the pointer rests on it. The same
+tree gives the same bytes.
 """
 
 from __future__ import annotations
-
-import re
-from xml.sax.saxutils import escape
 
 from rich.text import Text
 from rich.tree import Tree as Lines
 
 from toolorchestra.envs.render import OUTCOME_STYLE, WIDTH, drawn
+from toolorchestra.envs.svg import STYLE, Point, box, curve, cut, document, escaped
 from toolorchestra.envs.tmatr.actions import Action
 from toolorchestra.envs.tmatr.tree import DecisionTree, TreeNode
 
-_WIDTH, _HEIGHT = 200, 62  # of a box
+_WIDTH, _HEIGHT = _SIZE = (200, 62)  # of a box
 _BESIDE, _BELOW = 20, 40  # between boxes
 _MARGIN, _HEAD = 24, 44
 _COLOURS = ("blue", "magenta", "yellow", "cyan", "green")
 _FILLS = ("#e8f0fb", "#f7e9f7", "#fdf3dc", "#e2f4f5", "#eaf5e6")
 _GOOD, _BAD = ("#e3f4e4", "#3d8b45"), ("#fbe3e1", "#b5402f")
 _EDGE = "#9aa4b2"
-_NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _STYLE = (
-    "text{font:12px system-ui,sans-serif;fill:#222}.id{font-weight:600}.small{font-size:11px;fill:#555}"
-    f".label{{paint-order:stroke;stroke:#fff;stroke-width:4px}}.edge{{fill:none;stroke:{_EDGE};stroke-width:1.4}}"
+    f"<style>{STYLE}.label{{paint-order:stroke;stroke:#fff;stroke-width:4px}}"
+    f".edge{{fill:none;stroke:{_EDGE};stroke-width:1.4}}</style>"
 )
 
 
 def tree_text(tree: DecisionTree, *, width: int = WIDTH, color: bool | None = None) -> str:
     """Return a tree as lines for a terminal, in colour if asked for or if ``FORCE_COLOR`` is set."""
-    head = Text(tree.task_id, style="bold").append(f"\n{_cut(tree.question, 2 * width)}", "default")
+    head = Text(tree.task_id, style="bold").append(f"\n{cut(tree.question, 2 * width)}", "default")
     lines = Lines(head, guide_style="dim")
     branches = {0: lines}
     for edge, node in zip(tree.edges, tree.nodes, strict=True):
@@ -47,27 +44,22 @@ def svg(tree: DecisionTree) -> str:
     places, columns, rows = _places(tree)
     width = 2 * _MARGIN + columns * (_WIDTH + _BESIDE) - _BESIDE
     height = _HEAD + _MARGIN + rows * (_HEIGHT + _BELOW)
-    ending = "in progress" if tree.outcome is None else _ending(tree).plain
+    summary = f"{tree.task_id}: {'in progress' if tree.outcome is None else _ending(tree).plain}"
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">',
-        f"<style>{_STYLE}</style>",
-        f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
-        f'<g><title>{_xml(tree.question)}</title><text class="id" x="{_MARGIN}" y="22">'
-        f"{_plain(tree.question, width // 7)}</text></g>",
-        f'<text class="small" x="{_MARGIN}" y="{height - 10}">{_plain(f"{tree.task_id}: {ending}", width // 6)}</text>',
+        f'<g><title>{escaped(tree.question)}</title><text class="id" x="{_MARGIN}" y="22">'
+        f"{escaped(tree.question, width // 7)}</text></g>",
+        f'<text class="small" x="{_MARGIN}" y="{height - 10}">{escaped(summary, width // 6)}</text>',
     ]
     for edge in tree.edges:
-        (x0, y0), (x1, y1) = places[edge.start], places[edge.end]
-        x0, x1, y0 = x0 + _WIDTH / 2, x1 + _WIDTH / 2, y0 + _HEIGHT
-        middle = (y0 + y1) / 2
-        parts.append(f'<path class="edge" d="M{x0:g} {y0:g}C{x0:g} {middle:g} {x1:g} {middle:g} {x1:g} {y1:g}"/>')
+        parts.append(curve(places[edge.start], places[edge.end], _SIZE))
         if edge.label:
-            parts.append(f'<text class="small label" x="{x1 + 6:g}" y="{y1 - 6:g}">{_plain(edge.label, 24)}</text>')
-    parts += [_box(tree, node, *places[node.id]) for node in tree.nodes]
-    return "\n".join([*parts, "</svg>\n"])
+            x, y = places[edge.end][0] + _WIDTH / 2 + 6, places[edge.end][1] - 6
+            parts.append(f'<text class="small label" x="{x:g}" y="{y:g}">{escaped(edge.label, 24)}</text>')
+    parts += [_box(tree, node, places[node.id]) for node in tree.nodes]
+    return document(width, height, [_STYLE], parts)
 
 
-def _places(tree: DecisionTree) -> tuple[dict[int, tuple[float, float]], int, int]:
+def _places(tree: DecisionTree) -> tuple[dict[int, Point], int, int]:
     """Return the left upper corner of every box, and how many columns and rows there are.
 
     A leaf stands in a column of its own, what has followers above their middle; the question stands above all.
@@ -86,26 +78,24 @@ def _places(tree: DecisionTree) -> tuple[dict[int, tuple[float, float]], int, in
             columns[node_id] = -leaves
             leaves += 1
     left = leaves - 1  # columns were counted from the right
-    places: dict[int, tuple[float, float]] = {}
+    places: dict[int, Point] = {}
     for node_id, column in columns.items():
         y = _HEAD + (depths[node_id] - 1) * (_HEIGHT + _BELOW) + _BELOW
         places[node_id] = (_MARGIN + (left + column) * (_WIDTH + _BESIDE), y)
     return places, leaves, max(depths.values())
 
 
-def _box(tree: DecisionTree, node: TreeNode, x: float, y: float) -> str:
-    fill, edge = _colours(tree, node)
+def _box(tree: DecisionTree, node: TreeNode, corner: Point) -> str:
     texts = [
-        f'<text class="id" x="10" y="18">{_plain(_title(node), 28)}</text>',
-        f'<text class="small" x="10" y="35">{_plain(node.choice or node.why, 30)}</text>',
+        f'<text class="id" x="10" y="18">{escaped(_title(node), 28)}</text>',
+        f'<text class="small" x="10" y="35">{escaped(node.choice or node.why, 30)}</text>',
     ]
     if node.choice and node.why:
-        texts.append(f'<text class="small" x="10" y="52">{_plain(node.why, 30)}</text>')
+        texts.append(f'<text class="small" x="10" y="52">{escaped(node.why, 30)}</text>')
     elif node.action is Action.RETURN and node.end:
         texts.append(f'<text class="small" x="10" y="52">{_times(node)}</text>')
     hint = "\n".join(text for text in (node.agent, node.choice, node.why) if text)
-    frame = f'<rect width="{_WIDTH}" height="{_HEIGHT}" rx="8" fill="{fill}" stroke="{edge}"/>'
-    return f'<g transform="translate({x:g} {y:g})"><title>{_xml(hint)}</title>{frame}{"".join(texts)}</g>'
+    return box(corner, _SIZE, _colours(tree, node), hint, texts)
 
 
 def _line(tree: DecisionTree, label: str, node: TreeNode, width: int) -> Text:
@@ -113,9 +103,9 @@ def _line(tree: DecisionTree, label: str, node: TreeNode, width: int) -> Text:
     colour = "red" if bad else "green" if _is_end(node) else _COLOURS[_number(tree, node) % len(_COLOURS)]
     line = Text(f"{label}: " if label.startswith("turn") else "", style="dim")
     line.append(f"{_title(node)} ", f"bold {colour}")
-    line.append(_cut(node.choice, width), "default")
+    line.append(cut(node.choice, width), "default")
     if node.why:
-        line.append(f" – {_cut(node.why, width)}" if node.choice else _cut(node.why, width), "italic default")
+        line.append(f" – {cut(node.why, width)}" if node.choice else cut(node.why, width), "italic default")
     return line.append(f"  {_times(node)}", "dim") if node.end else line
 
 
@@ -125,9 +115,8 @@ def _ending(tree: DecisionTree) -> Text:
     line = Text(outcome, style=OUTCOME_STYLE.get(outcome, "bold magenta"))
     reward = "" if tree.reward is None else f" · reward {tree.reward:.3f}"
     turns = max((node.turn for node in tree.nodes), default=0)
-    return line.append(
-        f"{reward} · turns: {turns} · calls: {calls} · tokens: {sum(n.tokens for n in tree.nodes)}", "default"
-    )
+    tokens = sum(node.tokens for node in tree.nodes)
+    return line.append(f"{reward} · turns: {turns} · calls: {calls} · tokens: {tokens}", "default")
 
 
 def _title(node: TreeNode) -> str:
@@ -156,16 +145,3 @@ def _colours(tree: DecisionTree, node: TreeNode) -> tuple[str, str]:
     if _is_bad(node):
         return _BAD
     return _GOOD if _is_end(node) else (_FILLS[_number(tree, node) % len(_FILLS)], _EDGE)
-
-
-def _cut(text: str, max_length: int) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= max_length else f"{line[: max_length - 1]}…"
-
-
-def _plain(text: str, max_length: int) -> str:
-    return _xml(_cut(text, max_length))
-
-
-def _xml(text: str) -> str:
-    return escape(_NOT_XML.sub("�", text))

@@ -17,6 +17,7 @@ with it, and may be written again `max_retries` times; then the turn is lost.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
@@ -24,12 +25,13 @@ from toolorchestra.envs.episode import CallRecord
 from toolorchestra.envs.parsing import Message
 from toolorchestra.envs.play import Play, PlayStart
 from toolorchestra.envs.tmatr.actions import CALL, FORMS, Action, FormatFault, ParsedAction, read
+from toolorchestra.envs.tmatr.prompts import description
 from toolorchestra.envs.tmatr.rewards import RewardRule, reward_parts
-from toolorchestra.envs.tmatr.tool_descriptions import bind, describe
-from toolorchestra.toolscale.tool import Status
+from toolorchestra.envs.tools.text_input import arguments_of, fence_parameter
+from toolorchestra.toolscale.tool import Status, Tool
 
 Roles = Mapping[Action, str]
-"""The agent of each action of `ASKED`."""
+"""The agent of each action of `AGENT_ACTIONS`."""
 _ABOVE = {
     Action.DECIDE: (Action.DECIDE,),
     Action.SELECT: (Action.DECIDE,),
@@ -45,19 +47,12 @@ def request(action: Action, turn: int, turns: int) -> str:
 
 
 class TMATRPlay(Play):
-    """An episode of a hierarchy of agents.
+    """An episode of a hierarchy of agents; the options are those of `toolorchestra.envs.tmatr.env.TMATREnv`.
 
-    Args:
-        roles: The agent of each action; the opening of the one that decides ends with a request.
-        rule: Weights of the reward.
-        max_turns: Turns after which the episode is truncated (H).
-        max_retries: Times that a message may be written again before the turn is lost.
-        shown_characters: Maximum characters of a result, goal or plan in an observation.
-
-    `start` is that of `Play`.
+    The opening of the agent that decides ends with a request.
 
     Attributes:
-        atom: The action that the current agent must take.
+        action: The action that the current agent must take.
         turn: Number of the turn, from 1.
         attempt: Number of the attempt at the action, from 1.
         goal: Goal of the turn, once decided.
@@ -101,12 +96,11 @@ class TMATRPlay(Play):
                 self._ask(Action.SELECT if parsed["ACTION"] == CALL else Action.PLAN)
             case Action.SELECT:
                 self.tool = parsed["SELECTED_TOOL"]
-                self._ask(Action.EXECUTE, str(describe(self.tools[self.tool])))
+                self._ask(Action.EXECUTE, description(self.tools[self.tool]))
             case Action.PLAN:
                 self.plan = parsed["REASONING_STEPS"]
-                self._ask(
-                    Action.INFER, *([] if agent == self.roles[Action.INFER] else [f"Plan:\n{self._cut(self.plan)}"])
-                )
+                needed = [] if agent == self.roles[Action.INFER] else [f"Plan:\n{self._cut(self.plan)}"]
+                self._ask(Action.INFER, *needed)
             case Action.EXECUTE:
                 self._execute(parsed)
             case _:
@@ -121,7 +115,7 @@ class TMATRPlay(Play):
         self._next_turn(f"RETURN of {self.tool}, {record.status}:\n{self._cut(result_text(record))}")
 
     def _infer(self, agent: str, message: ParsedAction) -> None:
-        if answer := message["ANSWER"]:
+        if answer := message.get("ANSWER"):
             self.judge(answer)
         else:
             thought = "" if agent == self.roles[Action.DECIDE] else f"\n{self._cut(message['THINK'])}"
@@ -154,10 +148,8 @@ class TMATRPlay(Play):
         left = self.max_retries + 1 - self.attempt
         if left:
             self.attempt += 1
-            again = f"Write it again; {left} attempt{'s' if left > 1 else ''} left."
-            self.observe(
-                self.current_agent, f"{fault.reason} {again}\n\n{request(self.action, self.turn, self.max_turns)}"
-            )
+            again = f"{fault.reason} Write it again; {left} attempt{'s' if left > 1 else ''} left."
+            self.observe(self.current_agent, f"{again}\n\n{request(self.action, self.turn, self.max_turns)}")
         else:
             self._next_turn(f"RETURN of {self.action}, none: no message of the right form.")
 
@@ -171,3 +163,17 @@ def result_text(record: CallRecord) -> str:
     if record.status is not Status.OK:
         return record.error or ""
     return record.value if isinstance(record.value, str) else msgspec.json.encode(record.value).decode()
+
+
+def bind(tool: Tool, text: str) -> dict[str, Any] | FormatFault:
+    """Return the arguments that the text of a tool's input gives, or what is wrong with it.
+
+    A tool with one text parameter takes the text as it is (a list of texts: one a line); any other a JSON object.
+    """
+    if fence_parameter(tool) is not None:
+        return arguments_of(tool, text)
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except (msgspec.DecodeError, RecursionError, UnicodeError) as error:
+        wrong = f"Expected a JSON object as the input of {tool.name}, found another text ({str(error)[:200]})."
+        return FormatFault(f"{wrong} Write {tool.signature()} into <TOOL_INPUT>.")

@@ -1,15 +1,16 @@
 r"""The scripted teacher of TMATR: demonstrations, and injected errors.
 
-It can solve some families of the source `Math` (`DEMONSTRATIONS`): for each it has a tool and the tool's input, a
-formula over the numbers of the problem. For some it knows the answer and needs no tool. It cannot demonstrate any other
-task. Its messages are short and all in one form, so that a small model can learn to write them. They follow from what
-the agent has observed, so the teacher recovers when another agent has made a mistake.
+It can demonstrate some families of the source `Math` (`DEMONSTRATIONS`) and no other task: by a tool and its input, a
+formula over the numbers of the problem, or by the answer alone. Its messages are short and all in one form, so that a
+small model can learn to write them. They follow from what the agent has observed, so the teacher recovers when another
+agent has made a mistake.
 """
 
 from __future__ import annotations
 
 import random
 import re
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -23,6 +24,7 @@ from toolorchestra.toolscale.answers import boxed
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import Status
+from toolorchestra.toolscale.yaml_reader import convert, parse_yaml
 
 COMPUTE, RECALL, GIVE = "Compute what is asked.", "Recall what is asked.", "The answer is"
 """Goals: of a call; of an answer known by heart; and, with the answer, of giving what a call returned."""
@@ -48,20 +50,9 @@ class ToolDemonstration(msgspec.Struct, frozen=True):
     by_heart: bool = False
 
 
+_FAMILIES = parse_yaml(Path(__file__).with_name("demonstrations.yaml").read_text(encoding="utf-8"))
 DEMONSTRATIONS = {
-    "power_remainder": ToolDemonstration("python", PROGRAMS["power_remainder"], "print(pow({n}, {a}, {m}))"),
-    "other_number": ToolDemonstration("python", PROGRAMS["other_number"], "print({lcm} // {a})"),
-    "box_diagonal": ToolDemonstration(
-        "calculator",
-        "sqrt({edges[0]}^2 + {edges[1]}^2 + {edges[2]}^2)",
-        "sqrt({edges[0]}^2 + {edges[1]}^2)",
-        levels=(1, 2),
-    ),
-    "chord_length": ToolDemonstration("calculator", "2 * sqrt({r}^2 - {d}^2)", "sqrt({r}^2 - {d}^2)", levels=(1,)),
-    "shared_work": ToolDemonstration(
-        "calculator", "1 / (1/{hours[0]} + 1/{hours[1]})", "1/{hours[0]} + 1/{hours[1]}", levels=(1,)
-    ),
-    "committee": ToolDemonstration("calculator", "binomial({women}, {k})", "{women} * {k}", levels=(1,), by_heart=True),
+    family: convert({"input": PROGRAMS.get(family)} | fields, ToolDemonstration) for family, fields in _FAMILIES.items()
 }
 """Demonstrations by family of problems."""
 
@@ -72,9 +63,8 @@ def demonstration_of(task: Task) -> ToolDemonstration | None:
     if demonstration is None or task.difficulty not in demonstration.levels:
         return None
     given = task.bindings["given"]
-    return msgspec.structs.replace(
-        demonstration, input=demonstration.input.format(**given), mistake=demonstration.mistake.format(**given)
-    )
+    right, wrong = demonstration.input.format(**given), demonstration.mistake.format(**given)
+    return msgspec.structs.replace(demonstration, input=right, mistake=wrong)
 
 
 def options(hardness: float) -> dict[str, Any]:
@@ -98,18 +88,15 @@ def teach(play: TMATRPlay) -> str:
         case Action.DECIDE:
             if demonstration.by_heart:
                 return _decision(REASON, RECALL)
-            values = [
-                _value(call)
-                for call in play.episode.calls
-                if (call.name, call.status) == (demonstration.tool, Status.OK)
-            ]
+            called = (demonstration.tool, Status.OK)
+            values = [_value(call) for call in play.episode.calls if (call.name, call.status) == called]
             return _decision(REASON, f"{GIVE} {values[-1]}") if values else _decision(CALL, COMPUTE)
         case Action.SELECT:
-            return _selection(demonstration.tool)
+            return _message(REASON="It computes.", SELECTED_TOOL=demonstration.tool)
         case Action.EXECUTE:
-            return _input(demonstration.input)
+            return _message(TOOL_INPUT=demonstration.input)
         case Action.PLAN:
-            return _plan(_GIVE_ANSWER)
+            return _message(REASONING_STEPS=_GIVE_ANSWER)
         case _:
             return _inference(_answer(play))
 
@@ -134,11 +121,12 @@ def inject_error(play: TMATRPlay, rng: random.Random) -> str:
                 return _decision(CALL, COMPUTE)
             return _decision(REASON, f"{GIVE} {_other_number(play, right)}")
         case Action.SELECT:
-            return _selection(rng.choice([name for name in play.tools if name != demonstration.tool]))
+            others = [name for name in play.tools if name != demonstration.tool]
+            return _message(REASON="It computes.", SELECTED_TOOL=rng.choice(others))
         case Action.EXECUTE:
-            return _input(demonstration.mistake)
+            return _message(TOOL_INPUT=demonstration.mistake)
         case Action.PLAN:
-            return _plan(_NO_ANSWER)
+            return _message(REASONING_STEPS=_NO_ANSWER)
         case _:
             answer = _answer(play)
             if answer is not None and rng.random() < 0.5:
@@ -180,22 +168,14 @@ def _other_number(play: TMATRPlay, right: str) -> str:
 
 
 def _decision(branch: str, goal: str) -> str:
-    return f"<ACTION>{branch}</ACTION><GOAL>{goal}</GOAL>"
-
-
-def _selection(tool: str) -> str:
-    return f"<REASON>It computes.</REASON><SELECTED_TOOL>{tool}</SELECTED_TOOL>"
-
-
-def _input(text: str) -> str:
-    return f"<TOOL_INPUT>{text}</TOOL_INPUT>"
-
-
-def _plan(steps: str) -> str:
-    return f"<REASONING_STEPS>{steps}</REASONING_STEPS>"
+    return _message(ACTION=branch, GOAL=goal)
 
 
 def _inference(answer: str | None) -> str:
     if answer is None:
-        return "<THINK>Step 1: I do not know it.</THINK>"
-    return rf"<THINK>Step 1: It is {answer}.</THINK><ANSWER>\boxed{{{answer}}}</ANSWER>"
+        return _message(THINK="Step 1: I do not know it.")
+    return _message(THINK=f"Step 1: It is {answer}.", ANSWER=rf"\boxed{{{answer}}}")
+
+
+def _message(**sections: str) -> str:
+    return "".join(f"<{tag}>{text}</{tag}>" for tag, text in sections.items())

@@ -1,8 +1,7 @@
 """The decision tree of an episode: its atomic actions, with agents, reasons, costs and results.
 
 It is derived from the record alone, so every recorded episode has one. The children of the question are its turns;
-below each DECIDE is what followed from it. A malformed message is a leaf of its own.
-Drawing is in `toolorchestra.envs.tmatr.figure`.
+below each DECIDE is what followed from it; a malformed message is a leaf. `toolorchestra.envs.tmatr.figure` draws it.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Any
 import msgspec
 
 from toolorchestra.envs.episode import Episode, Turn
-from toolorchestra.envs.tmatr.actions import ASKED, Action, FormatFault, ParsedAction, read
+from toolorchestra.envs.tmatr.actions import AGENT_ACTIONS, Action, FormatFault, read
 from toolorchestra.envs.tmatr.play import result_text
 from toolorchestra.envs.token_counts import estimate_tokens
 from toolorchestra.toolscale.errors import OptionError
@@ -23,7 +22,14 @@ ENVIRONMENT = "environment"
 """The agent of RETURN."""
 MALFORMED = "malformed"
 """Status of a malformed message."""
-_REQUEST = re.compile(rf"({'|'.join(ASKED)}), turn (\d+) of \d+: ")
+_CONTENT = {
+    Action.DECIDE: ("ACTION", "GOAL"),
+    Action.SELECT: ("SELECTED_TOOL", "REASON"),
+    Action.PLAN: ("", "REASONING_STEPS"),
+    Action.EXECUTE: ("TOOL_INPUT", ""),
+    Action.INFER: ("", "THINK"),
+}  # sections that hold the choice in a message, and its reason
+_REQUEST = re.compile(rf"({'|'.join(AGENT_ACTIONS)}), turn (\d+) of \d+: ")
 
 
 class TreeNode(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -107,20 +113,14 @@ def decision_tree(episode: Episode) -> DecisionTree:
         OptionError: It is an episode of another protocol.
     """
     grown = _Growth(episode)
-    for move, action, turn in _asked(episode):
+    for move, action, turn in _requested(episode):
         grown.add(move, action, turn)
-    return DecisionTree(
-        task_id=episode.task_id,
-        question=episode.instruction,
-        agents=episode.agents,
-        nodes=tuple(grown.nodes),
-        edges=tuple(grown.edges),
-        outcome=episode.outcome,
-        reward=episode.reward,
-    )
+    nodes, edges = tuple(grown.nodes), tuple(grown.edges)
+    ending = episode.outcome, episode.reward
+    return DecisionTree(episode.task_id, episode.instruction, episode.agents, nodes, edges, *ending)
 
 
-def _asked(episode: Episode) -> Iterator[tuple[Turn, Action, int]]:
+def _requested(episode: Episode) -> Iterator[tuple[Turn, Action, int]]:
     """Yield each message with the action that was asked for, and the number of the turn."""
     latest = {agent: str(opening[-1]["content"]) for agent, opening in episode.openings.items()}
     for move in episode.turns:
@@ -153,13 +153,13 @@ class _Growth:
         if isinstance(parsed, FormatFault) or (action is Action.EXECUTE and not move.calls):
             self._grow(action, move.agent, text, status=MALFORMED, tokens=tokens)
             return
-        choice, why = _content(action, parsed)
+        choice, why = (parsed.get(tag, "") for tag in _CONTENT[action])
         label = choice if action in (Action.DECIDE, Action.SELECT) else ""
         self._follow(label, action, move.agent, choice, why, tokens=tokens)
         for call in move.calls:
             times = {"cost": call.cost, "start": call.start, "end": call.end}
             self._follow("", Action.RETURN, ENVIRONMENT, result_text(call), status=call.status, **times)
-        if answer := parsed["ANSWER"]:
+        if answer := parsed.get("ANSWER"):
             self._follow("", Action.ANSWER, move.agent, answer, status=self.outcome or "OK")
         elif action is Action.INFER:
             self._follow("", Action.RETURN, ENVIRONMENT, "no answer yet")
@@ -173,18 +173,3 @@ class _Growth:
         """Add an action after the tip and make it the tip; `label` is that of the edges that leave it."""
         self._grow(*action, **more)
         self.tip, self.label = len(self.nodes), label
-
-
-def _content(action: Action, parsed: ParsedAction) -> tuple[str, str]:
-    """Return the choice in a message, and its reason."""
-    match action:
-        case Action.DECIDE:
-            return parsed["ACTION"], parsed["GOAL"]
-        case Action.SELECT:
-            return parsed["SELECTED_TOOL"], parsed["REASON"]
-        case Action.EXECUTE:
-            return parsed["TOOL_INPUT"], ""
-        case Action.PLAN:
-            return "", parsed["REASONING_STEPS"]
-        case _:
-            return "", parsed["THINK"]

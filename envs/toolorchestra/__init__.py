@@ -1,9 +1,7 @@
 """ToolOrchestra: one orchestrator calls tools, and experts that are tools, until it answers (ToolOrchestra §2, §3).
 
-- `env`: the Gymnasium environment, its tools and tool configurations.
-- `prompts`: the orchestrator's prompt.
-
-Its rules are those of tool calling in general: `toolorchestra.envs.tool_calling`.
+`env` is the Gymnasium environment, with its tools and tool configurations. Its rules are those of
+tool calling in general: `toolorchestra.envs.tool_calling`.
 """
 
 import lazy_loader

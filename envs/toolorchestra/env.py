@@ -1,8 +1,7 @@
 """The ToolOrchestra protocol as a Gymnasium environment (ToolOrchestra §2, §3).
 
-A user asks, an orchestrator reasons, calls tools and reads their results, turn by turn, until it answers. The
-hidden state is the world's database; the observation is what a real orchestrator would read. The reward is
-the outcome, given at the end; what the preference reward needs beyond it is in `info`.
+A user asks, an orchestrator reasons, calls tools and reads their results, turn by turn, until it answers. The hidden
+state is the world's database. The reward is the outcome; what the preference reward needs beyond it is in `info`.
 """
 
 from __future__ import annotations
@@ -18,21 +17,23 @@ from toolorchestra.envs.play import EpisodeLimits, Play
 from toolorchestra.envs.task_env import EpisodeSetup
 from toolorchestra.envs.task_source import TaskSource
 from toolorchestra.envs.tool_calling import ToolCallingPlay
-from toolorchestra.envs.toolorchestra.prompts import EXPERTS_PROMPT, PROMPT
 from toolorchestra.envs.tools.experts import ExpertTool
 from toolorchestra.envs.tools.toolkit import RANDOM, Kind, Level, Toolkit
 from toolorchestra.envs.world import World
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError, unknown_name
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import Tool
+from toolorchestra.toolscale.yaml_reader import parse_yaml
+
+_PROMPTS: dict[str, str] = parse_yaml(Path(__file__).with_name("prompts.yaml").read_text(encoding="utf-8"))
 
 
 class ToolOrchestraEnv(OrchestrationEnv):
     """Orchestration of tools, one user request per episode.
 
-    **Action**: text. ``<tool_call>{"name": …, "arguments": {…}}</tool_call>`` blocks are calls; a message
-    without any is the final answer and ends the episode. A list of ``{"name": …, "arguments": …}`` objects or an
-    OpenAI assistant message with ``tool_calls`` is accepted too.
+    **Action**: text. ``<tool_call>{"name": …, "arguments": {…}}</tool_call>`` blocks are calls; a message without any
+    is the final answer and ends the episode. A list of such objects or an OpenAI assistant message with ``tool_calls``
+    is accepted too.
 
     **Observation**: text. After `reset` the system prompt and the request; after `step` one ``<tool_response>``
     block per call, with its ``id``, ``name``, ``status`` (``OK``, ``PARSE_ERR``, ``EXEC_ERR``, ``TIMEOUT``) and
@@ -43,10 +44,7 @@ class ToolOrchestraEnv(OrchestrationEnv):
     **End**: terminated by the final answer; truncated after `max_turns` turns, when the budget is spent, or by an
     infrastructure error (``info["outcome"]`` is then ``infra_error`` or ``judge_error``).
 
-    **Info**: ``messages`` (the conversation in OpenAI's form), ``tools`` (OpenAI function schemas, at reset),
-    ``tool_names`` (their order in M), ``task_id``, ``split``, ``difficulty``, ``preference`` (P or None), ``turn``,
-    ``cost`` in US dollars, ``clock`` in virtual seconds, ``calls`` (records of the turn); at the end ``outcome``,
-    ``verdict`` (in words) and ``M``, the vector of §3.2 from which Eq. 2 computes the preference reward.
+    **Info**: see `OrchestrationEnv`; at the end ``M`` is the vector from which Eq. 2 computes the preference reward.
 
     Args:
         source: Name of a task source (``Restaurant``, ``All``), or a `TaskSource`.
@@ -63,11 +61,10 @@ class ToolOrchestraEnv(OrchestrationEnv):
         experts: ``simulated``, or ``real``: asked at the endpoints of the catalogue.
         catalog: YAML file that extends the shipped catalogue of experts.
         sandbox: Where Python runs: ``auto``, ``docker``, ``bubblewrap`` or ``process``.
-        corpus: JSONL file of passages (``id``, ``title``, ``text``) that `search` finds where a world has no search of
-            its own; by default a manual of the place.
+        corpus: JSONL file of passages (``id``, ``title``, ``text``) that `search` finds where a world has no search;
+            by default its manual.
         timeout: Seconds of real time after which a real expert is given up.
-        options: See `TaskOptions` and `OrchestrationOptions`: `domain`, `tasks`, `split`, `difficulty`, `preference`,
-            `render_mode`.
+        options: See `TaskOptions` and `OrchestrationOptions`.
 
     Reset options: ``task_id``, ``split``, ``difficulty``, ``tools``, ``tool_config``, ``tool_config_seed``,
     ``preference``, each overriding the above for one episode.
@@ -101,9 +98,8 @@ class ToolOrchestraEnv(OrchestrationEnv):
         **options: Unpack[OrchestrationOptions],
     ) -> None:
         limits = EpisodeLimits(max_turns, max_cost, max_seconds, result_characters)
-        super().__init__(
-            source, limits, options, tools=tools, tool_config=tool_config, tool_config_seed=tool_config_seed
-        )
+        extra = {"tools": tools, "tool_config": tool_config, "tool_config_seed": tool_config_seed}
+        super().__init__(source, limits, options, **extra)
         self._make_toolkit = functools.partial(
             Toolkit, catalog=catalog, experts=experts, sandbox=sandbox, corpus=corpus, timeout=timeout
         )
@@ -125,12 +121,13 @@ class ToolOrchestraEnv(OrchestrationEnv):
             tools = {name: tool for name, tool in world.tools.items() if name in level}
         if tools is not None:
             self._current = None
-            prompt = f"{PROMPT}\n{world.rules}"
+            prompt = f"{_PROMPTS['calls']}\n{world.rules}"
             return EpisodeSetup(prompt, tools, ToolCallingPlay, preference=preference, draws_noise=False)
         current = self._current = self._configure(task, world, chosen)
         if preference is not None and chosen["tool_config"] == RANDOM:  # it may speak of what is not there this time
             preference = self._prefer(preference, (*world.tools, *self._toolkit.pool(RANDOM)), task)
-        prompt = f"{PROMPT}{EXPERTS_PROMPT if current.experts else ''}\n{world.rules}"
+        parts = [_PROMPTS["calls"], *([_PROMPTS["experts"]] if current.experts else []), world.rules]
+        prompt = "\n".join(parts)
         return EpisodeSetup(prompt, current.tools, ToolCallingPlay, preference=preference, draws_noise=current.experts)
 
     def _configure(self, task: Task, world: World, chosen: Mapping[str, Any]) -> _Configured:

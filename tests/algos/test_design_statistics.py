@@ -14,7 +14,8 @@ from toolorchestra.algos.demonstrations import demonstrate, encode, suitable_tea
 from toolorchestra.algos.rollout.engine import RolloutEngine, RolloutRequest, Row
 from toolorchestra.algos.rollout.sampling import Sample
 from toolorchestra.algos.rollout.starts import make_env, starts
-from toolorchestra.envs.masorchestra.design import Agent, Design, DesignFault, Rule
+from toolorchestra.envs.masorchestra.design import Agent, Design
+from toolorchestra.envs.masorchestra.rules import DesignFault, Rule
 
 ENV = "MASOrchestra-High-MASBenchRobustness-v0"
 

@@ -9,9 +9,10 @@ from toolorchestra.agents.builtin.design_renderer import DesignRenderer, Questio
 from toolorchestra.agents.builtin.model import TokenPolicy
 from toolorchestra.agents.builtin.renderer import Message
 from toolorchestra.envs.ground_truth.parts import parts_of
-from toolorchestra.envs.masorchestra.design import AGENTS, Design, Rule, to_text
+from toolorchestra.envs.masorchestra.design import Design, to_text
 from toolorchestra.envs.masorchestra.orchestrators import random_design
 from toolorchestra.envs.masorchestra.parser import parse_design
+from toolorchestra.envs.masorchestra.rules import AGENTS, Rule
 from toolorchestra.envs.sources.masbench.generate import InstanceSettings
 from toolorchestra.envs.sources.masbench.graph import AXES
 from toolorchestra.envs.sources.masbench.source import MASBenchSource

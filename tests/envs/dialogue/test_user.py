@@ -7,9 +7,8 @@ import pytest
 
 from toolorchestra.agents.chat.base import ChatRequest, ScriptedChat
 from toolorchestra.envs.dialogue import ChatUser, DialogueEnv, ScriptedUser, random_message, raw_env
-from toolorchestra.envs.dialogue.personas import PERSONAS
 from toolorchestra.envs.dialogue.request_facts import vocabulary_of
-from toolorchestra.envs.dialogue.scenario import STOP
+from toolorchestra.envs.dialogue.scenario import PERSONAS, STOP
 from toolorchestra.envs.dialogue.user import facts_not_given
 from toolorchestra.envs.dialogue.user_reading import asked_for, reports_done
 from toolorchestra.envs.registration import domain_sources
@@ -93,8 +92,8 @@ def test_a_question_beside_the_report_is_answered_first() -> None:
 @pytest.mark.parametrize("persona", PERSONAS)
 def test_every_persona_ends_the_dialogue(persona: str) -> None:
     env = new(persona=persona)
-    said = talk(env, *["Let me look."] * (PERSONAS[persona].patience + 1))
-    assert [STOP in one for one in said] == [False] * (PERSONAS[persona].patience + 1) + [True]
+    said = talk(env, *["Let me look."] * (PERSONAS[persona].max_unhelpful + 1))
+    assert [STOP in one for one in said] == [False] * (PERSONAS[persona].max_unhelpful + 1) + [True]
     assert env.episode.outcome == "failed"
 
 
@@ -122,7 +121,7 @@ def test_after_any_messages_it_never_leaks_never_invents_and_never_stops_early(s
         env.reset(seed=seed)
         scenario, user = env.play.scenario, ScriptedUser()
         asked: set[str] = set()
-        fruitless = 0
+        unhelpful = 0
         heard: list[str] = []
         while not env.play.over:
             if env.agent_selection == "orchestrator":
@@ -135,13 +134,14 @@ def test_after_any_messages_it_never_leaks_never_invents_and_never_stops_early(s
             if new_messages:
                 new_facts = {fact.label for fact in asked_for(new_messages, scenario.facts)} - asked
                 asked |= new_facts
-                fruitless += not new_facts
+                unhelpful += not new_facts
             untold_yet = {fact.label for fact in facts_not_given(scenario.facts, [("", one) for one in (*heard, said)])}
             assert {fact.label for fact in scenario.facts} - untold_yet <= asked, "a fact that nobody asked for"
             for span in env.play.vocabulary.spans(said):
                 assert tokens(span.value)[0] in tokens(scenario.goal), "a value that it does not know"
             if STOP in said:
-                assert reports_done(new_messages, asked="done" in heard[-1]) or fruitless > scenario.persona.patience
+                gave_up = unhelpful > scenario.persona.max_unhelpful
+                assert reports_done(new_messages, asked="done" in heard[-1]) or gave_up
             heard.append(said)
             env.step(said)
 

@@ -147,6 +147,7 @@ def test_an_episode_goes_on_from_a_snapshot(env: MASOrchestraEnv) -> None:
     play = env.play
     assert isinstance(play, DesignPlay)
     assert play.run is not None
+    assert first[0] == f"The system answers: {play.run.answer}"
 
 
 def test_environments_are_registered_for_sources_of_questions() -> None:

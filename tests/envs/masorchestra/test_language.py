@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from toolorchestra.envs.masorchestra.design import AGENTS, DEBATE, MAX_AGENTS, Agent, Design, DesignFault, to_text
+from toolorchestra.envs.masorchestra.design import Agent, Design, to_text
 from toolorchestra.envs.masorchestra.env import MASOrchestraEnv
 from toolorchestra.envs.masorchestra.parser import MAX_DESIGN_CHARACTERS, parse_design
+from toolorchestra.envs.masorchestra.rules import AGENTS, DEBATE, MAX_AGENTS, DesignFault
 
 WORDS = ("Sum it up.", "x < 5 & y > 3", "Costs $5", "名前は？", "{json}", "a\n  b", "<b>bold</b>", "")
 

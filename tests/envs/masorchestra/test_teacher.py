@@ -8,8 +8,9 @@ import pytest
 
 import toolorchestra  # noqa: F401 - registers the environments
 from toolorchestra.agents.builtin.design_renderer import write_design
-from toolorchestra.envs.masorchestra.design import Design, Rule
+from toolorchestra.envs.masorchestra.design import Design
 from toolorchestra.envs.masorchestra.parser import parse_design
+from toolorchestra.envs.masorchestra.rules import Rule
 from toolorchestra.envs.masorchestra.teacher import INJECTED_ERRORS, MIXTURE, DesignTeacher, inject_error
 from toolorchestra.toolscale.errors import OptionError
 
@@ -62,11 +63,12 @@ def test_every_injected_error_breaks_the_rule_of_its_name(
     (text,) = written(env, DesignTeacher(0, mixture={"components": 1.0}, change=0.0), 1)
     design = parse_design(text)
     assert isinstance(design, Design)
-    agents, edges = INJECTED_ERRORS[name](list(design.agents), list(design.edges), random.Random(0))
+    agents, edges = inject_error(list(design.agents), list(design.edges), random.Random(0), name)
     found = parse_design(write_design("high", design.thinking, agents, edges, None))
     assert (None if isinstance(found, Design) else found.rule) == rule
     if isinstance(found, Design):
         assert len(found.agents) == len(design.agents) - 1
+    assert name in INJECTED_ERRORS
 
 
 def test_an_error_can_be_injected_into_one_agent_too() -> None:

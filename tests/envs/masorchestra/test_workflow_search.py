@@ -1,66 +1,20 @@
 from __future__ import annotations
 
-import random
 from pathlib import Path
 
 import pytest
 
-from toolorchestra.envs.masorchestra.design import AGENTS, Design, to_text
+from toolorchestra.envs.masorchestra.design import Design
 from toolorchestra.envs.masorchestra.env import MASOrchestraEnv
-from toolorchestra.envs.masorchestra.parser import parse_design
-from toolorchestra.envs.masorchestra.workflow_edits import EDITS, Space, crossed, mutated, random_workflow, single
-from toolorchestra.envs.masorchestra.workflow_search import (
-    SEARCHES,
-    Evolution,
-    SearchBudget,
-    TreeSearch,
-    Validation,
-    WorkflowCandidate,
-    best,
-    search,
-)
+from toolorchestra.envs.masorchestra.workflow_edits import single
+from toolorchestra.envs.masorchestra.workflow_search import SearchBudget, Validation, best, search
+from toolorchestra.envs.masorchestra.workflow_strategies import SEARCHES, WorkflowCandidate
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
-
-SPACE = Space(AGENTS[:4], 6)
 
 
 @pytest.fixture(scope="module")
 def validation() -> Validation:
     return Validation.drawn(MASOrchestraEnv("Math", model="qwen2.5-7b"), 12, seed=1)
-
-
-# -------------------------------------------------------------------------------------------------------------- edits
-
-
-def test_random_workflows_and_all_their_edits_are_valid_and_within_their_size() -> None:
-    rng = random.Random(0)
-    moves = set()
-    for _ in range(300):
-        design = random_workflow(SPACE, rng)
-        for _ in range(4):
-            design, move = mutated(design, SPACE, rng)
-            moves.add(move)
-            assert parse_design(to_text(design)) == design
-            assert 1 <= len(design.agents) <= SPACE.max_agents
-            assert design.sink == design.agents[-1].id
-    assert moves == set(EDITS)
-
-
-def test_an_edit_changes_a_workflow() -> None:
-    rng = random.Random(1)
-    for design in (random_workflow(SPACE, rng) for _ in range(200)):
-        assert mutated(design, SPACE, rng)[0] != design
-
-
-def test_two_workflows_are_crossed_side_by_side() -> None:
-    child = crossed(single("CoTAgent"), single("SCAgent"), SPACE, random.Random(0))
-    assert child is not None
-    assert child.edges == (("A1", "A3"), ("A2", "A3"))
-    assert [agent.kind for agent in child.agents[:2]] == ["CoTAgent", "SCAgent"]
-    assert crossed(child, child, SPACE, random.Random(0)) is None
-
-
-# ------------------------------------------------------------------------------------------------------------- search
 
 
 @pytest.mark.parametrize("method", sorted(SEARCHES))
@@ -104,30 +58,6 @@ def test_a_search_ends_when_there_is_nothing_new() -> None:
     env = MASOrchestraEnv("Math", agents=["CoTAgent"])
     history = search("random", Validation.drawn(env, 1), SearchBudget(50), max_agents=1)
     assert len(history) == 7  # a single agent with each of the instructions
-
-
-def candidate(
-    number: int, score: float, agents: int = 1, parent: int | None = None, usd: float = 0.0
-) -> WorkflowCandidate:
-    design = random_workflow(SPACE, random.Random(number))
-    while len(design.agents) != agents:
-        design = random_workflow(SPACE, random.Random(f"{number}/{design}"))
-    return WorkflowCandidate(number, design, () if parent is None else (parent,), "made", score, 10, usd)
-
-
-def test_of_each_size_the_best_survive_and_of_equal_ones_the_cheapest() -> None:
-    history = [candidate(0, 0.5), candidate(1, 0.9, usd=2), candidate(2, 0.9, usd=1), candidate(3, 0.1, agents=3)]
-    alive = Evolution(SPACE, niche=1).survivors(history)
-    assert [one.number for one in alive] == [2, 3]
-    assert best(history).number == 2
-
-
-def test_the_tree_is_followed_where_scores_are_good() -> None:
-    history = [candidate(0, 0.2), candidate(1, 0.1, parent=0), candidate(2, 0.9, parent=0)]
-    history += [candidate(number, 0.9, parent=2) for number in (3, 4)]
-    chosen = [TreeSearch(SPACE).propose(history, random.Random(seed)).parents[0] for seed in range(20)]
-    assert set(chosen) <= {0, 2, 3, 4}
-    assert 1 not in chosen
 
 
 def test_a_search_that_cannot_be_made_is_refused(validation: Validation) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from toolorchestra.envs.tmatr.actions import ASKED, FORMS, Action, FormatFault, ParsedAction, read
+from toolorchestra.envs.tmatr.actions import AGENT_ACTIONS, FORMS, Action, FormatFault, read
 
 TOOLS: Any = {"python": None, "search": None}
 GOOD = {
@@ -21,8 +21,8 @@ GOOD = {
 
 def sections(action: Action, text: str) -> dict[str, str]:
     found = read(action, text, TOOLS)
-    assert isinstance(found, ParsedAction), found
-    return found.sections
+    assert isinstance(found, dict), found
+    return found
 
 
 def fault(action: Action, text: str) -> str:
@@ -104,13 +104,13 @@ def test_the_fault_of_a_malformed_message_names_what_is_expected_what_was_found_
         assert part in reason
 
 
-@pytest.mark.parametrize("action", ASKED)
+@pytest.mark.parametrize("action", AGENT_ACTIONS)
 def test_only_the_own_form_is_the_action(action: Action) -> None:
     for other, text in GOOD.items():
-        assert isinstance(read(action, text, TOOLS), ParsedAction) is (other is action)
+        assert isinstance(read(action, text, TOOLS), dict) is (other is action)
 
 
-@given(st.sampled_from(ASKED), st.text(alphabet="<>/ACTIONGLTHK \\boxed{}\n", max_size=120))
+@given(st.sampled_from(AGENT_ACTIONS), st.text(alphabet="<>/ACTIONGLTHK \\boxed{}\n", max_size=120))
 def test_reading_never_raises(action: Action, text: str) -> None:
     read(action, text, TOOLS)
 
@@ -123,12 +123,12 @@ pieces = st.sampled_from(
 )
 
 
-@given(st.sampled_from(ASKED), st.lists(pieces, max_size=12))
+@given(st.sampled_from(AGENT_ACTIONS), st.lists(pieces, max_size=12))
 def test_what_is_read_has_the_sections_of_its_form_and_text_in_each(action: Action, parts: list[str]) -> None:
     found = read(action, "".join(parts), TOOLS)
-    if isinstance(found, ParsedAction):
-        assert list(found.sections) in (re.findall(r"<(\w+)>", FORMS[action]), ["THINK"])
-        assert all(text == text.strip() != "" for text in found.sections.values())
+    if isinstance(found, dict):
+        assert list(found) in (re.findall(r"<(\w+)>", FORMS[action]), ["THINK"])
+        assert all(text == text.strip() != "" for text in found.values())
     else:
         assert len(found.reason) < 600
 
@@ -143,7 +143,7 @@ def test_a_goal_of_any_text_without_tags_is_read_as_it_is(goal: str) -> None:
 def test_a_million_characters_are_read_in_no_time(piece: str) -> None:
     text = piece * (1_000_000 // len(piece))
     began = time.process_time()
-    for action in ASKED:
+    for action in AGENT_ACTIONS:
         read(action, text, TOOLS)
     read(Action.INFER, rf"<THINK>{text.replace('<', '')}</THINK><ANSWER>{text.replace('<', '')}</ANSWER>", TOOLS)
     assert time.process_time() - began < 10

@@ -15,8 +15,8 @@ from toolorchestra.envs.episode import read_episodes, write_episodes
 from toolorchestra.envs.multiagent.views import SingleAgentEnv
 from toolorchestra.envs.task_source import QUESTIONS
 from toolorchestra.envs.tmatr import TMATREnv, random_message, raw_env, single_env
-from toolorchestra.envs.tmatr.actions import ASKED, Action
-from toolorchestra.envs.tmatr.env import CASTS
+from toolorchestra.envs.tmatr.actions import AGENT_ACTIONS, Action
+from toolorchestra.envs.tmatr.env import ROLES
 from toolorchestra.envs.tools.search_web import RecordedProvider, WebSearch
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 
@@ -214,8 +214,8 @@ def test_one_agent_for_all_does_not_observe_its_own_messages_again() -> None:
     assert observed.count(env.task.instruction) == 1
 
 
-@pytest.mark.parametrize("roles", [*CASTS, {action: "a" if action in ("DECIDE", "INFER") else "b" for action in ASKED}])
-def test_any_cast_plays_to_the_end(roles: str | Mapping[str, str]) -> None:
+@pytest.mark.parametrize("roles", [*ROLES, dict.fromkeys(AGENT_ACTIONS, "b") | dict.fromkeys(("DECIDE", "INFER"), "a")])
+def test_any_roles_play_to_the_end(roles: str | Mapping[str, str]) -> None:
     env = new(roles=roles)
     play(env, CALL, PYTHON, CODE, JUNK, REASON, STEPS, JUNK, answer(env.task.answer))
     assert env.episode.outcome == "solved"
@@ -223,8 +223,8 @@ def test_any_cast_plays_to_the_end(roles: str | Mapping[str, str]) -> None:
 
 
 def test_the_agent_that_selects_is_not_sent_the_goal_again_to_execute() -> None:
-    cast = dict.fromkeys(ASKED, "worker") | {Action.DECIDE: "boss"}
-    env = play(new(roles=cast), CALL, PYTHON)
+    roles = dict.fromkeys(AGENT_ACTIONS, "worker") | {Action.DECIDE: "boss"}
+    env = play(new(roles=roles), CALL, PYTHON)
     observed = "\n".join(m["content"] for m in env.infos["worker"]["messages"] if m["role"] == "user")
     assert observed.count("Goal: Multiply 6 by 7.") == 1
 
@@ -260,8 +260,7 @@ def test_a_search_takes_a_query_a_line() -> None:
     assert "One a line." in env.observe("inferencer")
     play(env, "<TOOL_INPUT>old mill\nmayor of the town</TOOL_INPUT>")
     (call,) = env.episode.calls
-    assert call.arguments
-    assert call.arguments["query_list"] == ["old mill", "mayor of the town"]
+    assert call.arguments == {"query_list": ["old mill", "mayor of the town"], "k": 5}
 
 
 def test_further_tools_are_available_too(tmp_path: Path) -> None:
@@ -355,11 +354,11 @@ def test_invalid_options_are_refused(options: dict[str, Any]) -> None:
         new(**options)
 
 
-def test_an_unknown_cast_or_action_is_refused_with_the_nearest() -> None:
+def test_unknown_roles_or_an_unknown_action_is_refused_with_the_nearest() -> None:
     with pytest.raises(UnknownNameError, match="Did you mean 'single'"):
         new(roles="singel")
     with pytest.raises(UnknownNameError, match="Did you mean 'DECIDE'"):
-        new(roles=dict.fromkeys(ASKED, "a") | {"DECIDES": "b"})
+        new(roles=dict.fromkeys(AGENT_ACTIONS, "a") | {"DECIDES": "b"})
 
 
 def test_one_agent_plays_with_the_others_as_fixed_policies() -> None:

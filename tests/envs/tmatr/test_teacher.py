@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from toolorchestra.envs.tmatr import TMATREnv, raw_env
-from toolorchestra.envs.tmatr.actions import Action, ParsedAction, read
-from toolorchestra.envs.tmatr.env import CASTS
+from toolorchestra.envs.tmatr.actions import Action, read
+from toolorchestra.envs.tmatr.env import ROLES
 from toolorchestra.envs.tmatr.teacher import DEMONSTRATIONS, demonstration_of, inject_error, teach
 from toolorchestra.envs.tools.python import PythonTool
 from toolorchestra.toolscale.errors import OptionError
@@ -45,9 +45,9 @@ def test_the_teacher_solves_every_problem_that_it_can_demonstrate(family: str) -
         assert actions == (short if DEMONSTRATIONS[family].by_heart else ["DECIDE", "SELECT", "EXECUTE", *short])
 
 
-@pytest.mark.parametrize("cast", CASTS)
-def test_the_teacher_demonstrates_for_any_cast(cast: str) -> None:
-    env = new(roles=cast)
+@pytest.mark.parametrize("roles", ROLES)
+def test_the_teacher_demonstrates_for_any_roles(roles: str) -> None:
+    env = new(roles=roles)
     play(env, demonstrated(env)[0])
     assert env.episode.outcome == "solved"
 
@@ -69,7 +69,7 @@ def test_an_injected_error_has_the_right_form_and_differs_from_the_demonstration
         env.reset(seed=1, options={"task_id": task.id})
         while not env.play.over:
             message = inject_error(env.play, rng)
-            assert isinstance(read(env.play.action, message, env.play.tools), ParsedAction)
+            assert isinstance(read(env.play.action, message, env.play.tools), dict)
             assert message != teach(env.play)
             seen.add(env.play.action)
             env.step(message if rng.random() < 0.3 else teach(env.play))

@@ -13,7 +13,7 @@ from hypothesis import given, settings, strategies as st
 from toolorchestra.envs import make_multiagent
 from toolorchestra.envs.episode import read_episodes, write_episodes
 from toolorchestra.envs.tmatr import TMATREnv, random_message, raw_env
-from toolorchestra.envs.tmatr.env import CASTS
+from toolorchestra.envs.tmatr.env import ROLES
 from toolorchestra.envs.tmatr.figure import svg, tree_text
 from toolorchestra.envs.tmatr.tree import ENVIRONMENT, MALFORMED, DecisionTree, decision_tree
 from toolorchestra.toolscale.errors import OptionError
@@ -105,9 +105,9 @@ def test_an_input_that_binds_nothing_is_malformed() -> None:
 
 
 @settings(deadline=None, max_examples=60)
-@given(st.integers(0, 10**6), st.sampled_from(sorted(CASTS)))
-def test_every_episode_has_a_tree_that_holds_all_of_it(seed: int, cast: str) -> None:
-    env = new(roles=cast, max_retries=1)
+@given(st.integers(0, 10**6), st.sampled_from(sorted(ROLES)))
+def test_every_episode_has_a_tree_that_holds_all_of_it(seed: int, roles: str) -> None:
+    env = new(roles=roles, max_retries=1)
     rng = random.Random(seed)
     asked = []
     while not env.play.over:
