@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import math
 import shutil
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -24,7 +23,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Column, Table
 
 from toolorchestra.algos.stats import Interval, paired_difference, success_share
-from toolorchestra.toolscale.errors import OptionError, ToolOrchestraError
+from toolorchestra.toolscale.errors import OptionError
 
 Record = dict[str, Any]
 
@@ -49,18 +48,6 @@ PANELS = {
 """Metrics with a panel of their own among the curves, and its title."""
 
 COLOURS = ("#4c72b0", "#dd8452", "#55a868", "#8172b3")
-
-
-def run_script(main: Callable[[], None]) -> None:
-    """Run a learner as a script; wrong options end it with status 2 and a message, an interruption with 130."""
-    try:
-        main()
-    except ToolOrchestraError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
-    except KeyboardInterrupt:
-        print("\nInterrupted. What it saved last is taken up again by --resume.", file=sys.stderr)
-        sys.exit(130)
 
 
 def set_aside(directory: Path) -> Path | None:

@@ -7,6 +7,7 @@ of one agent in `toolorchestra.algos.grpo`, of several in `toolorchestra.algos.m
 from __future__ import annotations
 
 import json
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -15,18 +16,49 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
+import tyro
 
 from toolorchestra.agents.builtin.model import prepare_torch
 from toolorchestra.algos.evaluation import PolicyScores, Scores
 from toolorchestra.algos.report import RunLog, set_aside
 from toolorchestra.algos.stats import Interval, paired_bootstrap
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.envs.registration import is_multiagent
+from toolorchestra.toolscale.errors import OptionError, ToolOrchestraError
 
 Report = Callable[[int, dict[str, float]], None]
 """Called with a step and its metrics."""
+OWN_LEARNERS = {"MSARL": "msarl", "TMATR": "tmatr"}
+"""The learner of a protocol of several agents that has one of its own; `multi_grpo` trains any."""
+
+Options = TypeVar("Options", bound="LearnerOptions")
+
+
+def run_script(options: type[Options], train: Callable[[Options], object]) -> None:
+    """Run a learner as a script, with its options from the command line.
+
+    Wrong options end it with status 2 and a message, an interruption with 130.
+    """
+    try:
+        train(tyro.cli(options))
+    except ToolOrchestraError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("\nInterrupted. Add --resume to continue from the last checkpoint.", file=sys.stderr)
+        sys.exit(130)
 
 
 # ----------------------------------------------------------------------------------------------------- options
+
+
+def learners_of(env_id: str) -> str:
+    """Return the commands that train the agents of an environment together, as a message names them.
+
+    >>> learners_of("Dialogue-Restaurant-v0")
+    '`python algos/multi_grpo.py --env Dialogue-Restaurant-v0`'
+    """
+    names = [name for name in (OWN_LEARNERS.get(env_id.split("-")[0]), "multi_grpo") if name]
+    return " or ".join(f"`python algos/{name}.py --env {env_id}`" for name in names)
 
 
 @dataclass
@@ -36,10 +68,12 @@ class LearnerOptions(ABC):
     Attributes:
         builtin_rate: The default learning rate of built-in models.
         model_rate: That of other models.
+        several_agents: Whether it trains the agents of an environment together.
     """
 
     builtin_rate: ClassVar[float]
     model_rate: ClassVar[float]
+    several_agents: ClassVar[bool] = False
 
     env: str
     """Id of the environment."""
@@ -62,6 +96,16 @@ class LearnerOptions(ABC):
     """Continue from the last checkpoint in `output`, exactly as if the run had not stopped."""
 
     def __post_init__(self) -> None:
+        if is_multiagent(self.env) and not self.several_agents:
+            raise OptionError(
+                f"{self.env!r} is an environment of several agents, and this learner trains the policy of one. "
+                f"Train its agents together: {learners_of(self.env)}."
+            )
+        if self.several_agents and not is_multiagent(self.env):
+            raise OptionError(
+                f"{self.env!r} is an environment of one agent, and this learner trains several together. "
+                f"Train it by GRPO: `python algos/grpo.py --env {self.env}`."
+            )
         if self.resume and not self.save_every:
             raise OptionError("`resume` needs checkpoints: leave `save_every` above 0.")
 
@@ -70,6 +114,14 @@ class LearnerOptions(ABC):
         for name in names:
             if getattr(self, name) < minimum:
                 raise OptionError(f"`{name}` must be at least {minimum}, got {getattr(self, name)!r}.")
+
+    def require_groups(self, *names: str) -> None:
+        """Raise an `OptionError` if one of these numbers of rollouts, which are compared, is below 2."""
+        for name in names:
+            if getattr(self, name) < 2:
+                raise OptionError(
+                    f"Advantages compare the rollouts of a group: `{name}` {getattr(self, name)} is below 2."
+                )
 
     @property
     @abstractmethod
@@ -132,11 +184,7 @@ class TrainOptions(LearnerOptions):
 
 
 def last_checkpoint(folder: Path) -> Path:
-    """Return the newest checkpoint of a folder.
-
-    Raises:
-        OptionError: There is none.
-    """
+    """Return the newest checkpoint of a folder; an `OptionError` if there is none."""
     found = sorted(folder.glob("checkpoint-*"), key=checkpoint_step)
     if not found:
         raise OptionError(f"No checkpoint in {folder} to resume from. Run without --resume first.")
@@ -152,10 +200,7 @@ def checkpoint_step(checkpoint: Path) -> int:
 def open_run(config: LearnerOptions, phase: str, *, updates: int = 1) -> Iterator[tuple[RunLog, Path | None, int]]:
     """Open the folder of a run: a new one, with an earlier run set aside, or that of the run to resume.
 
-    Args:
-        config: The options.
-        phase: Name of the phase that writes the checkpoints.
-        updates: Optimiser steps, by which checkpoints are numbered, per step of the phase.
+    The phase writes the checkpoints, which are numbered by optimiser steps: `updates` for each step of the phase.
 
     Yields:
         The metrics, the checkpoint to resume from (None in a new run), and the steps made before it.
@@ -270,8 +315,8 @@ class Trainer(ABC, Generic[S]):
         self,
         summary: Mapping[str, Any],
         results: Mapping[str, Sequence[float | None]],
-        *,
         baseline: str,
+        *,
         over: str,
         more: str = "",
         references: Mapping[str, float] | None = None,
@@ -288,7 +333,7 @@ class Trainer(ABC, Generic[S]):
         """
         config, name, gain = self.options, self.phase.upper(), self.gain
         (config.output / "heldout.json").write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
-        self.log.closing(results, baseline=baseline)
+        self.log.closing(results, baseline)
         self.log.curves(references=references, title=f"{name} on {config.env}")
         before, after = self.scores[0], self.scores[config.total]
         self.log.console.print(

@@ -101,6 +101,10 @@ class MultiAgentEngine:
         self.slots, self.max_turn_ids, self.max_ids = slots, max_turn_ids, max_ids
         self.generated: Counter[str] = Counter()
 
+    def token_counts(self) -> dict[str, float]:
+        """Return `generated` as metrics."""
+        return {f"{name}_tokens": float(self.generated[name]) for name in self.renderers}
+
     def start(self, start: Start) -> Slot:
         """Start an episode and return its slot."""
         self.env.reset(seed=start.seed, options=start.reset_options())

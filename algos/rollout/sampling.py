@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from toolorchestra.agents.builtin.renderer import Renderer
-from toolorchestra.algos.length_batching import bundles
+from toolorchestra.algos.batching import bundles
 
 _MIN_ROWS = 16  # of a bundle that is sampled: each bundle has its own forward pass for every id
 

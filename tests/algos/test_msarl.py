@@ -20,8 +20,8 @@ from transformers import GPT2Config, GPT2LMHeadModel
 from toolorchestra.agents.builtin.model import TokenPolicy, build_model
 from toolorchestra.agents.builtin.text_model import builtin_text_policy
 from toolorchestra.algos import msarl, multi_agent_trainer
-from toolorchestra.algos.clipped_policy_gradient import ClippedUpdater
 from toolorchestra.algos.msarl import Branches, TrainMSARL, judge, play_nested
+from toolorchestra.algos.policy_updates import ClippedUpdater
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot
 from toolorchestra.algos.rollout.sampling import Sample
 from toolorchestra.algos.rollout.starts import Start
@@ -450,7 +450,7 @@ import toolorchestra.algos
 from toolorchestra.algos import msarl
 from toolorchestra.algos.rollout.multi_agent import Slot
 Slot.reward = property(lambda slot: float(sum(sum(s.ids) for s in slot.trajectories.values()) % 2))
-msarl.main(msarl.TrainMSARL(start=Path(sys.argv[1]), output=Path(sys.argv[2]), **eval(sys.argv[3])))
+msarl.train(msarl.TrainMSARL(start=Path(sys.argv[1]), output=Path(sys.argv[2]), **eval(sys.argv[3])))
 """
 """Trains with rewards by the parity of ids, so that an untrained policy's groups differ."""
 

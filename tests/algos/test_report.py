@@ -3,7 +3,6 @@ from __future__ import annotations
 import io
 import json
 import math
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,7 @@ import pytest
 import torch
 from rich.console import Console
 
-from toolorchestra.algos.report import RunLog, closing_table, draw_curves, run_script, set_aside
+from toolorchestra.algos.report import RunLog, closing_table, draw_curves, set_aside
 from toolorchestra.toolscale.errors import OptionError
 
 
@@ -210,26 +209,3 @@ def test_an_earlier_run_is_moved_aside_and_not_lost(tmp_path: Path) -> None:
         assert set_aside(folder) == tmp_path / f"run.{number}"
         assert (tmp_path / f"run.{number}" / "metrics.jsonl").exists()
         assert not folder.exists()
-
-
-# ----------------------------------------------------------------------------------------------------- as a script
-
-
-def test_a_script_tells_mistakes_and_interruptions_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:
-    def raising(error: BaseException) -> Callable[[], None]:
-        def main() -> None:
-            raise error
-
-        return main
-
-    run_script(lambda: None)
-    for error, code, told in (
-        (OptionError("`steps` must be positive."), 2, "error: `steps` must be positive.\n"),
-        (KeyboardInterrupt(), 130, "\nInterrupted. What it saved last is taken up again by --resume.\n"),
-    ):
-        with pytest.raises(SystemExit) as end:
-            run_script(raising(error))
-        assert end.value.code == code
-        assert capsys.readouterr().err == told
-    with pytest.raises(ZeroDivisionError):
-        run_script(raising(ZeroDivisionError()))

@@ -219,7 +219,7 @@ def test_resuming_gives_the_weights_of_an_unbroken_run(tmp_path: Path) -> None:
 
 
 def test_the_command_leaves_a_policy_metrics_and_curves(tmp_path: Path) -> None:
-    sft.main(small(tmp_path, steps=20, save_every=0))
+    sft.train(small(tmp_path, steps=20, save_every=0))
     for name in ("metrics.jsonl", "curves.png", "final/renderer.json"):
         assert (tmp_path / name).exists(), name
     assert isinstance(TokenPolicy.load(tmp_path / "final").renderer, CompactRenderer)

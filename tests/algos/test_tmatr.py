@@ -443,7 +443,7 @@ Slot.reward = property(lambda slot: float(sum(sum(s.ids) for s in slot.trajector
 side, row = tmatr.side, TrainRow
 silent = tmatr.PairRow(row([1], [2, 3], [1, 1], [0.0, 0.0]), row([1], [3, 2], [1, 1], [0.0, 0.0]))
 tmatr.side = lambda pair, agent: side(pair, agent) or silent
-tmatr.main(tmatr.TrainTMATR(start=Path(sys.argv[1]), output=Path(sys.argv[2]), **eval(sys.argv[3])))
+tmatr.train(tmatr.TrainTMATR(start=Path(sys.argv[1]), output=Path(sys.argv[2]), **eval(sys.argv[3])))
 """
 """Trains with rewards by the parity of ids, so that an untrained team's episodes differ (see `side_or_silence`)."""
 

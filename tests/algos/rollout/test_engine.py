@@ -12,7 +12,7 @@ import torch
 
 from toolorchestra.agents.builtin.compact_renderer import CompactRenderer
 from toolorchestra.agents.builtin.model import build_model
-from toolorchestra.algos.length_batching import bundles
+from toolorchestra.algos.batching import bundles
 from toolorchestra.algos.rollout.engine import RolloutEngine, RolloutRequest
 from toolorchestra.algos.rollout.sampling import ModelSampler, Sample
 from toolorchestra.algos.rollout.starts import Start, make_env, starts

@@ -1,0 +1,189 @@
+"""What the learners of several agents share: an updater for each policy, and the learner that keeps them.
+
+`PolicyUpdater` makes the optimiser steps of one policy; `ClippedUpdater` makes them on the clipped objective of
+`toolorchestra.algos.msarl` and `toolorchestra.algos.multi_grpo`. Not here: which rows an agent learns from, and their
+advantages.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import torch
+from torch import Tensor
+
+from toolorchestra.agents.builtin.model import TokenPolicy
+from toolorchestra.algos.batching import chunks
+from toolorchestra.algos.losses import clipped_policy_loss
+from toolorchestra.algos.multi_agent_trainer import TrainTeam
+from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine
+from toolorchestra.algos.rollout.starts import Start
+from toolorchestra.algos.rollout.trajectory import TrainRow, row_logps
+from toolorchestra.toolscale.errors import OptionError
+
+C = TypeVar("C", bound=TrainTeam)
+R = TypeVar("R")
+
+
+class PolicyUpdater(ABC, Generic[C]):
+    """Trains one policy by AdamW on the rows of its agents (`step`).
+
+    Attributes:
+        policy: What is trained.
+        config: The options.
+        optimizer: Its optimiser.
+    """
+
+    def __init__(self, policy: TokenPolicy, config: C) -> None:
+        self.policy, self.config = policy, config
+        self.optimizer = torch.optim.AdamW(
+            policy.model.parameters(), lr=config.rate, betas=(0.9, 0.95), weight_decay=0.0
+        )
+
+    @abstractmethod
+    def step(self, agents: Sequence[Sequence[Any]]) -> dict[str, float]:
+        """Make one optimiser step on the rows of each agent that has this policy; each agent's mean counts alike."""
+
+    def parts(self, rows: Sequence[R], length: Callable[[R], int], sequences: int = 1) -> Iterator[Sequence[R]]:
+        """Yield the rows of each forward pass, those of similar length together; a row has so many sequences."""
+        at_once = self.config.rows_at_once or (max(1, len(rows)) * sequences if self.config.small else 4)
+        return chunks(sorted(rows, key=length), max(1, at_once // sequences))
+
+    def apply_gradients(self) -> float:
+        """Make the optimiser's step, with gradients clipped to norm 1, and return the norm before that."""
+        norm = float(torch.nn.utils.clip_grad_norm_(self.policy.model.parameters(), 1.0))
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        return norm
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of the optimiser."""
+        return self.optimizer.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore a state."""
+        self.optimizer.load_state_dict(dict(state))
+
+
+U = TypeVar("U", bound=PolicyUpdater[Any])
+
+
+class TeamLearner(ABC, Generic[C, U]):
+    """A learner with an updater for each policy. Subclasses say what a step is (`learn`).
+
+    Attributes:
+        config: The options.
+        engine: Plays the environment.
+        policies: Updated in place.
+        tasks: Where episodes begin.
+        updaters: By policy.
+    """
+
+    def __init__(
+        self,
+        config: C,
+        engine: MultiAgentEngine,
+        policies: Mapping[str, TokenPolicy],
+        tasks: Sequence[Start],
+        updater: Callable[[TokenPolicy, C], U],
+    ) -> None:
+        self.config, self.engine, self.policies, self.tasks = config, engine, policies, tasks
+        self.updaters = {name: updater(policy, config) for name, policy in policies.items()}
+
+    @abstractmethod
+    def learn(self, step: int) -> dict[str, float]:
+        """Play a batch of rollouts, update the policies on it, and return the metrics."""
+
+    def updates(self, rows: Mapping[str, Sequence[R]]) -> Iterator[tuple[str, U, list[Sequence[R]]]]:
+        """Yield each policy's name, its updater, and the rows of each agent that has it, from the rows by agent."""
+        for name, updater in self.updaters.items():
+            yield name, updater, [own for agent, own in rows.items() if self.config.policy_of(agent) == name]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of the updaters."""
+        return {name: updater.state_dict() for name, updater in self.updaters.items()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore the state of the updaters."""
+        for name, updater in self.updaters.items():
+            updater.load_state_dict(state[name])
+
+
+# ------------------------------------------------------------------------------------------- clipped policy gradient
+
+
+@dataclass
+class TrainClipped(TrainTeam):
+    """Options of learners that update their policies by the clipped objective."""
+
+    steps: int = 20
+    """Batches of rollouts."""
+    questions: int = 8
+    """Questions per batch."""
+    updates: int = 1
+    """Optimiser steps per batch of rollouts, each on all its rows."""
+    epsilon: float = 0.2
+    """Clip of the probability ratio below 1."""
+    epsilon_high: float = 0.28
+    """Clip of the probability ratio above 1."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.require_at_least(1, "steps", "questions", "updates")
+        if not 0 < self.epsilon < 1 or self.epsilon_high <= 0:
+            raise OptionError("`epsilon` must lie in (0, 1), and `epsilon_high` above 0.")
+
+    @property
+    def total(self) -> int:
+        """Batches of rollouts of the whole training."""
+        return self.steps
+
+
+class ClippedUpdater(PolicyUpdater[TrainClipped]):
+    """Trains one policy on the clipped loss of its rows."""
+
+    def loss(self, rows: Sequence[TrainRow], count: int) -> tuple[Tensor, Tensor]:
+        """Return the clipped loss of some of an agent's `count` rows, and the share of ratios clipped."""
+        config = self.config
+        logps, old, mask = row_logps(self.policy.model, rows, self.policy.renderer.pad_id, config.temperature)
+        advantages = torch.tensor([row.advantage for row in rows], device=logps.device, dtype=logps.dtype)
+        found = clipped_policy_loss(logps, old, advantages, mask, eps_low=config.epsilon, eps_high=config.epsilon_high)
+        return found.loss * len(rows) / count, found.clipped
+
+    def step(self, agents: Sequence[Sequence[TrainRow]]) -> dict[str, float]:
+        """Make one optimiser step on the rows of each agent that has this policy; each agent's mean counts alike.
+
+        Rows without an advantage have no gradient and are only counted; if there are no others, no step is made.
+        """
+        self.policy.model.train()
+        total, clipped, parts = 0.0, 0.0, 0
+        for rows in agents:
+            for part in self.parts([row for row in rows if row.advantage], lambda row: row.length):
+                loss, cut = self.loss(part, len(rows))
+                loss.backward()  # type: ignore[no-untyped-call]  # torch's
+                total, clipped, parts = total + float(loss.detach()), clipped + float(cut), parts + 1
+        norm = self.apply_gradients() if parts else 0.0
+        return {"loss": total, "grad_norm": norm, "clipped": clipped / max(1, parts)}
+
+
+K = TypeVar("K", bound=TrainClipped)
+
+
+class ClippedLearner(TeamLearner[K, ClippedUpdater]):
+    """A learner whose policies are updated by the clipped objective."""
+
+    def __init__(
+        self, config: K, engine: MultiAgentEngine, policies: Mapping[str, TokenPolicy], tasks: Sequence[Start]
+    ) -> None:
+        super().__init__(config, engine, policies, tasks, ClippedUpdater)
+
+    def update(self, rows: Mapping[str, Sequence[TrainRow]]) -> dict[str, float]:
+        """Update every policy on the rows of the agents that have it, by agent, and return the metrics."""
+        metrics: dict[str, float] = {}
+        for _ in range(self.config.updates):
+            for name, updater, own in self.updates(rows):
+                metrics |= {f"{name}_{what}": value for what, value in updater.step(own).items()}
+        return metrics
