@@ -7,11 +7,10 @@ already is read, not trained again. See ``docs/tmatr_learning.md``.
 
 from __future__ import annotations
 
-import csv
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -22,7 +21,7 @@ import numpy as np
 from toolorchestra.algos import tmatr
 from toolorchestra.algos.evaluation import Scores
 from toolorchestra.algos.stats import Interval, paired_bootstrap
-from toolorchestra.algos.studies.pages import make_panels, points, write_page
+from toolorchestra.algos.studies.shared import Tick, make_panels, no_tick, points, table, write_page
 
 QUESTIONS = 16
 """Questions of a batch of rollouts, by default."""
@@ -56,9 +55,11 @@ def train(
 ) -> Path:
     """Train a team under a schedule unless that has been done, and return the folder of the run.
 
+    Schedules of one seed begin with the same team.
+
     Args:
         schedule: One of `SCHEDULES`.
-        seed: Of everything random; schedules of one seed begin with the same team.
+        seed: Of everything random.
         folder: Where the runs are.
         questions: Questions of a batch of rollouts.
         samples: Sampled episodes of each held-out task.
@@ -155,7 +156,7 @@ def run(
     questions: int = QUESTIONS,
     samples: int = SAMPLES,
     *,
-    tick: Callable[[], object] = lambda: None,
+    tick: Tick = no_tick,
     seeds: Sequence[int] = (0,),
     schedules: Sequence[str] = COMPARED,
     runs: Path | None = None,
@@ -163,14 +164,8 @@ def run(
 ) -> TMATRStudy:
     """Train under each schedule from each seed, as far as that has not been done, and return what was found.
 
-    Args:
-        questions: Questions of a batch of rollouts.
-        samples: Sampled episodes of each held-out task.
-        tick: Called after each training.
-        seeds: The seeds.
-        schedules: Some of `SCHEDULES`.
-        runs: Folder of the runs, which stay there; None: they are forgotten.
-        more: Further options of the learner, as on its command line.
+    The runs stay in the folder `runs`; without one they are deleted. The other options are those of `train`; `tick` is
+    called after each training.
     """
     found = []
     with TemporaryDirectory() as scratch:
@@ -195,45 +190,42 @@ def markdown(study: TMATRStudy) -> str:
     seeds = sorted({run.seed for run in study.runs})
     lines = [
         f"{len(study.runs[0].by_task[0])} held-out tasks; means over {len(seeds)} seed{'s' * (len(seeds) > 1)}, "
-        "95 % intervals over tasks.",
-        "",
-        "| schedule | stage | who learns | updates | pass@1 | over the start, points | reward | tool calls | change |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "95 % intervals over tasks."
     ]
+    stages = []
     for name in study.schedules:
         for stage, row in enumerate(study.of(name)[0].stages):
-            success, reward, calls, more = (
-                study.mean(name, stage, what) for what in ("success", "reward", "calls", "more_calls")
-            )
             updates = np.mean([run.updates[stage] for run in study.of(name)])
-            lines.append(
-                f"| {name} | {stage} | {row['learner'] or 'start'} | {updates:.0f} | {success:.1%} | "
-                f"{points(study.gain(name, stage))} | {reward:.3f} | {calls:.2f} | {more:+.2f} |"
-            )
-    lines += ["", "| after the last stage | points | of the seeds |", "|---|---|---|"]
+            means = (form.format(study.mean(name, stage, what)) for what, form in MEASURES.items())
+            success, *others = means
+            who = (name, str(stage), row["learner"] or "start", f"{updates:.0f}")
+            stages.append((*who, success, points(study.gain(name, stage)), *others))
+    columns = ("updates", "pass@1", "over the start, points", "reward", "tool calls", "change")
+    lines += table(("schedule", "stage", "who learns", *columns), "l" * 9, stages)
+    rows = []
     for name in study.schedules:
         gains = ", ".join(f"{100 * run.stages[-1]['gain']:+.1f}" for run in study.of(name))
-        lines.append(f"| {name}, over the start | {points(study.gain(name))} | {gains} |")
-    for name in study.schedules:
-        if name != ALTERNATING and ALTERNATING in study.schedules:
-            lines.append(f"| {ALTERNATING}, over {name} | {points(study.over(name))} | |")
+        rows.append((f"{name}, over the start", points(study.gain(name)), gains))
+    if ALTERNATING in study.schedules:
+        others = [name for name in study.schedules if name != ALTERNATING]
+        rows += [(f"{ALTERNATING}, over {name}", points(study.over(name)), "") for name in others]
+    lines += table(("after the last stage", "points", "of the seeds"), "lll", rows)
     return "\n".join(lines) + "\n"
+
+
+MEASURES = {"success": "{:.1%}", "reward": "{:.3f}", "calls": "{:.2f}", "more_calls": "{:+.2f}"}
+"""What the table has of a stage, and how it is written."""
 
 
 def write(study: TMATRStudy, folder: Path) -> None:
     """Write ``study.csv``, ``study.md`` and three figures to a folder (needs the extra ``train``)."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "study.csv").open("w", newline="", encoding="utf-8") as file:
-        rows = [
-            {"schedule": run.schedule, "seed": run.seed, "updates": updates, **stage}
-            for run in study.runs
-            for stage, updates in zip(run.stages, run.updates, strict=True)
-        ]
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
+    rows = [
+        {"schedule": run.schedule, "seed": run.seed, "updates": updates, **stage}
+        for run in study.runs
+        for stage, updates in zip(run.stages, run.updates, strict=True)
+    ]
     figures = {"success": _draw_success(study), "tools": _draw_tools(study), "reward": _draw_reward(study)}
-    write_page(folder, markdown(study), figures, "tmatr")
+    write_page(folder, rows, markdown(study), figures, "tmatr")
 
 
 _COLOURS = dict(zip(SCHEDULES, ("#4c72b0", "#dd8452", "#55a868", "#8172b3", "#937860"), strict=True))
