@@ -43,7 +43,7 @@ from toolorchestra.algos import multi_agent_trainer
 from toolorchestra.algos.advantages import NESTED_RULES, NestedRule, nested_advantages
 from toolorchestra.algos.batching import chunks
 from toolorchestra.algos.evaluation import make_samplers
-from toolorchestra.algos.multi_agent_trainer import Trained
+from toolorchestra.algos.multi_agent_trainer import MultiAgentTrainer
 from toolorchestra.algos.policy_updates import ClippedLearner, TrainClipped
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot
 from toolorchestra.algos.rollout.sampling import Sampler
@@ -279,7 +279,7 @@ def measure(nests: Sequence[Sequence[Branches]], batch: NestedBatch, engine: Mul
     }
 
 
-def train(config: TrainMSARL) -> Trained:
+def train(config: TrainMSARL) -> MultiAgentTrainer:
     """Warm-start if need be, train, and evaluate on held-out tasks before and after."""
     return multi_agent_trainer.train(config, partial(NestedGRPO, config), phase="msarl")
 

@@ -25,7 +25,6 @@ from toolorchestra.algos import sft
 from toolorchestra.algos.evaluation import Scores, evaluate_agents
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine
 from toolorchestra.algos.rollout.starts import Start, json_or_text
-from toolorchestra.algos.stats import Interval
 from toolorchestra.algos.trainer import Report, Trainer, TrainOptions
 from toolorchestra.algos.warm_start import demonstration_options, staged_rows, teacher_demonstrations, teacher_of
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
@@ -209,19 +208,6 @@ MakeLearner = Callable[[MultiAgentEngine, dict[str, TokenPolicy], list[Start]], 
 """Makes a learner from an engine, the policies that it updates in place, and the starts to train on."""
 
 
-@dataclass(frozen=True)
-class Trained:
-    """Result of a run.
-
-    Attributes:
-        scores: On held-out tasks, by the number of steps made; 0 is the start.
-        gain: Success over the start, as mean over tasks with its 95 % interval (bootstrap over tasks).
-    """
-
-    scores: dict[int, Scores]
-    gain: Interval
-
-
 class MultiAgentTrainer(Trainer[Scores]):
     """A run of a learner of several agents, whose name in metrics and tables is `phase`.
 
@@ -316,8 +302,10 @@ def read_scores(folder: Path, step: int) -> Scores:
     return msgspec.json.decode(file.read_bytes(), type=Scores)
 
 
-def train(config: TrainTeam, make_learner: MakeLearner, *, phase: str, evaluate_at: Iterable[int] = ()) -> Trained:
-    """Warm-start if need be, train, and evaluate on held-out tasks before and after; see `MultiAgentTrainer`."""
+def train(
+    config: TrainTeam, make_learner: MakeLearner, *, phase: str, evaluate_at: Iterable[int] = ()
+) -> MultiAgentTrainer:
+    """Warm-start if need be, train, evaluate on held-out tasks before and after, and return the run with its scores."""
     run = MultiAgentTrainer(config, make_learner, phase, evaluate_at)
     run.run()
-    return Trained(run.scores, run.gain)
+    return run

@@ -37,7 +37,7 @@ from torch import Tensor
 from toolorchestra.algos import multi_agent_trainer
 from toolorchestra.algos.advantages import group_advantages
 from toolorchestra.algos.evaluation import make_samplers
-from toolorchestra.algos.multi_agent_trainer import Trained
+from toolorchestra.algos.multi_agent_trainer import MultiAgentTrainer
 from toolorchestra.algos.policy_updates import ClippedLearner, TrainClipped
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot
 from toolorchestra.algos.rollout.sampling import Sampler
@@ -188,7 +188,7 @@ def _mean(values: Sequence[float]) -> float:
     return float(np.mean(known)) if known else math.nan
 
 
-def train(config: TrainMultiGRPO) -> Trained:
+def train(config: TrainMultiGRPO) -> MultiAgentTrainer:
     """Warm-start if need be, train, and evaluate on held-out tasks before and after."""
     return multi_agent_trainer.train(config, partial(IndependentGRPO, config), phase="multi-grpo")
 

@@ -46,9 +46,9 @@ from toolorchestra.agents.builtin.adapters import AdaptedModel
 from toolorchestra.agents.builtin.model import TokenPolicy
 from toolorchestra.algos import multi_agent_trainer
 from toolorchestra.algos.batching import chunks
-from toolorchestra.algos.evaluation import make_samplers
+from toolorchestra.algos.evaluation import Scores, make_samplers
 from toolorchestra.algos.losses import dpo_loss
-from toolorchestra.algos.multi_agent_trainer import Trained, TrainTeam
+from toolorchestra.algos.multi_agent_trainer import MultiAgentTrainer, TrainTeam
 from toolorchestra.algos.policy_updates import PolicyUpdater, TeamLearner
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot
 from toolorchestra.algos.rollout.starts import Start
@@ -316,17 +316,17 @@ def measure(slots: Sequence[Slot], pairs: Sequence[EpisodePair], engine: MultiAg
 # ----------------------------------------------------------------------------------------------------- reports
 
 
-def report(config: TrainTMATR, trained: Trained) -> list[dict[str, Any]]:
-    """Return the scores of the team after each stage, compared with its start.
+def report(config: TrainTMATR, by_step: Mapping[int, Scores]) -> list[dict[str, Any]]:
+    """Return the scores of the team (given by step) after each stage, compared with its start.
 
     Each entry has ``stage`` (0 is the start), ``learner``, ``step``, and of the held-out episodes ``success`` (pass@1),
     ``gain`` (over the start, with ``low`` and ``high`` of its 95 % interval over tasks), ``reward``, ``calls`` (tool
     calls of an episode), ``more_calls`` (than at the start), and the scores of greedy episodes and of several samples.
     """
-    start, found = trained.scores[0], []
+    start, found = by_step[0], []
     for stage, learner in enumerate(("", *config.stages)):
         step = stage * config.stage_steps
-        scores = trained.scores[step]
+        scores = by_step[step]
         gain, low, high = paired_bootstrap(scores.by_task, start.by_task)
         row: dict[str, Any] = {"stage": stage, "learner": learner, "step": step, "success": scores.success}
         row |= {"gain": gain, "low": low, "high": high, **scores.means(), "more_calls": scores.calls - start.calls}
@@ -359,14 +359,14 @@ def stage_table(stages: Sequence[Mapping[str, Any]]) -> Table:
     return table
 
 
-def train(config: TrainTMATR) -> Trained:
+def train(config: TrainTMATR) -> MultiAgentTrainer:
     """Warm-start if need be, train stage by stage, and evaluate before and after each (also in ``stages.json``)."""
     ends = range(config.stage_steps, config.total, config.stage_steps)
-    trained = multi_agent_trainer.train(config, partial(OnlineDPO, config), phase="tmatr", evaluate_at=ends)
-    stages = report(config, trained)
+    run = multi_agent_trainer.train(config, partial(OnlineDPO, config), phase="tmatr", evaluate_at=ends)
+    stages = report(config, run.scores)
     (config.output / "stages.json").write_text(json.dumps(stages, indent=2) + "\n", encoding="utf-8")
     Console().print(stage_table(stages))
-    return trained
+    return run
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The skeleton of a training run: warm start, evaluation, metrics, checkpoints and resuming, for every learner.
+"""The frame of a training run for every learner: warm start, evaluation, metrics, checkpoints and resuming.
 
 A learner has options (`TrainOptions`) and a `Trainer`, which says how its policies begin, learn, and are evaluated:
 of one agent in `toolorchestra.algos.grpo`, of several in `toolorchestra.algos.multi_agent_trainer`.
@@ -200,10 +200,8 @@ def checkpoint_step(checkpoint: Path) -> int:
 def open_run(config: LearnerOptions, phase: str, *, updates: int = 1) -> Iterator[tuple[RunLog, Path | None, int]]:
     """Open the folder of a run: a new one, with an earlier run set aside, or that of the run to resume.
 
-    The phase writes the checkpoints, which are numbered by optimiser steps: `updates` for each step of the phase.
-
-    Yields:
-        The metrics, the checkpoint to resume from (None in a new run), and the steps made before it.
+    The phase writes the checkpoints, numbered by optimiser steps, `updates` for each of its own steps. Yielded are the
+    metrics, the checkpoint to resume from (None in a new run), and the steps of the phase made before it.
     """
     checkpoint = last_checkpoint(config.output / "checkpoints") if config.resume else None
     done = checkpoint_step(checkpoint) // updates if checkpoint else 0
@@ -224,20 +222,15 @@ class Trainer(ABC, Generic[S]):
     """A run of a learner, from its warm start to the closing table (`run`).
 
     Subclasses say how policies begin (`warm_up`, `load`), learn (`fit`), are evaluated (`evaluate`) and written
-    (`save`), and what is reported of them (`conclude`).
-
-    Args:
-        config: The options.
-        phase: Name of the learner in metrics and tables.
-        updates: Optimiser steps per batch of rollouts, if checkpoints are numbered by them.
+    (`save`), and what is reported of them (`conclude`). `phase` is the learner's name in metrics and tables; if
+    checkpoints are numbered by optimiser steps, `updates` is the number of them per batch of rollouts.
 
     Attributes:
         log: Metrics.
         checkpoint: Folder to resume from; None in a new run.
         done: Batches of rollouts before this process.
         scores: On held-out tasks, by the number of batches trained on; 0 is the start.
-        gain: Success of the trained policies over their start, as mean over tasks with its 95 % interval (bootstrap
-            over tasks).
+        gain: Success over the start, as mean over tasks with its 95 % interval (bootstrap over tasks).
         device: Where the models are.
     """
 
@@ -276,7 +269,7 @@ class Trainer(ABC, Generic[S]):
         """Report the scores (`close`)."""
 
     def recall(self, step: int) -> S:
-        """Return the scores after a step that a resumed run has made before; by default they are played again."""
+        """Return the scores after a step made before the run was resumed; by default the tasks are played again."""
         return self.evaluate(step)
 
     def run(self) -> None:
@@ -286,8 +279,7 @@ class Trainer(ABC, Generic[S]):
         with open_run(config, self.phase, updates=self.updates) as (self.log, self.checkpoint, self.done):
             start = config.output / "start"
             if self.checkpoint is None:
-                bar = self.log.progress("sft", config.sft_steps) if config.warm_started else nullcontext()
-                with bar:
+                with self.log.progress("sft", config.sft_steps) if config.warm_started else nullcontext():
                     self.warm_up(start, self.reporter("sft"))
             self.load(start)
             self.judge(0)
@@ -302,9 +294,9 @@ class Trainer(ABC, Generic[S]):
         """Evaluate after a step and log the scores, unless that is done already."""
         if step in self.scores:
             return
-        scores = self.scores[step] = self.recall(step) if self.checkpoint and step <= self.done else self.evaluate(step)
-        known = ((record["phase"], record["step"], record["kind"]) for record in self.log.records)
-        if (self.phase, step, "heldout") not in known:
+        made = self.checkpoint and step <= self.done
+        scores = self.scores[step] = self.recall(step) if made else self.evaluate(step)
+        if all((r["phase"], r["step"], r["kind"]) != (self.phase, step, "heldout") for r in self.log.records):
             self.log.heldout(self.phase, step, scores.outcomes, **scores.means())
 
     def reporter(self, phase: str) -> Report:
@@ -321,15 +313,10 @@ class Trainer(ABC, Generic[S]):
         more: str = "",
         references: Mapping[str, float] | None = None,
     ) -> None:
-        """Write ``heldout.json``, the closing table, the curves and a sentence.
+        """Write `summary` to ``heldout.json``, the closing table of `results`, the curves and a sentence.
 
-        Args:
-            summary: What is written to ``heldout.json``.
-            results: Outcomes of the held-out tasks by policy.
-            baseline: Name of the start in `results`.
-            over: Name of the start in the sentence.
-            more: Appended to the sentence.
-            references: Success of other policies, drawn as lines.
+        `baseline` is the start's name in `results`, and `over` in the sentence, to which `more` is appended; lines in
+        the curves show the success of `references`, other policies.
         """
         config, name, gain = self.options, self.phase.upper(), self.gain
         (config.output / "heldout.json").write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")

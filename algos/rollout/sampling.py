@@ -33,7 +33,7 @@ class ModelSampler:
 
     Args:
         model: A Hugging Face causal language model.
-        codec: Says which ids stop a turn and which one pads.
+        renderer: Says which ids stop a turn and which one pads.
         temperature: 0 means greedy; log-probabilities are then those at temperature 1.
         seed: Same seed and same calls give the same ids.
     """

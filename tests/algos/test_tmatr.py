@@ -20,7 +20,6 @@ from toolorchestra.agents.builtin.model import TokenPolicy, build_model
 from toolorchestra.agents.builtin.text_model import builtin_text_policy
 from toolorchestra.algos import multi_agent_trainer, tmatr
 from toolorchestra.algos.evaluation import Scores
-from toolorchestra.algos.multi_agent_trainer import Trained
 from toolorchestra.algos.rollout.multi_agent import Slot
 from toolorchestra.algos.rollout.sampling import Sample
 from toolorchestra.algos.rollout.trajectory import TrainRow, row_logps
@@ -422,7 +421,7 @@ def scores(success: float, calls: float) -> Scores:
 def test_stages_are_reported_beside_the_start() -> None:
     config = TrainTMATR(schedule=("inferencer", "planner"), stage_steps=3)
     found = {0: scores(0.25, 1.0), 3: scores(0.5, 1.5), 6: scores(0.75, 0.5)}
-    stages = report(config, Trained(found, tmatr.paired_bootstrap([0.75], [0.25])))
+    stages = report(config, found)
     assert [row["learner"] for row in stages] == ["", "inferencer", "planner"]
     assert [row["step"] for row in stages] == [0, 3, 6]
     assert [row["gain"] for row in stages] == [0.0, 0.25, 0.5]
