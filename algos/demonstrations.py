@@ -138,17 +138,12 @@ def encode(renderer: Renderer, demonstration: Demonstration) -> tuple[list[int],
     return ids, mask
 
 
-# ------------------------------------------------------------------------------------------------- who demonstrates
-
-
 @dataclass
 class DemonstrationOptions(LearnerOptions):
     """Options of the episodes that a policy learns from."""
 
     episodes: tuple[Path, ...] = ()
     """JSONL files of episodes to learn from (solved ones only); none: the oracles play."""
-    difficulty: tuple[int, ...] = (1, 2)
-    """Levels of the tasks that the oracles play; empty for all."""
     teacher: TeacherName | None = None
     """Who plays: ``oracle`` (and a noisy one), ``asking`` (the same, but it queries experts now and then), ``explorer``
     (queries experts at random; solved episodes count) or ``designer`` (writes designs of several kinds; a noisy one

@@ -21,6 +21,7 @@ from toolorchestra.algos.rollout.engine import INVALID_OUTCOMES, RolloutEngine, 
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot
 from toolorchestra.algos.rollout.sampling import ModelSampler, Sampler
 from toolorchestra.algos.rollout.starts import Start
+from toolorchestra.algos.stats import known_mean
 from toolorchestra.envs.episode import write_episodes
 from toolorchestra.toolscale.answers import equal, final_answer
 
@@ -82,12 +83,17 @@ class PolicyScores:
     def episode_means(self) -> dict[str, float]:
         """Return the means of reward, cost and time, of the parts of the reward, and statistics of designs."""
         valid = [row for row in self.rows if row.valid]
-        found = {name: float(np.mean([getattr(row, name) for row in valid])) for name in ("reward", "cost", "seconds")}
-        return found | mean_parts(valid) | design_statistics.statistics(valid)
+        means = row_means(valid, "reward", "cost", "seconds")
+        return means | mean_parts(valid) | design_statistics.statistics(valid)
 
     def means(self) -> dict[str, float]:
         """Return the means that are reported with the success."""
         return {"greedy": self.greedy, **self.episode_means()}
+
+
+def row_means(rows: Sequence[Row], *names: str) -> dict[str, float]:
+    """Return the means of these attributes."""
+    return {name: float(np.mean([getattr(row, name) for row in rows])) for name in names}
 
 
 def mean_parts(rows: Sequence[Row]) -> dict[str, float]:
@@ -173,10 +179,10 @@ def evaluate_agents(
     return Scores(
         by_task=[float(np.nanmean(task)) if not np.isnan(task).all() else 0.0 for task in successes],
         outcomes=[None if math.isnan(success) else success for task in successes for success in task],
-        greedy=float(np.nanmean([slot.success for slot in greedy])),
+        greedy=known_mean([slot.success for slot in greedy]),
         pass_at=float(np.mean([max(task) > 0 for task in successes])),
         maj_at=float(np.mean([_majority(task) for task in tasks])),
-        reward=float(np.nanmean([slot.reward for slot in slots])),
+        reward=known_mean([slot.reward for slot in slots]),
         calls=float(np.mean([slot.calls for slot in slots])),
     )
 

@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 from toolorchestra.algos import design_statistics
 from toolorchestra.algos.advantages import group_advantages, rollout_filters
-from toolorchestra.algos.evaluation import mean_parts
+from toolorchestra.algos.evaluation import mean_parts, row_means
 from toolorchestra.algos.rollout.engine import RolloutEngine, RolloutRequest, Row
 from toolorchestra.algos.rollout.sampling import ModelSampler
 from toolorchestra.algos.rollout.starts import Start
 from toolorchestra.algos.rollout.trajectory import pad, pad_ids
-from toolorchestra.algos.trainer import TrainOptions
+from toolorchestra.algos.trainer import ClippedOptions
 from toolorchestra.envs.rewards import preference_rewards
 from toolorchestra.toolscale.errors import OptionError
 
@@ -30,7 +30,7 @@ Filter = Literal["homogeneity", "format", "invalid"]
 
 
 @dataclass
-class GroupOptions(TrainOptions):
+class GroupOptions(ClippedOptions):
     """Options of groups of rollouts."""
 
     groups: int = 16
@@ -51,7 +51,7 @@ class GroupOptions(TrainOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.require_at_least(1, "groups", "updates")
+        self.require_at_least(1, "groups")
         self.require_groups("group_size")
         if self.groups * self.group_size % self.updates:
             raise OptionError(
@@ -204,11 +204,7 @@ class GroupRollouts:
         rows = [row for group in (*useful, *spare) for row in group.rows]
         self.metrics = {
             "success": float(np.mean([row.outcome == "solved" for row in rows])),
-            "reward": float(np.mean([row.reward for row in rows])),
-            "cost": float(np.mean([row.cost for row in rows])),
-            "seconds": float(np.mean([row.seconds for row in rows])),
-            "turns": float(np.mean([row.turns for row in rows])),
-            "well_formed": float(np.mean([row.well_formed for row in rows])),
+            **row_means(rows, "reward", "cost", "seconds", "turns", "well_formed"),
             "groups_kept": len(useful),
             "groups_played": len(useful) + len(spare),
             "levels_open": self.curriculum.open,

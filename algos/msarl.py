@@ -27,7 +27,6 @@ from __future__ import annotations
 import toolorchestra.algos  # noqa: F401 - first, also when run as a script: it makes settings that torch reads once
 
 # isort: split
-import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -63,7 +62,6 @@ class TrainMSARL(TrainClipped):
     env: str = "MSARL-Math-v0"
     """Id of the environment (`toolorchestra.envs.make_multiagent`)."""
     output: Path = Path("runs/msarl")
-    """Folder for models, checkpoints and metrics."""
     reasoner: str | None = None
     """Folder or hub name of a causal language model with a chat template; None makes built-in models."""
     helper: str | None = None
@@ -258,7 +256,6 @@ def measure(nests: Sequence[Sequence[Branches]], batch: NestedBatch, engine: Mul
     """Return metrics of a batch of rollouts."""
     paths = [path for several in nests for path in several]
     rewards = batch.rewards
-    valid = ~rewards.isnan()
     means = rewards.nanmean(-1)
     shared = [len(path.trunk.play.episode.turns) for path in paths]
     after = [len(leaf.play.episode.turns) - n for path, n in zip(paths, shared, strict=True) for leaf in path.leaves]
@@ -269,7 +266,7 @@ def measure(nests: Sequence[Sequence[Branches]], batch: NestedBatch, engine: Mul
         return float((high > low).double().mean())
 
     return {
-        "success": float(rewards.nanmean()) if valid.any() else math.nan,
+        "success": float(rewards.nanmean()),
         "called": float(np.mean([path.branched for path in paths])),
         "reasoner_signal": differing(means),
         "helper_signal": differing(rewards),

@@ -47,11 +47,12 @@ class TrainTeam(TrainOptions):
     lora_rank: int = 0
     """Rank of a LoRA adapter for each policy, over one frozen model that all share; 0: a whole model each."""
     difficulty: tuple[int, ...] = (1,)
-    """Levels of the tasks to train and evaluate on; empty for all."""
     kinds: tuple[str, ...] = ()
     """Kinds of these tasks (the `intent` of a task); empty for all."""
     learning_rate: float | None = None
     """Constant learning rate; None: the learner's own for built-in models, 1e-6 for others; tenfold for adapters."""
+    questions: int = 8
+    """Questions per batch of rollouts."""
     rows_at_once: int | None = None
     """Rows in one forward pass of training; None: all for built-in models, 4 for others."""
     eval_samples: int = 8
@@ -60,6 +61,7 @@ class TrainTeam(TrainOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.require_at_least(0, "lora_rank")
+        self.require_at_least(1, "questions")
 
     @abstractmethod
     def model_of(self, name: str) -> str:
@@ -253,7 +255,12 @@ class MultiAgentTrainer(Trainer[Scores]):
 
     def recall(self, step: int) -> Scores:
         """Read the scores after a step that was made before the run was resumed."""
-        return read_scores(self.config.output / "heldout", step)
+        file = self.config.output / "heldout" / f"{step}.json"
+        if not file.exists():
+            raise OptionError(
+                f"The run was not evaluated after step {step}: {file} is not there. Resume with the same steps."
+            )
+        return msgspec.json.decode(file.read_bytes(), type=Scores)
 
     def fit(self) -> None:
         """Let the learner make its steps; evaluate and write checkpoints on the way."""
@@ -290,16 +297,6 @@ def save_checkpoint(folder: Path, step: int, policies: Mapping[str, TokenPolicy]
     save_policies(policies, draft)
     torch.save(learner.state_dict(), draft / "learner.pt")
     draft.rename(final)
-
-
-def read_scores(folder: Path, step: int) -> Scores:
-    """Return the scores after a step of a run, which `MultiAgentTrainer.evaluate` wrote to ``heldout``."""
-    file = folder / f"{step}.json"
-    if not file.exists():
-        raise OptionError(
-            f"The run was not evaluated after step {step}: {file} is not there. Resume with the steps it began with."
-        )
-    return msgspec.json.decode(file.read_bytes(), type=Scores)
 
 
 def train(

@@ -22,7 +22,6 @@ from __future__ import annotations
 import toolorchestra.algos  # noqa: F401 - first, also when run as a script: it makes settings that torch reads once
 
 # isort: split
-import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -43,6 +42,7 @@ from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot
 from toolorchestra.algos.rollout.sampling import Sampler
 from toolorchestra.algos.rollout.starts import Start
 from toolorchestra.algos.rollout.trajectory import TrainRow
+from toolorchestra.algos.stats import known_mean
 from toolorchestra.algos.trainer import run_script
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
@@ -55,7 +55,6 @@ class TrainMultiGRPO(TrainClipped):
     env: str = "MSARL-Math-v0"
     """Id of the environment (`toolorchestra.envs.make_multiagent`), or ``module:function`` for your own."""
     output: Path = Path("runs/multi_grpo")
-    """Folder for models, checkpoints and metrics."""
     model: str | None = None
     """Folder or hub name of a causal language model with a chat template, of which every policy gets a copy; None makes
     built-in models, where the environment has a teacher."""
@@ -104,9 +103,6 @@ class TrainMultiGRPO(TrainClipped):
         return env
 
 
-# ---------------------------------------------------------------------------------------------------- rollouts
-
-
 def play_groups(
     engine: MultiAgentEngine, samplers: Mapping[str, Sampler], starts: Sequence[Start], size: int
 ) -> list[list[Slot]]:
@@ -144,9 +140,6 @@ def judge(groups: Sequence[Sequence[Slot]], agents: Sequence[str]) -> GroupBatch
     return GroupBatch(rewards, rows)
 
 
-# ---------------------------------------------------------------------------------------------------- learning
-
-
 class IndependentGRPO(ClippedLearner[TrainMultiGRPO]):
     """The learner: groups of rollouts, and an update of every policy on the rows of its agents."""
 
@@ -166,8 +159,8 @@ def measure(groups: Sequence[Sequence[Slot]], batch: GroupBatch, engine: MultiAg
     """Return metrics of a batch of rollouts, of the team and of each agent."""
     slots = [slot for group in groups for slot in group]
     metrics = {
-        "success": _mean([slot.success for slot in slots]),
-        "reward": _mean([slot.reward for slot in slots]),
+        "success": known_mean([slot.success for slot in slots]),
+        "reward": known_mean([slot.reward for slot in slots]),
         "turns": float(np.mean([len(slot.play.episode.turns) for slot in slots])),
         "moves": float(sum(len(slot.play.episode.turns) for slot in slots)),
         "cost": float(np.mean([slot.play.episode.cost for slot in slots])),
@@ -175,17 +168,11 @@ def measure(groups: Sequence[Sequence[Slot]], batch: GroupBatch, engine: MultiAg
     for agent, rewards in batch.rewards.items():
         differing = group_advantages(rewards).ne(0).any(-1)  # (tasks,): only these have advantages
         metrics |= {
-            f"{agent}_reward": _mean(rewards.flatten().tolist()),
+            f"{agent}_reward": known_mean(rewards),
             f"{agent}_signal": float(differing.double().mean()),
             f"{agent}_rows": float(len(batch.rows[agent])),
         }
     return metrics | engine.token_counts()
-
-
-def _mean(values: Sequence[float]) -> float:
-    """Return the mean of the values that are not NaN; NaN if there are none."""
-    known = [value for value in values if not math.isnan(value)]
-    return float(np.mean(known)) if known else math.nan
 
 
 def train(config: TrainMultiGRPO) -> MultiAgentTrainer:

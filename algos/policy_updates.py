@@ -22,20 +22,14 @@ from toolorchestra.algos.multi_agent_trainer import TrainTeam
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine
 from toolorchestra.algos.rollout.starts import Start
 from toolorchestra.algos.rollout.trajectory import TrainRow, row_logps
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.algos.trainer import ClippedOptions
 
 C = TypeVar("C", bound=TrainTeam)
 R = TypeVar("R")
 
 
 class PolicyUpdater(ABC, Generic[C]):
-    """Trains one policy by AdamW on the rows of its agents (`step`).
-
-    Attributes:
-        policy: What is trained.
-        config: The options.
-        optimizer: Its optimiser.
-    """
+    """Trains one policy by AdamW on the rows of its agents (`step`); `optimizer` is its optimiser."""
 
     def __init__(self, policy: TokenPolicy, config: C) -> None:
         self.policy, self.config = policy, config
@@ -72,14 +66,9 @@ U = TypeVar("U", bound=PolicyUpdater[Any])
 
 
 class TeamLearner(ABC, Generic[C, U]):
-    """A learner with an updater for each policy. Subclasses say what a step is (`learn`).
+    """A learner with an updater for each policy (`updaters`). Subclasses say what a step is (`learn`).
 
-    Attributes:
-        config: The options.
-        engine: Plays the environment.
-        policies: Updated in place.
-        tasks: Where episodes begin.
-        updaters: By policy.
+    The engine plays the environment from the starts in `tasks`; the policies are updated in place.
     """
 
     def __init__(
@@ -112,34 +101,9 @@ class TeamLearner(ABC, Generic[C, U]):
             updater.load_state_dict(state[name])
 
 
-# ------------------------------------------------------------------------------------------- clipped policy gradient
-
-
 @dataclass
-class TrainClipped(TrainTeam):
-    """Options of learners that update their policies by the clipped objective."""
-
-    steps: int = 20
-    """Batches of rollouts."""
-    questions: int = 8
-    """Questions per batch."""
-    updates: int = 1
-    """Optimiser steps per batch of rollouts, each on all its rows."""
-    epsilon: float = 0.2
-    """Clip of the probability ratio below 1."""
-    epsilon_high: float = 0.28
-    """Clip of the probability ratio above 1."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.require_at_least(1, "steps", "questions", "updates")
-        if not 0 < self.epsilon < 1 or self.epsilon_high <= 0:
-            raise OptionError("`epsilon` must lie in (0, 1), and `epsilon_high` above 0.")
-
-    @property
-    def total(self) -> int:
-        """Batches of rollouts of the whole training."""
-        return self.steps
+class TrainClipped(TrainTeam, ClippedOptions):
+    """Options of learners of several agents that update their policies by the clipped objective."""
 
 
 class ClippedUpdater(PolicyUpdater[TrainClipped]):

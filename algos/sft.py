@@ -42,7 +42,6 @@ class TrainSFT(DemonstrationOptions):
     model: str | None = None
     """Folder or hub name of a causal language model with a chat template; None makes the built-in model."""
     output: Path = Path("runs/sft")
-    """Folder for the model, checkpoints and metrics."""
     noisy_share: float = 0.5
     """Share of noisy episodes in the last part of the training."""
     noisy_from: float = 0.75
@@ -54,7 +53,6 @@ class TrainSFT(DemonstrationOptions):
     learning_rate: float | None = None
     """Peak learning rate (cosine); None: 2e-3 for the built-in model, 1e-5 for `model`."""
     save_every: int = 500
-    """Steps between checkpoints; 0 for none."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

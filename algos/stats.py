@@ -50,6 +50,13 @@ def mean_interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
     return Interval(mean, mean - half, mean + half)
 
 
+def known_mean(values: ArrayLike) -> float:
+    """Return the mean of the values that are not NaN; NaN if there are none."""
+    numbers = np.asarray(values, dtype=np.float64)
+    known = numbers[~np.isnan(numbers)]
+    return float(known.mean()) if known.size else math.nan
+
+
 def paired_difference(ours: ArrayLike, theirs: ArrayLike, confidence: float = 0.95) -> Interval:
     """Return the mean of ours - theirs, one number each for the same tasks in the same order, with its normal interval.
 

@@ -53,7 +53,7 @@ from toolorchestra.algos.policy_updates import PolicyUpdater, TeamLearner
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot
 from toolorchestra.algos.rollout.starts import Start
 from toolorchestra.algos.rollout.trajectory import TrainRow, row_logps
-from toolorchestra.algos.stats import paired_bootstrap
+from toolorchestra.algos.stats import known_mean, paired_bootstrap
 from toolorchestra.algos.trainer import run_script
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 
@@ -70,7 +70,6 @@ class TrainTMATR(TrainTeam):
     env: str = "TMATR-Math-v0"
     """Id of the environment (`toolorchestra.envs.make_multiagent`)."""
     output: Path = Path("runs/tmatr")
-    """Folder for models, checkpoints and metrics."""
     sft_error: float = 0.2
     """Probability of an injected error in a message of the teacher, at the end of the warm start."""
     models: dict[str, str] = field(default_factory=dict)
@@ -83,7 +82,6 @@ class TrainTMATR(TrainTeam):
     stage_steps: int = 8
     """Batches of rollouts of a stage."""
     questions: int = 16
-    """Questions per batch."""
     rollouts: int = 6
     """Episodes per question (n)."""
     threshold: float = 0.5
@@ -101,7 +99,7 @@ class TrainTMATR(TrainTeam):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.require_at_least(1, "rounds", "stage_steps", "questions", "minibatch", "epochs", "min_pairs")
+        self.require_at_least(1, "rounds", "stage_steps", "minibatch", "epochs", "min_pairs")
         if self.rollouts < 2:
             raise OptionError(f"A pair is of two episodes: `rollouts` {self.rollouts} is below 2.")
         if not self.schedule:
@@ -299,16 +297,14 @@ class OnlineDPO(TeamLearner[TrainTMATR, DPOUpdater]):
 
 def measure(slots: Sequence[Slot], pairs: Sequence[EpisodePair], engine: MultiAgentEngine) -> dict[str, float]:
     """Return metrics of a batch of rollouts."""
-    rewards, successes = (np.array([getattr(slot, name) for slot in slots]) for name in ("reward", "success"))
-    valid = ~np.isnan(rewards)
     gaps = [pair.better.reward - pair.worse.reward for pair in pairs]
     return {
-        "reward": float(rewards[valid].mean()) if valid.any() else float("nan"),
-        "success": float(successes[valid].mean()) if valid.any() else float("nan"),
+        "reward": known_mean([slot.reward for slot in slots]),
+        "success": known_mean([slot.success for slot in slots]),
         "calls": float(np.mean([slot.calls for slot in slots])),
         "messages": float(np.mean([len(slot.play.episode.turns) for slot in slots])),
         "pairs": float(len(pairs)),
-        "gap": float(np.mean(gaps)) if gaps else float("nan"),
+        "gap": known_mean(gaps),
         **engine.token_counts(),
     }
 

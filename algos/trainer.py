@@ -118,10 +118,8 @@ class LearnerOptions(ABC):
     def require_groups(self, *names: str) -> None:
         """Raise an `OptionError` if one of these numbers of rollouts, which are compared, is below 2."""
         for name in names:
-            if getattr(self, name) < 2:
-                raise OptionError(
-                    f"Advantages compare the rollouts of a group: `{name}` {getattr(self, name)} is below 2."
-                )
+            if (size := getattr(self, name)) < 2:
+                raise OptionError(f"Advantages compare the rollouts of a group: `{name}` {size} is below 2.")
 
     @property
     @abstractmethod
@@ -178,6 +176,31 @@ class TrainOptions(LearnerOptions):
     def warm_started(self) -> bool:
         """Whether the run makes built-in models and teaches them before it trains."""
         return self.small and self.start is None and self.sft_steps > 0
+
+
+@dataclass
+class ClippedOptions(TrainOptions):
+    """Options of learners that update their policies by the clipped objective."""
+
+    steps: int = 20
+    """Batches of rollouts."""
+    updates: int = 1
+    """Optimiser steps per batch of rollouts, each on all its rows."""
+    epsilon: float = 0.2
+    """Clip of the probability ratio below 1."""
+    epsilon_high: float = 0.28
+    """Clip of the probability ratio above 1."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.require_at_least(1, "steps", "updates")
+        if not 0 < self.epsilon < 1 or self.epsilon_high <= 0:
+            raise OptionError("`epsilon` must lie in (0, 1), and `epsilon_high` above 0.")
+
+    @property
+    def total(self) -> int:
+        """Batches of rollouts of the whole training."""
+        return self.steps
 
 
 # ------------------------------------------------------------------------------------------- checkpoints, metrics

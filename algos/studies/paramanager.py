@@ -143,8 +143,6 @@ def alone(
     return list(kept.values())
 
 
-# ------------------------------------------------------------------------------------------------- the whole study
-
 PAPER = {
     "parallel, paramanager": (82.34, 55_063, 528.84),
     "serial, paramanager": (76.51, 46_801, 660.32),

@@ -41,9 +41,6 @@ COMPARED = tuple(SCHEDULES)[:4]
 """The schedules with equal updates."""
 
 
-# ---------------------------------------------------------------------------------------------------- training
-
-
 def train(
     schedule: str,
     seed: int,
@@ -53,17 +50,11 @@ def train(
     samples: int = SAMPLES,
     more: Sequence[str] = (),
 ) -> Path:
-    """Train a team under a schedule unless that has been done, and return the folder of the run.
+    """Train a team under one of `SCHEDULES` unless that has been done, and return the folder of the run.
 
-    Schedules of one seed begin with the same team.
-
-    Args:
-        schedule: One of `SCHEDULES`.
-        seed: Of everything random.
-        folder: Where the runs are.
-        questions: Questions of a batch of rollouts.
-        samples: Sampled episodes of each held-out task.
-        more: Further options of the learner, as on its command line.
+    The seed is that of everything random; schedules of one seed begin with the same team. Sizes are the `questions` of
+    a batch of rollouts and the sampled episodes of each held-out task (`samples`); `more` has further options of the
+    learner, as on its command line.
     """
     output = folder / f"{schedule.replace(',', '').replace(' ', '-')}-{seed}"
     if (output / "stages.json").exists():
@@ -78,9 +69,6 @@ def train(
         command = [sys.executable, "-m", "toolorchestra.algos.tmatr", *options]
         subprocess.run(command, check=True, stdout=log, stderr=subprocess.STDOUT)
     return output
-
-
-# ----------------------------------------------------------------------------------------------------- reading
 
 
 class TrainingRun(msgspec.Struct, frozen=True):
@@ -182,9 +170,6 @@ def episodes(questions: int, samples: int) -> int:
     return len(COMPARED)
 
 
-# ------------------------------------------------------------------------------------------------------ showing
-
-
 def markdown(study: TMATRStudy) -> str:
     """Return the study as a page: a table of all stages, and how the schedules compare."""
     seeds = sorted({run.seed for run in study.runs})
@@ -196,8 +181,7 @@ def markdown(study: TMATRStudy) -> str:
     for name in study.schedules:
         for stage, row in enumerate(study.of(name)[0].stages):
             updates = np.mean([run.updates[stage] for run in study.of(name)])
-            means = (form.format(study.mean(name, stage, what)) for what, form in MEASURES.items())
-            success, *others = means
+            success, *others = (form.format(study.mean(name, stage, what)) for what, form in MEASURES.items())
             who = (name, str(stage), row["learner"] or "start", f"{updates:.0f}")
             stages.append((*who, success, points(study.gain(name, stage)), *others))
     columns = ("updates", "pass@1", "over the start, points", "reward", "tool calls", "change")
