@@ -31,13 +31,9 @@ _RESPONSES = re.compile(r"<tool_response>\n(.*?)\n</tool_response>", re.DOTALL)
 
 @dataclass(frozen=True)
 class Demonstration:
-    """An episode to learn from.
+    """An episode to learn from; the last message of the conversation is the assistant's.
 
-    Attributes:
-        messages: The conversation; the last message is the assistant's.
-        tools: OpenAI function schemas of the tools that the policy had.
-        difficulty: Of the task.
-        solved: Whether it was solved.
+    `tools` are the OpenAI function schemas of those that the policy had.
     """
 
     messages: tuple[Message, ...]

@@ -53,13 +53,7 @@ def evaluate(
 
 @dataclass(frozen=True)
 class PolicyScores:
-    """How a policy does on held-out tasks.
-
-    Attributes:
-        rows: Sampled episodes, task by task.
-        samples: Episodes of each task.
-        greedy: Share of tasks that the greedy episode solves.
-    """
+    """How a policy does on held-out tasks: rows of sampled episodes, task by task; share of tasks solved greedily."""
 
     rows: list[Row]
     samples: int

@@ -61,11 +61,11 @@ class GroupOptions(ClippedOptions):
 
 
 class Curriculum:
-    """Easy tasks first: a level opens once the live success on the level before it is good enough.
+    """Easy tasks first: levels open in ascending order, each once the success on the level before it is good enough.
 
     Args:
-        tasks: Starts by level; levels open in ascending order.
-        open_at: Success on the hardest open level that opens the next.
+        tasks: Starts by level.
+        open_at: Live success on the hardest open level that opens the next.
         memory: Weight of the past in the live success (moving average over groups).
 
     Attributes:
@@ -105,14 +105,7 @@ class Curriculum:
 
 @dataclass
 class RolloutGroup:
-    """The rollouts of one task, and their advantages.
-
-    Attributes:
-        level: Difficulty of the task.
-        rows: The rollouts.
-        advantages: Eq. 3 over all of them; their sum is 0.
-        kept: Which of them the filters leave for the backward pass.
-    """
+    """The rollouts of a task of some level, their advantages (Eq. 3; they sum to 0), and which the filters keep."""
 
     level: int
     rows: list[Row]

@@ -172,13 +172,7 @@ def fit(
 
 
 class SingleAgentTrainer(Trainer[PolicyScores]):
-    """A run of GRPO.
-
-    Attributes:
-        results: Outcomes of the held-out tasks by policy, the random one and the oracle included.
-        greedy: Success of the greedy episodes by policy, before and after.
-        reward_gain: As `gain`, of the reward.
-    """
+    """A run of GRPO; its comparison with the start is in `results`, `greedy`, `gain` and `reward_gain` (see `train`)."""
 
     results: dict[str, list[float | None]]
     greedy: dict[str, float]

@@ -43,11 +43,11 @@ from toolorchestra.algos.advantages import NESTED_RULES, NestedRule, nested_adva
 from toolorchestra.algos.batching import chunks
 from toolorchestra.algos.evaluation import make_samplers
 from toolorchestra.algos.multi_agent_trainer import MultiAgentTrainer
-from toolorchestra.algos.policy_updates import ClippedLearner, TrainClipped
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot
 from toolorchestra.algos.rollout.sampling import Sampler
 from toolorchestra.algos.rollout.starts import Start
 from toolorchestra.algos.rollout.trajectory import TrainRow
+from toolorchestra.algos.team_learner import ClippedLearner, TrainClipped
 from toolorchestra.algos.trainer import learners_of, run_script
 from toolorchestra.envs.msarl.play import HELPER, REASONER, MSARLPlay
 from toolorchestra.envs.multiagent.base import MultiAgentEnv

@@ -1,19 +1,17 @@
-"""Training of several agents: their options, their policies, and the run in which a learner updates them.
+"""Training of several agents: the tasks and policies that it starts from, and the run in which a learner updates them.
 
-A learner is a `TrainTeam` of options and a `Learner`, which turns a batch of rollouts into an update; `train` does the
-rest. Not here: rollouts (`toolorchestra.algos.rollout.multi_agent`), evaluation (`toolorchestra.algos.evaluation`) and
-the demonstrations of the warm start (`toolorchestra.algos.warm_start`).
+`train` does all but the update, which is a `TeamLearner`'s. Not here: rollouts
+(`toolorchestra.algos.rollout.multi_agent`), evaluation (`toolorchestra.algos.evaluation`) and the demonstrations of the
+warm start (`toolorchestra.algos.warm_start`).
 """
 
 from __future__ import annotations
 
 import random
 import shutil
-from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 import torch
@@ -24,76 +22,14 @@ from toolorchestra.agents.builtin.text_model import builtin_text_policy
 from toolorchestra.algos import sft
 from toolorchestra.algos.evaluation import Scores, evaluate_agents
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine
-from toolorchestra.algos.rollout.starts import Start, json_or_text
-from toolorchestra.algos.trainer import Report, Trainer, TrainOptions
-from toolorchestra.algos.warm_start import demonstration_options, staged_rows, teacher_demonstrations, teacher_of
+from toolorchestra.algos.rollout.starts import Start
+from toolorchestra.algos.team_learner import TeamLearner, TrainTeam
+from toolorchestra.algos.trainer import Report, Trainer
+from toolorchestra.algos.warm_start import staged_rows, teacher_demonstrations, teacher_of
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
-from toolorchestra.envs.registration import make_multiagent
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 
-SHARED = "shared"
-"""Name of the one policy of a team that shares its weights."""
 _SFT_BATCH = 32
-
-
-@dataclass
-class TrainTeam(TrainOptions):
-    """Options of all learners of several agents. Subclasses say where the models come from, and how long to train."""
-
-    several_agents = True
-
-    share: bool = False
-    """One set of weights for all agents."""
-    lora_rank: int = 0
-    """Rank of a LoRA adapter for each policy, over one frozen model that all share; 0: a whole model each."""
-    difficulty: tuple[int, ...] = (1,)
-    kinds: tuple[str, ...] = ()
-    """Kinds of these tasks (the `intent` of a task); empty for all."""
-    learning_rate: float | None = None
-    """Constant learning rate; None: the learner's own for built-in models, 1e-6 for others; tenfold for adapters."""
-    questions: int = 8
-    """Questions per batch of rollouts."""
-    rows_at_once: int | None = None
-    """Rows in one forward pass of training; None: all for built-in models, 4 for others."""
-    eval_samples: int = 8
-    """Sampled episodes per held-out task (k of pass@k and maj@k)."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.require_at_least(0, "lora_rank")
-        self.require_at_least(1, "questions")
-
-    @abstractmethod
-    def model_of(self, name: str) -> str:
-        """Return the folder or hub name of a policy's model; not called for built-in models."""
-
-    @property
-    def rate(self) -> float:
-        """The learning rate, its default resolved."""
-        return self.learning_rate or super().rate * (10 if self.lora_rank else 1)
-
-    def policy_of(self, agent: str) -> str:
-        """Return the name of the policy of an agent."""
-        return SHARED if self.share else agent
-
-    def policies(self, env: MultiAgentEnv) -> tuple[str, ...]:
-        """Return the names of the policies that play an environment, in the order of its agents."""
-        return tuple(dict.fromkeys(map(self.policy_of, env.possible_agents)))
-
-    def given_options(self) -> dict[str, Any]:
-        """Return the options of the environment: `env_options`, with values that are JSON read as such."""
-        return {name: json_or_text(value) for name, value in self.env_options.items()}
-
-    def make_env(self, hardness: float = 1.0) -> MultiAgentEnv:
-        """Return the environment; for built-in models, with the options with which its teacher plays it.
-
-        The first demonstrations of a warm start are of an easier one: `hardness` is from 0 to 1.
-        """
-        given = self.given_options()
-        return make_multiagent(self.env, **(demonstration_options(self.env, given, hardness) if self.small else given))
-
-
-# --------------------------------------------------------------------------------------------- tasks, policies
 
 
 def known_tasks(config: TrainTeam, env: MultiAgentEnv, split: str) -> list[Start]:
@@ -190,23 +126,7 @@ def make_engine(config: TrainTeam, env: MultiAgentEnv, policies: Mapping[str, To
 # ---------------------------------------------------------------------------------------------------- training
 
 
-class Learner(Protocol):
-    """What a step of training does, and the state that it keeps."""
-
-    def learn(self, step: int) -> dict[str, float]:
-        """Play a batch of rollouts, update the policies on it, and return the metrics.
-
-        What it does depends on the seed, the step, the policies and the state only.
-        """
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state beside the policies: of optimisers, and the like."""
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restore a state."""
-
-
-MakeLearner = Callable[[MultiAgentEngine, dict[str, TokenPolicy], list[Start]], Learner]
+MakeLearner = Callable[[MultiAgentEngine, dict[str, TokenPolicy], list[Start]], TeamLearner[Any, Any]]
 """Makes a learner from an engine, the policies that it updates in place, and the starts to train on."""
 
 
@@ -289,7 +209,9 @@ class MultiAgentTrainer(Trainer[Scores]):
         self.close(summary, {"start": before.outcomes, name: after.outcomes}, "start", over="its start", more=several)
 
 
-def save_checkpoint(folder: Path, step: int, policies: Mapping[str, TokenPolicy], learner: Learner) -> None:
+def save_checkpoint(
+    folder: Path, step: int, policies: Mapping[str, TokenPolicy], learner: TeamLearner[Any, Any]
+) -> None:
     """Write a checkpoint: first to another folder, so that none is ever incomplete."""
     draft, final = folder / "draft", folder / f"checkpoint-{step}"
     for stale in (draft, final):

@@ -37,12 +37,12 @@ from toolorchestra.algos import multi_agent_trainer
 from toolorchestra.algos.advantages import group_advantages
 from toolorchestra.algos.evaluation import make_samplers
 from toolorchestra.algos.multi_agent_trainer import MultiAgentTrainer
-from toolorchestra.algos.policy_updates import ClippedLearner, TrainClipped
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot
 from toolorchestra.algos.rollout.sampling import Sampler
 from toolorchestra.algos.rollout.starts import Start
 from toolorchestra.algos.rollout.trajectory import TrainRow
 from toolorchestra.algos.stats import known_mean
+from toolorchestra.algos.team_learner import ClippedLearner, TrainClipped
 from toolorchestra.algos.trainer import run_script
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError

@@ -41,7 +41,7 @@ class EpisodeCandidate(msgspec.Struct, frozen=True):
     """The data of an episode that selection needs.
 
     Attributes:
-        asked: The question.
+        question: The question.
         split: Split of the task.
         solved: Whether it was solved; None after an infrastructure error.
         calls: Calls by tool, without `ENDING`.
@@ -50,7 +50,7 @@ class EpisodeCandidate(msgspec.Struct, frozen=True):
         cost: US dollars.
     """
 
-    asked: QuestionRecord
+    question: QuestionRecord
     split: str
     solved: bool | None
     calls: Mapping[str, int]
@@ -62,7 +62,7 @@ class EpisodeCandidate(msgspec.Struct, frozen=True):
     def of(cls, episode: Episode) -> EpisodeCandidate:
         """Return the summary of an episode."""
         return cls(
-            asked=QuestionRecord.of(episode.task_id, episode.instruction),
+            question=QuestionRecord.of(episode.task_id, episode.instruction),
             split=episode.split,
             solved=episode.outcome == "solved" if episode.outcome in ("solved", "failed") else None,
             calls=Counter(call.name for call in episode.calls if call.name != ENDING),
@@ -132,7 +132,7 @@ def select_sft(
     if not 0.0 < max_tool_share <= 1.0:
         raise OptionError(f"The share of a tool must lie in (0, 1], got {max_tool_share!r}.")
     dropped: Counter[str] = Counter()
-    numbers = questions([*(one.asked for one in candidates), *exclude])
+    numbers = questions([*(one.question for one in candidates), *exclude])
     excluded = set(numbers[len(candidates) :])
     groups: dict[int, list[int]] = {}
     for n, one in enumerate(candidates):
@@ -178,7 +178,7 @@ def select_rl(candidates: Sequence[EpisodeCandidate], *, split: str = "train", s
     if samples < 2:
         raise OptionError(f"Fewer than two samples of a task never differ: `samples` is {samples}.")
     groups: dict[int, list[int]] = {}
-    for n, number in enumerate(questions([one.asked for one in candidates])):
+    for n, number in enumerate(questions([one.question for one in candidates])):
         groups.setdefault(number, []).append(n)
     kept: list[int] = []
     dropped: Counter[str] = Counter()

@@ -48,12 +48,12 @@ from toolorchestra.algos import multi_agent_trainer
 from toolorchestra.algos.batching import chunks
 from toolorchestra.algos.evaluation import Scores, make_samplers
 from toolorchestra.algos.losses import dpo_loss
-from toolorchestra.algos.multi_agent_trainer import MultiAgentTrainer, TrainTeam
-from toolorchestra.algos.policy_updates import PolicyUpdater, TeamLearner
+from toolorchestra.algos.multi_agent_trainer import MultiAgentTrainer
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot
 from toolorchestra.algos.rollout.starts import Start
 from toolorchestra.algos.rollout.trajectory import TrainRow, row_logps
 from toolorchestra.algos.stats import known_mean, paired_bootstrap
+from toolorchestra.algos.team_learner import PolicyUpdater, TeamLearner, TrainTeam
 from toolorchestra.algos.trainer import run_script
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 

@@ -26,10 +26,7 @@ from toolorchestra.envs.play import Play
 class Slot:
     """An episode being played, and the token trajectories of its agents.
 
-    Attributes:
-        play: The episode.
-        trajectories: By agent.
-        broken: An agent ran out of ids: the episode counts as failed.
+    It is `broken` if an agent ran out of ids, and then counts as failed.
     """
 
     play: Play

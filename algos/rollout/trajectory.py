@@ -16,14 +16,10 @@ from toolorchestra.algos.rollout.sampling import Sample
 
 @dataclass(frozen=True)
 class TrainRow:
-    """Ids to train on, and their advantage.
+    """Ids to train on, and their advantage: a prompt that is only read, and the completion after it.
 
-    Attributes:
-        prompt_ids: Ids that are only read.
-        completion_ids: Ids after them.
-        mask: 1 on those of the completion that the policy wrote and is trained on.
-        logprobs: Log-probability of each when drawn; 0 where the mask is 0.
-        advantage: Of the row.
+    The mask is 1 on those ids of the completion that the policy wrote and is trained on; `logprobs` are their
+    log-probabilities when drawn, 0 elsewhere.
     """
 
     prompt_ids: list[int]
@@ -40,13 +36,9 @@ class TrainRow:
 
 @dataclass(slots=True)
 class TokenTrajectory:
-    """What one agent has read and written in an episode, as ids.
+    """What one agent has read and written in an episode, as ids; `last` is what its policy wrote last.
 
-    Attributes:
-        ids: All of them, in order.
-        mask: 1 on those that its policy wrote.
-        logprobs: Log-probability of each of those when drawn; 0 elsewhere.
-        last: What its policy wrote last.
+    The mask is 1 on the ids that the policy wrote; `logprobs` are their log-probabilities when drawn, 0 elsewhere.
     """
 
     ids: list[int] = field(default_factory=list)

@@ -23,17 +23,8 @@ SIZES = ("agents", "length", "width")
 class ResultCell(msgspec.Struct, frozen=True):
     """The results of a system on the problems of one value of an axis, problem by problem (means over samples).
 
-    Attributes:
-        axis: The axis.
-        value: Its value.
-        model: ``weak`` or ``strong``.
-        system: One of `SYSTEMS`, or `HALF`.
-        right: Share of right answers.
-        agents: Agents of the design.
-        length: Agents on its longest path.
-        width: Maximum of agents side by side.
-        usd: US dollars.
-        seconds: Seconds, virtual for simulated models.
+    `right` has shares of right answers; a design has so many `agents`, `length` of them on its longest path and at most
+    `width` side by side. `usd` are US dollars; `seconds` are virtual for simulated models.
     """
 
     axis: str
@@ -56,13 +47,7 @@ class ResultCell(msgspec.Struct, frozen=True):
 
 
 class MASBenchStudy(msgspec.Struct, frozen=True):
-    """The results of the study.
-
-    Attributes:
-        problems: Problems of each value, a quarter of them with notes.
-        samples: Episodes of each.
-        cells: By axis, value, model and system.
-    """
+    """The results of the study: of each value so many problems (a quarter with notes) with so many episodes each."""
 
     problems: int
     samples: int

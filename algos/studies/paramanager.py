@@ -30,13 +30,7 @@ SAMPLES = 2
 
 @dataclass(frozen=True)
 class Condition:
-    """How questions are played.
-
-    Attributes:
-        name: In tables.
-        options: Arguments of `gymnasium.make`.
-        policy: Arguments of `ConsensusPolicy`.
-    """
+    """How questions are played: with the arguments `options` of `gymnasium.make`, and `policy` of `ConsensusPolicy`."""
 
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -66,13 +60,8 @@ CONDITIONS = (
 class ConditionResult(msgspec.Struct, frozen=True):
     """What the episodes of one condition came to, question by question (means over samples).
 
-    Attributes:
-        name: The condition.
-        right: Share of right answers.
-        tokens: Tokens that models read and wrote, the orchestrator's not included.
-        seconds: Virtual seconds.
-        usd: US dollars.
-        calls: Calls of tools.
+    `tokens` are those that models read and wrote, without the orchestrator's; `seconds` are virtual, `usd` US dollars,
+    and `calls` those of tools.
     """
 
     name: str
@@ -156,14 +145,7 @@ PAPER = {
 
 
 class ParaManagerStudy(msgspec.Struct, frozen=True):
-    """What the study found.
-
-    Attributes:
-        questions: Number of questions.
-        samples: Episodes of each question and condition.
-        found: By condition.
-        experts: What the models of `FAMILIES` do alone.
-    """
+    """What the study found by condition, and the results of the models of `FAMILIES` alone (`experts`)."""
 
     questions: int
     samples: int

@@ -72,12 +72,10 @@ def train(
 
 
 class TrainingRun(msgspec.Struct, frozen=True):
-    """What a training left behind.
+    """The results of a training, from one seed under one schedule.
 
     Attributes:
-        schedule: Name of its schedule.
-        seed: Its seed.
-        stages: What the team came to after each stage; see `toolorchestra.algos.tmatr.report`.
+        stages: The report of each stage; see `toolorchestra.algos.tmatr.report`.
         by_task: Success on each held-out task after each stage.
         updates: Updates of single agents made up to the end of each stage.
         rewards: Mean reward of each batch of rollouts.

@@ -21,11 +21,11 @@ from toolorchestra.agents.builtin.model import TokenPolicy, build_model
 from toolorchestra.agents.builtin.text_model import builtin_text_policy
 from toolorchestra.algos import msarl, multi_agent_trainer
 from toolorchestra.algos.msarl import Branches, TrainMSARL, judge, play_nested
-from toolorchestra.algos.policy_updates import ClippedUpdater
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot
 from toolorchestra.algos.rollout.sampling import Sample
 from toolorchestra.algos.rollout.starts import Start
 from toolorchestra.algos.rollout.trajectory import TokenTrajectory, TrainRow, row_logps
+from toolorchestra.algos.team_learner import ClippedUpdater
 from toolorchestra.algos.warm_start import teacher_demonstrations
 from toolorchestra.envs.msarl import MSARLEnv, teacher
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError

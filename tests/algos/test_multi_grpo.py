@@ -17,10 +17,10 @@ from toolorchestra.agents.builtin.model import TokenPolicy
 from toolorchestra.algos import multi_agent_trainer, multi_grpo
 from toolorchestra.algos.advantages import group_advantages
 from toolorchestra.algos.multi_grpo import IndependentGRPO, TrainMultiGRPO, judge, play_groups
-from toolorchestra.algos.policy_updates import ClippedUpdater
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot
 from toolorchestra.algos.rollout.sampling import Sample
 from toolorchestra.algos.rollout.starts import Start
+from toolorchestra.algos.team_learner import ClippedUpdater
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 
