@@ -52,6 +52,11 @@ def group_advantages(rewards: Tensor, *, scale: bool = True, delta: float = 1e-4
     return torch.where(~rewards.isnan() & (std > 0), advantages, 0.0)
 
 
+def signal(rewards: Tensor) -> float:
+    """Return the share of groups whose rewards differ, ``(..., G)``: only these have advantages."""
+    return float((group_mean_std(rewards)[1] > 0).double().mean())
+
+
 class NestedAdvantages(NamedTuple):
     """Advantages of a nested group.
 

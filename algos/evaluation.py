@@ -25,8 +25,6 @@ from toolorchestra.algos.stats import known_mean
 from toolorchestra.envs.episode import write_episodes
 from toolorchestra.toolscale.answers import equal, final_answer
 
-# -------------------------------------------------------------------------------------------------- one agent
-
 
 def evaluate(
     engine: RolloutEngine,
@@ -113,9 +111,6 @@ def reference(env: gym.Env[Any, Any], policy: Policy, plays: Sequence[Start]) ->
         outcome = play_episode(env, policy, seed=start.seed, options=start.reset_options())["outcome"]
         outcomes.append(None if outcome in INVALID_OUTCOMES else float(outcome == "solved"))
     return outcomes
-
-
-# --------------------------------------------------------------------------------------------- several agents
 
 
 @dataclass(frozen=True)

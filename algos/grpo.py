@@ -83,11 +83,6 @@ class TrainGRPO(GroupOptions):
         if self.preference_text and not self.preference:
             raise OptionError("`preference_text` puts a `preference` into words; give the weights as well.")
 
-    @property
-    def small(self) -> bool:
-        """Whether the policy is the built-in model."""
-        return self.model is None
-
 
 def warm_up(config: TrainGRPO, report: Report = lambda step, metrics: None) -> TokenPolicy:
     """Return the policy that GRPO starts from: the model as it is, or the built-in one, taught."""
@@ -171,8 +166,8 @@ def fit(
     run_trainer(trainer, policy.model, checkpoint)
 
 
-class SingleAgentTrainer(Trainer[PolicyScores]):
-    """A run of GRPO; its comparison with the start is in `results`, `greedy`, `gain` and `reward_gain` (see `train`)."""
+class SingleAgentTrainer(Trainer[TrainGRPO, PolicyScores]):
+    """A run of GRPO; `results`, `greedy`, `gain` and `reward_gain` compare it with its start (see `train`)."""
 
     results: dict[str, list[float | None]]
     greedy: dict[str, float]
@@ -180,7 +175,6 @@ class SingleAgentTrainer(Trainer[PolicyScores]):
 
     def __init__(self, config: TrainGRPO) -> None:
         super().__init__(config, "grpo", updates=config.updates)
-        self.config = config
 
     def warm_up(self, folder: Path, report: Report) -> None:
         """Make or load the policy, teach it, and write it to a folder."""

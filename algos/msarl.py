@@ -39,7 +39,7 @@ import torch
 from torch import Tensor
 
 from toolorchestra.algos import multi_agent_trainer
-from toolorchestra.algos.advantages import NESTED_RULES, NestedRule, nested_advantages
+from toolorchestra.algos.advantages import NESTED_RULES, NestedRule, nested_advantages, signal
 from toolorchestra.algos.batching import chunks
 from toolorchestra.algos.evaluation import make_samplers
 from toolorchestra.algos.multi_agent_trainer import MultiAgentTrainer
@@ -58,6 +58,8 @@ from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 @dataclass
 class TrainMSARL(TrainClipped):
     """Train a reasoner and a helper with nested GRPO; without models, make, warm-start and train built-in ones."""
+
+    model_options = ("reasoner",)
 
     env: str = "MSARL-Math-v0"
     """Id of the environment (`toolorchestra.envs.make_multiagent`)."""
@@ -95,11 +97,6 @@ class TrainMSARL(TrainClipped):
                 "`helper` needs a `reasoner`, and has weights of its own: it cannot be given with `share`."
             )
 
-    @property
-    def small(self) -> bool:
-        """Whether the policies are built-in models."""
-        return self.reasoner is None
-
     def model_of(self, name: str) -> str:
         """Return the folder or hub name of a policy's model."""
         assert self.reasoner is not None
@@ -124,9 +121,6 @@ class TrainMSARL(TrainClipped):
                 "or train it by algos/multi_grpo.py."
             )
         return env
-
-
-# ------------------------------------------------------------------------------------------------ nested rollouts
 
 
 @dataclass
@@ -227,9 +221,6 @@ def judge(
     return NestedBatch(rewards, rows)
 
 
-# ------------------------------------------------------------------------------------------------------- learning
-
-
 class NestedGRPO(ClippedLearner[TrainMSARL]):
     """The learner: nested rollouts, and an update of every policy on its rows."""
 
@@ -256,20 +247,14 @@ def measure(nests: Sequence[Sequence[Branches]], batch: NestedBatch, engine: Mul
     """Return metrics of a batch of rollouts."""
     paths = [path for several in nests for path in several]
     rewards = batch.rewards
-    means = rewards.nanmean(-1)
     shared = [len(path.trunk.play.episode.turns) for path in paths]
     after = [len(leaf.play.episode.turns) - n for path, n in zip(paths, shared, strict=True) for leaf in path.leaves]
-
-    def differing(values: Tensor) -> float:
-        """Share of groups whose rewards differ: only these have advantages."""
-        low, high = values.nan_to_num(torch.inf).amin(-1), values.nan_to_num(-torch.inf).amax(-1)
-        return float((high > low).double().mean())
 
     return {
         "success": float(rewards.nanmean()),
         "called": float(np.mean([path.branched for path in paths])),
-        "reasoner_signal": differing(means),
-        "helper_signal": differing(rewards),
+        "reasoner_signal": signal(rewards.nanmean(-1)),
+        "helper_signal": signal(rewards),
         "rows": float(sum(map(len, batch.rows.values()))),
         "moves": float(sum(shared) + sum(after)),
         **engine.token_counts(),

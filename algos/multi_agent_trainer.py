@@ -123,14 +123,11 @@ def make_engine(config: TrainTeam, env: MultiAgentEnv, policies: Mapping[str, To
     )
 
 
-# ---------------------------------------------------------------------------------------------------- training
-
-
 MakeLearner = Callable[[MultiAgentEngine, dict[str, TokenPolicy], list[Start]], TeamLearner[Any, Any]]
 """Makes a learner from an engine, the policies that it updates in place, and the starts to train on."""
 
 
-class MultiAgentTrainer(Trainer[Scores]):
+class MultiAgentTrainer(Trainer[TrainTeam, Scores]):
     """A run of a learner of several agents, whose name in metrics and tables is `phase`.
 
     The policies are evaluated at the start, at the end, and after the steps `evaluate_at`.
@@ -140,7 +137,7 @@ class MultiAgentTrainer(Trainer[Scores]):
         self, config: TrainTeam, make_learner: MakeLearner, phase: str, evaluate_at: Iterable[int] = ()
     ) -> None:
         super().__init__(config, phase)
-        self.config, self.make_learner = config, make_learner
+        self.make_learner = make_learner
         self.milestones = sorted({0, *evaluate_at, config.total})
         self.env = config.make_env()
 

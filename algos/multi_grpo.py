@@ -34,7 +34,7 @@ import torch
 from torch import Tensor
 
 from toolorchestra.algos import multi_agent_trainer
-from toolorchestra.algos.advantages import group_advantages
+from toolorchestra.algos.advantages import group_advantages, signal
 from toolorchestra.algos.evaluation import make_samplers
 from toolorchestra.algos.multi_agent_trainer import MultiAgentTrainer
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot
@@ -51,6 +51,8 @@ from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 @dataclass
 class TrainMultiGRPO(TrainClipped):
     """Train all agents of an environment by independent GRPO; without models, make and warm-start built-in ones."""
+
+    model_options = ("model", "models")
 
     env: str = "MSARL-Math-v0"
     """Id of the environment (`toolorchestra.envs.make_multiagent`), or ``module:function`` for your own."""
@@ -70,11 +72,6 @@ class TrainMultiGRPO(TrainClipped):
         self.require_groups("group_size")
         if self.share and self.sharing:
             raise OptionError("`share` gives all agents one policy: give it, or `sharing` for some of them.")
-
-    @property
-    def small(self) -> bool:
-        """Whether the policies are built-in models."""
-        return not self.model and not self.models
 
     def model_of(self, name: str) -> str:
         """Return the folder or hub name of a policy's model."""
@@ -166,10 +163,9 @@ def measure(groups: Sequence[Sequence[Slot]], batch: GroupBatch, engine: MultiAg
         "cost": float(np.mean([slot.play.episode.cost for slot in slots])),
     }
     for agent, rewards in batch.rewards.items():
-        differing = group_advantages(rewards).ne(0).any(-1)  # (tasks,): only these have advantages
         metrics |= {
             f"{agent}_reward": known_mean(rewards),
-            f"{agent}_signal": float(differing.double().mean()),
+            f"{agent}_signal": signal(rewards),
             f"{agent}_rows": float(len(batch.rows[agent])),
         }
     return metrics | engine.token_counts()

@@ -231,8 +231,7 @@ def closing_table(results: Mapping[str, Sequence[float | None]], baseline: str =
         success = "–" if math.isnan(row["success"]) else f"{100 * row['success']:.1f} %"
         if gain := row.get("difference"):
             sure = " [green]▲[/]" if gain["low"] > 0 else " [red]▼[/]" if gain["high"] < 0 else "  "
-            points = {bound: 100 * value for bound, value in gain.items()}
-            compared = r"{estimate:+.1f} \[{low:+.1f}, {high:+.1f}]".format_map(points) + sure
+            compared = Interval(**gain).points() + sure
         cells = [name, str(row["episodes"]), success, rf"\[{low:.1f}, {high:.1f}]"]
         table.add_row(*cells, *([compared] if baseline in rows else []))
     return table

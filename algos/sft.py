@@ -62,11 +62,6 @@ class TrainSFT(DemonstrationOptions):
         self.require_at_least(0, "steps")
         self.require_at_least(1, "batch", "replays")
 
-    @property
-    def small(self) -> bool:
-        """Whether the policy is the built-in model."""
-        return self.model is None
-
 
 def build_policy(
     env: gym.Env[Any, Any], good: Sequence[Demonstration], noisy: Sequence[Demonstration], *, seed: int

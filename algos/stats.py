@@ -22,6 +22,15 @@ class Interval(NamedTuple):
     low: float
     high: float
 
+    def points(self, unit: str = "") -> str:
+        """Return a difference of shares in percentage points.
+
+        >>> Interval(0.1, -0.05, 0.25).points()
+        '+10.0 [-5.0, +25.0]'
+        """
+        estimate, low, high = (f"{100 * number:+.1f}" for number in self)
+        return f"{estimate}{unit} [{low}, {high}]"
+
 
 def success_share(outcomes: Sequence[float], confidence: float = 0.95) -> Interval:
     """Return the share of successes (1 each, failures 0) with Wilson's interval, which never leaves [0, 1].

@@ -52,7 +52,7 @@ from toolorchestra.algos.multi_agent_trainer import MultiAgentTrainer
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot
 from toolorchestra.algos.rollout.starts import Start
 from toolorchestra.algos.rollout.trajectory import TrainRow, row_logps
-from toolorchestra.algos.stats import known_mean, paired_bootstrap
+from toolorchestra.algos.stats import Interval, known_mean, paired_bootstrap
 from toolorchestra.algos.team_learner import PolicyUpdater, TeamLearner, TrainTeam
 from toolorchestra.algos.trainer import run_script
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
@@ -65,6 +65,7 @@ SYSTEM, BOTH = "system", "both"
 class TrainTMATR(TrainTeam):
     """Train the agents of a team in turns by online DPO; without models, make, warm-start and train built-in ones."""
 
+    model_options = ("models",)
     builtin_rate = 1e-4  # at 3e-4 the preference loss runs away in the second stage
 
     env: str = "TMATR-Math-v0"
@@ -106,11 +107,6 @@ class TrainTMATR(TrainTeam):
             raise OptionError("`schedule` has no stage: name an agent for each, or `system`, or `both`.")
         if self.beta <= 0 or self.sft_weight < 0:
             raise OptionError("`beta` must be above 0, and `sft_weight` at least 0.")
-
-    @property
-    def small(self) -> bool:
-        """Whether the policies are built-in models."""
-        return not self.models
 
     @property
     def stages(self) -> tuple[str, ...]:
@@ -334,7 +330,7 @@ COLUMNS = {
     "stage": "{stage}",
     "who learns": "{learner}",
     "pass@1": "{success:.1%}",
-    "over the start, points": r"{gain:+.1f} \[{low:+.1f}, {high:+.1f}]",
+    "over the start, points": "{points}",
     "greedy": "{greedy:.1%}",
     "reward": "{reward:.3f}",
     "tool calls": "{calls:.2f}",
@@ -349,8 +345,8 @@ def stage_table(stages: Sequence[Mapping[str, Any]]) -> Table:
     for name in COLUMNS:
         table.add_column(name, justify="left" if name == "who learns" else "right")
     for row in stages:
-        points = {name: 100 * row[name] for name in ("gain", "low", "high")}
-        shown = {**row, **points, "learner": row["learner"] or "start"}
+        gain = Interval(row["gain"], row["low"], row["high"])
+        shown = {**row, "points": gain.points(), "learner": row["learner"] or "start"}
         table.add_row(*(form.format_map(shown) for form in COLUMNS.values()))
     return table
 

@@ -69,11 +69,13 @@ class LearnerOptions(ABC):
         builtin_rate: The default learning rate of built-in models.
         model_rate: That of other models.
         several_agents: Whether it trains the agents of an environment together.
+        model_options: Names of the options that give models; without them, built-in ones are made.
     """
 
     builtin_rate: ClassVar[float]
     model_rate: ClassVar[float]
     several_agents: ClassVar[bool] = False
+    model_options: ClassVar[tuple[str, ...]] = ("model",)
 
     env: str
     """Id of the environment."""
@@ -122,9 +124,9 @@ class LearnerOptions(ABC):
                 raise OptionError(f"Advantages compare the rollouts of a group: `{name}` {size} is below 2.")
 
     @property
-    @abstractmethod
     def small(self) -> bool:
         """Whether the policies are built-in models."""
+        return not any(getattr(self, name) for name in self.model_options)
 
     @property
     def rate(self) -> float:
@@ -215,7 +217,7 @@ def last_checkpoint(folder: Path) -> Path:
 
 
 def checkpoint_step(checkpoint: Path) -> int:
-    """Return the number of optimiser steps that a checkpoint was written after."""
+    """Return the number of optimiser steps before a checkpoint."""
     return int(checkpoint.name.split("-")[1])
 
 
@@ -238,10 +240,11 @@ def open_run(config: LearnerOptions, phase: str, *, updates: int = 1) -> Iterato
 # --------------------------------------------------------------------------------------------------- the skeleton
 
 
+C = TypeVar("C", bound=TrainOptions)
 S = TypeVar("S", PolicyScores, Scores)
 
 
-class Trainer(ABC, Generic[S]):
+class Trainer(ABC, Generic[C, S]):
     """A run of a learner, from its warm start to the closing table (`run`).
 
     Subclasses say how policies begin (`warm_up`, `load`), learn (`fit`), are evaluated (`evaluate`) and written
@@ -262,8 +265,8 @@ class Trainer(ABC, Generic[S]):
     done: int
     gain: Interval
 
-    def __init__(self, config: TrainOptions, phase: str, *, updates: int = 1) -> None:
-        self.options, self.phase, self.updates = config, phase, updates
+    def __init__(self, config: C, phase: str, *, updates: int = 1) -> None:
+        self.config, self.phase, self.updates = config, phase, updates
         self.scores: dict[int, S] = {}
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
@@ -297,7 +300,7 @@ class Trainer(ABC, Generic[S]):
 
     def run(self) -> None:
         """Warm-start if need be, train, and evaluate on held-out tasks before and after."""
-        config = self.options
+        config = self.config
         prepare_torch(config.threads)
         with open_run(config, self.phase, updates=self.updates) as (self.log, self.checkpoint, self.done):
             start = config.output / "start"
@@ -341,15 +344,14 @@ class Trainer(ABC, Generic[S]):
         `baseline` is the start's name in `results`, and `over` in the sentence, to which `more` is appended; lines in
         the curves show the success of `references`, other policies.
         """
-        config, name, gain = self.options, self.phase.upper(), self.gain
+        config, name, gain = self.config, self.phase.upper(), self.gain
         (config.output / "heldout.json").write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
         self.log.closing(results, baseline)
         self.log.curves(references=references, title=f"{name} on {config.env}")
         before, after = self.scores[0], self.scores[config.total]
         self.log.console.print(
-            f"{name} over {over}, mean of {len(before.by_task)} tasks: {100 * gain.estimate:+.1f} points "
-            f"[{100 * gain.low:+.1f}, {100 * gain.high:+.1f}]; greedy {before.greedy:.1%} → {after.greedy:.1%}{more}. "
-            f"Policies, metrics and curves: {config.output}",
+            f"{name} over {over}, mean of {len(before.by_task)} tasks: {gain.points(' points')}; greedy "
+            f"{before.greedy:.1%} → {after.greedy:.1%}{more}. Policies, metrics and curves: {config.output}",
             highlight=False,
             markup=False,
         )

@@ -57,6 +57,16 @@ class Slot:
         invalid = self.play.episode.outcome in INVALID_OUTCOMES
         return 0.0 if self.broken else math.nan if invalid else value
 
+    def read(self, renderer: Renderer) -> TokenTrajectory:
+        """Encode what the current agent has observed since it last wrote, and return its trajectory."""
+        agent = self.play.current_agent
+        trajectory = self.trajectories[agent]
+        if trajectory.ids:
+            trajectory.read(renderer.encode_results(self.play.new_messages(agent), trajectory.last))
+        else:
+            trajectory.read(renderer.encode_prompt(self.play.histories[agent], ()))
+        return trajectory
+
     @property
     def calls(self) -> int:
         """Tool calls so far."""
@@ -125,12 +135,7 @@ class MultiAgentEngine:
         renderer = self.renderers[policy]
         ready = []
         for slot in slots:
-            agent = slot.play.current_agent
-            trajectory = slot.trajectories[agent]
-            if trajectory.ids:
-                trajectory.read(renderer.encode_results(slot.play.new_messages(agent), trajectory.last))
-            else:
-                trajectory.read(renderer.encode_prompt(slot.play.histories[agent], ()))
+            trajectory = slot.read(renderer)
             slot.broken = len(trajectory.ids) >= self.max_ids
             if not slot.broken:
                 ready.append((slot, trajectory))

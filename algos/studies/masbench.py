@@ -21,7 +21,7 @@ from toolorchestra.agents.experts.simulated_chat import SimulatedChat
 from toolorchestra.agents.experts.simulated_expert import SimulatedExpert
 from toolorchestra.algos.studies.masbench_results import MASBenchStudy, ResultCell, markdown, problem_count, write
 from toolorchestra.algos.studies.masbench_systems import HALF, MODELS, PLAYED, SYSTEMS, KeepingExpert
-from toolorchestra.algos.studies.shared import Tick, no_tick, play_tasks
+from toolorchestra.algos.studies.shared import Tick, play_tasks
 from toolorchestra.envs.masorchestra.design import Design
 from toolorchestra.envs.masorchestra.env import MASOrchestraEnv
 from toolorchestra.envs.sources.masbench.graph import Axes
@@ -70,7 +70,7 @@ def play(
     *,
     behind: ChatModel | None = None,
     expert: type[SimulatedExpert] = KeepingExpert,
-    tick: Tick = no_tick,
+    tick: Tick = lambda: None,
 ) -> ResultCell:
     """Play all test problems of a source with one of `SYSTEMS`, or `HALF`, so many times each, each with its own seed.
 
@@ -108,7 +108,7 @@ def run(
     questions: int = QUESTIONS,
     samples: int = SAMPLES,
     *,
-    tick: Tick = no_tick,
+    tick: Tick = lambda: None,
     models: Mapping[str, ChatModel] | None = None,
     difficulty: float = STEP_DIFFICULTY,
     alone: bool = True,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from toolorchestra.algos.stats import Interval, mean_interval, paired_bootstrap, success_share
 from toolorchestra.algos.studies.masbench_systems import MODELS, PLAYED, STRUCTURES, WARNED
-from toolorchestra.algos.studies.shared import expected_table, make_panels, points, table, write_page
+from toolorchestra.algos.studies.shared import expected_table, make_panels, table, write_page
 from toolorchestra.envs.sources.masbench.sets import COUNTS
 
 SIZES = ("agents", "length", "width")
@@ -135,11 +136,10 @@ def markdown(study: MASBenchStudy) -> str:
         lines += _accuracies(study, axis, PLAYED[axis][:2])
     lines += _accuracies(study, "robustness", PLAYED["robustness"])
     lines += ["", "Gain over the single agent, all values together, in points:"]
-    gains = [
-        (axis, model, *(points(study.gain(axis, model, one)) for one in PLAYED[axis][1:] if study.of(axis, model, one)))
-        for axis in STRUCTURES
-        for model in MODELS
-    ]
+    gains = []
+    for axis, model in product(STRUCTURES, MODELS):
+        systems = [system for system in PLAYED[axis][1:] if study.of(axis, model, system)]
+        gains.append((axis, model, *(study.gain(axis, model, system).points() for system in systems)))
     lines += table(("axis", "model", "mirror", "branches"), "llrr", gains)
     lines += expected_table("points", study.observations(), lambda name: 100)
     lines += ["", "Agents of the mirror: how many, the longest path, the most side by side:"]

@@ -18,7 +18,7 @@ import numpy as np
 
 from toolorchestra.agents.policies.consensus import ConsensusPolicy
 from toolorchestra.algos.stats import Interval, mean_interval, paired_bootstrap
-from toolorchestra.algos.studies.shared import Tick, expected_table, no_tick, play_tasks, table
+from toolorchestra.algos.studies.shared import Tick, expected_table, play_tasks, table
 
 ENVIRONMENT = "ParaManager-Math-v0"
 BUDGETS = (4, 8, 12, 16)
@@ -87,7 +87,7 @@ def play(
     *,
     env_id: str = ENVIRONMENT,
     split: str = "test",
-    tick: Tick = no_tick,
+    tick: Tick = lambda: None,
 ) -> ConditionResult:
     """Play the first questions of a split, each so many times with its own seed, under a condition."""
     env: Any = gymnasium.make(env_id, disable_env_checker=True, **condition.options).unwrapped
@@ -185,7 +185,7 @@ class ParaManagerStudy(msgspec.Struct, frozen=True):
         return differences
 
 
-def run(questions: int = QUESTIONS, samples: int = SAMPLES, *, tick: Tick = no_tick) -> ParaManagerStudy:
+def run(questions: int = QUESTIONS, samples: int = SAMPLES, *, tick: Tick = lambda: None) -> ParaManagerStudy:
     """Play everything; `tick` is called after each episode (`episodes` tells how many there are)."""
     found = {condition.name: play(condition, questions, samples, tick=tick) for condition in CONDITIONS}
     names = [name for family in FAMILIES for name in family]

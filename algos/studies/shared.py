@@ -17,17 +17,13 @@ Tick = Callable[[], object]
 """Called after each episode, to move a progress bar."""
 
 
-def no_tick() -> None:
-    """Do nothing after an episode."""
-
-
 def play_tasks(
     env: Any,
     tasks: Iterable[Task],
     samples: int,
     policy: Callable[[], Policy],
     measure: Callable[[], Sequence[float]],
-    tick: Tick = no_tick,
+    tick: Tick = lambda: None,
 ) -> list[list[float]]:
     """Play each task so many times, each with its own seed, and return a list for each number that `measure` returns.
 
@@ -42,12 +38,6 @@ def play_tasks(
             tick()
         means.append(np.mean(measured, axis=0, dtype=float).tolist())
     return list(map(list, zip(*means, strict=True)))
-
-
-def points(difference: Interval) -> str:
-    """Return a difference of shares in points, with its interval."""
-    estimate, low, high = (f"{100 * number:+.1f}" for number in difference)
-    return f"{estimate} [{low}, {high}]"
 
 
 def table(columns: Sequence[str], alignment: str, rows: Iterable[Sequence[str]]) -> list[str]:

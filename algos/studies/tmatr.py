@@ -21,7 +21,7 @@ import numpy as np
 from toolorchestra.algos import tmatr
 from toolorchestra.algos.evaluation import Scores
 from toolorchestra.algos.stats import Interval, paired_bootstrap
-from toolorchestra.algos.studies.shared import Tick, make_panels, no_tick, points, table, write_page
+from toolorchestra.algos.studies.shared import Tick, make_panels, table, write_page
 
 QUESTIONS = 16
 """Questions of a batch of rollouts, by default."""
@@ -142,7 +142,7 @@ def run(
     questions: int = QUESTIONS,
     samples: int = SAMPLES,
     *,
-    tick: Tick = no_tick,
+    tick: Tick = lambda: None,
     seeds: Sequence[int] = (0,),
     schedules: Sequence[str] = COMPARED,
     runs: Path | None = None,
@@ -181,16 +181,16 @@ def markdown(study: TMATRStudy) -> str:
             updates = np.mean([run.updates[stage] for run in study.of(name)])
             success, *others = (form.format(study.mean(name, stage, what)) for what, form in MEASURES.items())
             who = (name, str(stage), row["learner"] or "start", f"{updates:.0f}")
-            stages.append((*who, success, points(study.gain(name, stage)), *others))
+            stages.append((*who, success, study.gain(name, stage).points(), *others))
     columns = ("updates", "pass@1", "over the start, points", "reward", "tool calls", "change")
     lines += table(("schedule", "stage", "who learns", *columns), "l" * 9, stages)
     rows = []
     for name in study.schedules:
         gains = ", ".join(f"{100 * run.stages[-1]['gain']:+.1f}" for run in study.of(name))
-        rows.append((f"{name}, over the start", points(study.gain(name)), gains))
+        rows.append((f"{name}, over the start", study.gain(name).points(), gains))
     if ALTERNATING in study.schedules:
         others = [name for name in study.schedules if name != ALTERNATING]
-        rows += [(f"{ALTERNATING}, over {name}", points(study.over(name)), "") for name in others]
+        rows += [(f"{ALTERNATING}, over {name}", study.over(name).points(), "") for name in others]
     lines += table(("after the last stage", "points", "of the seeds"), "lll", rows)
     return "\n".join(lines) + "\n"
 

@@ -194,7 +194,7 @@ def test_a_share_is_a_share(share: float):
 CANDIDATES = st.lists(
     st.builds(
         EpisodeCandidate,
-        asked=st.builds(QuestionRecord, st.sampled_from("abcdef"), st.sampled_from(("", "x", "y", "z"))),
+        question=st.builds(QuestionRecord, st.sampled_from("abcdef"), st.sampled_from(("", "x", "y", "z"))),
         split=st.sampled_from(("train", "train", "test")),
         solved=st.sampled_from((True, True, False, None)),
         calls=st.dictionaries(st.sampled_from(("p", "q", "r", "s")), st.integers(1, 4)),
@@ -211,7 +211,7 @@ def test_what_is_kept_is_right_new_and_in_balance(candidates: list[EpisodeCandid
     found = select_sft(candidates, exclude=exclude, max_tool_share=0.4)
     kept = [candidates[n] for n in found.kept]
     assert all(one.solved and one.split == "train" for one in kept)
-    numbers = questions([*(one.asked for one in kept), *exclude])
+    numbers = questions([*(one.question for one in kept), *exclude])
     asked, excluded = numbers[: len(kept)], numbers[len(kept) :]
     assert len(set(asked)) == len(asked)
     assert not set(asked) & set(excluded)
@@ -225,7 +225,7 @@ def test_what_is_kept_is_right_new_and_in_balance(candidates: list[EpisodeCandid
 
 @given(CANDIDATES)
 def test_without_a_bound_every_question_with_a_right_answer_is_kept(candidates: list[EpisodeCandidate]):
-    numbers = questions([one.asked for one in candidates])
+    numbers = questions([one.question for one in candidates])
     answered = {n for n, one in zip(numbers, candidates, strict=True) if one.solved and one.split == "train"}
     assert {numbers[n] for n in select_sft(candidates, max_tool_share=1.0).kept} == answered
 
@@ -270,7 +270,7 @@ def test_one_sample_never_differs():
 @given(CANDIDATES, st.integers(2, 9))
 def test_every_task_kept_has_been_solved_and_failed(candidates: list[EpisodeCandidate], wanted: int):
     found = select_rl(candidates, samples=wanted)
-    numbers = questions([one.asked for one in candidates])
+    numbers = questions([one.question for one in candidates])
     assert len(found.kept) + sum(found.dropped.values()) == found.questions == len(set(numbers))
     for n in found.kept:
         outcomes = {candidates[i].solved for i in range(len(candidates)) if numbers[i] == numbers[n]}

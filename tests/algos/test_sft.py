@@ -171,7 +171,7 @@ def test_episodes_of_another_environment_are_refused(tmp_path: Path) -> None:
     env = make_env(ENV, {})
     play_episode(env, OraclePolicy(), seed=0)
     write_episodes(tmp_path / "e.jsonl", [env.unwrapped.episode])  # type: ignore[attr-defined]
-    with pytest.raises(OptionError, match="does not offer"):
+    with pytest.raises(OptionError, match="does not have"):
         list(recorded(tmp_path / "e.jsonl", make_env(ENV, {"tools": ["get_bill"]})))
 
 

@@ -109,7 +109,7 @@ def test_an_agents_side_is_what_it_wrote_itself(env: MultiAgentEnv, policy: Toke
             ids = policy.renderer.encode_action({"role": "assistant", "content": text})
             if slot is pair.better:
                 written[slot.play.current_agent] += ids
-            engine._read(policy.renderer, slot)
+            slot.read(policy.renderer)
             slot.trajectories[slot.play.current_agent].write(Sample(ids, [-0.5] * len(ids)))
             slot.play.act(text)
     for agent in AGENTS:
