@@ -94,11 +94,11 @@ class Curriculum:
             self.open += 1
 
     def state(self) -> dict[str, Any]:
-        """Return what `restore` needs to go on as if nothing had happened."""
+        """Return the state for `restore`."""
         return {"success": list(self.success.items()), "open": self.open}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on from a `state`."""
+        """Continue from a `state`."""
         self.success = {int(level): value for level, value in state["success"]}
         self.open = int(state["open"])
 
@@ -139,7 +139,7 @@ def group_rewards(rows: Sequence[Row]) -> NDArray[np.float64]:
 
 
 class GroupRollouts:
-    """TRL's `rollout_func`: plays groups and hands them over, as many rows as it was asked for.
+    """TRL's `rollout_func`: plays groups and returns as many rows as there are prompts.
 
     A dropped rollout keeps its place with an empty loss mask and only the first of its ids, so that a long one does not
     widen the whole batch. The only state is the curriculum: the tasks and samples of a step depend on the seed and the

@@ -94,11 +94,11 @@ class Selection(msgspec.Struct, frozen=True):
     dominating: tuple[str, ...] = ()
 
 
-def questions(asked: Sequence[QuestionRecord]) -> list[int]:
-    """Return the number of each one's question: those with the same id, or the same words, ask the same.
+def questions(records: Sequence[QuestionRecord]) -> list[int]:
+    """Return a number for the question of each record: those with the same id, or the same words, have the same.
 
-    >>> asked = (("a/1", "How many?"), ("b/7", "how many"), ("b/8", "Who?"))
-    >>> questions([QuestionRecord.of(*one) for one in asked])
+    >>> records = (("a/1", "How many?"), ("b/7", "how many"), ("b/8", "Who?"))
+    >>> questions([QuestionRecord.of(*one) for one in records])
     [0, 0, 1]
     """
     parents: dict[tuple[str, str], tuple[str, str]] = {}
@@ -108,11 +108,11 @@ def questions(asked: Sequence[QuestionRecord]) -> list[int]:
             parents[key] = key = parents[parents[key]]
         return key
 
-    for one in asked:
+    for one in records:
         if one.words:
             parents[root(("task", one.task))] = root(("words", one.words))
     numbers: dict[tuple[str, str], int] = {}
-    return [numbers.setdefault(root(("task", one.task)), len(numbers)) for one in asked]
+    return [numbers.setdefault(root(("task", one.task)), len(numbers)) for one in records]
 
 
 def select_sft(

@@ -237,7 +237,7 @@ def open_run(config: LearnerOptions, phase: str, *, updates: int = 1) -> Iterato
         yield log, checkpoint, done
 
 
-# --------------------------------------------------------------------------------------------------- the skeleton
+# ------------------------------------------------------------------------------------------------------ the run
 
 
 C = TypeVar("C", bound=TrainOptions)

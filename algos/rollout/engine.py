@@ -161,7 +161,7 @@ class RolloutEngine:
         return [rows[number] for number in sorted(rows)]
 
     def speed(self) -> float:
-        """Return ids read and written per second of play since it was last asked."""
+        """Return ids read and written per second of play since the last call."""
         tokens, seconds, self._tokens, self._seconds = self._tokens, self._seconds, 0, 0.0
         return tokens / seconds if seconds else 0.0
 

@@ -24,7 +24,7 @@ class KeepingExpert(SimulatedExpert):
     """A simulated expert whose load is the number of results it must keep at once, not that of its steps.
 
     In a chain, each result is forgotten once the next one is there, however long the chain is. Results that meet in one
-    step, or are asked for at the end, are kept until then. So a problem's shape makes its steps harder, not its axis.
+    step, or are targets of the problem, are kept until then. So a problem's shape makes its steps harder, not its axis.
     """
 
     def weight(self, problem: Problem) -> int:
@@ -83,7 +83,7 @@ class MirrorPolicy(Orchestrator):
         self._warning = f"\n{WARNING}" if warned else ""
 
     def design(self) -> Design:
-        """Return the agents, and one that reports if several results are asked for."""
+        """Return the agents, and one that reports if the problem has several targets."""
         assert self._task is not None, "reset() comes first"
         parts = parts_of(self._task)
         targets = [target % len(parts) for target in self._task.bindings.get("targets", (-1,))]
@@ -105,7 +105,7 @@ class MirrorPolicy(Orchestrator):
 class BranchesPolicy(MirrorPolicy):
     """An agent for every branch of the work, a chain of sub-tasks.
 
-    A branch ends where its result is asked for, or meets others in a sub-task of several operands. A problem without
+    A branch ends where its result is a target, or meets others in a sub-task of several operands. A problem without
     branches is solved by one agent.
     """
 
@@ -127,7 +127,7 @@ def _agent(agent_id: str, text: str) -> Agent:
 
 
 def _read(parts: Sequence[Part], end: int, ends: Sequence[int]) -> list[int]:
-    """Return the ends of other branches that a branch goes on from."""
+    """Return the ends of other branches that a branch continues."""
     found: set[int] = set()
     waiting = list(parts[end].needs)
     while waiting:

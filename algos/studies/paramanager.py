@@ -189,7 +189,7 @@ def run(questions: int = QUESTIONS, samples: int = SAMPLES, *, tick: Tick = lamb
     """Play everything; `tick` is called after each episode (`episodes` tells how many there are)."""
     found = {condition.name: play(condition, questions, samples, tick=tick) for condition in CONDITIONS}
     names = [name for family in FAMILIES for name in family]
-    there = len(next(iter(found.values())).right)  # the split may have fewer than were asked for
+    there = len(next(iter(found.values())).right)  # the split may have fewer questions
     return ParaManagerStudy(there, samples, found, {one.name: one for one in alone(names, questions)})
 
 

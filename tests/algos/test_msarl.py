@@ -166,7 +166,7 @@ def test_with_several_calls_the_last_one_made_branches(policy: TokenPolicy) -> N
     assert engine.generated["helper"] == 12 * 2
 
 
-def test_a_seat_that_runs_out_of_ids_has_failed(env: MSARLEnv, policy: TokenPolicy) -> None:
+def test_a_slot_that_runs_out_of_ids_has_failed(env: MSARLEnv, policy: TokenPolicy) -> None:
     engine = engine_of(env, policy)
     engine.max_ids = 10
     slot = engine.start(start_of(env))

@@ -89,12 +89,12 @@ def test_the_final_answer_is_neither_a_recovery_nor_a_tool_to_balance():
     ("outcome", "solved"),
     [("solved", True), ("failed", False), ("infra_error", None), ("judge_error", None), (None, None)],
 )
-def test_an_error_of_ours_is_no_verdict(outcome: Outcome | None, solved: bool | None):
+def test_an_infrastructure_error_is_no_verdict(outcome: Outcome | None, solved: bool | None):
     assert EpisodeCandidate.of(episode(outcome=outcome)).solved is solved
 
 
-def test_questions_are_told_by_their_ids_and_by_their_words():
-    asked = [
+def test_questions_are_known_by_their_ids_and_by_their_words():
+    records = [
         QuestionRecord("a", "x"),
         QuestionRecord("b", "y"),
         QuestionRecord("c", "x"),
@@ -102,7 +102,7 @@ def test_questions_are_told_by_their_ids_and_by_their_words():
         QuestionRecord("d"),
         QuestionRecord("e"),
     ]
-    assert questions(asked) == [0, 0, 0, 0, 1, 2]
+    assert questions(records) == [0, 0, 0, 0, 1, 2]
 
 
 # --------------------------------------------------------------------------------------------------------- sft
@@ -212,9 +212,9 @@ def test_what_is_kept_is_right_new_and_in_balance(candidates: list[EpisodeCandid
     kept = [candidates[n] for n in found.kept]
     assert all(one.solved and one.split == "train" for one in kept)
     numbers = questions([*(one.question for one in kept), *exclude])
-    asked, excluded = numbers[: len(kept)], numbers[len(kept) :]
-    assert len(set(asked)) == len(asked)
-    assert not set(asked) & set(excluded)
+    selected, excluded = numbers[: len(kept)], numbers[len(kept) :]
+    assert len(set(selected)) == len(selected)
+    assert not set(selected) & set(excluded)
     total = sum(found.after.values())
     above = {name for name, calls in found.after.items() if calls > 0.4 * total + 1e-9}
     assert above == set(found.dominating)
@@ -250,7 +250,7 @@ def test_tasks_with_mixed_outcomes_are_kept():
     assert found.dropped == {"all solved": 1, "none solved": 1}
 
 
-def test_errors_of_ours_are_no_failures():
+def test_infrastructure_errors_are_no_failures():
     found = rl(*samples("a", 8, 0, broken=1), *samples("b", 7, 0, broken=1), *samples("c", 6, 1, broken=1))
     assert found.kept == (17,)
     assert found.dropped == {"all solved": 1, "alike so far, but fewer than 8 samples": 1}
@@ -334,7 +334,7 @@ def test_reports_come_as_json(run: Run, played: Path, mini_folder: Path, tmp_pat
     assert report["held_out"] > 0
 
 
-def test_tools_that_dominate_are_told(run: Run, tmp_path: Path):
+def test_tools_that_dominate_are_reported(run: Run, tmp_path: Path):
     write_episodes(tmp_path / "e.jsonl", [episode(f"{n}", turns=[[("python", OK)]]) for n in range(3)])
     code, printed = run("select", "sft", tmp_path / "e.jsonl", "--out", tmp_path / "out.jsonl")
     assert code == 0

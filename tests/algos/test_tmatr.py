@@ -405,7 +405,7 @@ def test_every_agent_needs_a_model_if_one_has() -> None:
         config.model_of("inferencer")
 
 
-def test_any_game_of_several_agents_can_be_learnt() -> None:
+def test_any_environment_of_several_agents_can_be_learnt() -> None:
     config = TrainTMATR(env="MSARL-Math-v0", schedule=("helper", "reasoner"))
     env = config.make_env()
     assert config.policies(env) == ("reasoner", "helper")

@@ -123,7 +123,7 @@ def test_each_turn_begins_with_all_ids_of_the_turns_before() -> None:
     assert whole[: len(prompts[-1])] == prompts[-1]
 
 
-def test_a_codec_that_rewrites_history_is_caught() -> None:
+def test_a_renderer_that_rewrites_history_is_caught() -> None:
     class Rewriting(RolloutEngine):
         def _step(self, slot: Any, sample: Sample) -> None:
             super()._step(slot, sample)
