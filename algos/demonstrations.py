@@ -54,7 +54,7 @@ def play_policy(env: gym.Env[Any, Any], policy: Policy, plays: Iterable[Start]) 
             total, over = total + float(reward), terminated or truncated
         if terminated:
             solved = info["outcome"] == "solved" if "outcome" in info else total > 0
-            yield Demonstration(_own(map(structured, info["messages"])), tools, difficulty, solved)
+            yield Demonstration(until_last_action(map(structured, info["messages"])), tools, difficulty, solved)
 
 
 def first_messages(env: gym.Env[Any, Any], policy: Policy, plays: Iterable[Start]) -> Iterator[Demonstration]:
@@ -94,11 +94,11 @@ def recorded(file: Path, env: gym.Env[Any, Any]) -> Iterator[Demonstration]:
             if beside := _RESPONSES.sub("", turn.observation).strip():
                 messages.append({"role": "user", "content": beside})
         available = tuple(tools[name] for name in episode.tools)
-        yield Demonstration(_own(messages), available, episode.difficulty, episode.outcome == "solved")
+        yield Demonstration(until_last_action(messages), available, episode.difficulty, episode.outcome == "solved")
 
 
-def _own(messages: Iterable[Message]) -> tuple[Message, ...]:
-    """Return a conversation up to the assistant's last message."""
+def until_last_action(messages: Iterable[Message]) -> tuple[Message, ...]:
+    """Return a conversation up to the assistant's last message; nothing if it has none."""
     found = list(messages)
     while found and found[-1]["role"] != "assistant":
         found.pop()

@@ -62,7 +62,6 @@ class TrainMSARL(TrainClipped):
     model_options = ("reasoner",)
 
     env: str = "MSARL-Math-v0"
-    """Id of the environment (`toolorchestra.envs.make_multiagent`)."""
     output: Path = Path("runs/msarl")
     reasoner: str | None = None
     """Folder or hub name of a causal language model with a chat template; None makes built-in models."""

@@ -186,7 +186,17 @@ class MultiAgentTrainer(Trainer[TrainTeam, Scores]):
             if step in self.milestones:
                 self.judge(step)
             if self.config.save_every and step % self.config.save_every == 0:
-                save_checkpoint(self.config.output / "checkpoints", step, self.policies, self.learner)
+                self.save_checkpoint(step)
+
+    def save_checkpoint(self, step: int) -> None:
+        """Write a checkpoint: first to another folder, so that none is ever incomplete."""
+        folder = self.config.output / "checkpoints"
+        draft, final = folder / "draft", folder / f"checkpoint-{step}"
+        for stale in (draft, final):
+            shutil.rmtree(stale, ignore_errors=True)
+        self.save(draft)
+        torch.save(self.learner.state_dict(), draft / "learner.pt")
+        draft.rename(final)
 
     def save(self, folder: Path) -> None:
         """Write the policies."""
@@ -204,18 +214,6 @@ class MultiAgentTrainer(Trainer[TrainTeam, Scores]):
             f"maj@{samples} {before.maj_at:.1%} → {after.maj_at:.1%}"
         )
         self.close(summary, {"start": before.outcomes, name: after.outcomes}, "start", over="its start", more=several)
-
-
-def save_checkpoint(
-    folder: Path, step: int, policies: Mapping[str, TokenPolicy], learner: TeamLearner[Any, Any]
-) -> None:
-    """Write a checkpoint: first to another folder, so that none is ever incomplete."""
-    draft, final = folder / "draft", folder / f"checkpoint-{step}"
-    for stale in (draft, final):
-        shutil.rmtree(stale, ignore_errors=True)
-    save_policies(policies, draft)
-    torch.save(learner.state_dict(), draft / "learner.pt")
-    draft.rename(final)
 
 
 def train(

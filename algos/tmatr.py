@@ -69,7 +69,6 @@ class TrainTMATR(TrainTeam):
     builtin_rate = 1e-4  # at 3e-4 the preference loss runs away in the second stage
 
     env: str = "TMATR-Math-v0"
-    """Id of the environment (`toolorchestra.envs.make_multiagent`)."""
     output: Path = Path("runs/tmatr")
     sft_error: float = 0.2
     """Probability of an injected error in a message of the teacher, at the end of the warm start."""

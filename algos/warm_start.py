@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from toolorchestra.agents.builtin.model import TokenPolicy
 from toolorchestra.algos.augmentation import LabelledRow, exchange_numbers, labelled
-from toolorchestra.algos.demonstrations import Demonstration, encode
+from toolorchestra.algos.demonstrations import Demonstration, encode, until_last_action
 from toolorchestra.algos.rollout.starts import Start
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.registration import protocol_module
@@ -110,9 +110,8 @@ def teacher_demonstrations(
             play.act(teacher.inject_error(play, rng) if rng.random() < error else teacher.teach(play))
         solved = play.episode.outcome == "solved"
         for history in play.histories.values():
-            messages = history[: 1 + max((n for n, m in enumerate(history) if m["role"] == "assistant"), default=-1)]
-            if messages:
-                found.append(Demonstration(tuple(messages), (), play.task.difficulty, solved))
+            if messages := until_last_action(history):
+                found.append(Demonstration(messages, (), play.task.difficulty, solved))
     return found
 
 

@@ -117,15 +117,10 @@ def run(
 ) -> MASBenchStudy:
     """Play everything; `tick` is called after each episode (`episodes` tells how many there are).
 
-    Args:
-        questions: Problems of each value of each axis; with notes a quarter of them.
-        samples: Episodes of each problem and system.
-        tick: Called after each episode.
-        models: Real models to query, as ``weak`` and ``strong``; by default those of `MODELS`, simulated.
-        difficulty: See `problems`.
-        alone: See `problems`.
-        expert: The error model of simulated models; `SimulatedExpert` makes steps harder the more there are.
-        played: The systems that are played on each axis.
+    Of each value of each axis there are so many `questions`, with notes a quarter of them; `difficulty` and `alone` are
+    those of `problems`, and `played` are the systems by axis. The agents' models are the ``weak`` and ``strong`` of
+    `models`, real ones, or those of `MODELS`, simulated with the error model `expert` (`SimulatedExpert` makes steps
+    harder the more there are).
     """
     cells = []
     for axis, systems in played.items():
