@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,8 @@ QUESTIONS = 500
 """Maximum of questions, by default."""
 SAMPLES = 2
 """Episodes of each question under each condition, by default."""
+MEASURES = {"tokens": "{:,.0f}", "seconds": "{:.1f}", "usd": "{:.4f}", "calls": "{:.1f}"}
+"""Columns of a condition in the table after its accuracy, and how it is written."""
 
 
 @dataclass(frozen=True)
@@ -117,19 +118,15 @@ def alone(
 ) -> list[ConditionResult]:
     """Return the results of experts that each answer each question alone, in one call."""
     env: Any = gymnasium.make(env_id, disable_env_checker=True, pool=list(experts), max_calls=len(experts)).unwrapped
-    kept = {name: ConditionResult(name, [], [], [], [], []) for name in experts}
+    measured: dict[str, list[tuple[float, ...]]] = {name: [] for name in experts}
     for task in env.source.tasks(split)[:questions]:
         env.reset(seed=0, options={"task_id": task.id})
         env.step([{"name": "standard_reasoner", "arguments": {"model_id": name}} for name in experts])
         for name, call in zip(experts, env.play.episode.calls, strict=True):
-            found = kept[name]
-            found.right.append(float(env.play.world.verify(task, env.play.session, str(call.value)).solved))
-            found.tokens.append(float(sum(call.tokens)))
-            found.seconds.append(call.end - call.start)
-            found.usd.append(call.cost)
-            found.calls.append(1.0)
+            right = float(env.play.world.verify(task, env.play.session, str(call.value)).solved)
+            measured[name].append((right, float(sum(call.tokens)), call.end - call.start, call.cost, 1.0))
     env.close()
-    return list(kept.values())
+    return [ConditionResult(name, *map(list, zip(*rows, strict=True))) for name, rows in measured.items()]
 
 
 PAPER = {
@@ -159,9 +156,7 @@ class ParaManagerStudy(msgspec.Struct, frozen=True):
         cost units; that *returns diminish* is the first gain less the mean of the later ones.
         """
         found = self.found
-        gains = [
-            np.subtract(found[f"C_tar {more}"].right, found[f"C_tar {less}"].right) for less, more in pairwise(BUDGETS)
-        ]
+        gains = np.diff([found[f"C_tar {units}"].right for units in BUDGETS], axis=0)
         differences: dict[str, Interval] = {}
         for pool, models in POOLS.items():
             parallel, serial = found[f"parallel, {pool}"], found[f"serial, {pool}"]
@@ -173,15 +168,14 @@ class ParaManagerStudy(msgspec.Struct, frozen=True):
             }
         differences |= {
             f"C_tar {BUDGETS[1]} over {BUDGETS[0]}, accuracy": mean_interval(gains[0]),
-            f"C_tar {BUDGETS[-1]} over {BUDGETS[0]}, accuracy": mean_interval(sum(gains)),
+            f"C_tar {BUDGETS[-1]} over {BUDGETS[0]}, accuracy": mean_interval(gains.sum(axis=0)),
             "first gain over mean of later gains, accuracy": mean_interval(gains[0] - np.mean(gains[1:], axis=0)),
         }
         for small, large in FAMILIES:
             more, less = self.experts[large], self.experts[small]
+            usd, other = (np.multiply(one.usd, 1000) for one in (more, less))
             differences[f"{large} over {small}, accuracy"] = more.over(less)
-            differences[f"{large} over {small}, $ for 1,000 calls"] = paired_bootstrap(
-                np.multiply(more.usd, 1000), np.multiply(less.usd, 1000)
-            )
+            differences[f"{large} over {small}, $ for 1,000 calls"] = paired_bootstrap(usd, other)
         return differences
 
 
@@ -209,17 +203,13 @@ def markdown(study: ParaManagerStudy) -> str:
         rows.append((name, _share(found), *cells, *published))
     columns = ("accuracy, %", "tokens", "latency, s", "cost, $", "calls", "paper: accuracy", "tokens", "latency, s")
     lines += table(("condition", *columns), "lrrrrrrrr", rows)
-    experts = []
-    for name, found in study.experts.items():
-        usd, seconds = 1000 * found.mean("usd").estimate, found.mean("seconds").estimate
-        experts.append((name, _share(found), f"{usd:.2f}", f"{seconds:.1f}"))
+    experts = [
+        (name, _share(one), f"{1000 * one.mean('usd').estimate:.2f}", f"{one.mean('seconds').estimate:.1f}")
+        for name, one in study.experts.items()
+    ]
     lines += table(("expert alone", "accuracy, %", "$ for 1,000 calls", "seconds"), "lrrr", experts)
     lines += expected_table("difference", study.orderings(), lambda name: 100 if "accuracy" in name else 1)
     return "\n".join(lines) + "\n"
-
-
-MEASURES = {"tokens": "{:,.0f}", "seconds": "{:.1f}", "usd": "{:.4f}", "calls": "{:.1f}"}
-"""What the table has of a condition beside its accuracy, and how it is written."""
 
 
 def _share(found: ConditionResult) -> str:

@@ -39,6 +39,8 @@ SCHEDULES: Mapping[str, tuple[str, ...]] = {
 updates as the first three, from half of their rollouts; the last one has as many rollouts, and twice the updates."""
 COMPARED = tuple(SCHEDULES)[:4]
 """The schedules with equal updates."""
+MEASURES = {"success": "{:.1%}", "reward": "{:.3f}", "calls": "{:.2f}", "more_calls": "{:+.2f}"}
+"""Columns of a stage in the table, and how it is written."""
 
 
 def train(
@@ -193,10 +195,6 @@ def markdown(study: TMATRStudy) -> str:
         rows += [(f"{ALTERNATING}, over {name}", study.over(name).points(), "") for name in others]
     lines += table(("after the last stage", "points", "of the seeds"), "lll", rows)
     return "\n".join(lines) + "\n"
-
-
-MEASURES = {"success": "{:.1%}", "reward": "{:.3f}", "calls": "{:.2f}", "more_calls": "{:+.2f}"}
-"""What the table has of a stage, and how it is written."""
 
 
 def write(study: TMATRStudy, folder: Path) -> None:
