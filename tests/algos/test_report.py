@@ -185,14 +185,16 @@ def test_the_curves_show_both_phases_with_labelled_axes(tmp_path):
 
 def test_curves_of_an_empty_run_are_an_empty_figure(tmp_path):
     with RunLog(tmp_path, tensorboard=False) as run:
-        assert run.curves().exists()
+        assert draw_curves(run.records, {}).axes == []
+        assert run.curves().read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_run_that_solved_everything_has_curves(tmp_path):
     with RunLog(tmp_path, tensorboard=False) as run:
         run.heldout("grpo", 1, [1.0] * 184)  # Wilson's upper bound is a hair below 1 here
         assert run.records[0]["high"] < 1.0
-        draw_curves(run.records, {})
+        (ax,) = draw_curves(run.records, {}).axes
+        assert [text.get_text() for text in ax.texts] == ["100%"]
 
 
 def test_a_metric_cannot_take_the_name_of_a_column(tmp_path):

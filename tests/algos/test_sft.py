@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 
@@ -59,6 +60,8 @@ def test_the_command_leaves_a_policy_metrics_and_curves(tmp_path: Path) -> None:
     sft.train(small(tmp_path, steps=20, save_every=0))
     for name in ("metrics.jsonl", "curves.png", "final/renderer.json"):
         assert (tmp_path / name).exists(), name
+    first, last = (json.loads(line)["loss"] for line in (tmp_path / "metrics.jsonl").read_text().splitlines())
+    assert last < first
     assert isinstance(TokenPolicy.load(tmp_path / "final").renderer, CompactRenderer)
 
 
