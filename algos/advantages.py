@@ -1,11 +1,8 @@
 """Advantages and rollout filters of GRPO (ToolOrchestra §3.2) as pure tensor functions.
 
-Every function works along the last dimension, the rollouts of one task, and treats the dimensions before it as
-independent groups. `nested_advantages` works along the last two: groups of paths, each with a subgroup of branches
-(MSARL §3.3).
-
-Not here: how rewards arise (`toolorchestra.envs.rewards`) and how advantages become a loss
-(`toolorchestra.algos.losses`).
+Every function works along the last dimension, the rollouts of one task; the dimensions before it are independent
+groups. `nested_advantages` works along the last two: paths, and the branches of each (MSARL §3.3). Not here: rewards
+(`toolorchestra.envs.rewards`) and losses (`toolorchestra.algos.losses`).
 """
 
 from __future__ import annotations
@@ -25,15 +22,10 @@ HOMOGENEITY = 0.1
 
 
 def group_mean_std(rewards: Tensor, keep: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Return mean and sample deviation (n - 1, as in TRL) over the kept rollouts of each group.
+    """Return mean and sample deviation (n - 1, as in TRL) over the kept rollouts of each group, each ``(..., 1)``.
 
-    Args:
-        rewards: Shape ``(..., G)``; a NaN reward counts as not kept.
-        keep: Boolean, shape ``(..., G)``; all, if None.
-
-    Returns:
-        Two tensors of shape ``(..., 1)``. The mean is 0 where nothing is kept; the deviation is exactly 0 where
-        the kept rewards are equal or fewer than two.
+    Of `rewards` and `keep` (all, if None), both of shape ``(..., G)``, those are kept that are not NaN. The mean is 0
+    where nothing is kept; the deviation is exactly 0 where the kept rewards are equal or fewer than two.
     """
     kept = ~rewards.isnan() if keep is None else ~rewards.isnan() & keep  # (..., G)
     r = torch.where(kept, rewards, 0.0)
@@ -47,23 +39,22 @@ def group_mean_std(rewards: Tensor, keep: Tensor | None = None) -> tuple[Tensor,
 
 
 def group_advantages(rewards: Tensor, *, scale: bool = True, delta: float = 1e-4) -> Tensor:
-    """Return A = (r - mean) / (std + delta) within each group (Eq. 3).
+    """Return A = (r - mean) / (std + delta) within each group (Eq. 3), without the division if not `scale`.
 
-    Args:
-        rewards: Shape ``(..., G)``. NaN stands for a rollout without a reward (an infrastructure error).
-        scale: Whether to divide by the deviation.
-        delta: Added to the deviation.
-
-    Returns:
-        Shape ``(..., G)``, finite; 0 for rollouts without a reward and in groups whose rewards agree.
+    Rewards and advantages have shape ``(..., G)``; a NaN reward stands for an infrastructure error. The advantage is 0
+    there, and in groups whose rewards agree.
 
     >>> group_advantages(torch.tensor([1.0, 0.0, torch.nan]), scale=False)
     tensor([ 0.5000, -0.5000,  0.0000])
     """
     mean, std = group_mean_std(rewards)
-    centred = rewards - mean
-    advantages = centred / (std + delta) if scale else centred
+    advantages = (rewards - mean) / (std + delta) if scale else rewards - mean
     return torch.where(~rewards.isnan() & (std > 0), advantages, 0.0)
+
+
+def signal(rewards: Tensor) -> float:
+    """Return the share of groups whose rewards differ, ``(..., G)``: only these have advantages."""
+    return float((group_mean_std(rewards)[1] > 0).double().mean())
 
 
 class NestedAdvantages(NamedTuple):
@@ -88,18 +79,12 @@ def nested_advantages(
 
     - ``"subgroup_mean"``: the group advantage of the subgroups' means.
     - ``"pooled"``: rewards are normalised over all G·M outputs of the question, then averaged over each subgroup.
-    - ``"paper"``: the helper's advantages, averaged over each subgroup. That is Eq. 4 to the letter, and 0 for
-      whatever rewards, since each subgroup was centred; it is here to be compared with.
+    - ``"paper"``: the helper's advantages, averaged over each subgroup. That is Eq. 4 literally, and
+      always 0, since each subgroup was centred; it is here for comparison.
 
-    Args:
-        rewards: Shape ``(..., G, M)``; NaN stands for a branch without a reward. A path that branched nowhere has its
-            one reward M times.
-        rule: The rule for the reasoner.
-        scale: Whether to divide by the deviation.
-        delta: Added to the deviation.
-
-    Returns:
-        Finite advantages: 0 where there is no reward, and where rewards agree.
+    Rewards have shape ``(..., G, M)``, NaN where there is none; a path without branches has its one reward M times.
+    Advantages are finite: 0 where there is no reward, and where rewards agree. `scale` and `delta` are those of
+    `group_advantages`.
 
     >>> helper, reasoner = nested_advantages(torch.tensor([[1.0, 1.0], [0.0, 1.0]]), scale=False)
     >>> helper
@@ -111,30 +96,19 @@ def nested_advantages(
     helper = group_advantages(rewards, scale=scale, delta=delta)  # (..., G, M)
     valid = ~rewards.isnan()
     if rule == "subgroup_mean":
-        means = group_mean_std(rewards)[0].squeeze(-1)  # (..., G)
-        means = torch.where(valid.any(-1), means, torch.nan)
+        means = torch.where(valid.any(-1), group_mean_std(rewards)[0].squeeze(-1), torch.nan)  # (..., G)
         return NestedAdvantages(helper, group_advantages(means, scale=scale, delta=delta))
     if rule == "pooled":
-        pooled = group_advantages(rewards.flatten(-2), scale=scale, delta=delta)  # (..., G·M)
-        outputs = pooled.reshape(rewards.shape)
+        outputs = group_advantages(rewards.flatten(-2), scale=scale, delta=delta).reshape(rewards.shape)
     elif rule == "paper":
         outputs = helper
     else:
         raise UnknownNameError("rule for the reasoner's advantage", rule, NESTED_RULES)
-    means, _ = group_mean_std(outputs, valid)
-    return NestedAdvantages(helper, means.squeeze(-1))
+    return NestedAdvantages(helper, group_mean_std(outputs, valid)[0].squeeze(-1))
 
 
 def homogeneity_filter(rewards: Tensor, *, threshold: float = HOMOGENEITY) -> Tensor:
-    """Keep the groups whose rewards differ: those with a deviation of at least ``threshold``.
-
-    Args:
-        rewards: Shape ``(..., G)``.
-        threshold: Smallest deviation that is kept.
-
-    Returns:
-        Boolean, shape ``(..., G)``, the same for all rollouts of a group.
-    """
+    """Return, in the shape of the rewards, whether a rollout's group has a reward deviation of at least `threshold`."""
     _, std = group_mean_std(rewards)
     return ((std >= threshold) & (std > 0)).expand(rewards.shape)
 
@@ -146,19 +120,16 @@ def rollout_filters(
     *,
     threshold: float = HOMOGENEITY,
 ) -> Tensor:
-    """Return which rollouts the paper's three filters leave for the backward pass.
+    """Return which rollouts the paper's three filters leave for the backward pass, as booleans of shape ``(..., G)``.
 
     The filters act on the backward pass only: `group_advantages` takes mean and deviation over all rollouts that have a
     reward, so a malformed rollout lowers its group's baseline, but has no gradient itself.
 
     Args:
         rewards: Shape ``(..., G)``, NaN for rollouts without a reward.
-        well_formed: Whether all calls of a rollout are in format, shape ``(..., G)``; None turns that filter off.
-        answered: Whether a rollout ends in an answer, shape ``(..., G)``; None turns that filter off.
+        well_formed: Whether all calls of a rollout are in format, ``(..., G)``; None turns that filter off.
+        answered: Whether a rollout ends in an answer, ``(..., G)``; None turns that filter off.
         threshold: Of `homogeneity_filter`; 0 drops only groups in which all agree.
-
-    Returns:
-        Boolean, shape ``(..., G)``.
     """
     kept = homogeneity_filter(rewards, threshold=threshold) & ~rewards.isnan()
     for mask in (well_formed, answered):

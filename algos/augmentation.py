@@ -1,9 +1,9 @@
 """SFT data: demonstrations as rows of ids and labels, augmented so that a built-in model learns to *copy*.
 
-- `thin`: fields of a tool's result that nothing depends on are left out at first and return little by little, so the
-  model first learns to copy the only value there is, then to choose among ever more (a curriculum).
-- `ValueShuffler`: names, ids and numbers are exchanged, consistently within an episode, for others of their kind, so a
-  value that no demonstration mentions is copied as well as any other. `exchange_numbers` does so for numbers in text.
+- `thin` leaves out fields of a tool's result that nothing depends on, fewer and fewer of them (a curriculum): the model
+  first learns to copy the only value there is, then to choose among ever more.
+- `ValueShuffler` exchanges names, ids and numbers, consistently within an episode, for others of their kind, so that a
+  value in no demonstration is copied as well as any other. `exchange_numbers` does so for numbers in text.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from toolorchestra.agents.builtin.compact_renderer import CompactRenderer
@@ -28,13 +29,7 @@ def labelled(ids: list[int], mask: Sequence[int]) -> LabelledRow:
 
 
 def thin(demonstration: Demonstration, share: float, rng: random.Random) -> Demonstration:
-    """Leave out fields of tool results that no later message of the policy mentions.
-
-    Args:
-        demonstration: An episode.
-        share: Chance that such a field stays.
-        rng: Source of randomness.
-    """
+    """Leave out fields of tool results that no later message of the policy mentions; each stays with chance `share`."""
     written = "".join(json.dumps(m, ensure_ascii=False) for m in demonstration.messages if m["role"] == "assistant")
 
     def needed(value: Any) -> bool:
@@ -51,13 +46,13 @@ def thin(demonstration: Demonstration, share: float, rng: random.Random) -> Demo
             return [cut(item) for item in value if needed(item) or rng.random() < share]
         return value
 
-    messages: list[Message] = []
-    for message in demonstration.messages:
-        if message["role"] == "tool" and "result" in (record := read_result(message)):
-            record = {**record, "result": cut(record["result"])}
-            message = {**message, "content": json.dumps(record, ensure_ascii=False)}
-        messages.append(message)
-    return Demonstration(tuple(messages), demonstration.tools, demonstration.difficulty, demonstration.solved)
+    def thinned(message: Message) -> Message:
+        record = read_result(message) if message["role"] == "tool" else {}
+        if "result" not in record:
+            return message
+        return {**message, "content": json.dumps({**record, "result": cut(record["result"])}, ensure_ascii=False)}
+
+    return replace(demonstration, messages=tuple(map(thinned, demonstration.messages)))
 
 
 class ValueShuffler:
@@ -78,20 +73,15 @@ class ValueShuffler:
         """Return the ids with values exchanged."""
         start = next((n for n, m in enumerate(mask) if m), len(ids))
         written = {i for i, m in zip(ids, mask, strict=True) if m}
-        first: dict[int, int] = {}
-        for n, i in enumerate(ids):
-            first.setdefault(i, n)
+        first = {i: n for n, i in reversed(list(enumerate(ids)))}
         exchange, taken = {}, set(ids)
-        for i, n in first.items():
-            kind = self._kind.get(i)
+        for i in dict.fromkeys(ids):
+            kind, n = self._kind.get(i), first[i]
             if kind is None or mask[n] or (n < start and i not in written):
                 continue
-            other = rng.choice(self._members[kind])
-            for _ in range(8):
-                if other not in taken:
-                    break
-                other = rng.choice(self._members[kind])
-            if other not in taken:
+            tries = (rng.choice(self._members[kind]) for _ in range(9))
+            other = next((one for one in tries if one not in taken), None)
+            if other is not None:
                 exchange[i] = other
                 taken.add(other)
         return [exchange.get(i, i) for i in ids]
@@ -110,11 +100,11 @@ def sft_rows(
     """Return rows of (ids, labels) in the order in which they are trained on.
 
     Args:
-        renderer: The policy's codec.
+        renderer: The policy's renderer.
         demonstrations: Episodes to draw from.
         rows: How many.
         rng: Source of randomness.
-        curriculum: Thin tool results and shuffle values (the renderer must be a `CompactRenderer`).
+        curriculum: Thin tool results and shuffle values, if the renderer is a `CompactRenderer`.
         full_from: Share of the rows after which tool results are complete.
         pick: Demonstrations to draw from at a point (0 to 1) of the rows; all if None.
     """
@@ -138,18 +128,12 @@ def sft_rows(
 def exchange_numbers(ids: Sequence[int], mask: Sequence[int], numbers: Sequence[int], rng: random.Random) -> list[int]:
     """Return a row with the numbers that the policy copies exchanged for others, so that any number is copied as well.
 
-    Args:
-        ids: Ids of the row.
-        mask: 1 on those that the policy writes.
-        numbers: Ids that are numbers.
-        rng: Source of randomness.
+    `mask` is 1 on the ids that the policy writes; `numbers` are the ids that are numbers.
     """
-    first: dict[int, bool] = {}
-    for i, own in zip(ids, mask, strict=True):
-        first.setdefault(i, bool(own))
+    first = dict(reversed(list(zip(ids, mask, strict=True))))
     written = {i for i, own in zip(ids, mask, strict=True) if own}
     known = set(numbers)
-    copied = [i for i, own in first.items() if not own and i in written and i in known]
+    copied = [i for i in dict.fromkeys(ids) if not first[i] and i in written and i in known]
     others = [i for i in numbers if i not in first]
     copied = copied[: len(others)]  # if noise has used up the numbers, the rest stay
     exchange = dict(zip(copied, rng.sample(others, len(copied)), strict=True))

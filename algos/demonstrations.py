@@ -31,13 +31,9 @@ _RESPONSES = re.compile(r"<tool_response>\n(.*?)\n</tool_response>", re.DOTALL)
 
 @dataclass(frozen=True)
 class Demonstration:
-    """An episode to learn from.
+    """An episode to learn from; the last message of the conversation is the assistant's.
 
-    Attributes:
-        messages: The conversation; the last message is the assistant's.
-        tools: OpenAI function schemas of the tools that the policy had.
-        difficulty: Of the task.
-        solved: Whether it was solved.
+    `tools` are the OpenAI function schemas of those that the policy had.
     """
 
     messages: tuple[Message, ...]
@@ -47,7 +43,7 @@ class Demonstration:
 
 
 def play_policy(env: gym.Env[Any, Any], policy: Policy, plays: Iterable[Start]) -> Iterator[Demonstration]:
-    """Yield the episodes that a policy plays from these starts."""
+    """Yield the episodes that a policy plays from these starts, those that were truncated left out."""
     for start in plays:
         observation, info = env.reset(seed=start.seed, options=start.reset_options())
         tools, difficulty = tuple(info["tools"]), int(info.get("difficulty") or 0)
@@ -58,7 +54,7 @@ def play_policy(env: gym.Env[Any, Any], policy: Policy, plays: Iterable[Start]) 
             total, over = total + float(reward), terminated or truncated
         if terminated:
             solved = info["outcome"] == "solved" if "outcome" in info else total > 0
-            yield Demonstration(_own(map(structured, info["messages"])), tools, difficulty, solved)
+            yield Demonstration(until_last_action(map(structured, info["messages"])), tools, difficulty, solved)
 
 
 def first_messages(env: gym.Env[Any, Any], policy: Policy, plays: Iterable[Start]) -> Iterator[Demonstration]:
@@ -73,12 +69,8 @@ def first_messages(env: gym.Env[Any, Any], policy: Policy, plays: Iterable[Start
 def recorded(file: Path, env: gym.Env[Any, Any]) -> Iterator[Demonstration]:
     """Yield the answered episodes of a JSONL file (`toolorchestra rollout`) as demonstrations.
 
-    Args:
-        file: Records of episodes.
-        env: The environment in which they were played: it is reset to each task for the schemas of its tools.
-
-    Raises:
-        OptionError: It lacks a tool that an episode was played with.
+    The environment in which they were played is reset to each task for the schemas of its tools. It is an `OptionError`
+    if it lacks a tool that an episode was played with.
     """
     for episode in read_episodes(file):
         if episode.answer is None:
@@ -88,7 +80,7 @@ def recorded(file: Path, env: gym.Env[Any, Any]) -> Iterator[Demonstration]:
         if missing := [name for name in episode.tools if name not in tools]:
             raise OptionError(
                 f"{file}: {episode.task_id} was played with the tool {missing[0]!r}, which the environment does not "
-                "offer. Give the environment and the options with which the episodes were recorded."
+                "have. Give the environment and the options with which the episodes were recorded."
             )
         opening = str(info["messages"][-1]["content"])  # with what the protocol adds to the instruction
         added = opening.removeprefix(env.unwrapped.episode.instruction)  # type: ignore[attr-defined]  # ours has one
@@ -101,12 +93,12 @@ def recorded(file: Path, env: gym.Env[Any, Any]) -> Iterator[Demonstration]:
             messages += [structured(turn.message), *({"role": "tool", "content": text} for text in shown)]
             if beside := _RESPONSES.sub("", turn.observation).strip():
                 messages.append({"role": "user", "content": beside})
-        offered = tuple(tools[name] for name in episode.tools)
-        yield Demonstration(_own(messages), offered, episode.difficulty, episode.outcome == "solved")
+        available = tuple(tools[name] for name in episode.tools)
+        yield Demonstration(until_last_action(messages), available, episode.difficulty, episode.outcome == "solved")
 
 
-def _own(messages: Iterable[Message]) -> tuple[Message, ...]:
-    """Return a conversation up to the assistant's last message."""
+def until_last_action(messages: Iterable[Message]) -> tuple[Message, ...]:
+    """Return a conversation up to the assistant's last message; nothing if it has none."""
     found = list(messages)
     while found and found[-1]["role"] != "assistant":
         found.pop()
@@ -130,25 +122,16 @@ def structured(message: Message) -> Message:
 def encode(renderer: Renderer, demonstration: Demonstration) -> tuple[list[int], list[int]]:
     """Return a demonstration's ids and mask (1 on the policy's own), as the rollout engine would lay them out."""
     messages = list(demonstration.messages)
-    first = next(n for n, message in enumerate(messages) if message["role"] == "assistant")
-    ids = renderer.encode_prompt(messages[:first], demonstration.tools)
+    own = [n for n, message in enumerate(messages) if message["role"] == "assistant"]
+    ids = renderer.encode_prompt(messages[: own[0]], demonstration.tools)
     mask = [0] * len(ids)
-    at = first
-    while at < len(messages):
+    for at, following in zip(own, [*own[1:], len(messages)], strict=True):
         written = renderer.encode_action(messages[at], messages[:at])
-        ids, mask = ids + written, mask + [1] * len(written)
-        answers = []
-        at += 1
-        while at < len(messages) and messages[at]["role"] != "assistant":
-            answers.append(messages[at])
-            at += 1
-        if answers:
-            shown = renderer.encode_results(answers, written)
-            ids, mask = ids + shown, mask + [0] * len(shown)
+        answers = messages[at + 1 : following]
+        shown = renderer.encode_results(answers, written) if answers else []
+        ids = [*ids, *written, *shown]
+        mask += [1] * len(written) + [0] * len(shown)
     return ids, mask
-
-
-# ------------------------------------------------------------------------------------------------- who demonstrates
 
 
 @dataclass
@@ -157,8 +140,6 @@ class DemonstrationOptions(LearnerOptions):
 
     episodes: tuple[Path, ...] = ()
     """JSONL files of episodes to learn from (solved ones only); none: the oracles play."""
-    difficulty: tuple[int, ...] = (1, 2)
-    """Levels of the tasks that the oracles play; empty for all."""
     teacher: TeacherName | None = None
     """Who plays: ``oracle`` (and a noisy one), ``asking`` (the same, but it queries experts now and then), ``explorer``
     (queries experts at random; solved episodes count) or ``designer`` (writes designs of several kinds; a noisy one
@@ -182,23 +163,25 @@ def demonstrate(
         return found, []
     if not hasattr(type(env.unwrapped), "task"):
         raise OptionError(
-            f"{config.env} has no reference trajectories for the oracles to play. "
-            "Record episodes with `toolorchestra rollout` "
-            "and give them by --episodes, or train a --model without warm start."
+            f"{config.env} has no reference trajectories for the oracles to play. Record episodes with `toolorchestra "
+            "rollout` and give them by --episodes, or train a --model without warm start."
         )
     plays = [start for level in starts(env, "train", config.difficulty).values() for start in level]
     teacher = config.teacher or suitable_teacher(env.reset(options={"task_id": dict(plays[0].options)["task_id"]})[1])
     several = [replace(start, seed=number) for number in range(config.replays) for start in plays]
-    if teacher == "explorer":
-        return [d for d in play_policy(env, ExplorerPolicy(config.seed), plays) if d.solved], []
-    if teacher == "asking":
-        good = [d for d in play_policy(env, QueryingOraclePolicy(config.seed, 0.0, config.ask), several) if d.solved]
-        return good, list(play_policy(env, QueryingOraclePolicy(config.seed, config.error, config.ask), several))
-    if teacher == "designer":
-        clean, erring = DesignTeacher(config.seed), DesignTeacher(config.seed, config.error)
-        return list(first_messages(env, clean, several)), list(first_messages(env, erring, several))
-    good = [d for d in play_policy(env, OraclePolicy(), plays) if d.solved]
-    return good, list(play_policy(env, NoisyOraclePolicy(config.seed, config.error), plays * config.replays))
+    match teacher:
+        case "explorer":
+            return [d for d in play_policy(env, ExplorerPolicy(config.seed), plays) if d.solved], []
+        case "designer":
+            clean, erring = DesignTeacher(config.seed), DesignTeacher(config.seed, config.error)
+            return list(first_messages(env, clean, several)), list(first_messages(env, erring, several))
+        case "asking":
+            good = play_policy(env, QueryingOraclePolicy(config.seed, 0.0, config.ask), several)
+            noisy = play_policy(env, QueryingOraclePolicy(config.seed, config.error, config.ask), several)
+        case _:
+            good = play_policy(env, OraclePolicy(), plays)
+            noisy = play_policy(env, NoisyOraclePolicy(config.seed, config.error), plays * config.replays)
+    return [d for d in good if d.solved], list(noisy)
 
 
 def suitable_teacher(info: Mapping[str, Any]) -> TeacherName:

@@ -1,6 +1,6 @@
 """Statistics of a policy's designs: how many are valid, their sizes, the kinds of their agents; also as a figure.
 
-MAS-Orchestra Figure 5 follows number, sequential length and parallel width of the agents over training; so does `draw`.
+Like MAS-Orchestra Figure 5, `draw` shows number, sequential length and parallel width of the agents over training.
 """
 
 from __future__ import annotations
@@ -58,42 +58,37 @@ def statistics(rows: Sequence[Row]) -> dict[str, float]:
 
 
 def draw(records: Sequence[Mapping[str, Any]], path: Path, title: str = "") -> None:
-    """Draw the agents over the training steps into an SVG file, the same bytes for the same records.
-
-    Args:
-        records: Metrics of the steps, as `toolorchestra.algos.report.RunLog` keeps them.
-        path: The file.
-        title: Of the figure.
-    """
+    """Draw the agents over the training steps (records of a `RunLog`) into an SVG file with reproducible bytes."""
     steps = [record for record in records if record["kind"] == "train" and "valid" in record]
     if not steps:
         return
     figure = Figure(figsize=(11, 5.6), layout="constrained")
     figure.suptitle(title, fontsize=13, fontweight="bold")
-    (first, second, third), (fourth, fifth, sixth) = figure.subplots(2, 3)
-    for panel, (measure, name) in zip((first, second, third), MEASURES.items(), strict=True):
+    panels = list(figure.subplots(2, 3).flat)
+    for panel, (measure, name) in zip(panels, MEASURES.items(), strict=False):
         shades = {str(size): f"{measure}_{size}" for size in range(1, _MAX_SIZE + 1)}
         shades = {size: metric for size, metric in shades.items() if any(metric in step for step in steps)}
         colours = matplotlib.colormaps["viridis"](np.linspace(0.15, 0.95, len(shades)))
         _draw_shares(panel, steps, shades, list(colours))
         mean = panel.twinx()
-        mean.plot(_at(steps), [step.get(measure, np.nan) for step in steps], color="black", linewidth=1.8)
+        mean.plot(*_curve(steps, measure), color="black", linewidth=1.8)
         mean.set_ylim(0, _MAX_SIZE)
         mean.set_ylabel("mean (line)", fontsize=8)
         panel.set_title(f"{name} (shares)", fontsize=10)
+    shares, kinds, cost = panels[3:]
     for metric, label in (("valid", "valid designs"), ("success", "success"), ("warned", "agents warned of notes")):
-        fourth.plot(_at(steps), [step.get(metric, np.nan) for step in steps], label=label)
-    fourth.set(title="of the designs", ylim=(-0.02, 1.02))
-    kinds = sorted({name for step in steps for name in step if name.startswith("kind_")})
-    _draw_shares(fifth, steps, {kind.removeprefix("kind_"): kind for kind in kinds}, None)
-    fifth.set_title("kinds of agent (shares)", fontsize=10)
-    sixth.plot(_at(steps), [step.get("cost", np.nan) for step in steps], color="#8172b3")
-    sixth.set_title("cost of an episode (US$)", fontsize=10)
-    sixth.set_ylim(bottom=0)
-    for panel in (first, second, third, fourth, fifth, sixth):
+        shares.plot(*_curve(steps, metric), label=label)
+    shares.set(title="of the designs", ylim=(-0.02, 1.02))
+    names = sorted({name for step in steps for name in step if name.startswith("kind_")})
+    _draw_shares(kinds, steps, {name.removeprefix("kind_"): name for name in names}, None)
+    kinds.set_title("kinds of agent (shares)", fontsize=10)
+    cost.plot(*_curve(steps, "cost"), color="#8172b3")
+    cost.set_title("cost of an episode (US$)", fontsize=10)
+    cost.set_ylim(bottom=0)
+    for panel in panels:
         panel.set_xlabel("step", fontsize=9)
         panel.xaxis.set_major_locator(MaxNLocator(integer=True))
-        if panel is not sixth:
+        if panel is not cost:
             panel.yaxis.set_major_formatter(PercentFormatter(1.0))
             panel.legend(fontsize=7, loc="lower right")
     with matplotlib.rc_context({"svg.hashsalt": "designs", "svg.fonttype": "none"}):
@@ -103,11 +98,11 @@ def draw(records: Sequence[Mapping[str, Any]], path: Path, title: str = "") -> N
 def _draw_shares(
     panel: Axes, steps: Sequence[Mapping[str, Any]], metrics: Mapping[str, str], colours: Sequence[Any] | None
 ) -> None:
-    rows = [[step.get(metric, 0.0) for step in steps] for metric in metrics.values()]
-    panel.stackplot(_at(steps), rows, labels=list(metrics), colors=colours)
+    rows = [_curve(steps, metric, 0.0)[1] for metric in metrics.values()]
+    panel.stackplot([step["step"] for step in steps], rows, labels=list(metrics), colors=colours)
     panel.set_ylim(0, 1)
     panel.margins(x=0)
 
 
-def _at(steps: Sequence[Mapping[str, Any]]) -> list[int]:
-    return [step["step"] for step in steps]
+def _curve(steps: Sequence[Mapping[str, Any]], metric: str, missing: float = np.nan) -> tuple[list[int], list[float]]:
+    return [step["step"] for step in steps], [step.get(metric, missing) for step in steps]

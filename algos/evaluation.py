@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,14 +16,14 @@ import numpy as np
 from toolorchestra.agents.builtin.model import TokenPolicy
 from toolorchestra.agents.policies.base import Policy, play_episode
 from toolorchestra.algos import design_statistics
+from toolorchestra.algos.batching import chunks
 from toolorchestra.algos.rollout.engine import INVALID_OUTCOMES, RolloutEngine, RolloutRequest, Row
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot
 from toolorchestra.algos.rollout.sampling import ModelSampler, Sampler
 from toolorchestra.algos.rollout.starts import Start
-from toolorchestra.envs.episode import Episode, write_episodes
+from toolorchestra.algos.stats import known_mean
+from toolorchestra.envs.episode import write_episodes
 from toolorchestra.toolscale.answers import equal, final_answer
-
-# -------------------------------------------------------------------------------------------------- one agent
 
 
 def evaluate(
@@ -41,28 +41,17 @@ def evaluate(
     """
     sampler = ModelSampler(policy.model, policy.renderer, temperature=0.0 if greedy else 1.0)
     rng = random.Random(samples)
-    rows = engine.play(
-        sampler, [RolloutRequest(n, s.another(rng)) for n, s in enumerate(plays) for _ in range(samples)]
-    )
+    requests = [RolloutRequest(n, start.another(rng)) for n, start in enumerate(plays) for _ in range(samples)]
+    rows = engine.play(sampler, requests)
     if record is not None:
-        _rewrite(record, (row.episode for row in rows if row.episode is not None))
+        record.unlink(missing_ok=True)
+        write_episodes(record, [row.episode for row in rows if row.episode is not None])
     return rows
-
-
-def _rewrite(file: Path, episodes: Iterable[Episode]) -> None:
-    file.unlink(missing_ok=True)
-    write_episodes(file, episodes)
 
 
 @dataclass(frozen=True)
 class PolicyScores:
-    """How a policy does on held-out tasks.
-
-    Attributes:
-        rows: Sampled episodes, task by task.
-        samples: Episodes of each task.
-        greedy: Share of tasks that the greedy episode solves.
-    """
+    """How a policy does on held-out tasks: rows of sampled episodes, task by task; share of tasks solved greedily."""
 
     rows: list[Row]
     samples: int
@@ -80,18 +69,23 @@ class PolicyScores:
 
     def task_means(self, values: Sequence[float | None]) -> list[float]:
         """Return the mean of each task of values of all sampled episodes; those that are None are left out."""
-        tasks = [values[n : n + self.samples] for n in range(0, len(values), self.samples)]
+        tasks = chunks(values, self.samples)
         return [float(np.mean([value for value in task if value is not None] or [0.0])) for task in tasks]
 
     def episode_means(self) -> dict[str, float]:
         """Return the means of reward, cost and time, of the parts of the reward, and statistics of designs."""
         valid = [row for row in self.rows if row.valid]
-        found = {name: float(np.mean([getattr(row, name) for row in valid])) for name in ("reward", "cost", "seconds")}
-        return found | mean_parts(valid) | design_statistics.statistics(valid)
+        means = row_means(valid, "reward", "cost", "seconds")
+        return means | mean_parts(valid) | design_statistics.statistics(valid)
 
     def means(self) -> dict[str, float]:
-        """Return the means that are reported beside the success."""
+        """Return the means that are reported with the success."""
         return {"greedy": self.greedy, **self.episode_means()}
+
+
+def row_means(rows: Sequence[Row], *names: str) -> dict[str, float]:
+    """Return the means of these attributes."""
+    return {name: float(np.mean([getattr(row, name) for row in rows])) for name in names}
 
 
 def mean_parts(rows: Sequence[Row]) -> dict[str, float]:
@@ -117,9 +111,6 @@ def reference(env: gym.Env[Any, Any], policy: Policy, plays: Sequence[Start]) ->
         outcome = play_episode(env, policy, seed=start.seed, options=start.reset_options())["outcome"]
         outcomes.append(None if outcome in INVALID_OUTCOMES else float(outcome == "solved"))
     return outcomes
-
-
-# --------------------------------------------------------------------------------------------- several agents
 
 
 @dataclass(frozen=True)
@@ -150,7 +141,7 @@ class Scores:
         return float(np.mean(self.by_task))
 
     def means(self) -> dict[str, float]:
-        """Return the means that are reported beside the success."""
+        """Return the means that are reported with the success."""
         return {name: getattr(self, name) for name in ("greedy", "pass_at", "maj_at", "reward", "calls")}
 
 
@@ -170,34 +161,33 @@ def evaluate_agents(
     slots = [engine.start(start.another(rng)) for start in starts for _ in range(samples)]
     engine.play(make_samplers(policies, temperature, rng), slots)
     if record is not None:
-        _rewrite(record, (slot.play.episode for slot in greedy))
-    tasks = [slots[n : n + samples] for n in range(0, len(slots), samples)]
+        record.unlink(missing_ok=True)
+        write_episodes(record, [slot.play.episode for slot in greedy])
+    tasks = list(chunks(slots, samples))
     successes = [[slot.success for slot in task] for task in tasks]
     return Scores(
         by_task=[float(np.nanmean(task)) if not np.isnan(task).all() else 0.0 for task in successes],
         outcomes=[None if math.isnan(success) else success for task in successes for success in task],
-        greedy=float(np.nanmean([slot.success for slot in greedy])),
+        greedy=known_mean([slot.success for slot in greedy]),
         pass_at=float(np.mean([max(task) > 0 for task in successes])),
         maj_at=float(np.mean([_majority(task) for task in tasks])),
-        reward=float(np.nanmean([slot.reward for slot in slots])),
+        reward=known_mean([slot.reward for slot in slots]),
         calls=float(np.mean([slot.calls for slot in slots])),
     )
 
 
 def _majority(slots: Sequence[Slot]) -> float:
     """Return the success of the commonest answer; 0 if there is none."""
-    clusters: list[list[Slot]] = []
+    clusters: list[tuple[Any, list[Slot]]] = []
     for slot in slots:
-        if slot.play.episode.answer is None:
-            continue
-        answer = final_answer(slot.play.episode.answer)
-        for cluster in clusters:
-            if equal(answer, final_answer(str(cluster[0].play.episode.answer))):
+        if slot.play.episode.answer is not None:
+            answer = final_answer(slot.play.episode.answer)
+            cluster = next((members for one, members in clusters if equal(answer, one)), None)
+            if cluster is None:
+                clusters.append((answer, [slot]))
+            else:
                 cluster.append(slot)
-                break
-        else:
-            clusters.append([slot])
-    return max(clusters, key=len)[0].success if clusters else 0.0
+    return max((members for _, members in clusters), key=len)[0].success if clusters else 0.0
 
 
 def make_samplers(policies: Mapping[str, TokenPolicy], temperature: float, rng: random.Random) -> dict[str, Sampler]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 
 from toolorchestra.algos import design_statistics
 from toolorchestra.algos.advantages import group_advantages, rollout_filters
-from toolorchestra.algos.curriculum import Curriculum
-from toolorchestra.algos.evaluation import mean_parts
+from toolorchestra.algos.evaluation import mean_parts, row_means
 from toolorchestra.algos.rollout.engine import RolloutEngine, RolloutRequest, Row
 from toolorchestra.algos.rollout.sampling import ModelSampler
-from toolorchestra.algos.trainer import TrainOptions
+from toolorchestra.algos.rollout.starts import Start
+from toolorchestra.algos.rollout.trajectory import pad, pad_ids
+from toolorchestra.algos.trainer import ClippedOptions
 from toolorchestra.envs.rewards import preference_rewards
 from toolorchestra.toolscale.errors import OptionError
 
@@ -29,7 +30,7 @@ Filter = Literal["homogeneity", "format", "invalid"]
 
 
 @dataclass
-class GroupOptions(TrainOptions):
+class GroupOptions(ClippedOptions):
     """Options of groups of rollouts."""
 
     groups: int = 16
@@ -50,9 +51,8 @@ class GroupOptions(TrainOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.require_at_least(1, "groups", "updates")
-        if self.group_size < 2:
-            raise OptionError(f"Advantages compare the rollouts of a group: `group_size` {self.group_size} is below 2.")
+        self.require_at_least(1, "groups")
+        self.require_groups("group_size")
         if self.groups * self.group_size % self.updates:
             raise OptionError(
                 f"{self.groups} groups of {self.group_size} rollouts cannot be shared among {self.updates} updates. "
@@ -60,16 +60,52 @@ class GroupOptions(TrainOptions):
             )
 
 
-@dataclass
-class RolloutGroup:
-    """The rollouts of one task, and their advantages.
+class Curriculum:
+    """Easy tasks first: levels open in ascending order, each once the success on the level before it is good enough.
+
+    Args:
+        tasks: Starts by level.
+        open_at: Live success on the hardest open level that opens the next.
+        memory: Weight of the past in the live success (moving average over groups).
 
     Attributes:
-        level: Difficulty of the task.
-        rows: The rollouts.
-        advantages: Eq. 3 over all of them; their sum is 0.
-        kept: Which of them the filters leave for the backward pass.
+        success: Live success by level, None before the level's first group.
+        open: Number of levels open.
     """
+
+    def __init__(self, tasks: Mapping[int, Sequence[Start]], *, open_at: float = 0.7, memory: float = 0.95) -> None:
+        self.tasks = {level: list(plays) for level, plays in sorted(tasks.items()) if plays}
+        self.open_at, self.memory = open_at, memory
+        self.success: dict[int, float | None] = dict.fromkeys(self.tasks)
+        self.open = 1 if open_at > 0 else len(self.tasks)
+
+    def draw(self, count: int, rng: random.Random) -> list[tuple[int, Start]]:
+        """Return tasks to play with their levels; levels neither mastered nor hopeless come oftener."""
+        levels = list(self.tasks)[: self.open]
+        weights = [1.0 if (p := self.success[level]) is None else 0.1 + 4 * p * (1 - p) for level in levels]
+        return [(level, rng.choice(self.tasks[level])) for level in rng.choices(levels, weights, k=count)]
+
+    def record(self, level: int, success: float) -> None:
+        """Take note of a group's mean success."""
+        before = self.success[level]
+        self.success[level] = success if before is None else self.memory * before + (1 - self.memory) * success
+        hardest = list(self.tasks)[self.open - 1]
+        if self.open < len(self.tasks) and (self.success[hardest] or 0.0) >= self.open_at:
+            self.open += 1
+
+    def state(self) -> dict[str, Any]:
+        """Return the state for `restore`."""
+        return {"success": list(self.success.items()), "open": self.open}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Continue from a `state`."""
+        self.success = {int(level): value for level, value in state["success"]}
+        self.open = int(state["open"])
+
+
+@dataclass
+class RolloutGroup:
+    """The rollouts of a task of some level, their advantages (Eq. 3; they sum to 0), and which the filters keep."""
 
     level: int
     rows: list[Row]
@@ -103,7 +139,7 @@ def group_rewards(rows: Sequence[Row]) -> NDArray[np.float64]:
 
 
 class GroupRollouts:
-    """TRL's `rollout_func`: plays groups and hands them over, as many rows as it was asked for.
+    """TRL's `rollout_func`: plays groups and returns as many rows as there are prompts.
 
     A dropped rollout keeps its place with an empty loss mask and only the first of its ids, so that a long one does not
     widen the whole batch. The only state is the curriculum: the tasks and samples of a step depend on the seed and the
@@ -161,11 +197,7 @@ class GroupRollouts:
         rows = [row for group in (*useful, *spare) for row in group.rows]
         self.metrics = {
             "success": float(np.mean([row.outcome == "solved" for row in rows])),
-            "reward": float(np.mean([row.reward for row in rows])),
-            "cost": float(np.mean([row.cost for row in rows])),
-            "seconds": float(np.mean([row.seconds for row in rows])),
-            "turns": float(np.mean([row.turns for row in rows])),
-            "well_formed": float(np.mean([row.well_formed for row in rows])),
+            **row_means(rows, "reward", "cost", "seconds", "turns", "well_formed"),
             "groups_kept": len(useful),
             "groups_played": len(useful) + len(spare),
             "levels_open": self.curriculum.open,
@@ -181,15 +213,9 @@ class GroupRollouts:
 @torch.no_grad()
 def divergence(model: Any, start: Any, rows: Sequence[Row], pad_id: int) -> float:
     """Return KL(model ‖ start) per policy token, computed over the whole vocabulary, as mean over rows of `model`."""
-    width = max(len(row.prompt_ids) + len(row.completion_ids) for row in rows)
     device = next(model.parameters()).device
-    ids = torch.full((len(rows), width), pad_id, device=device)
-    attention = torch.zeros_like(ids)
-    mask = torch.zeros(ids.shape, dtype=torch.bool, device=device)
-    for n, row in enumerate(rows):
-        sequence = row.prompt_ids + row.completion_ids
-        ids[n, : len(sequence)], attention[n, : len(sequence)] = torch.tensor(sequence, device=device), 1
-        mask[n, len(row.prompt_ids) : len(sequence)] = torch.tensor(row.mask, device=device).bool()
+    ids, attention = pad_ids([row.prompt_ids + row.completion_ids for row in rows], pad_id, device)
+    mask = pad([[0] * len(row.prompt_ids) + row.mask for row in rows], device, torch.bool)
 
     def logprobs(of: Any) -> torch.Tensor:
         logits: torch.Tensor = of(input_ids=ids, attention_mask=attention).logits

@@ -8,10 +8,10 @@ paper's three filters, the preference reward, and a curriculum over difficulty (
 
 Departures from the paper, each an option:
 
-- A group that the homogeneity filter drops is replaced by playing another task (`resample`).
+- A group that the homogeneity filter drops is replaced by playing another task (``--resample 0``).
 - The clip is asymmetric, (0.2, 0.28); the paper's is symmetric (``--epsilon-high 0.2``).
 - Tasks are drawn by difficulty, easy ones first; the paper draws them uniformly (``--open-at 0``).
-- Without ``--model`` the policy is a tiny one, made and warm-started on the spot, with settings of its size.
+- Without ``--model`` a tiny built-in model is made and warm-started, with settings of its size.
 """
 
 from __future__ import annotations
@@ -21,28 +21,24 @@ import toolorchestra.algos  # noqa: F401 - first, also when run as a script: it 
 # isort: split
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import tyro
 
 from toolorchestra.agents.builtin.model import TokenPolicy
 from toolorchestra.agents.builtin.renderer import Renderer
 from toolorchestra.agents.policies.reference import OraclePolicy, RandomPolicy
 from toolorchestra.algos import design_statistics, sft
-from toolorchestra.algos.curriculum import Curriculum
 from toolorchestra.algos.demonstrations import TeacherName
 from toolorchestra.algos.evaluation import PolicyScores, evaluate, outcomes_of, reference, rewards_of
-from toolorchestra.algos.group_rollouts import GroupOptions, GroupRollouts, advantages_as_rewards
-from toolorchestra.algos.learner_choice import require_one_agent
-from toolorchestra.algos.report import run_script
-from toolorchestra.algos.rollout.engine import RolloutEngine
+from toolorchestra.algos.group_rollouts import Curriculum, GroupOptions, GroupRollouts, advantages_as_rewards
+from toolorchestra.algos.rollout.engine import RolloutEngine, Row
 from toolorchestra.algos.rollout.starts import make_env, starts
 from toolorchestra.algos.stats import Interval, paired_bootstrap
-from toolorchestra.algos.trainer import Report, Trainer, last_checkpoint
+from toolorchestra.algos.trainer import Report, Trainer, last_checkpoint, run_script
 from toolorchestra.toolscale.errors import OptionError
 
 
@@ -55,19 +51,12 @@ class TrainGRPO(GroupOptions):
     model: str | None = None
     """Folder or hub name of a causal language model with a chat template; None makes the built-in model."""
     output: Path = Path("runs/grpo")
-    """Folder for models, checkpoints and metrics."""
     teacher: TeacherName | None = None
     """Who plays the episodes of the warm start; None: a teacher that suits the tools of the environment."""
     sft_steps: int = 1000
     """Steps of the warm start (built-in model only); 0 for none."""
     sft_ask: float = 0.4
     """Probability that an ``asking`` teacher queries an expert in a turn."""
-    steps: int = 20
-    """Batches of rollouts."""
-    epsilon: float = 0.2
-    """Clip of the probability ratio below 1."""
-    epsilon_high: float = 0.28
-    """Clip of the probability ratio above 1."""
     beta: float = 0.0
     """Weight of the KL divergence from the starting policy in the loss."""
     aggregation: Literal["grpo", "dapo"] = "grpo"
@@ -86,26 +75,13 @@ class TrainGRPO(GroupOptions):
     track_kl: bool = True
     """Keep a copy of the starting policy and report the divergence from it (also with `beta` 0)."""
     eval_samples: int = 4
-    """Sampled episodes per held-out task."""
 
     def __post_init__(self) -> None:
-        require_one_agent(self.env)
         super().__post_init__()
-        self.require_at_least(1, "steps")
-        if self.beta < 0 or not 0 < self.epsilon < 1 or self.epsilon_high <= 0:
-            raise OptionError("`beta` must be at least 0, `epsilon` in (0, 1) and `epsilon_high` above 0.")
+        if self.beta < 0:
+            raise OptionError(f"`beta` must be at least 0, got {self.beta}.")
         if self.preference_text and not self.preference:
             raise OptionError("`preference_text` puts a `preference` into words; give the weights as well.")
-
-    @property
-    def small(self) -> bool:
-        """Whether the policy is the built-in model."""
-        return self.model is None
-
-    @property
-    def total(self) -> int:
-        """Batches of rollouts of the whole training."""
-        return self.steps
 
 
 def warm_up(config: TrainGRPO, report: Report = lambda step, metrics: None) -> TokenPolicy:
@@ -156,8 +132,7 @@ def fit(
     folder = config.output / "checkpoints"
     checkpoint = last_checkpoint(folder) if config.resume else None
     if checkpoint:
-        state = json.loads((checkpoint / "curriculum.json").read_text(encoding="utf-8"))
-        rollouts.curriculum.restore(state)
+        rollouts.curriculum.restore(json.loads((checkpoint / "curriculum.json").read_text(encoding="utf-8")))
     arguments = GRPOConfig(
         **settings(folder, save_every=config.save_every * config.updates, seed=config.seed),
         per_device_train_batch_size=config.groups * config.group_size // config.updates,
@@ -191,20 +166,15 @@ def fit(
     run_trainer(trainer, policy.model, checkpoint)
 
 
-class SingleAgentTrainer(Trainer[PolicyScores]):
-    """A run of GRPO.
-
-    Attributes:
-        results: Outcomes of the held-out tasks by policy, the random one and the oracle included.
-        reward_gain: As `gain`, of the reward.
-    """
+class SingleAgentTrainer(Trainer[TrainGRPO, PolicyScores]):
+    """A run of GRPO; `results`, `greedy`, `gain` and `reward_gain` compare it with its start (see `train`)."""
 
     results: dict[str, list[float | None]]
+    greedy: dict[str, float]
     reward_gain: Interval
 
     def __init__(self, config: TrainGRPO) -> None:
         super().__init__(config, "grpo", updates=config.updates)
-        self.config = config
 
     def warm_up(self, folder: Path, report: Report) -> None:
         """Make or load the policy, teach it, and write it to a folder."""
@@ -249,18 +219,27 @@ class SingleAgentTrainer(Trainer[PolicyScores]):
             self.results = {"random": references["random"], **self.results, "oracle": references["oracle"]}
         self.engine.close()
         self.env.close()
-        now, then = (scores.task_means(rewards_of(scores.rows)) for scores in (after, before))
-        self.reward_gain = paired_bootstrap(now, then)
-        summary: dict[str, Any] = {"tasks": len(self.held_out), "samples": config.eval_samples}
-        summary |= {"gain": self.gain._asdict(), "reward_gain": self.reward_gain._asdict()}
-        summary["greedy"] = {first: before.greedy, "GRPO": after.greedy}
-        summary["means"] = {first: before.episode_means(), "GRPO": after.episode_means()}
+        self.greedy = {first: before.greedy, "GRPO": after.greedy}
+        self.reward_gain = self._gain(rewards_of)
+        summary: dict[str, Any] = {
+            "tasks": len(self.held_out),
+            "samples": config.eval_samples,
+            "gain": self.gain._asdict(),
+            "reward_gain": self.reward_gain._asdict(),
+            "greedy": self.greedy,
+            "means": {first: before.episode_means(), "GRPO": after.episode_means()},
+        }
         if "valid" in summary["means"]["GRPO"]:
-            now, then = (scores.task_means(design_statistics.valid_of(scores.rows)) for scores in (after, before))
-            summary["valid_gain"] = paired_bootstrap(now, then)._asdict()
+            summary["valid_gain"] = self._gain(design_statistics.valid_of)._asdict()
             design_statistics.draw(self.log.records, config.output / "designs.svg", f"Designs for {config.env}")
         lines = {name: float(np.mean([o or 0.0 for o in outcomes])) for name, outcomes in references.items()}
-        self.close(summary, self.results, baseline=first, over=first, references=lines)
+        self.close(summary, self.results, first, over=first, references=lines)
+
+    def _gain(self, values_of: Callable[[Sequence[Row]], list[float | None]]) -> Interval:
+        """Return by how much values of the episodes exceed those of the start, as mean over tasks."""
+        before, after = (self.scores[step] for step in (0, self.config.steps))
+        now, then = (scores.task_means(values_of(scores.rows)) for scores in (after, before))
+        return paired_bootstrap(now, then)
 
     def _references(self) -> Mapping[str, list[float | None]]:
         """Return the outcomes of a random policy and of the oracle, where the environment has tasks for them."""
@@ -282,15 +261,8 @@ def train(config: TrainGRPO) -> dict[str, Any]:
     """
     run = SingleAgentTrainer(config)
     run.run()
-    first = "SFT" if config.warm_started else "start"
-    greedy = {first: run.scores[0].greedy, "GRPO": run.scores[config.steps].greedy}
-    return {"results": run.results, "greedy": greedy, "gain": run.gain, "reward_gain": run.reward_gain}
-
-
-def main(config: TrainGRPO | None = None) -> None:
-    """Run the command."""
-    train(config or tyro.cli(TrainGRPO))
+    return {"results": run.results, "greedy": run.greedy, "gain": run.gain, "reward_gain": run.reward_gain}
 
 
 if __name__ == "__main__":
-    run_script(main)
+    run_script(TrainGRPO, train)

@@ -1,9 +1,8 @@
 """Losses of the learners as pure tensor functions, small enough to read in full.
 
-TRL's trainers carry the training; these are what they lack (the unnormalised sequence ratio) and the oracles
-which the tests hold against them. The names of the aggregations are TRL's.
-
-Not here: advantages (`toolorchestra.algos.advantages`), optimisers, gradient accumulation.
+TRL's trainers carry the training; these are what they lack (the unnormalised sequence ratio), and the references that
+tests compare them with. The names of the aggregations are TRL's. Not here: advantages
+(`toolorchestra.algos.advantages`).
 """
 
 from __future__ import annotations
@@ -37,20 +36,12 @@ class PolicyLoss(NamedTuple):
 
 
 def token_logps(logits: Tensor, ids: Tensor) -> Tensor:
-    """Return the log-probability of each id.
-
-    Args:
-        logits: Shape ``(..., T, V)``; entry t predicts ``ids[..., t]``.
-        ids: Shape ``(..., T)``.
-
-    Returns:
-        Shape ``(..., T)``.
-    """
+    """Return the log-probability of each id, ``(..., T)``, from logits ``(..., T, V)`` whose entry t predicts id t."""
     return logits.log_softmax(-1).gather(-1, ids.unsqueeze(-1)).squeeze(-1)
 
 
 def log_ratio(logps: Tensor, old_logps: Tensor, mask: Tensor, level: Level = "token") -> Tensor:
-    """Return the log importance ratio of the policy to the one that sampled.
+    """Return the log importance ratio of the policy to the one that sampled: ``(B, T)`` for tokens, else ``(B, 1)``.
 
     Args:
         logps: Log-probabilities under the policy, shape ``(B, T)``.
@@ -59,9 +50,6 @@ def log_ratio(logps: Tensor, old_logps: Tensor, mask: Tensor, level: Level = "to
         level: ``"token"``: one ratio per token (0 off the mask). ``"sequence"``: π(τ)/π_old(τ), the product over
             the sequence's tokens (ToolOrchestra Eq. 4, ParaManager Eq. 20). ``"sequence_mean"``: the same to the
             power 1/length, which is what TRL (after GSPO) calls "sequence".
-
-    Returns:
-        Shape ``(B, T)`` for tokens, else ``(B, 1)``.
     """
     difference = torch.where(mask.bool(), logps - old_logps, 0.0)  # (B, T)
     if level == "token":
@@ -81,7 +69,7 @@ def k3(logps: Tensor, ref_logps: Tensor) -> Tensor:
 
 
 def aggregate(per_token: Tensor, mask: Tensor, how: Aggregation = "grpo", normalizer: float | None = None) -> Tensor:
-    """Reduce a loss per token to a scalar.
+    """Reduce a loss per token to a scalar; 0 if the mask is empty.
 
     Args:
         per_token: Shape ``(B, T)`` or ``(B, 1)``, which stands for every token of its sequence.
@@ -91,22 +79,20 @@ def aggregate(per_token: Tensor, mask: Tensor, how: Aggregation = "grpo", normal
             batch (of this one, if None). ``"dr_grpo"``: sum over tokens divided by B times ``normalizer``, the
             completion limit, so that long sequences are not diluted.
         normalizer: See ``how``.
-
-    Returns:
-        A scalar; 0 if the mask is empty.
     """
     counts = mask.to(per_token.dtype)
     summed = torch.where(mask.bool(), per_token, 0.0).sum(-1)  # (B,)
-    if how == "grpo":
-        return (summed / counts.sum(-1).clamp(min=1)).mean()
-    if how in ("bnpo", "dapo"):
-        if how == "bnpo" or normalizer is None:
+    match how:
+        case "grpo":
+            return (summed / counts.sum(-1).clamp(min=1)).mean()
+        case "dapo" if normalizer is not None:
+            return summed.sum() / max(normalizer, 1.0)
+        case "bnpo" | "dapo":
             return summed.sum() / counts.sum().clamp(min=1)
-        return summed.sum() / max(normalizer, 1.0)
-    if how == "dr_grpo":
-        if normalizer is None:
+        case "dr_grpo" if normalizer is not None:
+            return summed.sum() / (len(summed) * normalizer)
+        case "dr_grpo":
             raise OptionError("dr_grpo needs normalizer=…, the largest number of tokens of a completion.")
-        return summed.sum() / (len(summed) * normalizer)
     raise OptionError(f"aggregation must be 'grpo', 'bnpo', 'dapo' or 'dr_grpo', got {how!r}.")
 
 
@@ -135,12 +121,12 @@ def clipped_policy_loss(
         eps_low: How far below 1 the ratio may move.
         eps_high: How far above 1; ``eps_low``, if None.
         level: Of the importance ratio; see `log_ratio`.
-        aggregation: See `aggregate`.
+        aggregation: See `aggregate`, also for `normalizer`.
         normalizer: See `aggregate`.
         ref_logps: Log-probabilities under the reference, shape ``(B, T)``; needed if beta is not 0.
         beta: Weight of the KL to the reference.
-        weigh_kl: Whether to multiply the KL by the importance ratio, which makes its gradient that of the reverse
-            KL, unbiased, at token level (TRL's ``use_bias_correction_kl``, on by default there too).
+        weigh_kl: Whether to multiply the KL by the importance ratio, which makes its gradient that of the reverse KL,
+            unbiased, at token level (TRL's ``use_bias_correction_kl``, on by default there too).
     """
     if beta != 0.0 and ref_logps is None:
         raise OptionError(f"beta={beta} needs ref_logps. Pass them, or beta=0 for no KL.")
@@ -166,19 +152,11 @@ def clipped_policy_loss(
 def dpo_loss(
     chosen: Tensor, rejected: Tensor, ref_chosen: Tensor, ref_rejected: Tensor, *, beta: float = 0.1
 ) -> tuple[Tensor, Tensor]:
-    """Return the loss of direct preference optimisation, and its margins.
+    """Return loss and margin of each pair for direct preference optimisation, each of shape ``(B,)``.
 
     The margin of a pair is β (log π(τ⁺)/π_ref(τ⁺) − log π(τ⁻)/π_ref(τ⁻)), the loss −log σ(margin) (TMATR-HRL Eq. 6).
-
-    Args:
-        chosen: Log-probabilities of the preferred sequences under the policy, each a sum over its own tokens, ``(B,)``.
-        rejected: Those of the others, shape ``(B,)``.
-        ref_chosen: The same under the reference, shape ``(B,)``.
-        ref_rejected: The same, shape ``(B,)``.
-        beta: How dear it is to leave the reference.
-
-    Returns:
-        Loss and margin of each pair, shape ``(B,)``.
+    Arguments are the log-probabilities of the preferred and the other sequences, each a sum over its own tokens, under
+    the policy and under the reference, of shape ``(B,)``; `beta` weighs the divergence from the reference.
     """
     margins = beta * ((chosen - ref_chosen) - (rejected - ref_rejected))
     return -F.logsigmoid(margins), margins

@@ -3,22 +3,22 @@ r"""MSARL: two policies trained together by GRPO with nested advantages (MSARL Â
     python algos/msarl.py                                       two built-in models, within minutes
     python algos/msarl.py --env ID --reasoner PATH --helper PATH    any causal language models
 
-For a question the reasoner samples G paths up to and including its last call. For each the helper samples M
-interpretations of what came of that call, and the reasoner finishes each to an answer. What is shared is generated
-once: branches are forks of a slot, and the training rows of a path and of its branches do not overlap.
+For a question the reasoner samples G paths up to and including its last call. For each, the helper samples M
+interpretations of that call's result, and the reasoner continues each to an answer. What branches share is generated
+once: they are forks of a slot, and the training rows of a path and of its branches do not overlap.
 
     helper     A_ij, normalised within the M of one path, on the tokens of interpretation ij
     reasoner   A_i, from the means of the paths, on all tokens of path i (`reasoner_advantage`)
 
 Departures from the paper, each an option:
 
-- The paper's rule for the reasoner is identically 0 (``--reasoner-advantage paper`` is it); the default is the group
-  advantage of the paths' means.
+- The paper's rule for the reasoner is always 0 (``--reasoner-advantage paper``); the default is the group advantage of
+  the paths' means.
 - What the reasoner writes after an interpretation is not trained (``--train-finish`` does, with A_ij).
-- A path without a call has nothing to interpret: its one answer counts as all of its M.
-- With several calls, which one is the last is known only afterwards: the path's own ending is then its first branch.
+- A path without a call has nothing to interpret: the reward of its one answer stands for all M.
+- With several calls, it is known only afterwards which was the last: the path's own ending is then its first branch.
 - Several questions a step (``--questions 1``); the clip is asymmetric, (0.2, 0.28) (``--epsilon-high 0.2``).
-- Without models the policies are tiny ones, made and warm-started on the spot on problems that the teacher of
+- Without models, tiny built-in ones are made and warm-started on problems that the teacher of
   `toolorchestra.envs.msarl` has programs for, with a simulated Python whose output is noisy.
 """
 
@@ -27,30 +27,28 @@ from __future__ import annotations
 import toolorchestra.algos  # noqa: F401 - first, also when run as a script: it makes settings that torch reads once
 
 # isort: split
-import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-import tyro
 from torch import Tensor
 
 from toolorchestra.algos import multi_agent_trainer
-from toolorchestra.algos.advantages import NESTED_RULES, NestedRule, nested_advantages
-from toolorchestra.algos.clipped_policy_gradient import ClippedLearner, TrainClipped
+from toolorchestra.algos.advantages import NESTED_RULES, NestedRule, nested_advantages, signal
+from toolorchestra.algos.batching import chunks
 from toolorchestra.algos.evaluation import make_samplers
-from toolorchestra.algos.learner_choice import learners_of
-from toolorchestra.algos.multi_agent_trainer import Trained
-from toolorchestra.algos.report import run_script
+from toolorchestra.algos.multi_agent_trainer import MultiAgentTrainer
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot
 from toolorchestra.algos.rollout.sampling import Sampler
 from toolorchestra.algos.rollout.starts import Start
 from toolorchestra.algos.rollout.trajectory import TrainRow
+from toolorchestra.algos.team_learner import ClippedLearner, TrainClipped
+from toolorchestra.algos.trainer import learners_of, run_script
 from toolorchestra.envs.msarl.play import HELPER, REASONER, MSARLPlay
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.registration import make_multiagent
@@ -61,10 +59,10 @@ from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 class TrainMSARL(TrainClipped):
     """Train a reasoner and a helper with nested GRPO; without models, make, warm-start and train built-in ones."""
 
+    model_options = ("reasoner",)
+
     env: str = "MSARL-Math-v0"
-    """Id of the environment (`toolorchestra.envs.make_multiagent`)."""
     output: Path = Path("runs/msarl")
-    """Folder for models, checkpoints and metrics."""
     reasoner: str | None = None
     """Folder or hub name of a causal language model with a chat template; None makes built-in models."""
     helper: str | None = None
@@ -86,15 +84,11 @@ class TrainMSARL(TrainClipped):
         super().__post_init__()
         if not self.env.startswith("MSARL-"):
             raise OptionError(
-                f"{self.env!r} is not played by a reasoner and a helper, whom this learner trains. "
+                f"{self.env!r} is not played by a reasoner and a helper, which this learner trains. "
                 f"Train its agents together: {learners_of(self.env)}."
             )
         self.require_at_least(1, "max_calls")
-        for name in ("paths", "interpretations"):
-            if getattr(self, name) < 2:
-                raise OptionError(
-                    f"Advantages compare the members of a group: `{name}` {getattr(self, name)} is below 2."
-                )
+        self.require_groups("paths", "interpretations")
         if self.reasoner_advantage not in NESTED_RULES:
             raise UnknownNameError("rule for the reasoner's advantage", self.reasoner_advantage, NESTED_RULES)
         if self.helper and (self.share or not self.reasoner):
@@ -102,13 +96,8 @@ class TrainMSARL(TrainClipped):
                 "`helper` needs a `reasoner`, and has weights of its own: it cannot be given with `share`."
             )
 
-    @property
-    def small(self) -> bool:
-        """Whether the policies are built-in ones."""
-        return self.reasoner is None
-
     def model_of(self, name: str) -> str:
-        """Return the folder or hub name of a policy's model, where they are no built-in ones."""
+        """Return the folder or hub name of a policy's model."""
         assert self.reasoner is not None
         return self.helper or self.reasoner if name == HELPER else self.reasoner
 
@@ -117,10 +106,7 @@ class TrainMSARL(TrainClipped):
         return super().policy_of(REASONER if agent == REASONER else HELPER)
 
     def make_env(self, hardness: float = 1.0) -> MultiAgentEnv:
-        """Return the environment; the harder, the more noise is in the output of the simulated Python.
-
-        An episode has the messages that its calls need, and no more.
-        """
+        """Return the environment, with turns for `max_calls`; the harder, the noisier a simulated Python is."""
         options: dict[str, Any] = {"max_calls": self.max_calls, "max_cycles": 2 * self.max_calls + 1}
         if self.small:
             options["python"] = "simulated"
@@ -136,16 +122,13 @@ class TrainMSARL(TrainClipped):
         return env
 
 
-# ------------------------------------------------------------------------------------------------ nested rollouts
-
-
 @dataclass
 class Branches:
-    """A reasoning path and how it may end.
+    """A reasoning path and its branches.
 
     Attributes:
         trunk: The slot at the path's last call, with the helper's turn next; over, if it has no call.
-        leaves: M slots that went on from there, each to its end; one, if there is no call.
+        leaves: M slots that continue it, each to its end; one, if there is no call.
     """
 
     trunk: Slot
@@ -179,7 +162,7 @@ def play_nested(
         assert isinstance(slot.play, MSARLPlay)
         if not slot.play.calls_left:
             return True
-        at_call[id(slot)] = slot.fork()  # where to branch, if it turns out to be the last
+        at_call[id(slot)] = slot.fork()  # the trunk, if this turns out to be the last call
         return False
 
     roots = [engine.start(start.another(rng)) for start in starts for _ in range(paths)]
@@ -194,11 +177,10 @@ def play_nested(
         else:
             found.append(Branches(root, [root]))
     engine.play(samplers, [leaf for path in found for leaf in path.leaves])
-    return [found[n : n + paths] for n in range(0, len(found), paths)]
+    return list(map(list, chunks(found, paths)))
 
 
-@dataclass(frozen=True)
-class NestedBatch:
+class NestedBatch(NamedTuple):
     """Rewards and training rows of a batch of rollouts.
 
     Attributes:
@@ -238,9 +220,6 @@ def judge(
     return NestedBatch(rewards, rows)
 
 
-# ------------------------------------------------------------------------------------------------------- learning
-
-
 class NestedGRPO(ClippedLearner[TrainMSARL]):
     """The learner: nested rollouts, and an update of every policy on its rows."""
 
@@ -267,36 +246,24 @@ def measure(nests: Sequence[Sequence[Branches]], batch: NestedBatch, engine: Mul
     """Return metrics of a batch of rollouts."""
     paths = [path for several in nests for path in several]
     rewards = batch.rewards
-    valid = ~rewards.isnan()
-    means = rewards.nanmean(-1)
     shared = [len(path.trunk.play.episode.turns) for path in paths]
     after = [len(leaf.play.episode.turns) - n for path, n in zip(paths, shared, strict=True) for leaf in path.leaves]
 
-    def differing(values: Tensor) -> float:
-        """Share of groups whose rewards differ: only these have advantages."""
-        low, high = values.nan_to_num(torch.inf).amin(-1), values.nan_to_num(-torch.inf).amax(-1)
-        return float((high > low).double().mean())
-
     return {
-        "success": float(rewards.nanmean()) if valid.any() else math.nan,
+        "success": float(rewards.nanmean()),
         "called": float(np.mean([path.branched for path in paths])),
-        "reasoner_signal": differing(means),
-        "helper_signal": differing(rewards),
+        "reasoner_signal": signal(rewards.nanmean(-1)),
+        "helper_signal": signal(rewards),
         "rows": float(sum(map(len, batch.rows.values()))),
         "moves": float(sum(shared) + sum(after)),
-        **{f"{name}_tokens": float(engine.generated[name]) for name in engine.renderers},
+        **engine.token_counts(),
     }
 
 
-def train(config: TrainMSARL) -> Trained:
+def train(config: TrainMSARL) -> MultiAgentTrainer:
     """Warm-start if need be, train, and evaluate on held-out tasks before and after."""
     return multi_agent_trainer.train(config, partial(NestedGRPO, config), phase="msarl")
 
 
-def main(config: TrainMSARL | None = None) -> None:
-    """Run the command."""
-    train(config or tyro.cli(TrainMSARL))
-
-
 if __name__ == "__main__":
-    run_script(main)
+    run_script(TrainMSARL, train)

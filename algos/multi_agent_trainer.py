@@ -1,19 +1,17 @@
-"""Training of several agents: their options, their policies, and the run in which a learner updates them.
+"""Training of several agents: the tasks and policies that it starts from, and the run in which a learner updates them.
 
-A learner is a `TrainTeam` of options and a `Learner`, which turns a batch of rollouts into an update; `train` does the
-rest. Not here: rollouts (`toolorchestra.algos.rollout.multi_agent`), evaluation (`toolorchestra.algos.evaluation`) and
-the demonstrations of the warm start (`toolorchestra.algos.warm_start`).
+`train` does all but the update, which is a `TeamLearner`'s. Not here: rollouts
+(`toolorchestra.algos.rollout.multi_agent`), evaluation (`toolorchestra.algos.evaluation`) and the demonstrations of the
+warm start (`toolorchestra.algos.warm_start`).
 """
 
 from __future__ import annotations
 
 import random
 import shutil
-from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 import torch
@@ -23,86 +21,30 @@ from toolorchestra.agents.builtin.model import TokenPolicy
 from toolorchestra.agents.builtin.text_model import builtin_text_policy
 from toolorchestra.algos import sft
 from toolorchestra.algos.evaluation import Scores, evaluate_agents
-from toolorchestra.algos.learner_choice import require_several_agents
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine
-from toolorchestra.algos.rollout.starts import Start, json_or_text
-from toolorchestra.algos.stats import Interval
-from toolorchestra.algos.trainer import Report, Trainer, TrainOptions
+from toolorchestra.algos.rollout.starts import Start
+from toolorchestra.algos.team_learner import TeamLearner, TrainTeam
+from toolorchestra.algos.trainer import Report, Trainer
 from toolorchestra.algos.warm_start import staged_rows, teacher_demonstrations, teacher_of
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
-from toolorchestra.envs.registration import make_multiagent
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 
-SHARED = "shared"
-"""Name of the one policy of a team that shares its weights."""
 _SFT_BATCH = 32
 
 
-@dataclass
-class TrainTeam(TrainOptions):
-    """Options that all learners of several agents have. Subclasses say whose models they are, and for how long."""
-
-    share: bool = False
-    """One set of weights for all agents."""
-    lora_rank: int = 0
-    """Rank of a LoRA adapter for each policy, over one frozen model that all share; 0: a whole model each."""
-    difficulty: tuple[int, ...] = (1,)
-    """Levels of the tasks to train and evaluate on; empty for all."""
-    kinds: tuple[str, ...] = ()
-    """Kinds of these tasks (the `intent` of a task); empty for all."""
-    learning_rate: float | None = None
-    """Constant learning rate; None: the learner's own for built-in models, 1e-6 for others; tenfold for adapters."""
-    rows_at_once: int | None = None
-    """Rows in one forward pass of training; None: all for built-in models, 4 for others."""
-    eval_samples: int = 8
-    """Sampled episodes per held-out task (k of pass@k and maj@k)."""
-
-    def __post_init__(self) -> None:
-        require_several_agents(self.env)
-        super().__post_init__()
-        self.require_at_least(0, "lora_rank")
-
-    @abstractmethod
-    def model_of(self, name: str) -> str:
-        """Return the folder or hub name of a policy's model, if it is no built-in one."""
-
-    @property
-    def rate(self) -> float:
-        """The learning rate, its default resolved."""
-        return self.learning_rate or super().rate * (10 if self.lora_rank else 1)
-
-    def policy_of(self, agent: str) -> str:
-        """Return the name of the policy of an agent."""
-        return SHARED if self.share else agent
-
-    def policies(self, env: MultiAgentEnv) -> tuple[str, ...]:
-        """Return the names of the policies that play a game, in the order of the agents."""
-        return tuple(dict.fromkeys(map(self.policy_of, env.possible_agents)))
-
-    def given_options(self) -> dict[str, Any]:
-        """Return `env_options` as the environment takes them."""
-        return {name: json_or_text(value) for name, value in self.env_options.items()}
-
-    def make_env(self, hardness: float = 1.0) -> MultiAgentEnv:
-        """Return the environment; for the first demonstrations of a warm start an easier one (`hardness` below 1)."""
-        return make_multiagent(self.env, **self.given_options())
-
-
-# --------------------------------------------------------------------------------------------- tasks, policies
-
-
 def known_tasks(config: TrainTeam, env: MultiAgentEnv, split: str) -> list[Start]:
-    """Return where episodes of a split can begin: for built-in models, with tasks that the teacher can teach."""
-    tasks = [task for task in env.source.tasks(split) if not config.difficulty or task.difficulty in config.difficulty]
+    """Return the starts of a split's episodes; for built-in models, only of tasks that the teacher can teach."""
+    all_tasks = env.source.tasks(split)
+    tasks = [task for task in all_tasks if not config.difficulty or task.difficulty in config.difficulty]
     if config.kinds:
-        there = {task.intent for task in env.source.tasks("all")}
-        if unknown := [kind for kind in config.kinds if kind not in there]:
-            raise UnknownNameError("kind of task", unknown[0], sorted(there))
+        known = sorted({task.intent for task in env.source.tasks("all")})
+        if unknown := [kind for kind in config.kinds if kind not in known]:
+            raise UnknownNameError("kind of task", unknown[0], known)
         tasks = [task for task in tasks if task.intent in config.kinds]
     if config.small:
         tasks = list(filter(teacher_of(env).knows, tasks))
     if not tasks:
-        levels = sorted({task.difficulty for task in env.source.tasks(split)})
+        levels = sorted({task.difficulty for task in all_tasks})
         raise OptionError(
             f"{env.source.name} has no task of split {split!r} with difficulty {list(config.difficulty)}"
             f"{f' of the kinds {list(config.kinds)}' if config.kinds else ''}"
@@ -122,43 +64,44 @@ def warm_up(config: TrainTeam, env: MultiAgentEnv, report: Report) -> dict[str, 
                 f"{'leave `lora_rank` at 0' if config.lora_rank else 'give `lora_rank`'}, or start from elsewhere."
             )
         return policies
-    if not config.small:
+    if config.small:
+        models = dict.fromkeys(names, str(teach_team(config, env, report)))
+    else:
         models = {name: config.model_of(name) for name in names}
-        if not config.lora_rank:
-            return {name: TokenPolicy.load(model) for name, model in models.items()}
-        if len(set(models.values())) > 1:
-            raise OptionError(f"Adapters share one base, got several: {', '.join(models.values())}. Give one model.")
-        return {**make_adapters(names, models[names[0]], rank=config.lora_rank, seed=config.seed)}
+    if not config.lora_rank:
+        return {name: TokenPolicy.load(model) for name, model in models.items()}
+    if len(set(models.values())) > 1:
+        raise OptionError(f"Adapters share one base, got several: {', '.join(models.values())}. Give one model.")
+    return {**make_adapters(names, models[names[0]], rank=config.lora_rank, seed=config.seed, carried=config.small)}
+
+
+def teach_team(config: TrainTeam, env: MultiAgentEnv, report: Report) -> Path:
+    """Make a built-in model, teach it the roles of all agents, and return the folder where it is."""
     rng = random.Random(config.seed)
     starts = known_tasks(config, env, "train")
     texts = teacher_demonstrations(env, teacher_of(env), known_tasks(config, env, "all"), 0.0, rng)
     policy = builtin_text_policy([demonstration.messages for demonstration in texts], seed=config.seed)
+    folder = config.output / "sft"
     if config.sft_steps:
         rows = staged_rows(
             config.make_env, starts, policy, rows=config.sft_steps * _SFT_BATCH, error=config.sft_error, rng=rng
         )
-        folder = config.output / "sft"
         sft.fit(policy, rows, output=folder, batch=_SFT_BATCH, learning_rate=2e-3, seed=config.seed, report=report)
-    taught = config.output / "sft" / "taught"  # all agents begin with what one model has learnt of their roles
-    policy.save(taught)
-    if config.lora_rank:
-        return {**make_adapters(names, taught, rank=config.lora_rank, seed=config.seed, carried=True)}
-    return {name: TokenPolicy.load(taught) for name in names}
+    policy.save(folder / "taught")
+    return folder / "taught"
 
 
-def load_policies(names: Iterable[str], folder: Path, device: torch.device | None = None) -> dict[str, TokenPolicy]:
+def load_policies(names: Iterable[str], folder: Path, device: torch.device | str = "cpu") -> dict[str, TokenPolicy]:
     """Return the policies that `save_policies` wrote."""
     names = list(names)
     if missing := [name for name in names if not (folder / name).is_dir()]:
         raise OptionError(f"{folder} holds no policy of the name {missing[0]!r}: give the `start` or `final` of a run.")
-    policies: dict[str, TokenPolicy] = (
-        {**load_adapters(names, folder)}
-        if holds_adapters(folder, names)
-        else {name: TokenPolicy.load(folder / name) for name in names}
-    )
-    if device is not None:
-        for policy in policies.values():
-            policy.model.to(device)
+    if holds_adapters(folder, names):
+        policies: dict[str, TokenPolicy] = {**load_adapters(names, folder)}
+    else:
+        policies = {name: TokenPolicy.load(folder / name) for name in names}
+    for policy in policies.values():
+        policy.model.to(device)
     return policies
 
 
@@ -180,62 +123,26 @@ def make_engine(config: TrainTeam, env: MultiAgentEnv, policies: Mapping[str, To
     )
 
 
-# ---------------------------------------------------------------------------------------------------- training
+MakeLearner = Callable[[MultiAgentEngine, dict[str, TokenPolicy], list[Start]], TeamLearner[Any, Any]]
+"""Makes a learner from an engine, the policies that it updates in place, and the starts to train on."""
 
 
-class Learner(Protocol):
-    """What a step of training does, and what it keeps from one to the next."""
+class MultiAgentTrainer(Trainer[TrainTeam, Scores]):
+    """A run of a learner of several agents, whose name in metrics and tables is `phase`.
 
-    def learn(self, step: int) -> dict[str, float]:
-        """Play a batch of rollouts, update the policies on it, and return the metrics.
-
-        What it does depends on the seed, the step, the policies and the state only.
-        """
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state beside the policies: of optimisers, and the like."""
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take up a state."""
-
-
-MakeLearner = Callable[[MultiAgentEngine, dict[str, TokenPolicy], list[Start]], Learner]
-"""Makes a learner of an engine, the policies that it updates in place, and the tasks to train on."""
-
-
-@dataclass(frozen=True)
-class Trained:
-    """Result of a run.
-
-    Attributes:
-        scores: On held-out tasks, by the number of steps made; 0 is the start.
-        gain: Success over the start, as mean over tasks with its 95 % interval (bootstrap over tasks).
-    """
-
-    scores: dict[int, Scores]
-    gain: Interval
-
-
-class MultiAgentTrainer(Trainer[Scores]):
-    """A run of a learner of several agents.
-
-    Args:
-        config: The options.
-        make_learner: Makes the learner.
-        phase: Its name in metrics and tables.
-        evaluate_at: Steps after which the policies are evaluated too.
+    The policies are evaluated at the start, at the end, and after the steps `evaluate_at`.
     """
 
     def __init__(
         self, config: TrainTeam, make_learner: MakeLearner, phase: str, evaluate_at: Iterable[int] = ()
     ) -> None:
         super().__init__(config, phase)
-        self.config, self.make_learner = config, make_learner
+        self.make_learner = make_learner
         self.milestones = sorted({0, *evaluate_at, config.total})
         self.env = config.make_env()
 
     def warm_up(self, folder: Path, report: Report) -> None:
-        """Make or load the policies, teach them together, and write them to a folder."""
+        """Make or load the policies, teach them, and write them to a folder."""
         save_policies(warm_up(self.config, self.env, report), folder)
 
     def load(self, folder: Path) -> None:
@@ -258,14 +165,19 @@ class MultiAgentTrainer(Trainer[Scores]):
         record = self.config.output / names.get(step, f"episodes-{step}.jsonl")
         samples = self.config.eval_samples
         scores = evaluate_agents(self.engine, self.policies, self.held_out, samples=samples, record=record)
-        folder = self.config.output / "heldout"
-        folder.mkdir(exist_ok=True)
-        (folder / f"{step}.json").write_bytes(msgspec.json.encode(scores))
+        file = self.config.output / "heldout" / f"{step}.json"
+        file.parent.mkdir(exist_ok=True)
+        file.write_bytes(msgspec.json.encode(scores))
         return scores
 
     def recall(self, step: int) -> Scores:
-        """Read the scores after a step of the run that is resumed."""
-        return read_scores(self.config.output / "heldout", step)
+        """Read the scores after a step that was made before the run was resumed."""
+        file = self.config.output / "heldout" / f"{step}.json"
+        if not file.exists():
+            raise OptionError(
+                f"The run was not evaluated after step {step}: {file} is not there. Resume with the same steps."
+            )
+        return msgspec.json.decode(file.read_bytes(), type=Scores)
 
     def fit(self) -> None:
         """Let the learner make its steps; evaluate and write checkpoints on the way."""
@@ -274,7 +186,17 @@ class MultiAgentTrainer(Trainer[Scores]):
             if step in self.milestones:
                 self.judge(step)
             if self.config.save_every and step % self.config.save_every == 0:
-                save_checkpoint(self.config.output / "checkpoints", step, self.policies, self.learner)
+                self.save_checkpoint(step)
+
+    def save_checkpoint(self, step: int) -> None:
+        """Write a checkpoint: first to another folder, so that none is ever incomplete."""
+        folder = self.config.output / "checkpoints"
+        draft, final = folder / "draft", folder / f"checkpoint-{step}"
+        for stale in (draft, final):
+            shutil.rmtree(stale, ignore_errors=True)
+        self.save(draft)
+        torch.save(self.learner.state_dict(), draft / "learner.pt")
+        draft.rename(final)
 
     def save(self, folder: Path) -> None:
         """Write the policies."""
@@ -291,32 +213,13 @@ class MultiAgentTrainer(Trainer[Scores]):
             f", pass@{samples} {before.pass_at:.1%} → {after.pass_at:.1%}, "
             f"maj@{samples} {before.maj_at:.1%} → {after.maj_at:.1%}"
         )
-        results = {"start": before.outcomes, name: after.outcomes}
-        self.close(summary, results, baseline="start", over="its start", more=several)
+        self.close(summary, {"start": before.outcomes, name: after.outcomes}, "start", over="its start", more=several)
 
 
-def save_checkpoint(folder: Path, step: int, policies: Mapping[str, TokenPolicy], learner: Learner) -> None:
-    """Write a checkpoint, which appears whole or not at all."""
-    draft, final = folder / "draft", folder / f"checkpoint-{step}"
-    for stale in (draft, final):
-        shutil.rmtree(stale, ignore_errors=True)
-    save_policies(policies, draft)
-    torch.save(learner.state_dict(), draft / "learner.pt")
-    draft.rename(final)
-
-
-def read_scores(folder: Path, step: int) -> Scores:
-    """Return the scores after a step of a run that is resumed."""
-    file = folder / f"{step}.json"
-    if not file.exists():
-        raise OptionError(
-            f"The run was not evaluated after step {step}: {file} is not there. Resume with the steps it began with."
-        )
-    return msgspec.json.decode(file.read_bytes(), type=Scores)
-
-
-def train(config: TrainTeam, make_learner: MakeLearner, *, phase: str, evaluate_at: Iterable[int] = ()) -> Trained:
-    """Warm-start if need be, train, and evaluate on held-out tasks before and after; see `MultiAgentTrainer`."""
+def train(
+    config: TrainTeam, make_learner: MakeLearner, *, phase: str, evaluate_at: Iterable[int] = ()
+) -> MultiAgentTrainer:
+    """Warm-start if need be, train, evaluate on held-out tasks before and after, and return the run with its scores."""
     run = MultiAgentTrainer(config, make_learner, phase, evaluate_at)
     run.run()
-    return Trained(run.scores, run.gain)
+    return run

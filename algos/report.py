@@ -1,4 +1,4 @@
-"""What a training run leaves behind and shows: metrics, TensorBoard, progress, curves, a closing table.
+"""What a training run records and shows: metrics, TensorBoard, progress, curves, a closing table.
 
 Not here: what is measured (the learners decide) and the statistics (`toolorchestra.algos.stats`).
 """
@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import math
 import shutil
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -24,7 +24,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Column, Table
 
 from toolorchestra.algos.stats import Interval, paired_difference, success_share
-from toolorchestra.toolscale.errors import OptionError, ToolOrchestraError
+from toolorchestra.toolscale.errors import OptionError
 
 Record = dict[str, Any]
 
@@ -51,24 +51,8 @@ PANELS = {
 COLOURS = ("#4c72b0", "#dd8452", "#55a868", "#8172b3")
 
 
-def run_script(main: Callable[[], None]) -> None:
-    """Run a learner as a script; wrong options end it with status 2 and a message, an interruption with 130."""
-    try:
-        main()
-    except ToolOrchestraError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
-    except KeyboardInterrupt:
-        print("\nInterrupted. What it saved last is taken up again by --resume.", file=sys.stderr)
-        sys.exit(130)
-
-
 def set_aside(directory: Path) -> Path | None:
-    """Move the folder of an earlier run out of the way, so that a new one loses nothing.
-
-    Returns:
-        Where it is now (``grpo.1``, ``grpo.2``, …), or None if there was no run.
-    """
+    """Move the folder of an earlier run out of the way; return where it is now (``grpo.1``, …), or None without one."""
     if not (directory / "metrics.jsonl").exists():
         return None
     number = next(n for n in count(1) if not directory.with_name(f"{directory.name}.{n}").exists())
@@ -79,13 +63,12 @@ class RunLog:
     """The record of one training run: ``metrics.jsonl`` in its folder, and all that is made from it.
 
     A line holds ``phase`` (``"sft"``, ``"grpo"``, …), ``step`` (counted within the phase), ``kind`` (``"train"``
-    or ``"heldout"``) and the metrics. Lines are flushed as they are written. TensorBoard files are rebuilt from
-    them on resume, so that nothing is there twice.
+    or ``"heldout"``) and the metrics. Lines are flushed as they are written.
 
     Args:
         directory: Folder of the run; made if it is not there. A new run replaces the metrics of an earlier one.
-        resume: Phase and step of the checkpoint to go on from: later lines are cut off. None for a new run.
-        tensorboard: Whether to write TensorBoard files too.
+        resume: Phase and step of the checkpoint to continue from: later lines are cut off. None for a new run.
+        tensorboard: Whether to write TensorBoard files too; they are rebuilt on resume, without duplicates.
         console: Where to show progress.
 
     >>> import tempfile
@@ -137,38 +120,26 @@ class RunLog:
 
     def heldout(self, phase: str, step: int, outcomes: Sequence[float | None], **metrics: float | None) -> Interval:
         """Write the success on held-out tasks, 1 or 0 each (None: an error, left out), with its 95 % interval."""
-        valid = [outcome for outcome in outcomes if outcome is not None]
-        share = success_share(valid)
-        found = {"success": share.estimate, "low": share.low, "high": share.high, "episodes": len(valid)}
-        self._write(phase, step, "heldout", found | metrics)
-        return share
+        share = _success(outcomes)
+        episodes = share.pop("episodes")
+        self._write(phase, step, "heldout", {**share, "episodes": episodes, **metrics})
+        return Interval(*share.values())
 
     @contextmanager
     def progress(self, phase: str, steps: int, done: int = 0) -> Iterator[None]:
-        """Show a progress bar while a phase runs; `log` moves it.
+        """Show a progress bar of a phase with so many steps, some done before; `log` moves it.
 
-        On a console that is no terminal it prints ten lines over the phase instead.
-
-        Args:
-            phase: Name of the phase.
-            steps: Its number of steps.
-            done: Steps done before, if resumed.
+        On a console that is no terminal, print ten lines over the phase instead.
         """
-        bar = _Bar(self.console, phase, steps, done)
-        self._bar = bar
+        self._bar = _Bar(self.console, phase, steps, done)
         try:
-            with bar.bar:
+            with self._bar.bar:
                 yield
         finally:
             self._bar = None
 
     def curves(self, references: Mapping[str, float] | None = None, title: str = "") -> Path:
-        """Draw the curves of the run into ``curves.png`` in its folder and return the path.
-
-        Args:
-            references: Held-out success of other policies (random, oracle, …), drawn as lines.
-            title: Of the figure.
-        """
+        """Draw the curves of the run into ``curves.png`` in its folder and return the path; see `draw_curves`."""
         path = self.directory / "curves.png"
         draw_curves(self.records, references or {}, title).savefig(path, dpi=150)
         return path
@@ -188,9 +159,9 @@ class RunLog:
 
     def _write(self, phase: str, step: int, kind: str, metrics: Mapping[str, float | None]) -> Record:
         record: Record = {"phase": phase, "step": step, "kind": kind}
+        if "kind" in metrics:
+            raise OptionError("A metric cannot be called 'kind'; choose another name.")
         for name, value in metrics.items():
-            if name == "kind":
-                raise OptionError("A metric cannot be called 'kind'; choose another name.")
             if value is not None and math.isfinite(value):
                 record[name] = int(value) if isinstance(value, int) else float(value)
         self.records.append(record)
@@ -256,29 +227,31 @@ def closing_table(results: Mapping[str, Sequence[float | None]], baseline: str =
     if baseline in rows:
         table.add_column(f"against {baseline}", justify="right")
     for name, row in rows.items():
-        cells = [name, str(row["episodes"]), _percent(row["success"]), _bracket(row["low"], row["high"])]
+        low, high, compared = 100 * row["low"], 100 * row["high"], "–  "
+        success = "–" if math.isnan(row["success"]) else f"{100 * row['success']:.1f} %"
         if gain := row.get("difference"):
             sure = " [green]▲[/]" if gain["low"] > 0 else " [red]▼[/]" if gain["high"] < 0 else "  "
-            points = f"{100 * gain['estimate']:+.1f} [{100 * gain['low']:+.1f}, {100 * gain['high']:+.1f}]"
-            cells.append(points.replace("[", r"\[") + sure)
-        elif baseline in rows:
-            cells.append("–  ")
-        table.add_row(*cells)
+            compared = Interval(**gain).points() + sure
+        cells = [name, str(row["episodes"]), success, rf"\[{low:.1f}, {high:.1f}]"]
+        table.add_row(*cells, *([compared] if baseline in rows else []))
     return table
 
 
 def draw_curves(records: Sequence[Record], references: Mapping[str, float], title: str = "") -> Figure:
-    """Return the figure of a run: success by phase with held-out marks, and a small panel per further metric."""
+    """Return the figure of a run: success by phase with held-out marks, and a small panel per further metric.
+
+    Lines show the held-out success of `references`, other policies such as random and oracle.
+    """
     phases = list(dict.fromkeys(record["phase"] for record in records))
     colours = {phase: COLOURS[i % len(COLOURS)] for i, phase in enumerate(phases)}
     wide = [phase for phase in phases if any("success" in record for record in _of(records, phase))]
     small = [(phase, name) for name in PANELS for phase in phases if len(_points(records, phase, name)[0]) > 1]
     rows = math.ceil(len(small) / 4)
+    heights = [4.2] * bool(wide) + [2.3 * rows] * bool(rows)
     figure = Figure(figsize=(11, (4.2 if wide else 0.4) + 2.3 * rows))
     figure.set_layout_engine("constrained", w_pad=0.08, h_pad=0.08)
     FigureCanvasAgg(figure)
     figure.suptitle(title, fontsize=13, fontweight="bold")
-    heights = [4.2] * bool(wide) + [2.3 * rows] * bool(rows)
     parts = iter(figure.subfigures(len(heights), 1, height_ratios=heights, squeeze=False).flat if heights else ())
     if wide:
         axes = next(parts).subplots(1, len(wide), sharey=True, squeeze=False)[0]
@@ -291,8 +264,7 @@ def draw_curves(records: Sequence[Record], references: Mapping[str, float], titl
         for ax in grid.flat[len(small) :]:
             ax.set_axis_off()
         for ax, (phase, name) in zip(grid.flat, small, strict=False):
-            steps, values = _points(records, phase, name)
-            _draw_line(ax, steps, values, colours[phase])
+            _draw_line(ax, *_points(records, phase, name), colours[phase])
             ax.set_title(PANELS[name], fontsize=10)
             _dress(ax, phase)
     return figure
@@ -306,33 +278,18 @@ def _draw_success(
         _draw_line(ax, steps, values, colour, "training rollouts")
     held = [record for record in _of(records, phase, "heldout") if "success" in record]
     if held:
-        share = [record["success"] for record in held]
+        at, share = ([record[name] for record in held] for name in ("step", "success"))
         below = [max(0.0, record["success"] - record["low"]) for record in held]  # at 0 and 1 rounding may put
         above = [max(0.0, record["high"] - record["success"]) for record in held]  # the bound on the wrong side
-        at = [record["step"] for record in held]
         style: dict[str, Any] = {"fmt": "o", "color": "#222222", "markersize": 5, "capsize": 3, "zorder": 4}
         ax.errorbar(at, share, yerr=[below, above], label="held-out tasks, 95 % interval", **style)
-        ax.annotate(
-            f"{share[-1]:.0%}",
-            (at[-1], share[-1] + above[-1]),
-            (0, 4),
-            textcoords="offset points",
-            ha="center",
-            fontweight="bold",
-        )
+        offset: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "fontweight": "bold"}
+        ax.annotate(f"{share[-1]:.0%}", (at[-1], share[-1] + above[-1]), (0, 4), **offset)
     for name, value in references.items():
         ax.axhline(value, color="#777777", linestyle="--", linewidth=1)
-        low = value < 0.5
-        ax.annotate(
-            f"{name} {value:.0%}",
-            (0.3, value),
-            (0, 3 if low else -3),
-            xycoords=("axes fraction", "data"),
-            textcoords="offset points",
-            fontsize=9,
-            color="#555555",
-            va="bottom" if low else "top",
-        )
+        place, shift = ("bottom", 3) if value < 0.5 else ("top", -3)
+        offset = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "va": place}
+        ax.annotate(f"{name} {value:.0%}", (0.3, value), (0, shift), fontsize=9, color="#555555", **offset)
     ax.set_title(phase.upper(), fontsize=12, color=colour, fontweight="bold")
     ax.set_ylim(-0.02, 1.02)
     ax.yaxis.set_major_formatter(PercentFormatter(1.0))
@@ -341,12 +298,12 @@ def _draw_success(
 
 def _draw_line(ax: Axes, steps: Sequence[int], values: Sequence[float], colour: str, label: str = "") -> None:
     """Draw a curve; a long one faintly, with its moving average over it."""
-    window = max(2, len(values) // 20)
     if len(values) < 20:
         ax.plot(steps, values, color=colour, linewidth=1.8, label=label)
         return
-    ax.plot(steps, values, color=colour, linewidth=1.0, alpha=0.3)
+    window = max(2, len(values) // 20)
     around = [values[max(0, i - window) : i + window + 1] for i in range(len(values))]
+    ax.plot(steps, values, color=colour, linewidth=1.0, alpha=0.3)
     ax.plot(steps, [sum(part) / len(part) for part in around], color=colour, linewidth=2.0, label=label)
 
 
@@ -360,32 +317,25 @@ def _dress(ax: Axes, phase: str) -> None:
 
 def _summary(results: Mapping[str, Sequence[float | None]], baseline: str) -> dict[str, dict[str, Any]]:
     rows: dict[str, dict[str, Any]] = {}
+    theirs = results.get(baseline, ())
     for name, outcomes in results.items():
-        valid = [outcome for outcome in outcomes if outcome is not None]
-        share = success_share(valid)
-        rows[name] = {"episodes": len(valid), "success": share.estimate, "low": share.low, "high": share.high}
+        rows[name] = _success(outcomes)
         if name != baseline and baseline in results:
-            if len(outcomes) != len(results[baseline]):
+            if len(outcomes) != len(theirs):
                 raise OptionError(
-                    f"{name!r} has {len(outcomes)} outcomes and {baseline!r} {len(results[baseline])}. Play both on "
+                    f"{name!r} has {len(outcomes)} outcomes and {baseline!r} {len(theirs)}. Play both on "
                     "the same tasks, with None where an error ended the episode."
                 )
-            both = [
-                (ours, theirs)
-                for ours, theirs in zip(outcomes, results[baseline], strict=True)
-                if ours is not None and theirs is not None
-            ]
-            gain = paired_difference([ours for ours, _ in both], [theirs for _, theirs in both])
-            rows[name]["difference"] = gain._asdict()
+            pairs = np.array([pair for pair in zip(outcomes, theirs, strict=True) if None not in pair]).reshape(-1, 2)
+            rows[name]["difference"] = paired_difference(*pairs.T)._asdict()
     return rows
 
 
-def _percent(share: float) -> str:
-    return "–" if math.isnan(share) else f"{100 * share:.1f} %"
-
-
-def _bracket(low: float, high: float) -> str:
-    return rf"\[{100 * low:.1f}, {100 * high:.1f}]"
+def _success(outcomes: Sequence[float | None]) -> dict[str, float]:
+    """Return the number of episodes without an infrastructure error, and their success with its interval."""
+    valid = [outcome for outcome in outcomes if outcome is not None]
+    share = success_share(valid)
+    return {"episodes": len(valid), "success": share.estimate, "low": share.low, "high": share.high}
 
 
 def _metrics(record: Record) -> dict[str, float]:
@@ -412,8 +362,5 @@ def _read(file: Path) -> list[Record]:
 def _until(records: list[Record], phase: str, step: int) -> list[Record]:
     """Return the records up to a checkpoint: phases before it, and the steps of its own up to ``step``."""
     own = [i for i, record in enumerate(records) if record["phase"] == phase]
-    later = [i for i in own if records[i]["step"] > step]
-    if not own:
-        return records
-    end = later[0] if later else own[-1] + 1
+    end = next((i for i in own if records[i]["step"] > step), own[-1] + 1 if own else None)
     return records[:end]

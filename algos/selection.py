@@ -2,8 +2,8 @@
 
 For SFT: right answers, at most one of each question, one that recovers from a failed call first, no tool that
 dominates, and no question of the RL set. For RL: tasks whose samples are neither all right nor all wrong. These are
-pure functions over a summary of each episode (`EpisodeCandidate`), so that files of any size fit in memory. Reading and
-writing are in `toolorchestra.cli.select`.
+pure functions over a summary of each episode (`EpisodeCandidate`), so that files of any size fit in memory; files are
+read and written in `toolorchestra.cli.select`.
 """
 
 from __future__ import annotations
@@ -21,17 +21,12 @@ from toolorchestra.toolscale.mentions import tokens
 from toolorchestra.toolscale.tool import Status
 
 ENDING = "final_answer"
-"""The tool by which every ParaManager episode ends: no choice of the orchestrator's, and no part of the balance."""
+"""The tool by which every ParaManager episode ends; it is left out of the balance of tools."""
 _EPSILON = 1e-9
 
 
 class QuestionRecord(msgspec.Struct, frozen=True):
-    """Identity of a question.
-
-    Attributes:
-        task: Id of the task.
-        words: Its words in one spelling; empty where they are not known.
-    """
+    """Identity of a question: the id of its task, and its words in one spelling (empty where they are not known)."""
 
     task: str
     words: str = ""
@@ -46,7 +41,7 @@ class EpisodeCandidate(msgspec.Struct, frozen=True):
     """The data of an episode that selection needs.
 
     Attributes:
-        asked: The question.
+        question: The question.
         split: Split of the task.
         solved: Whether it was solved; None after an infrastructure error.
         calls: Calls by tool, without `ENDING`.
@@ -55,7 +50,7 @@ class EpisodeCandidate(msgspec.Struct, frozen=True):
         cost: US dollars.
     """
 
-    asked: QuestionRecord
+    question: QuestionRecord
     split: str
     solved: bool | None
     calls: Mapping[str, int]
@@ -67,7 +62,7 @@ class EpisodeCandidate(msgspec.Struct, frozen=True):
     def of(cls, episode: Episode) -> EpisodeCandidate:
         """Return the summary of an episode."""
         return cls(
-            asked=QuestionRecord.of(episode.task_id, episode.instruction),
+            question=QuestionRecord.of(episode.task_id, episode.instruction),
             split=episode.split,
             solved=episode.outcome == "solved" if episode.outcome in ("solved", "failed") else None,
             calls=Counter(call.name for call in episode.calls if call.name != ENDING),
@@ -99,11 +94,11 @@ class Selection(msgspec.Struct, frozen=True):
     dominating: tuple[str, ...] = ()
 
 
-def questions(asked: Sequence[QuestionRecord]) -> list[int]:
-    """Return the number of each one's question: those with the same id, or the same words, ask the same.
+def questions(records: Sequence[QuestionRecord]) -> list[int]:
+    """Return a number for the question of each record: those with the same id, or the same words, have the same.
 
-    >>> asked = (("a/1", "How many?"), ("b/7", "how many"), ("b/8", "Who?"))
-    >>> questions([QuestionRecord.of(*one) for one in asked])
+    >>> records = (("a/1", "How many?"), ("b/7", "how many"), ("b/8", "Who?"))
+    >>> questions([QuestionRecord.of(*one) for one in records])
     [0, 0, 1]
     """
     parents: dict[tuple[str, str], tuple[str, str]] = {}
@@ -113,11 +108,11 @@ def questions(asked: Sequence[QuestionRecord]) -> list[int]:
             parents[key] = key = parents[parents[key]]
         return key
 
-    for one in asked:
+    for one in records:
         if one.words:
             parents[root(("task", one.task))] = root(("words", one.words))
     numbers: dict[tuple[str, str], int] = {}
-    return [numbers.setdefault(root(("task", one.task)), len(numbers)) for one in asked]
+    return [numbers.setdefault(root(("task", one.task)), len(numbers)) for one in records]
 
 
 def select_sft(
@@ -130,19 +125,14 @@ def select_sft(
     """Select episodes to imitate: at most one of each question, solved ones only.
 
     Of a question's episodes the first choice recovers from a failed call, then has few failed calls, few calls, low
-    cost. Where a tool then has more than its share of all calls, other episodes of the same questions are taken, and if
-    that is not enough, questions are left out, those that show no recovery first.
-
-    Args:
-        candidates: Episodes.
-        exclude: Questions to leave out (the RL set).
-        split: Split of the tasks; ``all`` for all of them.
-        max_tool_share: Largest share of one tool in all calls; 1 for no bound.
+    cost. Where a tool then has more than `max_tool_share` of all calls (1: no bound), other episodes of the same
+    questions are taken, and if that is not enough, questions are left out, those without a recovery first. The
+    questions of `exclude` (the RL set) and of other splits (``all``: none) are left out.
     """
     if not 0.0 < max_tool_share <= 1.0:
         raise OptionError(f"The share of a tool must lie in (0, 1], got {max_tool_share!r}.")
     dropped: Counter[str] = Counter()
-    numbers = questions([*(one.asked for one in candidates), *exclude])
+    numbers = questions([*(one.question for one in candidates), *exclude])
     excluded = set(numbers[len(candidates) :])
     groups: dict[int, list[int]] = {}
     for n, one in enumerate(candidates):
@@ -167,6 +157,7 @@ def select_sft(
         )
     dropped["another episode of the question was chosen"] = len(candidates) - dropped.total() - len(chosen)
     after = _tally(candidates[n] for n in chosen)
+    bound = max_tool_share * sum(after.values()) + _EPSILON
     return Selection(
         questions=len(set(numbers[: len(candidates)])),
         kept=tuple(sorted(chosen)),
@@ -174,27 +165,20 @@ def select_sft(
         recovering=sum(candidates[n].recovers for n in chosen),
         before=_tally(candidates[n] for n in found),
         after=after,
-        dominating=tuple(
-            name for name, calls in after.items() if calls > max_tool_share * sum(after.values()) + _EPSILON
-        ),
+        dominating=tuple(name for name, calls in after.items() if calls > bound),
     )
 
 
 def select_rl(candidates: Sequence[EpisodeCandidate], *, split: str = "train", samples: int = 8) -> Selection:
-    """Select the tasks whose samples are neither all right nor all wrong.
+    """Select the tasks of a split (``all`` for all) whose samples are neither all right nor all wrong.
 
-    A task with fewer judged samples than `samples` is kept if they differ already; else it is left out,
-    since nothing is known.
-
-    Args:
-        candidates: Episodes, some of each task.
-        split: Split of the tasks; ``all`` for all of them.
-        samples: Judged samples that say that all are alike.
+    A task with fewer judged samples than `samples` is kept if they differ already; else it is left out, since nothing
+    is known.
     """
     if samples < 2:
         raise OptionError(f"Fewer than two samples of a task never differ: `samples` is {samples}.")
     groups: dict[int, list[int]] = {}
-    for n, number in enumerate(questions([one.asked for one in candidates])):
+    for n, number in enumerate(questions([one.question for one in candidates])):
         groups.setdefault(number, []).append(n)
     kept: list[int] = []
     dropped: Counter[str] = Counter()
@@ -215,9 +199,10 @@ def select_rl(candidates: Sequence[EpisodeCandidate], *, split: str = "train", s
 def _recovers(episode: Episode) -> bool:
     failed = False
     for turn in episode.turns[:-1]:
-        if failed and any(call.status is Status.OK for call in turn.calls):
+        statuses = [call.status for call in turn.calls]
+        if failed and Status.OK in statuses:
             return True
-        failed = failed or any(call.status is not Status.OK for call in turn.calls)
+        failed = failed or any(status is not Status.OK for status in statuses)
     return False
 
 
@@ -234,9 +219,7 @@ def _rank(one: EpisodeCandidate) -> tuple[bool, int, int, float]:
 
 def _tally(candidates: Iterable[EpisodeCandidate]) -> dict[str, int]:
     """Return the calls by tool, the most called first."""
-    total: Counter[str] = Counter()
-    for one in candidates:
-        total.update(one.calls)
+    total = sum((Counter(one.calls) for one in candidates), Counter[str]())
     return dict(sorted(total.items(), key=lambda item: (-item[1], item[0])))
 
 
@@ -244,10 +227,10 @@ def _balanced(owner: NDArray[np.int_], excess: NDArray[np.float64], recovers: ND
     """Return the candidate chosen for each question, -1 for none, so that no tool exceeds its share.
 
     A choice is balanced when for every tool the excesses of those chosen add up to at most 0. What exceeds that is
-    reduced step by step, each time by the move that helps most: by taking another candidate of a question, without
-    losing a recovery before losing one; and where that does not help, by leaving a question out. In the end questions
-    are taken back as far as the balance allows. The best choice would be an integer program; this mostly comes within
-    a few percent of it. Where nothing balances the tools, no question is left out.
+    reduced by the single move that helps most: by taking another candidate of a question, without losing a recovery
+    before losing one; where that does not help, by leaving a question out. In the end questions are taken back as far
+    as the balance allows. The best choice would be an integer program; this mostly comes within a few percent of it.
+    Where nothing balances the tools, no question is left out.
 
     Args:
         owner: Question of each candidate, ascending; a question's first candidate is its best. Shape ``(N,)``.

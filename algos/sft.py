@@ -3,9 +3,9 @@
     python algos/sft.py                                   the built-in model on the restaurant
     python algos/sft.py --env ID --model PATH             any environment, any causal language model
 
-The demonstrations (`toolorchestra.algos.demonstrations`) are encoded once by the policy's renderer into ids and labels
-(−100 on everything the environment wrote) and trained on by TRL's `SFTTrainer`, without template or re-tokenisation.
-For the built-in model they are augmented (`toolorchestra.algos.augmentation`); not so for ``--model``.
+The policy's renderer encodes the demonstrations (`toolorchestra.algos.demonstrations`) once into ids and labels (−100
+on everything the environment wrote); TRL's `SFTTrainer` trains on these, without template or re-tokenisation. For the
+built-in model they are augmented (`toolorchestra.algos.augmentation`), for ``--model`` they are not.
 """
 
 from __future__ import annotations
@@ -20,16 +20,13 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
-import tyro
 
 from toolorchestra.agents.builtin.design_renderer import DesignRenderer
 from toolorchestra.agents.builtin.model import TokenPolicy, build_renderer, prepare_torch
 from toolorchestra.algos.augmentation import LabelledRow, sft_rows
 from toolorchestra.algos.demonstrations import Demonstration, DemonstrationOptions, demonstrate
-from toolorchestra.algos.learner_choice import require_one_agent
-from toolorchestra.algos.report import run_script
 from toolorchestra.algos.rollout.starts import make_env
-from toolorchestra.algos.trainer import Report, last_checkpoint, open_run
+from toolorchestra.algos.trainer import Report, last_checkpoint, open_run, run_script
 from toolorchestra.toolscale.errors import OptionError
 
 
@@ -45,7 +42,6 @@ class TrainSFT(DemonstrationOptions):
     model: str | None = None
     """Folder or hub name of a causal language model with a chat template; None makes the built-in model."""
     output: Path = Path("runs/sft")
-    """Folder for the model, checkpoints and metrics."""
     noisy_share: float = 0.5
     """Share of noisy episodes in the last part of the training."""
     noisy_from: float = 0.75
@@ -57,21 +53,14 @@ class TrainSFT(DemonstrationOptions):
     learning_rate: float | None = None
     """Peak learning rate (cosine); None: 2e-3 for the built-in model, 1e-5 for `model`."""
     save_every: int = 500
-    """Steps between checkpoints; 0 for none."""
 
     def __post_init__(self) -> None:
-        require_one_agent(self.env)
         super().__post_init__()
         for name in ("error", "ask", "noisy_share", "noisy_from"):
             if not 0.0 <= getattr(self, name) <= 1.0:
                 raise OptionError(f"`{name}` must lie in [0, 1], got {getattr(self, name)!r}.")
         self.require_at_least(0, "steps")
         self.require_at_least(1, "batch", "replays")
-
-    @property
-    def small(self) -> bool:
-        """Whether the policy is the built-in model."""
-        return self.model is None
 
 
 def build_policy(
@@ -80,12 +69,10 @@ def build_policy(
     """Return a built-in model whose vocabulary is that of an environment and of these demonstrations."""
     source = getattr(env.unwrapped, "source", None)
     worlds = {} if source is None else {id(w): w for w in map(source.world, source.tasks("train"))}
-    tools = {tool["function"]["name"]: tool for d in good for tool in d.tools}
-    renderer = (
-        DesignRenderer.build(tools.values())
-        if DesignRenderer.speaks(tools.values())
-        else build_renderer(tools.values(), [d.messages for d in (*good, *noisy)], worlds.values())
-    )
+    tools = {tool["function"]["name"]: tool for d in good for tool in d.tools}.values()
+    if DesignRenderer.speaks(tools):
+        return TokenPolicy.built_in(DesignRenderer.build(tools), seed=seed)
+    renderer = build_renderer(tools, [d.messages for d in (*good, *noisy)], worlds.values())
     return TokenPolicy.built_in(renderer, seed=seed)
 
 
@@ -103,24 +90,19 @@ def teach(config: TrainSFT, report: Report = lambda step, metrics: None) -> Toke
     def pick(at: float) -> Sequence[Demonstration]:
         return noisy if noisy and at >= config.noisy_from and rng.random() < config.noisy_share else good
 
-    rows = sft_rows(
-        policy.renderer,
-        [*good, *noisy],
-        rows=config.steps * config.batch,
-        rng=rng,
-        curriculum=config.model is None,
-        pick=pick,
-    )
+    count, every = config.steps * config.batch, [*good, *noisy]
+    rows = sft_rows(policy.renderer, every, rows=count, rng=rng, curriculum=config.small, pick=pick)
+    checkpoints = config.output / "checkpoints"
     fit(
         policy,
         rows,
-        output=config.output / "checkpoints",
+        output=checkpoints,
         batch=config.batch,
         learning_rate=config.rate,
         seed=config.seed,
         report=report,
         save_every=config.save_every,
-        resume=last_checkpoint(config.output / "checkpoints") if config.resume else None,
+        resume=last_checkpoint(checkpoints) if config.resume else None,
     )
     return policy
 
@@ -137,25 +119,16 @@ def fit(
     save_every: int = 0,
     resume: Path | None = None,
 ) -> None:
-    """Train a policy's model in place on rows of (ids, labels), in their order, once.
+    """Train a policy's model in place on rows of (ids, labels), once, in their order; every `batch` rows are a step.
 
-    Args:
-        policy: What is trained.
-        rows: SFT data; every `batch` rows are a step.
-        output: Folder for checkpoints.
-        batch: Rows a step.
-        learning_rate: Peak of a cosine schedule.
-        seed: Seed of the trainer.
-        report: Called with the step and its metrics.
-        save_every: Steps between checkpoints; 0 for none.
-        resume: A checkpoint to continue from.
+    The learning rate is the peak of a cosine schedule. Checkpoints are written to `output` every `save_every` steps
+    (0: never); `resume` is one to continue from.
     """
     from datasets import Dataset
     from trl import SFTConfig
 
     from toolorchestra.algos.trl_trainers import BundlingSFTTrainer, Reporter, run_trainer, settings
 
-    dataset = Dataset.from_dict({"input_ids": [ids for ids, _ in rows], "labels": [labels for _, labels in rows]})
     steps = len(rows) // batch
     arguments = SFTConfig(
         **settings(output, save_every=save_every, seed=seed),
@@ -173,16 +146,15 @@ def fit(
     trainer = BundlingSFTTrainer(
         model=policy.model,
         args=arguments,
-        train_dataset=dataset,
+        train_dataset=Dataset.from_list([{"input_ids": ids, "labels": labels} for ids, labels in rows]),
         processing_class=policy.tokenizer,
         callbacks=[Reporter(report)],
     )
     run_trainer(trainer, policy.model, resume)
 
 
-def main(config: TrainSFT | None = None) -> None:
-    """Run the command: teach, save the policy into ``final``, draw the curves."""
-    config = config or tyro.cli(TrainSFT)
+def train(config: TrainSFT) -> None:
+    """Teach a policy, save it into ``final``, and draw the curves."""
     with open_run(config, "sft") as (log, _, done):
         with log.progress("sft", config.steps, done):
             policy = teach(config, lambda step, metrics: log.log("sft", step, **metrics))
@@ -192,4 +164,4 @@ def main(config: TrainSFT | None = None) -> None:
 
 
 if __name__ == "__main__":
-    run_script(main)
+    run_script(TrainSFT, train)

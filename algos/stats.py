@@ -1,8 +1,4 @@
-"""Statistics of evaluations: intervals of success shares, paired differences, pass@k and maj@k.
-
-Closed forms and numpy only. Not here: which episodes to play (`toolorchestra.algos.rollout.engine`) and how the numbers
-are shown (`toolorchestra.algos.report`).
-"""
+"""Statistics of evaluations: intervals of success shares, paired differences, pass@k and maj@k; numpy only."""
 
 from __future__ import annotations
 
@@ -26,13 +22,18 @@ class Interval(NamedTuple):
     low: float
     high: float
 
+    def points(self, unit: str = "") -> str:
+        """Return a difference of shares in percentage points.
+
+        >>> Interval(0.1, -0.05, 0.25).points()
+        '+10.0 [-5.0, +25.0]'
+        """
+        estimate, low, high = (f"{100 * number:+.1f}" for number in self)
+        return f"{estimate}{unit} [{low}, {high}]"
+
 
 def success_share(outcomes: Sequence[float], confidence: float = 0.95) -> Interval:
-    """Return the share of successes with Wilson's interval, which stays inside [0, 1] even at 0 % and 100 %.
-
-    Args:
-        outcomes: 1 (or True) for each success, 0 for each failure.
-        confidence: Of the interval.
+    """Return the share of successes (1 each, failures 0) with Wilson's interval, which never leaves [0, 1].
 
     >>> [round(x, 3) for x in success_share([1] * 9 + [0])]
     [0.9, 0.596, 0.982]
@@ -58,16 +59,18 @@ def mean_interval(values: ArrayLike, confidence: float = 0.95) -> Interval:
     return Interval(mean, mean - half, mean + half)
 
 
+def known_mean(values: ArrayLike) -> float:
+    """Return the mean of the values that are not NaN; NaN if there are none."""
+    numbers = np.asarray(values, dtype=np.float64)
+    known = numbers[~np.isnan(numbers)]
+    return float(known.mean()) if known.size else math.nan
+
+
 def paired_difference(ours: ArrayLike, theirs: ArrayLike, confidence: float = 0.95) -> Interval:
-    """Return the mean of ours - theirs on the same tasks, with its normal interval.
+    """Return the mean of ours - theirs, one number each for the same tasks in the same order, with its normal interval.
 
-    Pairing takes the tasks' own difficulty out of the comparison, so the interval is narrower than that of two
+    Pairing removes the tasks' own difficulty from the comparison, so the interval is narrower than that of two
     independent shares.
-
-    Args:
-        ours: One number per task.
-        theirs: One number per task, in the same order.
-        confidence: Of the interval.
 
     >>> [round(x, 3) for x in paired_difference([1, 1, 1, 0], [0, 1, 0, 0])]
     [0.5, -0.066, 1.066]
@@ -78,15 +81,7 @@ def paired_difference(ours: ArrayLike, theirs: ArrayLike, confidence: float = 0.
 def paired_bootstrap(
     ours: ArrayLike, theirs: ArrayLike, confidence: float = 0.95, *, resamples: int = 10_000, seed: int = 0
 ) -> Interval:
-    """Return the mean of ours - theirs on the same tasks, with its percentile bootstrap interval over tasks.
-
-    Args:
-        ours: One number per task.
-        theirs: One number per task, in the same order.
-        confidence: Of the interval.
-        resamples: Number of times to draw the tasks anew.
-        seed: Of the draws.
-    """
+    """Return the same as `paired_difference`, with a percentile bootstrap interval over tasks."""
     differences = _differences(ours, theirs)
     if len(differences) == 0:
         return Interval(math.nan, -math.inf, math.inf)
@@ -103,12 +98,9 @@ def paired_bootstrap(
 
 
 def pass_at_k(samples: int, correct: int, k: int) -> float:
-    """Return the probability that at least one of k samples is right, 1 - C(n - c, k) / C(n, k), without bias.
+    """Return the unbiased probability that one of k samples is right, 1 - C(n - c, k) / C(n, k).
 
-    Args:
-        samples: n, the number of samples drawn of a task.
-        correct: c, how many of them are right.
-        k: How many a user may try; at most n.
+    A task has n `samples`, of which c are `correct`; k is at most n.
 
     >>> round(pass_at_k(samples=5, correct=2, k=2), 3)
     0.7
@@ -122,12 +114,9 @@ def pass_at_k(samples: int, correct: int, k: int) -> float:
 
 
 def maj_at_k(answers: Sequence[Hashable | None], truth: Hashable, k: int | None = None) -> float:
-    """Return the probability that the majority of the first k answers is right; tied answers are equally likely.
+    """Return the probability that the majority of the first k answers (all, if None) is right; ties have equal chances.
 
-    Args:
-        answers: Normalised final answers of one task; None (no answer) has no vote.
-        truth: The right answer.
-        k: How many answers vote; all, if None.
+    Answers are normalised final answers of one task; None (no answer) has no vote.
 
     >>> maj_at_k(["7", "7", "3", None], "7"), maj_at_k(["7", "3"], "7"), maj_at_k([None], "7")
     (1.0, 0.5, 0.0)

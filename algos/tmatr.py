@@ -3,23 +3,23 @@ r"""Alternating online DPO: agents of a team learn in turns from pairs of the te
     python algos/tmatr.py                                       two built-in models, within minutes
     python algos/tmatr.py --env ID --models planner PATH inferencer PATH    any causal language models
 
-A question is played several times by the team as it is now. The episode with the highest reward, τ⁺, and the one with
-the lowest, τ⁻, are a pair if R(τ⁺) > η and R(τ⁺) ≠ R(τ⁻). A stage of the schedule says who learns; on the tokens that
-these agents wrote themselves, and on no others, the loss is
+The team plays each question several times. The episode with the highest reward, τ⁺, and the one with the lowest, τ⁻,
+are a pair if R(τ⁺) > η and R(τ⁺) ≠ R(τ⁻). The schedule says which agents learn in a stage; on the tokens that they
+wrote themselves, and on no others, the loss is
 
     L = −log σ(β (log π(τ⁺)/π_ref(τ⁺) − log π(τ⁻)/π_ref(τ⁻))) + w · NLL(τ⁺)
 
-with π_ref the agent's policy when the stage began. The others stay as they are, and play on in the next batch.
+with π_ref the agent's policy when the stage began. The other policies stay as they are.
 
-TRL's `DPOTrainer` is not the loop here but the oracle: tests hold the loss against its own. A stage is a few batches of
-ever new pairs, and TRL would want a trainer and a data set made for each, which takes longer than the training.
+TRL's `DPOTrainer` is used in tests only, which compare the losses: a stage is a few batches of new pairs, and TRL needs
+a trainer and a data set for each, which takes longer than the training.
 
 Departures from the paper, each an option:
 
-- A batch with too few pairs is not learnt from (``--min-pairs 1``): with two of them a policy gets worse.
-- Episodes have three turns, as in the paper's training, in the evaluation too (``--env-options max_turns 5``).
-- Without models the policies are tiny ones, made and warm-started on the spot on problems that the teacher of the game
-  can teach, and so learn at a higher rate.
+- A batch with fewer pairs than ``--min-pairs`` is skipped: with two pairs a policy gets worse.
+- Episodes have three turns in the evaluation too, not only in training (``--env-options max_turns 5``).
+- Without models, tiny built-in ones are made, warm-started on problems that the environment's teacher can teach, and
+  trained at a higher rate.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ import toolorchestra.algos  # noqa: F401 - first, also when run as a script: it 
 import copy
 import json
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -38,7 +38,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-import tyro
 from rich.console import Console
 from rich.table import Table
 from torch import Tensor, nn
@@ -46,33 +45,31 @@ from torch import Tensor, nn
 from toolorchestra.agents.builtin.adapters import AdaptedModel
 from toolorchestra.agents.builtin.model import TokenPolicy
 from toolorchestra.algos import multi_agent_trainer
-from toolorchestra.algos.evaluation import make_samplers
+from toolorchestra.algos.batching import chunks
+from toolorchestra.algos.evaluation import Scores, make_samplers
 from toolorchestra.algos.losses import dpo_loss
-from toolorchestra.algos.multi_agent_trainer import Trained, TrainTeam
-from toolorchestra.algos.report import run_script
+from toolorchestra.algos.multi_agent_trainer import MultiAgentTrainer
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot
 from toolorchestra.algos.rollout.starts import Start
 from toolorchestra.algos.rollout.trajectory import TrainRow, row_logps
-from toolorchestra.algos.stats import paired_bootstrap
-from toolorchestra.algos.warm_start import demonstration_options
-from toolorchestra.envs.multiagent.base import MultiAgentEnv
-from toolorchestra.envs.registration import make_multiagent
+from toolorchestra.algos.stats import Interval, known_mean, paired_bootstrap
+from toolorchestra.algos.team_learner import PolicyUpdater, TeamLearner, TrainTeam
+from toolorchestra.algos.trainer import run_script
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 
 SYSTEM, BOTH = "system", "both"
-"""Stages of all agents: in turns, a batch each, from the last agent of the game to the first; or all on each batch."""
+"""Stages of all agents: in turns, a batch each, from the last agent to the first; or all on each batch."""
 
 
 @dataclass
 class TrainTMATR(TrainTeam):
     """Train the agents of a team in turns by online DPO; without models, make, warm-start and train built-in ones."""
 
+    model_options = ("models",)
     builtin_rate = 1e-4  # at 3e-4 the preference loss runs away in the second stage
 
     env: str = "TMATR-Math-v0"
-    """Id of the environment (`toolorchestra.envs.make_multiagent`)."""
     output: Path = Path("runs/tmatr")
-    """Folder for models, checkpoints and metrics."""
     sft_error: float = 0.2
     """Probability of an injected error in a message of the teacher, at the end of the warm start."""
     models: dict[str, str] = field(default_factory=dict)
@@ -85,7 +82,6 @@ class TrainTMATR(TrainTeam):
     stage_steps: int = 8
     """Batches of rollouts of a stage."""
     questions: int = 16
-    """Questions per batch."""
     rollouts: int = 6
     """Episodes per question (n)."""
     threshold: float = 0.5
@@ -103,18 +99,13 @@ class TrainTMATR(TrainTeam):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.require_at_least(1, "rounds", "stage_steps", "questions", "minibatch", "epochs", "min_pairs")
+        self.require_at_least(1, "rounds", "stage_steps", "minibatch", "epochs", "min_pairs")
         if self.rollouts < 2:
             raise OptionError(f"A pair is of two episodes: `rollouts` {self.rollouts} is below 2.")
         if not self.schedule:
             raise OptionError("`schedule` has no stage: name an agent for each, or `system`, or `both`.")
         if self.beta <= 0 or self.sft_weight < 0:
             raise OptionError("`beta` must be above 0, and `sft_weight` at least 0.")
-
-    @property
-    def small(self) -> bool:
-        """Whether the policies are built-in ones."""
-        return not self.models
 
     @property
     def stages(self) -> tuple[str, ...]:
@@ -127,24 +118,17 @@ class TrainTMATR(TrainTeam):
         return len(self.stages) * self.stage_steps
 
     def model_of(self, name: str) -> str:
-        """Return the folder or hub name of a policy's model, where they are no built-in ones."""
+        """Return the folder or hub name of a policy's model."""
         if name not in self.models:
             raise OptionError(f"`models` has none for {name!r}, only for {', '.join(self.models)}. Give one for each.")
         return self.models[name]
 
-    def make_env(self, hardness: float = 1.0) -> MultiAgentEnv:
-        """Return the environment: of TMATR three turns; for built-in models, as its teacher teaches it."""
-        options = {"max_turns": 3} if self.env.startswith("TMATR-") else {}
-        given = options | self.given_options()
-        return make_multiagent(self.env, **(demonstration_options(self.env, given, hardness) if self.small else given))
+    def given_options(self) -> dict[str, Any]:
+        """Return the options of the environment; of TMATR three turns, if `env_options` do not say otherwise."""
+        return ({"max_turns": 3} if self.env.startswith("TMATR-") else {}) | super().given_options()
 
     def learners(self, step: int, agents: Sequence[str]) -> tuple[str, ...]:
-        """Return the agents that learn from a batch of rollouts.
-
-        Args:
-            step: Number of the batch, from 1.
-            agents: All agents, in the order of the game.
-        """
+        """Return which of all agents, in the environment's order, learn from a batch of rollouts, counted from 1."""
         stage, within = divmod(step - 1, self.stage_steps)
         name = self.stages[stage]
         if name == BOTH:
@@ -190,24 +174,14 @@ def side(pair: EpisodePair, agent: str) -> PairRow | None:
 # ---------------------------------------------------------------------------------------------------- updating
 
 
-class DPOUpdater:
-    """Trains one policy on its agents' sides of pairs.
-
-    Args:
-        policy: What is trained.
-        config: Rate, weights and sizes.
+class DPOUpdater(PolicyUpdater[TrainTMATR]):
+    """Trains one policy on its agents' sides of pairs; the optimiser's state lasts over the stages.
 
     Attributes:
-        optimizer: Its optimiser; its state lasts over the stages.
         reference: The model as it was when the stage began; None before the policy's first stage.
     """
 
-    def __init__(self, policy: TokenPolicy, config: TrainTMATR) -> None:
-        self.policy, self.config = policy, config
-        self.optimizer = torch.optim.AdamW(
-            policy.model.parameters(), lr=config.rate, betas=(0.9, 0.95), weight_decay=0.0
-        )
-        self.reference: nn.Module | None = None
+    reference: nn.Module | None = None
 
     def refresh(self) -> None:
         """Make the reference what the policy is now."""
@@ -241,37 +215,36 @@ class DPOUpdater:
         learning = [rows for rows in agents if rows]
         for rows in learning:
             tokens = sum(sum(row.chosen.mask) for row in rows)
-            size = self.config.rows_at_once or (2 * len(rows) if self.config.small else 4)
-            for part in _parts(sorted(rows, key=_length), max(1, size // 2)):
+            for part in self.parts(rows, lambda row: max(row.chosen.length, row.rejected.length), sequences=2):
                 loss, found = self.loss(part, len(rows), tokens)
                 loss.backward()  # type: ignore[no-untyped-call]  # torch's
                 metrics = {name: value + found[name] / len(learning) for name, value in metrics.items()}
-        norm = torch.nn.utils.clip_grad_norm_(self.policy.model.parameters(), 1.0)
-        self.optimizer.step()
-        self.optimizer.zero_grad()
-        return {**metrics, "grad_norm": float(norm)}
+        return {**metrics, "grad_norm": self.apply_gradients()}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of the optimiser, and the reference of the stage."""
+        reference = self.reference.state_dict() if self.reference else None
+        return {"optimizer": super().state_dict(), "reference": reference}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore a state."""
+        super().load_state_dict(state["optimizer"])
+        if state["reference"] is not None:
+            self.refresh()
+            assert self.reference is not None
+            self.reference.load_state_dict(state["reference"])
 
 
-def _length(row: PairRow) -> int:
-    return max(len(one.prompt_ids) + len(one.completion_ids) for one in row)
-
-
-def _parts(rows: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
-    for first in range(0, len(rows), size):
-        yield rows[first : first + size]
-
-
-class OnlineDPO:
+class OnlineDPO(TeamLearner[TrainTMATR, DPOUpdater]):
     """The learner: rollouts of the team as it is, pairs, and an update of the agents whose turn it is."""
 
     def __init__(
         self, config: TrainTMATR, engine: MultiAgentEngine, policies: Mapping[str, TokenPolicy], tasks: Sequence[Start]
     ) -> None:
-        self.config, self.engine, self.policies, self.tasks = config, engine, policies, tasks
+        super().__init__(config, engine, policies, tasks, DPOUpdater)
         self.agents = tuple(engine.policies)
         if unknown := [name for name in config.schedule if name not in (*self.agents, SYSTEM, BOTH)]:
             raise UnknownNameError("stage of the schedule", unknown[0], (*self.agents, SYSTEM, BOTH))
-        self.updaters = {name: DPOUpdater(policy, config) for name, policy in policies.items()}
 
     def learn(self, step: int) -> dict[str, float]:
         """Play one batch of rollouts, update who learns in this stage, and return the metrics."""
@@ -284,13 +257,13 @@ class OnlineDPO:
         slots = [engine.start(start.another(rng)) for start in starts for _ in range(config.rollouts)]
         engine.generated.clear()
         engine.play(make_samplers(self.policies, config.temperature, rng), slots)
-        found = [select(episodes, config.threshold) for episodes in _parts(slots, config.rollouts)]
+        found = [select(episodes, config.threshold) for episodes in chunks(slots, config.rollouts)]
         pairs = [pair for pair in found if pair is not None]
         metrics = {"stage": stage + 1.0, **measure(slots, pairs, engine)}
         return metrics | self._update(pairs, config.learners(step, self.agents), rng)
 
     def _begin_stage(self, step: int) -> None:
-        """Make the policies as they are now the references of those that will learn, and forget the others'."""
+        """Make the policies that will learn in a stage their own references; the others need none."""
         steps = range(step, step + self.config.stage_steps)
         learning = {self.config.policy_of(a) for n in steps for a in self.config.learners(n, self.agents)}
         for name, updater in self.updaters.items():
@@ -304,10 +277,9 @@ class OnlineDPO:
         found: dict[str, list[dict[str, float]]] = {}
         if len(pairs) >= config.min_pairs:
             for _ in range(config.epochs):
-                for part in _parts(rng.sample(pairs, len(pairs)), config.minibatch):
+                for part in chunks(rng.sample(pairs, len(pairs)), config.minibatch):
                     sides = {agent: [row for pair in part if (row := side(pair, agent))] for agent in learners}
-                    for name, updater in self.updaters.items():
-                        own = [rows for agent, rows in sides.items() if config.policy_of(agent) == name]
+                    for name, updater, own in self.updates(sides):
                         if any(own):
                             found.setdefault(name, []).append(updater.step(own))
         means = {
@@ -317,97 +289,76 @@ class OnlineDPO:
         }
         return {"updates": float(sum(map(len, found.values()))), **means}
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return the state of the optimisers, and the references of the stage."""
-        return {
-            name: {
-                "optimizer": updater.optimizer.state_dict(),
-                "reference": updater.reference.state_dict() if updater.reference else None,
-            }
-            for name, updater in self.updaters.items()
-        }
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take up the state of the optimisers, and the references."""
-        for name, updater in self.updaters.items():
-            updater.optimizer.load_state_dict(state[name]["optimizer"])
-            if state[name]["reference"] is not None:
-                updater.refresh()
-                assert updater.reference is not None
-                updater.reference.load_state_dict(state[name]["reference"])
-
 
 def measure(slots: Sequence[Slot], pairs: Sequence[EpisodePair], engine: MultiAgentEngine) -> dict[str, float]:
     """Return metrics of a batch of rollouts."""
-    rewards, successes = (np.array([getattr(slot, name) for slot in slots]) for name in ("reward", "success"))
-    valid = ~np.isnan(rewards)
     gaps = [pair.better.reward - pair.worse.reward for pair in pairs]
     return {
-        "reward": float(rewards[valid].mean()) if valid.any() else float("nan"),
-        "success": float(successes[valid].mean()) if valid.any() else float("nan"),
+        "reward": known_mean([slot.reward for slot in slots]),
+        "success": known_mean([slot.success for slot in slots]),
         "calls": float(np.mean([slot.calls for slot in slots])),
         "messages": float(np.mean([len(slot.play.episode.turns) for slot in slots])),
         "pairs": float(len(pairs)),
-        "gap": float(np.mean(gaps)) if gaps else float("nan"),
-        **{f"{name}_tokens": float(engine.generated[name]) for name in engine.renderers},
+        "gap": known_mean(gaps),
+        **engine.token_counts(),
     }
 
 
 # ----------------------------------------------------------------------------------------------------- reports
 
 
-def report(config: TrainTMATR, trained: Trained) -> list[dict[str, Any]]:
-    """Return the scores of the team after each stage, compared with its start.
+def report(config: TrainTMATR, by_step: Mapping[int, Scores]) -> list[dict[str, Any]]:
+    """Return the scores of the team (given by step) after each stage, compared with its start.
 
     Each entry has ``stage`` (0 is the start), ``learner``, ``step``, and of the held-out episodes ``success`` (pass@1),
     ``gain`` (over the start, with ``low`` and ``high`` of its 95 % interval over tasks), ``reward``, ``calls`` (tool
-    calls of an episode), ``more_calls`` (than at the start), and the scores of the greedy episodes and of several
-    samples.
+    calls of an episode), ``more_calls`` (than at the start), and the scores of greedy episodes and of several samples.
     """
-    start, found = trained.scores[0], []
+    start, found = by_step[0], []
     for stage, learner in enumerate(("", *config.stages)):
-        scores = trained.scores[stage * config.stage_steps]
-        gain = paired_bootstrap(scores.by_task, start.by_task)
-        found.append(
-            {
-                "stage": stage,
-                "learner": learner,
-                "step": stage * config.stage_steps,
-                "success": scores.success,
-                **dict(zip(("gain", "low", "high"), gain, strict=True)),
-                **scores.means(),
-                "more_calls": scores.calls - start.calls,
-            }
-        )
+        step = stage * config.stage_steps
+        scores = by_step[step]
+        gain, low, high = paired_bootstrap(scores.by_task, start.by_task)
+        row: dict[str, Any] = {"stage": stage, "learner": learner, "step": step, "success": scores.success}
+        row |= {"gain": gain, "low": low, "high": high, **scores.means(), "more_calls": scores.calls - start.calls}
+        found.append(row)
     return found
+
+
+COLUMNS = {
+    "stage": "{stage}",
+    "who learns": "{learner}",
+    "pass@1": "{success:.1%}",
+    "over the start, points": "{points}",
+    "greedy": "{greedy:.1%}",
+    "reward": "{reward:.3f}",
+    "tool calls": "{calls:.2f}",
+    "change": "{more_calls:+.2f}",
+}
+"""Columns of the table of stages, and how each is written."""
 
 
 def stage_table(stages: Sequence[Mapping[str, Any]]) -> Table:
     """Return the report of the stages as a table."""
     table = Table(title="Held-out tasks, stage by stage", title_style="bold")
-    for name in ("stage", "who learns", "pass@1", "over the start, points", "greedy", "reward", "tool calls", "change"):
+    for name in COLUMNS:
         table.add_column(name, justify="left" if name == "who learns" else "right")
     for row in stages:
-        gain = f"{100 * row['gain']:+.1f} \\[{100 * row['low']:+.1f}, {100 * row['high']:+.1f}]"
-        numbers = (f"{row['greedy']:.1%}", f"{row['reward']:.3f}", f"{row['calls']:.2f}", f"{row['more_calls']:+.2f}")
-        table.add_row(str(row["stage"]), row["learner"] or "start", f"{row['success']:.1%}", gain, *numbers)
+        gain = Interval(row["gain"], row["low"], row["high"])
+        shown = {**row, "points": gain.points(), "learner": row["learner"] or "start"}
+        table.add_row(*(form.format_map(shown) for form in COLUMNS.values()))
     return table
 
 
-def train(config: TrainTMATR) -> Trained:
+def train(config: TrainTMATR) -> MultiAgentTrainer:
     """Warm-start if need be, train stage by stage, and evaluate before and after each (also in ``stages.json``)."""
     ends = range(config.stage_steps, config.total, config.stage_steps)
-    trained = multi_agent_trainer.train(config, partial(OnlineDPO, config), phase="tmatr", evaluate_at=ends)
-    stages = report(config, trained)
+    run = multi_agent_trainer.train(config, partial(OnlineDPO, config), phase="tmatr", evaluate_at=ends)
+    stages = report(config, run.scores)
     (config.output / "stages.json").write_text(json.dumps(stages, indent=2) + "\n", encoding="utf-8")
     Console().print(stage_table(stages))
-    return trained
-
-
-def main(config: TrainTMATR | None = None) -> None:
-    """Run the command."""
-    train(config or tyro.cli(TrainTMATR))
+    return run
 
 
 if __name__ == "__main__":
-    run_script(main)
+    run_script(TrainTMATR, train)

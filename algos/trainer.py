@@ -1,4 +1,4 @@
-"""The skeleton of a training run: warm start, evaluation, metrics, checkpoints and resuming, for every learner.
+"""The frame of a training run for every learner: warm start, evaluation, metrics, checkpoints and resuming.
 
 A learner has options (`TrainOptions`) and a `Trainer`, which says how its policies begin, learn, and are evaluated:
 of one agent in `toolorchestra.algos.grpo`, of several in `toolorchestra.algos.multi_agent_trainer`.
@@ -7,6 +7,7 @@ of one agent in `toolorchestra.algos.grpo`, of several in `toolorchestra.algos.m
 from __future__ import annotations
 
 import json
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -15,18 +16,49 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
+import tyro
 
 from toolorchestra.agents.builtin.model import prepare_torch
 from toolorchestra.algos.evaluation import PolicyScores, Scores
 from toolorchestra.algos.report import RunLog, set_aside
 from toolorchestra.algos.stats import Interval, paired_bootstrap
-from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.envs.registration import is_multiagent
+from toolorchestra.toolscale.errors import OptionError, ToolOrchestraError
 
 Report = Callable[[int, dict[str, float]], None]
 """Called with a step and its metrics."""
+OWN_LEARNERS = {"MSARL": "msarl", "TMATR": "tmatr"}
+"""The learner of a protocol of several agents that has one of its own; `multi_grpo` trains any."""
+
+Options = TypeVar("Options", bound="LearnerOptions")
+
+
+def run_script(options: type[Options], train: Callable[[Options], object]) -> None:
+    """Run a learner as a script, with its options from the command line.
+
+    Wrong options end it with status 2 and a message, an interruption with 130.
+    """
+    try:
+        train(tyro.cli(options))
+    except ToolOrchestraError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        print("\nInterrupted. Add --resume to continue from the last checkpoint.", file=sys.stderr)
+        sys.exit(130)
 
 
 # ----------------------------------------------------------------------------------------------------- options
+
+
+def learners_of(env_id: str) -> str:
+    """Return the commands that train the agents of an environment together, as a message names them.
+
+    >>> learners_of("Dialogue-Restaurant-v0")
+    '`python algos/multi_grpo.py --env Dialogue-Restaurant-v0`'
+    """
+    names = [name for name in (OWN_LEARNERS.get(env_id.split("-")[0]), "multi_grpo") if name]
+    return " or ".join(f"`python algos/{name}.py --env {env_id}`" for name in names)
 
 
 @dataclass
@@ -36,10 +68,14 @@ class LearnerOptions(ABC):
     Attributes:
         builtin_rate: The default learning rate of built-in models.
         model_rate: That of other models.
+        several_agents: Whether it trains the agents of an environment together.
+        model_options: Names of the options that give models; without them, built-in ones are made.
     """
 
     builtin_rate: ClassVar[float]
     model_rate: ClassVar[float]
+    several_agents: ClassVar[bool] = False
+    model_options: ClassVar[tuple[str, ...]] = ("model",)
 
     env: str
     """Id of the environment."""
@@ -62,6 +98,16 @@ class LearnerOptions(ABC):
     """Continue from the last checkpoint in `output`, exactly as if the run had not stopped."""
 
     def __post_init__(self) -> None:
+        if is_multiagent(self.env) and not self.several_agents:
+            raise OptionError(
+                f"{self.env!r} is an environment of several agents, and this learner trains the policy of one. "
+                f"Train its agents together: {learners_of(self.env)}."
+            )
+        if self.several_agents and not is_multiagent(self.env):
+            raise OptionError(
+                f"{self.env!r} is an environment of one agent, and this learner trains several together. "
+                f"Train it by GRPO: `python algos/grpo.py --env {self.env}`."
+            )
         if self.resume and not self.save_every:
             raise OptionError("`resume` needs checkpoints: leave `save_every` above 0.")
 
@@ -71,10 +117,16 @@ class LearnerOptions(ABC):
             if getattr(self, name) < minimum:
                 raise OptionError(f"`{name}` must be at least {minimum}, got {getattr(self, name)!r}.")
 
+    def require_groups(self, *names: str) -> None:
+        """Raise an `OptionError` if one of these numbers of rollouts, which are compared, is below 2."""
+        for name in names:
+            if (size := getattr(self, name)) < 2:
+                raise OptionError(f"Advantages compare the rollouts of a group: `{name}` {size} is below 2.")
+
     @property
-    @abstractmethod
     def small(self) -> bool:
         """Whether the policies are built-in models."""
+        return not any(getattr(self, name) for name in self.model_options)
 
     @property
     def rate(self) -> float:
@@ -128,15 +180,36 @@ class TrainOptions(LearnerOptions):
         return self.small and self.start is None and self.sft_steps > 0
 
 
+@dataclass
+class ClippedOptions(TrainOptions):
+    """Options of learners that update their policies by the clipped objective."""
+
+    steps: int = 20
+    """Batches of rollouts."""
+    updates: int = 1
+    """Optimiser steps per batch of rollouts, each on all its rows."""
+    epsilon: float = 0.2
+    """Clip of the probability ratio below 1."""
+    epsilon_high: float = 0.28
+    """Clip of the probability ratio above 1."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.require_at_least(1, "steps", "updates")
+        if not 0 < self.epsilon < 1 or self.epsilon_high <= 0:
+            raise OptionError("`epsilon` must lie in (0, 1), and `epsilon_high` above 0.")
+
+    @property
+    def total(self) -> int:
+        """Batches of rollouts of the whole training."""
+        return self.steps
+
+
 # ------------------------------------------------------------------------------------------- checkpoints, metrics
 
 
 def last_checkpoint(folder: Path) -> Path:
-    """Return the newest checkpoint of a folder.
-
-    Raises:
-        OptionError: There is none.
-    """
+    """Return the newest checkpoint of a folder; an `OptionError` if there is none."""
     found = sorted(folder.glob("checkpoint-*"), key=checkpoint_step)
     if not found:
         raise OptionError(f"No checkpoint in {folder} to resume from. Run without --resume first.")
@@ -144,7 +217,7 @@ def last_checkpoint(folder: Path) -> Path:
 
 
 def checkpoint_step(checkpoint: Path) -> int:
-    """Return the number of optimiser steps that a checkpoint was written after."""
+    """Return the number of optimiser steps before a checkpoint."""
     return int(checkpoint.name.split("-")[1])
 
 
@@ -152,13 +225,8 @@ def checkpoint_step(checkpoint: Path) -> int:
 def open_run(config: LearnerOptions, phase: str, *, updates: int = 1) -> Iterator[tuple[RunLog, Path | None, int]]:
     """Open the folder of a run: a new one, with an earlier run set aside, or that of the run to resume.
 
-    Args:
-        config: The options.
-        phase: Name of the phase that writes the checkpoints.
-        updates: Optimiser steps, by which checkpoints are numbered, per step of the phase.
-
-    Yields:
-        The metrics, the checkpoint to resume from (None in a new run), and the steps made before it.
+    The phase writes the checkpoints, numbered by optimiser steps, `updates` for each of its own steps. Yielded are the
+    metrics, the checkpoint to resume from (None in a new run), and the steps of the phase made before it.
     """
     checkpoint = last_checkpoint(config.output / "checkpoints") if config.resume else None
     done = checkpoint_step(checkpoint) // updates if checkpoint else 0
@@ -169,30 +237,26 @@ def open_run(config: LearnerOptions, phase: str, *, updates: int = 1) -> Iterato
         yield log, checkpoint, done
 
 
-# --------------------------------------------------------------------------------------------------- the skeleton
+# ------------------------------------------------------------------------------------------------------ the run
 
 
+C = TypeVar("C", bound=TrainOptions)
 S = TypeVar("S", PolicyScores, Scores)
 
 
-class Trainer(ABC, Generic[S]):
+class Trainer(ABC, Generic[C, S]):
     """A run of a learner, from its warm start to the closing table (`run`).
 
     Subclasses say how policies begin (`warm_up`, `load`), learn (`fit`), are evaluated (`evaluate`) and written
-    (`save`), and what is reported of them (`conclude`).
-
-    Args:
-        config: The options.
-        phase: Name of the learner in metrics and tables.
-        updates: Optimiser steps per batch of rollouts, if checkpoints are numbered by them.
+    (`save`), and what is reported of them (`conclude`). `phase` is the learner's name in metrics and tables; if
+    checkpoints are numbered by optimiser steps, `updates` is the number of them per batch of rollouts.
 
     Attributes:
         log: Metrics.
         checkpoint: Folder to resume from; None in a new run.
         done: Batches of rollouts before this process.
         scores: On held-out tasks, by the number of batches trained on; 0 is the start.
-        gain: Success of the trained policies over their start, as mean over tasks with its 95 % interval (bootstrap
-            over tasks).
+        gain: Success over the start, as mean over tasks with its 95 % interval (bootstrap over tasks).
         device: Where the models are.
     """
 
@@ -201,8 +265,8 @@ class Trainer(ABC, Generic[S]):
     done: int
     gain: Interval
 
-    def __init__(self, config: TrainOptions, phase: str, *, updates: int = 1) -> None:
-        self.options, self.phase, self.updates = config, phase, updates
+    def __init__(self, config: C, phase: str, *, updates: int = 1) -> None:
+        self.config, self.phase, self.updates = config, phase, updates
         self.scores: dict[int, S] = {}
         self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
@@ -231,18 +295,17 @@ class Trainer(ABC, Generic[S]):
         """Report the scores (`close`)."""
 
     def recall(self, step: int) -> S:
-        """Return the scores after a step that a resumed run has made before; by default they are played again."""
+        """Return the scores after a step made before the run was resumed; by default the tasks are played again."""
         return self.evaluate(step)
 
     def run(self) -> None:
         """Warm-start if need be, train, and evaluate on held-out tasks before and after."""
-        config = self.options
+        config = self.config
         prepare_torch(config.threads)
         with open_run(config, self.phase, updates=self.updates) as (self.log, self.checkpoint, self.done):
             start = config.output / "start"
             if self.checkpoint is None:
-                bar = self.log.progress("sft", config.sft_steps) if config.warm_started else nullcontext()
-                with bar:
+                with self.log.progress("sft", config.sft_steps) if config.warm_started else nullcontext():
                     self.warm_up(start, self.reporter("sft"))
             self.load(start)
             self.judge(0)
@@ -257,9 +320,9 @@ class Trainer(ABC, Generic[S]):
         """Evaluate after a step and log the scores, unless that is done already."""
         if step in self.scores:
             return
-        scores = self.scores[step] = self.recall(step) if self.checkpoint and step <= self.done else self.evaluate(step)
-        known = ((record["phase"], record["step"], record["kind"]) for record in self.log.records)
-        if (self.phase, step, "heldout") not in known:
+        made = self.checkpoint and step <= self.done
+        scores = self.scores[step] = self.recall(step) if made else self.evaluate(step)
+        if all((r["phase"], r["step"], r["kind"]) != (self.phase, step, "heldout") for r in self.log.records):
             self.log.heldout(self.phase, step, scores.outcomes, **scores.means())
 
     def reporter(self, phase: str) -> Report:
@@ -270,31 +333,25 @@ class Trainer(ABC, Generic[S]):
         self,
         summary: Mapping[str, Any],
         results: Mapping[str, Sequence[float | None]],
-        *,
         baseline: str,
+        *,
         over: str,
         more: str = "",
         references: Mapping[str, float] | None = None,
     ) -> None:
-        """Write ``heldout.json``, the closing table, the curves and a sentence.
+        """Write `summary` to ``heldout.json``, the closing table of `results`, the curves and a sentence.
 
-        Args:
-            summary: What is written to ``heldout.json``.
-            results: Outcomes of the held-out tasks by policy.
-            baseline: Name of the start in `results`.
-            over: Name of the start in the sentence.
-            more: Appended to the sentence.
-            references: Success of other policies, drawn as lines.
+        `baseline` is the start's name in `results`, and `over` in the sentence, to which `more` is appended; lines in
+        the curves show the success of `references`, other policies.
         """
-        config, name, gain = self.options, self.phase.upper(), self.gain
+        config, name, gain = self.config, self.phase.upper(), self.gain
         (config.output / "heldout.json").write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
-        self.log.closing(results, baseline=baseline)
+        self.log.closing(results, baseline)
         self.log.curves(references=references, title=f"{name} on {config.env}")
         before, after = self.scores[0], self.scores[config.total]
         self.log.console.print(
-            f"{name} over {over}, mean of {len(before.by_task)} tasks: {100 * gain.estimate:+.1f} points "
-            f"[{100 * gain.low:+.1f}, {100 * gain.high:+.1f}]; greedy {before.greedy:.1%} → {after.greedy:.1%}{more}. "
-            f"Policies, metrics and curves: {config.output}",
+            f"{name} over {over}, mean of {len(before.by_task)} tasks: {gain.points(' points')}; greedy "
+            f"{before.greedy:.1%} → {after.greedy:.1%}{more}. Policies, metrics and curves: {config.output}",
             highlight=False,
             markup=False,
         )

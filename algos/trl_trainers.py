@@ -14,7 +14,7 @@ from torch import Tensor
 from transformers import PrinterCallback, TrainerCallback
 from trl import GRPOTrainer, SFTTrainer
 
-from toolorchestra.algos.length_batching import bundles
+from toolorchestra.algos.batching import bundles
 from toolorchestra.algos.trainer import Report
 
 if TYPE_CHECKING:

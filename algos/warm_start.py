@@ -1,8 +1,8 @@
-"""The warm start of a team: from demonstrations of a game's teacher one built-in model learns every agent's role.
+"""The warm start of a team: from demonstrations of a teacher one built-in model learns every agent's role.
 
-A game that can be taught has a module ``teacher`` beside its rules (`Teacher`). The teacher plays all agents; each side
-of an episode is a demonstration. In the last stage it makes injected errors, so that the model can already write
-messages, and training improves its decisions. Not here: training itself (`toolorchestra.algos.trainer`).
+A protocol whose environments can be taught has a module ``teacher`` beside its rules (`Teacher`). The teacher plays all
+agents; each side of an episode is a demonstration. In the last stage it makes injected errors, so that the model learns
+to write messages, and is left to improve its decisions in training (`toolorchestra.algos.trainer`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from toolorchestra.agents.builtin.model import TokenPolicy
 from toolorchestra.algos.augmentation import LabelledRow, exchange_numbers, labelled
-from toolorchestra.algos.demonstrations import Demonstration, encode
+from toolorchestra.algos.demonstrations import Demonstration, encode, until_last_action
 from toolorchestra.algos.rollout.starts import Start
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.envs.registration import protocol_module
@@ -24,16 +24,16 @@ from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.task import Task
 
 STAGES = 5
-"""Stages of the demonstrations: ever harder, the last one the game itself with injected errors."""
+"""Stages of the demonstrations: ever harder; the last is of the environment itself, with injected errors."""
 _DIGITS = 4  # of a number that is exchanged for others: longer ones are rarely values
 _FORM = 0.9  # a number in more than this share of episodes is part of their form ("turn 2 of 3"), and no value
 _MESSAGES = 3  # of an episode at least: so many episodes as a third of the rows give enough to draw from
 
 
 class Teacher(Protocol):
-    """What the module ``teacher`` of a game has, or the game's own module.
+    """What the module ``teacher`` of a protocol has, or the module of an environment itself.
 
-    It may also have `options`, which is given how hard the game is to be, from 0 to 1, and returns options of it.
+    It may also have `options`, which returns options of the environment for how hard it is to be, from 0 to 1.
     """
 
     def knows(self, task: Task, /) -> bool:
@@ -43,18 +43,14 @@ class Teacher(Protocol):
         """Return the right message of the current agent."""
 
     def inject_error(self, play: Any, rng: random.Random, /) -> str:
-        """Return a wrong message of the current agent: always the same kind of error, if it can be made.
+        """Return a wrong message of the current agent, with always the same kind of error, if it can be made.
 
-        So a small model learns two ways of deciding, and not to misspell.
+        So a small model learns two ways of deciding, and no misspelling.
         """
 
 
 def teacher_of(env: MultiAgentEnv) -> Teacher:
-    """Return the teacher of a game that was made by its id.
-
-    Raises:
-        OptionError: It has none.
-    """
+    """Return the teacher of an environment that was made by its id; an `OptionError` if it has none."""
     teacher = _teacher(import_module(env.home))
     if teacher is None:
         raise OptionError(
@@ -65,18 +61,13 @@ def teacher_of(env: MultiAgentEnv) -> Teacher:
 
 
 def teacher_options(env_id: str, hardness: float = 1.0) -> dict[str, Any]:
-    """Return the options with which the teacher of a game teaches it: what its module says in `options`, or none.
-
-    Args:
-        env_id: The game.
-        hardness: From 0 to 1: the first demonstrations are easier.
-    """
+    """Return the options with which a teacher teaches an environment: what its module returns in `options`, or none."""
     options: Callable[[float], dict[str, Any]] | None = getattr(_teacher(protocol_module(env_id)), "options", None)
     return options(hardness) if options else {}
 
 
 def demonstration_options(env_id: str, given: Mapping[str, Any], hardness: float = 1.0) -> dict[str, Any]:
-    """Return the options of demonstrations: those with which the teacher plays the game, and those given.
+    """Return the options of demonstrations: the teacher's and those given.
 
     A number given for an option that grows with the stages (the noise of MSARL) is that of the last stage.
     """
@@ -89,11 +80,11 @@ def demonstration_options(env_id: str, given: Mapping[str, Any], hardness: float
     return {**taught, **given, **grown}
 
 
-def _teacher(game: ModuleType) -> Teacher | None:
-    """Return the module ``teacher`` of a game's package, or a game's own module that can teach."""
-    module: Any = game
-    if not hasattr(game, "teach"):
-        name = f"{game.__name__}.teacher"
+def _teacher(home: ModuleType) -> Teacher | None:
+    """Return an environment's own module if it can teach, or the module ``teacher`` of its package."""
+    module: Any = home
+    if not hasattr(home, "teach"):
+        name = f"{home.__name__}.teacher"
         try:
             module = import_module(name)
         except ModuleNotFoundError as error:
@@ -107,14 +98,9 @@ def _teacher(game: ModuleType) -> Teacher | None:
 def teacher_demonstrations(
     env: MultiAgentEnv, teacher: Teacher, starts: Sequence[Start], error: float, rng: random.Random
 ) -> list[Demonstration]:
-    """Return the teacher's demonstrations in these episodes: one of each agent's side.
+    """Return the teacher's demonstrations, one of each agent's side, in the episodes of these starts.
 
-    Args:
-        env: The game.
-        teacher: Plays all agents.
-        starts: Where the episodes begin.
-        error: Probability of an injected error in a message.
-        rng: Source of randomness.
+    The teacher plays all agents; `error` is the probability of an injected error in a message.
     """
     found = []
     for start in starts:
@@ -124,9 +110,8 @@ def teacher_demonstrations(
             play.act(teacher.inject_error(play, rng) if rng.random() < error else teacher.teach(play))
         solved = play.episode.outcome == "solved"
         for history in play.histories.values():
-            messages = history[: 1 + max((n for n, m in enumerate(history) if m["role"] == "assistant"), default=-1)]
-            if messages:
-                found.append(Demonstration(tuple(messages), (), play.task.difficulty, solved))
+            if messages := until_last_action(history):
+                found.append(Demonstration(messages, (), play.task.difficulty, solved))
     return found
 
 
@@ -142,11 +127,11 @@ def staged_rows(
     """Return rows of (ids, labels) in the order in which they are trained on: harder ones later, injected errors last.
 
     Args:
-        make_env: Makes the game as hard as a number between 0 and 1 says.
+        make_env: Makes the environment as hard as a number between 0 and 1 says.
         starts: Where episodes begin.
         policy: The policy that learns.
         rows: How many.
-        error: Probability of an injected error in the last stage.
+        error: Probability of an injected error in a message of the last stage.
         rng: Source of randomness.
     """
     vocabulary = policy.tokenizer.get_vocab().items()

@@ -37,9 +37,8 @@ from toolorchestra.agents.policies.base import Policy, play_episode
 from toolorchestra.agents.policies.baselines import Cheapest, Strongest
 from toolorchestra.agents.policies.routing import KNNRouter
 from toolorchestra.algos import grpo
-from toolorchestra.algos.curriculum import Curriculum
 from toolorchestra.algos.evaluation import evaluate
-from toolorchestra.algos.group_rollouts import Filter, GroupRollouts
+from toolorchestra.algos.group_rollouts import Curriculum, Filter, GroupRollouts
 from toolorchestra.algos.report import RunLog
 from toolorchestra.algos.rollout.starts import Start, make_env, starts
 from toolorchestra.algos.stats import paired_bootstrap

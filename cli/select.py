@@ -114,7 +114,7 @@ class SelectRLCommand:
         if not found.kept:
             raise OptionError(f"No task is left to train on: {_in_words(found.dropped)}.")
         known = self._tasks(env_ids)
-        ids = [candidates[n].asked.task for n in found.kept]
+        ids = [candidates[n].question.task for n in found.kept]
         if missing := [task for task in ids if task not in known]:
             raise OptionError(f"{missing[0]} is no task of {self.env or ', '.join(sorted(env_ids))}: give its --env.")
         held_out = [task for task in known.values() if self.split not in ("all", task.split)]

@@ -44,5 +44,5 @@ class TrainCommand:
                 f"Training needs {error.name}, which is not installed: pip install 'toolorchestra[train]'."
             ) from None
         prog = f"toolorchestra train {self.algorithm}"
-        module.main(tyro.cli(getattr(module, options), prog=prog, args=list(self.arguments)))
+        module.train(tyro.cli(getattr(module, options), prog=prog, args=list(self.arguments)))
         return 0

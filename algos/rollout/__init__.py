@@ -4,7 +4,7 @@
     sampling       samples ids from a causal language model
     trajectory     what an agent has read and written, as ids; rows to train on
     engine         plays environments of one agent in lockstep
-    multi_agent    plays games of several agents in lockstep, and lets episodes branch
+    multi_agent    plays environments of several agents in lockstep, and lets episodes branch
 
 How rewards become advantages is up to the learners.
 """

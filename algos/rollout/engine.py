@@ -1,7 +1,7 @@
 """The rollout engine: plays many environments in lockstep with one policy and yields rows to train on.
 
 Token-in-token-out: a row's ids are the prompt, then in turns the ids that the policy sampled and the ids of the
-environment's answers, each encoded once and only ever appended (`TokenTrajectory`). The mask is 1 exactly on the
+environment's answers, each encoded once and only ever appended (`TokenTrajectory`); the mask is 1 exactly on the
 policy's ids. Works for any Gymnasium environment whose observations are text, or whose ``info`` has OpenAI-style
 ``messages`` and ``tools``; a `Renderer` turns messages into ids. Not here: how rewards are compared within a group, and
 how a policy learns from rows (`toolorchestra.algos.group_rollouts`, `toolorchestra.algos.grpo`).
@@ -50,7 +50,7 @@ class Row:
         logprobs: Log-probability of each of the policy's ids when drawn; 0 where the mask is 0.
         reward: Sum of the environment's rewards; NaN if `outcome` is invalid.
         outcome: ``solved``, ``failed``, or one of `INVALID_OUTCOMES`.
-        well_formed: Every turn kept to the codec's format (and no call was a PARSE_ERR).
+        well_formed: Every turn kept to the renderer's format (and no call was a PARSE_ERR).
         answered: The episode ended because the policy ended it, not by running out of turns or ids.
         turns: Number of the policy's turns.
         cost: US dollars.
@@ -59,10 +59,10 @@ class Row:
         M: The vector M(τ) of the environment, if it has one.
         preference: The vector P of the task, if it has one.
         task_id: Of the task, if the environment names it.
-        difficulty: Of the task, if the environment names it.
+        difficulty: Likewise.
         messages: The conversation.
         episode: The environment's record with the policy's tokens in it, if the environment keeps one.
-        design: The multi-agent system that the policy wrote, or the rule that it broke, if that is what it writes.
+        design: The multi-agent system that the policy wrote, or the rule that it broke, where designs are its task.
     """
 
     group: int
@@ -106,24 +106,18 @@ class _Slot:
     seen: list[int] = field(default_factory=list)  # every id so far, to check that prompts only grow
     over: bool = False
 
-    def finish(self) -> None:
-        """End the episode: give the row its completion."""
-        row, written, start = self.row, self.trajectory, len(self.row.prompt_ids)
-        row.completion_ids, row.mask, row.logprobs = written.ids[start:], written.mask[start:], written.logprobs[start:]
-        self.over = True
-
 
 class RolloutEngine:
     """Plays episodes in lockstep: all environments take a turn together, and a free slot is filled at once.
 
     Args:
         make_env: Makes one environment.
-        codec: Turns messages into ids and back.
+        renderer: Turns messages into ids and back.
         slots: Environments played at the same time.
-        max_turns: Policy turns after which an episode is broken off as failed.
+        max_turns: Turns of the policy after which an episode counts as failed.
         max_turn_ids: Maximum of ids of one turn.
         max_ids: Maximum of ids of an episode.
-        retries: How often an episode that ended in one of `INVALID_OUTCOMES` is played again.
+        retries: How often an episode with one of `INVALID_OUTCOMES` is played again.
         agent: Name given to the rows.
     """
 
@@ -149,30 +143,25 @@ class RolloutEngine:
         begun = time.perf_counter()
         waiting = iter(list(enumerate(requests)))
         rows: dict[int, Row] = {}
-        playing: list[tuple[int, _Slot]] = []
+        playing: dict[int, _Slot] = {}
         while True:
             free = self.slots - len(playing)
-            playing += [(number, self._start(request)) for number, request in itertools.islice(waiting, free)]
+            playing |= {number: self._start(request) for number, request in itertools.islice(waiting, free)}
             if not playing:
                 break
-            self._turn(sampler, [slot for _, slot in playing])
-            unfinished = []
-            for number, slot in playing:
-                if not slot.over:
-                    unfinished.append((number, slot))
-                    continue
+            self._turn(sampler, list(playing.values()))
+            for number, slot in [(number, slot) for number, slot in playing.items() if slot.over]:
                 self._free.append(slot.env)
                 if not slot.row.valid and slot.attempt < self.retries:
-                    unfinished.append((number, self._start(slot.request, slot.attempt + 1)))
+                    playing[number] = self._start(slot.request, slot.attempt + 1)
                 else:
-                    rows[number] = slot.row
+                    rows[number] = playing.pop(number).row
                     self._tokens += len(slot.trajectory.ids)
-            playing = unfinished
         self._seconds += time.perf_counter() - begun
         return [rows[number] for number in sorted(rows)]
 
     def speed(self) -> float:
-        """Return ids read and written per second of play since it was last asked."""
+        """Return ids read and written per second of play since the last call."""
         tokens, seconds, self._tokens, self._seconds = self._tokens, self._seconds, 0, 0.0
         return tokens / seconds if seconds else 0.0
 
@@ -233,7 +222,9 @@ class RolloutEngine:
         row.M, row.parts = info.get("M"), info.get("reward_parts", {})
         if not row.valid:
             row.reward = float("nan")
-        slot.finish()
+        written, start = slot.trajectory, len(row.prompt_ids)
+        row.completion_ids, row.mask, row.logprobs = written.ids[start:], written.mask[start:], written.logprobs[start:]
+        slot.over = True
 
 
 def _parse_error(info: Mapping[str, Any]) -> bool:
@@ -244,5 +235,4 @@ def _new_messages(info: Mapping[str, Any], known: int, action: Any, observation:
     """Return the messages of one step; environments that keep none get an assistant and a user message."""
     if "messages" in info:
         return list(info["messages"][known:])
-    text = action if isinstance(action, str) else str(action)
-    return [{"role": "assistant", "content": text}, {"role": "user", "content": str(observation)}]
+    return [{"role": "assistant", "content": str(action)}, {"role": "user", "content": str(observation)}]

@@ -1,9 +1,9 @@
-"""The rollout engine for games of several agents: plays many in lockstep, and lets them branch.
+"""The rollout engine for several agents: plays many episodes in lockstep, and lets them branch.
 
-Each agent of an episode has a token trajectory of its own: its opening, then in turns the ids that its policy sampled
-and the ids of its observations, each encoded once and only ever appended. A slot can be forked in the middle of an
-episode: what came before is shared, so its ids are generated once. Which branches are made, and how they are credited,
-is up to the learners (`toolorchestra.algos.msarl`).
+Each agent of an episode has its own token trajectory: its opening, then in turns the ids that its policy sampled and
+the ids of its observations, each encoded once and only ever appended. A slot can be forked in the middle of an episode,
+so that what its branches share is generated once. Which branches are made, and how they are credited, is decided by the
+learners (`toolorchestra.algos.msarl`).
 """
 
 from __future__ import annotations
@@ -26,10 +26,7 @@ from toolorchestra.envs.play import Play
 class Slot:
     """An episode being played, and the token trajectories of its agents.
 
-    Attributes:
-        play: The episode.
-        trajectories: By agent.
-        broken: An agent ran out of ids: the episode counts as failed.
+    It is `broken` if an agent ran out of ids, and then counts as failed.
     """
 
     play: Play
@@ -50,16 +47,25 @@ class Slot:
     @property
     def success(self) -> float:
         """1 if solved, else 0, once over; NaN after an infrastructure error."""
-        return self._unless_invalid(float(self.play.episode.outcome == "solved"))
+        return self._if_valid(float(self.play.episode.outcome == "solved"))
 
     def agent_reward(self, agent: str) -> float:
         """Return the reward of one agent once over; NaN after an infrastructure error."""
-        return self._unless_invalid(self.play.episode.rewards.get(agent, 0.0))
+        return self._if_valid(self.play.episode.rewards.get(agent, 0.0))
 
-    def _unless_invalid(self, value: float) -> float:
-        if self.broken:
-            return 0.0
-        return math.nan if self.play.episode.outcome in INVALID_OUTCOMES else value
+    def _if_valid(self, value: float) -> float:
+        invalid = self.play.episode.outcome in INVALID_OUTCOMES
+        return 0.0 if self.broken else math.nan if invalid else value
+
+    def read(self, renderer: Renderer) -> TokenTrajectory:
+        """Encode what the current agent has observed since it last wrote, and return its trajectory."""
+        agent = self.play.current_agent
+        trajectory = self.trajectories[agent]
+        if trajectory.ids:
+            trajectory.read(renderer.encode_results(self.play.new_messages(agent), trajectory.last))
+        else:
+            trajectory.read(renderer.encode_prompt(self.play.histories[agent], ()))
+        return trajectory
 
     @property
     def calls(self) -> int:
@@ -67,7 +73,7 @@ class Slot:
         return sum(1 for _ in self.play.episode.calls)
 
     def fork(self) -> Slot:
-        """Return a slot in the same state, which goes on apart from this one."""
+        """Return an independent slot in the same state."""
         trajectories = {agent: trajectory.fork() for agent, trajectory in self.trajectories.items()}
         return Slot(self.play.branch(), trajectories, self.broken)
 
@@ -78,7 +84,7 @@ class MultiAgentEngine:
     Args:
         env: Where episodes begin; it is reset for each.
         policies: Name of the policy of each agent; agents may share one.
-        codecs: Between texts and ids, by policy.
+        renderers: Between texts and ids, by policy.
         slots: Maximum of slots continued in one batch.
         max_turn_ids: Maximum of ids of one message.
         max_ids: Maximum of ids of one trajectory.
@@ -101,6 +107,10 @@ class MultiAgentEngine:
         self.slots, self.max_turn_ids, self.max_ids = slots, max_turn_ids, max_ids
         self.generated: Counter[str] = Counter()
 
+    def token_counts(self) -> dict[str, float]:
+        """Return `generated` as metrics."""
+        return {f"{name}_tokens": float(self.generated[name]) for name in self.renderers}
+
     def start(self, start: Start) -> Slot:
         """Start an episode and return its slot."""
         self.env.reset(seed=start.seed, options=start.reset_options())
@@ -109,13 +119,7 @@ class MultiAgentEngine:
     def play(
         self, samplers: Mapping[str, Sampler], slots: Sequence[Slot], until: Callable[[Slot], bool] = lambda slot: False
     ) -> None:
-        """Let every slot go on until it is over, or `until` is true of it.
-
-        Args:
-            samplers: By policy.
-            slots: In any state; those that are over stay as they are.
-            until: Called with a slot before each of its turns.
-        """
+        """Continue every slot until it is over, or until `until`, called before each of its turns, is true of it."""
         while True:
             playing: dict[str, list[Slot]] = {name: [] for name in self.renderers}
             for slot in slots:
@@ -131,27 +135,16 @@ class MultiAgentEngine:
         renderer = self.renderers[policy]
         ready = []
         for slot in slots:
-            self._read(renderer, slot)
-            if len(slot.trajectories[slot.play.current_agent].ids) < self.max_ids:
-                ready.append(slot)
-            else:
-                slot.broken = True
+            trajectory = slot.read(renderer)
+            slot.broken = len(trajectory.ids) >= self.max_ids
+            if not slot.broken:
+                ready.append((slot, trajectory))
         if not ready:
             return
-        prompts = [slot.trajectories[slot.play.current_agent].ids for slot in ready]
+        prompts = [trajectory.ids for _, trajectory in ready]
         limits = [min(self.max_turn_ids, self.max_ids - len(prompt)) for prompt in prompts]
-        for slot, sample in zip(ready, sampler(prompts, limits), strict=True):
+        for (slot, trajectory), sample in zip(ready, sampler(prompts, limits), strict=True):
             self.generated[policy] += len(sample.ids)
-            slot.trajectories[slot.play.current_agent].write(sample)
+            trajectory.write(sample)
             slot.play.act(renderer.decode_action(sample.ids, ()).action)
             slot.play.sampled(sample.ids, sample.logprobs)
-
-    @staticmethod
-    def _read(renderer: Renderer, slot: Slot) -> None:
-        """Encode what the current agent has observed since it last wrote."""
-        agent = slot.play.current_agent
-        trajectory = slot.trajectories[agent]
-        if trajectory.ids:
-            trajectory.read(renderer.encode_results(slot.play.new_messages(agent), trajectory.last))
-        else:
-            trajectory.read(renderer.encode_prompt(slot.play.histories[agent], ()))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from toolorchestra.agents.builtin.renderer import Renderer
-from toolorchestra.algos.length_batching import bundles
+from toolorchestra.algos.batching import bundles
 
 _MIN_ROWS = 16  # of a bundle that is sampled: each bundle has its own forward pass for every id
 
@@ -33,7 +33,7 @@ class ModelSampler:
 
     Args:
         model: A Hugging Face causal language model.
-        codec: Says which ids stop a turn and which one pads.
+        renderer: Says which ids stop a turn and which one pads.
         temperature: 0 means greedy; log-probabilities are then those at temperature 1.
         seed: Same seed and same calls give the same ids.
     """
@@ -74,28 +74,19 @@ class ModelSampler:
             attention[row, width - len(prompt) :] = 1
         limit = torch.tensor(limits, device=self.device)
         positions = (attention.cumsum(1) - 1).clamp(min=0)
-        output = self.model(
-            input_ids=ids, attention_mask=attention, position_ids=positions, use_cache=True, logits_to_keep=1
-        )
-        position, one = positions[:, -1:], attention.new_ones((len(prompts), 1))
+        inputs: dict[str, Any] = {"input_ids": ids, "position_ids": positions, "logits_to_keep": 1}
         drawn_ids: list[Tensor] = []
         drawn_logprobs: list[Tensor] = []
         alive = limit > 0
         while bool(alive.any()):
+            output = self.model(**inputs, attention_mask=attention, use_cache=True)
             token, logprob = self._draw(output.logits[:, -1], uniform, len(drawn_ids))
             drawn_ids.append(token)
             drawn_logprobs.append(logprob)
             alive &= ~torch.isin(token[:, 0], self.stops) & (limit > len(drawn_ids))
-            if not bool(alive.any()):
-                break
-            position, attention = position + 1, torch.cat([attention, one], 1)
-            output = self.model(
-                input_ids=token,
-                attention_mask=attention,
-                position_ids=position,
-                past_key_values=output.past_key_values,
-                use_cache=True,
-            )
+            positions = positions[:, -1:] + 1
+            attention = torch.cat([attention, attention.new_ones((len(prompts), 1))], 1)
+            inputs = {"input_ids": token, "position_ids": positions, "past_key_values": output.past_key_values}
         rows = zip(torch.cat(drawn_ids, 1).tolist(), torch.cat(drawn_logprobs, 1).tolist(), limits, strict=True)
         return [self._cut(row, logprobs, limit) for row, logprobs, limit in rows]
 

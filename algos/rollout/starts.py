@@ -22,7 +22,7 @@ def make_env(env_id: str, options: Mapping[str, Any]) -> gym.Env[Any, Any]:
 
 
 def json_or_text(value: Any) -> Any:
-    """Return what a text from a command line means: the value if it is JSON, else the text itself."""
+    """Return the value of a text from a command line if it is JSON, else what was given."""
     if not isinstance(value, str):
         return value
     try:
@@ -43,18 +43,15 @@ class Start:
         return dict(self.options) or None
 
     def another(self, rng: random.Random) -> Start:
-        """Return a start of the same task with a seed of its own; one that is known by its seed stays as it is."""
+        """Return a start of the same task with another seed; a start that is nothing but a seed stays as it is."""
         return replace(self, seed=rng.getrandbits(31)) if self.options else self
 
 
 def starts(env: gym.Env[Any, Any], split: str, levels: Sequence[int], count: int = 256) -> dict[int, list[Start]]:
-    """Return the starts of a split by difficulty level.
+    """Return the starts of a split by difficulty level; an `OptionError` if it has no task of these levels.
 
     An environment with a task source gives one start per task. Any other is started by seed (all of level 0):
     `count` seeds, and different ones for each split.
-
-    Raises:
-        OptionError: The split has no task of these levels.
     """
     source = getattr(env.unwrapped, "source", None)
     if source is None:

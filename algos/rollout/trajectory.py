@@ -9,21 +9,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from toolorchestra.algos.length_batching import bundles
+from toolorchestra.algos.batching import bundles
 from toolorchestra.algos.losses import token_logps
 from toolorchestra.algos.rollout.sampling import Sample
 
 
 @dataclass(frozen=True)
 class TrainRow:
-    """Ids to train on, and their advantage.
+    """Ids to train on, and their advantage: a prompt that is only read, and the completion after it.
 
-    Attributes:
-        prompt_ids: Ids that are only read.
-        completion_ids: Ids after them.
-        mask: 1 on those of the completion that the policy wrote and is trained on.
-        logprobs: Log-probability of each when drawn; 0 where the mask is 0.
-        advantage: Of the row.
+    The mask is 1 on those ids of the completion that the policy wrote and is trained on; `logprobs` are their
+    log-probabilities when drawn, 0 elsewhere.
     """
 
     prompt_ids: list[int]
@@ -32,16 +28,17 @@ class TrainRow:
     logprobs: list[float]
     advantage: float = 0.0
 
+    @property
+    def length(self) -> int:
+        """Number of ids."""
+        return len(self.prompt_ids) + len(self.completion_ids)
+
 
 @dataclass(slots=True)
 class TokenTrajectory:
-    """What one agent has read and written in an episode, as ids.
+    """What one agent has read and written in an episode, as ids; `last` is what its policy wrote last.
 
-    Attributes:
-        ids: All of them, in order.
-        mask: 1 on those that its policy wrote.
-        logprobs: Log-probability of each of those when drawn; 0 elsewhere.
-        last: What its policy wrote last.
+    The mask is 1 on the ids that the policy wrote; `logprobs` are their log-probabilities when drawn, 0 elsewhere.
     """
 
     ids: list[int] = field(default_factory=list)
@@ -63,15 +60,13 @@ class TokenTrajectory:
         self.last = sample.ids
 
     def fork(self) -> TokenTrajectory:
-        """Return a copy that goes on apart."""
+        """Return an independent copy."""
         return TokenTrajectory(self.ids.copy(), self.mask.copy(), self.logprobs.copy(), self.last)
 
     def row(self, since: int = 0, *, first: bool = False) -> TrainRow | None:
         """Return what the policy wrote from position `since` on as a row to train on, or None if that is nothing.
 
-        Args:
-            since: Position; all before the first written id from there on is the prompt.
-            first: Only up to where the policy first stopped.
+        All before the first written id is the prompt. With `first`, the row ends where the policy first stopped.
         """
         start = next((n for n in range(since, len(self.ids)) if self.mask[n]), None)
         if start is None:
@@ -82,6 +77,18 @@ class TokenTrajectory:
         return TrainRow(self.ids[:start], self.ids[start:end], self.mask[start:end], self.logprobs[start:end])
 
 
+def pad(rows: Sequence[Sequence[float]], device: torch.device, dtype: torch.dtype, value: float = 0) -> Tensor:
+    """Return rows of numbers as one tensor of shape ``(B, T)``, filled up on the right."""
+    tensors = [torch.tensor(row, device=device, dtype=dtype) for row in rows]
+    return nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=value)
+
+
+def pad_ids(sequences: Sequence[list[int]], pad_id: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return sequences of ids filled up on the right with `pad_id`, and their attention mask, of shape ``(B, W)``."""
+    ids = pad(sequences, device, torch.long, pad_id)
+    return ids, pad([[1] * len(sequence) for sequence in sequences], device, torch.long)
+
+
 def row_logps(
     model: nn.Module, rows: Sequence[TrainRow], pad_id: int, temperature: float = 1.0
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -89,7 +96,7 @@ def row_logps(
 
     Args:
         model: A causal language model.
-        rows: B rows, the max_length completion of T ids.
+        rows: B rows, the longest completion of T ids.
         pad_id: What fills up shorter ones.
         temperature: At which they were sampled.
 
@@ -97,32 +104,20 @@ def row_logps(
         Log-probabilities with gradient, those when drawn, and the mask, each of shape ``(B, T)``.
     """
     device = next(model.parameters()).device
-    max_length = max(len(row.completion_ids) for row in rows)
-    mask = torch.zeros((len(rows), max_length), device=device)
-    old = torch.zeros((len(rows), max_length), device=device)
-    for n, row in enumerate(rows):
-        length = len(row.completion_ids)
-        mask[n, :length] = torch.tensor(row.mask, dtype=torch.float, device=device)
-        old[n, :length] = torch.tensor(row.logprobs, device=device)
     found = [torch.empty(0)] * len(rows)
-    for bundle in map(sorted, bundles([len(row.prompt_ids) + len(row.completion_ids) for row in rows])):
+    for bundle in map(sorted, bundles([row.length for row in rows])):
         for n, logps in zip(bundle, _bundle_logps(model, [rows[n] for n in bundle], pad_id, temperature), strict=True):
             found[n] = logps
+    old, mask = (pad(values, device, torch.float) for values in ([r.logprobs for r in rows], [r.mask for r in rows]))
     return nn.utils.rnn.pad_sequence(found, batch_first=True), old, mask
 
 
 def _bundle_logps(model: nn.Module, rows: Sequence[TrainRow], pad_id: int, temperature: float) -> Tensor:
     """Return log-probabilities of the completions of rows of like length, of shape ``(B, T)``."""
     device = next(model.parameters()).device
-    width = max(len(row.prompt_ids) + len(row.completion_ids) for row in rows)
-    max_length = max(len(row.completion_ids) for row in rows)
-    ids = torch.full((len(rows), width), pad_id, device=device)
-    attention = torch.zeros_like(ids)
-    places = torch.zeros((len(rows), max_length), dtype=torch.long, device=device)  # of what predicts each id
-    for n, row in enumerate(rows):
-        sequence, length = row.prompt_ids + row.completion_ids, len(row.completion_ids)
-        ids[n, : len(sequence)], attention[n, : len(sequence)] = torch.tensor(sequence, device=device), 1
-        places[n, :length] = torch.arange(len(row.prompt_ids) - 1, len(sequence) - 1, device=device)
+    ids, attention = pad_ids([row.prompt_ids + row.completion_ids for row in rows], pad_id, device)
+    predicting = [range(len(row.prompt_ids) - 1, row.length - 1) for row in rows]
+    places = pad([list(places) for places in predicting], device, torch.long)  # of what predicts each id
     logits: Any = model(input_ids=ids, attention_mask=attention, use_cache=False).logits  # (B, W, V)
     chosen = logits.gather(1, places.unsqueeze(-1).expand(-1, -1, logits.size(-1)))  # (B, T, V)
     exact = chosen.to(torch.promote_types(chosen.dtype, torch.float32))

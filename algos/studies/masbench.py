@@ -10,18 +10,18 @@ See ``docs/study_masbench.md``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import product
 
 import msgspec
-import numpy as np
 
 from toolorchestra.agents.chat.base import ChatModel
 from toolorchestra.agents.experts.catalog import Catalog
 from toolorchestra.agents.experts.simulated_chat import SimulatedChat
 from toolorchestra.agents.experts.simulated_expert import SimulatedExpert
-from toolorchestra.agents.policies.base import play_episode
 from toolorchestra.algos.studies.masbench_results import MASBenchStudy, ResultCell, markdown, problem_count, write
 from toolorchestra.algos.studies.masbench_systems import HALF, MODELS, PLAYED, SYSTEMS, KeepingExpert
+from toolorchestra.algos.studies.shared import Tick, play_tasks
 from toolorchestra.envs.masorchestra.design import Design
 from toolorchestra.envs.masorchestra.env import MASOrchestraEnv
 from toolorchestra.envs.sources.masbench.graph import Axes
@@ -44,15 +44,10 @@ competitions, to which the catalogue's skills are fitted (0). The page tells wha
 def problems(
     axis: str, value: int, count: int, difficulty: float = STEP_DIFFICULTY, *, alone: bool = True
 ) -> MASBenchSource:
-    """Return test problems of a value of an axis.
+    """Return `count` test problems of a value of an axis, whose steps all have this difficulty (logits).
 
-    Args:
-        axis: The axis.
-        value: Its value.
-        count: Number of problems.
-        difficulty: Logits of every step.
-        alone: Whether sub-tasks have one operand each unless breadth is the axis; else that is random, up to
-            four, as in the published sets.
+    If `alone`, sub-tasks have one operand each unless breadth is the axis; else that is random, up to four, as in the
+    published sets.
     """
     axes = Axes(**(({"breadth": 1} if alone else {}) | {axis: value}))
     source = MASBenchSource([axes], train=0, test=count)
@@ -75,23 +70,15 @@ def play(
     *,
     behind: ChatModel | None = None,
     expert: type[SimulatedExpert] = KeepingExpert,
-    tick: Callable[[], object] = lambda: None,
+    tick: Tick = lambda: None,
 ) -> ResultCell:
-    """Play all test problems of a source, each so many times with its own seed.
+    """Play all test problems of a source with one of `SYSTEMS`, or `HALF`, so many times each, each with its own seed.
 
-    Args:
-        axis: The axis, for the record.
-        value: Its value, likewise.
-        model: ``weak`` or ``strong``.
-        system: One of `SYSTEMS`, or `HALF`.
-        source: The problems.
-        samples: Episodes of each.
-        behind: The model behind all agents; by default that of `MODELS`, simulated.
-        expert: The error model of simulated ones.
-        tick: Called after each episode.
+    All agents are of the model `behind`; by default it is the ``weak`` or ``strong`` one of `MODELS`, simulated with
+    the error model `expert`. The axis and its value are for the record.
 
     Raises:
-        ExpertError: The model cannot be reached: what was not asked is not counted as wrong.
+        ExpertError: The model cannot be reached; then nothing is counted as wrong.
     """
     if behind is None:
         catalog = Catalog.load()
@@ -101,30 +88,27 @@ def play(
         behind = SimulatedChat(expert(MODELS[model], spec, shared_noise=catalog.shared_noise))
     policy = SYSTEMS["mirror" if system == HALF else system]()
     env = MASOrchestraEnv(source, model=behind, agents=("CoTAgent", "ReflexionAgent"))
-    rows = []
-    for task in source.tasks("test"):
-        measured = []
-        for sample in range(samples):
-            play_episode(env, policy, seed=sample, options={"task_id": task.id, "split": "test"})
-            episode = env.episode
-            if episode.outcome == "infra_error":
-                raise ExpertError(f"{task.id}: {episode.why}")
-            design = getattr(env.play, "design", None)
-            assert isinstance(design, Design), "scripted designs are valid"
-            shape = design.shape
-            sizes = (shape.agents, shape.length, shape.width)
-            measured.append((episode.outcome == "solved", *sizes, episode.cost, episode.clock))
-            tick()
-        rows.append(np.mean(measured, axis=0, dtype=float).tolist())
+
+    def measure() -> tuple[float, ...]:
+        episode = env.episode
+        if episode.outcome == "infra_error":
+            raise ExpertError(f"{episode.task_id}: {episode.why}")
+        design = getattr(env.play, "design", None)
+        assert isinstance(design, Design), "scripted designs are valid"
+        shape = design.shape
+        sizes = (shape.agents, shape.length, shape.width)
+        return (float(episode.outcome == "solved"), *sizes, episode.cost, episode.clock)
+
+    found = play_tasks(env, source.tasks("test"), samples, lambda: policy, measure, tick)
     env.close()
-    return ResultCell(axis, value, model, system, *map(list, zip(*rows, strict=True)))
+    return ResultCell(axis, value, model, system, *found)
 
 
 def run(
     questions: int = QUESTIONS,
     samples: int = SAMPLES,
     *,
-    tick: Callable[[], object] = lambda: None,
+    tick: Tick = lambda: None,
     models: Mapping[str, ChatModel] | None = None,
     difficulty: float = STEP_DIFFICULTY,
     alone: bool = True,
@@ -133,27 +117,20 @@ def run(
 ) -> MASBenchStudy:
     """Play everything; `tick` is called after each episode (`episodes` tells how many there are).
 
-    Args:
-        questions: Problems of each value of each axis; with notes a quarter of them.
-        samples: Episodes of each problem and system.
-        tick: Called after each episode.
-        models: Real models to ask, as ``weak`` and ``strong``; by default those of `MODELS`, simulated.
-        difficulty: See `problems`.
-        alone: See `problems`.
-        expert: The error model of simulated models; `SimulatedExpert` makes steps harder the more there are.
-        played: The systems that are played on each axis.
+    Of each value of each axis there are so many `questions`, with notes a quarter of them; `difficulty` and `alone` are
+    those of `problems`, and `played` are the systems by axis. The agents' models are the ``weak`` and ``strong`` of
+    `models`, real ones, or those of `MODELS`, simulated with the error model `expert` (`SimulatedExpert` makes steps
+    harder the more there are).
     """
     cells = []
     for axis, systems in played.items():
         for value in COUNTS[axis]["test"]:
             source = problems(axis, value, problem_count(axis, questions), difficulty, alone=alone)
-            for model in MODELS:
-                for system in systems:
-                    if models is None or system != HALF:  # a real model's trust is its own
-                        behind = None if models is None else models[model]
-                        cells.append(
-                            play(axis, value, model, system, source, samples, behind=behind, expert=expert, tick=tick)
-                        )
+            for model, system in product(MODELS, systems):
+                if models is not None and system == HALF:
+                    continue  # how often a real model is deceived cannot be set
+                behind = None if models is None else models[model]
+                cells.append(play(axis, value, model, system, source, samples, behind=behind, expert=expert, tick=tick))
     return MASBenchStudy(questions, samples, cells)
 
 

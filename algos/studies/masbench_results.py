@@ -2,35 +2,30 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from toolorchestra.algos.stats import Interval, mean_interval, paired_bootstrap, success_share
 from toolorchestra.algos.studies.masbench_systems import MODELS, PLAYED, STRUCTURES, WARNED
-from toolorchestra.algos.studies.pages import make_panels, points, write_page
+from toolorchestra.algos.studies.shared import expected_table, make_panels, table, write_page
 from toolorchestra.envs.sources.masbench.sets import COUNTS
+
+SIZES = ("agents", "length", "width")
+"""Measures of the size of a design."""
 
 
 class ResultCell(msgspec.Struct, frozen=True):
-    """The results of a system on the problems of one value, problem by problem (means over samples).
+    """The results of a system on the problems of one value of an axis, problem by problem (means over samples).
 
-    Attributes:
-        axis: The axis.
-        value: Its value.
-        model: ``weak`` or ``strong``.
-        system: One of `SYSTEMS`, or `HALF`.
-        right: Share of right answers.
-        agents: Agents of the design.
-        length: Agents on its longest path.
-        width: Maximum of agents side by side.
-        usd: US dollars.
-        seconds: Seconds, virtual for simulated models.
+    `right` has shares of right answers; a design has so many `agents`, `length` of them on its longest path and at most
+    `width` side by side. `usd` are US dollars; `seconds` are virtual for simulated models.
     """
 
     axis: str
@@ -45,7 +40,7 @@ class ResultCell(msgspec.Struct, frozen=True):
     seconds: list[float]
 
     def mean(self, what: str) -> Interval:
-        """Return a mean over problems with its 95 % interval (Wilson's for right answers of one sample each)."""
+        """Return a mean over problems with its 95 % interval (Wilson's for right answers, one sample each)."""
         values = getattr(self, what)
         if what == "right" and set(values) <= {0.0, 1.0}:
             return success_share(values)
@@ -53,13 +48,7 @@ class ResultCell(msgspec.Struct, frozen=True):
 
 
 class MASBenchStudy(msgspec.Struct, frozen=True):
-    """The results of the study.
-
-    Attributes:
-        problems: Problems of each value, a quarter of them with notes.
-        samples: Episodes of each.
-        cells: By axis, value, model and system.
-    """
+    """The results of the study: of each value so many problems (a quarter with notes) with so many episodes each."""
 
     problems: int
     samples: int
@@ -82,37 +71,31 @@ class MASBenchStudy(msgspec.Struct, frozen=True):
         """Return by how much a system is more often right than another, with its 95 % interval, paired by problem."""
         return paired_bootstrap(self.right(axis, model, system), self.right(axis, model, over))
 
+    def gains(self, axis: str, model: str) -> NDArray[np.float64]:
+        """Return the mirror's gain over the single agent, problem by problem."""
+        return np.subtract(self.right(axis, model, "mirror"), self.right(axis, model, "single"))
+
     def beside_depth(self, axis: str) -> Interval:
         """Return by how much the weak model's gain on an axis exceeds that on depth."""
-        gains = {
-            one: np.subtract(self.right(one, "weak", "mirror"), self.right(one, "weak", "single")).tolist()
-            for one in (axis, "depth")
-        }
-        return _apart(gains[axis], gains["depth"])
+        return _apart(self.gains(axis, "weak"), self.gains("depth", "weak"))
 
     def diminished(self, axis: str) -> Interval:
         """Return by how much the weak model's gain exceeds the strong one's, paired by problem."""
-        gains = {
-            model: np.subtract(self.right(axis, model, "mirror"), self.right(axis, model, "single")) for model in MODELS
-        }
-        return paired_bootstrap(gains["weak"], gains["strong"])
+        return paired_bootstrap(self.gains(axis, "weak"), self.gains(axis, "strong"))
 
     def fall(self, model: str, system: str, axes: Sequence[str] = STRUCTURES, *, beyond: bool = False) -> Interval:
-        """Return by how much accuracy falls from the least values of some axes to the largest.
+        """Return by how much a system's accuracy falls from the least values of some axes to the largest.
 
-        Args:
-            model: ``weak`` or ``strong``.
-            system: A system.
-            axes: The axes.
-            beyond: Compare values up to the largest of the paper's training with those beyond it instead.
+        With `beyond`, from the values up to the largest of the paper's training to those above.
         """
         before: list[float] = []
         after: list[float] = []
         for axis in axes:
             values = [cell.value for cell in self.of(axis, model, system)]
             trained = max(COUNTS[axis]["train"])
-            less = [value for value in values if value <= trained] if beyond else values[:1]
-            more = [value for value in values if value > trained] if beyond else values[-1:]
+            less, more = values[:1], values[-1:]
+            if beyond:
+                less, more = [v for v in values if v <= trained], [v for v in values if v > trained]
             before += self.right(axis, model, system, less)
             after += self.right(axis, model, system, more)
         return _apart(before, after)
@@ -131,7 +114,7 @@ class MASBenchStudy(msgspec.Struct, frozen=True):
         return found
 
 
-def _apart(before: Sequence[float], after: Sequence[float]) -> Interval:
+def _apart(before: ArrayLike, after: ArrayLike) -> Interval:
     """Return a difference of means of different problems, with its normal 95 % interval."""
     first, second = mean_interval(before), mean_interval(after)
     half = math.hypot(first.high - first.estimate, second.high - second.estimate)
@@ -152,37 +135,32 @@ def markdown(study: MASBenchStudy) -> str:
     for axis in STRUCTURES:
         lines += _accuracies(study, axis, PLAYED[axis][:2])
     lines += _accuracies(study, "robustness", PLAYED["robustness"])
-    lines += ["", "Gain over the single agent, all values together, in points:", ""]
-    lines += ["| axis | model | mirror | branches |", "|---|---|--:|--:|"]
-    for axis in STRUCTURES:
-        for model in MODELS:
-            cells = [
-                points(study.gain(axis, model, system)) for system in PLAYED[axis][1:] if study.of(axis, model, system)
-            ]
-            lines.append(f"| {axis} | {model} | {' | '.join(cells)} |")
-    lines += ["", "| expected above 0 | points | 95 % interval |", "|---|--:|---|"]
-    for name, difference in study.observations().items():
-        estimate, low, high = (f"{100 * number:+.1f}" for number in difference)
-        lines.append(f"| {name} | {estimate} | [{low}, {high}] |")
-    lines += ["", "Agents of the mirror: how many, the longest path, the most side by side:", ""]
-    lines += ["| axis | value | agents | length | width |", "|---|--:|--:|--:|--:|"]
-    for axis in PLAYED:
-        for cell in study.of(axis, "weak", "mirror"):
-            sizes = " | ".join(f"{cell.mean(what).estimate:.1f}" for what in ("agents", "length", "width"))
-            lines.append(f"| {axis} | {cell.value} | {sizes} |")
+    lines += ["", "Gain over the single agent, all values together, in points:"]
+    gains = []
+    for axis, model in product(STRUCTURES, MODELS):
+        systems = [system for system in PLAYED[axis][1:] if study.of(axis, model, system)]
+        gains.append((axis, model, *(study.gain(axis, model, system).points() for system in systems)))
+    lines += table(("axis", "model", "mirror", "branches"), "llrr", gains)
+    lines += expected_table("points", study.observations(), lambda name: 100)
+    lines += ["", "Agents of the mirror: how many, the longest path, the most side by side:"]
+    sizes = [
+        (axis, str(cell.value), *(f"{cell.mean(what).estimate:.1f}" for what in SIZES))
+        for axis in PLAYED
+        for cell in study.of(axis, "weak", "mirror")
+    ]
+    lines += table(("axis", "value", *SIZES), "lrrrr", sizes)
     return "\n".join(lines) + "\n"
 
 
 def _accuracies(study: MASBenchStudy, axis: str, systems: Sequence[str]) -> list[str]:
-    values = [cell.value for cell in study.of(axis, "weak", "single")]
-    lines = ["", f"| {axis} | " + " | ".join(map(str, values)) + " |", "|---|" + "--:|" * len(values)]
-    for model in MODELS:
-        for system in systems:
-            if cells := study.of(axis, model, system):
-                lines.append(
-                    f"| {model}, {system} | " + " | ".join(_percent(cell.mean("right")) for cell in cells) + " |"
-                )
-    return lines
+    values = [str(cell.value) for cell in study.of(axis, "weak", "single")]
+    rows = [
+        (f"{model}, {system}", *(_percent(cell.mean("right")) for cell in cells))
+        for model in MODELS
+        for system in systems
+        if (cells := study.of(axis, model, system))
+    ]
+    return table((axis, *values), "l" + "r" * len(values), rows)
 
 
 def _percent(share: Interval) -> str:
@@ -191,17 +169,14 @@ def _percent(share: Interval) -> str:
 
 def write(study: MASBenchStudy, folder: Path) -> None:
     """Write ``study.csv``, ``study.md`` and three figures to a folder (needs the extra ``train``)."""
-    folder.mkdir(parents=True, exist_ok=True)
-    measures = ("agents", "length", "width", "usd", "seconds")
-    with (folder / "study.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["axis", "value", "model", "system", "problems", "right", "low", "high", *measures])
-        for cell in study.cells:
-            numbers = [*cell.mean("right"), *(cell.mean(what).estimate for what in measures)]
-            rounded = [f"{number:.6g}" for number in numbers]
-            writer.writerow([cell.axis, cell.value, cell.model, cell.system, len(cell.right), *rounded])
+    rows = []
+    for cell in study.cells:
+        right = dict(zip(("right", "low", "high"), cell.mean("right"), strict=True))
+        numbers = right | {what: cell.mean(what).estimate for what in (*SIZES, "usd", "seconds")}
+        where = {"axis": cell.axis, "value": cell.value, "model": cell.model, "system": cell.system}
+        rows.append(where | {"problems": len(cell.right)} | {what: f"{one:.6g}" for what, one in numbers.items()})
     figures = {"accuracy": _draw_accuracy(study), "robustness": _draw_robustness(study), "agents": _draw_agents(study)}
-    write_page(folder, markdown(study), figures, "masbench")
+    write_page(folder, rows, markdown(study), figures, "masbench")
 
 
 def _draw_accuracy(study: MASBenchStudy) -> Any:
@@ -245,7 +220,7 @@ def _draw_agents(study: MASBenchStudy) -> Any:
     figure, panels = make_panels(len(PLAYED), 3.2, 3.0)
     for panel, axis in zip(panels, PLAYED, strict=True):
         cells = study.of(axis, "weak", "mirror")
-        for what in ("agents", "length", "width"):
+        for what in SIZES:
             panel.plot([cell.value for cell in cells], [cell.mean(what).estimate for cell in cells], "o-", label=what)
         panel.set(title=axis, xlabel="value")
         panel.set_ylim(bottom=0)

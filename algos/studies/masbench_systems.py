@@ -21,11 +21,10 @@ WARNED = "mirror, warned"
 
 
 class KeepingExpert(SimulatedExpert):
-    """A simulated expert whose load is the number of results it must keep at once, not of its steps.
+    """A simulated expert whose load is the number of results it must keep at once, not that of its steps.
 
-    Who follows a chain forgets each result once the next one is there, however long the chain is. Results that meet in
-    one step, or are asked for at the end, have to be kept until then. So it is the shape of a problem that makes its
-    steps harder: the rule knows of no axis.
+    In a chain, each result is forgotten once the next one is there, however long the chain is. Results that meet in one
+    step, or are targets of the problem, are kept until then. So a problem's shape makes its steps harder, not its axis.
     """
 
     def weight(self, problem: Problem) -> int:
@@ -35,7 +34,7 @@ class KeepingExpert(SimulatedExpert):
 
 @functools.lru_cache(maxsize=1_024)
 def kept(problem: Problem) -> int:
-    """Return how many results of steps have to be kept at once, by who takes each step just before it is needed.
+    """Return how many results are kept at once at most, if each step is taken just before its result is needed.
 
     >>> from toolorchestra.agents.problems import Step
     >>> kept(Problem.chain("long", "math", 12, "7"))
@@ -74,11 +73,7 @@ def kept(problem: Problem) -> int:
 class MirrorPolicy(Orchestrator):
     """An agent for every sub-task, which reads the results that it needs: the design mirrors the problem.
 
-    It reads the task's graph instead of its text.
-
-    Args:
-        seed: See `Policy`.
-        warned: Whether all agents are warned of notes.
+    It reads the task's graph instead of its text. With `warned`, all agents are warned of notes.
     """
 
     privileged: ClassVar[bool] = True
@@ -88,19 +83,17 @@ class MirrorPolicy(Orchestrator):
         self._warning = f"\n{WARNING}" if warned else ""
 
     def design(self) -> Design:
-        """Return the agents, and one that reports if several results are asked for."""
+        """Return the agents, and one that reports if the problem has several targets."""
         assert self._task is not None, "reset() comes first"
         parts = parts_of(self._task)
         targets = [target % len(parts) for target in self._task.bindings.get("targets", (-1,))]
         ends = self._ends(parts, targets)
         agents = [_agent("SOLVE", self._warning.strip())]
         if len(ends) > 1:
-            agents = [
-                _agent(f"STEP_{end}", parts[end].question + _told(parts, _read(parts, end, ends)) + self._warning)
-                for end in ends
-            ]
+            inputs = {end: parts[end].question + _results(parts, _read(parts, end, ends)) for end in ends}
+            agents = [_agent(f"STEP_{end}", text + self._warning) for end, text in inputs.items()]
             if len(targets) > 1:
-                agents.append(_agent("REPORT", f"Report these results in this order:{_told(parts, targets)}"))
+                agents.append(_agent("REPORT", f"Report these results in this order:{_results(parts, targets)}"))
         edges = tuple((start, agent.id) for agent in agents for start in agent.references)
         return Design(dom="high", thinking="The problem's graph.", agents=tuple(agents), edges=edges)
 
@@ -110,10 +103,10 @@ class MirrorPolicy(Orchestrator):
 
 
 class BranchesPolicy(MirrorPolicy):
-    """An agent for every branch of the work: a chain of sub-tasks stays in one hand.
+    """An agent for every branch of the work, a chain of sub-tasks.
 
-    A branch ends where its result is asked for, or where it meets others in a sub-task of several operands. A problem
-    without branches is one agent's.
+    A branch ends where its result is a target, or meets others in a sub-task of several operands. A problem without
+    branches is solved by one agent.
     """
 
     def _ends(self, parts: Sequence[Part], targets: Sequence[int]) -> list[int]:
@@ -134,7 +127,7 @@ def _agent(agent_id: str, text: str) -> Agent:
 
 
 def _read(parts: Sequence[Part], end: int, ends: Sequence[int]) -> list[int]:
-    """Return the ends of other branches that a branch goes on from."""
+    """Return the ends of other branches that a branch continues."""
     found: set[int] = set()
     waiting = list(parts[end].needs)
     while waiting:
@@ -146,7 +139,7 @@ def _read(parts: Sequence[Part], end: int, ends: Sequence[int]) -> list[int]:
     return sorted(found)
 
 
-def _told(parts: Sequence[Part], known: Sequence[int]) -> str:
+def _results(parts: Sequence[Part], known: Sequence[int]) -> str:
     return "".join(f"\n{parts[number].question} ${{STEP_{number}}}" for number in known)
 
 

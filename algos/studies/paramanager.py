@@ -6,9 +6,8 @@ the protocol and the pool of models make of it. Comparisons are paired by questi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,9 @@ import gymnasium
 import msgspec
 import numpy as np
 
-from toolorchestra.agents.policies.base import play_episode
 from toolorchestra.agents.policies.consensus import ConsensusPolicy
 from toolorchestra.algos.stats import Interval, mean_interval, paired_bootstrap
-from toolorchestra.envs.episode import Episode
+from toolorchestra.algos.studies.shared import Tick, expected_table, play_tasks, table
 
 ENVIRONMENT = "ParaManager-Math-v0"
 BUDGETS = (4, 8, 12, 16)
@@ -27,17 +25,13 @@ QUESTIONS = 500
 """Maximum of questions, by default."""
 SAMPLES = 2
 """Episodes of each question under each condition, by default."""
+MEASURES = {"tokens": "{:,.0f}", "seconds": "{:.1f}", "usd": "{:.4f}", "calls": "{:.1f}"}
+"""Columns of a condition in the table after its accuracy, and how it is written."""
 
 
 @dataclass(frozen=True)
 class Condition:
-    """How questions are played.
-
-    Attributes:
-        name: In tables.
-        options: Arguments of `gymnasium.make`.
-        policy: Arguments of `ConsensusPolicy`.
-    """
+    """How questions are played: with the arguments `options` of `gymnasium.make`, and `policy` of `ConsensusPolicy`."""
 
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -67,13 +61,8 @@ CONDITIONS = (
 class ConditionResult(msgspec.Struct, frozen=True):
     """What the episodes of one condition came to, question by question (means over samples).
 
-    Attributes:
-        name: The condition.
-        right: Share of right answers.
-        tokens: Tokens that models read and wrote, the orchestrator's not included.
-        seconds: Virtual seconds.
-        usd: US dollars.
-        calls: Calls of tools.
+    `tokens` are those that models read and wrote, without the orchestrator's; `seconds` are virtual, `usd` US dollars,
+    and `calls` those of tools.
     """
 
     name: str
@@ -94,38 +83,25 @@ class ConditionResult(msgspec.Struct, frozen=True):
 
 def play(
     condition: Condition,
-    questions: int = 500,
-    samples: int = 2,
+    questions: int = QUESTIONS,
+    samples: int = SAMPLES,
     *,
     env_id: str = ENVIRONMENT,
     split: str = "test",
-    tick: Callable[[], object] = lambda: None,
+    tick: Tick = lambda: None,
 ) -> ConditionResult:
     """Play the first questions of a split, each so many times with its own seed, under a condition."""
-    env = gymnasium.make(env_id, disable_env_checker=True, **condition.options).unwrapped
-    tasks = env.source.tasks(split)[:questions]  # type: ignore[attr-defined]  # our environments have it
-    kept: dict[str, list[float]] = {name: [] for name in ("right", "tokens", "seconds", "usd", "calls")}
-    for task in tasks:
-        measured = []
-        for sample in range(samples):
-            play_episode(env, ConsensusPolicy(**condition.policy), seed=sample, options={"task_id": task.id})
-            measured.append(_measures(env.episode))  # type: ignore[attr-defined]  # likewise
-            tick()
-        for name, value in zip(kept, np.mean(measured, axis=0).tolist(), strict=True):
-            kept[name].append(value)
+    env: Any = gymnasium.make(env_id, disable_env_checker=True, **condition.options).unwrapped
+
+    def measure() -> tuple[float, ...]:
+        calls = list(env.episode.calls)
+        tokens = sum(sum(call.tokens) for call in calls)
+        return env.episode.outcome == "solved", tokens, env.episode.clock, env.episode.cost, len(calls)
+
+    tasks = env.source.tasks(split)[:questions]
+    found = play_tasks(env, tasks, samples, lambda: ConsensusPolicy(**condition.policy), measure, tick)
     env.close()
-    return ConditionResult(condition.name, **kept)
-
-
-def _measures(episode: Episode) -> tuple[float, float, float, float, float]:
-    calls = list(episode.calls)
-    return (
-        float(episode.outcome == "solved"),
-        float(sum(sum(call.tokens) for call in calls)),
-        episode.clock,
-        episode.cost,
-        float(len(calls)),
-    )
+    return ConditionResult(condition.name, *found)
 
 
 FAMILIES = (
@@ -138,27 +114,20 @@ FAMILIES = (
 
 
 def alone(
-    experts: Sequence[str], questions: int = 500, *, env_id: str = ENVIRONMENT, split: str = "test"
+    experts: Sequence[str], questions: int = QUESTIONS, *, env_id: str = ENVIRONMENT, split: str = "test"
 ) -> list[ConditionResult]:
-    """Return what experts do alone, each asked once with each question."""
-    env = gymnasium.make(env_id, disable_env_checker=True, pool=list(experts), max_calls=len(experts)).unwrapped
-    kept = {name: ConditionResult(name, [], [], [], [], []) for name in experts}
-    for task in env.source.tasks(split)[:questions]:  # type: ignore[attr-defined]  # our environments have it
+    """Return the results of experts that each answer each question alone, in one call."""
+    env: Any = gymnasium.make(env_id, disable_env_checker=True, pool=list(experts), max_calls=len(experts)).unwrapped
+    measured: dict[str, list[tuple[float, ...]]] = {name: [] for name in experts}
+    for task in env.source.tasks(split)[:questions]:
         env.reset(seed=0, options={"task_id": task.id})
         env.step([{"name": "standard_reasoner", "arguments": {"model_id": name}} for name in experts])
-        play = env.play  # type: ignore[attr-defined]  # likewise
-        for name, call in zip(experts, play.episode.calls, strict=True):
-            found = kept[name]
-            found.right.append(float(play.world.verify(task, play.session, str(call.value)).solved))
-            found.tokens.append(float(sum(call.tokens)))
-            found.seconds.append(call.end - call.start)
-            found.usd.append(call.cost)
-            found.calls.append(1.0)
+        for name, call in zip(experts, env.play.episode.calls, strict=True):
+            right = float(env.play.world.verify(task, env.play.session, str(call.value)).solved)
+            measured[name].append((right, float(sum(call.tokens)), call.end - call.start, call.cost, 1.0))
     env.close()
-    return list(kept.values())
+    return [ConditionResult(name, *map(list, zip(*rows, strict=True))) for name, rows in measured.items()]
 
-
-# ------------------------------------------------------------------------------------------------- the whole study
 
 PAPER = {
     "parallel, paramanager": (82.34, 55_063, 528.84),
@@ -173,14 +142,7 @@ PAPER = {
 
 
 class ParaManagerStudy(msgspec.Struct, frozen=True):
-    """What the study found.
-
-    Attributes:
-        questions: Number of questions.
-        samples: Episodes of each question and condition.
-        found: By condition.
-        experts: What the models of `FAMILIES` do alone.
-    """
+    """What the study found by condition, and the results of the models of `FAMILIES` alone (`experts`)."""
 
     questions: int
     samples: int
@@ -194,9 +156,7 @@ class ParaManagerStudy(msgspec.Struct, frozen=True):
         cost units; that *returns diminish* is the first gain less the mean of the later ones.
         """
         found = self.found
-        gains = [
-            np.subtract(found[f"C_tar {more}"].right, found[f"C_tar {less}"].right) for less, more in pairwise(BUDGETS)
-        ]
+        gains = np.diff([found[f"C_tar {units}"].right for units in BUDGETS], axis=0)
         differences: dict[str, Interval] = {}
         for pool, models in POOLS.items():
             parallel, serial = found[f"parallel, {pool}"], found[f"serial, {pool}"]
@@ -208,23 +168,22 @@ class ParaManagerStudy(msgspec.Struct, frozen=True):
             }
         differences |= {
             f"C_tar {BUDGETS[1]} over {BUDGETS[0]}, accuracy": mean_interval(gains[0]),
-            f"C_tar {BUDGETS[-1]} over {BUDGETS[0]}, accuracy": mean_interval(sum(gains)),
+            f"C_tar {BUDGETS[-1]} over {BUDGETS[0]}, accuracy": mean_interval(gains.sum(axis=0)),
             "first gain over mean of later gains, accuracy": mean_interval(gains[0] - np.mean(gains[1:], axis=0)),
         }
         for small, large in FAMILIES:
             more, less = self.experts[large], self.experts[small]
+            usd, other = (np.multiply(one.usd, 1000) for one in (more, less))
             differences[f"{large} over {small}, accuracy"] = more.over(less)
-            differences[f"{large} over {small}, $ for 1,000 calls"] = paired_bootstrap(
-                np.multiply(more.usd, 1000), np.multiply(less.usd, 1000)
-            )
+            differences[f"{large} over {small}, $ for 1,000 calls"] = paired_bootstrap(usd, other)
         return differences
 
 
-def run(questions: int = 500, samples: int = 2, *, tick: Callable[[], object] = lambda: None) -> ParaManagerStudy:
+def run(questions: int = QUESTIONS, samples: int = SAMPLES, *, tick: Tick = lambda: None) -> ParaManagerStudy:
     """Play everything; `tick` is called after each episode (`episodes` tells how many there are)."""
     found = {condition.name: play(condition, questions, samples, tick=tick) for condition in CONDITIONS}
     names = [name for family in FAMILIES for name in family]
-    there = len(next(iter(found.values())).right)  # the split may have fewer than were asked for
+    there = len(next(iter(found.values())).right)  # the split may have fewer questions
     return ParaManagerStudy(there, samples, found, {one.name: one for one in alone(names, questions)})
 
 
@@ -235,37 +194,27 @@ def episodes(questions: int, samples: int) -> int:
 
 def markdown(study: ParaManagerStudy) -> str:
     """Return the tables of a study, beside the paper's."""
-    lines = [
-        f"{study.questions} questions, {study.samples} episodes each; ± is half the 95 % interval.",
-        "",
-        "| condition | accuracy, % | tokens | latency, s | cost, $ | calls | paper: accuracy | tokens | latency, s |",
-        "|---|--:|--:|--:|--:|--:|--:|--:|--:|",
-    ]
+    lines = [f"{study.questions} questions, {study.samples} episodes each; ± is half the 95 % interval."]
+    rows = []
     for name, found in study.found.items():
-        right = found.mean("right")
         paper = PAPER.get(name, (None, None, None))
-        cells = [
-            name,
-            f"{100 * right.estimate:.1f} ± {100 * (right.high - right.estimate):.1f}",
-            f"{found.mean('tokens').estimate:,.0f}",
-            f"{found.mean('seconds').estimate:.1f}",
-            f"{found.mean('usd').estimate:.4f}",
-            f"{found.mean('calls').estimate:.1f}",
-            *("–" if value is None else f"{value:,.2f}".removesuffix(".00") for value in paper),
-        ]
-        lines.append("| " + " | ".join(cells) + " |")
-    lines += ["", "| expert alone | accuracy, % | $ for 1,000 calls | seconds |", "|---|--:|--:|--:|"]
-    for name, found in study.experts.items():
-        right = found.mean("right")
-        share = f"{100 * right.estimate:.1f} ± {100 * (right.high - right.estimate):.1f}"
-        usd, seconds = 1000 * found.mean("usd").estimate, found.mean("seconds").estimate
-        lines.append(f"| {name} | {share} | {usd:.2f} | {seconds:.1f} |")
-    lines += ["", "| expected above 0 | difference | 95 % interval |", "|---|--:|---|"]
-    for name, difference in study.orderings().items():
-        factor = 100 if "accuracy" in name else 1
-        estimate, low, high = (f"{factor * number:+.1f}" for number in difference)
-        lines.append(f"| {name} | {estimate} | [{low}, {high}] |")
+        cells = (form.format(found.mean(what).estimate) for what, form in MEASURES.items())
+        published = ("–" if value is None else f"{value:,.2f}".removesuffix(".00") for value in paper)
+        rows.append((name, _share(found), *cells, *published))
+    columns = ("accuracy, %", "tokens", "latency, s", "cost, $", "calls", "paper: accuracy", "tokens", "latency, s")
+    lines += table(("condition", *columns), "lrrrrrrrr", rows)
+    experts = [
+        (name, _share(one), f"{1000 * one.mean('usd').estimate:.2f}", f"{one.mean('seconds').estimate:.1f}")
+        for name, one in study.experts.items()
+    ]
+    lines += table(("expert alone", "accuracy, %", "$ for 1,000 calls", "seconds"), "lrrr", experts)
+    lines += expected_table("difference", study.orderings(), lambda name: 100 if "accuracy" in name else 1)
     return "\n".join(lines) + "\n"
+
+
+def _share(found: ConditionResult) -> str:
+    right = found.mean("right")
+    return f"{100 * right.estimate:.1f} ± {100 * (right.high - right.estimate):.1f}"
 
 
 def write(study: ParaManagerStudy, file: Path) -> None:

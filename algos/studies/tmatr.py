@@ -7,11 +7,10 @@ already is read, not trained again. See ``docs/tmatr_learning.md``.
 
 from __future__ import annotations
 
-import csv
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -22,7 +21,7 @@ import numpy as np
 from toolorchestra.algos import tmatr
 from toolorchestra.algos.evaluation import Scores
 from toolorchestra.algos.stats import Interval, paired_bootstrap
-from toolorchestra.algos.studies.pages import make_panels, points, write_page
+from toolorchestra.algos.studies.shared import Tick, make_panels, table, write_page
 
 QUESTIONS = 16
 """Questions of a batch of rollouts, by default."""
@@ -40,9 +39,8 @@ SCHEDULES: Mapping[str, tuple[str, ...]] = {
 updates as the first three, from half of their rollouts; the last one has as many rollouts, and twice the updates."""
 COMPARED = tuple(SCHEDULES)[:4]
 """The schedules with equal updates."""
-
-
-# ---------------------------------------------------------------------------------------------------- training
+MEASURES = {"success": "{:.1%}", "reward": "{:.3f}", "calls": "{:.2f}", "more_calls": "{:+.2f}"}
+"""Columns of a stage in the table, and how it is written."""
 
 
 def train(
@@ -54,15 +52,11 @@ def train(
     samples: int = SAMPLES,
     more: Sequence[str] = (),
 ) -> Path:
-    """Train a team under a schedule unless that has been done, and return the folder of the run.
+    """Train a team under one of `SCHEDULES` unless that has been done, and return the folder of the run.
 
-    Args:
-        schedule: One of `SCHEDULES`.
-        seed: Of everything random; schedules of one seed begin with the same team.
-        folder: Where the runs are.
-        questions: Questions of a batch of rollouts.
-        samples: Sampled episodes of each held-out task.
-        more: Further options of the learner, as on its command line.
+    The seed is that of everything random; schedules of one seed begin with the same team. Sizes are the `questions` of
+    a batch of rollouts and the sampled episodes of each held-out task (`samples`); `more` has further options of the
+    learner, as on its command line.
     """
     output = folder / f"{schedule.replace(',', '').replace(' ', '-')}-{seed}"
     if (output / "stages.json").exists():
@@ -79,16 +73,11 @@ def train(
     return output
 
 
-# ----------------------------------------------------------------------------------------------------- reading
-
-
 class TrainingRun(msgspec.Struct, frozen=True):
-    """What a training left behind.
+    """The results of a training, from one seed under one schedule.
 
     Attributes:
-        schedule: Name of its schedule.
-        seed: Its seed.
-        stages: What the team came to after each stage; see `toolorchestra.algos.tmatr.report`.
+        stages: The report of each stage; see `toolorchestra.algos.tmatr.report`.
         by_task: Success on each held-out task after each stage.
         updates: Updates of single agents made up to the end of each stage.
         rewards: Mean reward of each batch of rollouts.
@@ -155,7 +144,7 @@ def run(
     questions: int = QUESTIONS,
     samples: int = SAMPLES,
     *,
-    tick: Callable[[], object] = lambda: None,
+    tick: Tick = lambda: None,
     seeds: Sequence[int] = (0,),
     schedules: Sequence[str] = COMPARED,
     runs: Path | None = None,
@@ -163,14 +152,8 @@ def run(
 ) -> TMATRStudy:
     """Train under each schedule from each seed, as far as that has not been done, and return what was found.
 
-    Args:
-        questions: Questions of a batch of rollouts.
-        samples: Sampled episodes of each held-out task.
-        tick: Called after each training.
-        seeds: The seeds.
-        schedules: Some of `SCHEDULES`.
-        runs: Folder of the runs, which stay there; None: they are forgotten.
-        more: Further options of the learner, as on its command line.
+    The runs stay in the folder `runs`; without one they are deleted. The other options are those of `train`; `tick` is
+    called after each training.
     """
     found = []
     with TemporaryDirectory() as scratch:
@@ -187,53 +170,42 @@ def episodes(questions: int, samples: int) -> int:
     return len(COMPARED)
 
 
-# ------------------------------------------------------------------------------------------------------ showing
-
-
 def markdown(study: TMATRStudy) -> str:
     """Return the study as a page: a table of all stages, and how the schedules compare."""
     seeds = sorted({run.seed for run in study.runs})
     lines = [
         f"{len(study.runs[0].by_task[0])} held-out tasks; means over {len(seeds)} seed{'s' * (len(seeds) > 1)}, "
-        "95 % intervals over tasks.",
-        "",
-        "| schedule | stage | who learns | updates | pass@1 | over the start, points | reward | tool calls | change |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "95 % intervals over tasks."
     ]
+    stages = []
     for name in study.schedules:
         for stage, row in enumerate(study.of(name)[0].stages):
-            success, reward, calls, more = (
-                study.mean(name, stage, what) for what in ("success", "reward", "calls", "more_calls")
-            )
             updates = np.mean([run.updates[stage] for run in study.of(name)])
-            lines.append(
-                f"| {name} | {stage} | {row['learner'] or 'start'} | {updates:.0f} | {success:.1%} | "
-                f"{points(study.gain(name, stage))} | {reward:.3f} | {calls:.2f} | {more:+.2f} |"
-            )
-    lines += ["", "| after the last stage | points | of the seeds |", "|---|---|---|"]
+            success, *others = (form.format(study.mean(name, stage, what)) for what, form in MEASURES.items())
+            who = (name, str(stage), row["learner"] or "start", f"{updates:.0f}")
+            stages.append((*who, success, study.gain(name, stage).points(), *others))
+    columns = ("updates", "pass@1", "over the start, points", "reward", "tool calls", "change")
+    lines += table(("schedule", "stage", "who learns", *columns), "l" * 9, stages)
+    rows = []
     for name in study.schedules:
         gains = ", ".join(f"{100 * run.stages[-1]['gain']:+.1f}" for run in study.of(name))
-        lines.append(f"| {name}, over the start | {points(study.gain(name))} | {gains} |")
-    for name in study.schedules:
-        if name != ALTERNATING and ALTERNATING in study.schedules:
-            lines.append(f"| {ALTERNATING}, over {name} | {points(study.over(name))} | |")
+        rows.append((f"{name}, over the start", study.gain(name).points(), gains))
+    if ALTERNATING in study.schedules:
+        others = [name for name in study.schedules if name != ALTERNATING]
+        rows += [(f"{ALTERNATING}, over {name}", study.over(name).points(), "") for name in others]
+    lines += table(("after the last stage", "points", "of the seeds"), "lll", rows)
     return "\n".join(lines) + "\n"
 
 
 def write(study: TMATRStudy, folder: Path) -> None:
     """Write ``study.csv``, ``study.md`` and three figures to a folder (needs the extra ``train``)."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "study.csv").open("w", newline="", encoding="utf-8") as file:
-        rows = [
-            {"schedule": run.schedule, "seed": run.seed, "updates": updates, **stage}
-            for run in study.runs
-            for stage, updates in zip(run.stages, run.updates, strict=True)
-        ]
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
+    rows = [
+        {"schedule": run.schedule, "seed": run.seed, "updates": updates, **stage}
+        for run in study.runs
+        for stage, updates in zip(run.stages, run.updates, strict=True)
+    ]
     figures = {"success": _draw_success(study), "tools": _draw_tools(study), "reward": _draw_reward(study)}
-    write_page(folder, markdown(study), figures, "tmatr")
+    write_page(folder, rows, markdown(study), figures, "tmatr")
 
 
 _COLOURS = dict(zip(SCHEDULES, ("#4c72b0", "#dd8452", "#55a868", "#8172b3", "#937860"), strict=True))

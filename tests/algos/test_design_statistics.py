@@ -50,7 +50,7 @@ def test_where_nothing_is_designed_there_are_no_statistics() -> None:
     assert design_statistics.statistics([row(BROKEN)]) == {"valid": 0.0}
 
 
-def test_an_error_of_ours_says_nothing_about_designs() -> None:
+def test_an_infrastructure_error_says_nothing_about_designs() -> None:
     assert design_statistics.valid_of([row(ONE, outcome="infra_error"), row(ONE), row(BROKEN)]) == [None, 1.0, 0.0]
 
 
@@ -90,8 +90,8 @@ def test_what_is_taught_is_laid_out_as_rollouts_are(env: gym.Env[Any, Any]) -> N
     assert [d.messages[:-1] for d in good] == [d.messages[:-1] for d in noisy]
     for start, demonstration in list(zip(starts(env, "train", (1,))[1], good, strict=True))[:5]:
         ids, mask = encode(renderer, demonstration)
-        said = ids[mask.index(1) :]
-        recite = lambda prompts, limits, said=said: [Sample(said, [0.0] * len(said))]  # noqa: E731 - one use
+        written = ids[mask.index(1) :]
+        recite = lambda prompts, limits, written=written: [Sample(written, [0.0] * len(written))]  # noqa: E731 - one use
         (played,) = RolloutEngine(lambda: make_env(ENV, {}), renderer).play(recite, [RolloutRequest(0, start)])
         assert played.prompt_ids + played.completion_ids == ids
         assert isinstance(played.design, Design)
@@ -105,8 +105,8 @@ def test_a_run_reports_designs_and_keeps_its_language(tmp_path: Path) -> None:
     grpo.train(config)
     lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
     steps = [record for record in map(json.loads, lines) if record["phase"] == "grpo"]
-    assert all("valid" in record for record in steps)
-    assert (tmp_path / "run" / "designs.svg").exists()
+    assert all(0.0 <= record["valid"] <= 1.0 for record in steps)
+    assert f"Designs for {ENV}" in (tmp_path / "run" / "designs.svg").read_text()
     held_out = json.loads((tmp_path / "run" / "heldout.json").read_text())
     assert set(held_out["valid_gain"]) == {"estimate", "low", "high"}
     assert isinstance(TokenPolicy.load(tmp_path / "run" / "final").renderer, DesignRenderer)

@@ -20,12 +20,12 @@ from transformers import GPT2Config, GPT2LMHeadModel
 from toolorchestra.agents.builtin.model import TokenPolicy, build_model
 from toolorchestra.agents.builtin.text_model import builtin_text_policy
 from toolorchestra.algos import msarl, multi_agent_trainer
-from toolorchestra.algos.clipped_policy_gradient import ClippedUpdater
 from toolorchestra.algos.msarl import Branches, TrainMSARL, judge, play_nested
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot
 from toolorchestra.algos.rollout.sampling import Sample
 from toolorchestra.algos.rollout.starts import Start
 from toolorchestra.algos.rollout.trajectory import TokenTrajectory, TrainRow, row_logps
+from toolorchestra.algos.team_learner import ClippedUpdater
 from toolorchestra.algos.warm_start import teacher_demonstrations
 from toolorchestra.envs.msarl import MSARLEnv, teacher
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
@@ -166,7 +166,7 @@ def test_with_several_calls_the_last_one_made_branches(policy: TokenPolicy) -> N
     assert engine.generated["helper"] == 12 * 2
 
 
-def test_a_seat_that_runs_out_of_ids_has_failed(env: MSARLEnv, policy: TokenPolicy) -> None:
+def test_a_slot_that_runs_out_of_ids_has_failed(env: MSARLEnv, policy: TokenPolicy) -> None:
     engine = engine_of(env, policy)
     engine.max_ids = 10
     slot = engine.start(start_of(env))
@@ -450,7 +450,7 @@ import toolorchestra.algos
 from toolorchestra.algos import msarl
 from toolorchestra.algos.rollout.multi_agent import Slot
 Slot.reward = property(lambda slot: float(sum(sum(s.ids) for s in slot.trajectories.values()) % 2))
-msarl.main(msarl.TrainMSARL(start=Path(sys.argv[1]), output=Path(sys.argv[2]), **eval(sys.argv[3])))
+msarl.train(msarl.TrainMSARL(start=Path(sys.argv[1]), output=Path(sys.argv[2]), **eval(sys.argv[3])))
 """
 """Trains with rewards by the parity of ids, so that an untrained policy's groups differ."""
 

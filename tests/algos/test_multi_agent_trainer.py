@@ -46,8 +46,9 @@ def test_a_folder_without_the_policies_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_run_is_resumed_with_the_steps_it_began_with(tmp_path: Path) -> None:
+    run = multi_agent_trainer.MultiAgentTrainer(TrainMSARL(output=tmp_path), lambda *_: pytest.fail("made"), "msarl")
     with pytest.raises(OptionError, match="step 4"):
-        multi_agent_trainer.read_scores(tmp_path, 4)
+        run.recall(4)
 
 
 def test_there_is_no_going_on_without_a_checkpoint(tmp_path: Path) -> None:

@@ -16,11 +16,11 @@ import torch
 from toolorchestra.agents.builtin.model import TokenPolicy
 from toolorchestra.algos import multi_agent_trainer, multi_grpo
 from toolorchestra.algos.advantages import group_advantages
-from toolorchestra.algos.clipped_policy_gradient import ClippedUpdater
 from toolorchestra.algos.multi_grpo import IndependentGRPO, TrainMultiGRPO, judge, play_groups
 from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine, Slot
 from toolorchestra.algos.rollout.sampling import Sample
 from toolorchestra.algos.rollout.starts import Start
+from toolorchestra.algos.team_learner import ClippedUpdater
 from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 
@@ -144,7 +144,7 @@ def test_the_order_of_agents_changes_no_rows(untaught: Path) -> None:
     assert list(one.rows) != list(other.rows)
 
 
-def test_episodes_that_an_error_of_ours_ended_enter_no_group(untaught: Path) -> None:
+def test_episodes_that_an_infrastructure_error_ended_enter_no_group(untaught: Path) -> None:
     group, _ = played(untaught, {"lookout": says("11"), "courier": says("12")})
     for g, slot in enumerate(group):
         slot.play.episode.rewards = dict.fromkeys(AGENTS, float(g))
@@ -250,7 +250,7 @@ def test_a_step_is_the_same_whenever_it_is_made(
 # --------------------------------------------------------------------------------------------------- whole runs
 
 
-def test_a_team_learns_a_game_of_ones_own(tmp_path: Path) -> None:
+def test_a_team_learns_an_environment_of_ones_own(tmp_path: Path) -> None:
     """From a warm start that errs as its teacher does, both agents learn to decide."""
     config = TrainMultiGRPO(
         env=GAME, output=tmp_path, sft_steps=250, sft_error=0.5, steps=12, group_size=8, eval_samples=4, threads=1
@@ -344,7 +344,7 @@ def test_options_that_cannot_be_are_refused(options: dict[str, Any], words: str)
         TrainMultiGRPO(**options)
 
 
-def test_names_that_the_game_does_not_have_are_refused() -> None:
+def test_names_that_the_environment_does_not_have_are_refused() -> None:
     with pytest.raises(UnknownNameError, match="Did you mean 'courier'"):
         TrainMultiGRPO(env=GAME, sharing={"couriers": "one"}).make_env()
     with pytest.raises(UnknownNameError, match="Did you mean 'lookout'"):
@@ -365,7 +365,7 @@ def test_adapters_want_one_base(tmp_path: Path) -> None:
         multi_agent_trainer.warm_up(config, config.make_env(), lambda *_: None)
 
 
-def test_a_game_without_a_teacher_wants_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_environment_without_a_teacher_needs_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "mute.py").write_text("from courier import CourierEnv\n\ndef game():\n    return CourierEnv()\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     config = TrainMultiGRPO(env="mute:game", output=tmp_path / "run", threads=1)

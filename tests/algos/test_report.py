@@ -3,7 +3,6 @@ from __future__ import annotations
 import io
 import json
 import math
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,7 @@ import pytest
 import torch
 from rich.console import Console
 
-from toolorchestra.algos.report import RunLog, closing_table, draw_curves, run_script, set_aside
+from toolorchestra.algos.report import RunLog, closing_table, draw_curves, set_aside
 from toolorchestra.toolscale.errors import OptionError
 
 
@@ -186,14 +185,16 @@ def test_the_curves_show_both_phases_with_labelled_axes(tmp_path):
 
 def test_curves_of_an_empty_run_are_an_empty_figure(tmp_path):
     with RunLog(tmp_path, tensorboard=False) as run:
-        assert run.curves().exists()
+        assert draw_curves(run.records, {}).axes == []
+        assert run.curves().read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_run_that_solved_everything_has_curves(tmp_path):
     with RunLog(tmp_path, tensorboard=False) as run:
         run.heldout("grpo", 1, [1.0] * 184)  # Wilson's upper bound is a hair below 1 here
         assert run.records[0]["high"] < 1.0
-        draw_curves(run.records, {})
+        (ax,) = draw_curves(run.records, {}).axes
+        assert [text.get_text() for text in ax.texts] == ["100%"]
 
 
 def test_a_metric_cannot_take_the_name_of_a_column(tmp_path):
@@ -210,26 +211,3 @@ def test_an_earlier_run_is_moved_aside_and_not_lost(tmp_path: Path) -> None:
         assert set_aside(folder) == tmp_path / f"run.{number}"
         assert (tmp_path / f"run.{number}" / "metrics.jsonl").exists()
         assert not folder.exists()
-
-
-# ----------------------------------------------------------------------------------------------------- as a script
-
-
-def test_a_script_tells_mistakes_and_interruptions_in_a_line(capsys: pytest.CaptureFixture[str]) -> None:
-    def raising(error: BaseException) -> Callable[[], None]:
-        def main() -> None:
-            raise error
-
-        return main
-
-    run_script(lambda: None)
-    for error, code, told in (
-        (OptionError("`steps` must be positive."), 2, "error: `steps` must be positive.\n"),
-        (KeyboardInterrupt(), 130, "\nInterrupted. What it saved last is taken up again by --resume.\n"),
-    ):
-        with pytest.raises(SystemExit) as end:
-            run_script(raising(error))
-        assert end.value.code == code
-        assert capsys.readouterr().err == told
-    with pytest.raises(ZeroDivisionError):
-        run_script(raising(ZeroDivisionError()))

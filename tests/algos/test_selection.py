@@ -89,12 +89,12 @@ def test_the_final_answer_is_neither_a_recovery_nor_a_tool_to_balance():
     ("outcome", "solved"),
     [("solved", True), ("failed", False), ("infra_error", None), ("judge_error", None), (None, None)],
 )
-def test_an_error_of_ours_is_no_verdict(outcome: Outcome | None, solved: bool | None):
+def test_an_infrastructure_error_is_no_verdict(outcome: Outcome | None, solved: bool | None):
     assert EpisodeCandidate.of(episode(outcome=outcome)).solved is solved
 
 
-def test_questions_are_told_by_their_ids_and_by_their_words():
-    asked = [
+def test_questions_are_known_by_their_ids_and_by_their_words():
+    records = [
         QuestionRecord("a", "x"),
         QuestionRecord("b", "y"),
         QuestionRecord("c", "x"),
@@ -102,7 +102,7 @@ def test_questions_are_told_by_their_ids_and_by_their_words():
         QuestionRecord("d"),
         QuestionRecord("e"),
     ]
-    assert questions(asked) == [0, 0, 0, 0, 1, 2]
+    assert questions(records) == [0, 0, 0, 0, 1, 2]
 
 
 # --------------------------------------------------------------------------------------------------------- sft
@@ -194,7 +194,7 @@ def test_a_share_is_a_share(share: float):
 CANDIDATES = st.lists(
     st.builds(
         EpisodeCandidate,
-        asked=st.builds(QuestionRecord, st.sampled_from("abcdef"), st.sampled_from(("", "x", "y", "z"))),
+        question=st.builds(QuestionRecord, st.sampled_from("abcdef"), st.sampled_from(("", "x", "y", "z"))),
         split=st.sampled_from(("train", "train", "test")),
         solved=st.sampled_from((True, True, False, None)),
         calls=st.dictionaries(st.sampled_from(("p", "q", "r", "s")), st.integers(1, 4)),
@@ -211,10 +211,10 @@ def test_what_is_kept_is_right_new_and_in_balance(candidates: list[EpisodeCandid
     found = select_sft(candidates, exclude=exclude, max_tool_share=0.4)
     kept = [candidates[n] for n in found.kept]
     assert all(one.solved and one.split == "train" for one in kept)
-    numbers = questions([*(one.asked for one in kept), *exclude])
-    asked, excluded = numbers[: len(kept)], numbers[len(kept) :]
-    assert len(set(asked)) == len(asked)
-    assert not set(asked) & set(excluded)
+    numbers = questions([*(one.question for one in kept), *exclude])
+    selected, excluded = numbers[: len(kept)], numbers[len(kept) :]
+    assert len(set(selected)) == len(selected)
+    assert not set(selected) & set(excluded)
     total = sum(found.after.values())
     above = {name for name, calls in found.after.items() if calls > 0.4 * total + 1e-9}
     assert above == set(found.dominating)
@@ -225,7 +225,7 @@ def test_what_is_kept_is_right_new_and_in_balance(candidates: list[EpisodeCandid
 
 @given(CANDIDATES)
 def test_without_a_bound_every_question_with_a_right_answer_is_kept(candidates: list[EpisodeCandidate]):
-    numbers = questions([one.asked for one in candidates])
+    numbers = questions([one.question for one in candidates])
     answered = {n for n, one in zip(numbers, candidates, strict=True) if one.solved and one.split == "train"}
     assert {numbers[n] for n in select_sft(candidates, max_tool_share=1.0).kept} == answered
 
@@ -250,7 +250,7 @@ def test_tasks_with_mixed_outcomes_are_kept():
     assert found.dropped == {"all solved": 1, "none solved": 1}
 
 
-def test_errors_of_ours_are_no_failures():
+def test_infrastructure_errors_are_no_failures():
     found = rl(*samples("a", 8, 0, broken=1), *samples("b", 7, 0, broken=1), *samples("c", 6, 1, broken=1))
     assert found.kept == (17,)
     assert found.dropped == {"all solved": 1, "alike so far, but fewer than 8 samples": 1}
@@ -270,7 +270,7 @@ def test_one_sample_never_differs():
 @given(CANDIDATES, st.integers(2, 9))
 def test_every_task_kept_has_been_solved_and_failed(candidates: list[EpisodeCandidate], wanted: int):
     found = select_rl(candidates, samples=wanted)
-    numbers = questions([one.asked for one in candidates])
+    numbers = questions([one.question for one in candidates])
     assert len(found.kept) + sum(found.dropped.values()) == found.questions == len(set(numbers))
     for n in found.kept:
         outcomes = {candidates[i].solved for i in range(len(candidates)) if numbers[i] == numbers[n]}
@@ -334,7 +334,7 @@ def test_reports_come_as_json(run: Run, played: Path, mini_folder: Path, tmp_pat
     assert report["held_out"] > 0
 
 
-def test_tools_that_dominate_are_told(run: Run, tmp_path: Path):
+def test_tools_that_dominate_are_reported(run: Run, tmp_path: Path):
     write_episodes(tmp_path / "e.jsonl", [episode(f"{n}", turns=[[("python", OK)]]) for n in range(3)])
     code, printed = run("select", "sft", tmp_path / "e.jsonl", "--out", tmp_path / "out.jsonl")
     assert code == 0

@@ -20,7 +20,6 @@ from toolorchestra.agents.builtin.model import TokenPolicy, build_model
 from toolorchestra.agents.builtin.text_model import builtin_text_policy
 from toolorchestra.algos import multi_agent_trainer, tmatr
 from toolorchestra.algos.evaluation import Scores
-from toolorchestra.algos.multi_agent_trainer import Trained
 from toolorchestra.algos.rollout.multi_agent import Slot
 from toolorchestra.algos.rollout.sampling import Sample
 from toolorchestra.algos.rollout.trajectory import TrainRow, row_logps
@@ -110,7 +109,7 @@ def test_an_agents_side_is_what_it_wrote_itself(env: MultiAgentEnv, policy: Toke
             ids = policy.renderer.encode_action({"role": "assistant", "content": text})
             if slot is pair.better:
                 written[slot.play.current_agent] += ids
-            engine._read(policy.renderer, slot)
+            slot.read(policy.renderer)
             slot.trajectories[slot.play.current_agent].write(Sample(ids, [-0.5] * len(ids)))
             slot.play.act(text)
     for agent in AGENTS:
@@ -406,7 +405,7 @@ def test_every_agent_needs_a_model_if_one_has() -> None:
         config.model_of("inferencer")
 
 
-def test_any_game_of_several_agents_can_be_learnt() -> None:
+def test_any_environment_of_several_agents_can_be_learnt() -> None:
     config = TrainTMATR(env="MSARL-Math-v0", schedule=("helper", "reasoner"))
     env = config.make_env()
     assert config.policies(env) == ("reasoner", "helper")
@@ -422,7 +421,7 @@ def scores(success: float, calls: float) -> Scores:
 def test_stages_are_reported_beside_the_start() -> None:
     config = TrainTMATR(schedule=("inferencer", "planner"), stage_steps=3)
     found = {0: scores(0.25, 1.0), 3: scores(0.5, 1.5), 6: scores(0.75, 0.5)}
-    stages = report(config, Trained(found, tmatr.paired_bootstrap([0.75], [0.25])))
+    stages = report(config, found)
     assert [row["learner"] for row in stages] == ["", "inferencer", "planner"]
     assert [row["step"] for row in stages] == [0, 3, 6]
     assert [row["gain"] for row in stages] == [0.0, 0.25, 0.5]
@@ -443,7 +442,7 @@ Slot.reward = property(lambda slot: float(sum(sum(s.ids) for s in slot.trajector
 side, row = tmatr.side, TrainRow
 silent = tmatr.PairRow(row([1], [2, 3], [1, 1], [0.0, 0.0]), row([1], [3, 2], [1, 1], [0.0, 0.0]))
 tmatr.side = lambda pair, agent: side(pair, agent) or silent
-tmatr.main(tmatr.TrainTMATR(start=Path(sys.argv[1]), output=Path(sys.argv[2]), **eval(sys.argv[3])))
+tmatr.train(tmatr.TrainTMATR(start=Path(sys.argv[1]), output=Path(sys.argv[2]), **eval(sys.argv[3])))
 """
 """Trains with rewards by the parity of ids, so that an untrained team's episodes differ (see `side_or_silence`)."""
 

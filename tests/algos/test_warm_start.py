@@ -7,7 +7,6 @@ import pytest
 
 from toolorchestra.agents.builtin.text_model import builtin_text_policy
 from toolorchestra.algos import multi_agent_trainer
-from toolorchestra.algos.augmentation import exchange_numbers
 from toolorchestra.algos.msarl import TrainMSARL
 from toolorchestra.algos.tmatr import TrainTMATR
 from toolorchestra.algos.warm_start import staged_rows, teacher_demonstrations, teacher_of
@@ -48,14 +47,7 @@ def test_each_side_of_an_episode_ends_with_a_message_of_its_own(env: MultiAgentE
     assert {one.messages[-1]["role"] for one in demonstrations} == {"assistant"}
 
 
-def test_numbers_that_are_copied_are_exchanged_alike_and_others_stay() -> None:
-    # 10 to 13 are numbers; 10 is read and written, 11 only read, 12 only written
-    ids, mask = [10, 11, 5, 10, 12], [0, 0, 0, 1, 1]
-    assert exchange_numbers(ids, mask, [10, 11, 12, 13], random.Random(0)) == [13, 11, 5, 13, 12]
-    assert exchange_numbers(ids, mask, [10, 11, 12], random.Random(0)) == ids  # there is no other number left
-
-
-def test_constants_of_a_formula_stay_though_they_stand_in_what_is_told() -> None:
+def test_constants_of_a_formula_stay_though_they_stand_in_observations() -> None:
     config = TrainTMATR(kinds=("chord_length", "committee"))  # turn 2 is reached in all episodes but the committee's
     env = config.make_env()
     starts = multi_agent_trainer.known_tasks(config, env, "train")
@@ -71,7 +63,7 @@ def test_constants_of_a_formula_stay_though_they_stand_in_what_is_told() -> None
     assert len({re.findall(r"\( (\d+)", formula)[0] for formula in formulas}) > 20  # radii are of all sizes
 
 
-def test_a_game_without_a_teacher_cannot_be_taught(env: MultiAgentEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_environment_without_a_teacher_cannot_be_taught(env: MultiAgentEnv, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(env, "home", "toolorchestra.envs.multiagent")
     with pytest.raises(OptionError, match="no teacher"):
         teacher_of(env)

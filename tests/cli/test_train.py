@@ -15,7 +15,7 @@ GAME = "MSARL-Math-v0"
 def test_train_hands_its_options_to_the_algorithm(run: Run, monkeypatch: pytest.MonkeyPatch):
     grpo = pytest.importorskip("toolorchestra.algos.grpo", reason="needs the extra `train`", exc_type=ImportError)
     given = []
-    monkeypatch.setattr(grpo, "main", given.append)
+    monkeypatch.setattr(grpo, "train", given.append)
     assert run("train", "grpo", "--env", "ToolOrchestra-All-v0", "--seed", 5).code == 0
     assert (given[0].env, given[0].seed) == ("ToolOrchestra-All-v0", 5)
     assert "toolorchestra train grpo" in run("train", "grpo", "--help").out

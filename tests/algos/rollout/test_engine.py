@@ -12,7 +12,8 @@ import torch
 
 from toolorchestra.agents.builtin.compact_renderer import CompactRenderer
 from toolorchestra.agents.builtin.model import build_model
-from toolorchestra.algos.length_batching import bundles
+from toolorchestra.algos.batching import bundles
+from toolorchestra.algos.rollout import sampling
 from toolorchestra.algos.rollout.engine import RolloutEngine, RolloutRequest
 from toolorchestra.algos.rollout.sampling import ModelSampler, Sample
 from toolorchestra.algos.rollout.starts import Start, make_env, starts
@@ -123,7 +124,7 @@ def test_each_turn_begins_with_all_ids_of_the_turns_before() -> None:
     assert whole[: len(prompts[-1])] == prompts[-1]
 
 
-def test_a_codec_that_rewrites_history_is_caught() -> None:
+def test_a_renderer_that_rewrites_history_is_caught() -> None:
     class Rewriting(RolloutEngine):
         def _step(self, slot: Any, sample: Sample) -> None:
             super()._step(slot, sample)
@@ -214,9 +215,7 @@ def test_what_is_sampled_does_not_depend_on_who_is_sampled_beside(model: Any, mo
     assert len(bundles(list(map(len, prompts)), 16)) > 2
     sampler = ModelSampler(model, RENDERER, seed=3)
     bundled = [sample.ids for _ in range(2) for sample in sampler(prompts, limits)]
-    monkeypatch.setattr(
-        "toolorchestra.algos.rollout.sampling.bundles", lambda lengths, min_rows: [list(range(len(lengths)))]
-    )
+    monkeypatch.setattr(sampling, "bundles", lambda lengths, min_rows: [list(range(len(lengths)))])
     sampler = ModelSampler(model, RENDERER, seed=3)
     assert bundled == [sample.ids for _ in range(2) for sample in sampler(prompts, limits)]
 

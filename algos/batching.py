@@ -1,17 +1,25 @@
-"""Bundles of rows of similar length: an orchestrator's episodes differ in length by an order of magnitude.
+"""Rows in batches: chunks of equal size, and bundles of similar length.
 
-A batch is padded to its longest row, and padding costs as much as text does. So rows are computed in bundles, both
-where they are sampled and where a model learns from them. A batch of rows that are nearly of one length is one bundle.
+A batch is padded to its longest row, and padding costs as much as text does, while an orchestrator's episodes differ in
+length by an order of magnitude. So rows are sampled and trained on in bundles.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
 
 MIN_ROWS = 8
 """Minimum of rows of a bundle."""
 MAX_PADDING = 0.25
 """Share of a row that may be padding, unless its bundle has too few rows."""
+
+T = TypeVar("T")
+
+
+def chunks(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    """Yield the items in their order, `size` at a time."""
+    return (items[first : first + size] for first in range(0, len(items), size))
 
 
 def bundles(lengths: Sequence[int], min_rows: int = MIN_ROWS) -> list[list[int]]:

@@ -1,0 +1,86 @@
+"""What the studies share: episodes of each task, Markdown tables, and a page with its figures."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from toolorchestra.agents.policies.base import Policy, play_episode
+from toolorchestra.algos.stats import Interval
+from toolorchestra.toolscale.task import Task
+
+Tick = Callable[[], object]
+"""Called after each episode, to move a progress bar."""
+
+
+def play_tasks(
+    env: Any,
+    tasks: Iterable[Task],
+    samples: int,
+    policy: Callable[[], Policy],
+    measure: Callable[[], Sequence[float]],
+    tick: Tick = lambda: None,
+) -> list[list[float]]:
+    """Play each task so many times, each with its own seed, and return a list for each number that `measure` returns.
+
+    Such a list has the mean over the samples of each task; `measure` is called after each episode.
+    """
+    means = []
+    for task in tasks:
+        measured = []
+        for sample in range(samples):
+            play_episode(env, policy(), seed=sample, options={"task_id": task.id})
+            measured.append(measure())
+            tick()
+        means.append(np.mean(measured, axis=0, dtype=float).tolist())
+    return list(map(list, zip(*means, strict=True)))
+
+
+def table(columns: Sequence[str], alignment: str, rows: Iterable[Sequence[str]]) -> list[str]:
+    """Return an empty line and those of a Markdown table; `alignment` has ``l`` or ``r`` for each column.
+
+    >>> table(("model", "right"), "lr", [("weak", "12")])
+    ['', '| model | right |', '|---|--:|', '| weak | 12 |']
+    """
+    line = "|" + "".join("--:|" if side == "r" else "---|" for side in alignment)
+    head, *body = ("|" + "".join(f" {cell} |" if cell else " |" for cell in cells) for cells in (columns, *rows))
+    return ["", head, line, *body]
+
+
+def expected_table(unit: str, differences: Mapping[str, Interval], factor: Callable[[str], int]) -> list[str]:
+    """Return the table of differences that a paper expects above 0, each multiplied by a factor for its name."""
+    rows = []
+    for name, difference in differences.items():
+        estimate, low, high = (f"{factor(name) * number:+.1f}" for number in difference)
+        rows.append((name, estimate, f"[{low}, {high}]"))
+    return table(("expected above 0", unit, "95 % interval"), "lrl", rows)
+
+
+def make_panels(count: int, width: float, height: float) -> tuple[Any, list[Any]]:
+    """Return a figure with panels side by side, each of this size in inches."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width * count, height), layout="constrained")
+    return figure, list(figure.subplots(1, count, squeeze=False)[0])
+
+
+def write_page(
+    folder: Path, rows: Sequence[Mapping[str, object]], text: str, figures: Mapping[str, Any], salt: str
+) -> None:
+    """Write ``study.csv``, ``study.md`` and its figures to a folder, the same bytes for the same study."""
+    import matplotlib
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "study.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    links = "\n".join(f"![{name}]({name}.svg)" for name in figures)
+    (folder / "study.md").write_text(f"{text}\n{links}\n", encoding="utf-8")
+    with matplotlib.rc_context({"svg.hashsalt": salt, "svg.fonttype": "none"}):
+        for name, figure in figures.items():
+            figure.savefig(folder / f"{name}.svg", metadata={"Date": None}, bbox_inches="tight")

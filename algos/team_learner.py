@@ -1,0 +1,219 @@
+"""What the learners of several agents share: options, an updater for each policy, and the learner that keeps them.
+
+`PolicyUpdater` makes the optimiser steps of one policy; `ClippedUpdater` makes them on the clipped objective of
+`toolorchestra.algos.msarl` and `toolorchestra.algos.multi_grpo`. Not here: which rows an agent learns from, and their
+advantages; the run around a learner (`toolorchestra.algos.multi_agent_trainer`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import torch
+from torch import Tensor
+
+from toolorchestra.agents.builtin.model import TokenPolicy
+from toolorchestra.algos.batching import chunks
+from toolorchestra.algos.losses import clipped_policy_loss
+from toolorchestra.algos.rollout.multi_agent import MultiAgentEngine
+from toolorchestra.algos.rollout.starts import Start, json_or_text
+from toolorchestra.algos.rollout.trajectory import TrainRow, row_logps
+from toolorchestra.algos.trainer import ClippedOptions, TrainOptions
+from toolorchestra.algos.warm_start import demonstration_options
+from toolorchestra.envs.multiagent.base import MultiAgentEnv
+from toolorchestra.envs.registration import make_multiagent
+
+SHARED = "shared"
+"""Name of the one policy of a team that shares its weights."""
+
+
+@dataclass
+class TrainTeam(TrainOptions):
+    """Options of all learners of several agents. Subclasses say where the models come from, and how long to train."""
+
+    several_agents = True
+
+    share: bool = False
+    """One set of weights for all agents."""
+    lora_rank: int = 0
+    """Rank of a LoRA adapter for each policy, over one frozen model that all share; 0: a whole model each."""
+    difficulty: tuple[int, ...] = (1,)
+    kinds: tuple[str, ...] = ()
+    """Kinds of these tasks (the `intent` of a task); empty for all."""
+    learning_rate: float | None = None
+    """Constant learning rate; None: the learner's own for built-in models, 1e-6 for others; tenfold for adapters."""
+    questions: int = 8
+    """Questions per batch of rollouts."""
+    rows_at_once: int | None = None
+    """Rows in one forward pass of training; None: all for built-in models, 4 for others."""
+    eval_samples: int = 8
+    """Sampled episodes per held-out task (k of pass@k and maj@k)."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.require_at_least(0, "lora_rank")
+        self.require_at_least(1, "questions")
+
+    @abstractmethod
+    def model_of(self, name: str) -> str:
+        """Return the folder or hub name of a policy's model; not called for built-in models."""
+
+    @property
+    def rate(self) -> float:
+        """The learning rate, its default resolved."""
+        return self.learning_rate or super().rate * (10 if self.lora_rank else 1)
+
+    def policy_of(self, agent: str) -> str:
+        """Return the name of the policy of an agent."""
+        return SHARED if self.share else agent
+
+    def policies(self, env: MultiAgentEnv) -> tuple[str, ...]:
+        """Return the names of the policies that play an environment, in the order of its agents."""
+        return tuple(dict.fromkeys(map(self.policy_of, env.possible_agents)))
+
+    def given_options(self) -> dict[str, Any]:
+        """Return the options of the environment: `env_options`, with values that are JSON read as such."""
+        return {name: json_or_text(value) for name, value in self.env_options.items()}
+
+    def make_env(self, hardness: float = 1.0) -> MultiAgentEnv:
+        """Return the environment; for built-in models, with the options with which its teacher plays it.
+
+        The first demonstrations of a warm start are of an easier one: `hardness` is from 0 to 1.
+        """
+        given = self.given_options()
+        return make_multiagent(self.env, **(demonstration_options(self.env, given, hardness) if self.small else given))
+
+
+C = TypeVar("C", bound=TrainTeam)
+R = TypeVar("R")
+
+
+class PolicyUpdater(ABC, Generic[C]):
+    """Trains one policy by AdamW on the rows of its agents (`step`); `optimizer` is its optimiser."""
+
+    def __init__(self, policy: TokenPolicy, config: C) -> None:
+        self.policy, self.config = policy, config
+        self.optimizer = torch.optim.AdamW(
+            policy.model.parameters(), lr=config.rate, betas=(0.9, 0.95), weight_decay=0.0
+        )
+
+    @abstractmethod
+    def step(self, agents: Sequence[Sequence[Any]]) -> dict[str, float]:
+        """Make one optimiser step on the rows of each agent that has this policy; each agent's mean counts alike."""
+
+    def parts(self, rows: Sequence[R], length: Callable[[R], int], sequences: int = 1) -> Iterator[Sequence[R]]:
+        """Yield the rows of each forward pass, those of similar length together; a row has so many sequences."""
+        at_once = self.config.rows_at_once or (max(1, len(rows)) * sequences if self.config.small else 4)
+        return chunks(sorted(rows, key=length), max(1, at_once // sequences))
+
+    def apply_gradients(self) -> float:
+        """Make the optimiser's step, with gradients clipped to norm 1, and return the norm before that."""
+        norm = float(torch.nn.utils.clip_grad_norm_(self.policy.model.parameters(), 1.0))
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        return norm
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of the optimiser."""
+        return self.optimizer.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore a state."""
+        self.optimizer.load_state_dict(dict(state))
+
+
+U = TypeVar("U", bound=PolicyUpdater[Any])
+
+
+class TeamLearner(ABC, Generic[C, U]):
+    """A learner with an updater for each policy (`updaters`). Subclasses say what a step is (`learn`).
+
+    The engine plays the environment from the starts in `tasks`; the policies are updated in place.
+    """
+
+    def __init__(
+        self,
+        config: C,
+        engine: MultiAgentEngine,
+        policies: Mapping[str, TokenPolicy],
+        tasks: Sequence[Start],
+        updater: Callable[[TokenPolicy, C], U],
+    ) -> None:
+        self.config, self.engine, self.policies, self.tasks = config, engine, policies, tasks
+        self.updaters = {name: updater(policy, config) for name, policy in policies.items()}
+
+    @abstractmethod
+    def learn(self, step: int) -> dict[str, float]:
+        """Play a batch of rollouts, update the policies on it, and return the metrics.
+
+        What it does depends on the seed, the step, the policies and the state only.
+        """
+
+    def updates(self, rows: Mapping[str, Sequence[R]]) -> Iterator[tuple[str, U, list[Sequence[R]]]]:
+        """Yield each policy's name, its updater, and the rows of each agent that has it, from the rows by agent."""
+        for name, updater in self.updaters.items():
+            yield name, updater, [own for agent, own in rows.items() if self.config.policy_of(agent) == name]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state of the updaters."""
+        return {name: updater.state_dict() for name, updater in self.updaters.items()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Restore the state of the updaters."""
+        for name, updater in self.updaters.items():
+            updater.load_state_dict(state[name])
+
+
+@dataclass
+class TrainClipped(TrainTeam, ClippedOptions):
+    """Options of learners of several agents that update their policies by the clipped objective."""
+
+
+class ClippedUpdater(PolicyUpdater[TrainClipped]):
+    """Trains one policy on the clipped loss of its rows."""
+
+    def loss(self, rows: Sequence[TrainRow], count: int) -> tuple[Tensor, Tensor]:
+        """Return the clipped loss of some of an agent's `count` rows, and the share of ratios clipped."""
+        config = self.config
+        logps, old, mask = row_logps(self.policy.model, rows, self.policy.renderer.pad_id, config.temperature)
+        advantages = torch.tensor([row.advantage for row in rows], device=logps.device, dtype=logps.dtype)
+        found = clipped_policy_loss(logps, old, advantages, mask, eps_low=config.epsilon, eps_high=config.epsilon_high)
+        return found.loss * len(rows) / count, found.clipped
+
+    def step(self, agents: Sequence[Sequence[TrainRow]]) -> dict[str, float]:
+        """Make one optimiser step on the rows of each agent that has this policy; each agent's mean counts alike.
+
+        Rows without an advantage have no gradient and are only counted; if there are no others, no step is made.
+        """
+        self.policy.model.train()
+        total, clipped, parts = 0.0, 0.0, 0
+        for rows in agents:
+            for part in self.parts([row for row in rows if row.advantage], lambda row: row.length):
+                loss, cut = self.loss(part, len(rows))
+                loss.backward()  # type: ignore[no-untyped-call]  # torch's
+                total, clipped, parts = total + float(loss.detach()), clipped + float(cut), parts + 1
+        norm = self.apply_gradients() if parts else 0.0
+        return {"loss": total, "grad_norm": norm, "clipped": clipped / max(1, parts)}
+
+
+K = TypeVar("K", bound=TrainClipped)
+
+
+class ClippedLearner(TeamLearner[K, ClippedUpdater]):
+    """A learner whose policies are updated by the clipped objective."""
+
+    def __init__(
+        self, config: K, engine: MultiAgentEngine, policies: Mapping[str, TokenPolicy], tasks: Sequence[Start]
+    ) -> None:
+        super().__init__(config, engine, policies, tasks, ClippedUpdater)
+
+    def update(self, rows: Mapping[str, Sequence[TrainRow]]) -> dict[str, float]:
+        """Update every policy on the rows of the agents that have it, by agent, and return the metrics."""
+        metrics: dict[str, float] = {}
+        for _ in range(self.config.updates):
+            for name, updater, own in self.updates(rows):
+                metrics |= {f"{name}_{what}": value for what, value in updater.step(own).items()}
+        return metrics

@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+import pytest
+
+from toolorchestra.agents.builtin.compact_renderer import CompactRenderer
+from toolorchestra.agents.builtin.model import build_renderer
+from toolorchestra.agents.policies.reference import OraclePolicy
+from toolorchestra.algos.demonstrations import Demonstration, play_policy
+from toolorchestra.algos.rollout.starts import Start, make_env, starts
+
+ENV = "ToolOrchestra-Restaurant-v0"
+
+
+@pytest.fixture(scope="module")
+def plays() -> list[Start]:
+    return [level[n] for level in starts(make_env(ENV, {}), "train", ()).values() for n in (0, 5, 9)]
+
+
+@pytest.fixture(scope="module")
+def good(plays: list[Start]) -> list[Demonstration]:
+    return list(play_policy(make_env(ENV, {}), OraclePolicy(), plays))
+
+
+@pytest.fixture(scope="module")
+def renderer(good: list[Demonstration]) -> CompactRenderer:
+    env = make_env(ENV, {}).unwrapped
+    world = env.source.world(env.source.tasks("train")[0])  # type: ignore[attr-defined]
+    return build_renderer(good[0].tools, [d.messages for d in good], [world])

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import random
+
+from toolorchestra.agents.builtin.compact_renderer import CompactRenderer
+from toolorchestra.algos.augmentation import ValueShuffler, exchange_numbers, sft_rows, thin
+from toolorchestra.algos.demonstrations import Demonstration, encode
+
+
+def test_labels_cover_the_policys_own_tokens_only(good: list[Demonstration], renderer: CompactRenderer) -> None:
+    rows = sft_rows(renderer, good, rows=8, rng=random.Random(0), curriculum=False)
+    for ids, labels in rows:
+        kept = [renderer.tokens[label] for label in labels if label != -100]
+        assert kept[0] in ("<call>", "<answer>")
+        assert kept[-1] == "<end>"
+        assert "<result>" not in kept
+        assert all(label in (-100, i) for i, label in zip(ids, labels, strict=True))
+
+
+def test_thinning_leaves_out_only_what_the_policy_never_mentions(
+    good: list[Demonstration], renderer: CompactRenderer
+) -> None:
+    for demonstration in good:
+        bare = thin(demonstration, 0.0, random.Random(0))
+        whole = thin(demonstration, 1.0, random.Random(0))
+        said = [m for m in bare.messages if m["role"] == "assistant"]
+        assert said == [m for m in demonstration.messages if m["role"] == "assistant"]
+        assert len(encode(renderer, bare)[0]) <= len(encode(renderer, whole)[0])
+        assert encode(renderer, whole) == encode(renderer, demonstration)
+
+
+def test_values_are_exchanged_consistently_and_only_for_their_kind(
+    good: list[Demonstration], renderer: CompactRenderer
+) -> None:
+    shuffle = ValueShuffler(renderer)
+    changed = 0
+    for demonstration in good:
+        ids, mask = encode(renderer, demonstration)
+        other = shuffle(ids, mask, random.Random(1))
+        mapping = dict(zip(ids, other, strict=True))
+        assert [mapping[i] for i in ids] == other  # one replacement for each value
+        assert len(set(mapping.values())) == len(mapping)  # two values stay two
+        for a, b in mapping.items():
+            assert renderer.kinds.get(renderer.tokens[a]) == renderer.kinds.get(renderer.tokens[b])
+        changed += other != ids
+    assert changed > len(good) / 2
+
+
+def test_what_the_policy_works_out_itself_is_not_exchanged(renderer: CompactRenderer) -> None:
+    day, dish = renderer.index["2025-07-30"], renderer.index["D07"]
+    ids = [dish, day, dish, day]
+    assert ValueShuffler(renderer)(ids, [0, 1, 1, 0], random.Random(0))[1] == day
+
+
+def test_numbers_that_are_copied_are_exchanged_alike_and_others_stay() -> None:
+    # 10 to 13 are numbers; 10 is read and written, 11 only read, 12 only written
+    ids, mask = [10, 11, 5, 10, 12], [0, 0, 0, 1, 1]
+    assert exchange_numbers(ids, mask, [10, 11, 12, 13], random.Random(0)) == [13, 11, 5, 13, 12]
+    assert exchange_numbers(ids, mask, [10, 11, 12], random.Random(0)) == ids  # there is no other number left

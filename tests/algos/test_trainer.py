@@ -1,0 +1,55 @@
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from toolorchestra.algos.grpo import TrainGRPO
+from toolorchestra.algos.msarl import TrainMSARL
+from toolorchestra.algos.multi_grpo import TrainMultiGRPO
+from toolorchestra.algos.sft import TrainSFT
+from toolorchestra.algos.trainer import OWN_LEARNERS, run_script
+from toolorchestra.envs.registration import PROTOCOLS
+from toolorchestra.toolscale.errors import OptionError
+
+
+@pytest.mark.parametrize("learner", [TrainGRPO, TrainSFT])
+def test_learners_of_one_agent_refuse_environments_of_several_and_name_their_learners(learner: type) -> None:
+    for protocol in (name for name, one in PROTOCOLS.items() if one.kind == "several"):
+        own = OWN_LEARNERS.get(protocol, "multi_grpo")
+        with pytest.raises(OptionError, match=rf"algos/{own}\.py --env {protocol}-Math-v0"):
+            learner(env=f"{protocol}-Math-v0")
+    learner(env="ToolOrchestra-Math-v0")
+
+
+@pytest.mark.parametrize("learner", [TrainMSARL, TrainMultiGRPO])
+def test_learners_of_several_refuse_environments_of_one_and_name_theirs(learner: type) -> None:
+    with pytest.raises(OptionError, match=r"algos/grpo\.py --env ToolOrchestra-Math-v0"):
+        learner(env="ToolOrchestra-Math-v0")
+    learner(env="MSARL-Math-v0")
+
+
+def test_a_script_reports_mistakes_and_interruptions_in_a_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["sft.py", "--steps", "7"])
+    given: list[TrainSFT] = []
+    run_script(TrainSFT, given.append)
+    assert given == [TrainSFT(steps=7)]
+
+    def run_and_raise(error: BaseException) -> None:
+        def train(config: TrainSFT) -> None:
+            raise error
+
+        run_script(TrainSFT, train)
+
+    for error, code, message in (
+        (OptionError("`steps` must be positive."), 2, "error: `steps` must be positive.\n"),
+        (KeyboardInterrupt(), 130, "\nInterrupted. Add --resume to continue from the last checkpoint.\n"),
+    ):
+        with pytest.raises(SystemExit) as end:
+            run_and_raise(error)
+        assert end.value.code == code
+        assert capsys.readouterr().err == message
+    with pytest.raises(ZeroDivisionError):
+        run_and_raise(ZeroDivisionError())
