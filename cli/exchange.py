@@ -14,7 +14,6 @@ from typing import Annotated, Literal
 from tyro.conf import Positional, arg
 
 from toolorchestra.cli.options import Split
-from toolorchestra.cli.output import with_folder
 from toolorchestra.toolscale.errors import OptionError
 
 Format = Literal["tau2", "jsonl", "parquet", "datasets"]
@@ -75,7 +74,7 @@ class ImportCommand:
         domain = load_domain(self.domain)
         tasks = import_tasks(self.file, domain, self.format)
         if self.out.suffix == ".jsonl":
-            write_tasks(with_folder(self.out), tasks)
+            write_tasks(self.out, tasks)
         else:
             self.out.mkdir(parents=True, exist_ok=True)
             folder = BUILTIN / self.domain if self.domain in builtin_domains() else Path(self.domain)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tyro.conf import arg
 
 from toolorchestra.cli.environments import environment
+from toolorchestra.cli.files import with_folder
 from toolorchestra.cli.options import Env, NamedValues, Split, option_values
 
 if TYPE_CHECKING:
@@ -42,9 +43,11 @@ class PlayCommand:
         """Play episodes until the player stops."""
         from toolorchestra.agents.policies.human import HumanPolicy
         from toolorchestra.cli.display import stdout_console
-        from toolorchestra.cli.display_tasks import task_card
+        from toolorchestra.cli.display_domains import task_card
         from toolorchestra.envs.episode import write_episodes
 
+        if self.record is not None:
+            with_folder(self.record)
         env, console = environment(self.env, **option_values(self.env_options)), stdout_console()
         policy = HumanPolicy(read=_reader(env), show=lambda text: console.print(text, style="dim", markup=False))
         options: dict[str, Any] = {"split": self.split, "task_id": self.task, "difficulty": self.difficulty or None}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from toolorchestra.cli.output import print_json
+from toolorchestra.cli.files import print_json
 
 
 @dataclass

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from toolorchestra.envs.checks import CheckReport, CheckResult
+from toolorchestra.envs.checks import environment
+from toolorchestra.envs.checks.report import CheckReport, CheckResult
 
 Run = Callable[..., Any]
 GAME = "MSARL-Math-v0"
@@ -22,7 +23,7 @@ def test_validate_prints_a_table_and_returns_zero_when_all_is_well(run: Run, fol
 
 def test_validate_returns_one_when_a_check_fails(run: Run, folder: str, monkeypatch: pytest.MonkeyPatch):
     results = (CheckResult("oracle", "fail", "3 of 4 solved", {"solved": 3}, ("a/b/003: failed",)),)
-    monkeypatch.setattr("toolorchestra.envs.checks.check_environment", lambda env_id, **_: CheckReport(env_id, results))
+    monkeypatch.setattr(environment, "check_environment", lambda env_id, **_: CheckReport(env_id, results))
     output = run("validate", folder)
     assert output.code == 1
     assert "✗  oracle" in output.out
