@@ -84,5 +84,6 @@ def test_a_folder_that_cannot_be_made_is_named_before_anything_is_played(run: Ru
     for command in (("play", folder, "--record"), ("study", "paramanager", "--out")):
         output = run(*command, tmp_path / "file" / "x.jsonl")
         assert output.code == 2
-        assert output.err == f"error: {tmp_path / 'file'}: File exists. Expected a folder for x.jsonl: give another path.\n"
+        problem = f"{tmp_path / 'file'}: File exists. Expected a folder for x.jsonl"
+        assert output.err == f"error: {problem}: give another path.\n"
         assert output.out == ""

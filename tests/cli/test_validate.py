@@ -10,7 +10,7 @@ from toolorchestra.envs.checks import environment
 from toolorchestra.envs.checks.report import CheckReport, CheckResult
 
 Run = Callable[..., Any]
-GAME = "MSARL-Math-v0"
+MULTI_AGENT = "MSARL-Math-v0"
 QUIET = ("--env-options", "python", "simulated")
 
 
@@ -38,9 +38,9 @@ def test_an_unknown_check_suggests_the_nearest(run: Run, folder: str):
     assert "Did you mean 'oracle'" in run("validate", folder, "--only", "orakle").err
 
 
-def test_validate_runs_the_checks_of_games(run: Run) -> None:
-    output = run("validate", GAME, *QUIET, "--json")
+def test_validate_runs_the_checks_of_several_agents(run: Run) -> None:
+    output = run("validate", MULTI_AGENT, *QUIET, "--json")
     assert output.code == 0
     assert {result["name"] for result in json.loads(output.out)["results"]} >= {"pettingzoo", "privacy", "snapshot"}
-    assert "✓  privacy" in run("validate", GAME, *QUIET, "--only", "privacy").out
-    assert "Did you mean 'privacy'" in run("validate", GAME, *QUIET, "--only", "privaci").err
+    assert "✓  privacy" in run("validate", MULTI_AGENT, *QUIET, "--only", "privacy").out
+    assert "Did you mean 'privacy'" in run("validate", MULTI_AGENT, *QUIET, "--only", "privaci").err
