@@ -16,11 +16,7 @@ if TYPE_CHECKING:
 
 
 def resolve(name: str) -> tuple[str, dict[str, Any]]:
-    """Return the environment id and its arguments that a name stands for.
-
-    Raises:
-        UnknownNameError: There is no such environment, folder or file of tasks.
-    """
+    """Return the environment id and its arguments that a name stands for; an unknown one is an `UnknownNameError`."""
     import gymnasium
 
     from toolorchestra.envs.registration import environment_ids, is_multiagent, multiagent_ids
@@ -78,11 +74,7 @@ def task_source(name: str) -> TaskSource:
 
 
 def domains_of(name: str) -> list[tuple[Domain, list[Task]]]:
-    """Return the domains in which an environment's tasks take place, each with those tasks.
-
-    Raises:
-        OptionError: It has none.
-    """
+    """Return the domains in which an environment's tasks take place, each with those tasks."""
     from toolorchestra.toolscale.domain import Domain
 
     source = task_source(name)

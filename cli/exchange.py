@@ -65,7 +65,7 @@ class ImportCommand:
 
     def run(self) -> int:
         """Read, check and write them, and print how many."""
-        from toolorchestra.toolscale.domain_folder import BUILTIN, builtin_domains, load_domain, save_tasks
+        from toolorchestra.toolscale.domain_folder import load_domain, save_tasks
         from toolorchestra.toolscale.exchange import import_tasks
         from toolorchestra.toolscale.task import write_tasks
 
@@ -76,9 +76,9 @@ class ImportCommand:
         if self.out.suffix == ".jsonl":
             write_tasks(self.out, tasks)
         else:
+            assert domain.file is not None  # a domain that was loaded has one
             self.out.mkdir(parents=True, exist_ok=True)
-            folder = BUILTIN / self.domain if self.domain in builtin_domains() else Path(self.domain)
-            for file in sorted(folder.glob("*.yaml")):
+            for file in sorted(domain.file.parent.glob("*.yaml")):
                 shutil.copy(file, self.out)
             save_tasks(self.out, domain, tasks, {})
         splits = Counter(task.split for task in tasks)

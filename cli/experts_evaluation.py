@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,7 +16,6 @@ from toolorchestra.toolscale.errors import OptionError
 
 if TYPE_CHECKING:
     from toolorchestra.agents.chat.base import ChatModel
-    from toolorchestra.agents.experts.catalog import Catalog
     from toolorchestra.agents.experts.evaluation import ExpertEvaluation, ExpertTask
     from toolorchestra.agents.experts.fit import Fit
 
@@ -56,6 +55,7 @@ class _EvaluationOptions(CatalogOptions):
 
     def _evaluate(self, tasks: Sequence[ExpertTask], samples: int) -> list[ExpertEvaluation]:
         """Have the expert answer tasks."""
+        from toolorchestra.agents.chat.replay import RecordingChat, ReplayChat
         from toolorchestra.agents.experts.evaluation import ask, simulate
 
         catalog = self._catalog()
@@ -65,22 +65,14 @@ class _EvaluationOptions(CatalogOptions):
         if self.tasks is None:
             raise OptionError(f"{self.name} is real: give it tasks with --tasks FILE, or evaluate it --simulated.")
         sampling: dict[str, Any] = {"temperature": self.temperature, "max_tokens": self.max_tokens}
-        with self._chat(catalog) as chat:
-            return ask(chat, self.name, tasks, samples=samples, seed=self.seed, **sampling)
-
-    @contextmanager
-    def _chat(self, catalog: Catalog) -> Iterator[ChatModel]:
-        from toolorchestra.agents.chat.replay import RecordingChat, ReplayChat
-
-        if self.replay:
-            yield ReplayChat(self.replay, catalog.spec(self.name).model or self.name)
-            return
-        with real_model(catalog, self.name) as chat:
-            if self.record is None:
-                yield chat
+        with ExitStack() as stack:
+            if self.replay:
+                chat: ChatModel = ReplayChat(self.replay, catalog.spec(self.name).model or self.name)
             else:
-                with RecordingChat(chat, self.record) as recording:
-                    yield recording
+                chat = stack.enter_context(real_model(catalog, self.name))
+                if self.record is not None:
+                    chat = stack.enter_context(RecordingChat(chat, self.record))
+            return ask(chat, self.name, tasks, samples=samples, seed=self.seed, **sampling)
 
 
 @dataclass(kw_only=True)
@@ -146,11 +138,9 @@ class DescribeExpertCommand(_EvaluationOptions):
         from toolorchestra.agents.experts.evaluation import graded_tasks, read_tasks
         from toolorchestra.toolscale.yaml_reader import dump_yaml
 
-        if self.tasks is None:
-            tasks = graded_tasks(self.count, seed=self.seed)
-        else:
-            given = read_tasks(self.tasks)
-            tasks = sample_tasks(given, min(self.count, len(given)), seed=self.seed)
+        tasks = read_tasks(self.tasks) if self.tasks else graded_tasks(self.count, seed=self.seed)
+        if self.tasks:
+            tasks = sample_tasks(tasks, min(self.count, len(tasks)), seed=self.seed)
         evaluations = self._evaluate(tasks, samples=1)
         if self.llm is None:
             text = describe_by_rule(evaluations)

@@ -14,11 +14,7 @@ if TYPE_CHECKING:
 
 
 def read_recorded(file: Path) -> list[Episode]:
-    """Return the episodes of a file, of one agent or of several.
-
-    Raises:
-        OptionError: The file cannot be read, or holds something else or nothing.
-    """
+    """Return the episodes of a file; an `OptionError` says why it cannot be read, or that it has none."""
     from toolorchestra.envs.episode import read_episodes
 
     try:
@@ -39,11 +35,7 @@ def print_json(value: Any) -> int:
 
 
 def with_folder(file: Path) -> Path:
-    """Return the path of a file to write, after making its folder.
-
-    Raises:
-        OptionError: The folder cannot be made.
-    """
+    """Return the path of a file to write, after making its folder; an `OptionError` says why that is impossible."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -152,21 +152,39 @@ class RunDesignCommand(_QuestionOptions):
 
     def run(self) -> int:
         """Ask the questions and sum up; exit status 1 if a design broke a rule or a model could not be reached."""
+        from toolorchestra.envs.masorchestra import figure
+        from toolorchestra.envs.masorchestra.design import Design
+        from toolorchestra.envs.masorchestra.play import DesignPlay
+
         with self._env(self.dom) as env:
-            outcomes, means = self._play(env)
-            self._report(env, outcomes, means)
+            infos = self._play(env)
+            play, last, task = env.play, env.episode, env.task
+        assert isinstance(play, DesignPlay)
+        if self.svg is not None and isinstance(play.design, Design):
+            write_text(self.svg, figure.svg(play.design, play.run))
+        outcomes = Counter("invalid" if info["rule"] else str(info["outcome"]) for info in infos)
+        usd, seconds = (sum(info[key] for info in infos) / self.episodes for key in ("cost", "clock"))
+        if self.json:
+            facts = {"episodes": self.episodes, "outcomes": outcomes, "usd": usd, "seconds": seconds}
+            print_json(facts | {"last": last.why})
+        elif self.episodes == 1:
+            print(f"{task.id}: {task.instruction}\n")
+            print(figure.text(play.design, play.run) if isinstance(play.design, Design) else play.design)
+            print(f"{last.outcome}: {last.why}")
+        else:
+            counted = ", ".join(f"{found} {outcome}" for outcome, found in sorted(outcomes.items()))
+            print(f"{self.episodes} questions: {counted}; each ${usd:.4f} and {seconds:.1f} s")
         return int(not outcomes.keys() <= {"solved", "failed"})
 
-    def _play(self, env: MASOrchestraEnv) -> tuple[Counter[str], dict[str, float]]:
-        """Run a design on each question; return the outcomes, and the mean dollars and seconds."""
+    def _play(self, env: MASOrchestraEnv) -> list[dict[str, Any]]:
+        """Run a design on each question; return the last `info` of each episode."""
         from toolorchestra.cli.display import progress_bars
         from toolorchestra.envs.episode import write_episodes
         from toolorchestra.envs.masorchestra.orchestrators import make_orchestrator
 
         written = None if self.design is None else _read(self.design)
         policy = make_orchestrator(self.orchestrator, seed=self.seed)
-        outcomes: Counter[str] = Counter()
-        usd = seconds = 0.0
+        infos: list[dict[str, Any]] = []
         with progress_bars() as progress:
             bar = progress.add_task("design" if written else self.orchestrator, total=self.episodes, note="")
             for number in range(self.episodes):
@@ -175,31 +193,10 @@ class RunDesignCommand(_QuestionOptions):
                 *_, info = env.step(policy.act(observation, info) if written is None else written)
                 if self.record is not None:
                     write_episodes(with_folder(self.record), [env.episode])
-                outcomes["invalid" if info["rule"] else str(info["outcome"])] += 1
-                usd, seconds = usd + info["cost"], seconds + info["clock"]
-                progress.update(bar, advance=1, note=f"{outcomes['solved']} solved · ${usd:.2f}")
-        return outcomes, {"usd": usd / self.episodes, "seconds": seconds / self.episodes}
-
-    def _report(self, env: MASOrchestraEnv, outcomes: Counter[str], means: dict[str, float]) -> None:
-        """Print the summary, and write the picture of the last run."""
-        from toolorchestra.envs.masorchestra import figure
-        from toolorchestra.envs.masorchestra.design import Design
-        from toolorchestra.envs.masorchestra.play import DesignPlay
-
-        play, last = env.play, env.episode
-        assert isinstance(play, DesignPlay)
-        if self.svg is not None and isinstance(play.design, Design):
-            write_text(self.svg, figure.svg(play.design, play.run))
-        if self.json:
-            print_json({"episodes": self.episodes, "outcomes": outcomes, **means, "last": last.why})
-        elif self.episodes == 1:
-            print(f"{env.task.id}: {env.task.instruction}\n")
-            print(figure.text(play.design, play.run) if isinstance(play.design, Design) else play.design)
-            print(f"{last.outcome}: {last.why}")
-        else:
-            counted = ", ".join(f"{found} {outcome}" for outcome, found in sorted(outcomes.items()))
-            each = f"each ${means['usd']:.4f} and {means['seconds']:.1f} s"
-            print(f"{self.episodes} questions: {counted}; {each}")
+                infos.append(info)
+                solved = sum(one["outcome"] == "solved" for one in infos)
+                progress.update(bar, advance=1, note=f"{solved} solved · ${sum(one['cost'] for one in infos):.2f}")
+        return infos
 
 
 @dataclass(kw_only=True)

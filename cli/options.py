@@ -75,11 +75,7 @@ def option_values(options: Mapping[str, str]) -> dict[str, Any]:
 
 
 def require_at_least(command: object, **bounds: float) -> None:
-    """Check options of a command against lower bounds.
-
-    Raises:
-        UsageError: A value is below its bound.
-    """
+    """Raise a `UsageError` if an option of a command is below its bound."""
     for name, bound in bounds.items():
         if (value := getattr(command, name)) < bound:
             raise UsageError(f"--{name.replace('_', '-')} must be at least {bound:g}, got {value}.")
