@@ -1,7 +1,5 @@
 """How the commands print: the console, progress bars, and tables, with rich."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from rich.console import Console, RenderableType

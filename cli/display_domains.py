@@ -1,7 +1,5 @@
 """Environments, domains and tasks as the commands print them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby

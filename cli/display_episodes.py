@@ -3,8 +3,6 @@
 The transcripts themselves are made in `toolorchestra.envs.render`.
 """
 
-from __future__ import annotations
-
 import re
 import textwrap
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """The command `toolorchestra envs`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from toolorchestra.cli.environments import playable

@@ -3,8 +3,6 @@
 The formats themselves are in `toolorchestra.toolscale.exchange`.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections import Counter
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 `list`, `show` and `tool-config` are here; `ask`, `fit` and `describe` in `experts_evaluation`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any

@@ -4,8 +4,6 @@ One dataclass per command: its fields are the options, the text below each is it
 returns the exit status. Heavy modules are imported in `run`, so that ``--help`` is quick.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Sequence

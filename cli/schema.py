@@ -1,7 +1,5 @@
 """The command `toolorchestra schema`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from toolorchestra.cli.files import print_json

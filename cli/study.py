@@ -1,7 +1,5 @@
 """The command `toolorchestra study`: experiments of the papers with simulated experts and built-in models."""
 
-from __future__ import annotations
-
 import importlib
 from contextlib import ExitStack
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The command `toolorchestra tasks`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated
 

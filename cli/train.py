@@ -1,7 +1,5 @@
 """The command `toolorchestra train`, which hands over to a learner of `toolorchestra.algos`."""
 
-from __future__ import annotations
-
 import importlib
 from dataclasses import dataclass
 from typing import Annotated, Literal

@@ -1,7 +1,5 @@
 """The command `toolorchestra validate`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from toolorchestra.cli.environments import resolve
