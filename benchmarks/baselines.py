@@ -3,7 +3,7 @@
     python benchmarks/baselines.py                  every test task once, about a minute on a laptop
     python benchmarks/baselines.py --tasks 50       a quick look
 
-The router is fitted first, on training questions that every expert on offer is given.
+The router is fitted first, on training questions that every available expert is given.
 """
 
 from __future__ import annotations

@@ -12,13 +12,13 @@ Each command is a dataclass in a module of its name:
     play        play  rollout
     make        build  synth (synth_domain, synth_tasks, synth_preferences, synth_adversarial)  exchange  masbench
     check       validate  robustness
-    experts     experts (experts_evaluation, experts_fit)
+    experts     experts (experts_evaluation)
     designs     mas
     learn       select  train  study
 
-`main` puts them together. They share `options` (types and bounds), `environments` (environments by name), `recorded`
-(files of episodes), `output` (JSON and files), `experts_options`, `synth_options`, and `display` with
-`display_tasks`, `display_episodes`, `display_domains`, `display_checks` and `display_synth`, which need rich.
+`main` puts them together. They share `options` (types, bounds, groups of commands), `environments` (environments by
+name), `files` (JSON, recorded episodes and files to write), `synth_options`, and `display` with `display_domains`,
+`display_episodes` and `display_synth`, which need rich.
 """
 
 import lazy_loader

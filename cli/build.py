@@ -1,7 +1,5 @@
 """The command `toolorchestra build`."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The command `toolorchestra card`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from toolorchestra.cli.environments import domains_of

@@ -1,6 +1,6 @@
 """How the commands print: the console, progress bars, and tables, with rich."""
 
-from __future__ import annotations
+from collections.abc import Iterable
 
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -12,15 +12,15 @@ PLAIN_WIDTH = 120
 
 def stdout_console() -> Console:
     """Return a console on standard output: as wide as the terminal, or fixed when there is none."""
-    console = Console(highlight=False, soft_wrap=False)
+    console = Console(highlight=False)
     return console if console.is_terminal else Console(highlight=False, width=PLAIN_WIDTH)
 
 
-def show(*what: RenderableType) -> None:
+def show(*what: RenderableType, style: str | None = None) -> None:
     """Print on standard output; text is not wrapped, and its brackets are no markup."""
     console = stdout_console()
     for one in what:
-        console.print(one, markup=False, soft_wrap=isinstance(one, str))
+        console.print(one, style=style, markup=False, soft_wrap=isinstance(one, str))
 
 
 def colored(console: Console) -> bool:
@@ -29,11 +29,7 @@ def colored(console: Console) -> bool:
 
 
 def progress_bars(*, transient: bool = False) -> Progress:
-    """Return a progress display on standard error; nothing is shown when that is no terminal.
-
-    Args:
-        transient: Whether it vanishes at the end.
-    """
+    """Return a progress display on standard error, if that is a terminal; a `transient` one vanishes at the end."""
     console = Console(stderr=True)
     return Progress(
         TextColumn("{task.description:12}"),
@@ -47,9 +43,12 @@ def progress_bars(*, transient: bool = False) -> Progress:
     )
 
 
-def plain_table(*columns: Column | str) -> Table:
+def plain_table(*columns: Column | str, rows: Iterable[Iterable[RenderableType]] = ()) -> Table:
     """Return a table without lines."""
-    return Table(*columns, box=None, pad_edge=False, header_style="bold")
+    table = Table(*columns, box=None, pad_edge=False, header_style="bold")
+    for row in rows:
+        table.add_row(*row)
+    return table
 
 
 def key(name: str) -> Column:

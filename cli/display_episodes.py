@@ -1,12 +1,11 @@
-"""Episodes as the commands print them: a transcript, the last turn, a table, or the summary of a rollout.
+"""Episodes, and reports on environments and policies, as the commands print them.
 
 The transcripts themselves are made in `toolorchestra.envs.render`.
 """
 
-from __future__ import annotations
-
 import re
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +18,18 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from toolorchestra.cli.display import PLAIN_WIDTH, colored, key, numbers, plain_table
+from toolorchestra.envs.checks.report import CheckReport
 from toolorchestra.envs.episode import Episode
 from toolorchestra.envs.render import episode_text, turn_text
+from toolorchestra.envs.robustness import RobustnessScore
+from toolorchestra.toolscale.adversarial import PAPER_SHARES, PAPER_SIZE
+
+_MARKS = {"pass": ("✓", "green"), "fail": ("✗", "bold red"), "note": ("•", "yellow")}
 
 
 def print_episode(console: Console, episode: Episode) -> None:
     """Print the transcript of an episode."""
-    text = episode_text(episode, width=min(console.width, PLAIN_WIDTH), color=colored(console))
-    console.file.write(text + "\n")
+    console.file.write(episode_text(episode, width=_width(console), color=colored(console)) + "\n")
 
 
 def print_turn(console: Console, episode: Episode) -> None:
@@ -37,8 +40,11 @@ def print_turn(console: Console, episode: Episode) -> None:
         result = _value(record.value) if record.error is None else Text(f"✗ {record.error}", style="red")
         console.print(Padding(result, (0, 2)))
     if episode.outcome is not None:
-        width = min(console.width, PLAIN_WIDTH)
-        console.file.write(turn_text(turn, episode, width=width, color=colored(console)) + "\n")
+        console.file.write(turn_text(turn, episode, width=_width(console), color=colored(console)) + "\n")
+
+
+def _width(console: Console) -> int:
+    return min(console.width, PLAIN_WIDTH)
 
 
 def _value(value: Any) -> RenderableType:
@@ -75,22 +81,18 @@ def rules_card(rules: str) -> Panel:
 
 def episode_table(episodes: Sequence[Episode]) -> Table:
     """Return recorded episodes, one a line."""
-    table = plain_table(
-        *numbers("n", style="dim"), key("task"), "outcome", *numbers("level", "turns", "calls", "cost", "clock")
-    )
-    for number, episode in enumerate(episodes, 1):
-        style = {"solved": "green", "failed": "red"}.get(str(episode.outcome), "magenta")
-        table.add_row(
-            str(number),
-            episode.task_id,
-            Text(str(episode.outcome), style=style),
-            str(episode.difficulty),
-            str(len(episode.turns)),
-            str(sum(1 for _ in episode.calls)),
-            f"${episode.cost:.4f}",
-            f"{episode.clock:.1f} s",
-        )
-    return table
+    styles = {"solved": "green", "failed": "red"}
+
+    def row(number: int, episode: Episode) -> list[RenderableType]:
+        outcome = str(episode.outcome)
+        counts = number, episode.difficulty, len(episode.turns), sum(1 for _ in episode.calls)
+        first, *others = map(str, counts)
+        shown = Text(outcome, style=styles.get(outcome, "magenta"))
+        return [first, episode.task_id, shown, *others, f"${episode.cost:.4f}", f"{episode.clock:.1f} s"]
+
+    heads = numbers("level", "turns", "calls", "cost", "clock")
+    rows = (row(number, episode) for number, episode in enumerate(episodes, 1))
+    return plain_table(*numbers("n", style="dim"), key("task"), "outcome", *heads, rows=rows)
 
 
 def tally_text(summary: dict[str, Any], file: Path) -> Group:
@@ -98,13 +100,10 @@ def tally_text(summary: dict[str, Any], file: Path) -> Group:
     low, high = summary["interval"]
     outcomes, episodes = summary["outcomes"], summary["episodes"]
     solved = outcomes.get("solved", 0)
-    parts = [
-        Text.assemble(
-            (f"{summary['success']:.1%} solved", "bold green" if solved else "bold red"),
-            f"  (95 % interval {low:.1%} to {high:.1%}; {solved:,} of {episodes:,} episodes)",
-        )
-    ]
-    parts += [_level_bar(level, counts) for level, counts in summary["by_difficulty"].items()]
+    success = (f"{summary['success']:.1%} solved", "bold green" if solved else "bold red")
+    interval = f"  (95 % interval {low:.1%} to {high:.1%}; {solved:,} of {episodes:,} episodes)"
+    parts = [Text.assemble(success, interval)]
+    parts += [_level_bar(level, **counts) for level, counts in summary["by_difficulty"].items()]
     means = f"{summary['turns']:.1f} turns, {summary['calls']:.1f} calls"
     parts.append(Text(f"  mean episode: {means}, ${summary['cost']:.4f}, {summary['clock']:.1f} s"))
     if others := {name: count for name, count in outcomes.items() if name not in ("solved", "failed")}:
@@ -112,13 +111,50 @@ def tally_text(summary: dict[str, Any], file: Path) -> Group:
     if usage := summary.get("model"):
         tokens = f"{usage.prompt_tokens:,} tokens read, {usage.completion_tokens:,} written"
         parts.append(Text(f"  model: {usage.calls:,} replies, {tokens}, ${usage.cost:.4f}"))
-    parts.append(Text(f"  {file}", style="dim"))
-    return Group(*parts)
+    return Group(*parts, Text(f"  {file}", style="dim"))
 
 
-def _level_bar(level: int, counts: dict[str, int]) -> Text:
+def _level_bar(level: int, solved: int, episodes: int) -> Text:
     """Return how many tasks of a level were solved, with a bar."""
-    share = counts["solved"] / counts["episodes"]
+    share = solved / episodes
     width = round(24 * share)
     bar = Text.assemble(("█" * width, "green"), ("░" * (24 - width), "dim"))
-    return Text.assemble(f"  level {level}  ", bar, f"  {share:6.1%}  {counts['solved']:,} of {counts['episodes']:,}")
+    return Text.assemble(f"  level {level}  ", bar, f"  {share:6.1%}  {solved:,} of {episodes:,}")
+
+
+def print_report(console: Console, report: CheckReport) -> None:
+    """Print what the checks of an environment found: a table, then the details."""
+    table = plain_table("", Column("check", no_wrap=True), Column("finding", ratio=1), *numbers("seconds"))
+    table.title, table.title_style, table.title_justify = report.env_id, "bold cyan", "left"
+    for result in report.results:
+        table.add_row(Text(*_MARKS[result.verdict]), result.name, Text(result.finding), f"{result.seconds:.1f}")
+    console.print(table)
+    for result in report.results:
+        if result.details:
+            mark, style = _MARKS[result.verdict]
+            console.print(Text(f"\n{mark} {result.name}", style=style))
+            for detail in result.details:
+                console.print(Text(textwrap.shorten(detail, 300, placeholder=" …")), style="dim")
+    total = sum(result.seconds for result in report.results)
+    failed = ", ".join(result.name for result in report.results if result.verdict == "fail")
+    verdict = f"[bold red]{failed} failed[/]" if failed else "[bold green]all checks passed[/]"
+    console.print(f"\n{verdict} ({total:.1f} s)")
+
+
+def robustness_table(results: Mapping[str, RobustnessScore]) -> Group:
+    """Return how policies withstood attacks, one policy a line, and each attack's share below."""
+
+    def row(name: str, found: RobustnessScore) -> list[str]:
+        low, high = found.interval
+        shares = [part / max(1, found.episodes) for part in (found.attempted, found.effect, found.solved)]
+        interval = f"{low:.1%}–{high:.1%}"
+        return [name, f"{found.episodes:,}", f"{found.share:.1%}", interval, *(f"{share:.1%}" for share in shares)]
+
+    heads = numbers("judged", "not followed", "95 % interval", "attempted", "harm done", "task solved")
+    table = plain_table(Column("episodes of", style="cyan"), *heads, rows=(row(*item) for item in results.items()))
+    attacks = plain_table(Column("not followed, by attack", style="dim"), *numbers(*results))
+    for attack in sorted({attack for found in results.values() for attack in found.by_attack}):
+        pairs = [found.by_attack.get(attack, (0, 0)) for found in results.values()]
+        attacks.add_row(attack, *(f"{resisted} of {count}" for count, resisted in pairs))
+    paper = ", ".join(f"{model} {share:.1%}" for model, share in PAPER_SHARES.items())
+    return Group(table, Text(), attacks, Text(f"\nThe paper's set of {PAPER_SIZE} (Table 18): {paper}.", style="dim"))

@@ -16,11 +16,7 @@ if TYPE_CHECKING:
 
 
 def resolve(name: str) -> tuple[str, dict[str, Any]]:
-    """Return the environment id and its arguments that a name stands for.
-
-    Raises:
-        UnknownNameError: There is no such environment, folder or file of tasks.
-    """
+    """Return the environment id and its arguments that a name stands for; an unknown one is an `UnknownNameError`."""
     import gymnasium
 
     from toolorchestra.envs.registration import environment_ids, is_multiagent, multiagent_ids
@@ -48,13 +44,13 @@ def environment(name: str, **options: Any) -> OrchestrationEnv:
     env_id, kwargs = resolve(name)
     if is_multiagent(env_id):
         raise OptionError(
-            f"{name} is a game of several agents, and this command is for environments of one. For such games there "
+            f"{name} has several agents, and this command is for environments of one. For such environments there "
             "are `tasks`, `rollout --policy llm|random|null`, `show`, `validate` and `train`."
         )
     try:
         env = gymnasium.make(env_id, disable_env_checker=True, **kwargs, **options).unwrapped
     except (gymnasium.error.Error, ModuleNotFoundError, TypeError) as error:
-        if isinstance(error, TypeError) and not options:  # no wrong argument, but a fault in the environment
+        if isinstance(error, TypeError) and not options:  # a bug of the environment, not a wrong argument
             raise
         raise OptionError(f"The environment {name!r} cannot be made: {error}.") from None
     if not isinstance(env, OrchestrationEnv):
@@ -63,7 +59,7 @@ def environment(name: str, **options: Any) -> OrchestrationEnv:
 
 
 def playable(name: str, **options: Any) -> OrchestrationEnv | CurrentAgentEnv:
-    """Make what one policy can play: an environment of one agent, or a game in which it acts for the current agent."""
+    """Make what one policy can play: an environment of one agent, or the current agent's part of one of several."""
     from toolorchestra.envs.multiagent.views import CurrentAgentEnv
     from toolorchestra.envs.registration import is_multiagent, make_multiagent
 
@@ -78,11 +74,7 @@ def task_source(name: str) -> TaskSource:
 
 
 def domains_of(name: str) -> list[tuple[Domain, list[Task]]]:
-    """Return the domains in which an environment's tasks take place, each with those tasks.
-
-    Raises:
-        OptionError: It has none.
-    """
+    """Return the domains in which an environment's tasks take place, each with those tasks."""
     from toolorchestra.toolscale.domain import Domain
 
     source = task_source(name)

@@ -1,11 +1,9 @@
 """The command `toolorchestra envs`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from toolorchestra.cli.environments import playable
-from toolorchestra.cli.output import print_json
+from toolorchestra.cli.files import print_json
 
 
 @dataclass
@@ -17,13 +15,13 @@ class EnvsCommand:
 
     def run(self) -> int:
         """Print the list."""
-        from toolorchestra.cli.display import progress_bars, stdout_console
+        from toolorchestra.cli.display import progress_bars, show
         from toolorchestra.cli.display_domains import environment_table
         from toolorchestra.envs.registration import environment_ids, multiagent_ids
 
+        ids = sorted([*environment_ids(), *multiagent_ids()])
         rows = []
         with progress_bars(transient=True) as progress:  # questions are generated to be counted, which takes seconds
-            ids = sorted([*environment_ids(), *multiagent_ids()])
             bar = progress.add_task("reading", total=len(ids), note="")
             for env_id in ids:
                 progress.update(bar, note=env_id)
@@ -31,9 +29,8 @@ class EnvsCommand:
                 progress.advance(bar)
         if self.json:
             return print_json(rows)
-        console = stdout_console()
-        console.print(environment_table(rows))
-        console.print(
+        show(environment_table(rows))
+        show(
             "\nPlay one:  toolorchestra play ID  (or the folder of a domain of your own; one agent only).", style="dim"
         )
         return 0

@@ -3,8 +3,6 @@
 The formats themselves are in `toolorchestra.toolscale.exchange`.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections import Counter
 from dataclasses import dataclass
@@ -14,7 +12,6 @@ from typing import Annotated, Literal
 from tyro.conf import Positional, arg
 
 from toolorchestra.cli.options import Split
-from toolorchestra.cli.output import with_folder
 from toolorchestra.toolscale.errors import OptionError
 
 Format = Literal["tau2", "jsonl", "parquet", "datasets"]
@@ -66,7 +63,7 @@ class ImportCommand:
 
     def run(self) -> int:
         """Read, check and write them, and print how many."""
-        from toolorchestra.toolscale.domain_folder import BUILTIN, builtin_domains, load_domain, save_tasks
+        from toolorchestra.toolscale.domain_folder import load_domain, save_tasks
         from toolorchestra.toolscale.exchange import import_tasks
         from toolorchestra.toolscale.task import write_tasks
 
@@ -75,11 +72,11 @@ class ImportCommand:
         domain = load_domain(self.domain)
         tasks = import_tasks(self.file, domain, self.format)
         if self.out.suffix == ".jsonl":
-            write_tasks(with_folder(self.out), tasks)
+            write_tasks(self.out, tasks)
         else:
+            assert domain.file is not None  # a domain that was loaded has one
             self.out.mkdir(parents=True, exist_ok=True)
-            folder = BUILTIN / self.domain if self.domain in builtin_domains() else Path(self.domain)
-            for file in sorted(folder.glob("*.yaml")):
+            for file in sorted(domain.file.parent.glob("*.yaml")):
                 shutil.copy(file, self.out)
             save_tasks(self.out, domain, tasks, {})
         splits = Counter(task.split for task in tasks)

@@ -1,26 +1,18 @@
 """The command `toolorchestra experts`: the catalogue of experts, their evaluation, fits and descriptions.
 
-`list`, `show` and `tool-config` are here; `ask` and `describe` in `experts_evaluation`, `fit` in `experts_fit`.
+`list`, `show` and `tool-config` are here; `ask`, `fit` and `describe` in `experts_evaluation`.
 """
-
-from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import msgspec
-from tyro.conf import Positional, arg, subcommand
+from tyro.conf import Positional, arg
 
-from toolorchestra.cli.experts_evaluation import AskExpertCommand, DescribeExpertCommand
-from toolorchestra.cli.experts_fit import FitExpertCommand
-from toolorchestra.cli.experts_options import CatalogOptions, Name
-from toolorchestra.cli.output import print_json
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from toolorchestra.agents.experts.specification import ExpertSpec
+from toolorchestra.cli.experts_evaluation import AskExpertCommand, DescribeExpertCommand, FitExpertCommand, Name
+from toolorchestra.cli.files import print_json
+from toolorchestra.cli.options import CatalogOptions, subcommands
 
 _HEADS = {"humanities": "human.", "reasoning": "reason.", "function_calling": "calls"}
 """Heads of columns that are shorter than the subject's name."""
@@ -37,14 +29,22 @@ class ListExpertsCommand(CatalogOptions):
 
     def run(self) -> int:
         """Print them."""
-        from toolorchestra.cli.display import show
+        from toolorchestra.agents.experts.catalog import SUBJECTS
+        from toolorchestra.cli.display import key, numbers, plain_table, show
 
         catalog = self._catalog()
         specs = catalog.configure(self.configuration).specs if self.configuration else catalog.experts
         if self.json:
             return print_json(specs)
+        subjects = [subject for subject in SUBJECTS if subject != "other"]
+        heads = [_HEADS.get(subject, subject) for subject in subjects]
+        table = plain_table(key("expert"), "roles", *numbers("$ in", "$ out", "s", *heads))
+        for name, spec in specs.items():
+            figures = (f"{figure:g}" for figure in (spec.price.input, spec.price.output, spec.latency.mean))
+            skills = (f"{spec.skill(subject):.1%}".rstrip("%") for subject in subjects)
+            table.add_row(name, " ".join(spec.roles), *figures, *skills)
         show(
-            _spec_table(specs),
+            table,
             f"\n{len(specs)} experts; $: US dollars per million tokens read and written; s: seconds of a typical call; "
             "skills in %.\nOne in full, with the source of each figure:  toolorchestra experts show NAME",
         )
@@ -68,11 +68,10 @@ class ShowExpertCommand(CatalogOptions):
         spec = catalog.spec(self.name)
         if self.json:
             return print_json(spec)
-        table = plain_table(key(""), "value", "source")
-        for field, value in _figures(msgspec.to_builtins(spec)):
-            table.add_row(field, value, catalog.source(self.name, field))
+        figures = _figures(msgspec.to_builtins(spec))
+        rows = ((field, value, catalog.source(self.name, field)) for field, value in figures)
         description = [f"{spec.description}\n"] if spec.description else []
-        show(f"{self.name}  {spec.model}\n", *description, table)
+        show(f"{self.name}  {spec.model}\n", *description, plain_table(key(""), "value", "source", rows=rows))
         return 0
 
 
@@ -106,36 +105,24 @@ class ShowToolConfigCommand(CatalogOptions):
         for role, names in configured.experts.items():
             for name in names:
                 spec = configured.specs[name]
-                prices = (f"{spec.price.input:g}", f"{spec.price.output:g}")
-                table.add_row(role, name, *prices, f"{spec.latency.of(role):g}")
+                figures = (spec.price.input, spec.price.output, spec.latency.of(role))
+                table.add_row(role, name, *(f"{figure:g}" for figure in figures))
         factors = ", ".join(f"{name} × {factor:.2f}" for name, factor in configured.schedule.multipliers.items())
         tools = ", ".join(configured.tools) or "none"
         show(table, f"\ntools: {tools}\nprices: {configured.schedule.name}{factors and f' ({factors})'}")
         return 0
 
 
-ExpertsCommand = (
-    Annotated[ListExpertsCommand, subcommand("list")]
-    | Annotated[ShowExpertCommand, subcommand("show")]
-    | Annotated[ShowToolConfigCommand, subcommand("tool-config")]
-    | Annotated[AskExpertCommand, subcommand("ask")]
-    | Annotated[FitExpertCommand, subcommand("fit")]
-    | Annotated[DescribeExpertCommand, subcommand("describe")]
+ExpertsCommand = subcommands(
+    {
+        "list": ListExpertsCommand,
+        "show": ShowExpertCommand,
+        "tool-config": ShowToolConfigCommand,
+        "ask": AskExpertCommand,
+        "fit": FitExpertCommand,
+        "describe": DescribeExpertCommand,
+    }
 )
-
-
-def _spec_table(specs: Mapping[str, ExpertSpec]) -> Table:
-    from toolorchestra.agents.experts.catalog import SUBJECTS
-    from toolorchestra.cli.display import key, numbers, plain_table
-
-    subjects = [subject for subject in SUBJECTS if subject != "other"]
-    heads = [_HEADS.get(subject, subject) for subject in subjects]
-    table = plain_table(key("expert"), "roles", *numbers("$ in", "$ out", "s", *heads))
-    for name, spec in specs.items():
-        skills = [f"{spec.skill(subject):.1%}".rstrip("%") for subject in subjects]
-        figures = (f"{spec.price.input:g}", f"{spec.price.output:g}", f"{spec.latency.mean:g}")
-        table.add_row(name, " ".join(spec.roles), *figures, *skills)
-    return table
 
 
 def _figures(value: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:

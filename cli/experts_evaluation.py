@@ -1,24 +1,28 @@
-"""The commands `toolorchestra experts ask` and `experts describe`, which evaluate an expert on tasks."""
+"""The commands `toolorchestra experts ask`, `fit` and `describe`: evaluate an expert on tasks, and use its answers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-from tyro.conf import arg
+from tyro.conf import Positional, arg
 
-from toolorchestra.cli.experts_options import CatalogOptions, Name
-from toolorchestra.cli.options import UsageError, require_at_least
+from toolorchestra.cli.files import print_json, with_folder, write_text
+from toolorchestra.cli.options import CatalogOptions, UsageError, real_model, require_at_least
 from toolorchestra.toolscale.errors import OptionError
 
 if TYPE_CHECKING:
     from toolorchestra.agents.chat.base import ChatModel
-    from toolorchestra.agents.experts.catalog import Catalog
     from toolorchestra.agents.experts.evaluation import ExpertEvaluation, ExpertTask
-    from toolorchestra.agents.experts.specification import ExpertSpec
+    from toolorchestra.agents.experts.fit import Fit
+
+Name = Annotated[Positional[str], arg(metavar="NAME")]
+
+_PLAIN: dict[str, dict[str, None]] = {".png": {}, ".pdf": {"CreationDate": None}, ".svg": {"Date": None}}
+"""Formats of plots, each with the metadata left out, so that the same fit gives the same file."""
 
 
 @dataclass(kw_only=True)
@@ -49,51 +53,26 @@ class _EvaluationOptions(CatalogOptions):
         if self.simulated and (self.record or self.replay):
             raise UsageError("--record and --replay are for real experts: leave --simulated out.")
 
-    def _read_tasks(self) -> list[ExpertTask] | None:
-        from toolorchestra.agents.experts.evaluation import read_tasks
-
-        return None if self.tasks is None else read_tasks(self.tasks)
-
     def _evaluate(self, tasks: Sequence[ExpertTask], samples: int) -> list[ExpertEvaluation]:
         """Have the expert answer tasks."""
+        from toolorchestra.agents.chat.replay import RecordingChat, ReplayChat
         from toolorchestra.agents.experts.evaluation import ask, simulate
 
         catalog = self._catalog()
-        spec = catalog.spec(self.name)
-        if self.simulated or (spec.endpoint is None and not (self.record or self.replay)):
-            return simulate(
-                catalog.simulated(self.name), tasks, samples=samples, seed=self.seed, temperature=self.temperature
-            )
+        if self.simulated or not (catalog.spec(self.name).endpoint or self.record or self.replay):
+            expert = catalog.simulated(self.name)
+            return simulate(expert, tasks, samples=samples, seed=self.seed, temperature=self.temperature)
         if self.tasks is None:
             raise OptionError(f"{self.name} is real: give it tasks with --tasks FILE, or evaluate it --simulated.")
-        with self._chat(catalog, spec) as chat:
-            return ask(
-                chat,
-                self.name,
-                tasks,
-                samples=samples,
-                seed=self.seed,
-                temperature=self.temperature,
-                max_tokens=self.max_tokens,
-            )
-
-    @contextmanager
-    def _chat(self, catalog: Catalog, spec: ExpertSpec) -> Iterator[ChatModel]:
-        from toolorchestra.agents.chat.replay import RecordingChat, ReplayChat
-
-        if self.replay:
-            yield ReplayChat(self.replay, spec.model or self.name)
-            return
-        chat = catalog.chat(self.name)
-        try:
-            if self.record is None:
-                yield chat
+        sampling: dict[str, Any] = {"temperature": self.temperature, "max_tokens": self.max_tokens}
+        with ExitStack() as stack:
+            if self.replay:
+                chat: ChatModel = ReplayChat(self.replay, catalog.spec(self.name).model or self.name)
             else:
-                with RecordingChat(chat, self.record) as recording:
-                    yield recording
-        finally:
-            if close := getattr(chat, "close", None):
-                close()
+                chat = stack.enter_context(real_model(catalog, self.name))
+                if self.record is not None:
+                    chat = stack.enter_context(RecordingChat(chat, self.record))
+            return ask(chat, self.name, tasks, samples=samples, seed=self.seed, **sampling)
 
 
 @dataclass(kw_only=True)
@@ -117,17 +96,16 @@ class AskExpertCommand(_EvaluationOptions):
 
     def run(self) -> int:
         """Evaluate it, and print how often it was right."""
-        from toolorchestra.agents.experts.evaluation import graded_tasks
+        from toolorchestra.agents.experts.evaluation import graded_tasks, read_tasks
         from toolorchestra.cli.display import show
         from toolorchestra.toolscale.jsonl import write_jsonl
 
-        trials = self._evaluate(
-            self._read_tasks() or graded_tasks(self.count, seed=self.seed, noted=self.noted), self.samples
-        )
-        write_jsonl(self.out, [trial.row for trial in trials])
-        right = sum(trial.right for trial in trials)
+        tasks = read_tasks(self.tasks) if self.tasks else graded_tasks(self.count, seed=self.seed, noted=self.noted)
+        evaluations = self._evaluate(tasks, self.samples)
+        write_jsonl(self.out, [evaluation.row for evaluation in evaluations])
+        right = sum(evaluation.right for evaluation in evaluations)
         show(
-            f"{len(trials):,} answers in {self.out}, {right:,} right ({right / len(trials):.1%})\n"
+            f"{len(evaluations):,} answers in {self.out}, {right:,} right ({right / len(evaluations):.1%})\n"
             f"Fit it:  toolorchestra experts fit {self.out} --name {self.name}"
         )
         return 0
@@ -157,23 +135,92 @@ class DescribeExpertCommand(_EvaluationOptions):
     def run(self) -> int:
         """Evaluate it, and print the description."""
         from toolorchestra.agents.experts.descriptions import describe_by_model, describe_by_rule, sample_tasks
-        from toolorchestra.agents.experts.evaluation import graded_tasks
+        from toolorchestra.agents.experts.evaluation import graded_tasks, read_tasks
         from toolorchestra.toolscale.yaml_reader import dump_yaml
 
-        given = self._read_tasks()
-        if given is None:
-            tasks = graded_tasks(self.count, seed=self.seed)
-        else:
-            tasks = sample_tasks(given, min(self.count, len(given)), seed=self.seed)
-        trials = self._evaluate(tasks, samples=1)
+        tasks = read_tasks(self.tasks) if self.tasks else graded_tasks(self.count, seed=self.seed)
+        if self.tasks:
+            tasks = sample_tasks(tasks, min(self.count, len(tasks)), seed=self.seed)
+        evaluations = self._evaluate(tasks, samples=1)
         if self.llm is None:
-            text = describe_by_rule(trials)
+            text = describe_by_rule(evaluations)
         else:
             from toolorchestra.agents.chat.openai_chat import OpenAIChat
 
             with OpenAIChat(self.llm, str(self.model), api_key_env=self.api_key_env) as chat:
-                text = describe_by_model(trials, chat, seed=self.seed)
-        source = f"written by {self.model or 'rule'} from {len(trials)} trials"
+                text = describe_by_model(evaluations, chat, seed=self.seed)
+        source = f"written by {self.model or 'rule'} from {len(evaluations)} evaluations"
         entry = {"description": text, "sources": {"description": source}}
         print(dump_yaml({"experts": {self.name: entry}}) if self.yaml else f"{text}\n", end="")
         return 0
+
+
+@dataclass(kw_only=True)
+class FitExpertCommand(CatalogOptions):
+    """Fit an expert to answers: print the YAML of its entry, and how certain each figure is."""
+
+    answers: Annotated[Positional[Path], arg(metavar="ANSWERS")]
+    """JSONL file of answers, of other experts too: {expert, key, right, sample, subject, steps, difficulty, notes,
+    tokens, seconds, prompt_tokens, role}, of which the first three are needed."""
+    name: str
+    """The expert, as the file calls it."""
+    like: str | None = None
+    """Entry with the figures that the answers do not give; by default that of the same name, if there is one."""
+    shared_noise: float = 0.2
+    """Share of the noise common to all experts, assumed where no other expert answered the same problems."""
+    out: Annotated[Path | None, arg(metavar="FILE")] = None
+    """Write the YAML here; it is a catalogue file."""
+    plot: Annotated[Path | None, arg(metavar="FILE")] = None
+    """Plot observed and predicted accuracy by subject and steps (.png, .pdf or .svg; needs matplotlib)."""
+    json: bool = False
+    """Print the fit as JSON instead."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.shared_noise < 1:
+            raise UsageError(f"--shared-noise must be at least 0 and below 1, got {self.shared_noise:g}.")
+        if self.plot and self.plot.suffix not in _PLAIN:
+            raise UsageError(f"--plot writes .png, .pdf or .svg, got {self.plot}.")
+
+    def run(self) -> int:
+        """Fit, and print or write the entry."""
+        from toolorchestra.agents.experts.answer_rows import read_answers
+        from toolorchestra.agents.experts.fit import plot_fit
+        from toolorchestra.agents.experts.fitting import fit_expert
+        from toolorchestra.toolscale.yaml_reader import dump_yaml
+
+        catalog = self._catalog()
+        rows = read_answers(self.answers)
+        known = catalog.experts.get(self.name)
+        base = catalog.spec(self.like) if self.like else known
+        fit = fit_expert(rows, self.name, base, shared_noise=self.shared_noise)
+        if self.plot:
+            plot_fit(fit).savefig(with_folder(self.plot), dpi=120, metadata=_PLAIN[self.plot.suffix])
+        entry = dump_yaml({"experts": {self.name: fit.entry(base, new=base is not known)}})
+        if self.out:
+            write_text(self.out, entry)
+        if self.json:
+            return print_json(fit)
+        if not self.out:
+            print(entry, end="")
+        _explain(fit)
+        return 0
+
+
+def _explain(fit: Fit) -> None:
+    """Print on standard error how certain each figure is."""
+    from rich.console import Console
+
+    from toolorchestra.cli.display import key, numbers, plain_table
+
+    fitted = ((path, one) for path, one in fit.estimates.items() if one.fitted)
+    rows = ((path, f"{one.value:.4g}", f"{one.low:.4g} – {one.high:.4g}") for path, one in fitted)
+    console = Console(stderr=True, highlight=False)
+    console.print(plain_table(key("figure"), *numbers("fitted", "95 % interval"), rows=rows))
+    within = sum(cell.interval[0] <= cell.predicted <= cell.interval[1] for cell in fit.cells)
+    console.print(
+        f"\n{fit.answers:,} answers to {fit.problems:,} problems; what is predicted lies in the 95 % interval of what "
+        f"was observed for {within} of {len(fit.cells)} subjects and lengths.",
+        markup=False,
+    )
+    for remark in fit.remarks:
+        console.print(remark, style="yellow", markup=False)

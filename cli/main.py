@@ -4,15 +4,11 @@ One dataclass per command: its fields are the options, the text below each is it
 returns the exit status. Heavy modules are imported in `run`, so that ``--help`` is quick.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated
 
 import tyro
-from tyro.conf import subcommand
 
 from toolorchestra.cli.build import BuildCommand
 from toolorchestra.cli.card import CardCommand
@@ -21,6 +17,7 @@ from toolorchestra.cli.exchange import ExportCommand, ImportCommand
 from toolorchestra.cli.experts import ExpertsCommand
 from toolorchestra.cli.mas import MASCommand
 from toolorchestra.cli.masbench import MASBenchCommand
+from toolorchestra.cli.options import subcommands
 from toolorchestra.cli.play import PlayCommand
 from toolorchestra.cli.robustness import RobustnessCommand
 from toolorchestra.cli.rollout import RolloutCommand
@@ -35,37 +32,43 @@ from toolorchestra.cli.train import TrainCommand
 from toolorchestra.cli.validate import ValidateCommand
 from toolorchestra.toolscale.errors import ToolOrchestraError
 
-_SYNTH = "Make a domain (`synth FOLDER`), and what else can be made of domains."
-_EXPERTS = "Look at experts (`list`, `show`, `tool-config`), evaluate them (`ask`), fit and describe them."
-_MASBENCH = "Problems with controlled structure: `make` tasks, `show` or draw (`figure`) one, `check` the generator."
-_SELECT = "Select what to learn from: demonstrations (`sft`), tasks for reinforcement learning (`rl`)."
-_MAS = "Check, draw, run and search for designs of multi-agent systems."
-
-Command = (
-    Annotated[EnvsCommand, subcommand("envs")]
-    | Annotated[TasksCommand, subcommand("tasks")]
-    | Annotated[PlayCommand, subcommand("play")]
-    | Annotated[RolloutCommand, subcommand("rollout")]
-    | Annotated[ShowCommand, subcommand("show")]
-    | Annotated[ValidateCommand, subcommand("validate")]
-    | Annotated[BuildCommand, subcommand("build")]
-    | Annotated[CardCommand, subcommand("card")]
-    | Annotated[StatsCommand, subcommand("stats")]
-    | Annotated[SynthCommand, subcommand("synth", description=_SYNTH)]
-    | Annotated[ExpertsCommand, subcommand("experts", description=_EXPERTS)]
-    | Annotated[MASBenchCommand, subcommand("masbench", description=_MASBENCH)]
-    | Annotated[ExportCommand, subcommand("export")]
-    | Annotated[ImportCommand, subcommand("import")]
-    | Annotated[RobustnessCommand, subcommand("robustness")]
-    | Annotated[SelectCommand, subcommand("select", description=_SELECT)]
-    | Annotated[SchemaCommand, subcommand("schema")]
-    | Annotated[TrainCommand, subcommand("train")]
-    | Annotated[MASCommand, subcommand("mas", description=_MAS)]
-    | Annotated[StudyCommand, subcommand("study")]
-)
-
 _DESCRIPTION = """\
 The Gymnasium for LLM orchestration: play, record, check and train on tasks with tools, databases and costs."""
+_GROUPS = {
+    "synth": "Make a domain (`synth FOLDER`), and what else can be made of domains.",
+    "experts": "Look at experts (`list`, `show`, `tool-config`), evaluate them (`ask`), fit and describe them.",
+    "masbench": "Problems with controlled structure: `make` tasks, `show` or draw (`figure`) one, `check` the "
+    "generator.",
+    "select": "Select what to learn from: demonstrations (`sft`), tasks for reinforcement learning (`rl`).",
+    "mas": "Check, draw, run and search for designs of multi-agent systems.",
+}
+"""Commands that have commands of their own."""
+
+Command = subcommands(
+    {
+        "envs": EnvsCommand,
+        "tasks": TasksCommand,
+        "play": PlayCommand,
+        "rollout": RolloutCommand,
+        "show": ShowCommand,
+        "validate": ValidateCommand,
+        "build": BuildCommand,
+        "card": CardCommand,
+        "stats": StatsCommand,
+        "synth": SynthCommand,
+        "experts": ExpertsCommand,
+        "masbench": MASBenchCommand,
+        "export": ExportCommand,
+        "import": ImportCommand,
+        "robustness": RobustnessCommand,
+        "select": SelectCommand,
+        "schema": SchemaCommand,
+        "train": TrainCommand,
+        "mas": MASCommand,
+        "study": StudyCommand,
+    },
+    _GROUPS,
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -84,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             args=expand(given) or ["--help"],
             config=(tyro.conf.FlagCreatePairsOff, tyro.conf.OmitArgPrefixes),
         )
-        code = command.run()
+        code: int = command.run()
         sys.stdout.flush()
         return code
     except SystemExit as end:

@@ -6,17 +6,18 @@ Designs are read, run and drawn by `toolorchestra.envs.masorchestra`.
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
-from tyro.conf import Positional, arg, subcommand
+from tyro.conf import Positional, arg
 
-from toolorchestra.cli.options import Split, require_at_least
-from toolorchestra.cli.output import print_json, write_text
+from toolorchestra.cli.files import print_json, with_folder, write_text
+from toolorchestra.cli.options import CatalogOptions, Split, real_model, require_at_least, subcommands
 from toolorchestra.toolscale.errors import OptionError
 
 if TYPE_CHECKING:
@@ -25,18 +26,28 @@ if TYPE_CHECKING:
     from toolorchestra.envs.masorchestra.rules import DesignFault
     from toolorchestra.envs.masorchestra.workflow_strategies import WorkflowCandidate
 
-File = Annotated[Positional[str], arg(metavar="FILE|-")]
 Degree = Literal["low", "high"]
 
 
-@dataclass
-class CheckDesignCommand:
-    """Check designs against the rules; exit status 1 if one is broken."""
+@dataclass(kw_only=True)
+class _DesignOptions:
+    """The options that say which design is meant."""
 
-    file: File
+    file: Annotated[Positional[str], arg(metavar="FILE|-")]
     """File with the text of a design; - for standard input."""
     dom: Degree = "high"
     """Degree of MAS that it was written for."""
+
+    def _parsed(self) -> Design | DesignFault:
+        from toolorchestra.envs.masorchestra.parser import parse_design
+
+        return parse_design(_read(self.file), self.dom)
+
+
+@dataclass(kw_only=True)
+class CheckDesignCommand(_DesignOptions):
+    """Check designs against the rules; exit status 1 if one is broken."""
+
     json: bool = False
     """Print {valid, rule, element, message, agents, length, width}."""
 
@@ -45,32 +56,33 @@ class CheckDesignCommand:
         from toolorchestra.envs.masorchestra.figure import text
         from toolorchestra.envs.masorchestra.rules import DesignFault
 
-        found = _parsed(self.file, self.dom)
-        if self.json:
-            facts: dict[str, Any] = {"valid": not isinstance(found, DesignFault)}
-            facts |= msgspec.structs.asdict(found if isinstance(found, DesignFault) else found.shape)
-            print_json(facts)
+        found = self._parsed()
+        if isinstance(found, DesignFault):
+            valid, facts, shown = False, msgspec.structs.asdict(found), str(found)
         else:
-            print(found if isinstance(found, DesignFault) else f"valid: {text(found).splitlines()[-1]}")
-        return int(isinstance(found, DesignFault))
+            valid, facts, shown = True, msgspec.structs.asdict(found.shape), f"valid: {text(found).splitlines()[-1]}"
+        if self.json:
+            print_json({"valid": valid} | facts)
+        else:
+            print(shown)
+        return int(not valid)
 
 
-@dataclass
-class DrawDesignCommand:
+@dataclass(kw_only=True)
+class DrawDesignCommand(_DesignOptions):
     """Draw a design."""
 
-    file: File
-    """File with the text of a design; - for standard input."""
-    dom: Degree = "high"
-    """Degree of MAS that it was written for."""
     svg: Annotated[Path | None, arg(metavar="FILE")] = None
     """Write an SVG picture instead of printing text."""
 
     def run(self) -> int:
         """Draw it."""
         from toolorchestra.envs.masorchestra import figure
+        from toolorchestra.envs.masorchestra.design import DesignError, DesignFault
 
-        design = _design(self.file, self.dom)
+        design = self._parsed()
+        if isinstance(design, DesignFault):
+            raise DesignError(design)
         if self.svg is None:
             print(figure.text(design))
         else:
@@ -79,7 +91,7 @@ class DrawDesignCommand:
 
 
 @dataclass(kw_only=True)
-class _QuestionOptions:
+class _QuestionOptions(CatalogOptions):
     """The options that say which questions are asked, and which model is behind the agents."""
 
     source: str = "Math"
@@ -92,8 +104,6 @@ class _QuestionOptions:
     """The model behind all agents: a name in the catalogue, simulated; with --endpoint the real one."""
     endpoint: bool = False
     """Query the real model at its endpoint in the catalogue instead of simulating it."""
-    catalog: tuple[Path, ...] = ()
-    """Catalogue files of your own, which extend and override the shipped one."""
     timeout: float | None = None
     """Seconds after which an agent is stopped."""
     seed: int = 0
@@ -102,22 +112,19 @@ class _QuestionOptions:
     @contextmanager
     def _env(self, dom: Degree) -> Iterator[MASOrchestraEnv]:
         from toolorchestra.agents.chat.base import ChatModel
-        from toolorchestra.agents.experts.catalog import Catalog
         from toolorchestra.agents.experts.simulated_chat import SimulatedChat
         from toolorchestra.envs.masorchestra.env import MASOrchestraEnv
 
-        catalog = Catalog.load(*self.catalog)
-        model: ChatModel = (
-            SimulatedChat(catalog.simulated(self.model)) if not self.endpoint else catalog.chat(self.model)
-        )
+        catalog = self._catalog()
         source = None if self.tasks else self.source
-        try:
+        with ExitStack() as stack:
+            if self.endpoint:
+                model: ChatModel = stack.enter_context(real_model(catalog, self.model))
+            else:
+                model = SimulatedChat(catalog.simulated(self.model))
             yield MASOrchestraEnv(
                 source, tasks=self.tasks, split=self.split, dom=dom, model=model, timeout=self.timeout
             )
-        finally:
-            if close := getattr(model, "close", None):
-                close()
 
 
 @dataclass(kw_only=True)
@@ -146,50 +153,51 @@ class RunDesignCommand(_QuestionOptions):
 
     def run(self) -> int:
         """Ask the questions and sum up; exit status 1 if a design broke a rule or a model could not be reached."""
-        with self._env(self.dom) as env:
-            return self._run(env)
-
-    def _run(self, env: MASOrchestraEnv) -> int:
-        from toolorchestra.cli.display import progress_bars
-        from toolorchestra.envs.episode import write_episodes
         from toolorchestra.envs.masorchestra import figure
         from toolorchestra.envs.masorchestra.design import Design
-        from toolorchestra.envs.masorchestra.orchestrators import make_orchestrator
         from toolorchestra.envs.masorchestra.play import DesignPlay
 
-        written = _read(self.design) if self.design is not None else None
+        with self._env(self.dom) as env:
+            infos = self._play(env)
+            play, last, task = env.play, env.episode, env.task
+        assert isinstance(play, DesignPlay)
+        if self.svg is not None and isinstance(play.design, Design):
+            write_text(self.svg, figure.svg(play.design, play.run))
+        outcomes = Counter("invalid" if info["rule"] else str(info["outcome"]) for info in infos)
+        usd, seconds = (sum(info[key] for info in infos) / self.episodes for key in ("cost", "clock"))
+        if self.json:
+            facts = {"episodes": self.episodes, "outcomes": outcomes, "usd": usd, "seconds": seconds}
+            print_json(facts | {"last": last.why})
+        elif self.episodes == 1:
+            print(f"{task.id}: {task.instruction}\n")
+            print(figure.text(play.design, play.run) if isinstance(play.design, Design) else play.design)
+            print(f"{last.outcome}: {last.why}")
+        else:
+            counted = ", ".join(f"{found} {outcome}" for outcome, found in sorted(outcomes.items()))
+            print(f"{self.episodes} questions: {counted}; each ${usd:.4f} and {seconds:.1f} s")
+        return int(not outcomes.keys() <= {"solved", "failed"})
+
+    def _play(self, env: MASOrchestraEnv) -> list[dict[str, Any]]:
+        """Run a design on each question; return the last `info` of each episode."""
+        from toolorchestra.cli.display import progress_bars
+        from toolorchestra.envs.episode import write_episodes
+        from toolorchestra.envs.masorchestra.orchestrators import make_orchestrator
+
+        written = None if self.design is None else _read(self.design)
         policy = make_orchestrator(self.orchestrator, seed=self.seed)
-        outcomes: dict[str, int] = {}
-        usd = seconds = 0.0
+        infos: list[dict[str, Any]] = []
         with progress_bars() as progress:
             bar = progress.add_task("design" if written else self.orchestrator, total=self.episodes, note="")
             for number in range(self.episodes):
                 observation, info = env.reset(seed=self.seed + number, options={"task_id": self.task})
                 policy.reset(env, observation, info)
-                *_, info = env.step(written if written is not None else policy.act(observation, info))
+                *_, info = env.step(policy.act(observation, info) if written is None else written)
                 if self.record is not None:
-                    write_episodes(self.record, [env.episode])
-                outcome = "invalid" if info["rule"] else str(info["outcome"])
-                outcomes[outcome] = outcomes.get(outcome, 0) + 1
-                usd, seconds = usd + info["cost"], seconds + info["clock"]
-                progress.update(bar, advance=1, note=f"{outcomes.get('solved', 0)} solved · ${usd:.2f}")
-        play = env.play
-        assert isinstance(play, DesignPlay)
-        if self.svg is not None and isinstance(play.design, Design):
-            write_text(self.svg, figure.svg(play.design, play.run))
-        count = self.episodes
-        if self.json:
-            means = {"usd": usd / count, "seconds": seconds / count}
-            print_json({"episodes": count, "outcomes": outcomes, **means, "last": env.episode.why})
-        else:
-            if count == 1:
-                print(f"{env.task.id}: {env.task.instruction}\n")
-                print(figure.text(play.design, play.run) if isinstance(play.design, Design) else play.design)
-                print(f"{env.episode.outcome}: {env.episode.why}")
-            else:
-                counted = ", ".join(f"{found} {outcome}" for outcome, found in sorted(outcomes.items()))
-                print(f"{count} questions: {counted}; each ${usd / count:.4f} and {seconds / count:.1f} s")
-        return int(any(outcome not in ("solved", "failed") for outcome in outcomes))
+                    write_episodes(with_folder(self.record), [env.episode])
+                infos.append(info)
+                solved = sum(one["outcome"] == "solved" for one in infos)
+                progress.update(bar, advance=1, note=f"{solved} solved · ${sum(one['cost'] for one in infos):.2f}")
+        return infos
 
 
 @dataclass(kw_only=True)
@@ -217,66 +225,49 @@ class SearchDesignCommand(_QuestionOptions):
 
     def run(self) -> int:
         """Search, and report the best."""
-        with self._env("high") as env:
-            return self._run(env)
-
-    def _run(self, env: MASOrchestraEnv) -> int:
-        from toolorchestra.cli.display import progress_bars
         from toolorchestra.envs.masorchestra import figure
         from toolorchestra.envs.masorchestra.design import to_text
-        from toolorchestra.envs.masorchestra.workflow_search import SearchBudget, Validation, best, search
+        from toolorchestra.envs.masorchestra.workflow_search import best
+
+        with self._env("high") as env:
+            history = self._search(env)
+        found, single = best(history), history[0].score
+        if self.best is not None:
+            write_text(self.best, to_text(found.design) + "\n")
+        if self.json:
+            return print_json(msgspec.to_builtins(found) | {"measured": len(history), "single": single})
+        low, high = found.interval
+        print(figure.text(found.design))
+        print(
+            f"best of {len(history)} workflows: {found.score:.0%} ({low:.0%} to {high:.0%}) of {found.episodes} "
+            f"questions, ${found.usd:.4f} and {found.seconds:.1f} s each; a single agent: {single:.0%}. "
+            "Measure it on other questions before you believe it."
+        )
+        return 0
+
+    def _search(self, env: MASOrchestraEnv) -> list[WorkflowCandidate]:
+        """Return the workflows evaluated, in their order."""
+        from toolorchestra.cli.display import progress_bars
+        from toolorchestra.envs.masorchestra.workflow_search import SearchBudget, Validation, search
 
         budget = SearchBudget(self.candidates, self.budget)
         validation = Validation.drawn(env, self.questions, self.seed, self.split)
+        options: dict[str, Any] = {"seed": self.seed, "max_agents": self.max_agents, "file": self.out}
+        highest = 0.0
         with progress_bars() as progress:
             bar = progress.add_task(self.method, total=self.candidates, note="")
-            highest = 0.0
 
             def watch(candidate: WorkflowCandidate) -> None:
                 nonlocal highest
                 highest = max(highest, candidate.score)
                 progress.update(bar, advance=1, note=f"best {highest:.0%}")
 
-            history = search(
-                self.method, validation, budget, seed=self.seed, max_agents=self.max_agents, file=self.out, watch=watch
-            )
-        found = best(history)
-        if self.best is not None:
-            write_text(self.best, to_text(found.design) + "\n")
-        if self.json:
-            facts = msgspec.to_builtins(found) | {"measured": len(history), "single": history[0].score}
-            return print_json(facts)
-        low, high = found.interval
-        print(figure.text(found.design))
-        print(
-            f"best of {len(history)} workflows: {found.score:.0%} ({low:.0%} to {high:.0%}) of {found.episodes} "
-            f"questions, ${found.usd:.4f} and {found.seconds:.1f} s each; a single agent: {history[0].score:.0%}. "
-            "Measure it on other questions before you believe it."
-        )
-        return 0
+            return search(self.method, validation, budget, watch=watch, **options)
 
 
-MASCommand = (
-    Annotated[CheckDesignCommand, subcommand("check")]
-    | Annotated[DrawDesignCommand, subcommand("draw")]
-    | Annotated[RunDesignCommand, subcommand("run")]
-    | Annotated[SearchDesignCommand, subcommand("search")]
+MASCommand = subcommands(
+    {"check": CheckDesignCommand, "draw": DrawDesignCommand, "run": RunDesignCommand, "search": SearchDesignCommand}
 )
-
-
-def _parsed(file: str, dom: Degree) -> Design | DesignFault:
-    from toolorchestra.envs.masorchestra.parser import parse_design
-
-    return parse_design(_read(file), dom)
-
-
-def _design(file: str, dom: Degree) -> Design:
-    from toolorchestra.envs.masorchestra.rules import DesignError, DesignFault
-
-    found = _parsed(file, dom)
-    if isinstance(found, DesignFault):
-        raise DesignError(found)
-    return found
 
 
 def _read(file: str) -> str:

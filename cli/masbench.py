@@ -5,23 +5,20 @@ The problems themselves are made in `toolorchestra.envs.sources.masbench`.
 
 from __future__ import annotations
 
-import itertools
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from tyro.conf import arg, subcommand
+from tyro.conf import arg
 
-from toolorchestra.cli.options import UsageError, require_at_least
-from toolorchestra.cli.output import print_json, write_text
+from toolorchestra.cli.files import print_json, write_text
+from toolorchestra.cli.options import UsageError, require_at_least, subcommands
 from toolorchestra.toolscale.errors import OptionError
 
 if TYPE_CHECKING:
     from toolorchestra.envs.sources.masbench.generate import Instance, InstanceSettings
     from toolorchestra.envs.sources.masbench.graph import Axes
-    from toolorchestra.toolscale.task import Task
 
 Axis = Literal["depth", "horizon", "breadth", "parallel", "robustness"]
 
@@ -75,8 +72,7 @@ class _OneProblem(_ProblemOptions):
     def _instance(self) -> Instance:
         from toolorchestra.envs.sources.masbench.sets import instances
 
-        series = instances(self._axes(), self.split, seed=self.seed, settings=self._settings(), first=self.number)
-        return next(series)
+        return next(instances(self._axes(), self.split, seed=self.seed, settings=self._settings(), first=self.number))
 
 
 @dataclass(kw_only=True)
@@ -97,19 +93,16 @@ class MASBenchMakeCommand(_ProblemOptions):
 
     def run(self) -> int:
         """Make and write them."""
+        from toolorchestra.envs.sources.masbench.sets import named_set, tasks
         from toolorchestra.toolscale.task import write_tasks
 
-        made = list(self._tasks())
+        if self.published:
+            made = list(named_set(self.published, self.split))
+        else:
+            made = list(tasks(self._axes(), self.split, self.count, seed=self.seed, settings=self._settings()))
         write_tasks(self.out, made)
         print(f"{len(made):,} tasks → {self.out}")
         return 0
-
-    def _tasks(self) -> Iterator[Task]:
-        from toolorchestra.envs.sources.masbench.sets import named_set, tasks
-
-        if self.published:
-            return named_set(self.published, self.split)
-        return tasks(self._axes(), self.split, self.count, seed=self.seed, settings=self._settings())
 
 
 @dataclass(kw_only=True)
@@ -129,17 +122,17 @@ class MASBenchShowCommand(_OneProblem):
         task = make_task(instance, f"masbench-{self.seed}/{instance.axes}/{self.split}-{self.number:05d}")
         if self.json:
             return print_json(task)
-        console = stdout_console()
-        console.print(instance.text, markup=False)
-        console.print("\nSteps", style="bold")
-        for number, part in enumerate(parts_of(task)):
+        steps = []
+        for number, part in enumerate(parts_of(task), 1):
             after = f" (after {', '.join(str(need + 1) for need in part.needs)})" if part.needs else ""
             note = f"; a note claims {part.note}" if part.note else ""
-            console.print(f"{number + 1:4}. {part.question} {part.answer}{after}{note}", markup=False)
-        console.print("\nAnswers", style="bold")
-        console.print(", ".join(instance.answers))
-        console.print("\nAxes", style="bold")
-        console.print(", ".join(f"{axis} {value}" for axis, value in truth_of(task).measured.items()))
+            steps.append(f"{number:4}. {part.question} {part.answer}{after}{note}")
+        axes = ", ".join(f"{axis} {value}" for axis, value in truth_of(task).measured.items())
+        console = stdout_console()
+        console.print(instance.text, markup=False)
+        for title, lines in {"Steps": steps, "Answers": [", ".join(instance.answers)], "Axes": [axes]}.items():
+            console.print(f"\n{title}", style="bold")
+            console.print("\n".join(lines), markup=False)
         return 0
 
 
@@ -194,21 +187,23 @@ class MASBenchCheckCommand:
         }
         if self.json:
             print_json(found)
-        else:
-            for axis, one in found.items():
+        for axis, one in found.items():
+            if not self.json:
                 print(
                     f"{'pass' if one.passed else 'FAIL'}  {axis:10}  {one.instances:,} instances, "
                     f"{one.disagreements} disagree; templates {one.templates['train']:,} / {one.templates['test']:,}, "
                     f"{one.shared} shared; χ² {one.chi_square:.1f}; {one.milliseconds:.2f} ms each"
                 )
-        for fault in itertools.chain(*(one.faults for one in found.values())):
-            print(fault, file=sys.stderr)
+            for fault in one.faults:
+                print(fault, file=sys.stderr)
         return 0 if all(one.passed for one in found.values()) else 1
 
 
-MASBenchCommand = (
-    Annotated[MASBenchMakeCommand, subcommand("make")]
-    | Annotated[MASBenchShowCommand, subcommand("show")]
-    | Annotated[MASBenchFigureCommand, subcommand("figure")]
-    | Annotated[MASBenchCheckCommand, subcommand("check")]
+MASBenchCommand = subcommands(
+    {
+        "make": MASBenchMakeCommand,
+        "show": MASBenchShowCommand,
+        "figure": MASBenchFigureCommand,
+        "check": MASBenchCheckCommand,
+    }
 )

@@ -1,14 +1,23 @@
-"""Options that several commands have: their types, their bounds, and values given as text."""
+"""Options that several commands have: their types, their bounds, values given as text; and groups of commands."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+import operator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
-from tyro.conf import Positional, arg
+from tyro.conf import Positional, arg, subcommand
 
 from toolorchestra.toolscale.errors import ToolOrchestraError
+
+if TYPE_CHECKING:
+    from toolorchestra.agents.chat.base import ChatModel
+    from toolorchestra.agents.experts.catalog import Catalog
 
 Env = Annotated[Positional[str], arg(metavar="ENV")]
 NamedValues = Annotated[dict[str, str], arg(metavar="NAME VALUE …")]
@@ -20,6 +29,37 @@ class UsageError(ToolOrchestraError):
 
     It is printed in one line. `OptionError` is a ValueError, of which tyro makes a box that names its own classes.
     """
+
+
+@dataclass(kw_only=True)
+class CatalogOptions:
+    """The option that says which catalogue of experts is meant."""
+
+    catalog: tuple[Path, ...] = ()
+    """Catalogue files of your own, which extend and override the shipped one."""
+
+    def _catalog(self) -> Catalog:
+        from toolorchestra.agents.experts.catalog import Catalog
+
+        return Catalog.load(*self.catalog)
+
+
+@contextmanager
+def real_model(catalog: Catalog, name: str) -> Iterator[ChatModel]:
+    """Yield the real model behind an entry of a catalogue, and close its connection at the end."""
+    model = catalog.chat(name)
+    try:
+        yield model
+    finally:
+        if close := getattr(model, "close", None):
+            close()
+
+
+def subcommands(commands: Mapping[str, Any], descriptions: Mapping[str, str] | None = None) -> Any:
+    """Return the union of commands, by name, that tyro reads; a group among them needs a description."""
+    given = descriptions or {}
+    named = (Annotated[command, subcommand(name, description=given.get(name))] for name, command in commands.items())
+    return reduce(operator.or_, named)
 
 
 def option_values(options: Mapping[str, str]) -> dict[str, Any]:
@@ -35,11 +75,7 @@ def option_values(options: Mapping[str, str]) -> dict[str, Any]:
 
 
 def require_at_least(command: object, **bounds: float) -> None:
-    """Check options of a command against lower bounds.
-
-    Raises:
-        UsageError: A value is below its bound.
-    """
+    """Raise a `UsageError` if an option of a command is below its bound."""
     for name, bound in bounds.items():
         if (value := getattr(command, name)) < bound:
             raise UsageError(f"--{name.replace('_', '-')} must be at least {bound:g}, got {value}.")

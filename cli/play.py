@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tyro.conf import arg
 
 from toolorchestra.cli.environments import environment
+from toolorchestra.cli.files import with_folder
 from toolorchestra.cli.options import Env, NamedValues, Split, option_values
 
 if TYPE_CHECKING:
@@ -42,11 +42,14 @@ class PlayCommand:
         """Play episodes until the player stops."""
         from toolorchestra.agents.policies.human import HumanPolicy
         from toolorchestra.cli.display import stdout_console
-        from toolorchestra.cli.display_tasks import task_card
+        from toolorchestra.cli.display_domains import task_card
         from toolorchestra.envs.episode import write_episodes
 
+        if self.record is not None:
+            with_folder(self.record)
         env, console = environment(self.env, **option_values(self.env_options)), stdout_console()
-        policy = HumanPolicy(read=_reader(env), show=lambda text: console.print(text, style="dim", markup=False))
+        _complete_names(env)
+        policy = HumanPolicy(read=input, show=lambda text: console.print(text, style="dim", markup=False))
         options: dict[str, Any] = {"split": self.split, "task_id": self.task, "difficulty": self.difficulty or None}
         played = solved = 0
         seed, seen = self.seed, set[str]()
@@ -91,12 +94,12 @@ def _confirmed(question: str, *, default: bool) -> bool:
     return default if not answer else answer.startswith("y")
 
 
-def _reader(env: OrchestrationEnv) -> Callable[[str], str]:
-    """Return what reads a line, with history and completion of tool and parameter names where there is a terminal."""
+def _complete_names(env: OrchestrationEnv) -> None:
+    """Give `input` a history, and completion of the names of tools and parameters, where there is a terminal."""
     try:
         import readline
     except ModuleNotFoundError:
-        return input
+        return
     readline.parse_and_bind("tab: complete")
     readline.set_completer_delims(" ;")
 
@@ -111,4 +114,3 @@ def _reader(env: OrchestrationEnv) -> Callable[[str], str]:
         return found[state] if state < len(found) else None
 
     readline.set_completer(complete)
-    return input

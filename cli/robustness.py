@@ -1,7 +1,5 @@
 """The command `toolorchestra robustness`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -10,9 +8,8 @@ import msgspec
 from tyro.conf import Positional, arg
 
 from toolorchestra.cli.environments import environment
+from toolorchestra.cli.files import print_json, read_recorded
 from toolorchestra.cli.options import UsageError
-from toolorchestra.cli.output import print_json
-from toolorchestra.cli.recorded import read_recorded
 
 
 @dataclass
@@ -32,18 +29,14 @@ class RobustnessCommand:
 
     def run(self) -> int:
         """Judge the episodes and print the shares."""
-        from toolorchestra.cli.display import stdout_console
-        from toolorchestra.cli.display_checks import robustness_table
+        from toolorchestra.cli.display import show
+        from toolorchestra.cli.display_episodes import robustness_table
         from toolorchestra.envs.robustness import robustness
 
         source = environment(str(self.tasks)).source
         results = {file.stem: robustness(source, read_recorded(file)) for file in self.episodes}
         if self.json:
-            return print_json(
-                {
-                    name: {**msgspec.structs.asdict(found), "share": found.share, "interval": found.interval}
-                    for name, found in results.items()
-                }
-            )
-        stdout_console().print(robustness_table(results))
+            extra = {name: {"share": found.share, "interval": found.interval} for name, found in results.items()}
+            return print_json({name: msgspec.structs.asdict(results[name]) | extra[name] for name in results})
+        show(robustness_table(results))
         return 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -14,31 +14,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from tyro.conf import arg
 
 from toolorchestra.cli.environments import playable
+from toolorchestra.cli.files import print_json
 from toolorchestra.cli.options import Env, NamedValues, Split, UsageError, option_values, require_at_least
-from toolorchestra.cli.output import print_json
 from toolorchestra.toolscale.errors import OptionError
 
 if TYPE_CHECKING:
     from toolorchestra.agents.chat.base import ChatModel
     from toolorchestra.agents.policies.base import Policy
-    from toolorchestra.envs.recording import Recording, Reset, Tally
+    from toolorchestra.envs.episode import Episode
+    from toolorchestra.envs.recording import Recording, Reset, Tally, Unplayed
     from toolorchestra.envs.task_source import TaskSource
 
-RolloutPolicy = Literal[
-    "oracle",
-    "noisy-oracle",
-    "random",
-    "llm",
-    "null",
-    "direct",
-    "direct+tools",
-    "majority-vote",
-    "self-refine",
-    "knn-router",
-    "fixed-workflow",
-    "strongest",
-    "cheapest",
-]
+_Baseline = Literal["direct", "direct+tools", "majority-vote", "self-refine", "knn-router", "fixed-workflow"]
+RolloutPolicy = Literal["oracle", "noisy-oracle", "random", "llm", "null", _Baseline, "strongest", "cheapest"]
 
 
 @dataclass
@@ -49,8 +37,8 @@ class RolloutCommand:
     """Id of an environment, folder of a domain, or JSONL file of tasks."""
     policy: RolloutPolicy = "oracle"
     """Who plays. `oracle` and `noisy-oracle` know the reference trajectory; `llm` is any chat model (--model); the
-    others after `null` are baselines that query experts. In a game of several agents `random`, `null` or `llm` acts
-    for all of them."""
+    others after `null` are baselines that query experts. In an environment with several agents `random`, `null` or
+    `llm` acts for all of them."""
     policy_options: NamedValues = field(default_factory=dict)
     """Arguments of the policy, e.g. `expert gpt-5` or `n 8`."""
     env_options: NamedValues = field(default_factory=dict)
@@ -99,11 +87,12 @@ class RolloutCommand:
 
     def run(self) -> int:
         """Play, record and sum up; return 1 when an episode could not be played."""
-        from toolorchestra.cli.display import stdout_console
+        from toolorchestra.cli.display import show
         from toolorchestra.cli.display_episodes import tally_text
-        from toolorchestra.envs.recording import Recording, Tally
+        from toolorchestra.envs.recording import Recording, Tally, play_many
 
-        with closing(self._env()) as env:
+        make_env = partial(playable, self.env, **option_values(self.env_options))
+        with closing(make_env()) as env:
             resets = self._resets(env.source)
         make_policy = self._policy()
         make_policy()  # wrong options are refused before a file is made
@@ -111,8 +100,10 @@ class RolloutCommand:
         began = time.perf_counter()
         with Recording(file, self._origin(), resume=self.resume) as recording:
             tally = Tally(recording.episodes)
+            waiting = [reset for reset in resets if reset.seed not in recording.done]
+            played = play_many(make_env, make_policy, waiting, parallel=self.parallel if self.policy == "llm" else 1)
             try:
-                errors = self._play(resets, make_policy, recording, tally)
+                errors = self._record(played, recording, tally, total=len(resets), completed=len(resets) - len(waiting))
             except KeyboardInterrupt:
                 count = tally.outcomes.total()
                 print(f"Interrupted: {count} episodes are in {file}; --resume goes on.", file=sys.stderr)
@@ -123,38 +114,32 @@ class RolloutCommand:
         if self.json:
             print_json({"file": str(file), **summary})
         else:
-            stdout_console().print(tally_text(summary, file))
+            show(tally_text(summary, file))
         if errors:
             print(f"{len(errors)} episodes were not played ({errors[0]}); --resume tries again.", file=sys.stderr)
         return 1 if errors else 0
 
-    def _play(
-        self, resets: Sequence[Reset], make_policy: Callable[[], Policy], recording: Recording, tally: Tally
+    def _record(
+        self, played: Iterable[Episode | Unplayed], recording: Recording, tally: Tally, **counts: Any
     ) -> list[str]:
-        """Play and record what is not recorded yet; return the errors of episodes that could not be played."""
+        """Record episodes as they are played; return the errors of those that could not be played."""
         from toolorchestra.cli.display import progress_bars
         from toolorchestra.envs.episode import Episode
-        from toolorchestra.envs.recording import play_many
 
-        waiting = [reset for reset in resets if reset.seed not in recording.done]
-        parallel = self.parallel if self.policy == "llm" else 1
         errors: list[str] = []
         began = time.perf_counter()
         with progress_bars() as progress:
-            bar = progress.add_task(self.policy, total=len(resets), completed=len(resets) - len(waiting), note="")
-            for number, played in enumerate(play_many(self._env, make_policy, waiting, parallel=parallel), 1):
-                if isinstance(played, Episode):
-                    recording.write(played)
-                    tally.add(played)
+            bar = progress.add_task(self.policy, note="", **counts)
+            for number, one in enumerate(played, 1):
+                if isinstance(one, Episode):
+                    recording.write(one)
+                    tally.add(one)
                 else:
-                    errors.append(played.error)
+                    errors.append(one.error)
                 rate = number / (time.perf_counter() - began)
                 note = f"{tally.share:.0%} solved · {rate:,.1f} episodes/s · ${tally.cost:.2f}"
                 progress.update(bar, advance=1, note=note)
         return errors
-
-    def _env(self) -> Any:
-        return playable(self.env, **option_values(self.env_options))
 
     def _origin(self) -> dict[str, Any]:
         """Return the options on which the episodes depend; a file made with others is not continued."""
@@ -182,25 +167,19 @@ class RolloutCommand:
             model = self._chat_model(str(self.model))
             return lambda: ChatPolicy(model, self.seed, self.temperature, self.max_tokens)
         if is_multiagent(self.env):
-            return self._policy_of_all_agents
+            if self.policy == "random":
+                from toolorchestra.envs.checks.several_agents import random_messages
+                from toolorchestra.envs.multiagent.views import RandomMessages
+
+                return lambda: RandomMessages(random_messages(self.env), self.seed)
+            if self.policy != "null":
+                raise OptionError(
+                    f"The policy {self.policy!r} plays environments of one agent; {self.env} has several. "
+                    "One policy can act for all of them: --policy llm, random or null."
+                )
         options: dict[str, Any] = {"error": self.error} if self.policy == "noisy-oracle" else {}
         options |= {"seed": self.seed} | option_values(self.policy_options)
         return partial(make_policy, self.policy, **options)
-
-    def _policy_of_all_agents(self) -> Policy:
-        """Return the policy that acts for all agents of a game."""
-        from toolorchestra.agents.policies.reference import NullPolicy
-        from toolorchestra.envs.checks.several_agents import random_messages
-        from toolorchestra.envs.multiagent.views import RandomMessages
-
-        if self.policy == "random":
-            return RandomMessages(random_messages(self.env), self.seed)
-        if self.policy == "null":
-            return NullPolicy(self.seed)
-        raise OptionError(
-            f"The policy {self.policy!r} plays environments of one agent; {self.env} has several. "
-            "One policy can act for all of them: --policy llm, random or null."
-        )
 
     def _chat_model(self, model: str) -> ChatModel:
         """Return the chat model at the server, or the local one."""

@@ -1,10 +1,8 @@
 """The command `toolorchestra schema`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
-from toolorchestra.cli.output import print_json
+from toolorchestra.cli.files import print_json
 
 
 @dataclass

@@ -5,17 +5,17 @@ What is selected is decided in `toolorchestra.algos.selection`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
-from tyro.conf import Positional, arg, subcommand
+from tyro.conf import Positional, arg
 
 from toolorchestra.cli.environments import environment
-from toolorchestra.cli.options import Split
-from toolorchestra.cli.output import print_json, with_folder
+from toolorchestra.cli.files import print_json, with_folder
+from toolorchestra.cli.options import Split, subcommands
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.jsonl import read_jsonl, write_jsonl
 
@@ -46,32 +46,31 @@ class SelectSFTCommand:
     def run(self) -> int:
         """Select, write and report."""
         from toolorchestra.algos.selection import select_sft
-        from toolorchestra.cli.display import show
 
-        _check_files(self.episodes, self.out)
-        env_ids: set[str] = set()
-        candidates, places = _read(self.episodes, env_ids.add)
+        read = _Recorded(self.episodes, self.out)
         exclude = [asked for file in self.exclude for asked in _read_questions(file)]
-        found = select_sft(candidates, exclude=exclude, split=self.split, max_tool_share=self.max_tool_share)
+        found = select_sft(read.candidates, exclude=exclude, split=self.split, max_tool_share=self.max_tool_share)
         if not found.kept:
             raise OptionError(f"No episode is left to learn from: {_in_words(found.dropped)}.")
-        write_jsonl(self.out, _lines(self.episodes, {places[n] for n in found.kept}))
+        write_jsonl(self.out, read.lines(found.kept))
         if self.json:
-            return print_json(
-                {
-                    "file": str(self.out),
-                    "read": len(candidates),
-                    "questions": found.questions,
-                    "kept": len(found.kept),
-                    "recovering": found.recovering,
-                    "dropped": found.dropped,
-                    "calls_before": found.before,
-                    "calls_after": found.after,
-                    "dominating": found.dominating,
-                }
-            )
-        _print_counts("episodes", len(candidates), f"of {found.questions:,} questions", found)
-        _print_shares(found)
+            facts = {"file": str(self.out), "read": len(read.candidates), "questions": found.questions}
+            facts |= {"kept": len(found.kept), "recovering": found.recovering, "dropped": found.dropped}
+            facts |= {"calls_before": found.before, "calls_after": found.after, "dominating": found.dominating}
+            return print_json(facts)
+        self._report(read, found)
+        return 0
+
+    def _report(self, read: _Recorded, found: Selection) -> None:
+        """Print what was kept and dropped, and the share of each tool in the calls before and after."""
+        from toolorchestra.cli.display import key, numbers, plain_table, show
+
+        before, after = sum(found.before.values()), max(1, sum(found.after.values()))
+        rows = (
+            (name, f"{calls / before:.1%}", f"{found.after.get(name, 0) / after:.1%}")
+            for name, calls in found.before.items()
+        )
+        shares = plain_table(key("tool"), *numbers("solved", "kept"), rows=rows)
         lines = [f"{found.recovering:,} of those kept recover from a failed call."]
         if found.dominating:
             lines.append(
@@ -79,9 +78,9 @@ class SelectSFTCommand:
                 f"more has: {', '.join(found.dominating)}. Give episodes that use other tools, or a larger "
                 "--max-tool-share."
             )
-        command = f"toolorchestra train sft --env {min(env_ids)} --episodes {self.out}"
-        show("\n".join([*lines, f"{self.out}   learn from it:  {command}"]))
-        return 0
+        command = f"toolorchestra train sft --env {min(read.env_ids)} --episodes {self.out}"
+        _print_counts("episodes", len(read.candidates), f"of {found.questions:,} questions", found)
+        show("", shares, "", *lines, f"{self.out}   learn from it:  {command}")
 
 
 @dataclass(kw_only=True)
@@ -107,33 +106,25 @@ class SelectRLCommand:
         from toolorchestra.cli.display import show
         from toolorchestra.toolscale.task import write_tasks
 
-        _check_files(self.episodes, self.out)
-        env_ids: set[str] = set()
-        candidates, _ = _read(self.episodes, env_ids.add)
-        found = select_rl(candidates, split=self.split, samples=self.samples)
+        read = _Recorded(self.episodes, self.out)
+        found = select_rl(read.candidates, split=self.split, samples=self.samples)
         if not found.kept:
             raise OptionError(f"No task is left to train on: {_in_words(found.dropped)}.")
-        known = self._tasks(env_ids)
-        ids = [candidates[n].question.task for n in found.kept]
+        known = self._tasks(read.env_ids)
+        ids = [read.candidates[n].question.task for n in found.kept]
         if missing := [task for task in ids if task not in known]:
-            raise OptionError(f"{missing[0]} is no task of {self.env or ', '.join(sorted(env_ids))}: give its --env.")
+            names = self.env or ", ".join(sorted(read.env_ids))
+            raise OptionError(f"{missing[0]} is no task of {names}: give its --env.")
         held_out = [task for task in known.values() if self.split not in ("all", task.split)]
         write_tasks(self.out, [*(known[task] for task in ids), *held_out])
         if self.json:
-            return print_json(
-                {
-                    "file": str(self.out),
-                    "read": len(candidates),
-                    "kept": len(ids),
-                    "dropped": found.dropped,
-                    "held_out": len(held_out),
-                }
-            )
-        protocols = sorted(env_id.partition("-")[0] for env_id in env_ids)
-        _print_counts("questions", found.questions, f"in {len(candidates):,} episodes", found)
+            facts = {"file": str(self.out), "read": len(read.candidates), "kept": len(ids)}
+            return print_json(facts | {"dropped": found.dropped, "held_out": len(held_out)})
+        protocol = min(env_id.partition("-")[0] for env_id in read.env_ids)
+        _print_counts("questions", found.questions, f"in {len(read.candidates):,} episodes", found)
         show(
             f"With them, {len(held_out):,} tasks of the other splits, to evaluate on.\n"
-            f"{self.out}   train on it:  toolorchestra train grpo --env {protocols[0]}-Custom-v0 "
+            f"{self.out}   train on it:  toolorchestra train grpo --env {protocol}-Custom-v0 "
             f"--env-options tasks {self.out}"
         )
         return 0
@@ -146,13 +137,38 @@ class SelectRLCommand:
         return {task.id: task for name in names for task in environment(name).source.tasks("all")}
 
 
-SelectCommand = Annotated[SelectSFTCommand, subcommand("sft")] | Annotated[SelectRLCommand, subcommand("rl")]
+SelectCommand = subcommands({"sft": SelectSFTCommand, "rl": SelectRLCommand})
 
 
-# ------------------------------------------------------------------------------------------------ reading, writing
+class _Recorded:
+    """Files of episodes to select from: a summary of each episode, and the environments that they are of."""
 
-Place = tuple[int, int]
-"""Number of a file and of a line in it."""
+    def __init__(self, files: Sequence[Path], out: Path) -> None:
+        from toolorchestra.algos.selection import EpisodeCandidate
+        from toolorchestra.envs.episode import Episode
+
+        if not files:
+            raise OptionError("Expected at least one file of episodes, as `toolorchestra rollout` writes them.")
+        if out.exists() and any(out.samefile(file) for file in files if file.exists()):
+            raise OptionError(f"--out {out} is one of the files to select from: name another.")
+        with_folder(out)
+        self.candidates: list[EpisodeCandidate] = []
+        self.env_ids: set[str] = set()
+        self._places: list[tuple[Path, int]] = []
+        for file in files:
+            for line, episode in read_jsonl(file, Episode, "an episode"):
+                self.env_ids.add(episode.env_id)
+                self.candidates.append(EpisodeCandidate.of(episode))
+                self._places.append((file, line))
+
+    def lines(self, kept: Iterable[int]) -> Iterator[msgspec.Raw]:
+        """Yield the lines of these candidates, as they are."""
+        places = {self._places[number] for number in kept}
+        for file in dict.fromkeys(file for file, _ in self._places):
+            with file.open("rb") as stream:
+                for number, line in enumerate(stream, 1):
+                    if (file, number) in places:
+                        yield msgspec.Raw(line.rstrip())
 
 
 class _Line(msgspec.Struct):
@@ -161,29 +177,6 @@ class _Line(msgspec.Struct):
     instruction: str
     id: str | None = None
     task_id: str | None = None
-
-
-def _check_files(episodes: Sequence[Path], out: Path) -> None:
-    if not episodes:
-        raise OptionError("Expected at least one file of episodes, as `toolorchestra rollout` writes them.")
-    if out.exists() and any(out.samefile(file) for file in episodes if file.exists()):
-        raise OptionError(f"--out {out} is one of the files to select from: name another.")
-    with_folder(out)
-
-
-def _read(files: Sequence[Path], see: Callable[[str], object]) -> tuple[list[EpisodeCandidate], list[Place]]:
-    """Return what is known of each episode, and its place; `see` is called with the environment id of each."""
-    from toolorchestra.algos.selection import EpisodeCandidate
-    from toolorchestra.envs.episode import Episode
-
-    candidates: list[EpisodeCandidate] = []
-    places: list[Place] = []
-    for number, file in enumerate(files):
-        for line, episode in read_jsonl(file, Episode, "an episode"):
-            see(episode.env_id)
-            candidates.append(EpisodeCandidate.of(episode))
-            places.append((number, line))
-    return candidates, places
 
 
 def _read_questions(file: Path) -> Iterator[QuestionRecord]:
@@ -196,18 +189,6 @@ def _read_questions(file: Path) -> Iterator[QuestionRecord]:
         yield QuestionRecord.of(task, line.instruction)
 
 
-def _lines(files: Sequence[Path], kept: set[Place]) -> Iterator[msgspec.Raw]:
-    """Yield the lines at these places, as they are."""
-    for number, file in enumerate(files):
-        with file.open("rb") as stream:
-            for at, line in enumerate(stream, 1):
-                if (number, at) in kept:
-                    yield msgspec.Raw(line.rstrip())
-
-
-# ---------------------------------------------------------------------------------------------------------- showing
-
-
 def _in_words(dropped: Mapping[str, int]) -> str:
     return ", ".join(f"{count:,} {reason}" for reason, count in dropped.items()) or "nothing was read"
 
@@ -215,19 +196,8 @@ def _in_words(dropped: Mapping[str, int]) -> str:
 def _print_counts(what: str, read: int, more: str, found: Selection) -> None:
     from toolorchestra.cli.display import numbers, plain_table, show
 
-    table = plain_table(what, *numbers(""), "")
-    table.add_row("read", f"{read:,}", more)
-    for reason, count in sorted(found.dropped.items(), key=lambda item: -item[1]):
-        table.add_row(reason, f"−{count:,}")
+    dropped = sorted(found.dropped.items(), key=lambda item: -item[1])
+    rows = [("read", f"{read:,}", more), *((reason, f"−{count:,}") for reason, count in dropped)]
+    table = plain_table(what, *numbers(""), "", rows=rows)
     table.add_row("kept", f"{len(found.kept):,}", style="bold")
     show(table)
-
-
-def _print_shares(found: Selection) -> None:
-    from toolorchestra.cli.display import key, numbers, plain_table, show
-
-    table = plain_table(key("tool"), *numbers("solved", "kept"))
-    before, after = sum(found.before.values()), sum(found.after.values())
-    for name, calls in found.before.items():
-        table.add_row(name, f"{calls / before:.1%}", f"{found.after.get(name, 0) / max(1, after):.1%}")
-    show("", table, "")

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
-from toolorchestra.cli.output import write_text
-from toolorchestra.cli.recorded import read_recorded
+from toolorchestra.cli.files import read_recorded, write_text
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 
 if TYPE_CHECKING:

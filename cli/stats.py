@@ -1,12 +1,10 @@
 """The command `toolorchestra stats`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from toolorchestra.cli.environments import domains_of
+from toolorchestra.cli.files import print_json
 from toolorchestra.cli.options import Env, UsageError
-from toolorchestra.cli.output import print_json
 
 
 @dataclass
@@ -26,7 +24,7 @@ class StatsCommand:
 
     def run(self) -> int:
         """Print them."""
-        from toolorchestra.cli.display import stdout_console
+        from toolorchestra.cli.display import show
         from toolorchestra.cli.display_domains import statistics_tables
         from toolorchestra.toolscale.domain_card import statistics_page
         from toolorchestra.toolscale.domain_statistics import statistics
@@ -37,5 +35,5 @@ class StatsCommand:
         if self.markdown:
             print(statistics_page(facts), end="")
         else:
-            stdout_console().print(statistics_tables(facts))
+            show(statistics_tables(facts))
         return 0

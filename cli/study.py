@@ -1,15 +1,15 @@
 """The command `toolorchestra study`: experiments of the papers with simulated experts and built-in models."""
 
-from __future__ import annotations
-
 import importlib
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
+from toolorchestra.cli.files import with_folder
+from toolorchestra.cli.options import real_model
 from toolorchestra.toolscale.errors import OptionError
 
 
@@ -46,6 +46,8 @@ class StudyCommand:
         samples = study.SAMPLES if self.samples is None else self.samples
         if min(questions, samples) < 1:
             raise OptionError(f"Expected at least one question and sample, got {questions} and {samples}.")
+        if self.out is not None:
+            with_folder(self.out)
         with ExitStack() as stack:
             options = self._options(study, stack)
             progress = stack.enter_context(Progress(console=Console(stderr=True)))
@@ -70,5 +72,5 @@ class StudyCommand:
         from toolorchestra.agents.experts.catalog import Catalog
 
         catalog = Catalog.load(*self.catalog)
-        chats: dict[str, Any] = {kind: catalog.chat(name) for kind, name in study.MODELS.items()}
-        return {"models": {kind: stack.enter_context(closing(chat)) for kind, chat in chats.items()}}
+        models = study.MODELS.items()
+        return {"models": {kind: stack.enter_context(real_model(catalog, name)) for kind, name in models}}

@@ -195,7 +195,7 @@ class SynthDomainCommand(ModelOptions):
 
     def _validate(self) -> int:
         from toolorchestra.cli.display import stdout_console
-        from toolorchestra.cli.display_checks import print_report
+        from toolorchestra.cli.display_episodes import print_report
         from toolorchestra.envs.checks.environment import check_environment
 
         console = stdout_console()

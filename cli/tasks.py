@@ -1,20 +1,14 @@
 """The command `toolorchestra tasks`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from tyro.conf import arg
 
 from toolorchestra.cli.environments import task_source
+from toolorchestra.cli.files import print_json
 from toolorchestra.cli.options import Env, Split
-from toolorchestra.cli.output import print_json
 from toolorchestra.toolscale.errors import UnknownNameError
-
-if TYPE_CHECKING:
-    from toolorchestra.envs.task_source import TaskSource
-    from toolorchestra.toolscale.task import Task
 
 
 @dataclass
@@ -38,31 +32,28 @@ class TasksCommand:
 
     def run(self) -> int:
         """Print the tasks."""
-        from toolorchestra.cli.display import stdout_console
-        from toolorchestra.cli.display_tasks import task_card, task_summary, task_table
+        from toolorchestra.cli.display import show
+        from toolorchestra.cli.display_domains import task_card, task_summary, task_table
 
-        source, console = task_source(self.env), stdout_console()
+        source = task_source(self.env)
         if self.id is not None:
             task = source.task(self.id)
             if self.json:
                 return print_json(task)
-            console.print(task_card(task))
+            show(task_card(task))
             return 0
-        tasks = self._matching(source)
+        tasks = list(source.tasks(self.split))
+        if self.intent is not None:
+            if self.intent not in (intents := {task.intent for task in tasks}):
+                raise UnknownNameError("intent", self.intent, intents)
+            tasks = [task for task in tasks if task.intent == self.intent]
+        if self.difficulty:
+            tasks = [task for task in tasks if task.difficulty in self.difficulty]
         if self.json:
             return print_json(tasks)
         shown = tasks[: self.limit] if self.limit else tasks
-        console.print(task_table(shown))
-        console.print(task_summary(tasks), style="dim")
+        show(task_table(shown))
+        show(task_summary(tasks), style="dim")
         if len(shown) < len(tasks):
-            console.print(f"{len(shown)} shown; --limit 0 shows all, --id TASK one in full.", style="dim")
+            show(f"{len(shown)} shown; --limit 0 shows all, --id TASK one in full.", style="dim")
         return 0
-
-    def _matching(self, source: TaskSource) -> list[Task]:
-        tasks = list(source.tasks(self.split))
-        if self.intent is not None:
-            intents = {task.intent for task in tasks}
-            if self.intent not in intents:
-                raise UnknownNameError("intent", self.intent, intents)
-            tasks = [task for task in tasks if task.intent == self.intent]
-        return [task for task in tasks if not self.difficulty or task.difficulty in self.difficulty]

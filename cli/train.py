@@ -1,7 +1,5 @@
 """The command `toolorchestra train`, which hands over to a learner of `toolorchestra.algos`."""
 
-from __future__ import annotations
-
 import importlib
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -27,8 +25,8 @@ class TrainCommand:
 
     algorithm: Positional[Literal["sft", "grpo", "msarl", "tmatr", "multi-grpo"]]
     """One agent: `sft` imitates recorded or reference episodes, `grpo` learns from reward (warm-started by SFT).
-    Several agents: `multi-grpo` trains each by its own rewards in any game, `msarl` a reasoner and a helper by nested
-    GRPO, `tmatr` a team in turns by online DPO."""
+    Several agents: `multi-grpo` trains each by its own rewards in any environment, `msarl` a reasoner and a helper by
+    nested GRPO, `tmatr` a team in turns by online DPO."""
     arguments: Annotated[Positional[tuple[str, ...]], arg(metavar="…")] = ()
     """Options of the algorithm; `python algos/grpo.py …` is the same as `toolorchestra train grpo …`."""
 

@@ -1,12 +1,10 @@
 """The command `toolorchestra validate`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from toolorchestra.cli.environments import resolve
+from toolorchestra.cli.files import print_json
 from toolorchestra.cli.options import Env, NamedValues, option_values
-from toolorchestra.cli.output import print_json
 
 
 @dataclass
@@ -31,7 +29,7 @@ class ValidateCommand:
     def run(self) -> int:
         """Check, print the report, and return 1 when a check failed."""
         from toolorchestra.cli.display import progress_bars, stdout_console
-        from toolorchestra.cli.display_checks import print_report
+        from toolorchestra.cli.display_episodes import print_report
         from toolorchestra.envs.checks.environment import check_environment
 
         env_id, kwargs = resolve(self.env)

@@ -90,7 +90,7 @@ def game() -> CourierEnv:
     return CourierEnv()
 
 
-# What follows is needed only by embedded models, which learn to speak from a teacher, and by `toolorchestra validate`.
+# What follows is needed only by built-in models, which learn from a teacher, and by `toolorchestra validate`.
 
 
 def knows(task: Task) -> bool:

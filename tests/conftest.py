@@ -21,7 +21,7 @@ from toolorchestra.toolscale.domain_folder import load_domain, make_domain, read
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.tool import ToolResult
 
-settings.register_profile("toolorchestra", deadline=None, derandomize=True)  # no clock and no luck in tests
+settings.register_profile("toolorchestra", deadline=None, derandomize=True)  # no clock, no random draws
 settings.load_profile("toolorchestra")
 
 MINI = Path(__file__).parent / "data" / "mini"

@@ -27,7 +27,7 @@ def made(env_id: str) -> Any:
 
 
 def seen(env: Any) -> tuple[Any, ...]:
-    """Return what whoever acts next sees, and what there is on record."""
+    """Return what the next agent to act sees, and the record so far."""
     if isinstance(env, MultiAgentEnv):
         return env.agent_selection, str(env.observe(env.agent_selection)), env.infos, env.episode.to_json()
     return (env.episode.to_json(),)

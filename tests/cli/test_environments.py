@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 Run = Callable[..., Any]
-GAME = "MSARL-Math-v0"
+MULTI_AGENT = "MSARL-Math-v0"
 
 
 @pytest.mark.parametrize("command", ["tasks", "play", "rollout", "validate"])
@@ -37,14 +37,16 @@ def test_a_folder_called_like_an_environment_does_not_hide_it(
 @pytest.mark.parametrize(
     ("arguments", "remedy"),
     [
-        (("play", GAME), "rollout --policy llm|random|null"),
-        (("rollout", GAME, "--policy", "oracle"), "--policy llm, random or null"),
+        (("play", MULTI_AGENT), "rollout --policy llm|random|null"),
+        (("rollout", MULTI_AGENT, "--policy", "oracle"), "--policy llm, random or null"),
         (("tasks", "MSARL-Mth-v0"), "Did you mean 'Math'?"),
         (("tasks", "MSARR-Math-v0"), "Did you mean 'MSARL-Math-v0'?"),
-        (("card", GAME), "whose tasks take place in domains"),
+        (("card", MULTI_AGENT), "whose tasks take place in domains"),
     ],
 )
-def test_what_does_not_fit_games_is_refused_with_a_remedy(run: Run, arguments: tuple[str, ...], remedy: str) -> None:
+def test_what_several_agents_cannot_do_is_refused_with_a_remedy(
+    run: Run, arguments: tuple[str, ...], remedy: str
+) -> None:
     output = run(*arguments)
     assert output.code == 2
     assert remedy in output.err

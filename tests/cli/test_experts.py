@@ -122,7 +122,7 @@ def test_describe_writes_by_rule_and_as_yaml(run: Run, tmp_path: Path):
     file = tmp_path / "described.yaml"
     file.write_text(run("describe", "gpt-5", "--yaml")[1])
     catalog = Catalog.load(file)
-    assert catalog.source("gpt-5", "description") == "written by rule from 10 trials"
+    assert catalog.source("gpt-5", "description") == "written by rule from 10 evaluations"
     assert catalog.spec("gpt-5").price == Catalog.load().spec("gpt-5").price
 
 

@@ -15,7 +15,7 @@ from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import ExpertError
 
 Run = Callable[..., Any]
-GAME = "MSARL-Math-v0"
+MULTI_AGENT = "MSARL-Math-v0"
 QUIET = ("--env-options", "python", "simulated")
 
 
@@ -146,7 +146,7 @@ def test_options_that_contradict_each_other_are_refused(run: Run, folder: str, o
 
 def test_a_random_policy_speaks_for_all_and_is_shown(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "random.jsonl"
-    output = run("rollout", GAME, "--policy", "random", "--episodes", 6, *QUIET, "--out", file, "--json")
+    output = run("rollout", MULTI_AGENT, "--policy", "random", "--episodes", 6, *QUIET, "--out", file, "--json")
     assert json.loads(output.out)["episodes"] == 6
     episodes = list(read_episodes(file))
     assert {move.agent for episode in episodes for move in episode.turns} == {"reasoner", "helper"}
@@ -158,7 +158,7 @@ def test_a_random_policy_speaks_for_all_and_is_shown(run: Run, tmp_path: Path) -
 def test_the_same_seed_plays_the_same_episodes(run: Run, tmp_path: Path) -> None:
     files = [tmp_path / "one.jsonl", tmp_path / "two.jsonl"]
     for file in files:
-        run("rollout", GAME, "--policy", "random", "--episodes", 4, *QUIET, "--out", file)
+        run("rollout", MULTI_AGENT, "--policy", "random", "--episodes", 4, *QUIET, "--out", file)
     assert files[0].read_bytes() == files[1].read_bytes()
 
 
@@ -178,7 +178,7 @@ def test_a_chat_model_speaks_for_each_agent_from_its_own_history(
     monkeypatch.setattr(RolloutCommand, "_chat_model", lambda self, name: model)
     file = tmp_path / "llm.jsonl"
     options = ["--policy", "llm", "--model", "x", "--episodes", 3, *QUIET, "--out", file]
-    assert run("rollout", GAME, *options).code == 0
+    assert run("rollout", MULTI_AGENT, *options).code == 0
     for episode in read_episodes(file):
         assert [move.agent for move in episode.turns] == ["reasoner", "helper", "reasoner"]
         helper = next(text for text in asked if "You read a piece of code" in text)

@@ -10,7 +10,7 @@ from toolorchestra.envs.tmatr.figure import svg
 from toolorchestra.envs.tmatr.tree import decision_tree
 
 Run = Callable[..., Any]
-GAME = "MSARL-Math-v0"
+MULTI_AGENT = "MSARL-Math-v0"
 QUIET = ("--env-options", "python", "simulated")
 
 
@@ -49,9 +49,9 @@ def test_the_decisions_of_a_hierarchy_are_shown_drawn_and_printed(run: Run, tmp_
 
 
 def test_what_has_no_decisions_has_no_tree(run: Run, tmp_path: Path) -> None:
-    for env in (GAME, "ToolOrchestra-Math-v0"):
+    for env in (MULTI_AGENT, "ToolOrchestra-Math-v0"):
         file = tmp_path / f"{env}.jsonl"
-        options = QUIET if env == GAME else ()
+        options = QUIET if env == MULTI_AGENT else ()
         run("rollout", env, "--policy", "random", "--episodes", 1, *options, "--out", file)
         refused = run("show", file, "--tree")
         assert refused.code == 2

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,9 @@ def test_a_study_prints_its_tables_and_writes_a_folder(tmp_path: Path, capsys: p
     printed = capsys.readouterr().out
     assert "| 1: weak, gain on horizon |" in printed
     assert (tmp_path / "study" / "study.md").read_text(encoding="utf-8").startswith(printed)
-    assert (tmp_path / "study" / "study.csv").exists()
+    with (tmp_path / "study" / "study.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["axis"] for row in rows} == {"depth", "horizon", "breadth", "parallel", "robustness"}
 
 
 def test_a_study_of_simulated_models_alone_writes_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

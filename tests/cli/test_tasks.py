@@ -6,7 +6,7 @@ from typing import Any
 from toolorchestra.toolscale.domain import Domain
 
 Run = Callable[..., Any]
-GAME = "MSARL-Math-v0"
+MULTI_AGENT = "MSARL-Math-v0"
 
 
 def test_tasks_are_listed_and_filtered(run: Run, folder: str, mini: Domain):
@@ -33,7 +33,7 @@ def test_unknown_tasks_and_intents_suggest_the_nearest(run: Run, folder: str):
     assert "Did you mean 'ask_price'?" in run("tasks", folder, "--intent", "ask_prize").err
 
 
-def test_the_tasks_of_a_game_are_listed(run: Run) -> None:
-    output = run("tasks", GAME, "--split", "test", "--difficulty", 1, "--limit", 3)
+def test_the_tasks_of_several_agents_are_listed(run: Run) -> None:
+    output = run("tasks", MULTI_AGENT, "--split", "test", "--difficulty", 1, "--limit", 3)
     assert output.code == 0
     assert output.out.count("math/") == 3

@@ -9,7 +9,7 @@ import pytest
 from toolorchestra.cli.train import LEARNERS
 
 Run = Callable[..., Any]
-GAME = "MSARL-Math-v0"
+MULTI_AGENT = "MSARL-Math-v0"
 
 
 def test_train_hands_its_options_to_the_algorithm(run: Run, monkeypatch: pytest.MonkeyPatch):
@@ -45,8 +45,8 @@ def test_an_unknown_algorithm_is_a_mistake(run: Run):
 @pytest.mark.parametrize("learner", ["grpo", "sft"])
 def test_learners_of_one_agent_name_those_of_several(run: Run, learner: str) -> None:
     pytest.importorskip("toolorchestra.algos.grpo", reason="needs the extra `train`", exc_type=ImportError)
-    output = run("train", learner, "--env", GAME)
+    output = run("train", learner, "--env", MULTI_AGENT)
     assert output.code == 2
     said = " ".join(output.err.replace("│", " ").split())
-    assert f"algos/msarl.py --env {GAME}" in said
+    assert f"algos/msarl.py --env {MULTI_AGENT}" in said
     assert "algos/multi_grpo.py" in said

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from toolorchestra.envs.checks import CheckReport, CheckResult
+from toolorchestra.envs.checks import environment
+from toolorchestra.envs.checks.report import CheckReport, CheckResult
 
 Run = Callable[..., Any]
-GAME = "MSARL-Math-v0"
+MULTI_AGENT = "MSARL-Math-v0"
 QUIET = ("--env-options", "python", "simulated")
 
 
@@ -22,9 +23,7 @@ def test_validate_prints_a_table_and_returns_zero_when_all_is_well(run: Run, fol
 
 def test_validate_returns_one_when_a_check_fails(run: Run, folder: str, monkeypatch: pytest.MonkeyPatch):
     results = (CheckResult("oracle", "fail", "3 of 4 solved", {"solved": 3}, ("a/b/003: failed",)),)
-    monkeypatch.setattr(
-        "toolorchestra.envs.checks.environment.check_environment", lambda env_id, **_: CheckReport(env_id, results)
-    )
+    monkeypatch.setattr(environment, "check_environment", lambda env_id, **_: CheckReport(env_id, results))
     output = run("validate", folder)
     assert output.code == 1
     assert "✗  oracle" in output.out
@@ -39,9 +38,9 @@ def test_an_unknown_check_suggests_the_nearest(run: Run, folder: str):
     assert "Did you mean 'oracle'" in run("validate", folder, "--only", "orakle").err
 
 
-def test_validate_runs_the_checks_of_games(run: Run) -> None:
-    output = run("validate", GAME, *QUIET, "--json")
+def test_validate_runs_the_checks_of_several_agents(run: Run) -> None:
+    output = run("validate", MULTI_AGENT, *QUIET, "--json")
     assert output.code == 0
     assert {result["name"] for result in json.loads(output.out)["results"]} >= {"pettingzoo", "privacy", "snapshot"}
-    assert "✓  privacy" in run("validate", GAME, *QUIET, "--only", "privacy").out
-    assert "Did you mean 'privacy'" in run("validate", GAME, *QUIET, "--only", "privaci").err
+    assert "✓  privacy" in run("validate", MULTI_AGENT, *QUIET, "--only", "privacy").out
+    assert "Did you mean 'privacy'" in run("validate", MULTI_AGENT, *QUIET, "--only", "privaci").err

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from toolorchestra.cli.files import print_json, read_recorded, with_folder, write_text
+from toolorchestra.envs.episode import read_episodes
+from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.task import read_tasks
+
+Run = Callable[..., Any]
+
+
+def test_a_text_is_written_into_folders_that_are_made_for_it(tmp_path: Path):
+    file = tmp_path / "new" / "folder" / "text.txt"
+    write_text(file, "χ² 1\n")
+    assert file.read_text(encoding="utf-8") == "χ² 1\n"
+    assert with_folder(file) == file
+
+
+def test_json_is_printed_with_indentation(capsys: pytest.CaptureFixture[str]):
+    assert print_json({"a": [1], "b": None}) == 0
+    assert capsys.readouterr().out == '{\n  "a": [\n    1\n  ],\n  "b": null\n}\n'
+
+
+def test_a_file_without_episodes_is_refused(tmp_path: Path):
+    empty = tmp_path / "empty.jsonl"
+    empty.touch()
+    with pytest.raises(OptionError, match="holds no episode"):
+        read_recorded(empty)
+    with pytest.raises(OptionError, match="cannot be read: No such file"):
+        read_recorded(tmp_path / "none.jsonl")
+
+
+# every command that writes a file makes its folder
+
+
+def test_experts_ask_and_fit_write_into_new_folders(run: Run, tmp_path: Path):
+    answers, entry = tmp_path / "asked" / "answers.jsonl", tmp_path / "fitted" / "here" / "entry.yaml"
+    assert run("experts", "ask", "qwen3-8b", "--count", 140, "--out", answers).code == 0
+    assert run("experts", "fit", answers, "--name", "qwen3-8b", "--out", entry).code == 0
+    assert entry.read_text(encoding="utf-8").startswith("experts:\n  qwen3-8b:\n")
+
+
+def test_mas_records_into_a_new_folder(run: Run, tmp_path: Path):
+    record, picture = tmp_path / "new" / "run.jsonl", tmp_path / "drawn" / "run.svg"
+    assert run("mas", "run", "--episodes", 2, "--record", record, "--svg", picture).code == 0
+    assert len(list(read_episodes(record))) == 2
+    assert picture.read_text(encoding="utf-8").startswith("<svg")
+
+
+def test_a_study_writes_into_a_new_folder(run: Run, tmp_path: Path):
+    file = tmp_path / "new" / "study.json"
+    assert run("study", "paramanager", "--questions", 1, "--samples", 1, "--out", file).code == 0
+    assert msgspec.json.decode(file.read_bytes())["questions"] == 1
+
+
+def test_what_is_played_is_recorded_in_a_new_folder(
+    run: Run, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    file = tmp_path / "new" / "mine.jsonl"
+    lines = iter(["answer Nothing.", "n", "n"])
+    monkeypatch.setattr("builtins.input", lambda question="": next(lines))
+    assert run("play", folder, "--record", file).code == 0
+    (episode,) = read_episodes(file)
+    assert episode.outcome == "failed"
+
+
+def test_tasks_are_written_into_new_folders(run: Run, folder: str, tmp_path: Path):
+    made, out, back = (tmp_path / name / "tasks.jsonl" for name in ("made", "out", "back"))
+    assert run("masbench", "make", "--depth", 2, "--count", 2, "--out", made).code == 0
+    assert len(read_tasks(made)) == 2
+    assert run("export", folder, out).code == 0
+    assert run("import", out, folder, "--out", back).code == 0
+    assert read_tasks(back) == read_tasks(out)
+
+
+def test_a_folder_that_cannot_be_made_is_named_before_anything_is_played(run: Run, folder: str, tmp_path: Path):
+    (tmp_path / "file").touch()
+    for command in (("play", folder, "--record"), ("study", "paramanager", "--out")):
+        output = run(*command, tmp_path / "file" / "x.jsonl")
+        assert output.code == 2
+        problem = f"{tmp_path / 'file'}: File exists. Expected a folder for x.jsonl"
+        assert output.err == f"error: {problem}: give another path.\n"
+        assert output.out == ""
