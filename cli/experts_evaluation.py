@@ -183,7 +183,7 @@ class FitExpertCommand(CatalogOptions):
 
     def run(self) -> int:
         """Fit, and print or write the entry."""
-        from toolorchestra.agents.experts.answer_rows import read_answers
+        from toolorchestra.agents.experts.evaluation import read_answers
         from toolorchestra.agents.experts.fit import plot_fit
         from toolorchestra.agents.experts.fitting import fit_expert
         from toolorchestra.toolscale.yaml_reader import dump_yaml

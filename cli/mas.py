@@ -78,7 +78,7 @@ class DrawDesignCommand(_DesignOptions):
     def run(self) -> int:
         """Draw it."""
         from toolorchestra.envs.masorchestra import figure
-        from toolorchestra.envs.masorchestra.design import DesignError, DesignFault
+        from toolorchestra.envs.masorchestra.rules import DesignError, DesignFault
 
         design = self._parsed()
         if isinstance(design, DesignFault):
