@@ -28,25 +28,28 @@ _MONTH = (
     r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
     r"|nov(?:ember)?|dec(?:ember)?)"
 )
-_WORD = rf"(?!{_MONTH})[^\W\d_][^\W_]*+"  # begins with a letter, and not as a month does
-_TOKEN = re.compile(
+_DIGITS_OF_NUMBER = r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?"
+# What begins with a letter, with a digit, and with a sign. No groups are captured, so that a branch is left early.
+_tokens = re.compile(
     rf"""
-      (?P<plain>{_WORD}(?:[\W_]++{_WORD})*)
-    | (?P<iso>\d{{4}}(?P<dash>[-/])\d{{2}}(?P=dash)\d{{2}})(?!\d)(?:t(?=\d))?
-    | (?P<us>\d{{1,2}}/\d{{1,2}}/\d{{4}})(?!\d)
-    | (?P<time>\d{{1,2}}:\d{{2}}(?::\d{{2}})?(?:\s?[ap]\.?m\b)?|\d{{1,2}}\s?[ap]\.?m\b)
-    | (?P<mdy>{_MONTH}\.?\s+\d{{1,2}}(?:st|nd|rd|th)?(?![\d:])(?:,?\s+\d{{4}}(?!\d))?)
-    | (?P<dmy>\d{{1,2}}(?:st|nd|rd|th)?\s+(?:of\s+)?{_MONTH}\b\.?(?:,?\s+\d{{4}}(?!\d))?)
-    | (?P<number>(?:(?<!\w)[-−](?=[$€£.\d]))?(?:[$€£]\s?)?
-        (?:(?:\d{{1,3}}(?:,\d{{3}})+(?!\d)|\d+)(?:\.\d+)?|(?<!\w)\.\d+))
-    | (?P<word>[^\W_]+)
+      [b-ceg-ik-lp-rt-z][^\W_]*+
+    | (?=\d)(?:
+          (?:\d{{4}}-\d{{2}}-\d{{2}}|\d{{4}}/\d{{2}}/\d{{2}})(?!\d)(?:t(?=\d))?
+        | \d{{1,2}}/\d{{1,2}}/\d{{4}}(?!\d)
+        | \d{{1,2}}:\d{{2}}(?::\d{{2}})?(?:\s?[ap]\.?m\b)?|\d{{1,2}}\s?[ap]\.?m\b
+        | \d{{1,2}}(?:st|nd|rd|th)?\s+(?:of\s+)?{_MONTH}\b\.?(?:,?\s+\d{{4}}(?!\d))?
+        | {_DIGITS_OF_NUMBER}
+      )
+    | (?!{_MONTH})[^\W\d_][^\W_]*+
+    | {_MONTH}\.?\s+\d{{1,2}}(?:st|nd|rd|th)?(?![\d:])(?:,?\s+\d{{4}}(?!\d))?
+    | (?=[-−$€£.])(?:(?<!\w)[-−](?=[$€£.\d]))?(?:[$€£]\s?)?(?:{_DIGITS_OF_NUMBER}|(?<!\w)\.\d+)
+    | [^\W_]+
     """,
     re.VERBOSE,
-)
+).findall
 _POSSESSIVE = re.compile(r"'s\b")
 _MONTH_NAME = re.compile(_MONTH)
 _DIGITS = re.compile(r"\d+")
-_words = re.compile(r"[^\W_]+").findall
 _BARE = str.maketrans("−", "-", "$€£,")
 
 
@@ -62,22 +65,21 @@ def tokens(text: str) -> list[str]:
     text = text.casefold()
     if "'s" in text:
         text = _POSSESSIVE.sub("", text)
-    found = []
-    for match in _TOKEN.finditer(text):
-        kind, token = match.lastgroup, match[0]
-        if kind == "plain":
-            found += [_NUMBER_WORD.get(word, word) for word in _words(token)]
-        elif kind == "word":
-            found.append(_NUMBER_WORD.get(token, token))
-        elif kind == "number":
-            found.append(_number(token))
-        elif kind == "iso":
-            found.append("@" + token[:10].replace("/", "-"))
-        elif kind == "time":
-            found.append(_time(token))
-        else:
-            found.append(_date(kind, token))
-    return found
+    return [
+        _NUMBER_WORD.get(token, token) if token.isalnum() and not token[0].isdecimal() else _spelled(token)
+        for token in _tokens(text)
+    ]
+
+
+def _spelled(token: str) -> str:
+    """Return a number, date or time in its one spelling."""
+    if token[0] in "-−$€£." or token.isdecimal():
+        return _number(token)
+    if ":" in token or token[-1] == "m":
+        return _time(token)
+    if token[4:5] in ("-", "/") and token[:4].isdecimal():
+        return "@" + token[:10].replace("/", "-")
+    return _date(token) if "/" in token or len(token.split()) > 1 else _number(token)
 
 
 def _number(token: str) -> str:
@@ -99,13 +101,13 @@ def _time(token: str) -> str:
     return f"~{hours:02d}:{minutes}"
 
 
-def _date(kind: str | None, token: str) -> str:
+def _date(token: str) -> str:
     numbers = _DIGITS.findall(token)
-    if kind == "us":
+    if "/" in token:
         first, second, year = map(int, numbers)
         month, day = (first, second) if first <= 12 else (second, first)
         return f"@{year:04d}-{month:02d}-{day:02d}"
-    name = token if kind == "mdy" else _MONTH_NAME.search(token)[0]  # type: ignore[index]  # it has one
+    name = token if token[0].isalpha() else _MONTH_NAME.search(token)[0]  # type: ignore[index]  # it has one
     year_or_blank = numbers[1] if len(numbers) > 1 else "????"
     return f"@{year_or_blank}-{_MONTH_NUMBER[name[:3]]:02d}-{int(numbers[0]):02d}"
 
