@@ -70,7 +70,7 @@ class ToolCallingPlay(Play):
         return shown_result(record, limit)
 
     def _pay(self, *, solved: bool) -> None:
-        super()._pay(solved=solved)
+        self._reward(float(solved))
         episode = self.episode
         counts: dict[str, int] = {}
         for turn in episode.turns:

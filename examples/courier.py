@@ -1,12 +1,12 @@
-"""A game of your own for several agents: a courier must deliver what only the other one can see.
+"""An environment of your own for several agents: a courier must deliver what only the other one can see.
 
 The lookout sees a number among others and says something; the courier hears only that, and must say the number.
 Both are paid 1 if it is right. This file is all that a learner needs::
 
     cd examples
-    python ../algos/multi_grpo.py --env courier:game                    # two built-in models, taught by `teach`
-    python ../algos/multi_grpo.py --env courier:game --model PATH       # your own
-    toolorchestra validate courier:game
+    python ../algos/multi_grpo.py --env courier:make                    # two built-in models, taught by `teach`
+    python ../algos/multi_grpo.py --env courier:make --model PATH       # your own
+    toolorchestra validate courier:make
 
 As a script it plays one episode.
 """
@@ -85,8 +85,8 @@ def parcels() -> list[Task]:
     return tasks
 
 
-def game() -> CourierEnv:
-    """Return the game: what ``--env courier:game`` calls."""
+def make() -> CourierEnv:
+    """Return the environment: what ``--env courier:make`` calls."""
     return CourierEnv()
 
 
@@ -94,7 +94,7 @@ def game() -> CourierEnv:
 
 
 def knows(task: Task) -> bool:
-    """Return whether the teacher can teach a task: any of this game."""
+    """Return whether the teacher can teach a task: any of this environment."""
     return task.domain == "courier"
 
 
@@ -118,7 +118,7 @@ def random_message(env: MultiAgentEnv, rng: random.Random) -> str:
 
 
 if __name__ == "__main__":
-    env = game()
+    env = make()
     env.reset(seed=0)
     while not env.play.over:
         agent = env.agent_selection

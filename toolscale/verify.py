@@ -171,9 +171,10 @@ def _entries(changes: Changes) -> set[Entry]:
 
 def _completeness(reference: ReferenceEffects, operated: set[Entry], touched: Changes) -> tuple[Failure, ...]:
     missing = reference.operated - operated
+    if missing:
+        missing -= _entries(touched)
     if not missing:
         return ()
-    missing -= _entries(touched)
     return tuple(
         Failure("completeness", f"the entry {table}[{key!r}] was not operated on", (table, key))
         for table, key in sorted(missing, key=repr)

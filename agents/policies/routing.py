@@ -135,7 +135,7 @@ class KNNRouter(Direct):
             for expert in [role.expert for role in expert_roles(info["tools"]) if role.job == "answer"]:
                 outcome = play_episode(env, Direct(expert=expert), seed=number, **reset)["outcome"]
                 if outcome in ("solved", "failed"):
-                    played = env.unwrapped.episode  # type: ignore[attr-defined]  # every environment of ours has it
+                    played = env.unwrapped.episode  # type: ignore[attr-defined]  # every environment of the library has it
                     evaluations.append(
                         RoutingEvaluation(played.instruction, slug(expert), outcome == "solved", played.cost)
                     )

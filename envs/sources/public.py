@@ -68,7 +68,7 @@ class PublicSet(msgspec.Struct, frozen=True):
     Attributes:
         hub: Its name on the hub.
         config: Its configuration there, if it has several.
-        splits: The hub's split for each of ours.
+        splits: The hub's split for each split of the library.
         read: Reads a row; None leaves the row out.
         subject: Subject of the skill that its questions take.
     """

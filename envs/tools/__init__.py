@@ -1,6 +1,6 @@
 """Tools that protocols offer beside a world's own.
 
-toolkit      which of the tools below are on offer, to whom and at what price
+toolkit      which of the tools below are available, to which agent and at which price
 experts      models of the catalogue in a role, simulated or real
 search       search of passages; search_vectors: by meaning; search_web: on the web
 manual       search of a world's manual, or of a file of passages

@@ -25,7 +25,7 @@ from toolorchestra.envs.multiagent.base import MultiAgentEnv
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-GAME = "courier:game"
+ENV = "courier:make"
 AGENTS = ["lookout", "courier"]
 
 
@@ -39,7 +39,7 @@ def untaught(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with policies that know the words and nothing else, for both agents and to be shared."""
     folder = tmp_path_factory.mktemp("untaught")
     sys.path.insert(0, str(EXAMPLES))
-    config = TrainMultiGRPO(env=GAME, output=folder / "run", sft_steps=0, threads=1)
+    config = TrainMultiGRPO(env=ENV, output=folder / "run", sft_steps=0, threads=1)
     policies = multi_agent_trainer.warm_up(config, config.make_env(), lambda *_: None)
     multi_agent_trainer.save_policies({**policies, "shared": policies["lookout"]}, folder / "start")
     sys.path.remove(str(EXAMPLES))
@@ -48,7 +48,7 @@ def untaught(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def small(start: Path, output: Path, **options: Any) -> TrainMultiGRPO:
     settings: dict[str, Any] = {
-        "env": GAME,
+        "env": ENV,
         "start": start,
         "output": output,
         "questions": 2,
@@ -253,7 +253,7 @@ def test_a_step_is_the_same_whenever_it_is_made(
 def test_a_team_learns_an_environment_of_ones_own(tmp_path: Path) -> None:
     """From a warm start that errs as its teacher does, both agents learn to decide."""
     config = TrainMultiGRPO(
-        env=GAME, output=tmp_path, sft_steps=250, sft_error=0.5, steps=12, group_size=8, eval_samples=4, threads=1
+        env=ENV, output=tmp_path, sft_steps=250, sft_error=0.5, steps=12, group_size=8, eval_samples=4, threads=1
     )
     trained = multi_grpo.train(config)
     assert trained.gain.low > 0.1
@@ -291,7 +291,7 @@ def test_a_run_that_is_killed_goes_on_exactly(
         start = tmp_path / "adapters"
         multi_agent_trainer.save_policies(make_adapters(AGENTS, untaught / "lookout", rank=lora_rank), start)
     settings: dict[str, Any] = {
-        "env": GAME,
+        "env": ENV,
         "lora_rank": lora_rank,
         "questions": 2,
         "group_size": 4,
@@ -346,11 +346,11 @@ def test_options_that_cannot_be_are_refused(options: dict[str, Any], words: str)
 
 def test_names_that_the_environment_does_not_have_are_refused() -> None:
     with pytest.raises(UnknownNameError, match="Did you mean 'courier'"):
-        TrainMultiGRPO(env=GAME, sharing={"couriers": "one"}).make_env()
+        TrainMultiGRPO(env=ENV, sharing={"couriers": "one"}).make_env()
     with pytest.raises(UnknownNameError, match="Did you mean 'lookout'"):
-        TrainMultiGRPO(env=GAME, models={"lockout": "x"}).make_env()
+        TrainMultiGRPO(env=ENV, models={"lockout": "x"}).make_env()
     with pytest.raises(OptionError, match="no model for the policy 'courier'"):
-        TrainMultiGRPO(env=GAME, models={"lookout": "x"}).model_of("courier")
+        TrainMultiGRPO(env=ENV, models={"lookout": "x"}).model_of("courier")
 
 
 def test_adapters_and_whole_models_are_not_mistaken_for_each_other(untaught: Path, tmp_path: Path) -> None:
@@ -360,7 +360,7 @@ def test_adapters_and_whole_models_are_not_mistaken_for_each_other(untaught: Pat
 
 
 def test_adapters_want_one_base(tmp_path: Path) -> None:
-    config = TrainMultiGRPO(env=GAME, output=tmp_path, models={"lookout": "one", "courier": "other"}, lora_rank=4)
+    config = TrainMultiGRPO(env=ENV, output=tmp_path, models={"lookout": "one", "courier": "other"}, lora_rank=4)
     with pytest.raises(OptionError, match="share one base, got several: one, other"):
         multi_agent_trainer.warm_up(config, config.make_env(), lambda *_: None)
 
@@ -375,11 +375,11 @@ def test_an_environment_without_a_teacher_needs_models(tmp_path: Path, monkeypat
 
 @pytest.fixture
 def env() -> MultiAgentEnv:
-    return TrainMultiGRPO(env=GAME).make_env()
+    return TrainMultiGRPO(env=ENV).make_env()
 
 
 def test_an_engine_knows_which_policy_is_whose(env: MultiAgentEnv) -> None:
-    config = TrainMultiGRPO(env=GAME, share=True)
+    config = TrainMultiGRPO(env=ENV, share=True)
     assert config.policies(env) == ("shared",)
     engine = MultiAgentEngine(env, {agent: config.policy_of(agent) for agent in env.possible_agents}, {})
     assert engine.policies == {"lookout": "shared", "courier": "shared"}

@@ -196,9 +196,9 @@ def test_a_blocking_write_waits_for_the_reads_before_it_and_holds_up_those_after
 
 def test_an_error_of_the_library_in_a_thread_is_raised(session: Session) -> None:
     def break_down() -> ToolResult:
-        raise RuntimeError("a fault of ours")
+        raise RuntimeError("an infrastructure error")
 
-    with pytest.raises(RuntimeError, match="a fault of ours"):
+    with pytest.raises(RuntimeError, match="an infrastructure error"):
         execute(
             [ParsedCall("broken")],
             ToolContext(session, tools=waiting(Waiting("broken", break_down))),

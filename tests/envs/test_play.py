@@ -27,7 +27,7 @@ class Broken(Tool):
 
     def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         context.session.execute("DELETE FROM items")
-        raise KeyError("a fault of ours")
+        raise KeyError("an infrastructure error")
 
 
 class Long(Tool):
@@ -161,7 +161,7 @@ def test_a_fault_of_a_tool_is_an_infra_error_without_a_reward(play: Make, sessio
     one = play()
     turn = one.act([{"name": "count_orders"}, {"name": "broken"}])
     assert (one.episode.outcome, one.episode.reward, one.truncated) == ("infra_error", None, True)
-    assert "KeyError: 'a fault of ours'" in one.episode.why
+    assert "KeyError: 'an infrastructure error'" in one.episode.why
     assert one.episode.turns == [turn]
     assert session.touched() == {}
     assert one.metrics is None

@@ -458,7 +458,7 @@ def test_nothing_that_an_orchestrator_writes_is_evaluated(tmp_path: Path) -> Non
         texts = [payload, f"<thinking>{payload}</thinking><answer>{payload}</answer>"]
         for place in places:
             document = Document(random.Random(4), design)
-            for agent in document.agents:  # a kind that is on offer
+            for agent in document.agents:  # an available kind
                 agent.pop("debate_roles", None)
                 agent["agent_name"] = "CoTAgent"
             document.agent(document.order[0])[place] = payload  # it reads nobody

@@ -183,7 +183,7 @@ def test_the_last_message_that_is_allowed_truncates() -> None:
 
 
 class Broken(Tool):
-    """A tool with a fault of ours."""
+    """A tool that raises an infrastructure error."""
 
     def __init__(self) -> None:
         from toolorchestra.toolscale.format import ParameterSpec

@@ -217,14 +217,14 @@ def test_infrastructure_errors_truncate_without_an_exception(make_env: Make, min
     env = make_env()
 
     def fail(*args: Any) -> Any:
-        raise RuntimeError("a fault of ours")
+        raise RuntimeError("an infrastructure error")
 
     env.reset(seed=0)
     with monkeypatch.context() as patch:
         patch.setattr(mini.tools["count_orders"], "run", fail)
         observation, reward, terminated, truncated, info = env.step(text("count_orders"))
     assert (observation, reward, terminated, truncated) == ("", 0.0, False, True)
-    assert (info["outcome"], info["verdict"]) == ("infra_error", "RuntimeError: a fault of ours")
+    assert (info["outcome"], info["verdict"]) == ("infra_error", "RuntimeError: an infrastructure error")
     assert env.unwrapped.episode.reward is None
     env.reset(seed=0)
     with monkeypatch.context() as patch:

@@ -69,7 +69,7 @@ def results(observation: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in observation.splitlines() if line.startswith("{")]
 
 
-# ---------------------------------------------------------------------------------------------- what is on offer
+# ---------------------------------------------------------------------------------------------- available tools
 
 
 def test_a_world_has_its_own_tools_by_default(make_env: Make, mini: Domain) -> None:
@@ -239,7 +239,7 @@ def test_roles_use_the_available_tools() -> None:
     assert children("query_gpt_5", "ask_gpt_5") == [["gpt-5", "search", "gpt-5"], ["gpt-5"]]
     assert set(children("code_gpt_5")[0]) == {"gpt-5", "python"}
     env.reset(seed=0, options={"tools": ["code_gpt_5", "search"]})
-    assert children("code_gpt_5") == [["gpt-5"]]  # no Python is on offer
+    assert children("code_gpt_5") == [["gpt-5"]]  # there is no Python
     env.close()
 
 

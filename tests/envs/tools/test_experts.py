@@ -1,4 +1,4 @@
-"""Experts as tools: right as often as their skill has it, in every role, at the price on offer."""
+"""Experts as tools: right as often as their skill has it, in every role, at the configured price."""
 
 from __future__ import annotations
 
