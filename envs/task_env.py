@@ -137,8 +137,6 @@ class TaskEnv:
         self._pairs: dict[Path, list[PreferencePair]] = {}
         self._preference: Preference | None = None
         self._play: Play | None = None
-        self._toolset: Mapping[str, Any] = {}
-        self._tool_names: tuple[str, ...] = ()
 
     # --- override these
 
@@ -192,7 +190,7 @@ class TaskEnv:
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the sessions behind: a copy opens its own. The episode in progress goes along."""
-        return {**self.__dict__, "_sessions": {}, "_toolset": {}}
+        return {**self.__dict__, "_sessions": {}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -206,9 +204,7 @@ class TaskEnv:
         task = self._choose(chosen)
         world = self.source.world(task)
         setup = self._begin(task, world, chosen)
-        if setup.tools is not self._toolset:  # they are often those of the episode before
-            self._toolset, self._tool_names = setup.tools, tuple(setup.tools)
-        names, instruction, preferred = self._tool_names, task.instruction, None
+        names, instruction, preferred = tuple(setup.tools), task.instruction, None
         if setup.preference is not None:
             preferred = self._prefer(setup.preference, names, task)
             if preferred is not None and preferred.instruction:

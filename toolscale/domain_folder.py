@@ -22,7 +22,7 @@ from toolorchestra.toolscale.errors import DomainError, UnknownNameError, unknow
 from toolorchestra.toolscale.format import DomainSpec
 from toolorchestra.toolscale.intents import make_tasks
 from toolorchestra.toolscale.task import Task
-from toolorchestra.toolscale.yaml_reader import convert, parse_yaml
+from toolorchestra.toolscale.yaml_reader import convert, read_yaml
 
 BUILTIN = Path(__file__).parent / "domains"
 """Folder of the domains that come with the library."""
@@ -223,7 +223,7 @@ def _read(folder: Path) -> tuple[DomainSpec, dict[str, Path]]:
 
 def _read_yaml(file: Path) -> dict[Any, Any]:
     try:
-        content = parse_yaml(file.read_text(encoding="utf-8"))
+        content = read_yaml(file)
     except UnicodeDecodeError as error:
         raise DomainError(f"Not valid YAML: {error}", file=file) from None
     except DomainError as error:

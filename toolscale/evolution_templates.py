@@ -10,11 +10,9 @@ import msgspec
 
 from toolorchestra.toolscale.entities import EntityFact, is_code, is_date, spellings
 from toolorchestra.toolscale.expressions import shown_value
-from toolorchestra.toolscale.yaml_reader import parse_yaml
+from toolorchestra.toolscale.yaml_reader import read_yaml
 
-TEMPLATES = msgspec.convert(
-    parse_yaml(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")), dict[str, tuple[str, ...]]
-)
+TEMPLATES = msgspec.convert(read_yaml(Path(__file__).with_suffix(".yaml")), dict[str, tuple[str, ...]])
 """Templates and words by the keys of ``evolution_templates.yaml``, which says what each is for."""
 
 _GENDERED = re.compile(r"\b(?:he|she|him|his|her|hers|himself|herself|mr|mrs|ms)\b", re.IGNORECASE)

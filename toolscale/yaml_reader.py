@@ -6,6 +6,7 @@ import re
 import threading
 import types
 from collections import Counter
+from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
@@ -38,6 +39,11 @@ def parse_yaml(text: str, *, strict: bool = False) -> Any:
         return yaml.load(text, _YamlLoader)  # a subclass of the safe loader
     except (yaml.YAMLError, ValueError) as error:  # ValueError: a number of thousands of digits, a lone surrogate
         raise DomainError(f"Not valid YAML: {error}") from None
+
+
+def read_yaml(file: Path) -> Any:
+    """Return the data of a YAML file; see `parse_yaml`."""
+    return parse_yaml(file.read_text(encoding="utf-8"))
 
 
 def _check_plain(text: str) -> None:

@@ -13,7 +13,7 @@ from msgspec import Meta
 from toolorchestra.agents.experts.configurations import Configuration, PriceList
 from toolorchestra.agents.experts.specification import Share, logit
 from toolorchestra.toolscale.errors import DomainError
-from toolorchestra.toolscale.yaml_reader import parse_yaml
+from toolorchestra.toolscale.yaml_reader import read_yaml
 
 
 class CatalogError(DomainError):
@@ -71,7 +71,7 @@ _NESTED = ("skills", "latency", "tokens")
 def read_catalog(file: Path) -> dict[str, Any]:
     """Return the content of a catalogue file; one that is no YAML object raises `CatalogError`."""
     try:
-        value = parse_yaml(file.read_text(encoding="utf-8"))
+        value = read_yaml(file)
     except OSError as error:
         raise CatalogError(f"It cannot be read: {error.strerror}.", file=file) from None
     except UnicodeDecodeError:

@@ -10,7 +10,7 @@ import functools
 from pathlib import Path
 
 from toolorchestra.agents.subagents.question import SubAgentQuestion
-from toolorchestra.toolscale.yaml_reader import parse_yaml
+from toolorchestra.toolscale.yaml_reader import read_yaml
 
 
 @functools.cache
@@ -22,7 +22,7 @@ def prompt(role: str) -> str:
 
 @functools.cache
 def _texts() -> dict[str, str]:
-    texts: dict[str, str] = parse_yaml(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+    texts: dict[str, str] = read_yaml(Path(__file__).with_suffix(".yaml"))
     return texts
 
 

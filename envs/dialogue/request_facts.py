@@ -22,9 +22,9 @@ from toolorchestra.toolscale.format import ParameterSpec
 from toolorchestra.toolscale.mentions import tokens
 from toolorchestra.toolscale.sql import primary_key, quote
 from toolorchestra.toolscale.synth.naming import in_words, singular
-from toolorchestra.toolscale.yaml_reader import parse_yaml
+from toolorchestra.toolscale.yaml_reader import read_yaml
 
-_WORDS = parse_yaml(Path(__file__).with_name("request_words.yaml").read_text(encoding="utf-8"))
+_WORDS = read_yaml(Path(__file__).with_name("request_words.yaml"))
 ORDINALS = tuple(_WORDS["ordinals"])
 _MAX_DATE = 4
 _MAX_FIGURE = 24

@@ -10,7 +10,7 @@ import msgspec
 
 from toolorchestra.envs.dialogue.request_facts import RequestFact
 from toolorchestra.toolscale.tool import Tool
-from toolorchestra.toolscale.yaml_reader import convert, parse_yaml
+from toolorchestra.toolscale.yaml_reader import convert, read_yaml
 
 USER: Final = "user"
 ORCHESTRATOR: Final = "orchestrator"
@@ -26,7 +26,7 @@ Reveal = Literal["asked", "all"]
 
 
 def _texts(name: str) -> Any:
-    return parse_yaml(Path(__file__).with_name(name).read_text(encoding="utf-8"))
+    return read_yaml(Path(__file__).with_name(name))
 
 
 PROMPTS: dict[str, str] = _texts("prompts.yaml")

@@ -12,9 +12,9 @@ from pathlib import Path
 from toolorchestra.envs.masorchestra.design import Design, to_text
 from toolorchestra.envs.masorchestra.rules import DoM, Rule
 from toolorchestra.toolscale.tool import Tool
-from toolorchestra.toolscale.yaml_reader import convert, parse_yaml
+from toolorchestra.toolscale.yaml_reader import convert, read_yaml
 
-_TEXTS = parse_yaml(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+_TEXTS = read_yaml(Path(__file__).with_suffix(".yaml"))
 _LEFT_OUT = {
     "low": (Rule.PAIRS, Rule.ONE_EDGE, Rule.UNIQUE, *list(Rule)[list(Rule).index(Rule.DECLARED) :]),
     "high": (Rule.DOM,),

@@ -20,9 +20,9 @@ from toolorchestra.envs.world import World
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import Tool
-from toolorchestra.toolscale.yaml_reader import parse_yaml
+from toolorchestra.toolscale.yaml_reader import read_yaml
 
-_TEXTS: dict[str, str] = parse_yaml(Path(__file__).with_name("prompts.yaml").read_text(encoding="utf-8"))
+_TEXTS: dict[str, str] = read_yaml(Path(__file__).with_name("prompts.yaml"))
 
 
 class MSARLEnv(MultiAgentEnv):

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from toolorchestra.toolscale.yaml_reader import parse_yaml
+from toolorchestra.toolscale.yaml_reader import read_yaml
 
-TEXTS: dict[str, Any] = parse_yaml(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+TEXTS: dict[str, Any] = read_yaml(Path(__file__).with_suffix(".yaml"))
 """What the orchestrator and the sub-agents are shown, by name; ``descriptions`` are those of the sub-agents."""
 
 

@@ -10,9 +10,9 @@ import msgspec
 from toolorchestra.envs.tmatr.actions import Action
 from toolorchestra.envs.tools.text_input import fence_parameter
 from toolorchestra.toolscale.tool import Tool
-from toolorchestra.toolscale.yaml_reader import parse_yaml
+from toolorchestra.toolscale.yaml_reader import read_yaml
 
-_TEXTS = parse_yaml(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+_TEXTS = read_yaml(Path(__file__).with_suffix(".yaml"))
 
 
 def system_prompt(agent: str, actions: Sequence[Action], tools: Mapping[str, Tool], max_turns: int, rules: str) -> str:

@@ -24,7 +24,7 @@ from toolorchestra.toolscale.answers import boxed
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import Status
-from toolorchestra.toolscale.yaml_reader import convert, parse_yaml
+from toolorchestra.toolscale.yaml_reader import convert, read_yaml
 
 COMPUTE, RECALL, GIVE = "Compute what is asked.", "Recall what is asked.", "The answer is"
 """Goals: of a call; of an answer known by heart; and, with the answer, of giving what a call returned."""
@@ -50,7 +50,7 @@ class ToolDemonstration(msgspec.Struct, frozen=True):
     by_heart: bool = False
 
 
-_FAMILIES = parse_yaml(Path(__file__).with_name("demonstrations.yaml").read_text(encoding="utf-8"))
+_FAMILIES = read_yaml(Path(__file__).with_name("demonstrations.yaml"))
 DEMONSTRATIONS = {
     family: convert({"input": PROGRAMS.get(family)} | fields, ToolDemonstration) for family, fields in _FAMILIES.items()
 }

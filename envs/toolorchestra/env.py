@@ -23,9 +23,9 @@ from toolorchestra.envs.world import World
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError, unknown_name
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import Tool
-from toolorchestra.toolscale.yaml_reader import parse_yaml
+from toolorchestra.toolscale.yaml_reader import read_yaml
 
-_PROMPTS: dict[str, str] = parse_yaml(Path(__file__).with_name("prompts.yaml").read_text(encoding="utf-8"))
+_PROMPTS: dict[str, str] = read_yaml(Path(__file__).with_name("prompts.yaml"))
 
 
 class ToolOrchestraEnv(OrchestrationEnv):

@@ -17,7 +17,7 @@ import msgspec
 
 from toolorchestra.toolscale.append_only import AppendingError, AppendOnly
 from toolorchestra.toolscale.errors import ExpertError, SynthesisError
-from toolorchestra.toolscale.yaml_reader import convert, parse_yaml
+from toolorchestra.toolscale.yaml_reader import convert, read_yaml
 
 
 class ModelQuestion(msgspec.Struct, frozen=True):
@@ -88,7 +88,7 @@ class RecordedModel:
 
     def __init__(self, file: Path) -> None:
         self.name = "recorded"
-        self._entries = convert(parse_yaml(file.read_text(encoding="utf-8")), list[_Recorded])
+        self._entries = convert(read_yaml(file), list[_Recorded])
 
     def ask(self, question: ModelQuestion) -> ModelAnswer:
         """Answer from the recording; a token is a word.

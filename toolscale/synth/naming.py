@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from toolorchestra.toolscale.yaml_reader import convert, parse_yaml
+from toolorchestra.toolscale.yaml_reader import convert, read_yaml
 
 MAX_LETTERS = 40
 """Longest name made here: tool and intent names are put together from several."""
@@ -35,7 +35,7 @@ class WordLists(msgspec.Struct, frozen=True):
 @functools.cache
 def word_lists() -> WordLists:
     """Return the word lists."""
-    return convert(parse_yaml(Path(__file__).with_name("words.yaml").read_text("utf-8")), WordLists)
+    return convert(read_yaml(Path(__file__).with_name("words.yaml")), WordLists)
 
 
 def snake_case(name: str, taken: Collection[str] = (), fallback: str = "item") -> str:

@@ -18,7 +18,7 @@ from toolorchestra.envs.sources.masbench.graph import AXES, Axes
 from toolorchestra.envs.sources.masbench.tasks import make_task
 from toolorchestra.toolscale.errors import UnknownNameError
 from toolorchestra.toolscale.task import Task
-from toolorchestra.toolscale.yaml_reader import parse_yaml
+from toolorchestra.toolscale.yaml_reader import read_yaml
 
 V1 = "masbench-v1"
 Counts = dict[str, dict[int, int]]
@@ -35,7 +35,7 @@ def spread(total: int, values: Iterable[int]) -> dict[int, int]:
     return {value: total // len(values) + (at < total % len(values)) for at, value in enumerate(values)}
 
 
-_PUBLISHED = parse_yaml(Path(__file__).with_name("masbench_v1.yaml").read_text(encoding="utf-8"))
+_PUBLISHED = read_yaml(Path(__file__).with_name("masbench_v1.yaml"))
 COUNTS: dict[str, Counts] = _PUBLISHED["counts"]
 """The published counts, by axis; of the training sets, only the totals are known."""
 DIGESTS: dict[str, str] = _PUBLISHED["digests"]

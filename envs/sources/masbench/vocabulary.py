@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from toolorchestra.toolscale.yaml_reader import parse_yaml
+from toolorchestra.toolscale.yaml_reader import read_yaml
 
 Hierarchy = dict[str, tuple[str, ...]]
 """The names of four categories, from the outermost to the innermost; each name owns names of the next category."""
@@ -44,9 +44,7 @@ class Knowledge(msgspec.Struct, frozen=True):
 @functools.cache
 def vocabulary() -> ProblemVocabulary:
     """Return the vocabulary."""
-    return msgspec.convert(
-        parse_yaml(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8")), ProblemVocabulary
-    )
+    return msgspec.convert(read_yaml(Path(__file__).with_suffix(".yaml")), ProblemVocabulary)
 
 
 @functools.cache

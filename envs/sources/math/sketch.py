@@ -18,7 +18,7 @@ import msgspec
 
 from toolorchestra.envs.ground_truth.parts import Part
 from toolorchestra.toolscale.symbolic import Value
-from toolorchestra.toolscale.yaml_reader import parse_yaml
+from toolorchestra.toolscale.yaml_reader import read_yaml
 
 Number = int | Fraction | Value
 Fill = Callable[["Sketch", random.Random, int], None]
@@ -54,7 +54,7 @@ class Family(msgspec.Struct, frozen=True):
 
 FAMILIES: dict[str, Family] = {}
 """All families by name."""
-_LISTED = parse_yaml(Path(__file__).with_name("families.yaml").read_text(encoding="utf-8"))
+_LISTED = read_yaml(Path(__file__).with_name("families.yaml"))
 
 
 def family(fill: Fill) -> Fill:

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
-from toolorchestra.toolscale.yaml_reader import parse_yaml
+from toolorchestra.toolscale.yaml_reader import read_yaml
 
 T = TypeVar("T")
 
@@ -63,7 +63,7 @@ class QuestionWords(msgspec.Struct, frozen=True):
 
 
 def _read(name: str, kind: type[T]) -> T:
-    return msgspec.convert(parse_yaml(Path(__file__).with_name(name).read_text(encoding="utf-8")), kind)
+    return msgspec.convert(read_yaml(Path(__file__).with_name(name)), kind)
 
 
 WORDS = _read("encyclopaedia_words.yaml", EncyclopaediaWords)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import struct
 from pathlib import Path
 
-from toolorchestra.toolscale.yaml_reader import parse_yaml
+from toolorchestra.toolscale.yaml_reader import read_yaml
 
 MACHINES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 """Machines that the filter is made for, and how the kernel names them in seccomp_data.arch."""
@@ -27,7 +27,7 @@ _TERMINAL_INPUT = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX: typing into a terminal
 
 _Instruction = tuple[int, int, int, int]
 
-_TABLES = parse_yaml(Path(__file__).with_name("seccomp.yaml").read_text(encoding="utf-8"))
+_TABLES = read_yaml(Path(__file__).with_name("seccomp.yaml"))
 REFUSED: dict[str, list[int]] = _TABLES["refused"]
 """System calls refused whatever their arguments: name, number on x86-64, number on AArch64."""
 ONLY_ITSELF: dict[str, list[list[int]]] = _TABLES["only_itself"]
