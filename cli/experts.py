@@ -85,8 +85,8 @@ class ShowToolConfigCommand(CatalogOptions):
     """Draw a random subset at random prices."""
     instance: str = ""
     """With --seed: text from which the draw is seeded too, such as the id of a task."""
-    tools: tuple[str, ...] = ("web_search", "local_search", "python")
-    """Basic tools; with --seed, those to draw from."""
+    tools: tuple[str, ...] | None = None
+    """Basic tools, by default those of the configuration; with --seed, those to draw from."""
     json: bool = False
     """Print the configuration as JSON."""
 
@@ -95,10 +95,11 @@ class ShowToolConfigCommand(CatalogOptions):
         from toolorchestra.cli.display import key, numbers, plain_table, show
 
         catalog = self._catalog()
+        tools = catalog.basic_tools(self.configuration) if self.tools is None else self.tools
         if self.seed is None:
-            configured = catalog.configure(self.configuration, tools=self.tools)
+            configured = catalog.configure(self.configuration, tools=tools)
         else:
-            configured = catalog.draw(self.seed, self.configuration, instance=self.instance, tools=self.tools)
+            configured = catalog.draw(self.seed, self.configuration, instance=self.instance, tools=tools)
         if self.json:
             return print_json(configured)
         table = plain_table(key("role"), "expert", *numbers("$ in", "$ out", "s"))
@@ -108,8 +109,9 @@ class ShowToolConfigCommand(CatalogOptions):
                 figures = (spec.price.input, spec.price.output, spec.latency.of(role))
                 table.add_row(role, name, *(f"{figure:g}" for figure in figures))
         factors = ", ".join(f"{name} × {factor:.2f}" for name, factor in configured.schedule.multipliers.items())
-        tools = ", ".join(configured.tools) or "none"
-        show(table, f"\ntools: {tools}\nprices: {configured.schedule.name}{factors and f' ({factors})'}")
+        priced = (f"{name} (${basic.price:g}, {basic.latency:g} s)" for name, basic in configured.tool_specs.items())
+        offered = ", ".join(priced) or "none"
+        show(table, f"\ntools: {offered}\nprices: {configured.schedule.name}{factors and f' ({factors})'}")
         return 0
 
 

@@ -36,7 +36,7 @@ class Preference:
     Raises:
         OptionError: The weights do not fit the tools, or one is not a finite number in [0, 1].
 
-    >>> cheap = Preference.of({"outcome": 1, "compute": 0.5}, ["search", "python"], "Keep it cheap.")
+    >>> cheap = Preference.of({"outcome": 1, "compute": 0.5}, ["local_search", "python"], "Keep it cheap.")
     >>> cheap.weights
     (0.0, 0.0, 1.0, 0.5, 0.0)
     """
@@ -115,7 +115,7 @@ def measure(calls: Mapping[str, int], tools: Sequence[str], *, solved: bool, usd
         usd: Money spent.
         seconds: Time taken on the virtual clock.
 
-    >>> measure({"search": 2}, ["search", "python"], solved=True, usd=0.25, seconds=8.0).tolist()
+    >>> measure({"local_search": 2}, ["local_search", "python"], solved=True, usd=0.25, seconds=8.0).tolist()
     [2.0, 0.0, 1.0, -0.25, -8.0]
     """
     m = np.zeros(len(tools) + 3)  # making an array of a list takes longer

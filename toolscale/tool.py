@@ -40,6 +40,24 @@ class Status(StrEnum):
     """The tool ran beyond its bound and was stopped. Nothing changed."""
 
 
+class ToolOrigin(msgspec.Struct, frozen=True, gc=False):
+    """What a tool is, who made it and who runs it: what a user may like or dislike about it.
+
+    Attributes:
+        kind: ``function`` (of the world), ``model``, ``search`` or ``interpreter``.
+        model: The model's name in the catalogue; "" if it is none.
+        vendor: Who made the model.
+        provider: Who runs it; ``local``: the user's own machines.
+        self_hosted: Whether it runs, or can be run, on the user's own machines: a model with open weights can.
+    """
+
+    kind: Literal["function", "model", "search", "interpreter"] = "function"
+    model: str = ""
+    vendor: str = ""
+    provider: str = "local"
+    self_hosted: bool = True
+
+
 class InnerCall(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A call of a model or tool that was made during the call of a tool.
 
@@ -155,6 +173,7 @@ class Tool(ABC):
         name: Unique within an environment.
         description: What it does, for the orchestrator.
         parameters: Parameter specifications by name.
+        origin: What it is, who made it and who runs it.
         effect: ``pure`` (touches no state), ``read`` or ``write``. Writes are barriers: calls of one turn run
             concurrently unless one of them writes.
         blocking: Whether a call waits for something outside this process (a model, a server). Blocking calls of one
@@ -166,6 +185,7 @@ class Tool(ABC):
     """
 
     effect: Effect = "pure"
+    origin: ToolOrigin = ToolOrigin()
     blocking: bool = False
     uses_episode: ClassVar[bool] = False
     timeout: float | None = None

@@ -21,6 +21,7 @@ from .fitting import fit_expert as fit_expert
 from .simulated_chat import SimulatedChat as SimulatedChat
 from .simulated_expert import SimulatedExpert as SimulatedExpert, Solution as Solution
 from .specification import (
+    BasicToolSpec as BasicToolSpec,
     Endpoint as Endpoint,
     ExpertSpec as ExpertSpec,
     Latency as Latency,

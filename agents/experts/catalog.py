@@ -28,9 +28,9 @@ from toolorchestra.agents.experts.catalog_files import (
     name_sources,
     read_catalog,
 )
-from toolorchestra.agents.experts.configurations import Configuration, PriceSchedule, ToolConfiguration
+from toolorchestra.agents.experts.configurations import BASIC_TOOLS, Configuration, PriceSchedule, ToolConfiguration
 from toolorchestra.agents.experts.simulated_expert import SimulatedExpert
-from toolorchestra.agents.experts.specification import ExpertSpec, Role
+from toolorchestra.agents.experts.specification import BasicToolSpec, ExpertSpec, Role
 from toolorchestra.toolscale.errors import DomainError, OptionError, UnknownNameError, unknown_name
 from toolorchestra.toolscale.yaml_reader import convert
 
@@ -46,6 +46,7 @@ class Catalog:
 
     Attributes:
         experts: Entries by name.
+        tools: Entries of the basic tools by name: what a search costs, and how long it takes.
         benchmarks: Tables of accuracies that skills are estimated from.
         price_lists: Prices of companies.
         configurations: Fixed choices of experts and prices.
@@ -72,6 +73,10 @@ class Catalog:
             if not _NAME.fullmatch(name):
                 self._fail("Expected a name of lower-case letters, digits, '.', '_' and '-'.", "experts", name)
             self.experts[name] = self._converted(entry, ExpertSpec, "experts", name)
+        self.tools: dict[str, BasicToolSpec] = {}
+        for name, entry in found.tools.items():
+            self._check_known("basic tool", name, BASIC_TOOLS, "tools", name)
+            self.tools[name] = self._converted(entry, BasicToolSpec, "tools", name)
         self.benchmarks, self.price_lists, self.configurations = (
             found.benchmarks,
             found.price_lists,
@@ -133,12 +138,17 @@ class Catalog:
             return chat
         return RateLimitedChat(chat, **limits, max_concurrency=endpoint.max_concurrency)
 
+    def basic_tools(self, configuration: str = "evaluation") -> tuple[str, ...]:
+        """Return the basic tools of one of `configurations`; an unknown name raises `UnknownNameError`."""
+        return self._configuration(configuration).tools
+
     def configure(self, configuration: str = "evaluation", *, tools: Sequence[str] = ()) -> ToolConfiguration:
         """Return one of `configurations` with all `tools`, the same for every instance, as for evaluation.
 
-        An unknown name raises `UnknownNameError`.
+        An unknown name, of a configuration or a tool, raises `UnknownNameError`.
         """
         chosen = self._configuration(configuration)
+        self._check_basic(tools)
         name = chosen.prices
         schedule = PriceSchedule() if name is None else PriceSchedule(name, self.price_lists[name].prices)
         return self._configured(chosen.experts, tuple(tools), schedule)
@@ -157,15 +167,17 @@ class Catalog:
 
         Each expert of a configuration is included in each of its roles with probability `keep`, and so is each of the
         basic `tools`; one generalist always is. Prices are those of a random list that is not held out, times a factor
-        for each provider, log-uniform between 1 / `spread` and `spread`. Every `instance` name has its own draw.
+        for each provider of experts and of web search, log-uniform between 1 / `spread` and `spread`. Every `instance`
+        name has its own draw.
 
         Raises:
-            UnknownNameError: There is no such configuration.
+            UnknownNameError: There is no such configuration, or no such basic tool.
             OptionError: `keep` or `spread` is out of its range.
         """
         if not 0 < keep <= 1 or not spread >= 1:
             raise OptionError(f"Expected 0 < keep <= 1 and spread >= 1, got {keep} and {spread}.")
         pool = self._configuration(configuration).experts
+        self._check_basic(tools)
         rng = random.Random(f"{seed}/{configuration}/{instance}")
         experts: dict[Role, tuple[str, ...]] = {}
         for role, names in pool.items():
@@ -177,6 +189,7 @@ class Catalog:
         name = rng.choice(["own", *(name for name, prices in self.price_lists.items() if not prices.held_out)])
         providers = sorted({self.experts[expert].provider for names in pool.values() for expert in names})
         bound = math.log(spread)
+        providers += sorted({self.tools[tool].provider for tool in tools if self.tools[tool].price} - {*providers})
         factors = {provider: math.exp(rng.uniform(-bound, bound)) for provider in providers}
         prices = self.price_lists[name].prices if name != "own" else {}
         return self._configured(experts, chosen, PriceSchedule(name, prices, factors))
@@ -186,13 +199,20 @@ class Catalog:
             raise UnknownNameError("configuration", name, self.configurations)
         return self.configurations[name]
 
+    def _check_basic(self, tools: Sequence[str]) -> None:
+        for tool in tools:
+            if tool not in self.tools:
+                raise UnknownNameError("basic tool", tool, self.tools)
+
     def _configured(
         self, experts: Mapping[Role, tuple[str, ...]], tools: tuple[str, ...], schedule: PriceSchedule
     ) -> ToolConfiguration:
         names = dict.fromkeys(itertools.chain.from_iterable(experts.values()))
         prices = {name: schedule.price(name, self.experts[name]) for name in names}
         specs = {name: msgspec.structs.replace(self.experts[name], price=price) for name, price in prices.items()}
-        return ToolConfiguration(dict(experts), specs, tools, schedule, self.shared_noise)
+        basic = {tool: self.tools[tool] for tool in tools}
+        basic = {tool: msgspec.structs.replace(spec, price=schedule.tool_price(spec)) for tool, spec in basic.items()}
+        return ToolConfiguration(dict(experts), specs, tools, schedule, self.shared_noise, basic)
 
     def _check(self) -> None:
         """Refuse unknown names, experts in roles that they do not have, and shares of noise that exceed 1."""
@@ -214,6 +234,9 @@ class Catalog:
         for section, name, field, experts in tables:
             for expert in experts:
                 self._check_known("expert", expert, self.experts, section, name, field, expert)
+        for tool, basic in self.tools.items():
+            if basic.endpoint is not None and tool != "web_search":
+                self._fail("Expected an endpoint for web_search only.", "tools", tool, "endpoint")
         shared = self.shared_noise
         for expert, spec in self.experts.items():
             if shared + spec.own_noise > 1:

@@ -57,6 +57,7 @@ class CatalogContents(msgspec.Struct, forbid_unknown_fields=True):
     """What a catalogue file may hold; entries are checked one by one."""
 
     experts: dict[str, dict[str, Any]] = {}
+    tools: dict[str, dict[str, Any]] = {}
     benchmarks: dict[str, Benchmark] = {}
     price_lists: dict[str, PriceList] = {}
     configurations: dict[str, Configuration] = {}
@@ -91,9 +92,9 @@ def merge(old: Any, new: Any) -> Any:
 
 
 def name_sources(content: Mapping[str, Any], file: Path) -> None:
-    """Name a user's file as the source of its figures that have no source."""
-    experts = content.get("experts")
-    for entry in experts.values() if isinstance(experts, dict) else ():
+    """Name a user's file as the source of its figures, of experts and basic tools, that have no source."""
+    listed = [found for key in ("experts", "tools") if isinstance(found := content.get(key), dict)]
+    for entry in (entry for found in listed for entry in found.values()):
         sources = entry.setdefault("sources", {}) if isinstance(entry, dict) else None
         if not isinstance(sources, dict):
             continue  # refused where it is converted

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 import msgspec
 
 from toolorchestra.agents.chat.base import Price
 from toolorchestra.agents.experts.simulated_expert import SimulatedExpert
-from toolorchestra.agents.experts.specification import ExpertSpec, Role
+from toolorchestra.agents.experts.specification import BasicToolSpec, ExpertSpec, Role
 from toolorchestra.toolscale.errors import UnknownNameError
+
+BASIC_TOOLS = ("web_search", "local_search", "python")
+"""The basic tools (ToolOrchestra §4.1), which a configuration offers beside experts."""
+BasicTool = Literal["web_search", "local_search", "python"]
 
 
 class PriceList(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -21,11 +26,15 @@ class PriceList(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
 
 class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A fixed choice of experts by role, at the prices of a price list or else at their own, and where it is from."""
+    """A fixed choice of experts by role, at the prices of a price list or else at their own, and where it is from.
+
+    `tools` are the basic tools beside the experts, in the order in which an orchestrator is told of them.
+    """
 
     source: str
     experts: dict[Role, tuple[str, ...]]
     prices: str | None = None
+    tools: tuple[BasicTool, ...] = BASIC_TOOLS
 
 
 class PriceSchedule(msgspec.Struct, frozen=True):
@@ -49,11 +58,16 @@ class PriceSchedule(msgspec.Struct, frozen=True):
         factor = self.multipliers.get(spec.provider, 1.0)
         return Price(*(float(f"{part * factor:.4g}") for part in (price.input, price.output)))
 
+    def tool_price(self, spec: BasicToolSpec) -> float:
+        """Return the price of a basic tool."""
+        return float(f"{spec.price * self.multipliers.get(spec.provider, 1.0):.4g}")
+
 
 class ToolConfiguration(msgspec.Struct, frozen=True):
     """The experts by role, the basic tools and the prices that an orchestrator has in one instance.
 
-    `specs` has the experts' entries at these prices, and `shared_noise` is the noise that all experts have in common.
+    `specs` has the experts' entries at these prices, `tool_specs` those of the basic tools, and `shared_noise` is the
+    noise that all experts have in common.
     """
 
     experts: Mapping[Role, tuple[str, ...]]
@@ -61,6 +75,7 @@ class ToolConfiguration(msgspec.Struct, frozen=True):
     tools: tuple[str, ...] = ()
     schedule: PriceSchedule = PriceSchedule()
     shared_noise: float = 0.2
+    tool_specs: Mapping[str, BasicToolSpec] = {}
 
     def simulated(self, name: str) -> SimulatedExpert:
         """Return one of its experts, simulated; another name raises `UnknownNameError`."""

@@ -1,4 +1,4 @@
-"""The specification of an expert: its price, latency, context, skills and error rates.
+"""The specification of an expert (price, latency, context, skills, error rates), and of a basic tool.
 
 How an expert errs is in `toolorchestra.agents.experts.simulated_expert`, and which experts there are in
 `toolorchestra.agents.experts.catalog`.
@@ -76,7 +76,9 @@ class ExpertSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
     Attributes:
         model: The model's public name, by which a server knows it.
-        provider: Who runs it.
+        vendor: Who made it.
+        open_weights: Whether its weights are published, so that users can run it on machines of their own.
+        provider: Who runs it; ``local``: the user's own machines.
         roles: The roles in which it can be asked.
         price: US dollars per million tokens.
         latency: How long it takes.
@@ -93,6 +95,8 @@ class ExpertSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     """
 
     model: str = ""
+    vendor: str = ""
+    open_weights: bool = False
     provider: str
     roles: tuple[Role, ...]
     price: Price
@@ -123,6 +127,38 @@ class ExpertSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         harder = difficulty + self.load * math.log2(max(1, steps))
         right = 1 / (1 + math.exp(harder - logit(self.skill(subject))))
         return right * min(1.0, self.context / max(1, reading))
+
+
+class SearchEndpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Where the real web is searched: options of `toolorchestra.envs.tools.search_web.TavilyProvider`.
+
+    With a `record`, a JSONL file, every answer is kept there and no search is paid twice.
+    """
+
+    api_key_env: str = "TAVILY_API_KEY"
+    url: str | None = None
+    depth: Literal["basic", "advanced"] = "basic"
+    timeout: Positive = 20.0
+    retries: Annotated[int, Meta(ge=0)] = 3
+    record: str | None = None
+
+
+class BasicToolSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A basic tool as a catalogue lists it.
+
+    Attributes:
+        provider: Who runs it; ``local``: the user's own machines.
+        price: US dollars of a call; of a query, for a search.
+        latency: Seconds of a call.
+        endpoint: Where the real web is searched; None: a corpus stands for the web. Of ``web_search`` only.
+        sources: Where each figure is from, by the name of its field.
+    """
+
+    provider: str = "local"
+    price: Annotated[float, Meta(ge=0)] = 0.0
+    latency: Annotated[float, Meta(ge=0)] = 0.0
+    endpoint: SearchEndpoint | None = None
+    sources: dict[str, str] = {}
 
 
 def logit(share: float) -> float:

@@ -25,7 +25,7 @@ from toolorchestra.toolscale.format import ParameterSpec
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import Status, Tool, ToolContext, ToolResult
 
-SEARCHES = {"SearchAgent": "search", "WebSearchAgent": "web_search"}
+SEARCHES = {"SearchAgent": "local_search", "WebSearchAgent": "web_search"}
 """Kinds of agent that search, and the tool that each needs."""
 _INPUT = ParameterSpec(
     type="string",

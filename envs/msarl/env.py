@@ -29,9 +29,9 @@ class MSARLEnv(MultiAgentEnv):
     r"""Reasoning with code by two policies: one plans and writes code, the other reads its output (MSARL §3.2).
 
     **Agents**: ``reasoner`` and ``helper``; with `helpers="per_tool"` one helper for each tool, ``python_helper``,
-    ``search_helper`` and so on; with `helpers="none"` the reasoner alone, who reads raw output.
+    ``local_search_helper`` and so on; with `helpers="none"` the reasoner alone, who reads raw output.
 
-    **Tools**: Python, and those of the world with one text parameter (``calculator``, the ``search`` of the
+    **Tools**: Python, and those of the world with one text parameter (``calculator``, the ``local_search`` of the
     encyclopaedia, one query a line); a block's language names its tool.
 
     **Reward**: 1 for every agent if the reasoner's final ``\boxed{}`` is right, else 0.

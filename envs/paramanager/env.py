@@ -51,7 +51,7 @@ class ParaManagerEnv(OrchestrationEnv):
     ``error``. Its last line is what is left of the budget: rounds, cost units and tokens.
 
     **Tools**: ``standard_reasoner``, ``critical_reviewer``, ``knowledge_searcher`` and ``code_reasoner`` (1 cost unit
-    each), ``ensemble_solver`` (4), ``search`` and ``python`` (0), ``final_answer`` (1), and the world's own (0).
+    each), ``ensemble_solver`` (4), ``local_search`` and ``python`` (0), ``final_answer`` (1), and the world's own (0).
 
     **Reward**: R_task + R_fmt + R_div + R_eff at the end, at most 4 (`toolorchestra.envs.paramanager.rewards`).
 
@@ -79,7 +79,7 @@ class ParaManagerEnv(OrchestrationEnv):
         experts: ``simulated``, ``real`` (models at the endpoints of the catalogue), or chat models by name.
         timeout: Seconds of real time that a call of real models may take; then it is a TIMEOUT.
         sandbox: Where Python runs: a name that `toolorchestra.envs.tools.sandbox.make_sandbox` takes.
-        corpus: JSONL file of passages that ``search`` finds where a world has no search; by default its manual.
+        corpus: JSONL file of passages that ``local_search`` finds where a world has no search; by default its manual.
         catalog: Catalogue of experts, or a file that extends the shipped one.
         options: See `TaskOptions` and `OrchestrationOptions`.
 
@@ -218,7 +218,7 @@ class ParaManagerEnv(OrchestrationEnv):
     def _tools(self, world: World) -> Mapping[str, Tool]:
         """Return the tools in a world, in the order in which they are listed."""
         own = {name: tool for name, tool in world.tools.items() if name not in LEFT_OUT}
-        search, python = own.get("search") or self._library, own.get("python") or self._python
+        search, python = own.get("local_search") or self._library, own.get("python") or self._python
         if search is None:
             search = manual_search(world, "Search the rules, tools and tables of the place.")
         simulated = self._experts == "simulated"

@@ -87,9 +87,9 @@ def well_formed(message: Mapping[str, Any]) -> bool:
     else. In a message with structured ``tool_calls`` the content is the reasoning, or empty. Whether a call fits its
     tool is not looked at: a call that does not is answered by its status.
 
-    >>> well_formed({"content": '<reasoning>Look.</reasoning><tool_call>{"name": "search"}</tool_call>'})
+    >>> well_formed({"content": '<reasoning>Look.</reasoning><tool_call>{"name": "local_search"}</tool_call>'})
     True
-    >>> well_formed({"content": '<tool_call>{"name": "search"}</tool_call>'})
+    >>> well_formed({"content": '<tool_call>{"name": "local_search"}</tool_call>'})
     False
     """
     text = message.get("content") or ""

@@ -119,8 +119,8 @@ class TMATREnv(MultiAgentEnv):
     def _begin(self, task: Task, world: World, chosen: Mapping[str, Any]) -> EpisodeSetup:
         if world.name not in self._tool_buffers:
             buffer = {tool.name: tool for tool in self._tools} | dict(world.tools)
-            if "search" not in buffer:
-                buffer["search"] = manual_search(world, "Search the manual of the place: its rules and tools.")
+            if "local_search" not in buffer:
+                buffer["local_search"] = manual_search(world, "Search the manual of the place: its rules and tools.")
             self._tool_buffers[world.name] = buffer
         tools = self._tool_buffers[world.name]
         prompts = {}

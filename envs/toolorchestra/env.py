@@ -52,8 +52,8 @@ class ToolOrchestraEnv(OrchestrationEnv):
         max_cost: US dollars that an episode may cost, or None.
         max_seconds: Virtual seconds that an episode may take, or None.
         result_characters: Maximum characters of a result in an observation.
-        tools: Which tools there are: ``domain`` (the world's own), ``basic`` (search and Python as well), ``full``
-            (the experts too, as in the paper), or names of tools.
+        tools: Which tools there are: ``domain`` (the world's own), ``basic`` (web search, local search and Python as
+            well), ``full`` (the experts too, as in the paper), or names of tools.
         tool_config: Which experts are there, and at what price: a tool configuration of the catalogue
             (``evaluation``, ``training``, ``unseen-models``, …), or ``random``: for each task a subset of experts and
             basic tools of its own, at its own prices (§3.3).
@@ -61,8 +61,11 @@ class ToolOrchestraEnv(OrchestrationEnv):
         experts: ``simulated``, or ``real``: asked at the endpoints of the catalogue.
         catalog: YAML file that extends the shipped catalogue of experts.
         sandbox: Where Python runs: ``auto``, ``docker``, ``bubblewrap`` or ``process``.
-        corpus: JSONL file of passages (``id``, ``title``, ``text``) that `search` finds where a world has no search;
+        corpus: JSONL file of passages (``id``, ``title``, ``text``) that `local_search` finds where a world has none;
             by default its manual.
+        web_corpus: JSONL file of passages that stands for the web in `web_search`; by default the manual and a
+            fictional encyclopaedia, or where a world has its own local search, what that finds. The catalogue may name
+            an endpoint that searches the real web.
         timeout: Seconds of real time after which a real expert is given up.
         options: See `TaskOptions` and `OrchestrationOptions`.
 
@@ -94,14 +97,16 @@ class ToolOrchestraEnv(OrchestrationEnv):
         catalog: Catalog | str | Path | None = None,
         sandbox: str = "auto",
         corpus: str | Path | None = None,
+        web_corpus: str | Path | None = None,
         timeout: float = 120.0,
         **options: Unpack[OrchestrationOptions],
     ) -> None:
         limits = EpisodeLimits(max_turns, max_cost, max_seconds, result_characters)
         extra = {"tools": tools, "tool_config": tool_config, "tool_config_seed": tool_config_seed}
         super().__init__(source, limits, options, **extra)
+        corpora = {"corpus": corpus, "web_corpus": web_corpus}
         self._make_toolkit = functools.partial(
-            Toolkit, catalog=catalog, experts=experts, sandbox=sandbox, corpus=corpus, timeout=timeout
+            Toolkit, catalog=catalog, experts=experts, sandbox=sandbox, timeout=timeout, **corpora
         )
         self._configured: dict[Any, _Configured] = {}
         self._current: _Configured | None = None

@@ -31,7 +31,7 @@ from toolorchestra.envs.ground_truth.tool_calls import evidence_in, problem_for,
 from toolorchestra.envs.tools.python import QuickPython
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.format import ParameterSpec
-from toolorchestra.toolscale.tool import Tool, ToolContext, ToolResult
+from toolorchestra.toolscale.tool import Tool, ToolContext, ToolOrigin, ToolResult
 
 TEMPERATURE = 1.0
 """Temperature of every request, so that several calls of one model differ."""
@@ -83,6 +83,7 @@ class ExpertTool(Tool):
         self.role = role
         self.expert = expert
         self.spec = spec
+        self.origin = ToolOrigin("model", expert, spec.vendor, spec.provider, spec.open_weights)
         self.blocking = timeout is not None
         self.timeout = timeout
         self._made = model
@@ -126,7 +127,8 @@ class ExpertTool(Tool):
     def _reply(self, model: ChatModel, asked: str | None, context: ToolContext) -> SubAgentReply:
         """Return the model's reply, in the form of its role."""
         in_domain = isinstance(context.world, Domain)
-        search, python = context.tools.get("search"), context.tools.get("python")
+        search = context.tools.get("local_search") or context.tools.get("web_search")  # the cheaper one, if it is there
+        python = context.tools.get("python")
         if self.role == "query" and search and not in_domain:
             question = self._question(context, asked, searches=True)
             return knowledge_searcher(model, question, search=search, temperature=TEMPERATURE)

@@ -1,4 +1,4 @@
-"""Searches that an environment adds to a world: of the world's manual, or of a file of passages.
+"""Local searches that an environment adds to a world: of the world's manual, or of a file of passages.
 
 A manual is the rules, tools and tables of a world as passages. It says nothing of the world's records.
 """
@@ -42,6 +42,12 @@ def manual_search(world: World, description: str) -> LocalSearch:
 
 
 @functools.cache
+def corpus_index(file: Path) -> BM25Index:
+    """Return the index of a JSONL file of passages, which is made once per process."""
+    return BM25Index(read_passages(file))
+
+
+@functools.cache
 def corpus_search(file: Path) -> LocalSearch:
     """Return the search of a JSONL file of passages, which is indexed once per process."""
-    return LocalSearch(BM25Index(read_passages(file)))
+    return LocalSearch(corpus_index(file))

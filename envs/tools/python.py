@@ -19,7 +19,7 @@ from toolorchestra.envs.tools.simulated_python import SimulatedPython
 from toolorchestra.envs.tools.text_input import fence_parameter
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.format import ParameterSpec
-from toolorchestra.toolscale.tool import Tool, ToolContext, ToolResult
+from toolorchestra.toolscale.tool import Tool, ToolContext, ToolOrigin, ToolResult
 
 MAX_CODE_CHARACTERS = 100_000
 """Characters of a program."""
@@ -45,6 +45,7 @@ class PythonTool(Tool):
 
     uses_episode = True
     effect = "pure"
+    origin = ToolOrigin("interpreter")
     blocking = True  # programs of one turn run at the same time; the sandbox bounds how long
 
     def __init__(

@@ -21,7 +21,7 @@ import msgspec
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.format import ParameterSpec
 from toolorchestra.toolscale.jsonl import read_jsonl
-from toolorchestra.toolscale.tool import Tool, ToolContext, ToolResult
+from toolorchestra.toolscale.tool import Tool, ToolContext, ToolOrigin, ToolResult
 
 MAX_QUERIES = 8
 MAX_PASSAGES = 20
@@ -210,6 +210,7 @@ class SearchTool(Tool):
     """
 
     effect = "pure"
+    origin = ToolOrigin("search")
 
     def __init__(self, name: str, description: str, *, k: int, price: float, latency: float) -> None:
         if not 1 <= k <= MAX_PASSAGES:
@@ -254,7 +255,7 @@ class LocalSearch(SearchTool):
         self,
         index: Index,
         *,
-        name: str = "search",
+        name: str = "local_search",
         description: str = "Search the library of passages. All queries of a call run at once.",
         k: int = 5,
         price: float = 0.0,

@@ -21,11 +21,13 @@ import msgspec
 from toolorchestra.envs.tools.search import MAX_QUERIES, Hit, SearchTool
 from toolorchestra.toolscale.append_only import AppendOnly, read_appended
 from toolorchestra.toolscale.errors import ExpertError, OptionError
-from toolorchestra.toolscale.tool import ToolContext, ToolResult
+from toolorchestra.toolscale.tool import ToolContext, ToolOrigin, ToolResult
 
 TAVILY = "https://api.tavily.com/search"
 _LARGEST_REPLY = 8_000_000  # bytes
 _WHAT = "a recorded search"
+DESCRIPTION = "Search the web. All queries of a call run at once; each is charged."
+"""Description of `web_search`, for the orchestrator: the same whether the web is real or simulated."""
 
 
 class WebTimeoutError(ExpertError):
@@ -201,11 +203,12 @@ class RecordedProvider:
 class WebSearch(SearchTool):
     """Search on the web through a `provider`; for the other arguments see `SearchTool`. A Tavily credit is $0.008."""
 
+    origin = ToolOrigin("search", provider="web", self_hosted=False)
+
     def __init__(
         self, provider: Provider, *, name: str = "web_search", k: int = 5, price: float = 0.008, latency: float = 2.0
     ) -> None:
-        description = "Search the web. All queries of a call run at once; each is charged."
-        super().__init__(name, description, k=k, price=price, latency=latency)
+        super().__init__(name, DESCRIPTION, k=k, price=price, latency=latency)
         self.provider = provider
 
     def hits(self, queries: Sequence[str], k: int) -> list[list[Hit]]:

@@ -1,36 +1,40 @@
 """The toolkit: which tools an instance has beside the world's own, and at what price.
 
-``basic`` adds search and Python, ``full`` also the experts of a tool configuration: that is ToolOrchestra's setting
-(§3.1). A tool configuration is one of the catalogue's, the same for every instance, or drawn at random for each task: a
-subset of the experts and basic tools at random prices (§3.3).
+``basic`` adds web search, local search and Python, ``full`` also the experts of a tool configuration: that is
+ToolOrchestra's setting (§3.1). A tool configuration is one of the catalogue's, the same for every instance, or drawn at
+random for each task: a subset of the experts and basic tools at random prices (§3.3). What a search costs stands in the
+catalogue too.
 """
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Literal, get_args
+
+import msgspec
 
 from toolorchestra.agents.chat.base import ChatModel
 from toolorchestra.agents.experts.catalog import Catalog
 from toolorchestra.agents.experts.configurations import ToolConfiguration
 from toolorchestra.agents.experts.simulated_chat import SimulatedChat
 from toolorchestra.agents.experts.simulated_expert import SimulatedExpert
-from toolorchestra.agents.experts.specification import ExpertSpec, Role
+from toolorchestra.agents.experts.specification import BasicToolSpec, ExpertSpec, Role
 from toolorchestra.envs.tools.experts import ExpertTool, Repriced, tool_name
-from toolorchestra.envs.tools.manual import corpus_search, manual_search
+from toolorchestra.envs.tools.manual import corpus_index, corpus_search, manual_search
 from toolorchestra.envs.tools.python import PythonTool
+from toolorchestra.envs.tools.search_web import TAVILY, RecordedProvider, TavilyProvider, WebSearch
+from toolorchestra.envs.tools.simulated_web import simulated_web
 from toolorchestra.envs.world import World
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.tool import Tool
 
 Level = Literal["domain", "basic", "full"]
-"""Which tools are available: the world's own; search and Python as well; or the experts too."""
+"""Which tools are available: the world's own; web search, local search and Python as well; or the experts too."""
 Kind = Literal["simulated", "real"]
 
-BASIC = ("search", "python")
-"""Tools that ``basic`` adds where a world has no tool of that name."""
 RANDOM = "random"
 """Name of the tool configuration that is drawn for each task."""
 _MANUAL = "Search the manual of the place: its rules, tools and tables. All queries of a call run at once."
@@ -44,12 +48,15 @@ class Toolkit:
         catalog: The experts: the shipped catalogue by default, or a file that extends it.
         experts: ``simulated``, or ``real``: every available expert then needs an endpoint in the catalogue.
         sandbox: Where Python runs; see `PythonTool`.
-        corpus: JSONL file of passages to search, in place of the manual of the world.
+        corpus: JSONL file of passages for the local search, in place of the manual of the world.
+        web_corpus: JSONL file of passages that stands for the web; see `toolorchestra.envs.tools.simulated_web`. Where
+            the catalogue gives ``web_search`` an endpoint, the real web is searched.
         timeout: Seconds of real time that a real expert may take.
 
     Raises:
         UnknownNameError: There is no such kind of experts, or no such sandbox.
-        OptionError: `timeout` is not positive, or the corpus cannot be read.
+        OptionError: `timeout` is not positive, a corpus cannot be read, the key of the web search is not set, or there
+            is a `web_corpus` as well as an endpoint.
     """
 
     def __init__(
@@ -59,6 +66,7 @@ class Toolkit:
         experts: Kind = "simulated",
         sandbox: str = "auto",
         corpus: str | Path | None = None,
+        web_corpus: str | Path | None = None,
         timeout: float = 120.0,
     ) -> None:
         if experts not in get_args(Kind):
@@ -69,7 +77,11 @@ class Toolkit:
         self._timeout = timeout if experts == "real" else None
         self._python = PythonTool(sandbox)
         self._corpus = None if corpus is None else corpus_search(Path(corpus))
-        self._searches: dict[str, Tool] = {}
+        self._web_corpus = None if web_corpus is None else Path(web_corpus)
+        self._web = self._real_web()
+        if self._web_corpus is not None:
+            corpus_index(self._web_corpus)  # a file that cannot be read is refused now
+        self._searches: dict[tuple[str, str], Tool] = {}
         self._chats: dict[str, ChatModel] = {}
         self._experts: dict[tuple[Role, str], ExpertTool] = {}
 
@@ -80,15 +92,16 @@ class Toolkit:
             UnknownNameError: There is no such configuration.
         """
         if name == RANDOM:
-            return self.catalog.draw(seed, _POOL, instance=instance, tools=BASIC)
+            return self.catalog.draw(seed, _POOL, instance=instance, tools=self.catalog.basic_tools(_POOL))
         if name not in self.catalog.configurations:
             raise UnknownNameError("tool configuration", str(name), (RANDOM, *self.catalog.configurations))
-        return self.catalog.configure(name, tools=BASIC)
+        return self.catalog.configure(name, tools=self.catalog.basic_tools(name))
 
     def pool(self, name: str) -> tuple[str, ...]:
         """Return the names of all tools that a configuration of this name may add."""
-        experts = self.configure(_POOL if name == RANDOM else name, 0, "").experts
-        return (*BASIC, *(tool_name(role, expert) for role, names in experts.items() for expert in names))
+        all_tools = self.configure(_POOL if name == RANDOM else name, 0, "")
+        experts = all_tools.experts
+        return (*all_tools.tools, *(tool_name(role, expert) for role, names in experts.items() for expert in names))
 
     def tools(
         self, world: World, chosen: Level | Sequence[str] | None, configuration: ToolConfiguration
@@ -102,8 +115,11 @@ class Toolkit:
         """
         beside: dict[str, Callable[[], Tool]] = {}
         if chosen not in ("domain", None):
-            beside = {"search": functools.partial(self._search, world), "python": lambda: self._python}
-            beside = {name: beside[name] for name in configuration.tools if name not in world.tools}
+            beside = {
+                name: functools.partial(self._basic, name, world, spec)
+                for name, spec in configuration.tool_specs.items()
+                if name not in world.tools
+            }
         if chosen not in ("domain", "basic", None):
             beside |= {
                 tool_name(role, expert): functools.partial(self._expert, role, expert, configuration.specs[expert])
@@ -122,13 +138,41 @@ class Toolkit:
                 close()
         self._chats.clear()
         self._experts.clear()
+        if self._web is not None and isinstance(self._web.provider, RecordedProvider):
+            self._web.provider.close()
 
-    def _search(self, world: World) -> Tool:
-        if self._corpus is not None:
+    def _basic(self, name: str, world: World, spec: BasicToolSpec) -> Tool:
+        """Return a basic tool at the price of the configuration."""
+        tool = self._python if name == "python" else self._search(name, world)
+        if (tool.price, tool.latency, tool.origin.provider) == (spec.price, spec.latency, spec.provider):
+            return tool
+        other = copy.copy(tool)
+        other.price, other.latency = spec.price, spec.latency
+        other.origin = msgspec.structs.replace(tool.origin, provider=spec.provider)
+        return other
+
+    def _search(self, name: str, world: World) -> Tool:
+        if name == "web_search" and self._web is not None:
+            return self._web
+        if name == "local_search" and self._corpus is not None:
             return self._corpus
-        if world.name not in self._searches:
-            self._searches[world.name] = manual_search(world, _MANUAL)
-        return self._searches[world.name]
+        if (world.name, name) not in self._searches:
+            web = name == "web_search"
+            found = simulated_web(world, self._web_corpus) if web else manual_search(world, _MANUAL)
+            self._searches[world.name, name] = found
+        return self._searches[world.name, name]
+
+    def _real_web(self) -> WebSearch | None:
+        """Return the search of the real web, if the catalogue says where; the tools of all worlds share it."""
+        endpoint = self.catalog.tools["web_search"].endpoint
+        if endpoint is None:
+            return None
+        if self._web_corpus is not None:
+            raise OptionError("`web_corpus` stands for the web: expected no endpoint of web_search in the catalogue.")
+        options = msgspec.structs.asdict(endpoint)
+        record, url = options.pop("record"), options.pop("url") or TAVILY
+        provider = TavilyProvider(**options, url=url)
+        return WebSearch(provider if record is None else RecordedProvider(Path(record), provider))
 
     def _expert(self, role: Role, expert: str, spec: ExpertSpec) -> ExpertTool:
         tool = self._experts.get((role, expert))

@@ -73,7 +73,7 @@ def test_a_file_of_ones_own_is_taken_along_everywhere(run: Run, tmp_path: Path):
 def test_tool_config_shows_a_fixed_configuration_or_a_seeded_draw(run: Run):
     _, out, _ = run("tool-config", "unseen-models")
     assert "openmath-llama-2-70b" in out
-    assert "tools: web_search, local_search, python" in out
+    assert "tools: web_search ($0.008, 2 s), local_search ($0, 0.3 s), python ($0, 1 s)" in out
     assert "prices: own\n" in out
     first, again, other = (run("tool-config", "training", "--seed", seed, "--json")[1] for seed in (1, 1, 2))
     assert first == again != other

@@ -90,7 +90,7 @@ def test_human_mode_prints_turns_as_they_come(make_env: Make, capsys: pytest.Cap
 
 
 def test_inner_calls_are_indented(env: Any) -> None:
-    deep = InnerCall("search", Status.TIMEOUT, None, "too slow", start=1.0, end=2.0)
+    deep = InnerCall("local_search", Status.TIMEOUT, None, "too slow", start=1.0, end=2.0)
     inner = InnerCall("gpt-5", value="4", cost=0.5, start=0.0, end=2.5, children=(deep,))
     env.step([{"name": "count_orders"}])
     turn = env.unwrapped.episode.turns[0]
@@ -99,6 +99,6 @@ def test_inner_calls_are_indented(env: Any) -> None:
     lines = [line.strip("\n") for line in env.render().splitlines()]
     at = next(i for i, line in enumerate(lines) if "ask_gpt_5" in line)
     assert lines[at + 1].split("└")[1] == " gpt-5  0.0–2.5 s, $0.5000"
-    assert lines[at + 2].split("└")[1] == " search  1.0–2.0 s  ✗ TIMEOUT: too slow"
+    assert lines[at + 2].split("└")[1] == " local_search  1.0–2.0 s  ✗ TIMEOUT: too slow"
     assert lines[at + 2].index("└") > lines[at + 1].index("└")
     assert "→ 40" in lines[at + 3]

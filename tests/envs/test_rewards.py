@@ -20,7 +20,7 @@ from toolorchestra.envs.rewards import (
 )
 from toolorchestra.toolscale.errors import OptionError
 
-TOOLS = ("search", "python")
+TOOLS = ("local_search", "python")
 # search, python, outcome, -usd, -seconds
 BATCH = [[2, 0, 1, -0.50, -30], [0, 1, 1, -0.10, -10], [1, 1, 0, -0.30, -20]]
 
@@ -95,7 +95,7 @@ def test_entries_a_mapping_does_not_name_weigh_nothing():
 
 
 def test_a_preference_follows_the_tools_of_an_episode():
-    written = Preference.of({"search": 0.5, "python": 1, "outcome": 1}, TOOLS, "Prefer code.")
+    written = Preference.of({"local_search": 0.5, "python": 1, "outcome": 1}, TOOLS, "Prefer code.")
     met = Preference.of(written, ["calculator", "python"])
     assert met.weights == (0, 1, 1, 0, 0)
     assert met.instruction == "Prefer code."

@@ -91,7 +91,7 @@ def _task(found: AnsweredDraft, draft: QuestionDraft, split: str, level: int, nu
     book = draft.book
     stages = stages_of(draft.parts)
     reference_calls = [
-        Call("search", {"query_list": queries}, stage)
+        Call("local_search", {"query_list": queries}, stage)
         for stage in sorted(set(stages))
         if (queries := [p.question for p, at in zip(draft.parts, stages, strict=True) if at == stage and p.support])
     ]

@@ -48,7 +48,7 @@ class FakeSearch(Tool):
     def __init__(self, library: dict[str, str]) -> None:
         queries = ParameterSpec(type="array", items="string", description="Queries.", max_length=8)
         count = ParameterSpec(type="integer", description="Passages.", required=False, default=5)
-        super().__init__("search", "Searches.", {"query_list": queries, "k": count}, price=0.002, latency=0.25)
+        super().__init__("local_search", "Searches.", {"query_list": queries, "k": count}, price=0.002, latency=0.25)
         self.library = library
         self.calls: list[list[str]] = []
 

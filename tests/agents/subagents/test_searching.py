@@ -36,7 +36,7 @@ def test_a_knowledge_searcher_searches_once_and_answers_from_what_it_found(searc
     reply = knowledge_searcher(chat, SubAgentQuestion("Where was the author of The Notes born?"), search=search)
     assert reply.answer == "Thornby"
     assert search.calls == [["The Notes", "Ada Lovelace"]]
-    assert [child.name for child in reply.children] == ["scripted", "search", "scripted"]
+    assert [child.name for child in reply.children] == ["scripted", "local_search", "scripted"]
     assert "The Notes: The Notes were written by Ada Lovelace." in chat.requests[1].messages[1]["content"]
     assert reply.text.startswith(
         "<query>\nThe Notes\nAda Lovelace\n</query>\n<search_result>\n# The Notes\nThe Notes: "

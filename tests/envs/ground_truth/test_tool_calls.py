@@ -120,11 +120,11 @@ def test_a_wrong_premise_leads_to_a_wrong_answer(asking: Any) -> None:
 def test_facts_are_hard_until_their_passages_were_found(asking: Any) -> None:
     assert difficulties(problem_for(scene_of(asking))) == [0.5 + UNREAD, 0.5 + UNREAD, 0.0]
     assert difficulties(problem_for(scene_of(asking), searches=True)) == [0.5, 0.5, 0.0]
-    asking.step([{"name": "search", "arguments": {"query_list": ["novel Tern"], "k": 1}}])
+    asking.step([{"name": "local_search", "arguments": {"query_list": ["novel Tern"], "k": 1}}])
     assert difficulties(problem_for(scene_of(asking))) == [0.5, 0.5 + UNREAD, 0.0]
     assert difficulties(problem_for(scene_of(asking), "In which city was Ada Vell born?")) == [0.5 + UNREAD]
     assert evidence_in(scene_of(asking)) == "Tern: Tern is a novel by Ada Vell."
-    asking.step([{"name": "search", "arguments": {"query_list": ["Where was Ada Vell born?", "elm tree"]}}])
+    asking.step([{"name": "local_search", "arguments": {"query_list": ["Where was Ada Vell born?", "elm tree"]}}])
     assert difficulties(problem_for(scene_of(asking))) == [0.5, 0.5, 0.0]
     assert "A tree" not in evidence_in(scene_of(asking))
 

@@ -16,7 +16,7 @@ from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.tool import Status
 
 CODE = "```python\nprint(6 * 7)\n```"
-TOOLS: Any = {"python": None, "search": None}
+TOOLS: Any = {"python": None, "local_search": None}
 
 
 def new(source: str = "Math", seed: int = 0, **options: Any) -> MSARLEnv:
@@ -33,7 +33,7 @@ def new(source: str = "Math", seed: int = 0, **options: Any) -> MSARLEnv:
         ("``` Python\n  a = 1\n  print(a)\n```", CodeBlock("python", "a = 1\nprint(a)")),
         ("```python\nprint(1)", CodeBlock("python", "print(1)")),  # the model stopped at the fence
         ("```python\nA\n```\nno,\n```python\nB\n```\n```output\n3\n```", CodeBlock("python", "B")),  # the latest block
-        ("```search\nold mill\nmayor\n```", CodeBlock("search", "old mill\nmayor")),
+        ("```local_search\nold mill\nmayor\n```", CodeBlock("local_search", "old mill\nmayor")),
         ("```rust\nfn main() {}\n```", None),
         ("no code", None),
         ("```", None),
@@ -127,7 +127,7 @@ def test_tools_of_the_world_are_called_by_fences() -> None:
     env.step("```calculator\n1/3 + 1/6\n```")
     assert '"exact":"\\\\frac{1}{2}"' in env.observe("helper")
     env = new("MultiHopQA")
-    env.step("```search\nold mill\nmayor of the town\n```")
+    env.step("```local_search\nold mill\nmayor of the town\n```")
     (call,) = env.episode.calls
     assert (call.status, call.arguments and call.arguments["query_list"]) == (
         Status.OK,

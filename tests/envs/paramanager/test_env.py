@@ -133,7 +133,7 @@ def test_a_restored_episode_goes_on_the_same(make_env: Make, say: Say) -> None:
     env, other = make_env(), make_env()
     env.reset(seed=4)
     env.step("Hm.")
-    env.step(say("standard_reasoner", "search"))
+    env.step(say("standard_reasoner", "local_search"))
     snapshot = env.snapshot()
 
     def going_on(env: ParaManagerEnv) -> list[Any]:

@@ -124,7 +124,9 @@ def test_after_twelve_rounds_the_episode_is_truncated_without_a_task_reward(make
     env.reset(seed=0)
     for number in range(12):
         assert env.episode.outcome is None, number
-        _, reward, terminated, truncated, info = env.step(say(("python", {"code": ""}), ("search", {"query_list": []})))
+        _, reward, terminated, truncated, info = env.step(
+            say(("python", {"code": ""}), ("local_search", {"query_list": []}))
+        )
     assert (terminated, truncated, info["outcome"]) == (False, True, "failed")
     assert info["verdict"] == "no answer after 12 turns"
     assert info["reward_parts"] == {

@@ -23,7 +23,7 @@ from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.tool import Status
 
 UNITS = {"standard_reasoner": 1.0, "critical_reviewer": 1.0, "ensemble_solver": 4.0, "final_answer": 1.0}
-GOOD = '<reasoning>So.</reasoning><tool_call>{"name": "search", "arguments": {}}</tool_call>'
+GOOD = '<reasoning>So.</reasoning><tool_call>{"name": "local_search", "arguments": {}}</tool_call>'
 
 
 def words(text: str) -> int:
@@ -103,7 +103,7 @@ def test_the_length_of_a_trajectory_is_that_of_its_messages_and_observations() -
 
 def test_calls_cost_their_units_even_if_they_fail_but_not_if_nothing_ran() -> None:
     turns = [
-        turn("standard_reasoner", "ensemble_solver", "search"),
+        turn("standard_reasoner", "ensemble_solver", "local_search"),
         turn("critical_reviewer", status=Status.EXEC_ERR),
         turn("ensemble_solver", status=Status.PARSE_ERR),
         turn("final_answer"),
@@ -136,14 +136,14 @@ def test_the_parts_are_those_worked_by_hand() -> None:
 
 
 def test_refused_calls_are_neither_parallel_nor_diverse() -> None:
-    turns = [turn("search", "python", "critical_reviewer", "standard_reasoner", status=Status.PARSE_ERR)]
+    turns = [turn("local_search", "python", "critical_reviewer", "standard_reasoner", status=Status.PARSE_ERR)]
     parts = reward_parts(turns, solved=False, units=UNITS)
     assert (parts["parallelism"], parts["tools"], parts["cost"]) == (0.0, 0.0, 1.0)
 
 
 def test_the_paper_s_thresholds_are_the_defaults() -> None:
     assert Targets() == Targets(parallel=1.25, tools=3, length=12_288, cost=8)
-    five_in_four = [turn("search", "python"), turn("critical_reviewer"), turn("python"), turn("final_answer")]
+    five_in_four = [turn("local_search", "python"), turn("critical_reviewer"), turn("python"), turn("final_answer")]
     parts = reward_parts(five_in_four, solved=False, units=UNITS)
     assert (parts["parallelism"], parts["tools"]) == (1.0, 1.0)  # 5 / 4 = 1.25, and three tools
     parts = reward_parts([*five_in_four[:-1], turn("python"), turn("final_answer")], solved=False, units=UNITS)
@@ -151,7 +151,7 @@ def test_the_paper_s_thresholds_are_the_defaults() -> None:
 
 
 def test_the_most_that_can_be_had_is_four() -> None:
-    turns = [turn("search", "python", "standard_reasoner"), turn("final_answer")]
+    turns = [turn("local_search", "python", "standard_reasoner"), turn("final_answer")]
     parts = reward_parts(turns, solved=True, units=UNITS)
     assert [parts[name] for name in PARTS] == [1, 1, 1, 1]
     assert total(parts) == 4

@@ -42,7 +42,7 @@ def test_parameters_are_a_subtask_and_a_model_of_the_pool(make_env: Make) -> Non
     _, info = env.reset(seed=0)
     schemas = {schema["function"]["name"]: schema["function"]["parameters"] for schema in info["tools"]}
     assert list(schemas) == [
-        "standard_reasoner", "critical_reviewer", "knowledge_searcher", "code_reasoner", "search", "python",
+        "standard_reasoner", "critical_reviewer", "knowledge_searcher", "code_reasoner", "local_search", "python",
         "ensemble_solver", "final_answer",
     ]  # fmt: skip
     for name in list(schemas)[:4]:
@@ -51,7 +51,7 @@ def test_parameters_are_a_subtask_and_a_model_of_the_pool(make_env: Make) -> Non
         assert schemas[name]["properties"]["model_id"]["default"] == "gpt-oss-20b"
         assert schemas[name]["required"] == []
     assert schemas["ensemble_solver"]["properties"] == schemas["final_answer"]["properties"] == {}
-    assert schemas["search"]["required"] == ["query_list"]
+    assert schemas["local_search"]["required"] == ["query_list"]
     assert schemas["python"]["required"] == ["code"]
 
 
@@ -183,7 +183,7 @@ def test_search_finds_what_there_is_to_read_or_a_corpus(make_env: Make, say: Say
     for options, title in (({}, "Rules"), ({"corpus": corpus}, "Tern")):
         env = make_env(**options)
         env.reset(seed=0)
-        *_, info = env.step(say(("search", {"query_list": ["whole"]})))
+        *_, info = env.step(say(("local_search", {"query_list": ["whole"]})))
         (group,) = info["calls"][0].value
         assert [passage["title"] for passage in group["passages"]] == [title]
         assert info["cost"] == 0.0

@@ -231,7 +231,7 @@ def test_choices_are_shuffled_always_the_same_way(tmp_path: Path):
 def test_paragraphs_can_be_searched(tmp_path: Path):
     source = load_public("hotpotqa", write(tmp_path / "rows.json", [WIKI]))
     (task,) = source.tasks("test")
-    search = source.world(task).tools["search"]
+    search = source.world(task).tools["local_search"]
     result = search.run(search.decode(msgspec.json.encode({"query_list": ["Brenholm country"]})), NO_CONTEXT)
     found = result.value[0]["passages"][0]
     assert (found["title"], found["text"]) == ("Brenholm", "Brenholm is in Estavia. It is old.")
@@ -246,7 +246,7 @@ def test_contexts_of_other_forms_are_read(form: str, tmp_path: Path):
     else:
         context = {"title": context["title"], "content": context["sentences"]}
     source = load_public("2wiki", write(tmp_path / "rows.jsonl", [{**WIKI, "context": context}]))
-    assert "search" in source.world(source.tasks("all")[0]).tools
+    assert "local_search" in source.world(source.tasks("all")[0]).tools
 
 
 def test_a_decomposition_becomes_parts(tmp_path: Path):

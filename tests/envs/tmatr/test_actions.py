@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 
 from toolorchestra.envs.tmatr.actions import AGENT_ACTIONS, FORMS, Action, FormatFault, read
 
-TOOLS: Any = {"python": None, "search": None}
+TOOLS: Any = {"python": None, "local_search": None}
 GOOD = {
     Action.DECIDE: "<ACTION>call_tool</ACTION>\n<GOAL>Compute 2^10.</GOAL>",
     Action.SELECT: "<REASON>A number.</REASON>\n<SELECTED_TOOL>python</SELECTED_TOOL>",
@@ -86,7 +86,11 @@ def test_a_tool_is_known_in_capitals_too() -> None:
         (Action.DECIDE, "<ACTION>call_tool</ACTION><GOAL>So", ("Expected </GOAL> after <GOAL>", "Close each")),
         (Action.DECIDE, "</GOAL>", ("Expected <GOAL> before </GOAL>", "Open each")),
         (Action.SELECT, GOOD[Action.DECIDE], ("Expected <REASON>", "found <ACTION>…</ACTION><GOAL>…</GOAL>")),
-        (Action.SELECT, "<REASON>R</REASON><SELECTED_TOOL>serch</SELECTED_TOOL>", ("Did you mean 'search'",)),
+        (
+            Action.SELECT,
+            "<REASON>R</REASON><SELECTED_TOOL>local_serch</SELECTED_TOOL>",
+            ("Did you mean 'local_search'",),
+        ),
         (Action.EXECUTE, "```python\nprint(1)\n```", ("Expected <TOOL_INPUT>",)),
         (
             Action.INFER,

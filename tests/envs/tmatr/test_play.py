@@ -242,9 +242,9 @@ def test_every_cast_passes_the_checks(env_id: str, options: dict[str, Any]) -> N
 @pytest.mark.parametrize(
     ("source", "names"),
     [
-        ("Math", ["python", "calculator", "search"]),
-        ("MASBenchDepth", ["python", "calculator", "search"]),
-        ("MultiHopQA", ["python", "search"]),
+        ("Math", ["python", "calculator", "local_search"]),
+        ("MASBenchDepth", ["python", "calculator", "local_search"]),
+        ("MultiHopQA", ["python", "local_search"]),
     ],
 )
 def test_python_the_tools_of_the_world_and_a_search_are_available(source: str, names: list[str]) -> None:
@@ -256,7 +256,7 @@ def test_python_the_tools_of_the_world_and_a_search_are_available(source: str, n
 
 
 def test_a_search_takes_a_query_a_line() -> None:
-    env = play(new("MultiHopQA"), CALL, PYTHON.replace("python", "search"))
+    env = play(new("MultiHopQA"), CALL, PYTHON.replace("python", "local_search"))
     assert "One a line." in env.observe("inferencer")
     play(env, "<TOOL_INPUT>old mill\nmayor of the town</TOOL_INPUT>")
     (call,) = env.episode.calls

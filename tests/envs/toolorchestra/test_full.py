@@ -22,15 +22,16 @@ from toolorchestra.envs.checks.environment import check_environment
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.jsonl import write_jsonl
-from toolorchestra.toolscale.preferences import make_pairs, tool_facts
+from toolorchestra.toolscale.preference_groups import tool_facts
+from toolorchestra.toolscale.preferences import make_pairs
 
 pytestmark = pytest.mark.filterwarnings("ignore:ProcessSandbox does not isolate")
 
 Make = Callable[..., Any]
 FULL = (
-    "search", "python", "query_gpt_5", "query_gpt_5_mini", "query_qwen3_32b", "code_gpt_5", "code_gpt_5_mini",
-    "code_qwen2_5_coder_32b", "math_qwen2_5_math_72b", "math_qwen2_5_math_7b", "ask_gpt_5", "ask_gpt_5_mini",
-    "ask_llama_3_3_70b", "ask_qwen3_32b",
+    "web_search", "local_search", "python", "query_gpt_5", "query_gpt_5_mini", "query_qwen3_32b", "code_gpt_5",
+    "code_gpt_5_mini", "code_qwen2_5_coder_32b", "math_qwen2_5_math_72b", "math_qwen2_5_math_7b", "ask_gpt_5",
+    "ask_gpt_5_mini", "ask_llama_3_3_70b", "ask_qwen3_32b",
 )  # fmt: skip
 
 
@@ -78,7 +79,7 @@ def test_a_world_has_its_own_tools_by_default(make_env: Make, mini: Domain) -> N
         assert info["tool_names"] == tuple(mini.tools)
 
 
-@pytest.mark.parametrize(("level", "beside"), [("basic", FULL[:2]), ("full", FULL)])
+@pytest.mark.parametrize(("level", "beside"), [("basic", FULL[:3]), ("full", FULL)])
 def test_further_tools_stand_beside_the_worlds_own(
     make_env: Make, mini: Domain, level: str, beside: tuple[str, ...]
 ) -> None:
@@ -92,9 +93,9 @@ def test_further_tools_stand_beside_the_worlds_own(
 def test_a_world_keeps_the_search_that_it_has() -> None:
     env = gym.make("ToolOrchestra-MultiHopQA-v0", tools="full")
     _, info = env.reset(seed=0)
-    assert info["tool_names"] == FULL
+    assert info["tool_names"] == ("local_search", "web_search", *FULL[2:])
     world = env.unwrapped.play.world
-    assert env.unwrapped.play.tools["search"] is world.tools["search"]
+    assert env.unwrapped.play.tools["local_search"] is world.tools["local_search"]
     env.close()
 
 
@@ -236,9 +237,9 @@ def test_roles_use_the_available_tools() -> None:
         *_, info = env.step(asked(*names))
         return [[child.name for child in call.children] for call in info["calls"]]
 
-    assert children("query_gpt_5", "ask_gpt_5") == [["gpt-5", "search", "gpt-5"], ["gpt-5"]]
+    assert children("query_gpt_5", "ask_gpt_5") == [["gpt-5", "local_search", "gpt-5"], ["gpt-5"]]
     assert set(children("code_gpt_5")[0]) == {"gpt-5", "python"}
-    env.reset(seed=0, options={"tools": ["code_gpt_5", "search"]})
+    env.reset(seed=0, options={"tools": ["code_gpt_5", "local_search"]})
     assert children("code_gpt_5") == [["gpt-5"]]  # there is no Python
     env.close()
 
@@ -269,7 +270,7 @@ def test_searching_first_makes_an_expert_right(name: str) -> None:
 def test_the_manual_of_the_place_can_be_searched(make_env: Make) -> None:
     env = make_env(tools="basic")
     env.reset(seed=0)
-    *_, info = env.step(asked("search", query_list=["cancel an order"]))
+    *_, info = env.step(asked("local_search", query_list=["cancel an order"]))
     (found,) = info["calls"][0].value
     assert "The tool cancel_order" in [passage["title"] for passage in found["passages"]]
 
@@ -279,7 +280,7 @@ def test_passages_of_ones_own_can_be_searched(make_env: Make, tmp_path: Path) ->
     corpus.write_text('{"id": "1", "title": "Tern", "text": "A bird of the coast."}\n')
     env = make_env(tools="basic", corpus=str(corpus))
     env.reset(seed=0)
-    *_, info = env.step(asked("search", query_list=["coast"]))
+    *_, info = env.step(asked("local_search", query_list=["coast"]))
     assert info["calls"][0].value[0]["passages"][0]["title"] == "Tern"
 
 

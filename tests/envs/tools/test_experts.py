@@ -19,7 +19,7 @@ from toolorchestra.envs.ground_truth.tool_calls import problem_for
 from toolorchestra.envs.tools.experts import ExpertTool, Repriced, tool_name
 from toolorchestra.envs.tools.manual import manual
 from toolorchestra.envs.tools.python import PythonTool
-from toolorchestra.envs.tools.toolkit import BASIC, Toolkit
+from toolorchestra.envs.tools.toolkit import Toolkit
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.task import Call
 from toolorchestra.toolscale.tool import Status, ToolContext, ToolResult
@@ -172,7 +172,7 @@ def test_names_are_those_of_tools() -> None:
     assert tool_name("query", "qwen3-30b-2507") == "query_qwen3_30b_2507"
     kit = Toolkit()
     for name in ("evaluation", "training", "random"):
-        assert kit.pool(name)[:2] == BASIC
+        assert kit.pool(name)[:3] == ("web_search", "local_search", "python")
         assert len(set(kit.pool(name))) == len(kit.pool(name))
     assert set(kit.pool("random")) == set(kit.pool("training"))
 

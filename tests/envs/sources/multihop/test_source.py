@@ -314,7 +314,7 @@ def test_sub_questions_are_found_by_their_words(tasks: list[Task]):
 
 
 def test_the_golden_searches_find_the_support(source: MultiHopQASource, tasks: list[Task]):
-    search = source.world(tasks[0]).tools["search"]
+    search = source.world(tasks[0]).tools["local_search"]
     assert isinstance(search, LocalSearch)
     wanted = missed = 0
     for task in tasks:
