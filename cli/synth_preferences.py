@@ -16,7 +16,8 @@ from toolorchestra.cli.synth_options import ModelOptions, QuestionModel
 from toolorchestra.toolscale.errors import SynthesisError, UnknownNameError
 
 if TYPE_CHECKING:
-    from toolorchestra.toolscale.preferences import PairReport, PreferencePair, ToolFacts
+    from toolorchestra.toolscale.preference_groups import ToolFacts
+    from toolorchestra.toolscale.preferences import PairReport, PreferencePair
     from toolorchestra.toolscale.tool import Tool
 
 
@@ -52,7 +53,7 @@ class SynthPreferencesCommand(ModelOptions):
         from toolorchestra.cli.display import stdout_console
         from toolorchestra.cli.display_synth import pairs_table
         from toolorchestra.toolscale.jsonl import write_jsonl
-        from toolorchestra.toolscale.preferences import tool_facts
+        from toolorchestra.toolscale.preference_groups import tool_facts
 
         env = environment(self.env, **option_values(self.env_options))
         worlds = {env.source.world(task).name: task for task in env.source.tasks("all")}

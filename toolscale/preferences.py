@@ -15,38 +15,18 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import msgspec
 
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.jsonl import read_jsonl
-from toolorchestra.toolscale.tool import Tool
+from toolorchestra.toolscale.preference_groups import GROUPS, ORIGIN_GROUPS, ToolFacts, owner_phrases
+from toolorchestra.toolscale.preference_words import COMPONENTS, meaning
 from toolorchestra.toolscale.yaml_reader import parse_yaml
-
-COMPONENTS = ("outcome", "compute", "latency")
-"""The entries of P after the tools: being right, spending little, being quick."""
 
 EVAL_SHARE = 5
 """One set of rewarded entries in this many is kept for evaluation."""
-
-
-class ToolFacts(msgspec.Struct, frozen=True):
-    """What a preference may refer to about a tool: US dollars and seconds of a typical call, and what it does."""
-
-    name: str
-    price: float = 0.0
-    latency: float = 0.0
-    writes: bool = False
-    description: str = ""
-
-
-def tool_facts(tools: Iterable[Tool]) -> list[ToolFacts]:
-    """Return what preferences may refer to of `tools`."""
-    return [
-        ToolFacts(tool.name, tool.mean_price, tool.mean_latency, tool.effect == "write", tool.description)
-        for tool in tools
-    ]
 
 
 class PreferencePair(msgspec.Struct, frozen=True):
@@ -128,126 +108,16 @@ def _split(pair: PreferencePair) -> Literal["train", "eval"]:
     return "eval" if digest[0] % EVAL_SHARE == 0 else "train"
 
 
-# ------------------------------------------------------------------------------------------------ what words mean
-
-
-class _Group(NamedTuple):
-    """Words for the tools that meet a condition; `phrase` gives them for a tool set, or None where they say nothing."""
-
-    pattern: re.Pattern[str]
-    meets: Callable[[ToolFacts, re.Match[str]], bool]
-    phrase: Callable[[Sequence[ToolFacts]], str | None]
-
-    def members(self, text: str, tools: Sequence[ToolFacts]) -> list[str]:
-        """Return the names of the tools that a text means by such words."""
-        return [tool.name for tool in tools if any(self.meets(tool, found) for found in self.pattern.finditer(text))]
-
-
-def _cheapest(tools: Sequence[ToolFacts]) -> str | None:
-    prices = sorted({tool.price for tool in tools})
-    bound = math.ceil(prices[0] * 1e4) / 1e4  # as it is written: not below the price
-    return f"tools that cost at most ${bound:.4f} a call" if len(prices) > 1 and prices[0] > 0 else None
-
-
-def _quickest(tools: Sequence[ToolFacts]) -> str | None:
-    latencies = sorted({tool.latency for tool in tools})
-    return f"tools that answer within {latencies[0]:g} seconds" if len(latencies) > 1 else None
-
-
-def _parting(pattern: str, phrase: str, meets: Callable[[ToolFacts], bool]) -> _Group:
-    """Return a group whose phrase is used for tool sets of which some tools belong to it and some do not."""
-    return _Group(
-        re.compile(pattern),
-        lambda tool, _: meets(tool),
-        lambda tools: phrase if len(set(map(meets, tools))) == 2 else None,
-    )
-
-
-_GROUPS = (
-    _parting(
-        r"tools? (?:that (?:is|are) free|that costs? nothing)|free tools?",
-        "tools that cost nothing",
-        lambda tool: tool.price == 0,
-    ),
-    _Group(
-        re.compile(r"tools? that costs? at most \$(\d+(?:\.\d+)?) (?:a|per) call"),
-        lambda tool, found: tool.price <= float(found[1]),
-        _cheapest,
-    ),
-    _Group(
-        re.compile(r"tools? that answers? within (\d+(?:\.\d+)?) seconds?"),
-        lambda tool, found: tool.latency <= float(found[1]),
-        _quickest,
-    ),
-    _parting(
-        r"tools? that only reads?|read-only tools?|look-ups?", "tools that only read", lambda tool: not tool.writes
-    ),
-    _parting(r"tools? that changes? records?", "tools that change records", lambda tool: tool.writes),
-)
-
-_WORDS = {
-    "outcome": re.compile(r"\b(?:right|correct\w*|accura\w+|quality|reliab\w+|mistakes?|errors?|solv\w+)\b"),
-    "compute": re.compile(
-        r"\b(?:cheap\w*|cost\w*|money|dollars?|budget\w*|spend\w*|spent|expens\w+|prices?|bills?)\b|\$"
-    ),
-    "latency": re.compile(
-        r"\b(?:quick\w*|fast\w*|hurry|wait\w*|soon\w*|prompt\w*|seconds?|minutes?|time|slow\w*|latency|deadlines?|late)\b"
-    ),
-}
-
-_SET_ASIDE = re.compile(
-    r"\b(?:avoid\w*|without|rather than|instead of|stay away|leave out|not use|never use|other than|"
-    r"(?:do|does|is|are) (?:not|no) (?:\w+ )?(?:matter|count|important|object|concern|issue)|no object|never mind|"
-    r"regardless of|do not care|whatever it)\b"
-)
-_STRONG = re.compile(r"\b(?:above all|most of all|matters? most|as much as possible|first of all|whenever you can)\b")
-_WEAK = re.compile(r"\b(?:a little|slightly|somewhat|if nothing speaks against it|would be nice)\b")
-_SENTENCE = re.compile(r"(?<=[.!?;])\s+")
 _MIDDLE = 0.5
-
-
-def meaning(instruction: str, tools: Sequence[ToolFacts]) -> tuple[dict[str, str], set[str]]:
-    """Return the entries of P that an instruction asks for, and those that it sets aside ("cost does not matter").
-
-    The former are ``strong``, ``plain`` or ``weak``.
-
-    >>> facts = [ToolFacts("search", price=0.01), ToolFacts("notes")]
-    >>> requested, aside = meaning("Above all be quick. Use tools that cost nothing; avoid search.", facts)
-    >>> requested, aside
-    ({'latency': 'strong', 'notes': 'plain'}, {'search'})
-    """
-    requested: dict[str, str] = {}
-    aside: set[str] = set()
-    names = {tool.name: re.compile(rf"\b{re.escape(tool.name).replace('_', '[_ ]')}\b") for tool in tools}
-    longest_first = sorted(names.items(), key=lambda item: -len(item[0]))
-    for sentence in _SENTENCE.split(instruction.casefold()):
-        entries: set[str] = set()
-        rest = sentence
-        for name, pattern in longest_first:
-            rest, count = pattern.subn(" ", rest)
-            entries |= {name} if count else set()
-        for group in _GROUPS:
-            entries.update(group.members(rest, tools))
-            rest = group.pattern.sub(" ", rest)
-        entries |= {name for name, pattern in _WORDS.items() if pattern.search(rest)}
-        if _SET_ASIDE.search(rest):
-            aside |= entries
-            continue
-        strong, weak = bool(_STRONG.search(rest)), bool(_WEAK.search(rest))
-        grade = "plain" if strong == weak else "strong" if strong else "weak"  # which is which, words do not tell
-        requested |= dict.fromkeys(entries, grade)
-    for name in aside:
-        requested.pop(name, None)
-    return requested, aside
 
 
 def check_pair(pair: PreferencePair, tools: Sequence[ToolFacts]) -> list[str]:
     """Return what is wrong with a pair for a tool set; nothing if it is consistent.
 
-    >>> facts = [ToolFacts("search", price=0.01), ToolFacts("notes")]
-    >>> check_pair(PreferencePair("Be quick.", ("search", "notes"), (0, 0, 0, 0, 1)), facts)
+    >>> facts = [ToolFacts("web_search", price=0.01), ToolFacts("notes")]
+    >>> check_pair(PreferencePair("Be quick.", ("web_search", "notes"), (0, 0, 0, 0, 1)), facts)
     []
-    >>> check_pair(PreferencePair("Be quick.", ("search", "notes"), (0, 0, 0, 1, 1)), facts)
+    >>> check_pair(PreferencePair("Be quick.", ("web_search", "notes"), (0, 0, 0, 1, 1)), facts)
     ["the vector rewards 'compute', which the instruction does not name"]
     """
     names = tuple(tool.name for tool in tools)
@@ -262,10 +132,12 @@ def check_pair(pair: PreferencePair, tools: Sequence[ToolFacts]) -> list[str]:
         return ["the vector rewards nothing"]
     if not pair.instruction.strip():
         return ["the instruction is empty"]
-    requested, rewarded = meaning(pair.instruction, tools)[0], pair.rewarded
+    (requested, aside, unknown), rewarded = meaning(pair.instruction, tools), pair.rewarded
     unnamed = [name for name in rewarded if name not in requested]
     unrewarded = [name for name in requested if name not in rewarded]
-    faults = [f"the vector rewards {name!r}, which the instruction does not name" for name in unnamed]
+    faults = [f"the instruction speaks of what there is not. {sentence}" for sentence in unknown]
+    says = {True: "sets aside", False: "does not name"}
+    faults += [f"the vector rewards {name!r}, which the instruction {says[name in aside]}" for name in unnamed]
     faults += [f"the instruction asks for {name!r}, which the vector does not reward" for name in unrewarded]
     for name, grade in requested.items():
         weight = rewarded.get(name)
@@ -298,7 +170,9 @@ def propose(tools: Sequence[ToolFacts], seed: int = 0, draws: int = 10_000) -> I
     rng = random.Random(f"preferences:{seed}")
     sentences, grades = _sentences(), list(_WEIGHTS)
     names = tuple(tool.name for tool in tools)
-    phrases = [(group, phrase) for group in _GROUPS if (phrase := group.phrase(tools))]
+    phrases = [(phrase, group.members(phrase, tools)) for group in GROUPS if (phrase := group.phrase(tools))]
+    origins = _origin_phrases(tools)
+    phrases += origins
     for _ in range(draws):
         wishes: list[tuple[Sequence[str], str, str]] = []  # entries, how much, in words
         components = rng.sample(COMPONENTS, rng.choice((0, 1, 1, 2, 2, 3)))
@@ -309,8 +183,7 @@ def propose(tools: Sequence[ToolFacts], seed: int = 0, draws: int = 10_000) -> I
         grade = rng.choice(grades)
         if kind != "none":
             if kind == "group" and phrases:
-                group, what = rng.choice(phrases)
-                meant = group.members(what, tools)
+                what, meant = rng.choice(phrases)
             else:
                 meant = rng.sample(names, min(len(names), rng.choice((1, 1, 2, 3))))
                 what = " and ".join([", ".join(meant[:-1]), meant[-1]] if len(meant) > 1 else meant)
@@ -318,12 +191,28 @@ def propose(tools: Sequence[ToolFacts], seed: int = 0, draws: int = 10_000) -> I
         idle = [name for name in COMPONENTS if name not in components]
         if idle and rng.random() < 0.3:
             wishes.append(([], "plain", rng.choice(sentences.aside[rng.choice(idle)])))
+        if origins and rng.random() < 0.3:
+            what, shunned = rng.choice(origins)
+            if not {name for entries, _, _ in wishes for name in entries} & {*shunned}:
+                wishes.append(([], "plain", rng.choice(sentences.aside["tools"]).format(what=what)))
         rng.shuffle(wishes)
         weights: dict[str, float] = {}
         for entries, grade, _ in wishes:
             weights |= dict.fromkeys(entries, rng.choice(_WEIGHTS[grade]))
         vector = tuple(weights.get(name, 0.0) for name in (*names, *COMPONENTS))
         yield PreferencePair(" ".join(sentence for _, _, sentence in wishes), names, vector)
+
+
+def _origin_phrases(tools: Sequence[ToolFacts]) -> list[tuple[str, list[str]]]:
+    """Return words for what tools are and who made or runs them, and the tools that are meant, some but not all."""
+    groups = [(phrase, group.opposite) for group in ORIGIN_GROUPS if (phrase := group.phrase(tools))]
+    contrasts = [f"{phrase} rather than {other}" for phrase, other in groups if other]
+    found = []
+    for what in [*(phrase for phrase, _ in groups), *owner_phrases(tools), *contrasts]:
+        requested, _, unknown = meaning(f"Prefer {what}.", tools)
+        if not unknown and 0 < len(requested) < len(tools):
+            found.append((what, list(requested)))
+    return found
 
 
 # ---------------------------------------------------------------------------------------------------------- files

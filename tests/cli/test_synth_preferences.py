@@ -12,7 +12,8 @@ from toolorchestra.agents.chat.base import ChatRequest, ScriptedChat
 from toolorchestra.cli.main import main
 from toolorchestra.cli.synth_preferences import SynthPreferencesCommand
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.preferences import check_pair, read_pairs, tool_facts
+from toolorchestra.toolscale.preference_groups import tool_facts
+from toolorchestra.toolscale.preferences import check_pair, read_pairs
 
 
 def test_pairs_are_written_by_split_with_a_report(
@@ -43,7 +44,7 @@ def test_pairs_may_speak_of_experts_search_and_python(mini_folder: Path, tmp_pat
     arguments = ["synth", "preferences", str(mini_folder), "--count", "40", "--out", str(tmp_path)]
     assert main([*arguments, "--env-options", "tools", "full", "tool_config", "training"]) == 0
     pairs = read_pairs(tmp_path / "train.jsonl")
-    assert {"get_order", "search", "python", "ask_deepseek_r1"} <= set(pairs[0].tools)
+    assert {"get_order", "web_search", "local_search", "python", "ask_deepseek_r1"} <= set(pairs[0].tools)
     assert any("ask_" in pair.instruction or "code_" in pair.instruction for pair in pairs)
 
 

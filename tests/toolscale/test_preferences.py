@@ -13,17 +13,9 @@ from hypothesis import given, strategies as st
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.jsonl import write_jsonl
-from toolorchestra.toolscale.preferences import (
-    COMPONENTS,
-    PreferencePair,
-    ToolFacts,
-    check_pair,
-    make_pairs,
-    meaning,
-    propose,
-    read_pairs,
-    tool_facts,
-)
+from toolorchestra.toolscale.preference_groups import ToolFacts, tool_facts
+from toolorchestra.toolscale.preference_words import COMPONENTS, meaning
+from toolorchestra.toolscale.preferences import PreferencePair, check_pair, make_pairs, propose, read_pairs
 
 TOOLS = [
     ToolFacts("web_search", price=0.01, latency=2.0),
@@ -57,7 +49,7 @@ def pair(instruction: str, **weights: float) -> PreferencePair:
     ],
 )
 def test_words_mean_entries_of_the_vector(instruction: str, asked: dict[str, str], aside: set[str]):
-    assert meaning(instruction, TOOLS) == (asked, aside)
+    assert meaning(instruction, TOOLS) == (asked, aside, [])
 
 
 def test_the_papers_example_is_consistent():

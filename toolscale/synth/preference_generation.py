@@ -11,7 +11,9 @@ from collections.abc import Sequence
 import msgspec
 
 from toolorchestra.toolscale.errors import unknown_name
-from toolorchestra.toolscale.preferences import COMPONENTS, Judge, PreferencePair, ToolFacts, check_pair
+from toolorchestra.toolscale.preference_groups import ToolFacts
+from toolorchestra.toolscale.preference_words import COMPONENTS
+from toolorchestra.toolscale.preferences import Judge, PreferencePair, check_pair
 from toolorchestra.toolscale.synth.answer_checks import read_answer
 from toolorchestra.toolscale.synth.model_queries import InvalidError, ModelQueries, UnsettledError
 from toolorchestra.toolscale.synth.templates import prompt, read_templates

@@ -8,16 +8,17 @@ from pathlib import Path
 import pytest
 
 from toolorchestra.toolscale.errors import SynthesisError
-from toolorchestra.toolscale.preferences import ToolFacts, check_pair, make_pairs
+from toolorchestra.toolscale.preference_groups import ToolFacts
+from toolorchestra.toolscale.preferences import check_pair, make_pairs
 from toolorchestra.toolscale.synth.answer_store import AnswerStore, ModelAnswer, ModelQuestion
 from toolorchestra.toolscale.synth.model_queries import ModelQueries, QuerySettings
 from toolorchestra.toolscale.synth.preference_generation import judge_pairs, propose_pairs
 
-TOOLS = [ToolFacts("search", price=0.01, latency=2.0, description="Searches."), ToolFacts("book", writes=True)]
+TOOLS = [ToolFacts("web_search", price=0.01, latency=2.0, description="Searches."), ToolFacts("book", writes=True)]
 
 GOOD = """```yaml
-- instruction: Above all be quick, and lean a little towards search.
-  weights: {latency: 1.0, search: 0.2}
+- instruction: Above all be quick, and lean a little towards web_search.
+  weights: {latency: 1.0, web_search: 0.2}
 - instruction: I am on a budget.
   weights: {compute: 0.8}
 ```"""
@@ -54,13 +55,13 @@ def test_a_faulty_proposal_is_shown_its_faults_and_fixed(tmp_path: Path):
     model = Scripted(lambda text: GOOD if "cannot be used" in text else BAD)
     pairs = propose_pairs(TOOLS, 2, queries(model, tmp_path))
     assert [pair.instruction for pair in pairs] == [
-        "Above all be quick, and lean a little towards search.",
+        "Above all be quick, and lean a little towards web_search.",
         "I am on a budget.",
     ]
     assert not any(check_pair(pair, TOOLS) for pair in pairs)
     assert "pair 1: the vector rewards 'outcome', which the instruction does not name" in model.questions[1]
     assert "pair 3: Unknown entry 'oracle'" in model.questions[1]
-    assert "- search: $0.0100 a call, 2 seconds, only reads. Searches." in model.questions[0]
+    assert "- web_search: $0.0100 a call, 2 seconds, only reads. Searches." in model.questions[0]
 
 
 def test_of_a_batch_that_stays_faulty_the_good_pairs_are_kept(tmp_path: Path):
@@ -90,7 +91,7 @@ def test_the_judge_drops_what_it_finds_inconsistent(tmp_path: Path):
     ask = queries(Scripted(answer), tmp_path)
     pairs = propose_pairs(TOOLS, 2, ask)
     kept, report = make_pairs(TOOLS, 2, proposals=pairs, judge=judge_pairs(pairs, TOOLS, ask))
-    assert [pair.instruction for pair in kept] == ["Above all be quick, and lean a little towards search."]
+    assert [pair.instruction for pair in kept] == ["Above all be quick, and lean a little towards web_search."]
     assert report.dropped == {"judged inconsistent: budgets differ": 1}
     assert report.not_run == {}
 
