@@ -183,6 +183,7 @@ ORIGIN_GROUPS = (
 def owner_phrases(tools: Sequence[ToolFacts]) -> list[str]:
     """Return "models made by …" and "models hosted by …" for each vendor and provider of some of the models."""
     models = [tool.origin for tool in tools if tool.origin.kind == "model"]
-    found = [("made", model.vendor) for model in models] + [("hosted", model.provider) for model in models]
-    named = [(how, name) for how, name in dict.fromkeys(found) if name not in ("", "local")]
-    return [f"models {how} by {name[:1].upper()}{name[1:]}" for how, name in named]
+    spelled = {model.vendor.casefold(): model.vendor for model in models}
+    hosts = [spelled.get(model.provider, model.provider.capitalize()) for model in models if model.provider != "local"]
+    found = [("made", model.vendor) for model in models if model.vendor] + [("hosted", host) for host in hosts]
+    return [f"models {how} by {name}" for how, name in dict.fromkeys(found)]

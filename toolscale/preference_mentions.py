@@ -67,8 +67,7 @@ class MentionReader:
             mark = PART_MARK if kind == "part" else TOOL_MARK
             matches = [match for match in pattern.finditer(rest) if match[0]]
             found.extend(Mention(*match.span(), frozenset(meant(match)), match[0], kind) for match in matches)
-            for match in matches:
-                rest = f"{rest[: match.start()]}{mark * len(match[0])}{rest[match.end() :]}"
+            rest = pattern.sub(lambda match: mark * len(match[0]), rest)
 
         for pattern, names in self._named:
             take(pattern, functools.partial(_these, names), "name")
@@ -110,7 +109,7 @@ _LIKE_A_MODEL = words_pattern(
     r"\b[a-z][a-z]+(?:-[a-z]+)*-\d(?:[\w.-]*\w)?|\b[a-z][a-z]+\d(?:\.\d)?(?:-\w+)+|\bo\d(?:-\w+)?\b"
 )
 _LIKE_A_COMPANY = re.compile(
-    r"\b(?i:models?|experts?|llms?|tools?) (?i:that are |which are )?(?:"
+    rf"(?:\b(?i:models?|experts?|llms?|tools?)|{TOOL_MARK}) (?i:that are |which are )?(?:"
     r"(?i:made|built|trained|developed|hosted|run|served|offered) (?i:by|from) (?i:the )?(\w[\w.&+-]*\w)|"
     r"(?:by|from) (?:the )?([A-Z][\w.&+-]*))|"
     r"\b([A-Z][\w.&+-]*)['’]s (?i:models?|experts?|llms?)\b|(?<=[a-z,] )([A-Z][\w.&+-]*) (?i:models?|llms?)\b"
@@ -125,7 +124,7 @@ _NO_COMPANY = frozenset((
 def _owner_patterns(owner: str) -> tuple[re.Pattern[str], ...]:
     """Return patterns of words for what companies made or run: "models hosted by …", "…'s", and their bare names."""
     one = rf"(?:{owner})(?: ai)?"
-    several = rf"{one}(?:(?:,| or| and|, or|, and) {one})*\b"
+    several = rf"{one}(?:(?:,| or| and|, or|, and) {one}){{0,8}}\b"
     what = rf"(?:all |any |the )?(?:{MODELS}|tools?|anything|everything|whatever)(?: (?:that|which) (?:is|are))?"
     how = r"(?P<how>made|built|trained|developed|hosted|run|served|offered)"
     return (

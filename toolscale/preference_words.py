@@ -53,15 +53,24 @@ _AVOID = words_pattern(
 )
 _REQUEST = words_pattern(
     r"\b(?:us(?:e|ing)|prefer\w*|work(?:ing)? with|wants?|(?:i|we)(?: would|['’]d)? like|rely(?:ing)? on|reach for|"
-    r"lean\w*|choose|go with|take|stick to|keep to|ask|nothing but|(?:do not|don['’]t|never) avoid)\b"
+    r"lean\w*|choose|go with|take|stick to|keep to|ask|nothing but)\b"
 )
-_JOIN = r"\s*(?:,|/|&)?\s*(?:and|or|nor|as well as)?\s*(?:the |any |all |also )*"
+_JOIN = words_pattern(r"\s*(?:,|/|&)?\s*(?:and|or|nor|as well as)?\s*(?:the |any |all |also )*")
 _BOUNDARY = words_pattern(
     r"[,;:()—–]|\s-\s|\b(?:but|so|because|since|while|whereas|though|although|unless|if|when)\b|"
     rf"\band\b(?!\s(?:the |any |all |also )*[{TOOL_MARK}{PART_MARK}])"
 )
 _OF_THE_LAST = words_pattern(
-    r"\s*(?:(?:it|them|those|these)\b|(?:please|(?:if|where|when)(?:ever)? possible|[\s.,!?;])*$)"
+    rf"\s*(?:(?:it|them|those|these)\b(?! (?:of )?[{TOOL_MARK}{PART_MARK}])|"
+    r"(?:please|(?:if|where|when)(?:ever)? possible|[\s.,!?;])*$)"
+)
+_CUES = (
+    (_INDIFFERENT, "indifferent"),
+    (_CONTRAST, "contrast"),
+    (words_pattern(r"\b(?:do not|don['’]t|never) avoid\b"), "request"),
+    (_AVOID, "avoid"),
+    (_REQUEST, "request"),
+    (_BOUNDARY, "end"),
 )
 _GOOD = words_pattern(r"(?:right|correct|accura|quality|reliab|cheap|quick|fast|prompt|soon)\w*")
 _STRONG = words_pattern(
@@ -74,61 +83,64 @@ _SENTENCE = re.compile(r"(?<=[.!?;])\s+")
 def _cues(rest: str) -> list[tuple[int, int, str]]:
     """Return where a marked sentence turns to what is set aside or requested, and where clauses end."""
     found: list[tuple[int, int, str]] = []
-    for pattern, kind in (
-        (_INDIFFERENT, "indifferent"),
-        (_CONTRAST, "contrast"),
-        (words_pattern(r"\b(?:do not|don['’]t|never) avoid\b"), "request"),
-        (_AVOID, "avoid"),
-        (_REQUEST, "request"),
-        (_BOUNDARY, "end"),
-    ):
+    taken = bytearray(len(rest))
+    for pattern, kind in _CUES:
         for match in pattern.finditer(rest):
-            if all(match.end() <= start or match.start() >= end for start, end, _ in found):
-                found.append((match.start(), match.end(), kind))
-    return sorted(found)
+            start, end = match.span()
+            if not any(taken[start:end]):
+                found.append((start, end, kind))
+                taken[start:end] = b"\x01" * (end - start)
+    return found
 
 
 def _runs(mentions: Sequence[Mention], rest: str) -> list[list[Mention]]:
     """Return the mentions in runs: those that "and", "or" or a comma joins share what is said of them."""
     runs: list[list[Mention]] = []
     for mention in mentions:
-        if runs and re.fullmatch(_JOIN, rest[runs[-1][-1].end : mention.start]):
+        if runs and _JOIN.fullmatch(rest, runs[-1][-1].end, mention.start):
             runs[-1].append(mention)
         else:
             runs.append([mention])
     return runs
 
 
-def _judged(mentions: Sequence[Mention], rest: str) -> Iterator[tuple[Mention, str]]:
+def _last_item(run: Sequence[Mention], rest: str) -> list[Mention]:
+    """Return the end of a run behind its last comma: in "avoid mistakes, money is no object" a clause begins there."""
+    start = max((at for at in range(1, len(run)) if "," in rest[run[at - 1].end : run[at].start]), default=0)
+    return [*run[start:]]
+
+
+def _judged(mentions: Sequence[Mention], rest: str, earlier: Sequence[Mention]) -> Iterator[tuple[Mention, str]]:
     """Yield each mention of a marked sentence with what is said of it: ``request``, or the kind of a cue.
 
     A cue holds for what follows, up to a request or the end of its clause. "It does not matter" also holds for what
-    precedes it in its clause, and "avoid it" for what was mentioned last.
+    precedes it in its clause, and "avoid it" for the tools that were mentioned last, if need be the `earlier` ones.
     """
     runs = _runs(mentions, rest)
-    said = ["request"] * len(runs)
-    state, used, last = "request", False, -1
-    clause: list[int] = []
-    lists = [(run[0].start, run[-1].end) for run in runs]
-    cues = [cue for cue in _cues(rest) if not any(start <= cue[0] < end for start, end in lists)]
-    for _, end, what in sorted([*cues, *((start, end, str(place)) for place, (start, end) in enumerate(lists))]):
-        if what.isdecimal():
-            last, used = int(what), True
-            said[last] = state
-            if state == "request":
-                clause.append(last)
-        elif what == "end":
-            state, clause = ("request" if used else state), []
-        elif what == "request":
-            state = "request"
-        elif what == "indifferent" and clause:
-            said = [what if place in clause else before for place, before in enumerate(said)]
-        elif last >= 0 and (_OF_THE_LAST.match(rest, end) or (what == "indifferent" and end == len(rest))):
-            said[last] = what
+    said = dict.fromkeys(mentions, "request")
+    inside = bytearray(len(rest) + 1)
+    for run in runs:
+        inside[run[0].start : run[-1].end] = b"\x01" * (run[-1].end - run[0].start)
+    events: list[tuple[int, int, str, list[Mention]]] = [
+        (start, end, kind, []) for start, end, kind in _cues(rest) if not inside[start]
+    ]
+    events += [(run[0].start, run[-1].end, "run", run) for run in runs]
+    state, used, told = "request", False, False
+    topic, clause = [*earlier], list[Mention]()
+    for _, end, kind, run in sorted(events):
+        if kind == "run":
+            said |= dict.fromkeys(run, state)
+            clause = _last_item(run, rest) if told else [*clause, *run]
+            topic, used = [mention for mention in run if mention.kind != "part"] or topic, True
+        elif kind == "end":
+            state, clause, told = ("request" if used else state), [], False
+        elif kind == "indifferent" and clause:
+            said |= dict.fromkeys(clause, kind)
+        elif kind in ("avoid", "contrast") and topic and _OF_THE_LAST.match(rest, end):
+            said |= dict.fromkeys(topic, kind)
         else:
-            state, used = what, False
-    for run, kind in zip(runs, said, strict=True):
-        yield from ((mention, kind) for mention in run)
+            state, used, told = kind, False, True
+    yield from said.items()
 
 
 def meaning(instruction: str, tools: Sequence[ToolFacts]) -> Meaning:
@@ -139,24 +151,26 @@ def meaning(instruction: str, tools: Sequence[ToolFacts]) -> Meaning:
     >>> found.requested, found.aside
     ({'latency': 'strong', 'notes': 'plain'}, {'web_search'})
     >>> meaning("Use the models made by Foocorp.", facts).unknown
-    ["Unknown maker or host of models 'Foocorp'. Known: none."]
+    ["Unknown maker or host of models 'Foocorp'. Known: none.", "The words 'the models' mean no tool of the set."]
     """
     reader = _reader(tuple(tools))
     requested: dict[str, str] = {}
     aside: set[str] = set()
     unknown: list[str] = []
+    topic: list[Mention] = []  # the tools that were mentioned last
     for sentence in _SENTENCE.split(instruction):
         mentions, rest = reader.read(sentence)
         unknown += reader.unknown(rest)
         strong, weak = bool(_STRONG.search(rest)), bool(_WEAK.search(rest))
         grade = "plain" if strong == weak else "strong" if strong else "weak"  # which is which, words do not tell
-        for mention, kind in _judged(mentions, rest):
+        for mention, kind in _judged(mentions, rest, topic):
             if kind == "request" or (mention.kind == "part" and _is_wish(mention, kind)):
                 requested |= dict.fromkeys(mention.entries, grade)
                 if not mention.entries:
                     unknown.append(f"The words {mention.words!r} mean no tool of the set.")
             else:
                 aside |= mention.entries
+        topic = [mention for mention in mentions if mention.kind != "part"][-1:] or topic
     for name in aside:
         requested.pop(name, None)
     return Meaning(requested, aside, unknown)

@@ -25,6 +25,8 @@ from toolorchestra.toolscale.preference_groups import GROUPS, ORIGIN_GROUPS, Too
 from toolorchestra.toolscale.preference_words import COMPONENTS, meaning
 from toolorchestra.toolscale.yaml_reader import parse_yaml
 
+MAX_CHARACTERS = 2_000
+"""Characters of an instruction."""
 EVAL_SHARE = 5
 """One set of rewarded entries in this many is kept for evaluation."""
 
@@ -132,6 +134,8 @@ def check_pair(pair: PreferencePair, tools: Sequence[ToolFacts]) -> list[str]:
         return ["the vector rewards nothing"]
     if not pair.instruction.strip():
         return ["the instruction is empty"]
+    if len(pair.instruction) > MAX_CHARACTERS:
+        return [f"expected an instruction of at most {MAX_CHARACTERS:,} characters, got {len(pair.instruction):,}"]
     (requested, aside, unknown), rewarded = meaning(pair.instruction, tools), pair.rewarded
     unnamed = [name for name in rewarded if name not in requested]
     unrewarded = [name for name in requested if name not in rewarded]
@@ -192,7 +196,7 @@ def propose(tools: Sequence[ToolFacts], seed: int = 0, draws: int = 10_000) -> I
         if idle and rng.random() < 0.3:
             wishes.append(([], "plain", rng.choice(sentences.aside[rng.choice(idle)])))
         if origins and rng.random() < 0.3:
-            what, shunned = rng.choice(origins)
+            what, shunned = rng.choice([found for found in origins if " rather than " not in found[0]])
             if not {name for entries, _, _ in wishes for name in entries} & {*shunned}:
                 wishes.append(([], "plain", rng.choice(sentences.aside["tools"]).format(what=what)))
         rng.shuffle(wishes)

@@ -45,6 +45,7 @@ def test_pairs_may_speak_of_experts_search_and_python(mini_folder: Path, tmp_pat
     assert main([*arguments, "--env-options", "tools", "full", "tool_config", "training"]) == 0
     pairs = read_pairs(tmp_path / "train.jsonl")
     assert {"get_order", "web_search", "local_search", "python", "ask_deepseek_r1"} <= set(pairs[0].tools)
+    assert any(" models" in pair.instruction for pair in pairs)
     assert any("ask_" in pair.instruction or "code_" in pair.instruction for pair in pairs)
 
 

@@ -67,6 +67,7 @@ def test_the_papers_example_is_consistent():
         (pair("Be quick.", latency=math.nan), "got nan"),
         (pair("Be quick."), "rewards nothing"),
         (pair("  ", latency=1), "instruction is empty"),
+        (pair("Be quick. " * 300, latency=1), "expected an instruction of at most 2,000 characters, got 3,000"),
         (pair("Be quick.", latency=1, compute=0.2), "rewards 'compute', which the instruction does not name"),
         (pair("Be quick and cheap.", latency=1), "asks for 'compute', which the vector does not reward"),
         (pair("Be quick. Avoid big_model.", latency=1, big_model=1), "rewards 'big_model', which"),

@@ -13,10 +13,11 @@ import msgspec
 from toolorchestra.toolscale.errors import unknown_name
 from toolorchestra.toolscale.preference_groups import ToolFacts
 from toolorchestra.toolscale.preference_words import COMPONENTS
-from toolorchestra.toolscale.preferences import Judge, PreferencePair, check_pair
+from toolorchestra.toolscale.preferences import MAX_CHARACTERS, Judge, PreferencePair, check_pair
 from toolorchestra.toolscale.synth.answer_checks import read_answer
 from toolorchestra.toolscale.synth.model_queries import InvalidError, ModelQueries, UnsettledError
 from toolorchestra.toolscale.synth.templates import prompt, read_templates
+from toolorchestra.toolscale.tool import ToolOrigin
 
 BATCH = 8
 """Pairs requested in one question."""
@@ -96,7 +97,7 @@ def _pair(proposal: _Proposal, tools: Sequence[ToolFacts]) -> tuple[PreferencePa
     """Return what a model proposed as a pair, and its faults."""
     names = tuple(tool.name for tool in tools)
     known = (*names, *COMPONENTS)
-    instruction = " ".join(proposal.instruction.split())[:2_000]
+    instruction = " ".join(proposal.instruction.split())[:MAX_CHARACTERS]
     pair = PreferencePair(instruction, names, tuple(proposal.weights.get(name, 0.0) for name in known))
     faults = [unknown_name("entry", name, known) for name in proposal.weights if name not in known]
     return pair, faults or check_pair(pair, tools)
@@ -105,8 +106,19 @@ def _pair(proposal: _Proposal, tools: Sequence[ToolFacts]) -> tuple[PreferencePa
 def _listed(tools: Sequence[ToolFacts]) -> str:
     return "\n".join(
         f"- {tool.name}: ${tool.price:.4f} a call, {tool.latency:g} seconds, "
-        f"{'changes records' if tool.writes else 'only reads'}. {tool.description}".rstrip()
+        f"{'changes records' if tool.writes else 'only reads'}{_origin(tool.origin)}. {tool.description}".rstrip()
         for tool in tools
+    )
+
+
+def _origin(origin: ToolOrigin) -> str:
+    """Return what a tool is, who made it and who runs it; nothing for the world's own."""
+    if origin.kind == "function":
+        return ""
+    weights = f" with {'open' if origin.self_hosted else 'closed'} weights" if origin.kind == "model" else ""
+    made = f" made by {origin.vendor}" if origin.vendor else ""
+    return (
+        f"; a {origin.kind}{weights}{made}, {'local' if origin.provider == 'local' else f'hosted by {origin.provider}'}"
     )
 
 
