@@ -17,6 +17,7 @@ from . import (
     schema as schema,
     select as select,
     show as show,
+    solvers as solvers,
     stats as stats,
     study as study,
     synth as synth,

@@ -1,11 +1,21 @@
 """The command `toolorchestra build`."""
 
+from __future__ import annotations
+
+import sys
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
+
+from toolorchestra.cli.options import require_at_least
+from toolorchestra.cli.solvers import SolverName
+
+if TYPE_CHECKING:
+    from toolorchestra.toolscale.domain import Domain
 
 
 @dataclass
@@ -14,14 +24,59 @@ class BuildCommand:
 
     folder: Annotated[Positional[Path], arg(metavar="FOLDER")]
     """Folder with a domain.yaml."""
+    solver: tuple[SolverName, ...] = ()
+    """Run the filters, and drop tasks that none of these solves in --k attempts: an oracle with injected errors, or
+    what a strong or a weak simulated expert proposes. build.json says what was dropped."""
+    k: int = 8
+    """Attempts of each solver."""
+
+    def __post_init__(self) -> None:
+        require_at_least(self, k=1)
 
     def run(self) -> int:
-        """Build, and print what was made and what was dropped."""
+        """Build, filter if asked to, and print what was made and what was dropped."""
         from toolorchestra.cli.display import stdout_console
         from toolorchestra.cli.display_domains import print_build
         from toolorchestra.toolscale.domain_folder import build_domain
 
         began = time.perf_counter()
         domain = build_domain(self.folder)
+        if self.solver:
+            return self._filter(domain, began)
         print_build(stdout_console(), domain, time.perf_counter() - began)
+        return 0
+
+    def _filter(self, domain: Domain, began: float) -> int:
+        """Filter the tasks of the domain just built, and save those that are left."""
+        from toolorchestra.cli.display import progress_bars, stdout_console
+        from toolorchestra.cli.display_domains import print_build
+        from toolorchestra.cli.display_synth import filter_table
+        from toolorchestra.cli.solvers import task_solver
+        from toolorchestra.toolscale.domain_folder import save_tasks
+        from toolorchestra.toolscale.filters import apply_filters
+
+        with ExitStack() as stack, progress_bars() as progress:
+            bar = progress.add_task("", total=1, note="")
+            solvers = {name: stack.enter_context(task_solver(name, self.folder)) for name in self.solver}
+            tasks, report = apply_filters(
+                domain,
+                domain.tasks(),
+                solvers=solvers,
+                k=self.k,
+                every=True,
+                progress=lambda name, done, total: progress.update(bar, description=name, completed=done, total=total),
+            )
+            progress.remove_task(bar)
+        if not tasks:
+            print("failed: no task is left after the filters; the folder holds all that were made.", file=sys.stderr)
+            return 1
+        dropped = domain.dropped + report.dropped
+        save_tasks(self.folder, domain, tasks, dropped, report)
+        console = stdout_console()
+        print_build(console, domain.with_tasks(tasks, dropped), time.perf_counter() - began)
+        console.print()
+        console.print(filter_table(report))
+        for one in report.stages[-1].filters:
+            for solver, count in one.solved.items():
+                console.print(f"  {solver} solves {count:,} in {self.k} attempts", style="dim", markup=False)
         return 0

@@ -46,6 +46,10 @@ def print_build(console: Console, domain: Domain, seconds: float) -> None:
     by_effect = ", ".join(f"{count} {effect}" for effect, count in effects.most_common())
     console.print(f"\n{entries(domain):,} entries, {len(domain.tools)} tools ({by_effect})")
     console.print(task_summary(domain.tasks()).strip())
+    if by_operator := Counter(task.operator for task in domain.tasks() if task.operator):
+        share = by_operator.total() / len(domain.tasks())
+        listed = ", ".join(f"{operator} {count:,}" for operator, count in by_operator.most_common())
+        console.print(f"{share:.1%} evolved: {listed}")
     for reason, count in domain.dropped.most_common():
         console.print(f"  {count:,} candidates dropped: {reason}", style="yellow", markup=False)
     console.print(f"built {domain.name} in {seconds:.1f} s: domain.db, tasks.jsonl, build.json", style="bold green")

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from tyro.conf import Positional, arg
 
 from toolorchestra.cli.options import UsageError, require_at_least
+from toolorchestra.cli.solvers import SolverName
 from toolorchestra.cli.synth_options import ModelOptions, QuestionModel
 from toolorchestra.toolscale.errors import ExpertError, SynthesisError
 
 if TYPE_CHECKING:
-    from toolorchestra.toolscale.domain import Domain
     from toolorchestra.toolscale.filters import Solver, Stage
-    from toolorchestra.toolscale.task import Task
 
 
 @dataclass(kw_only=True)
@@ -51,8 +50,9 @@ class SynthDomainCommand(ModelOptions):
     """With --llm: maximum number of tasks of each kind of request."""
     evolved: int = 8
     """With --llm: number of harder kinds of request made from others."""
-    solver: tuple[Literal["llm", "noisy-oracle"], ...] = ()
-    """Drop tasks that none of these solves in --k attempts: the model of --llm, or an oracle with injected errors."""
+    solver: tuple[SolverName | Literal["llm"], ...] = ()
+    """Drop tasks that none of these solves in --k attempts: the model of --llm, an oracle with injected errors, or
+    what a strong or a weak simulated expert proposes."""
     k: int = 8
     """Attempts of each solver."""
     random_episodes: int = 200
@@ -149,7 +149,7 @@ class SynthDomainCommand(ModelOptions):
             report.save(self.folder / "report.json")
             raise SynthesisError(f"No task is left after the filters; {self.folder / 'report.json'} says why.")
         report.stages[:0] = synthesis
-        save_tasks(self.folder, domain, tasks, domain.dropped + report.dropped)
+        save_tasks(self.folder, domain, tasks, domain.dropped + report.dropped, report)
         report.save(self.folder / "report.json")
         print_build(console, domain, time.perf_counter() - began)
         console.print()
@@ -157,31 +157,20 @@ class SynthDomainCommand(ModelOptions):
         return self._validate()
 
     @contextmanager
-    def _solver(self, name: str) -> Iterator[Solver]:
+    def _solver(self, name: SolverName | Literal["llm"]) -> Iterator[Solver]:
         """Yield what plays a task of the domain just built, and returns whether that solved it."""
-        import gymnasium
-
-        from toolorchestra.agents.policies.base import Policy, play_episode
         from toolorchestra.agents.policies.chat_policy import ChatPolicy
-        from toolorchestra.agents.policies.reference import NoisyOraclePolicy
-        from toolorchestra.envs.base import OrchestrationEnv
+        from toolorchestra.cli.solvers import solving, task_solver
 
-        with ExitStack() as stack:
-            chat = stack.enter_context(self._chat(self._left())) if name == "llm" else None
-            env = gymnasium.make("ToolOrchestra-Custom-v0", domain=str(self.folder), disable_env_checker=True).unwrapped
-            assert isinstance(env, OrchestrationEnv)
-            stack.callback(env.close)
-
-            def solves(domain: Domain, task: Task, seed: int) -> bool:
-                policy: Policy = (
-                    NoisyOraclePolicy(seed)
-                    if chat is None
-                    else ChatPolicy(chat, seed, self.temperature, self.max_tokens)
-                )
-                play_episode(env, policy, seed=seed, options={"split": "all", "task_id": task.id})
-                return env.episode.outcome == "solved"
-
-            yield solves
+        if name != "llm":
+            with task_solver(name, self.folder) as solver:
+                yield solver
+            return
+        with (
+            self._chat(self._left()) as chat,
+            solving(self.folder, lambda seed: ChatPolicy(chat, seed, self.temperature, self.max_tokens)) as solver,
+        ):
+            yield solver
 
     def _left(self) -> float | None:
         """Return what is left of the budget."""

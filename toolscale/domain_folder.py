@@ -19,6 +19,7 @@ import msgspec
 
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import DomainError, UnknownNameError, unknown_name
+from toolorchestra.toolscale.filters import FilterResult, NotRun, Report
 from toolorchestra.toolscale.format import DomainSpec
 from toolorchestra.toolscale.intents import make_tasks
 from toolorchestra.toolscale.task import Task
@@ -31,13 +32,20 @@ _MERGED: dict[str, type] = {"tables": dict, "tools": dict, "intents": dict, "att
 
 
 class BuildInfo(msgspec.Struct, frozen=True):
-    """What ``build.json`` holds: SHA-256 checksums, Faker's version, and task candidates dropped, by reason."""
+    """What ``build.json`` holds: SHA-256 checksums, Faker's version, and what was dropped.
+
+    `dropped` counts task candidates by reason. Where filters ran, `filters` says what each kept and dropped, `not_run`
+    which did not run, and `filtered` are the ids of the tasks that were made and dropped.
+    """
 
     spec: str
     database: str
     tasks: str
     faker: str
     dropped: dict[str, int] = {}
+    filters: list[FilterResult] = []
+    not_run: list[NotRun] = []
+    filtered: list[str] = []
 
 
 def make_domain(spec: DomainSpec, *, image: bytes | None = None, file: Path | None = None) -> Domain:
@@ -153,9 +161,21 @@ def build_domain(folder: Path) -> Domain:
     return domain
 
 
-def save_tasks(folder: Path, domain: Domain, tasks: Sequence[Task], dropped: Mapping[str, int]) -> None:
-    """Write a built domain with these tasks into the folder of its YAML; `dropped` counts dropped tasks by reason."""
+def save_tasks(
+    folder: Path, domain: Domain, tasks: Sequence[Task], dropped: Mapping[str, int], report: Report | None = None
+) -> None:
+    """Write a built domain with these tasks into the folder of its YAML.
+
+    Args:
+        folder: Where to.
+        domain: The domain with all tasks that were made.
+        tasks: Those to keep.
+        dropped: Dropped tasks and candidates, by reason.
+        report: That of the filters, if they ran.
+    """
     import faker
+
+    kept = {task.id for task in tasks}
 
     lines = b"".join(msgspec.json.encode(task) + b"\n" for task in tasks)
     info = BuildInfo(
@@ -164,6 +184,9 @@ def save_tasks(folder: Path, domain: Domain, tasks: Sequence[Task], dropped: Map
         tasks=_sha(lines),
         faker=faker.VERSION,
         dropped=dict(dropped),
+        filters=report.stages[-1].filters if report else [],
+        not_run=report.not_run if report else [],
+        filtered=[task.id for task in domain.tasks() if task.id not in kept] if report else [],
     )
     (folder / "domain.db").write_bytes(domain.database.image)
     (folder / "tasks.jsonl").write_bytes(lines)

@@ -10,10 +10,13 @@
 Every task is verified: its reference trajectory runs and passes; doing nothing does not, nor does solving the tasks
 that it was made of; and no piece of information to report contains another. A task is in the split of its parents and
 names their ids. The result depends on the domain, its tasks and the seed alone.
+
+`evolve` makes as many as each operator is to make, or as many as a share of all tasks needs.
 """
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -23,10 +26,12 @@ import msgspec
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import TaskError
 from toolorchestra.toolscale.evolution_operators import OPERATORS, TaskDraft, TaskPool
-from toolorchestra.toolscale.format import Operator
+from toolorchestra.toolscale.format import Evolution, Operator
 from toolorchestra.toolscale.mentions import mentions, tokens
 from toolorchestra.toolscale.task import Task
 
+LEAST = 5
+"""Tasks that each operator makes at least, if it can, where a share of evolved tasks is asked for."""
 _TRIES = 40  # candidates for each task wanted
 
 
@@ -42,11 +47,11 @@ class Evolver:
         self._pool.index.session.close()
 
     def tasks(
-        self, operator: Operator, seed: str, count: int, taken: Collection[str] = ()
+        self, operator: Operator, seed: str, count: int, taken: Collection[str] = (), known: Collection[str] = ()
     ) -> tuple[dict[str, Task], Counter[str]]:
         """Return up to `count` tasks by key, made by an operator, and how many drafts were dropped for each reason.
 
-        Their ids have no number yet. Instructions that are `taken` are not used again.
+        Their ids have no number yet. Instructions that are `taken` and `known` keys are not used again.
         """
         rng = random.Random(seed)
         seen = set(taken)
@@ -57,7 +62,7 @@ class Evolver:
             if parent is None or len(found) == count:
                 break
             draft = OPERATORS[operator](self._pool, parent, rng)
-            if draft is None or draft.key in found:
+            if draft is None or draft.key in found or draft.key in known:
                 continue
             reason = "duplicate instruction" if draft.task.instruction in seen else self._fault(draft)
             if reason:
@@ -87,26 +92,78 @@ class Evolver:
 
 
 def evolve(
-    domain: Domain, tasks: Sequence[Task], counts: Mapping[Operator, int], seed: int
+    domain: Domain, tasks: Sequence[Task], counts: Mapping[Evolution, float], seed: int
 ) -> tuple[list[Task], Counter[str]]:
     """Return tasks evolved from `tasks`, and how many candidates were dropped for each reason.
 
-    `counts` says how many tasks each operator makes, if it can.
+    Args:
+        domain: The domain.
+        tasks: Its tasks; those that are evolved already count for the share.
+        counts: How many tasks each operator makes, if it can. With a ``share``, all operators make as many as it takes:
+            the same number each, at least `LEAST`, and more where another operator finds no more.
+        seed: Seed of all draws.
+
+    Raises:
+        DomainError: The operators do not find enough tasks for the share.
     """
-    evolver = Evolver(domain, tasks)
-    made: list[Task] = []
-    dropped: Counter[str] = Counter()
-    numbers: Counter[str] = Counter()
-    seen = {task.instruction for task in tasks}
+    made = _Evolved(domain, tasks, seed)
     for operator, count in counts.items():
-        found, faults = evolver.tasks(operator, f"{seed}:{domain.name}:{operator}", count, seen)
-        dropped += faults
-        seen.update(task.instruction for task in found.values())
-        made += (numbered(task, numbers) for task in found.values())
+        if operator != "share":
+            made.add(operator, int(count))
+    if "share" in counts:
+        made.reach(counts["share"])
+    made.evolver.close()
+    return made.tasks, made.dropped
+
+
+class _Evolved:
+    """The evolved tasks that were made so far."""
+
+    def __init__(self, domain: Domain, tasks: Sequence[Task], seed: int) -> None:
+        self.evolver = Evolver(domain, tasks)
+        self.tasks: list[Task] = []
+        self.dropped: Counter[str] = Counter()
+        self._domain, self._given, self._seed = domain, tasks, seed
+        self._numbers: Counter[str] = Counter()
+        self._seen = {task.instruction for task in tasks}
+        self._keys: set[str] = set()
+        self._rounds: Counter[str] = Counter()
+
+    def add(self, operator: Operator, count: int) -> int:
+        """Make up to `count` tasks by an operator, and return how many."""
+        again = f":{self._rounds[operator]}" if self._rounds[operator] else ""
+        self._rounds[operator] += 1
+        seed = f"{self._seed}:{self._domain.name}:{operator}{again}"
+        found, faults = self.evolver.tasks(operator, seed, count, self._seen, self._keys)
+        self.dropped += faults
+        self._keys.update(found)
+        self._seen.update(task.instruction for task in found.values())
+        self.tasks += (numbered(task, self._numbers) for task in found.values())
         if len(found) < count:
-            dropped[f"{operator}: no further task found"] += count - len(found)
-    evolver.close()
-    return made, dropped
+            self.dropped[f"{operator}: no further task found"] += count - len(found)
+        return len(found)
+
+    def reach(self, share: float) -> None:
+        """Make tasks by all operators until this share of all tasks is evolved."""
+        able = list(OPERATORS)
+        least = LEAST
+        while able and (least or self._missing(share)):
+            each = max(least, -(-self._missing(share) // len(able)))
+            able = [operator for operator in able if self.add(operator, each) == each]
+            least = 0
+        if missing := self._missing(share):
+            by = Counter(str(task.operator) for task in self.tasks)
+            raise self._domain.error(
+                f"Expected {share:.0%} evolved tasks, and {missing} more are needed than the operators find "
+                f"({', '.join(f'{name} {by[name]}' for name in OPERATORS)}).",
+                "evolution.share",
+                "Lower the share, or give the operators what they need: see docs/evolution.md.",
+            )
+
+    def _missing(self, share: float) -> int:
+        """Return how many evolved tasks more the share needs."""
+        evolved = sum(task.operator is not None for task in (*self._given, *self.tasks))
+        return max(0, math.ceil((share * (len(self._given) + len(self.tasks)) - evolved) / (1 - share)))
 
 
 def numbered(task: Task, numbers: Counter[str]) -> Task:

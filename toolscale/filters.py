@@ -46,12 +46,16 @@ EXAMPLES = 5
 
 
 class FilterResult(msgspec.Struct, frozen=True):
-    """How many tasks a filter kept and dropped, and some of those dropped: id and reason."""
+    """How many tasks a filter kept and dropped, and some of those dropped: id and reason.
+
+    `solved` is how many tasks each solver solved, where all of them tried.
+    """
 
     name: str
     kept: int
     dropped: int
     examples: list[str] = []
+    solved: dict[str, int] = {}
 
 
 class Stage(msgspec.Struct, frozen=True):
@@ -96,6 +100,7 @@ def apply_filters(
     *,
     solvers: Mapping[str, Solver] | None = None,
     k: int = 8,
+    every: bool = False,
     progress: Callable[[str, int, int], object] | None = None,
 ) -> tuple[list[Task], Report]:
     """Return the tasks of a domain that pass all filters, in their order, and the report.
@@ -105,18 +110,23 @@ def apply_filters(
         tasks: Its tasks.
         solvers: Solvers by name; a task that none of them solves in `k` attempts is dropped.
         k: Attempts of each solver, with the seeds 0 to k - 1.
+        every: Let every solver try each task, so that the report says how many each solves; otherwise a task that one
+            has solved is not tried again.
         progress: Called with a filter's name, the number of tasks it has checked, and how many there are.
     """
     if k < 1:
         raise OptionError(f"Expected at least one attempt of each solver, got k = {k}.")
     report = Report(domain.name, [_build_stage(domain, len(tasks))])
     session = domain.session()
+    solved: Counter[str] = Counter()
     checks: dict[str, Callable[[list[Task]], Iterator[str]]] = {
         "reference call errs": lambda left: (_error(domain, task, session) for task in left),
         "solvable without action": lambda left: (
             "solved by doing and saying nothing" if domain.replay(task, (), "", session).solved else "" for task in left
         ),
-        f"unsolved in pass@{k}": lambda left: (_unsolved(domain, task, solvers or {}, k) for task in left),
+        f"unsolved in pass@{k}": lambda left: (
+            _unsolved(domain, task, solvers or {}, k, solved if every else None) for task in left
+        ),
         "exact duplicate": lambda left: _repeated(left, lambda task: " ".join(task.instruction.split())),
         "same intent and bindings": lambda left: _repeated(left, lambda task: (task.intent, _json(task.bindings))),
         "near-duplicate": _near,
@@ -135,7 +145,8 @@ def apply_filters(
         judged = list(zip(left, reasons, strict=True))
         gone = [f"{task.id}: {reason}" for task, reason in judged if reason]
         left = [task for task, reason in judged if not reason]
-        results.append(FilterResult(name, len(left), len(gone), gone[:EXAMPLES]))
+        by_solver = {solver: solved[solver] for solver in solvers or () if every and name.startswith("unsolved")}
+        results.append(FilterResult(name, len(left), len(gone), gone[:EXAMPLES], by_solver))
     session.close()
     report.stages.append(Stage("filter", results))
     return left, report
@@ -161,8 +172,16 @@ def _error(domain: Domain, task: Task, session: Session) -> str:
     return "" if verdict.solved else str(verdict)
 
 
-def _unsolved(domain: Domain, task: Task, solvers: Mapping[str, Solver], k: int) -> str:
-    solved = any(solver(domain, task, seed) for seed in range(k) for solver in solvers.values())
+def _unsolved(
+    domain: Domain, task: Task, solvers: Mapping[str, Solver], k: int, counts: Counter[str] | None = None
+) -> str:
+    """Return why a task is unsolved, or nothing; `counts` gets the solvers that solve it, if all are to try."""
+    if counts is None:
+        solved = any(solver(domain, task, seed) for seed in range(k) for solver in solvers.values())
+    else:
+        able = [name for name, solver in solvers.items() if any(solver(domain, task, seed) for seed in range(k))]
+        counts.update(able)
+        solved = bool(able)
     return "" if solved else f"not solved by {', '.join(solvers)}"
 
 

@@ -23,6 +23,7 @@ Name = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]*$", max_length=64, descript
 Column = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*$", description="a column, as table.column")]
 Scalar = str | int | float | bool | None
 Operator = Literal["constraint", "chain", "branch", "indirect", "distract", "impossible"]
+Evolution = Literal["share", "constraint", "chain", "branch", "indirect", "distract", "impossible"]
 """The evolution operators, by which tasks are made harder (ToolOrchestra §3.4, Table 14)."""
 Date = Annotated[str, Meta(pattern=r"^\d{4}-\d{2}-\d{2}$", description="ISO date, YYYY-MM-DD")]
 
@@ -272,10 +273,17 @@ class DomainSpec(_Model, frozen=True):
     tools: dict[Name, ToolSpec]
     seed: int = 0
     intents: dict[Name, IntentSpec] = {}
-    evolution: dict[Operator, Annotated[int, Meta(ge=0)]] = {}
-    """How many evolved tasks each operator makes of the intents' tasks; see `toolorchestra.toolscale.evolution`."""
+    evolution: dict[Evolution, Annotated[int, Meta(ge=0)] | Annotated[float, Meta(gt=0, lt=1)]] = {}
+    """How many evolved tasks each operator makes of the intents' tasks; ``share`` is the least share of all tasks that
+    is evolved, by all operators. See `toolorchestra.toolscale.evolution`."""
     attacks: dict[Name, AttackSpec] = {}
     consistency: list[ConsistencySpec] = []
+
+    def __post_init__(self) -> None:
+        for name, value in self.evolution.items():
+            if (name == "share") != isinstance(value, float):
+                wanted = "a share between 0 and 1" if name == "share" else "a whole number of tasks"
+                raise ValueError(f"Expected {wanted} for {name!r} in `evolution`, got {value}.")
 
 
 def json_schema() -> dict[str, Any]:

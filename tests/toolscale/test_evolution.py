@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import pytest
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_folder import build_domain, load_domain
 from toolorchestra.toolscale.errors import DomainError
-from toolorchestra.toolscale.evolution import evolve
+from toolorchestra.toolscale.evolution import LEAST, evolve
 from toolorchestra.toolscale.evolution_operators import OPERATORS
 from toolorchestra.toolscale.format import Operator
 from toolorchestra.toolscale.intents import difficulty
@@ -286,3 +287,53 @@ def test_what_cannot_be_made_is_counted_and_no_error(mini: Domain) -> None:
 def test_an_operator_that_is_none_is_refused(edited: Callable[..., Path]) -> None:
     with pytest.raises(DomainError, match="mutate"):
         load_domain(edited("evolution", {"mutate": 4}))
+
+
+def evolved_share(tasks: list[Task]) -> float:
+    return sum(task.operator is not None for task in tasks) / len(tasks)
+
+
+def test_a_share_is_reached_by_all_operators_in_equal_numbers(domain: Domain) -> None:
+    tasks, _ = evolve(domain, domain.tasks(), {"share": 0.5}, 0)
+    assert 0.5 <= evolved_share([*domain.tasks(), *tasks]) < 0.54
+    by = Counter(task.operator for task in tasks)
+    assert set(by) == set(OPERATORS)
+    assert max(by.values()) - min(by.values()) <= 1
+    assert len({task.id for task in tasks}) == len({task.instruction for task in tasks}) == len(tasks)
+    assert evolve(domain, domain.tasks(), {"share": 0.5}, 0)[0] == tasks
+
+
+def test_tasks_that_are_evolved_already_count_for_the_share_and_every_operator_makes_some(domain: Domain) -> None:
+    given = [*domain.tasks(), *made(domain, "chain", 60)]
+    tasks, _ = evolve(domain, given, {"share": 0.2}, 0)
+    assert Counter(task.operator for task in tasks) == dict.fromkeys(OPERATORS, LEAST)
+    more, _ = evolve(domain, given, {"branch": 7, "share": 0.2}, 0)
+    assert Counter(task.operator for task in more) == {**dict.fromkeys(OPERATORS, LEAST), "branch": 7 + LEAST}
+    assert len({task.id for task in more}) == len(more)
+
+
+def test_other_operators_make_up_for_one_that_finds_too_few(mini: Domain) -> None:
+    tasks, dropped = evolve(mini, mini.tasks(), {"share": 0.4}, 0)
+    by = Counter(task.operator for task in tasks)
+    assert "indirect" not in by  # it has no search that the operator could use
+    assert evolved_share([*mini.tasks(), *tasks]) >= 0.4
+    assert len({task.id for task in tasks}) == len({task.instruction for task in tasks}) == len(tasks)
+    assert dropped["indirect: no further task found"]
+
+
+def test_a_share_that_cannot_be_reached_is_refused(
+    mini: Domain, edited: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("toolorchestra.toolscale.evolution.OPERATORS", {"indirect": OPERATORS["indirect"]})
+    with pytest.raises(DomainError, match=r"Expected 20% evolved tasks, and 12 more are needed .*\(indirect 0\)"):
+        evolve(mini, mini.tasks(), {"share": 0.2}, 0)
+    for wrong in ({"share": 2}, {"share": 1.5}, {"chain": 0.5}):
+        with pytest.raises(DomainError, match="evolution"):
+            load_domain(edited("evolution", wrong))
+
+
+def test_a_domain_that_asks_for_a_share_is_built_with_it(folder: Path, edited: Callable[..., Path]) -> None:
+    edited("evolution", {"share": 0.3})
+    built = build_domain(folder)
+    assert evolved_share(built.tasks()) >= 0.3
+    assert load_domain(folder).tasks() == built.tasks()

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.domain_folder import build_domain, load_domain, save_tasks
+from toolorchestra.toolscale.domain_folder import BuildInfo, build_domain, load_domain, save_tasks
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.filters import BUILD, Report, apply_filters
 from toolorchestra.toolscale.task import Call, Task
@@ -225,3 +225,37 @@ def test_filtered_tasks_are_saved_as_a_build_that_loads(mini_folder: Path, tmp_p
     loaded = load_domain(folder)
     assert loaded.tasks() == left
     assert loaded.dropped == domain.dropped + report.dropped
+
+
+def test_every_solver_tries_where_the_report_is_to_say_how_many_each_solves(mini: Domain) -> None:
+    tasks = clean(mini)[:6]
+    attempts: list[tuple[str, int]] = []
+
+    def first(domain: Domain, task: Task, seed: int) -> bool:
+        return task in tasks[:3]
+
+    def second(domain: Domain, task: Task, seed: int) -> bool:
+        attempts.append((task.id, seed))
+        return task in tasks[2:5] and seed == 1
+
+    left, report = apply_filters(mini, tasks, solvers={"a": first, "b": second}, k=2, every=True)
+    assert left == tasks[:5]
+    (found,) = (one for one in report.stages[-1].filters if one.name == "unsolved in pass@2")
+    assert found.solved == {"a": 3, "b": 3}
+    assert len(attempts) == 2 * len(tasks)
+    assert all(one.solved == {} for one in report.stages[-1].filters if one is not found)
+
+
+def test_a_build_names_what_the_filters_dropped(mini_folder: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "mini"
+    shutil.copytree(mini_folder, folder)
+    domain = build_domain(folder)
+    assert msgspec.json.decode((folder / "build.json").read_bytes(), type=BuildInfo).filters == []
+    solvers = {"none of level 3": lambda domain, task, seed: task.difficulty < 3}
+    left, report = apply_filters(domain, domain.tasks(), solvers=solvers, k=1)
+    save_tasks(folder, domain, left, domain.dropped + report.dropped, report)
+    info = msgspec.json.decode((folder / "build.json").read_bytes(), type=BuildInfo)
+    assert info.filtered == [task.id for task in domain.tasks() if task.difficulty == 3] != []
+    assert info.filters == report.stages[-1].filters
+    assert info.dropped["filter: unsolved in pass@1"] == len(info.filtered)
+    assert load_domain(folder).tasks() == left
