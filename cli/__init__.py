@@ -17,8 +17,8 @@ Each command is a dataclass in a module of its name:
     learn       select  train  study
 
 `main` puts them together. They share `options` (types, bounds, groups of commands), `environments` (environments by
-name), `files` (JSON, recorded episodes and files to write), `synth_options`, and `display` with `display_domains`,
-`display_episodes` and `display_synth`, which need rich.
+name), `files` (JSON, recorded episodes and files to write), `synth_options`, `solvers` (who plays tasks that are
+filtered), and `display` with `display_domains`, `display_episodes` and `display_synth`, which need rich.
 """
 
 import lazy_loader

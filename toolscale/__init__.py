@@ -12,7 +12,8 @@ It imports nothing else of the library. Its modules, from the ground up:
     domain, domain_folder            all of this together, and domains in folders
     evolution, adversarial, generate more tasks: harder ones, attacked ones, tens of thousands
     filters, verifier_mutations      are the tasks good, and is their verification?
-    exchange, preferences            other formats; preferences between tools
+    exchange, preferences            other formats; preferences between tools, with preference_groups (of tools),
+                                     preference_mentions and preference_words (what an instruction means)
     domain_statistics, domain_card   what a domain holds, as figures and as Markdown
     answers, symbolic                are two answers to a question the same?
     synth/                           domains written by a model, or made of a SQLite file

@@ -6,6 +6,7 @@ specification and what its tools return, so they work on any.
 
 from __future__ import annotations
 
+import functools
 import random
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
@@ -52,6 +53,14 @@ class TaskPool:
             if task.operator is None:
                 self._tasks.setdefault(task.intent, []).append(task)
                 self._of_split.setdefault(task.split, {}).setdefault(task.intent, []).append(task)
+
+    @functools.cached_property
+    def has_plain(self) -> bool:
+        """Whether a request writes and does not branch; where none does, conditions are put on those that branch."""
+        tasks = (
+            task for of_intent in self._tasks.values() for task in of_intent if not (task.branches or task.refuses)
+        )
+        return any(self.index.writes(task.reference_calls) for task in tasks)
 
     def parent(self, rng: random.Random) -> Task | None:
         """Return a task to evolve, of any intent alike, if there is one."""
@@ -114,7 +123,8 @@ def _branch(pool: TaskPool, parent: Task, rng: random.Random) -> TaskDraft | Non
 def _conditional(pool: TaskPool, parent: Task, other: Task | None, rng: random.Random) -> TaskDraft | None:
     """Do what `parent` asks if a condition holds, and otherwise what `other` asks, if it is given."""
     given = [parent] if other is None else [parent, other]
-    if any(task.branches or task.refuses for task in given):
+    nested = any(task.branches for task in given)
+    if any(task.refuses for task in given) or (nested and pool.has_plain):
         return None
     if not any(pool.index.writes(task.reference_calls) for task in given):
         return None
@@ -131,7 +141,9 @@ def _conditional(pool: TaskPool, parent: Task, other: Task | None, rng: random.R
         "request": wording.sentence(parent.instruction),
         "do": wording.bare(parent.instruction),
         "otherwise": wording.bare(other.instruction) if other else "",
+        "second": wording.sentence(other.instruction) if other else "",
     }
+    templates = ("nested " if nested else "") + ("branches" if other else "constraints")
     look_up, reported = (fact.call,), wording.statement(fact)
     unevolved = [(task.reference_calls, task.answer) for task in given]
     if wrong is not nothing:
@@ -142,7 +154,7 @@ def _conditional(pool: TaskPool, parent: Task, other: Task | None, rng: random.R
         other.id if other else f"{fact.call.name} {fact.field} {holds}",
         ({"with": other.id} if other else {}) | {"condition": f"{fact.thing} {fact.be} {predicate}", "holds": holds},
         unevolved,
-        instruction=rng.choice(TEMPLATES["branches"] if other else TEMPLATES["constraints"]).format_map(words),
+        instruction=rng.choice(TEMPLATES[templates]).format_map(words),
         reference_calls=_after(look_up, _without(chosen.reference_calls, fact.call)),
         communicate=(*chosen.communicate, (str(fact.value),)),
         answer=f"{reported} {chosen.answer}",

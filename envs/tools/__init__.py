@@ -2,7 +2,7 @@
 
 toolkit      which of the tools below are available, to which agent and at which price
 experts      models of the catalogue in a role, simulated or real
-search       search of passages; search_vectors: by meaning; search_web: on the web
+search       search of passages; search_vectors: by meaning; search_web: on the web; simulated_web: a corpus for it
 manual       search of a world's manual, or of a file of passages
 python       programs in a sandbox; simulated_python: arithmetic without one
 calculator   exact values of expressions

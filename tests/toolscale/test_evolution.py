@@ -337,3 +337,26 @@ def test_a_domain_that_asks_for_a_share_is_built_with_it(folder: Path, edited: C
     built = build_domain(folder)
     assert evolved_share(built.tasks()) >= 0.3
     assert load_domain(folder).tasks() == built.tasks()
+
+
+@pytest.mark.parametrize("operator", ["constraint", "branch"])
+def test_where_every_request_that_writes_branches_conditions_are_put_on_those_in_paragraphs_of_their_own(
+    domain: Domain, operator: Operator
+) -> None:
+    def written(task: Task) -> bool:
+        return any(domain.tools[call.name].effect == "write" for call in task.reference_calls)
+
+    given = [msgspec.structs.replace(task, branches=task.branches or written(task)) for task in domain.tasks()]
+    tasks, _ = evolve(domain, given, {operator: 12}, 0)
+    assert len(tasks) == 12
+    by_id = {task.id: task for task in given}
+    for task in tasks:
+        parents = [
+            by_id[str(task.parent)],
+            *(by_id[other] for other in [task.bindings["evolved"].get("with")] if other),
+        ]
+        assert ("\n\n" in task.instruction) == any(parent.branches for parent in parents)
+        assert all(parent.instruction.rstrip(".") in task.instruction for parent in parents) or operator == "branch"
+    assert any("\n\n" in task.instruction for task in tasks)
+    assert all("\n\n" not in task.instruction for task in made(domain, operator))  # it has requests that do not branch
+    assert [one for one in try_verifier(domain, tasks).surprises if not one.equivalent] == []
