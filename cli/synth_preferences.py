@@ -11,7 +11,7 @@ import msgspec
 from tyro.conf import arg
 
 from toolorchestra.cli.environments import environment
-from toolorchestra.cli.options import Env, NamedValues, option_values
+from toolorchestra.cli.options import Env, NamedValues, UsageError, option_values
 from toolorchestra.cli.synth_options import ModelOptions, QuestionModel
 from toolorchestra.toolscale.errors import SynthesisError, UnknownNameError
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class SynthPreferencesCommand(ModelOptions):
     """Make preference pairs: what a user wants optimised, in words and as the vector P.
 
-    By rule, or with --llm proposed and judged by a model; the rules check all of them.
+    By rule, with --llm proposed and judged by a model, or with --pairs yours; the rules check all of them.
     """
 
     env: Env
@@ -36,10 +36,17 @@ class SynthPreferencesCommand(ModelOptions):
     """Arguments of the environment: with `tools full` the pairs are about experts, search and Python too."""
     tools: tuple[str, ...] = ()
     """Only these tools, in this order; by default all."""
+    pairs: Annotated[Path | None, arg(metavar="FILE")] = None
+    """Check and divide the pairs of this JSONL file (instruction, tools, vector), and say what is wrong with others."""
     seed: int = 0
     """Seed of the pairs."""
     out: Annotated[Path, arg(metavar="FOLDER")] = Path("preferences")
     """Where to write train.jsonl, eval.jsonl and report.json."""
+
+    def __post_init__(self) -> None:
+        if self.pairs is not None and self.llm is not None:
+            raise UsageError("--pairs and --llm both give the pairs: give one of them.")
+        super().__post_init__()
 
     def run(self) -> int:
         """Make, check, divide and write the pairs; return 3 when the same command can go on."""
@@ -79,12 +86,18 @@ class SynthPreferencesCommand(ModelOptions):
             console.print(f"  {count:,} dropped: {reason}", style="yellow", markup=False)
         for validator, why in report.not_run.items():
             console.print(f"  validator {validator} did not run: {why}", style="dim", markup=False)
-        return 0 if len(pairs) == self.count else 1
+        return int(bool(report.dropped) if self.pairs else len(pairs) != self.count)
 
     def _pairs(self, facts: list[ToolFacts]) -> tuple[list[PreferencePair], PairReport]:
-        """Make the pairs by rule, or have the model propose and judge them."""
-        from toolorchestra.toolscale.preferences import make_pairs
+        """Make the pairs by rule, take those of a file, or have the model propose and judge them."""
+        from toolorchestra.toolscale.preferences import check_pair, make_pairs, read_pairs
 
+        if self.pairs is not None:
+            given = read_pairs(self.pairs)
+            for number, pair in enumerate(given, 1):
+                for fault in check_pair(pair, facts):
+                    print(f"{self.pairs}:{number}: {fault}", file=sys.stderr)
+            return make_pairs(facts, len(given), proposals=given)
         if self.llm is None:
             return make_pairs(facts, self.count, seed=self.seed)
         from toolorchestra.cli.display_synth import synthesis_progress

@@ -75,3 +75,28 @@ def test_options_of_a_model_need_one(mini_folder: Path, capsys: pytest.CaptureFi
     assert "--model is for --llm BASE_URL" in capsys.readouterr().err
     assert main(["synth", "preferences", str(mini_folder), "--llm", "http://localhost:1/v1"]) == 2
     assert "--llm needs a model" in capsys.readouterr().err
+
+
+def test_pairs_of_ones_own_are_checked_and_what_is_wrong_is_said(
+    mini_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    names = ["web_search", "local_search"]
+    lines = [
+        {"instruction": "Use local search rather than web search.", "tools": names, "vector": [0, 1, 0, 0, 0]},
+        {"instruction": "Use local search rather than web search.", "tools": names, "vector": [1, 0, 0, 0, 0]},
+        {"instruction": "Prefer models made by Foocorp.", "tools": names, "vector": [1, 0, 0, 0, 0]},
+    ]
+    file, out = tmp_path / "mine.jsonl", tmp_path / "out"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    arguments = ["synth", "preferences", str(mini_folder), "--env-options", "tools", "basic", "--out", str(out)]
+    arguments += ["--tools", *names, "--pairs", str(file)]
+    assert main(arguments) == 1
+    said = capsys.readouterr()
+    assert f"{file}:2: the vector rewards 'web_search', which the instruction sets aside" in said.err
+    assert f"{file}:3: the instruction speaks of what there is not. Unknown maker or host" in said.err
+    assert "'Foocorp'" in said.err
+    assert "1 pairs over 2 tools" in said.out
+    file.write_text(json.dumps(lines[0]))
+    assert main(arguments) == 0
+    assert main([*arguments, "--llm", "http://localhost:1/v1", "--model", "m"]) == 2
+    assert "--pairs and --llm both give the pairs" in capsys.readouterr().err
