@@ -16,6 +16,7 @@ from toolorchestra.cli.solvers import SolverName
 
 if TYPE_CHECKING:
     from toolorchestra.toolscale.domain import Domain
+    from toolorchestra.toolscale.filters import Solver
 
 
 @dataclass
@@ -57,7 +58,9 @@ class BuildCommand:
 
         with ExitStack() as stack, progress_bars() as progress:
             bar = progress.add_task("", total=1, note="")
-            solvers = {name: stack.enter_context(task_solver(name, self.folder)) for name in self.solver}
+            solvers: dict[str, Solver] = {
+                name: stack.enter_context(task_solver(name, self.folder)) for name in self.solver
+            }
             tasks, report = apply_filters(
                 domain,
                 domain.tasks(),

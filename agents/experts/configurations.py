@@ -12,9 +12,9 @@ from toolorchestra.agents.experts.simulated_expert import SimulatedExpert
 from toolorchestra.agents.experts.specification import BasicToolSpec, ExpertSpec, Role
 from toolorchestra.toolscale.errors import UnknownNameError
 
-BASIC_TOOLS = ("web_search", "local_search", "python")
-"""The basic tools (ToolOrchestra §4.1), which a configuration offers beside experts."""
 BasicTool = Literal["web_search", "local_search", "python"]
+BASIC_TOOLS: tuple[BasicTool, ...] = ("web_search", "local_search", "python")
+"""The basic tools (ToolOrchestra §4.1), which a configuration offers beside experts."""
 
 
 class PriceList(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
