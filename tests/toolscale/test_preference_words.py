@@ -77,6 +77,9 @@ def test_the_example_of_the_papers_appendix_f_is_consistent():
         ("retrievers", {LOCAL}),
         ("search tools", {WEB, LOCAL}),
         ("language models", {QWEN, LLAMA, O3_MINI, O3}),
+        ("all local tools", {LOCAL}),
+        ("all open-weight models", {QWEN, LLAMA}),
+        ("all models hosted by OpenAI", {O3_MINI, O3}),
         ("models made by Meta", {LLAMA}),
         ("models by Alibaba or Meta", {QWEN, LLAMA}),
         ("Meta's models", {LLAMA}),
@@ -163,6 +166,19 @@ def test_what_means_no_tool_of_the_set_is_named_in_the_refusal(instruction: str,
 @pytest.mark.parametrize("words", ["on hand", "by hand", "from now on", "by default"])
 def test_everyday_words_are_no_companies(words: str):
     assert meaning(f"Use these tools {words}, and be quick.", PAPER).unknown == []
+
+
+def test_models_that_users_run_themselves_are_local():
+    ours = ToolFacts("ask_ours", origin=ToolOrigin("model", "ours", "Our Org", "local"))
+    tools = [*PAPER, ours]
+    for words in (
+        "local models",
+        "models hosted by us",
+        "models running on our own servers",
+        "models that run locally",
+    ):
+        assert meaning(f"Use {words}.", tools) == ({"ask_ours": "plain"}, set(), [])
+    assert set(meaning("Use local tools.", tools).requested) == {LOCAL, "ask_ours"}
 
 
 def test_a_weight_on_what_is_set_aside_is_named_as_such():

@@ -20,6 +20,7 @@ from toolorchestra.toolscale.domain_folder import (
     read_spec,
 )
 from toolorchestra.toolscale.domain_statistics import PAPER_SIZES, Statistics, statistics
+from toolorchestra.toolscale.evolution_operators import OPERATORS
 
 COMMON = {"least_level": 40, "long": 0.12, "branches": 0.18, "refuses": 0.07, "sequences": 75, "unseen_levels": 4}
 LEAST: dict[str, dict[str, float]] = {
@@ -165,3 +166,17 @@ def test_the_page_of_statistics_is_up_to_date():
     file = Path(__file__).parents[2] / "docs" / "statistics.md"
     page = statistics_page([statistics(load_domain(name)) for name in builtin_domains()])
     assert file.read_text() == page, f"Run: toolorchestra stats --markdown > {file}"
+
+
+def test_a_domain_that_asks_for_a_share_of_evolved_tasks_ships_them_by_all_operators_and_filtered(
+    shipped: Domain,
+) -> None:
+    if "share" not in shipped.spec.evolution:
+        pytest.skip("it asks for none")
+    evolved = [task.operator for task in shipped.tasks() if task.operator is not None]
+    assert len(evolved) >= 0.2 * len(shipped.tasks())
+    assert set(evolved) == set(OPERATORS)
+    info = msgspec.json.decode((BUILTIN / shipped.name / "build.json").read_bytes(), type=BuildInfo)
+    (tried,) = (one for one in info.filters if one.name == "unsolved in pass@8")
+    assert set(tried.solved) == {"noisy-oracle", "strong-expert", "weak-expert"}
+    assert tried.solved["strong-expert"] > tried.solved["weak-expert"]
