@@ -122,7 +122,7 @@ def _determinism(subject: Subject) -> Finding:
         differing += _differing(first, elsewhere, f"PYTHONHASHSEED={hash_seed}, ")
     counts = {"episodes": count, "processes": 3, "differing": len(differing)}
     if differing:
-        return Finding("fail", f"{len(differing)} of {count} episodes differ when played again", counts, differing)
+        return Finding("fail", f"{len(differing)} of {3 * count} replayed episodes differ", counts, differing)
     whole = hashlib.sha256("".join(digest for _, digest in first).encode()).hexdigest()[:12]
     line = f"{count} episodes: the same bytes twice here and in 2 processes with other hash seeds ({whole})"
     return Finding("pass", line, counts)
@@ -316,8 +316,8 @@ def _verifier(subject: Subject) -> Finding:
             report = try_answers(world, tasks, lambda: next(steps))
         surprises += report.surprises
         tallies = {name: getattr(report, name) for name in ("mutants", "killed", "variants", "accepted")}
-        counts += Counter({name: tally.total() for name, tally in tallies.items()})
-        counts += Counter({f"{name}: {kind}": n for name, tally in tallies.items() for kind, n in tally.items()})
+        counts.update({name: tally.total() for name, tally in tallies.items()})  # `+=` would drop what is 0
+        counts.update({f"{name}: {kind}": n for name, tally in tallies.items() for kind, n in tally.items()})
     subject.tick(total, total)
     counts["equivalent"] = sum(surprise.equivalent for surprise in surprises)
     killed, accepted = _share(counts["killed"], counts["mutants"]), _share(counts["accepted"], counts["variants"])

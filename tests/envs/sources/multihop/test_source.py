@@ -69,7 +69,10 @@ def test_the_golden_searches_find_the_support(source: MultiHopQASource, tasks: l
 
 
 def test_sizes_must_make_sense():
-    with pytest.raises(OptionError, match=r"Expected numbers of questions of at least 0, got \{.train.: -1, .test.: 300, .test_intents.: 150\}"):
+    with pytest.raises(
+        OptionError,
+        match=r"Expected numbers of questions of at least 0, got \{.train.: -1, .test.: 300, .test_intents.: 150\}",
+    ):
         MultiHopQASource(people=40, train=-1)
     small = MultiHopQASource(people=40, train=50, test=10, test_intents=5)
     assert [len(small.tasks(split)) for split in ("train", "test", "test_intents")] == [50, 10, 5]
