@@ -180,6 +180,7 @@ def test_a_change_that_no_valid_call_made_is_found(
 
     def careless(self: ToolCallingPlay, action: Any) -> Any:
         execute = self.session.connection.execute
+        self.session.connection.set_authorizer(None)  # it would refuse this
         find = "SELECT sql FROM temp.sqlite_master WHERE name = '_update_orders'"
         trigger = execute(find).fetchone()[0].replace("CREATE TRIGGER", "CREATE TEMP TRIGGER")
         if hidden:
@@ -192,5 +193,5 @@ def test_a_change_that_no_valid_call_made_is_found(
 
     monkeypatch.setattr(ToolCallingPlay, "act", careless)
     found = wrong()
-    assert found
+    assert len(found) == (1 if hidden else 4)  # of 4 episodes; all rows are compared after the last
     assert all(re.fullmatch(rf"mini/\w+/\d+: {fault}", line) for line in found)
