@@ -207,7 +207,7 @@ def _aside(pool: TaskPool, parent: Task, rng: random.Random) -> TaskDraft | None
     fact = rng.choice(facts) if facts else None
     if fact is None or states(f"{parent.instruction} {parent.answer}", fact.entry[1]):
         return None
-    aside = f"{fact.thing} {fact.be} {wording.said(fact)}"
+    aside = f"{fact.thing} {fact.be} {wording.value_text(fact)}"
     words = {"request": wording.sentence(parent.instruction), "aside": aside, "Aside": wording.capital(aside)}
     return _draft(
         parent,

@@ -47,7 +47,7 @@ def bare(text: str) -> str:
     return sentence(capital(re.sub(r"^(?:Please|please),?\s+", "", text.strip())))
 
 
-def said(fact: EntityFact) -> str:
+def value_text(fact: EntityFact) -> str:
     """Return the value of a fact as an instruction says it."""
     return spellings(fact.value)[-1] if fact.kind == "date" else shown_value(fact.value)
 

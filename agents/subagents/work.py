@@ -48,7 +48,7 @@ class Work:
         self._temperature = temperature
         self._children: list[InnerCall] = []
         self._found: set[int] = set()
-        self._asked = 0
+        self._requests = 0
         self._clock = 0.0
 
     def show(self, passages: str) -> None:
@@ -110,8 +110,8 @@ class Work:
         if (problem := question.problem) is not None:
             found = tuple(sorted(self._found))
             ground_truth = GroundTruth(problem, ask.act, ask.candidates, question.queries, found, question.seed)
-        seed = (question.seed * _APART + self._asked) % _SEEDS  # samples differ, and episodes, with real models too
-        self._asked += 1
+        seed = (question.seed * _APART + self._requests) % _SEEDS  # samples differ, and episodes, with real models too
+        self._requests += 1
         return ChatRequest(
             [{"role": "system", "content": ask.system}, {"role": "user", "content": ask.user}, *ask.more],
             temperature=self._temperature,

@@ -28,7 +28,7 @@ is A minus B. Magic numbers are reported as they stand. A note may be wrong: wor
 Give one answer as \\boxed{…}. Give several in the form that the problem asks for: one line "Problem 1: …" for each, \
 or boxes in the order of the questions."""
 
-_LONGEST = 200_000
+_MAX_LENGTH = 200_000
 _LABEL = re.compile(r"\b(?:problem|question|answer|q)[ _]?#?(\d{1,3})\W{0,4}?[:=]", re.IGNORECASE)
 _BOX = re.compile(r"\\boxed\{([^{}]*)\}")
 _INTEGER = re.compile(r"[^\d-]*(-?\d+)[^\d-]*")
@@ -89,7 +89,7 @@ def read_answers(text: str, count: int) -> tuple[str, ...]:
     >>> read_answers(r"\boxed{12, 7}", 2), read_answers(r"\boxed{12}", 2)
     (('12', '7'), ('', ''))
     """
-    text = text[-_LONGEST:]
+    text = text[-_MAX_LENGTH:]
     labelled, numbers = dict(_labelled(text)), range(1, count + 1)
     if not labelled.keys().isdisjoint(numbers):
         return tuple(labelled.get(number, "") for number in numbers)

@@ -10,7 +10,7 @@ from toolorchestra.envs.dialogue import ChatUser, DialogueEnv, ScriptedUser, ran
 from toolorchestra.envs.dialogue.request_facts import vocabulary_of
 from toolorchestra.envs.dialogue.scenario import PERSONAS, STOP
 from toolorchestra.envs.dialogue.user import facts_not_given
-from toolorchestra.envs.dialogue.user_reading import asked_for, reports_done
+from toolorchestra.envs.dialogue.user_reading import reports_done, requested_facts
 from toolorchestra.envs.registration import domain_sources
 from toolorchestra.toolscale.domain_folder import load_domain
 from toolorchestra.toolscale.mentions import tokens
@@ -132,7 +132,7 @@ def test_after_any_messages_it_never_leaks_never_invents_and_never_stops_early(s
             new_messages = env.play.new_messages("user")[-1]["content"] if heard or env.episode.turns else ""
             said = user(env.observe("user"), env.infos["user"])
             if new_messages:
-                new_facts = {fact.label for fact in asked_for(new_messages, scenario.facts)} - asked
+                new_facts = {fact.label for fact in requested_facts(new_messages, scenario.facts)} - asked
                 asked |= new_facts
                 unhelpful += not new_facts
             untold_yet = {fact.label for fact in facts_not_given(scenario.facts, [("", one) for one in (*heard, said)])}
@@ -141,7 +141,7 @@ def test_after_any_messages_it_never_leaks_never_invents_and_never_stops_early(s
                 assert tokens(span.value)[0] in tokens(scenario.goal), "a value that it does not know"
             if STOP in said:
                 gave_up = unhelpful > scenario.persona.max_unhelpful
-                assert reports_done(new_messages, asked="done" in heard[-1]) or gave_up
+                assert reports_done(new_messages, after_question="done" in heard[-1]) or gave_up
             heard.append(said)
             env.step(said)
 

@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given, strategies as st
 
 from toolorchestra.envs.dialogue.request_facts import facts_in, vocabulary_of
-from toolorchestra.envs.dialogue.user_reading import asked_for, asks_if_done, questions, reports_done, request, requests
+from toolorchestra.envs.dialogue.user_reading import (
+    asks_if_done,
+    questions,
+    reports_done,
+    request,
+    requested_facts,
+    requests,
+)
 from toolorchestra.toolscale.domain_folder import load_domain
 from toolorchestra.toolscale.task import Call
 
@@ -31,7 +38,7 @@ FACTS = facts_in("K05 and K06 cook for Hugo and 4 guests on 2025-07-30", vocabul
     ],
 )
 def test_only_questions_ask_and_only_for_what_they_name(said: str, labels: list[str]) -> None:
-    assert [fact.label for fact in asked_for(said, FACTS)] == labels
+    assert [fact.label for fact in requested_facts(said, FACTS)] == labels
 
 
 @pytest.mark.parametrize(
@@ -67,9 +74,9 @@ def test_a_text_that_is_not_a_report_is_not_read_as_one(said: str) -> None:
 
 
 def test_yes_is_a_report_to_who_has_asked() -> None:
-    assert reports_done("Yes, it is.", asked=True)
+    assert reports_done("Yes, it is.", after_question=True)
     assert not reports_done("Yes, it is.")
-    assert not reports_done("No.", asked=True)
+    assert not reports_done("No.", after_question=True)
     assert asks_if_done("Thank you. Is everything done?")
     assert not asks_if_done("Everything is done.")
 
@@ -97,6 +104,6 @@ def test_a_text_that_is_not_a_request_is_not_read_as_one(said: str) -> None:
 @given(st.text(alphabet='pay_bill(a=1,"[{}])?.! done\n', max_size=200))
 def test_reading_never_raises(said: str) -> None:
     questions(said)
-    reports_done(said, asked=True)
-    asked_for(said, FACTS)
+    reports_done(said, after_question=True)
+    requested_facts(said, FACTS)
     requests(said, ["pay_bill", "a"])

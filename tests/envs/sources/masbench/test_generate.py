@@ -113,15 +113,15 @@ def test_an_unknown_split_or_setting_is_refused():
 def test_a_problem_has_as_many_distractors_as_wanted(distractors: int):
     for seed in range(20):
         graph = make_instance(Axes(depth=4), "train", seed, InstanceSettings(distractors)).graph
-        way = set(needed(graph.nodes, [graph.asked[0].node]))
-        assert sum(at not in way for at in graph.asked[0].states) == distractors
+        way = set(needed(graph.nodes, [graph.targets[0].node]))
+        assert sum(at not in way for at in graph.targets[0].states) == distractors
 
 
 def test_statements_are_shuffled():
     orders = set()
     for seed in range(20):
-        asked = make_instance(Axes(depth=6), "train", seed).graph.asked[0]
-        orders.add(tuple(asked.states) == tuple(sorted(asked.states)))
+        target = make_instance(Axes(depth=6), "train", seed).graph.targets[0]
+        orders.add(tuple(target.states) == tuple(sorted(target.states)))
     assert orders == {False}
 
 
@@ -129,7 +129,7 @@ def test_every_kind_of_sub_task_comes_up():
     kinds = Counter[str]()
     for seed, split in itertools.product(range(60), ("train", "test")):
         graph = make_instance(Axes(depth=5), split, seed).graph
-        kinds.update(graph.nodes[at].kind for at in needed(graph.nodes, [graph.asked[0].node]))
+        kinds.update(graph.nodes[at].kind for at in needed(graph.nodes, [graph.targets[0].node]))
     assert set(kinds) == {"given", "undefined", "same", "sum", "difference", "total", "nested"}
 
 

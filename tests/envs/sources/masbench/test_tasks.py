@@ -60,12 +60,12 @@ def test_a_task_holds_its_graph_steps_and_golden_calculations(axis: str):
 
 def test_an_expert_is_asked_for_all_answers_and_deceived_by_notes():
     noted = task(robustness=4)
-    asked = problem_of(noted)
+    problem = problem_of(noted)
     answers = [accepted[0] for accepted in noted.communicate]
-    assert [asked.steps[target].answer for target in asked.targets] == answers
-    notes = [asked.steps[target].note for target in asked.targets]
+    assert [problem.steps[target].answer for target in problem.targets] == answers
+    notes = [problem.steps[target].note for target in problem.targets]
     assert all(note is not None and note != answer for note, answer in zip(notes, answers, strict=True))
-    assert sum(step.note is not None for step in asked.steps) == 4
+    assert sum(step.note is not None for step in problem.steps) == 4
     assert problem_of(task(depth=3)).targets == (len(parts_of(task(depth=3))) - 1,)
 
 
@@ -74,8 +74,8 @@ def test_a_sub_question_means_its_part_in_the_words_of_the_problem():
         made = make_instance(Axes(**{axis: 4}), "train", seed)
         several = make_task(made, "masbench/mine/0")
         parts = parts_of(several)
-        for target, asked in zip(several.bindings["targets"], truth_of(several).problems, strict=True):
-            assert find_part(several, asked.rpartition(". ")[2]) == target
+        for target, problem in zip(several.bindings["targets"], truth_of(several).problems, strict=True):
+            assert find_part(several, problem.rpartition(". ")[2]) == target
             assert find_part(several, parts[target].question) == target
 
 
@@ -252,7 +252,7 @@ def test_every_axis_is_an_environment(axis: str):
     assert QUESTIONS[name].world == "masbench"
     env = gym.make(f"ToolOrchestra-{name}-v0")
     _, info = env.reset(seed=3, options={"split": "test"})
-    asked = question_source(name).task(info["task_id"])
-    _, reward, terminated, *_ = env.step(asked.answer)
+    chosen = question_source(name).task(info["task_id"])
+    _, reward, terminated, *_ = env.step(chosen.answer)
     assert (reward, terminated) == (1, True)
     env.close()
