@@ -122,7 +122,7 @@ if __name__ == "__main__":
     env.reset(seed=0)
     while not env.play.over:
         agent = env.agent_selection
-        said = teach(env.play)
-        print(f"{agent} reads {env.observe(agent)!r} and says {said!r}")
-        env.step(said)
+        message = teach(env.play)
+        print(f"{agent} reads {env.observe(agent)!r} and says {message!r}")
+        env.step(message)
     print(env.episode.outcome, env.episode.rewards)

@@ -62,13 +62,13 @@ def test_colours_can_be_kept(env: Any) -> None:
     assert "\x1b[" in coloured
 
 
-@pytest.mark.parametrize("said", ["[red]not markup[/red]", "[/]", "\x1b[31mred", "飲み物 ☃", "", "a\tb\r\nc"])
-def test_any_message_is_rendered_as_text(env: Any, said: str) -> None:
-    env.step([{"name": said, "arguments": {"x": said}}])
-    env.step(said)
+@pytest.mark.parametrize("message", ["[red]not markup[/red]", "[/]", "\x1b[31mred", "飲み物 ☃", "", "a\tb\r\nc"])
+def test_any_message_is_rendered_as_text(env: Any, message: str) -> None:
+    env.step([{"name": message, "arguments": {"x": message}}])
+    env.step(message)
     drawn = env.render()
     assert "answer" in drawn
-    assert said.strip("\x1b")[:5] in drawn or not said.isprintable()
+    assert message.strip("\x1b")[:5] in drawn or not message.isprintable()
 
 
 def test_long_values_are_shortened(env: Any) -> None:

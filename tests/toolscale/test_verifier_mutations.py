@@ -36,7 +36,7 @@ def test_a_verifier_that_overlooks_a_criterion_is_found_out(
 
 
 def test_a_verifier_that_is_too_strict_is_found_out(mini: Domain, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verification, "mentions", lambda told, fact: " ".join(told).startswith(fact))
+    monkeypatch.setattr(verification, "mentions", lambda texts, fact: " ".join(texts).startswith(fact))
     report = try_verifier(mini, mini.tasks())
     assert report.acceptance_rate < 0.9
 

@@ -201,7 +201,7 @@ def test_rows_read_back_as_they_were_written(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("lines", "told"),
+    ("lines", "message"),
     [
         (['{"expert": "a", "key": "p"}'], r"a\.jsonl:1: expected an answer as JSON: .*`right`"),
         (['{"expert": "a", "key": "p", "right": true, "step": 3}'], r":1: .*unknown field `step`"),
@@ -218,10 +218,10 @@ def test_rows_read_back_as_they_were_written(tmp_path: Path):
         ([], r"holds no answer"),
     ],
 )
-def test_a_line_that_is_no_answer_is_named(tmp_path: Path, lines: list[str], told: str):
+def test_a_line_that_is_no_answer_is_named(tmp_path: Path, lines: list[str], message: str):
     file = tmp_path / "a.jsonl"
     file.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
-    with pytest.raises(OptionError, match=told):
+    with pytest.raises(OptionError, match=message):
         read_answers(file)
 
 

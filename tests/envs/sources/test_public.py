@@ -221,8 +221,8 @@ def test_a_question_that_stands_twice_is_asked_once(tmp_path: Path):
 def test_choices_are_shuffled_always_the_same_way(tmp_path: Path):
     file = write(tmp_path / "gpqa.csv", ROWS["gpqa"])
     (task,) = load_public("gpqa", file).tasks("test")
-    letter, told = task.communicate[0]
-    assert told == f"({letter}) a tern"
+    letter, phrase = task.communicate[0]
+    assert phrase == f"({letter}) a tern"
     assert f"({letter}) a tern" in task.instruction.splitlines()
     assert load_public("gpqa", file).tasks("test") == [task]
     assert (task.intent, task.difficulty) == ("Biology", 5)
@@ -293,17 +293,17 @@ def test_what_is_wrong_is_said(tmp_path: Path):
 
 
 def test_the_hub_is_asked_for_the_right_split(monkeypatch: pytest.MonkeyPatch):
-    asked = []
+    requests = []
 
     class Hub:
         @staticmethod
         def load_dataset(name: str, config: str | None, *, split: str, streaming: bool) -> list[dict[str, Any]]:
-            asked.append((name, config, split, streaming))
+            requests.append((name, config, split, streaming))
             return [WIKI]
 
     monkeypatch.setitem(sys.modules, "datasets", Hub)
     source = load_public("hotpotqa", limit=10)
-    assert asked == [
+    assert requests == [
         ("hotpotqa/hotpot_qa", "distractor", "train", True),
         ("hotpotqa/hotpot_qa", "distractor", "validation", True),
     ]

@@ -80,8 +80,8 @@ def test_a_proposal_is_right_as_often_as_skill_and_difficulty_allow(
             wanted += chance
             variance += chance * (1 - chance)
             value = ask(tool, context).value
-            said = write_calls([Call(**value["call"])]) if "call" in value else value["answer"]
-            right += said == problem.steps[0].answer
+            action = write_calls([Call(**value["call"])]) if "call" in value else value["answer"]
+            right += action == problem.steps[0].answer
     assert abs(right - wanted) < 3 * variance**0.5
 
 

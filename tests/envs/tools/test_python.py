@@ -53,7 +53,7 @@ def test_programs_share_nothing(tool: PythonTool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "status", "told"),
+    ("code", "status", "message"),
     [
         ("1 / 0", Status.EXEC_ERR, "ZeroDivisionError: division by zero"),
         ("import sys; sys.exit(3)", Status.EXEC_ERR, "exit code 3"),
@@ -62,10 +62,10 @@ def test_programs_share_nothing(tool: PythonTool) -> None:
         ("\ud800", Status.EXEC_ERR, "SyntaxError"),
     ],
 )
-def test_every_other_end_is_an_error_that_says_which(tool: PythonTool, code: str, status: Status, told: str) -> None:
+def test_every_other_end_is_an_error_that_says_which(tool: PythonTool, code: str, status: Status, message: str) -> None:
     result = run(tool, code)
     assert result.status is status
-    assert told in str(result.error)
+    assert message in str(result.error)
 
 
 def test_a_program_that_wants_too_much_memory_is_told_so() -> None:

@@ -149,12 +149,12 @@ def test_problems_of_a_horizon_carry_answers_on_and_can_be_solved_one_by_one():
     for seed in range(30):
         instance = make_instance(Axes(horizon=5), "train", seed)
         assert "[answer1]" in instance.text
-        told: dict[str, str] = {}
+        earlier: dict[str, str] = {}
         for number, problem in enumerate(instance.problems, 1):
             alone = problem.removeprefix(f"Problem {number}: ")
-            for reference, answer in told.items():
+            for reference, answer in earlier.items():
                 alone = alone.replace(reference, answer)
-            told[f"each [answer{number}]"] = answer = instance.answers[number - 1]
+            earlier[f"each [answer{number}]"] = answer = instance.answers[number - 1]
             assert solve(alone).answers == (answer,)
 
 

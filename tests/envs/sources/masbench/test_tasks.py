@@ -100,7 +100,7 @@ def test_faults_are_found():
 
 
 @pytest.mark.parametrize(
-    "said",
+    "message",
     [
         "Final Answers\n\nProblem 1: 12\nProblem 2: 7\nProblem 3: 0",
         "Q1: 12, Q2: 7, Q3: 0",
@@ -116,15 +116,15 @@ def test_faults_are_found():
         "12\n7\n0",
     ],
 )
-def test_answers_are_read_in_many_forms(said: str):
-    assert read_answers(said, 3) == ("12", "7", "0")
+def test_answers_are_read_in_many_forms(message: str):
+    assert read_answers(message, 3) == ("12", "7", "0")
 
 
 @pytest.mark.parametrize(
-    "said", ["", "12", "\\boxed{12}", "12 7 0", "\\boxed{12, 7}", "\\boxed{12, 7, 0, 3}", "The answer is 12"]
+    "message", ["", "12", "\\boxed{12}", "12 7 0", "\\boxed{12, 7}", "\\boxed{12, 7, 0, 3}", "The answer is 12"]
 )
-def test_another_number_of_answers_is_none(said: str):
-    assert read_answers(said, 3) == ("", "", "")
+def test_another_number_of_answers_is_none(message: str):
+    assert read_answers(message, 3) == ("", "", "")
 
 
 def test_only_the_last_of_each_label_counts_and_what_is_missing_is_wrong():

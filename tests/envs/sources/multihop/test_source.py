@@ -140,17 +140,17 @@ class Reader:
                 pieces.append(re.escape(piece))
                 continue
             slot = piece[1:-1].lower()
-            said = r"\d{3,4}" if slot in YEARS else ".+?"
-            pieces.append(said if slot in seen else f"(?P<{slot}>{said})")
+            phrase = r"\d{3,4}" if slot in YEARS else ".+?"
+            pieces.append(phrase if slot in seen else f"(?P<{slot}>{phrase})")
             seen.add(slot)
         return re.compile("".join(pieces), re.IGNORECASE)
 
-    def value(self, said: str) -> str:
-        lower = said[:1].lower() + said[1:]
-        return self.mentions.get(said) or self.mentions.get(lower) or said
+    def value(self, phrase: str) -> str:
+        lower = phrase[:1].lower() + phrase[1:]
+        return self.mentions.get(phrase) or self.mentions.get(lower) or phrase
 
-    def listed(self, said: str) -> list[str]:
-        return re.split(r", (?=the )| and (?=the )", said)
+    def listed(self, phrase: str) -> list[str]:
+        return re.split(r", (?=the )| and (?=the )", phrase)
 
     def facts(self, title: str, text: str) -> set[WorldFact]:
         subject = self.titles[title.removesuffix(": work and family")]
@@ -171,20 +171,20 @@ class Reader:
                 and (self.value(match["s"]) == subject.key or match["s"].lower() == subject.pronoun)
             ]
             assert len(readings) >= 1, sentence
-            for relation, said in readings[0].groupdict().items():
+            for relation, phrase in readings[0].groupdict().items():
                 if relation in ("s", "made"):
                     continue
                 if relation == "profession":
-                    said = said.split(" ", 1)[1]
+                    phrase = phrase.split(" ", 1)[1]
                 if relation == "works":
-                    for work in self.listed(said):
+                    for work in self.listed(phrase):
                         mention, year = re.fullmatch(r"(.+) \((\d+)\)", work).groups()  # type: ignore[union-attr]
                         key = self.value(mention)
                         found |= {WorldFact(subject.key, "works", key), WorldFact(key, "completed", year)}
                 elif relation == "institutions":
-                    found |= {WorldFact(subject.key, relation, self.value(one)) for one in self.listed(said)}
+                    found |= {WorldFact(subject.key, relation, self.value(one)) for one in self.listed(phrase)}
                 else:
-                    found.add(WorldFact(subject.key, relation, self.value(said)))
+                    found.add(WorldFact(subject.key, relation, self.value(phrase)))
         return found
 
 
@@ -304,13 +304,13 @@ def test_parts_follow_one_another(book: Encyclopaedia, tasks: list[Task]):
 
 
 def test_sub_questions_are_found_by_their_words(tasks: list[Task]):
-    asked = hit = 0
+    count = hit = 0
     for task in tasks:
         for position, part in enumerate(parts_of(task)):
             if task.difficulty > 1:
-                asked += 1
+                count += 1
                 hit += find_part(task, part.question) == position
-    assert hit > 0.97 * asked
+    assert hit > 0.97 * count
 
 
 def test_the_golden_searches_find_the_support(source: MultiHopQASource, tasks: list[Task]):
