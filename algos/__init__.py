@@ -1,4 +1,4 @@
-"""Learners, and the parts that they are made of.
+"""Training algorithms and their parts.
 
     rollout/                 plays environments with policies, and yields rows of token ids
     sft                      supervised fine-tuning on demonstrations

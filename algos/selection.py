@@ -1,4 +1,4 @@
-"""Which recorded episodes to learn from: demonstrations for SFT, and tasks for RL (ParaManager §3.2, §4.2).
+"""Selection of training data from recorded episodes: demonstrations for SFT, tasks for RL (ParaManager §3.2, §4.2).
 
 For SFT: right answers, at most one of each question, one that recovers from a failed call first, no tool that
 dominates, and no question of the RL set. For RL: tasks whose samples are neither all right nor all wrong. These are

@@ -1,4 +1,4 @@
-"""Check MASBench at length: what an instance costs, whether text and graph agree, and the digests of masbench-v1.
+"""Check MASBench with many instances: their cost, whether text and graph agree, and the digests of masbench-v1.
 
     python benchmarks/masbench.py --record          50,000 instances, written to benchmarks/results/masbench.json
     python benchmarks/masbench.py --parts rates     one part alone; with --record the others stay as they were

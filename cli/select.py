@@ -1,4 +1,4 @@
-"""The command `toolorchestra select`: which recorded episodes to learn from, and why not the others.
+"""The command `toolorchestra select`: it selects training data from recorded episodes, and reports what it left out.
 
 What is selected is decided in `toolorchestra.algos.selection`.
 """

@@ -1,7 +1,7 @@
-"""An environment of your own for several agents: a courier must deliver what only the other one can see.
+"""An environment of your own with two agents: a lookout, who sees a parcel's number, and a courier, who needs it.
 
-The lookout sees a number among others and says something; the courier hears only that, and must say the number.
-Both are paid 1 if it is right. This file is all that a learner needs::
+The lookout observes a list of parcels and writes a message. The courier observes only that message, and answers with
+the number. Both get the reward 1 if it is right. This file is all that a learner needs::
 
     cd examples
     python ../algos/multi_grpo.py --env courier:make                    # two built-in models, taught by `teach`

@@ -1,4 +1,4 @@
-"""The entries of a domain's database: which of them a request names, and what the domain's look-ups tell of them.
+"""The entries of a domain's database: which of them a request names, and which facts the domain's read tools return.
 
 This is derived from the tables' keys, from the columns that the tools' parameters name, and by running the tools.
 Not covered: entries with a composite key, and entries that no tool shows. Descriptions of entries without their keys

@@ -1,4 +1,4 @@
-"""What evolved tasks say: templates (``evolution_templates.yaml``), and how sentences are put together."""
+"""The wording of evolved tasks: templates (``evolution_templates.yaml``), and how sentences are built from them."""
 
 from __future__ import annotations
 

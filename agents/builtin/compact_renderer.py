@@ -1,4 +1,4 @@
-"""The built-in model's language: one token per name, id and number, no JSON punctuation."""
+"""The renderer of the built-in model: one token per name, id and number, and no JSON punctuation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The built-in model's language for designs of multi-agent systems: agents by number, questions by their place.
+"""The renderer of the built-in model for designs of multi-agent systems: agents and questions are numbered.
 
 A question may take hundreds of words, and a design repeats some of them: more than a small model can read or copy. So
 `DesignRenderer` shows it what the *text* asks, in a few tokens each, and writes out its design in full:

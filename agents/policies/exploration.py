@@ -1,4 +1,4 @@
-"""Policies that ask experts at random: demonstrations of valid calls for a warm start."""
+"""Policies that call experts at random, as demonstrations of valid calls for a warm start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sub-agent that programs: it writes Python, has it run, and fixes it once (ParaManager App. E and F)."""
+"""A sub-agent that writes a Python program, runs it, and fixes it once if it fails (ParaManager App. E and F)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When several agents beat one, axis by axis: MAS-Orchestra §4.4 on MASBench with simulated sub-agents.
+"""Study of one agent against several on each axis of MASBench, with simulated sub-agents (MAS-Orchestra §4.4).
 
 What the paper trains is scripted here, and one rule serves all axes: an agent for every sub-task (`MirrorPolicy`), so
 that differences between axes come from the problems and from the error model alone: that of

@@ -1,4 +1,4 @@
-"""Who is compared in the study on MASBench: scripted orchestrators, and the error model of their sub-agents."""
+"""The systems that the study on MASBench compares: scripted orchestrators, and the error model of their sub-agents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The orderings of ParaManager (§5, App. C), with scripted orchestration and simulated experts.
+"""Study of ParaManager's comparisons (§5, App. C) with a scripted orchestrator and simulated experts.
 
 Nothing is learnt here: `ConsensusPolicy` plays the same questions under each condition, so that what differs is what
 the protocol and the pool of models make of it. Comparisons are paired by question.

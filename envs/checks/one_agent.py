@@ -1,4 +1,4 @@
-"""Checks of an environment of one agent, and what they share."""
+"""Checks of an environment of one agent, and their common parts."""
 
 from __future__ import annotations
 

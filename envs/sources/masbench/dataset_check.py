@@ -1,4 +1,4 @@
-"""A check of generated instances: is each solved by its text alone, and are answers and templates well distributed?"""
+"""A check of generated instances: each is solved from its text alone; answers and templates are well distributed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Making problems from a seed: components of the axis values wanted, needles and notes, in one graph and in words."""
+"""Generation of problems from a seed: components with given axis values, needles and notes, as graph and as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A solver that reads nothing but the text of a problem, and what any reader knows of its words.
+"""A solver that reads only the text of a problem and the vocabulary that every reader knows.
 
 It checks the generator, so it shares no code with it: sentences are recognised by the forms that
 `toolorchestra.envs.sources.masbench.text` documents, values are worked out anew, and so are the axes. It also reads

@@ -1,4 +1,4 @@
-r"""Where MASBench's problems are asked, and how the answers that they want are read off a message.
+r"""The world of MASBench's problems, and how their answers are read from a message.
 
 A problem may want several answers; it is solved when all of them are right. They stand in ``Problem 2: 14`` (of each
 label the last), or in as many boxes at the end, or in one answer, separated by commas or lines. A message that gives
