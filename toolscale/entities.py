@@ -53,7 +53,7 @@ _DATE_WORDS = re.compile(r"\b(?:date|day|deadline|due|birthday|birth|time)\b")
 
 
 class EntityFact(NamedTuple):
-    """What a look-up tells of an entry: `thing` ("the price of dish D07") has the value `value`."""
+    """A fact that a look-up returns about an entry: `thing` ("the price of dish D07") has the value `value`."""
 
     call: Call
     entry: Entry
@@ -83,7 +83,7 @@ class EntityIndex:
         keys: The key column of each table whose key is one column.
         readers: The tools made of SQL that read.
         values: ``values(column)`` returns the distinct values of a column (``table.column``), in order.
-        facts: ``facts(table, key)`` returns what look-ups tell of an entry, as far as it can be put in words.
+        facts: ``facts(table, key)`` returns the facts about an entry that look-ups return and that can be put in words.
         kinds: ``kinds(table, tool)`` returns the fields of a look-up on which a condition can be put, with their
             kinds and values.
     """

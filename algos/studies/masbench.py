@@ -38,7 +38,7 @@ SAMPLES = 1
 """Episodes of each problem and system, by default."""
 STEP_DIFFICULTY = -2.0
 """Logits of every step, the same for all axes: our choice, since adding numbers below 23 is easier than the steps of
-competitions, to which the catalogue's skills are fitted (0). The page tells what others lead to."""
+competitions, to which the catalogue's skills are fitted (0). The page has the results of other choices."""
 
 
 def problems(
@@ -115,7 +115,7 @@ def run(
     expert: type[SimulatedExpert] = KeepingExpert,
     played: Mapping[str, Sequence[str]] = PLAYED,
 ) -> MASBenchStudy:
-    """Play everything; `tick` is called after each episode (`episodes` tells how many there are).
+    """Play everything; `tick` is called after each episode (`episodes` is their number).
 
     Of each value of each axis there are so many `questions`, with notes a quarter of them; `difficulty` and `alone` are
     those of `problems`, and `played` are the systems by axis. The agents' models are the ``weak`` and ``strong`` of

@@ -180,7 +180,7 @@ class ParaManagerStudy(msgspec.Struct, frozen=True):
 
 
 def run(questions: int = QUESTIONS, samples: int = SAMPLES, *, tick: Tick = lambda: None) -> ParaManagerStudy:
-    """Play everything; `tick` is called after each episode (`episodes` tells how many there are)."""
+    """Play everything; `tick` is called after each episode (`episodes` is their number)."""
     found = {condition.name: play(condition, questions, samples, tick=tick) for condition in CONDITIONS}
     names = [name for family in FAMILIES for name in family]
     there = len(next(iter(found.values())).right)  # the split may have fewer questions

@@ -116,7 +116,7 @@ def test_a_split_of_datasets_goes_by_its_file(mini: Domain, tmp_path: Path, fore
 # --------------------------------------------------------------------------------------------------- foreign tasks
 
 
-def test_a_foreign_task_gets_what_it_lacks(
+def test_an_imported_task_gets_what_it_lacks(
     mini: Domain, written: Callable[..., Path], foreign: Callable[..., Any]
 ) -> None:
     ask = first(mini, "ask_price")

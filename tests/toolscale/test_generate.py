@@ -71,7 +71,7 @@ def test_another_seed_draws_others(made: Path, mini_folder: Path) -> None:
     assert len(evolved[0] & evolved[1]) < 60
 
 
-def test_domains_share_the_tasks_and_what_they_cannot_give_is_said(mini_folder: Path, tmp_path: Path) -> None:
+def test_domains_share_the_tasks_and_missing_ones_are_reported(mini_folder: Path, tmp_path: Path) -> None:
     counts: list[int] = []
     names = [str(mini_folder), "restaurant"]
     found = generate(names, 151, tmp_path / "both.jsonl", progress=counts.append)

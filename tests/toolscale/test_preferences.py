@@ -82,7 +82,7 @@ def test_the_papers_example_is_consistent():
         (pair("Be a little quicker - faster.", latency=0.9), "word for 'latency' is weak, its weight is 0.9"),
     ],
 )
-def test_what_is_wrong_with_a_pair_is_said(bad: PreferencePair, fault: str):
+def test_what_is_wrong_with_a_pair_is_reported(bad: PreferencePair, fault: str):
     faults = check_pair(bad, TOOLS)
     assert faults
     assert re.search(fault, faults[0])

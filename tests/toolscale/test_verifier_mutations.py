@@ -41,7 +41,7 @@ def test_a_verifier_that_is_too_strict_is_found_out(mini: Domain, monkeypatch: p
     assert report.acceptance_rate < 0.9
 
 
-def test_every_mutant_differs_from_the_golden_episode_and_is_made_again_the_same(mini: Domain) -> None:
+def test_every_mutant_differs_from_the_reference_episode_and_is_reproducible(mini: Domain) -> None:
     session = mini.session()
     for task in mini.tasks():
         trials = list(mutants(mini, task, session))

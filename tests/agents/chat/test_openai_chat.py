@@ -454,7 +454,7 @@ def test_a_real_server_answers_a_batch(served: str, caller_model: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_real_server_says_the_same_in_a_stream(served: str, caller_model: Path) -> None:
+def test_a_real_server_streams_the_same_answer(served: str, caller_model: Path) -> None:
     requests = [ask(f"Question {i}", temperature=0.0, max_tokens=20) for i in range(3)]
     requests.append(ask("Soup?", temperature=0.0, max_tokens=20, tools=[TOOL]))
     answers = []

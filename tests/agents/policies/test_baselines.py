@@ -186,7 +186,7 @@ def test_direct_asks_the_first_expert_once_and_gives_its_answer():
     ("policy", "tool"),
     [(Strongest(), "ask_ada"), (Cheapest(), "ask_bob_2_5"), (Direct(expert="bob-2.5"), "ask_bob_2_5")],
 )
-def test_the_dearest_the_cheapest_or_a_named_expert_is_asked(policy: Baseline, tool: str):
+def test_the_most_expensive_the_cheapest_or_a_named_expert_is_asked(policy: Baseline, tool: str):
     assert play(policy, EXPERTS, lambda *_: "12").calls_by_turn == [[tool]]
 
 

@@ -73,7 +73,7 @@ def test_a_text_that_is_not_a_report_is_not_read_as_one(message: str) -> None:
     assert not reports_done(message)
 
 
-def test_yes_is_a_report_to_who_has_asked() -> None:
+def test_yes_is_a_report_after_a_question() -> None:
     assert reports_done("Yes, it is.", after_question=True)
     assert not reports_done("Yes, it is.")
     assert not reports_done("No.", after_question=True)

@@ -213,7 +213,7 @@ def test_what_frames_a_question_is_left_out(tmp_path: Path):
     assert task.id == "dapo-math/test/d-1"
 
 
-def test_a_question_that_stands_twice_is_asked_once(tmp_path: Path):
+def test_a_repeated_question_is_kept_once(tmp_path: Path):
     source = load_public("dapo-math", write(tmp_path / "rows.jsonl", ROWS["dapo-math"] * 5))
     assert len(source.tasks("all")) == 1
 
@@ -277,7 +277,7 @@ def test_files_may_be_of_several_splits_and_limited(tmp_path: Path):
     assert len(load_public("amc", files, limit=2).tasks("all")) == 4
 
 
-def test_what_is_wrong_is_said(tmp_path: Path):
+def test_what_is_wrong_is_reported(tmp_path: Path):
     with pytest.raises(UnknownNameError, match="Did you mean 'hotpotqa'"):
         load_public("hotpot_qa", tmp_path / "x.jsonl")
     with pytest.raises(UnknownNameError, match="Unknown split 'dev'"):

@@ -418,7 +418,7 @@ def test_a_real_expert_reads_the_conversation_and_never_the_reference_answer(
 # ------------------------------------------------------------------------------------------------------- the whole
 
 
-def test_an_episode_with_guests_goes_on_the_same_from_a_snapshot(make_env: Make) -> None:
+def test_an_episode_with_context_tools_continues_the_same_from_a_snapshot(make_env: Make) -> None:
     env, fresh = make_env(tools="full", tool_config="random"), make_env(tools="full", tool_config="random")
     env.reset(seed=5)
     (name, *_) = [name for name in env.unwrapped.episode.tools if name.startswith("ask_")]

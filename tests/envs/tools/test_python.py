@@ -21,7 +21,7 @@ from toolorchestra.toolscale.tool import NO_CONTEXT, Status, Tool, ToolResult
 
 @pytest.fixture
 def tool(monkeypatch: pytest.MonkeyPatch) -> Iterator[PythonTool]:
-    """The tool, over bounded processes with little patience, of which this test's are the only ones."""
+    """The tool, over bounded processes with a short timeout, of which this test's are the only ones."""
     monkeypatch.setattr(module, "_sandboxes", {})
     made: list[Sandbox] = []
 
@@ -68,7 +68,7 @@ def test_every_other_end_is_an_error_that_says_which(tool: PythonTool, code: str
     assert message in str(result.error)
 
 
-def test_a_program_that_wants_too_much_memory_is_told_so() -> None:
+def test_a_program_that_exceeds_its_memory_gets_an_error_that_says_so() -> None:
     result = module._shown(ProgramResult(Ended.MEMORY, stderr="MemoryError\n"))
     assert (result.status, result.error) == (Status.EXEC_ERR, "The program wanted too much memory.\nMemoryError")
 

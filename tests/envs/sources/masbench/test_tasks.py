@@ -37,7 +37,7 @@ def task(**values: int) -> Task:
 
 
 @pytest.mark.parametrize("axis", AXES)
-def test_a_task_holds_its_graph_steps_and_golden_calculations(axis: str):
+def test_a_task_holds_its_graph_steps_and_reference_calculations(axis: str):
     made = instance(**{axis: 5})
     found = make_task(made, "masbench/mine/0")
     truth, parts = truth_of(found), parts_of(found)

@@ -313,7 +313,7 @@ def test_sub_questions_are_found_by_their_words(tasks: list[Task]):
     assert hit > 0.97 * count
 
 
-def test_the_golden_searches_find_the_support(source: MultiHopQASource, tasks: list[Task]):
+def test_the_reference_searches_find_the_support(source: MultiHopQASource, tasks: list[Task]):
     search = source.world(tasks[0]).tools["search"]
     assert isinstance(search, LocalSearch)
     wanted = missed = 0

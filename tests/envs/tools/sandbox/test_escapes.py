@@ -474,7 +474,7 @@ print(started)"""
         "x = 'a' * 99\nprint(f'{x:>{10**10}}')",
     ],
 )
-def test_a_memory_bomb_is_told_apart(bounded: Sandbox, code: str) -> None:
+def test_a_memory_bomb_has_a_status_of_its_own(bounded: Sandbox, code: str) -> None:
     assert run(bounded, code).status in (ProgramStatus.MEMORY, ProgramStatus.ERROR)
     assert run(bounded, "x = bytearray(60 << 20); print(len(x))").stdout == f"{60 << 20}\n"
 
