@@ -32,7 +32,8 @@ CallsAndAnswer = tuple[Path, str]
 class TaskDraft(NamedTuple):
     """An evolved task that is not verified yet, and whose id has no number.
 
-    `key` distinguishes it from others of its operator. `unevolved` are episodes that solve the tasks that it was made of, and must not solve it.
+    `key` distinguishes it from others of its operator. `unevolved` are episodes that solve the tasks that it was made
+    of, and must not solve it.
     """
 
     task: Task

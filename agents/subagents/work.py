@@ -11,8 +11,8 @@ import msgspec
 
 from toolorchestra.agents.chat.base import ChatModel, ChatRequest, Completion
 from toolorchestra.agents.problems import Act, GroundTruth, facts
+from toolorchestra.agents.subagents.parsing import answer_in, spoken
 from toolorchestra.agents.subagents.question import SubAgentQuestion, SubAgentReply
-from toolorchestra.agents.subagents.reading import answer_in, spoken
 from toolorchestra.toolscale.mentions import mentions, tokens
 from toolorchestra.toolscale.tool import NO_CONTEXT, ArgumentError, InnerCall, Status, Tool, ToolResult
 

@@ -3,8 +3,8 @@
 What the paper trains is scripted here, and one rule serves all axes: an agent for every sub-task (`MirrorPolicy`), so
 that differences between axes come from the problems and from the error model alone: that of
 `toolorchestra.agents.experts.specification`, with the results that an agent must keep at once as its load
-(`KeepingExpert`). Each axis is varied alone: no sub-task has several operands unless breadth is the axis. That notes
-are seen in training is stood for by a warning. Not here: training itself, and so separate against combined training.
+(`KeepingExpert`). Each axis is varied alone: no sub-task has several operands unless breadth is the axis. A
+warning takes the place of training on notes. Not here: training itself, and so separate against combined training.
 See ``docs/study_masbench.md``.
 """
 

@@ -1,7 +1,7 @@
 """Study of ParaManager's comparisons (§5, App. C) with a scripted orchestrator and simulated experts.
 
-Nothing is learnt here: `ConsensusPolicy` plays the same questions under each condition, so that what differs is what
-the protocol and the pool of models make of it. Comparisons are paired by question.
+Nothing is trained: `ConsensusPolicy` plays the same questions under each condition, so differences come from the
+protocol and the pool of models. Comparisons are paired by question.
 """
 
 from __future__ import annotations

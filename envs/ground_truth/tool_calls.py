@@ -21,7 +21,7 @@ import msgspec
 
 from toolorchestra.agents.policies.base import write_calls
 from toolorchestra.agents.problems import Problem, Step, facts
-from toolorchestra.agents.subagents.reading import answer_in
+from toolorchestra.agents.subagents.parsing import answer_in
 from toolorchestra.envs.episode import CallRecord
 from toolorchestra.envs.ground_truth.parts import (
     Part,

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from toolorchestra.agents.subagents.reading import spoken, tag
+from toolorchestra.agents.subagents.parsing import spoken, tag
 from toolorchestra.envs.episode import CallRecord, Turn
 from toolorchestra.envs.paramanager.prompts import TEXTS
 from toolorchestra.envs.paramanager.rewards import (

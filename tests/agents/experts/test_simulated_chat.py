@@ -19,7 +19,7 @@ from toolorchestra.agents.experts.simulated_chat import SimulatedChat
 from toolorchestra.agents.experts.simulated_expert import SimulatedExpert
 from toolorchestra.agents.experts.specification import ExpertSpec, Latency
 from toolorchestra.agents.problems import GroundTruth, Problem, Step, facts
-from toolorchestra.agents.subagents.reading import answer_in, code_in, queries_in, tag
+from toolorchestra.agents.subagents.parsing import answer_in, code_in, queries_in, tag
 from toolorchestra.toolscale.answers import count_votes
 from toolorchestra.toolscale.errors import OptionError
 
