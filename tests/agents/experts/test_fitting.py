@@ -111,7 +111,9 @@ def test_answers_of_two_experts_determine_the_noise_they_share():
 
 def test_answers_of_one_expert_determine_only_the_sum_of_its_noise(fit: Fit):
     assert not fit.estimates["shared_noise"].fitted
-    assert any("shared_noise: taken as 0.2; answers of another expert" in remark for remark in fit.remarks)
+    assert any(
+        "shared_noise: taken as 0.2; estimating it needs answers of another expert" in remark for remark in fit.remarks
+    )
     more = fit_expert(answers(), "ada", shared_noise=0.4).estimates["own_noise"]
     assert more.value == pytest.approx(fit.estimates["own_noise"].value - 0.2, abs=1e-6)
 
