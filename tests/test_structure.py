@@ -15,7 +15,7 @@ import networkx
 import pytest
 
 ROOT = Path(__file__).parent.parent
-FLOORS = ("toolscale", "agents", "envs", "algos", "cli")
+LAYERS = ("toolscale", "agents", "envs", "algos", "cli")
 PROTOCOLS = ("toolorchestra", "paramanager", "masorchestra", "msarl", "tmatr", "dialogue")
 MAX_LINES, MAX_MEDIAN = 500, 180
 
@@ -23,8 +23,8 @@ MAX_LINES, MAX_MEDIAN = 500, 180
 def modules() -> dict[str, Path]:
     """Return the file of each module of the library."""
     found = {"toolorchestra": ROOT / "__init__.py"}
-    for floor in FLOORS:
-        for file in sorted((ROOT / floor).rglob("*.py")):
+    for layer in LAYERS:
+        for file in sorted((ROOT / layer).rglob("*.py")):
             parts = file.relative_to(ROOT).with_suffix("").parts
             found[".".join(("toolorchestra", *parts)).removesuffix(".__init__")] = file
     return found
@@ -56,12 +56,12 @@ def test_no_modules_import_one_another_in_a_circle() -> None:
     assert not circles
 
 
-def test_imports_go_down_the_floors_only() -> None:
-    height = {floor: number for number, floor in enumerate(FLOORS)}
+def test_imports_go_down_the_layers_only() -> None:
+    height = {layer: number for number, layer in enumerate(LAYERS)}
 
     def floor_of(name: str) -> int:
         parts = name.split(".")
-        return height[parts[1]] if len(parts) > 1 else len(FLOORS)
+        return height[parts[1]] if len(parts) > 1 else len(LAYERS)
 
     assert not [(a, b) for a, b in GRAPH.edges if floor_of(a) < floor_of(b) and b != "toolorchestra"]
     assert [(a, b) for a, b in GRAPH.edges if floor_of(a) > floor_of(b)]  # it would see one

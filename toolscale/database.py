@@ -1,4 +1,4 @@
-"""The initial database of a domain, which never changes: its tables, its bytes, and reading its rows."""
+"""The initial database of a domain, which never changes: its tables, bytes and rows."""
 
 from __future__ import annotations
 

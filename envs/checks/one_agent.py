@@ -1,4 +1,4 @@
-"""Checks of an environment of one agent, and what they share."""
+"""Checks of an environment of one agent, and their common parts."""
 
 from __future__ import annotations
 
@@ -153,8 +153,8 @@ class _ConsultingPolicy(NoisyOraclePolicy):
         """Return what the oracle would do, or now and then calls of tools that use the episode."""
         others = [tool for tool in self._env.play.tools.values() if tool.uses_episode and tool.effect != "write"]
         if others and self.rng.random() < _CONSULTED:
-            asked = self.rng.choices(others, k=2)
-            return write_calls(Call(tool.name, self._guesser.arguments(tool)) for tool in asked)
+            chosen = self.rng.choices(others, k=2)
+            return write_calls(Call(tool.name, self._guesser.arguments(tool)) for tool in chosen)
         return super().act(observation, info)
 
 

@@ -231,7 +231,7 @@ class LookingAtTheEnd(Looking):
     effect = "write"
 
 
-def test_guests_see_the_scene_with_what_has_ended_before_them(session: Session, mini: Domain) -> None:
+def test_context_tools_see_the_calls_that_have_ended_before_them(session: Session, mini: Domain) -> None:
     tools = waiting(Looking("look", "d", {}), LookingAtTheEnd("close", "d", {}), *mini.tools.values())
     task = mini.tasks("all")[0]
     episode = Episode(env_id="e", task_id=task.id, split="train", difficulty=1, prompt="", instruction="", tools=())

@@ -92,8 +92,8 @@ def env() -> ExternalEnv:
 def play(env: ExternalEnv, guess: Callable[[str], str]) -> Any:
     """Play to the end: the teller tells the digit, the guesser makes something of it."""
     while not env.play.over:
-        told = env.observe(env.agent_selection)
-        digit = "".join(c for c in told.rsplit(" ", 1)[1] if c.isdigit())
+        observation = env.observe(env.agent_selection)
+        digit = "".join(c for c in observation.rsplit(" ", 1)[1] if c.isdigit())
         env.step(digit if env.agent_selection == "teller" else guess(digit))
     return env.episode
 
@@ -189,11 +189,11 @@ def test_a_parallel_environment_is_played_in_turns() -> None:
             )
 
     env = ExternalEnv(Both(), rules="A game.")
-    for said, reward in (("x", 1.0), ("y", 0.0)):
+    for action, reward in (("x", 1.0), ("y", 0.0)):
         env.reset(seed=0)
         env.step("x")
         assert env.observe("b") == "A game.\n\nYou are b.\n\nSay the same."
-        env.step(said)
+        env.step(action)
         assert env.episode.rewards == {"a": reward, "b": reward}
 
 

@@ -36,12 +36,12 @@ def test_a_verifier_that_overlooks_a_criterion_is_found_out(
 
 
 def test_a_verifier_that_is_too_strict_is_found_out(mini: Domain, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verification, "mentions", lambda told, fact: " ".join(told).startswith(fact))
+    monkeypatch.setattr(verification, "mentions", lambda texts, fact: " ".join(texts).startswith(fact))
     report = try_verifier(mini, mini.tasks())
     assert report.acceptance_rate < 0.9
 
 
-def test_every_mutant_differs_from_the_golden_episode_and_is_made_again_the_same(mini: Domain) -> None:
+def test_every_mutant_differs_from_the_reference_episode_and_is_reproducible(mini: Domain) -> None:
     session = mini.session()
     for task in mini.tasks():
         trials = list(mutants(mini, task, session))

@@ -44,13 +44,13 @@ def check(mini_folder: Path) -> Callable[..., CheckResult]:
 def test_the_mini_domain_passes_all_checks(edited: Callable[..., Path]):
     folder = edited("tools.spin", ..., file="tools.yaml")  # calls that only end at their bound take their time
     edited("tools.spin_writing", ..., file="tools.yaml")
-    told = []
+    reported = []
     report = check_environment(
         CUSTOM,
         domain=folder,
         random_episodes=200,
         hostile=200,
-        progress=lambda name, done, total: told.append((name, done, total)),
+        progress=lambda name, done, total: reported.append((name, done, total)),
     )
     assert report.passed, report
     assert [result.name for result in report.results] == list(CHECKS)
@@ -81,13 +81,13 @@ def test_it_is_public():
 
 
 def test_environments_with_several_agents_are_checked_too():
-    told = []
+    steps = []
     report = check_environment(
-        "MSARL-Math-v0", checks=["privacy", "snapshot"], python="simulated", progress=lambda *step: told.append(step)
+        "MSARL-Math-v0", checks=["privacy", "snapshot"], python="simulated", progress=lambda *step: steps.append(step)
     )
     assert report.passed, report
     assert [result.name for result in report.results] == ["privacy", "snapshot"]
-    assert told == [("privacy", 0, 1), ("privacy", 1, 1), ("snapshot", 0, 1), ("snapshot", 1, 1)]
+    assert steps == [("privacy", 0, 1), ("privacy", 1, 1), ("snapshot", 0, 1), ("snapshot", 1, 1)]
     with pytest.raises(UnknownNameError, match="Did you mean 'privacy'"):
         check_environment("MSARL-Math-v0", checks=["privaci"])
 

@@ -93,8 +93,8 @@ def test_chance_that_does_not_follow_the_seed_is_found(monkeypatch: pytest.Monke
     count = iter(range(10**9))
     take = MSARLPlay._take
 
-    def counting(self: MSARLPlay, agent: str, said: str) -> None:
-        take(self, agent, said)
+    def counting(self: MSARLPlay, agent: str, reply: str) -> None:
+        take(self, agent, reply)
         self.episode.cost += next(count)
 
     monkeypatch.setattr(MSARLPlay, "_take", counting)

@@ -22,7 +22,7 @@ from toolorchestra.toolscale.tool import NO_CONTEXT, Status, Tool, ToolResult
 
 @pytest.fixture
 def tool(monkeypatch: pytest.MonkeyPatch) -> Iterator[PythonTool]:
-    """The tool, over bounded processes with little patience, of which this test's are the only ones."""
+    """The tool, over bounded processes with a short timeout, of which this test's are the only ones."""
     monkeypatch.setattr(module, "_sandboxes", {})
     made: list[Sandbox] = []
 
@@ -56,7 +56,7 @@ def test_programs_share_nothing(tool: PythonTool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "status", "told"),
+    ("code", "status", "message"),
     [
         ("1 / 0", Status.EXEC_ERR, "ZeroDivisionError: division by zero"),
         ("import sys; sys.exit(3)", Status.EXEC_ERR, "exit code 3"),
@@ -65,13 +65,13 @@ def test_programs_share_nothing(tool: PythonTool) -> None:
         ("\ud800", Status.EXEC_ERR, "SyntaxError"),
     ],
 )
-def test_every_other_end_is_an_error_that_says_which(tool: PythonTool, code: str, status: Status, told: str) -> None:
+def test_every_other_end_is_an_error_that_says_which(tool: PythonTool, code: str, status: Status, message: str) -> None:
     result = run(tool, code)
     assert result.status is status
-    assert told in str(result.error)
+    assert message in str(result.error)
 
 
-def test_a_program_that_wants_too_much_memory_is_told_so() -> None:
+def test_a_program_that_exceeds_its_memory_gets_an_error_that_says_so() -> None:
     result = module._shown(ProgramResult(Ended.MEMORY, stderr="MemoryError\n"))
     assert (result.status, result.error) == (Status.EXEC_ERR, "The program wanted too much memory.\nMemoryError")
 

@@ -245,14 +245,14 @@ class Tavily:
     """A server that speaks as Tavily does, and keeps what it was asked."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[dict[str, Any], str | None]] = []
+        self.requests: list[tuple[dict[str, Any], str | None]] = []
         self.replies: list[tuple[int, bytes]] = []
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                outer.asked.append((body, self.headers["Authorization"]))
+                outer.requests.append((body, self.headers["Authorization"]))
                 page = {"title": body["query"].title(), "url": "https://a.example/", "content": "Text.", "score": 0.9}
                 reply = {"query": body["query"], "results": [page] * 3, "response_time": 0.1}
                 status, content = outer.replies.pop(0) if outer.replies else (200, json.dumps(reply).encode())
@@ -294,7 +294,7 @@ def test_tavily_is_asked_as_it_wants_to_be(tavily: Tavily, provider: Callable[..
     hits = provider(depth="advanced").search("glass of corrick", 2)
     assert hits == [Hit("https://a.example/", "Glass Of Corrick", "Text.", 0.9)] * 2
     body = {"query": "glass of corrick", "max_results": 2, "search_depth": "advanced"}
-    assert tavily.asked == [(body, "Bearer tvly-secret")]
+    assert tavily.requests == [(body, "Bearer tvly-secret")]
 
 
 @pytest.mark.parametrize("reply", [(429, b"slow down"), (503, b""), (200, b"<html>"), (200, b'{"results": 3}')])
@@ -303,18 +303,18 @@ def test_what_may_pass_is_tried_again(
 ):
     tavily.replies = [reply, reply]
     assert provider().search("glass", 1)[0].title == "Glass"
-    assert len(tavily.asked) == 3
+    assert len(tavily.requests) == 3
 
 
 def test_what_will_not_pass_is_an_error_of_the_call(tavily: Tavily, provider: Callable[..., TavilyProvider]):
     tavily.replies = [(401, b"no such key")]
     result = call(WebSearch(provider()), query_list=["glass"])
-    assert (result.status, len(tavily.asked)) == (Status.EXEC_ERR, 1)
+    assert (result.status, len(tavily.requests)) == (Status.EXEC_ERR, 1)
     assert result.error == "Tavily answered 401: no such key. Look at the key."
     tavily.replies = [(500, b"oh")] * 9
     with pytest.raises(ExpertError, match="answered 500: oh"):
         provider(retries=2).search("glass", 1)
-    assert len(tavily.asked) == 4
+    assert len(tavily.requests) == 4
 
 
 def test_nobody_there_is_an_error_of_the_call(provider: Callable[..., TavilyProvider]):
@@ -354,12 +354,12 @@ def test_a_recording_answers_without_network_as_the_web_did(
     first = call(tool, query_list=["glass", "tern", "glass"])
     again = call(tool, query_list=["tern"])
     recording.close()
-    asked = len(tavily.asked)
-    assert asked <= 3  # equal queries of one call may be asked at once
+    requests = len(tavily.requests)
+    assert requests <= 3  # equal queries of one call may be asked at once
     replayed = RecordedProvider(file)
     assert call(WebSearch(replayed, price=0.01), query_list=["glass", "tern", "glass"]) == first
     assert call(WebSearch(RecordedProvider(file, name="tavily-basic")), query_list=["tern"]).value == again.value
-    assert len(tavily.asked) == asked
+    assert len(tavily.requests) == requests
     assert tool.price + first.cost == pytest.approx(0.03)
     missing = call(WebSearch(replayed), query_list=["heron"])
     assert missing.status is Status.EXEC_ERR
