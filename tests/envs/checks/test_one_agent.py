@@ -72,8 +72,8 @@ def test_the_mini_domain_passes_all_checks(edited: Callable[..., Path]):
     }
     assert [result.verdict for result in report.results] == [*["pass"] * 8, "note"]
     for name, count in {"oracle": 48, "null": 48, "random": 200, "snapshot": 48, "hostile": 200}.items():
-        assert [step[1:] for step in told if step[0] == name] == [(done, count) for done in range(count + 1)]
-    assert [step for step in told if step[0] == "verifier"][-1] == ("verifier", 48, 48)
+        assert [step[1:] for step in reported if step[0] == name] == [(done, count) for done in range(count + 1)]
+    assert [step for step in reported if step[0] == "verifier"][-1] == ("verifier", 48, 48)
 
 
 def test_it_is_public():
@@ -264,7 +264,7 @@ def test_hostile_finds_a_step_that_raises_for_what_is_no_text(
     assert "' object has no attribute 'strip'; action " in result.details[0]
 
 
-def test_verifier_finds_a_task_whose_answer_need_not_be_told(only_failure: Callable[..., CheckResult]):
+def test_verifier_finds_a_task_whose_answer_need_not_be_reported(only_failure: Callable[..., CheckResult]):
     result = only_failure("verifier", greeting((("done",),), "Done."))  # a mutant that tells nothing says "Done"
     assert result.finding == (
         "97.14% of 35 mutants judged failed (0 of 1 survivors equivalent), "
@@ -377,8 +377,8 @@ def test_wrong_arguments_are_the_callers_errors(mini_folder: Path):
         check_environment(CUSTOM, domain=mini_folder, hostile=0)
     with pytest.raises(OptionError, match="`random_episodes` must be at least 1, got -1"):
         check_environment(CUSTOM, domain=mini_folder, random_episodes=-1)
-    told = r"CartPole-v1 is no ToolOrchestra environment of this library but CartPoleEnv; .*check_env checks any"
-    with pytest.raises(OptionError, match=told):
+    reported = r"CartPole-v1 is no ToolOrchestra environment of this library but CartPoleEnv; .*check_env checks any"
+    with pytest.raises(OptionError, match=reported):
         check_environment("CartPole-v1")
     with pytest.raises(gym.error.Error, match="`ToolOrchestra-Nowhere` doesn't exist"):
         check_environment("ToolOrchestra-Nowhere-v0")
