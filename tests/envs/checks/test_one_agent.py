@@ -23,23 +23,21 @@ CUSTOM = "ToolOrchestra-Custom-v0"
 
 
 @pytest.fixture
-def check(mini_folder: Path) -> Callable[..., CheckResult]:
+def check(quick_folder: Path) -> Callable[..., CheckResult]:
     """Run one check on the mini domain."""
 
     def run(name: str, **options: Any) -> CheckResult:
-        (result,) = check_environment(CUSTOM, domain=mini_folder, checks=[name], **options).results
+        (result,) = check_environment(CUSTOM, domain=quick_folder, checks=[name], **options).results
         return result
 
     return run
 
 
-def test_the_mini_domain_passes_all_checks(edited: Callable[..., Path]):
-    folder = edited("tools.spin", ..., file="tools.yaml")  # calls that only end at their bound take their time
-    edited("tools.spin_writing", ..., file="tools.yaml")
+def test_the_mini_domain_passes_all_checks(quick_folder: Path):
     told = []
     report = check_environment(
         CUSTOM,
-        domain=folder,
+        domain=quick_folder,
         random_episodes=200,
         hostile=200,
         progress=lambda name, done, total: told.append((name, done, total)),
@@ -111,13 +109,13 @@ def test_a_record_that_differs_from_run_to_run_is_found(
     assert result.counts["differing"] > 0
 
 
-def test_arguments_that_another_process_cannot_have_are_refused_by_determinism(mini: Domain):
+def test_arguments_that_another_process_cannot_have_are_refused_by_determinism(quick: Domain):
     from toolorchestra.envs.task_source import DomainSource
 
     class LocalSource(DomainSource):
         """A source that no other process can import."""
 
-    (result,) = check_environment(CUSTOM, source=LocalSource(mini), checks=["determinism"]).results
+    (result,) = check_environment(CUSTOM, source=LocalSource(quick), checks=["determinism"]).results
     assert result.verdict == "fail"
     assert "give names or folders" in result.finding
 
@@ -190,15 +188,17 @@ def test_long_lists_of_details_are_cut(check: Callable[..., CheckResult], monkey
     assert details[-1].startswith("… and ")
 
 
-def test_a_mixture_is_checked_as_well(mini: Domain, edited: Callable[..., Path]):
+def test_a_mixture_is_checked_as_well(quick: Domain, edited: Callable[..., Path]):
     from toolorchestra.envs.task_source import DomainSource, MixtureSource
 
     folder = edited("name", "other")
-    source = MixtureSource([DomainSource(mini), DomainSource(folder)])
+    for name in ("spin", "spin_writing"):
+        edited(f"tools.{name}", ..., file="tools.yaml")
+    source = MixtureSource([DomainSource(quick), DomainSource(folder)])
     names = ["oracle", "null", "snapshot", "hostile", "verifier"]
     report = check_environment(CUSTOM, source=source, checks=names, hostile=100)
     assert report.passed, report
-    assert report.results[0].counts["tasks"] == 2 * len(mini.tasks())
+    assert report.results[0].counts["tasks"] == 2 * len(quick.tasks())
 
 
 def test_wrong_arguments_are_the_callers_errors(mini_folder: Path):
