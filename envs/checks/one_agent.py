@@ -281,7 +281,7 @@ def _going_on(env: OrchestrationEnv, actions: Sequence[Any]) -> list[Any]:
     for action in actions:
         observation, reward, terminated, truncated, info = env.step(action)
         seen.append((observation, reward, terminated, truncated, info["cost"], info["clock"], info["messages"]))
-    return [*seen, env.episode.to_json(), env.play.session.touched(), env.snapshot().generator]
+    return [*seen, env.episode.to_json(), env.play.session.touched(), dict(env.np_random.bit_generator.state)]
 
 
 def _hostile(subject: Subject) -> Finding:

@@ -31,23 +31,21 @@ VARIANTS = ("reorder independent calls", "add reads", "reword the answer")
 
 
 @pytest.fixture
-def check(mini_folder: Path) -> Callable[..., CheckResult]:
+def check(quick_folder: Path) -> Callable[..., CheckResult]:
     """Run one check on the mini domain."""
 
     def run(name: str, **options: Any) -> CheckResult:
-        (result,) = check_environment(CUSTOM, domain=mini_folder, checks=[name], **options).results
+        (result,) = check_environment(CUSTOM, domain=quick_folder, checks=[name], **options).results
         return result
 
     return run
 
 
-def test_the_mini_domain_passes_all_checks(edited: Callable[..., Path]):
-    folder = edited("tools.spin", ..., file="tools.yaml")  # calls that only end at their bound take their time
-    edited("tools.spin_writing", ..., file="tools.yaml")
+def test_the_mini_domain_passes_all_checks(quick_folder: Path):
     reported = []
     report = check_environment(
         CUSTOM,
-        domain=folder,
+        domain=quick_folder,
         random_episodes=200,
         hostile=200,
         progress=lambda name, done, total: reported.append((name, done, total)),
@@ -361,13 +359,15 @@ def test_long_lists_of_details_are_cut(check: Callable[..., CheckResult], monkey
     assert details[-1] == "… and 45 more"
 
 
-def test_a_mixture_is_checked_as_well(mini: Domain, edited: Callable[..., Path]):
+def test_a_mixture_is_checked_as_well(quick: Domain, edited: Callable[..., Path]):
     folder = edited("name", "other")
-    source = MixtureSource([DomainSource(mini), DomainSource(folder)])
+    for name in ("spin", "spin_writing"):
+        edited(f"tools.{name}", ..., file="tools.yaml")
+    source = MixtureSource([DomainSource(quick), DomainSource(folder)])
     names = ["oracle", "null", "snapshot", "hostile", "verifier"]
     report = check_environment(CUSTOM, source=source, checks=names, hostile=100)
     assert report.passed, report
-    assert report.results[0].counts["tasks"] == 2 * len(mini.tasks())
+    assert report.results[0].counts["tasks"] == 2 * len(quick.tasks())
 
 
 def test_wrong_arguments_are_the_callers_errors(mini_folder: Path):

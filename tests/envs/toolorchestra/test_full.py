@@ -447,10 +447,10 @@ def test_doing_nothing_solves_nothing(make_env: Make) -> None:
     assert play_episode(make_env(tools="full"), NullPolicy(), seed=0)["outcome"] == "failed"
 
 
-def test_the_checks_pass_with_all_tools(mini_folder: Path) -> None:
+def test_the_checks_pass_with_all_tools(quick_folder: Path) -> None:
     report = check_environment(
         "ToolOrchestra-Custom-v0",
-        domain=str(mini_folder),
+        domain=str(quick_folder),
         tools="full",
         checks=["gymnasium", "determinism", "oracle", "snapshot", "hostile"],
         hostile=100,
