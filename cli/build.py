@@ -80,6 +80,6 @@ class BuildCommand:
         console.print()
         console.print(filter_table(report))
         for one in report.stages[-1].filters:
-            for solver, count in one.solved.items():
+            for solver, count in (one.solved or {}).items():
                 console.print(f"  {solver} solves {count:,} in {self.k} attempts", style="dim", markup=False)
         return 0

@@ -55,7 +55,7 @@ class FilterResult(msgspec.Struct, frozen=True):
     kept: int
     dropped: int
     examples: list[str] = []
-    solved: dict[str, int] = {}
+    solved: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
 
 
 class Stage(msgspec.Struct, frozen=True):
@@ -145,7 +145,8 @@ def apply_filters(
         judged = list(zip(left, reasons, strict=True))
         gone = [f"{task.id}: {reason}" for task, reason in judged if reason]
         left = [task for task, reason in judged if not reason]
-        by_solver = {solver: solved[solver] for solver in solvers or () if every and name.startswith("unsolved")}
+        counted = every and name.startswith("unsolved")
+        by_solver = {solver: solved[solver] for solver in solvers or ()} if counted else msgspec.UNSET
         results.append(FilterResult(name, len(left), len(gone), gone[:EXAMPLES], by_solver))
     session.close()
     report.stages.append(Stage("filter", results))

@@ -178,5 +178,6 @@ def test_a_domain_that_asks_for_a_share_of_evolved_tasks_ships_them_by_all_opera
     assert set(evolved) == set(OPERATORS)
     info = msgspec.json.decode((BUILTIN / shipped.name / "build.json").read_bytes(), type=BuildInfo)
     (tried,) = (one for one in info.filters if one.name == "unsolved in pass@8")
+    assert isinstance(tried.solved, dict)
     assert set(tried.solved) == {"noisy-oracle", "strong-expert", "weak-expert"}
     assert tried.solved["strong-expert"] > tried.solved["weak-expert"]
