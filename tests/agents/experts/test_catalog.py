@@ -54,11 +54,13 @@ def test_every_model_of_the_papers_is_there():
 def test_every_figure_has_its_source(name: str):
     spec = CATALOG.spec(name)
     fields = ["price", "latency.mean", "latency.spread", "context", "load", "deceived", "own_noise", "roles"]
+    fields += ["vendor", "open_weights"]
     fields += ["tokens.per_step", "tokens.overhead", "tokens.spread", "description"]
     fields += [f"skills.{subject}" for subject in spec.skills] + ["latency.by_role"]
     assert {field: CATALOG.source(name, field) for field in fields if not CATALOG.source(name, field)} == {}
     assert set(spec.skills) == set(SUBJECTS)
     assert spec.description
+    assert spec.vendor
 
 
 @pytest.mark.parametrize("name", CATALOG.experts)
