@@ -2,15 +2,18 @@ r"""Symbolic values: numbers and expressions, compared and shown without roundin
 
 A `Value` is a quotient of sums of rational multiples of square roots, π and symbols: integers, fractions, decimals,
 radicals, polynomials and rational functions. Equality is exact: ``\frac{1}{2}``, ``0.5`` and ``2/4`` are one value,
-and so are ``\frac{1}{\sqrt{2}}`` and ``\sqrt{2}/2``. Values that would grow too large are refused.
+and so are ``\frac{1}{\sqrt{2}}`` and ``\sqrt{2}/2``. Values that would grow too large are refused, and within
+`limited_work` also what would take too long; what is too large to be written is never written.
 
 Not covered: trigonometric and other transcendental functions, roots of roots, equations, matrices.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
 from fractions import Fraction
 from typing import TypeAlias
 
@@ -20,6 +23,12 @@ MAX_BITS = 20_000
 _MAX_RADICAND = 10**10
 MAX_DEPTH = 40
 """Brackets in brackets, and the largest exponent of a sum."""
+MAX_WORK = 15_000
+"""Work that a hostile text may cause, in about microseconds. It is counted, not timed: a result depends on no clock."""
+MAX_DIGITS = 4_000
+"""Decimal digits that are written (Python refuses more than 4,300)."""
+_BITS_PER_DIGIT = 3.32
+_SMALL_PRIMES = tuple(p for p in range(2, 2_160) if all(p % q for q in range(2, math.isqrt(p) + 1)))
 
 Monomial: TypeAlias = tuple[int, tuple[tuple[str, int], ...]]
 """A square root (of a squarefree number) times powers of symbols."""
@@ -30,6 +39,51 @@ _ONE: Monomial = (1, ())
 
 class UnreadableError(ValueError):
     """A text is not a value of this module, or one that is too large."""
+
+
+_work_left: ContextVar[list[int] | None] = ContextVar("work_left", default=None)
+
+
+@contextlib.contextmanager
+def limited_work(work: int = MAX_WORK) -> Iterator[None]:
+    """Refuse arithmetic, by an `UnreadableError`, once it has taken so much work; inside of another limit, that holds.
+
+    >>> with limited_work(): (root(2) + root(3) + root(5) + root(7) + symbol("x")) ** 40
+    Traceback (most recent call last):
+    toolorchestra.toolscale.symbolic.UnreadableError: It takes too much work.
+    """
+    if _work_left.get() is not None:
+        yield
+        return
+    token = _work_left.set([work])
+    try:
+        yield
+    finally:
+        _work_left.reset(token)
+
+
+def charge(work: int) -> None:
+    """Take work from the limit in force, if there is one.
+
+    Raises:
+        UnreadableError: None is left.
+    """
+    left = _work_left.get()
+    if left is not None:
+        left[0] -= work
+        if left[0] < 0:
+            raise UnreadableError("It takes too much work.")
+
+
+def checked(number: int | Fraction) -> int | Fraction:
+    """Return a number that is not too large.
+
+    Raises:
+        UnreadableError: It has more than `MAX_BITS` binary digits.
+    """
+    if number.numerator.bit_length() > MAX_BITS or number.denominator.bit_length() > MAX_BITS:
+        raise UnreadableError("It is too large.")
+    return number
 
 
 class Value:
@@ -52,7 +106,7 @@ class Value:
         """Return a number as a value."""
         if isinstance(number, Value):
             return number
-        return cls({_ONE: Fraction(number)} if number else {})
+        return cls({_ONE: Fraction(checked(number))} if number else {})
 
     @property
     def rational(self) -> Fraction | None:
@@ -69,9 +123,17 @@ class Value:
             UnreadableError: It has symbols, is not real, or is too large for one.
         """
         try:
-            return _number(self.top) / _number(self.bottom)
+            number = _number(self.top) / _number(self.bottom)
         except (OverflowError, ZeroDivisionError):
-            raise UnreadableError("It is beyond the range of decimal numbers.") from None
+            number = math.nan
+        if not math.isfinite(number):
+            raise UnreadableError("It is beyond the range of decimal numbers.")
+        return number
+
+    @property
+    def digits(self) -> int:
+        """How many decimal digits it takes to write the value, at most."""
+        return int((_bits(self.top) + _bits(self.bottom)) / _BITS_PER_DIGIT) + 1
 
     def __add__(self, other: int | Fraction | Value) -> Value:
         other = Value.of(other)
@@ -130,6 +192,8 @@ class Value:
     __hash__ = None  # type: ignore[assignment]  # equal values may differ in form
 
     def __str__(self) -> str:
+        if self.digits > MAX_DIGITS:
+            return f"(a value of up to {self.digits:,} digits)"
         if self.bottom == {_ONE: 1}:
             return _sum_text(self.top)
         return rf"\frac{{{_sum_text(self.top)}}}{{{_sum_text(self.bottom)}}}"
@@ -167,16 +231,25 @@ def root(number: int | Fraction) -> Value:
     """Return the square root of a rational number."""
     number = Fraction(number)
     inside = number.numerator * number.denominator
+    charge(5 + (inside.bit_length() ** 2 >> 18))
     if inside >= 0 and (whole := math.isqrt(inside)) ** 2 == inside:
         return Value.of(Fraction(whole, number.denominator))
     if abs(inside) > _MAX_RADICAND:
         raise UnreadableError("It has the root of a number that is too large.")
-    outside, free, divisor = 1, abs(inside), 2
-    while divisor * divisor <= free:
-        while free % (divisor * divisor) == 0:
-            free //= divisor * divisor
-            outside *= divisor
-        divisor += 1
+    charge(50)
+    outside, free, rest = 1, abs(inside), abs(inside)
+    for prime in _SMALL_PRIMES:
+        if prime**3 > rest:
+            break
+        while free % (prime * prime) == 0:
+            free //= prime * prime
+            outside *= prime
+        while rest % prime == 0:
+            rest //= prime
+    # of the rest no prime is as small as its cube root, so it has two at most: the same one twice, or none to take out
+    if rest > 1 and (whole := math.isqrt(rest)) ** 2 == rest:
+        free //= rest
+        outside *= whole
     return Value({(free if inside > 0 else -free, ()): Fraction(outside, number.denominator)})
 
 
@@ -188,14 +261,41 @@ def symbol(name: str) -> Value:
 # --------------------------------------------------------------------------------------------------- arithmetic
 
 
+def _bits(total: Mapping[Monomial, Fraction]) -> int:
+    """Return how many binary digits a sum takes, about."""
+    return sum(
+        factor.numerator.bit_length()
+        + factor.denominator.bit_length()
+        + abs(radicand).bit_length()
+        + sum(power.bit_length() + 3 for _, power in powers)
+        for (radicand, powers), factor in total.items()
+    )
+
+
+def _effort(one: Mapping[Monomial, Fraction], other: Mapping[Monomial, Fraction]) -> int:
+    """Return the work, in about microseconds, of adding or multiplying a factor of each of two sums."""
+    tops = [factor.numerator.bit_length() for total in (one, other) for factor in total.values()]
+    bottoms = [factor.denominator.bit_length() for total in (one, other) for factor in total.values()]
+    top, bottom = max(tops, default=0), max(bottoms, default=0)
+    return 4 + (max(top, bottom) * bottom >> 16) + (top >> 8)
+
+
 def _plus(one: Mapping[Monomial, Fraction], other: Mapping[Monomial, Fraction]) -> Sum:
+    shared = one.keys() & other.keys()
+    charge(1 + (len(one) + len(other) >> 1) + (len(shared) * _effort(one, other) if shared else 0))
+    if len(one) + len(other) - len(shared) > 2 * _MAX_TERMS:
+        raise UnreadableError("It has too many terms.")
     total = {monomial: one.get(monomial, Fraction(0)) + other.get(monomial, 0) for monomial in {**one, **other}}
+    for monomial in shared:
+        checked(total[monomial])
     return {monomial: factor for monomial, factor in total.items() if factor}
 
 
 def _times(one: Mapping[Monomial, Fraction], other: Mapping[Monomial, Fraction]) -> Sum:
     if len(one) * len(other) > _MAX_TERMS**2:
         raise UnreadableError("It has too many terms.")
+    if _work_left.get() is not None:
+        charge(len(one) * len(other) * _effort(one, other))
     total: Sum = {}
     for (radicand, powers), factor in one.items():
         for (radicand_, powers_), factor_ in other.items():
@@ -207,8 +307,7 @@ def _times(one: Mapping[Monomial, Fraction], other: Mapping[Monomial, Fraction])
             monomial = (inside, _joined(powers, powers_))
             found = total.get(monomial, 0) + sign * shared * factor * factor_
             if found:
-                if found.numerator.bit_length() > MAX_BITS or found.denominator.bit_length() > MAX_BITS:
-                    raise UnreadableError("It is too large.")
+                checked(found)
                 total[monomial] = found
             else:
                 total.pop(monomial, None)
@@ -232,9 +331,9 @@ def _reduced(top: Sum, bottom: Sum) -> tuple[Sum, Sum]:
         return top, bottom
     if len(bottom) > 1 and not any(powers for _, powers in bottom):
         while radicand := next((abs(radicand) for radicand, _ in bottom if radicand != 1), None):
-            prime = next((p for p in range(2, radicand + 1) if radicand % p == 0), -1)
+            part = _inseparable(radicand, (inside for inside, _ in bottom))
             conjugate = {
-                (inside, powers): -factor if (inside % prime == 0 if prime > 0 else inside < 0) else factor
+                (inside, powers): -factor if (inside % part == 0 if part > 1 else inside < 0) else factor
                 for (inside, powers), factor in bottom.items()
             }
             top, bottom = _times(top, conjugate), _times(bottom, conjugate)
@@ -243,6 +342,18 @@ def _reduced(top: Sum, bottom: Sum) -> tuple[Sum, Sum]:
         inverse = {(radicand, tuple((name, -power) for name, power in powers)): 1 / (factor * radicand)}
         return _times(top, inverse), {_ONE: Fraction(1)}
     return top, bottom
+
+
+def _inseparable(radicand: int, others: Iterator[int]) -> int:
+    """Return a divisor of a radicand that divides each of the others or has no factor in common with it.
+
+    Its root can change its sign by itself, as that of a prime can: no number is factored for it.
+    """
+    for other in others:
+        shared = math.gcd(radicand, other)
+        if shared > 1:
+            radicand = shared
+    return radicand
 
 
 def _number(total: Sum) -> float:

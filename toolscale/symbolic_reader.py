@@ -1,6 +1,7 @@
 r"""Reading symbolic values from LaTeX and plain text: numbers, expressions, tuples, intervals and sets.
 
-The text may be hostile: it is parsed, never evaluated as code, and what would grow too large is refused.
+The text may be hostile: it is parsed, never evaluated as code, and what would grow too large, or take more work than
+`toolorchestra.toolscale.symbolic.MAX_WORK`, is refused.
 """
 
 from __future__ import annotations
@@ -10,7 +11,18 @@ import re
 from collections.abc import Callable
 from fractions import Fraction
 
-from toolorchestra.toolscale.symbolic import MAX_BITS, MAX_DEPTH, UnreadableError, Value, ValueGroup, root, symbol
+from toolorchestra.toolscale.symbolic import (
+    MAX_BITS,
+    MAX_DEPTH,
+    UnreadableError,
+    Value,
+    ValueGroup,
+    charge,
+    checked,
+    limited_work,
+    root,
+    symbol,
+)
 
 MAX_CHARACTERS = 600
 """Characters of a text that is read."""
@@ -35,6 +47,9 @@ _NAMED = re.compile(r"\s*[A-Za-z](?:_\{?\w+\}?)?(?:\([a-z]\))?\s*(?:=|\\in\b|∈
 _SEPARATOR = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _BRACKET = re.compile(r"[(\[]|\\\{")
 _TOKEN = re.compile(r"\s*(?:(\d+(?:\.\d+)?|\.\d+)|(\\?[A-Za-z]+|[π∞])|(\\[{}]|.))", re.DOTALL)
+_SHOWN_DIGITS = 60  # of a value in a message
+_MAX_ITEMS = 64  # of a tuple or set
+_MAX_NESTED = 100  # powers of powers, fractions of fractions, and what stands in brackets
 _UNION = (r"\cup", "∪")
 _PLUS_MINUS = (r"\pm", "±")
 _NO_FACTOR = ("", *_UNION, *_PLUS_MINUS, r"\}")
@@ -70,29 +85,35 @@ def read(text: str) -> Value | ValueGroup:
         else:
             tokens.append(number or word or other)
     try:
-        return _Reader(tokens).whole()
+        with limited_work():
+            return _Reader(tokens).whole()
     except (RecursionError, OverflowError, ZeroDivisionError):
         raise UnreadableError("It is nested too deep, too large, or divides by zero.") from None
+
+
+def _shown(value: Value) -> str:
+    """Return a value for a message: as it is written, unless that is long."""
+    return str(value) if value.digits <= _SHOWN_DIGITS else f"a value of up to {value.digits:,} digits"
 
 
 def _integer(value: Value) -> int:
     number = value.rational
     if number is None or number.denominator != 1:
-        raise UnreadableError(f"Expected an integer, found {value}.")
+        raise UnreadableError(f"Expected an integer, found {_shown(value)}.")
     return number.numerator
 
 
 def _small(value: Value, largest: int) -> int:
     number = _integer(value)
     if not 0 <= number <= largest:
-        raise UnreadableError(f"Expected an integer from 0 to {largest:,}, found {number}.")
+        raise UnreadableError(f"Expected an integer from 0 to {largest:,}, found {_shown(value)}.")
     return number
 
 
 def _fraction(value: Value) -> Fraction:
     number = value.rational
     if number is None:
-        raise UnreadableError(f"Expected a rational number, found {value}.")
+        raise UnreadableError(f"Expected a rational number, found {_shown(value)}.")
     return number
 
 
@@ -112,17 +133,32 @@ def _whole_root(number: Fraction, degree: int) -> Fraction:
 def _modulo(value: Value, modulus: Value) -> Value:
     if not modulus.top:
         raise UnreadableError("It divides by zero.")
+    charge(2 + ((value.digits + modulus.digits) ** 2 >> 12))
     return Value.of(_fraction(value) % _fraction(modulus))
 
 
 def _binomial(n: Value, k: Value) -> Value:
+    charge(100)
     return Value.of(math.comb(_small(n, 2_000), _small(k, 2_000)))
+
+
+def _factorial(n: Value) -> Value:
+    number = _small(n, 1_000)
+    charge(number >> 2)
+    return Value.of(math.factorial(number))
+
+
+def _of_integers(function: Callable[[int, int], int], one: Value, other: Value) -> Value:
+    first, second = _integer(one), _integer(other)
+    charge(1 + (first.bit_length() * second.bit_length() >> 16))
+    return Value.of(checked(function(first, second)))
 
 
 def _power_modulo(base: Value, exponent: Value, modulus: Value) -> Value:
     divisor = _integer(modulus)
     if not 0 < divisor < 10**18:
-        raise UnreadableError(f"Expected a modulus from 1 to 10^18, found {divisor}.")
+        raise UnreadableError(f"Expected a modulus from 1 to 10^18, found {_shown(modulus)}.")
+    charge(30)
     return Value.of(pow(_integer(base), _small(exponent, 10**18), divisor))
 
 
@@ -131,9 +167,9 @@ FUNCTIONS: dict[str, tuple[int, Callable[..., Value]]] = {
     "abs": (1, lambda x: Value.of(abs(_fraction(x)))),
     "floor": (1, lambda x: Value.of(math.floor(_fraction(x)))),
     "ceil": (1, lambda x: Value.of(math.ceil(_fraction(x)))),
-    "factorial": (1, lambda n: Value.of(math.factorial(_small(n, 1_000)))),
-    "gcd": (2, lambda a, b: Value.of(math.gcd(_integer(a), _integer(b)))),
-    "lcm": (2, lambda a, b: Value.of(math.lcm(_integer(a), _integer(b)))),
+    "factorial": (1, _factorial),
+    "gcd": (2, lambda a, b: _of_integers(math.gcd, a, b)),
+    "lcm": (2, lambda a, b: _of_integers(math.lcm, a, b)),
     "mod": (2, _modulo),
     "binomial": (2, _binomial),
     "powmod": (3, _power_modulo),
@@ -148,6 +184,7 @@ class _Reader:
         self._tokens = tokens
         self._at = 0
         self._depth = 0
+        self._nested = 0
 
     def whole(self) -> Value | ValueGroup:
         parts = [self._part()]
@@ -180,6 +217,8 @@ class _Reader:
                 items += [value + rest, value - rest]
             else:
                 items.append(value)
+            if len(items) > _MAX_ITEMS:
+                raise UnreadableError(f"It has more than {_MAX_ITEMS} values.")
             if not self._take(","):
                 return items
 
@@ -224,7 +263,9 @@ class _Reader:
             base = FUNCTIONS["factorial"][1](base)
         if not self._take("^"):
             return base
+        self._deeper()
         exponent = -self._power() if self._take("-") else self._power()
+        self._nested -= 1
         power = exponent.rational
         if power is None or power.denominator > 2 or abs(power) > MAX_BITS:
             raise UnreadableError("Expected a whole exponent, or a half.")
@@ -233,6 +274,17 @@ class _Reader:
         return base**power.numerator
 
     def _atom(self) -> Value:
+        self._deeper()
+        value = self._one_atom()
+        self._nested -= 1
+        return value
+
+    def _deeper(self) -> None:
+        self._nested += 1
+        if self._nested > _MAX_NESTED:
+            raise UnreadableError("It is nested too deep.")
+
+    def _one_atom(self) -> Value:
         token = self._next
         self._at += 1
         if not token:
