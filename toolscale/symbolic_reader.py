@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 from fractions import Fraction
 
+from toolorchestra.toolscale.numerals import plain_digits
 from toolorchestra.toolscale.symbolic import (
     MAX_BITS,
     MAX_DEPTH,
@@ -49,6 +50,7 @@ _BRACKET = re.compile(r"[(\[]|\\\{")
 _TOKEN = re.compile(r"\s*(?:(\d+(?:\.\d+)?|\.\d+)|(\\?[A-Za-z]+|[π∞])|(\\[{}]|.))", re.DOTALL)
 _SHOWN_DIGITS = 60  # of a value in a message
 _MAX_ITEMS = 64  # of a tuple or set
+_MAX_LOGARITHM_BITS = 400
 _MAX_NESTED = 100  # powers of powers, fractions of fractions, and what stands in brackets
 _UNION = (r"\cup", "∪")
 _PLUS_MINUS = (r"\pm", "±")
@@ -70,7 +72,7 @@ def read(text: str) -> Value | ValueGroup:
     """
     if len(text) > MAX_CHARACTERS:
         raise UnreadableError(f"It has {len(text)} characters; at most {MAX_CHARACTERS}.")
-    text = _DROPPED.sub(" ", text).strip().rstrip(".").strip()
+    text = _DROPPED.sub(" ", plain_digits(text)).strip().rstrip(".").strip()
     if named := _NAMED.fullmatch(text):
         text = named[1].strip()
     for pattern, spelling in _SPELLINGS:
@@ -152,6 +154,20 @@ def _of_integers(function: Callable[[int, int], int], one: Value, other: Value) 
     first, second = _integer(one), _integer(other)
     charge(1 + (first.bit_length() * second.bit_length() >> 16))
     return Value.of(checked(function(first, second)))
+
+
+def _logarithm(base: Value, value: Value) -> Value:
+    """Return the logarithm of a power of the base, or of a root of one."""
+    one, other = _fraction(base), _fraction(value)
+    largest = max(part.bit_length() for number in (one, other) for part in number.as_integer_ratio())
+    if one <= 0 or other <= 0 or one == 1 or largest > _MAX_LOGARITHM_BITS:
+        raise UnreadableError("It has a logarithm that is not known exactly.")
+    charge(50)
+    logs = [math.log(number.numerator) - math.log(number.denominator) for number in (other, one)]
+    found = Fraction(logs[0] / logs[1]).limit_denominator(12)
+    if abs(found) > _MAX_LOGARITHM_BITS or one**found.numerator != other**found.denominator:
+        raise UnreadableError("It has a logarithm that is not known exactly.")
+    return Value.of(found)
 
 
 def _power_modulo(base: Value, exponent: Value, modulus: Value) -> Value:
@@ -305,6 +321,9 @@ class _Reader:
             degree = self._sum()
             self._expect("]")
             return Value.of(_whole_root(_fraction(self._atom()), _small(degree, 100)))
+        if token == r"\log":
+            base = self._argument() if self._take("_") else Value.of(10)
+            return _logarithm(base, self._power())
         if token in FUNCTIONS:
             return self._call(token)
         if token == "i":
