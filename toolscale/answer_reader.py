@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import deque
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 MAX_TEXT = 32_768
@@ -116,8 +117,10 @@ class Box(NamedTuple):
     end: int
 
 
-def boxes(text: str) -> list[Box]:
+def boxes(text: str, deep: int = 3) -> list[Box]:
     r"""Return the boxes whose braces match and that hold something, without those inside of others.
+
+    A box of boxes counts as these, `deep` boxes deep.
 
     >>> [box.content for box in boxes(r"As \boxed{…}: \boxed{1}, \boxed{\boxed{\frac{1}{2}}}, \boxed{ unfinished")]
     ['1', '\\frac{1}{2}']
@@ -136,12 +139,19 @@ def boxes(text: str) -> list[Box]:
     result = []
     for start, first, end in found[: _MAX_BOXES + 1]:
         content = text[first:end].strip()
-        inner = boxes(content) if content.startswith(r"\boxed") else []
-        if len(inner) == 1 and inner[0].end == len(content):
-            content = inner[0].content
-        if not _PLACEHOLDER.fullmatch(content[:60]):
+        inner = boxes(content, deep - 1) if deep and content.startswith(r"\boxed") else []
+        if inner and not re.search(r"\w", "".join(_between(content, inner))):  # a box of boxes
+            result += [Box(box.content, start, end + 1) for box in inner]
+        elif not _PLACEHOLDER.fullmatch(content[:60]):
             result.append(Box(content, start, end + 1))
     return result
+
+
+def _between(text: str, found: Sequence[Box]) -> Iterator[str]:
+    """Yield what stands before, between and after boxes."""
+    ends = [0, *(box.end for box in found)]
+    starts = [*(box.start for box in found), len(text)]
+    yield from (text[end:start] for end, start in zip(ends, starts, strict=True))
 
 
 def tag_contents(text: str) -> tuple[str, ...]:

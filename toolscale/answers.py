@@ -184,6 +184,8 @@ def _unwrapped(text: str) -> str:
 
 def _is_value(answer: str, truth: Value | ValueGroup, question: str) -> bool:
     """Return whether a text is a value, as it is, in words, with a decimal comma, or with a unit."""
+    if "\n" in answer:  # lines are several answers
+        return False
     found = _truth(answer)
     if found is not None and found == truth:
         return True
