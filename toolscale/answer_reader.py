@@ -47,7 +47,7 @@ _SHIED = re.compile(
     r"|unlike|anything\sbut|(?:might|may|could|can)(?:\salso)?\sbe|or))(?:\W+\w+){0,2}\W*\Z",
     re.IGNORECASE,
 )
-_TURNED = re.compile(r"\b(?:but|so|hence|therefore|thus)\b", re.IGNORECASE)
+_TURNED = re.compile(r"(?<!anything )\b(?:but|so|hence|therefore|thus)\b", re.IGNORECASE)
 _WITHDRAWN = re.compile(
     r"\b(?:I|we)(?:\s(?:really|honestly|just|simply))?\s?"
     r"(?:(?:do|can|am|are|could|would|have)(?:\s?not|n['’]t)|['’]m\snot|cannot)\s(?:really\s)?"

@@ -77,6 +77,7 @@ _NUMBER_WORDS = re.compile(
     r"|hundred|thousand|million)(?:[\s-]+(?:and\s)?(?=\w)|\b))+",
     re.IGNORECASE,
 )
+_FIRST_NUMBER = re.compile(rf"\A\W*(?:(?:exactly|only|just)\s)?({_NUMBER_WORDS.pattern})", re.IGNORECASE)
 _NOUGHT = re.compile(r"\A\W*(?:(?:there|it) (?:is|are|was|were) |i found )?(?:none|no|zero|nothing)\b", re.IGNORECASE)
 
 
@@ -230,6 +231,10 @@ def _says_number(body: str, same: Same, question: str, *, zero: bool) -> bool:
         }
         return len(numbers) == 1 and same(str(numbers.pop()))
     new = {_plain(number[0]): number for number in found if _plain(number[0]) not in asked}
+    if not new and zero and _NOUGHT.match(body):
+        return True
+    if not new and (first := _FIRST_NUMBER.match(body)):
+        return same(str(number_of_words(first[1].strip(" -\n"))))
     if not new:
         ends = [text for sentence in _SENTENCE.split(body) for text in _stated_in(sentence)]
         return len(found) == 1 and any(map(same, ends))

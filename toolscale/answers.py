@@ -61,6 +61,7 @@ _EACH_NAMED = re.compile(r"\b([a-z])\s*=\s*")
 _NOUGHT, _NO_UNITS, _UNITS = frozenset(WORDS.nought), frozenset(WORDS.no_units), frozenset(WORDS.units)
 _ARTICLES = frozenset(("a", "an", "the"))
 _MAX_CHARACTERS = 2_000
+_MAX_FORM = 200  # characters of an answer with words, a unit or a decimal comma
 _LARGE = re.compile(r"\d{12}|!|\^[^^]*\^[^^]*\^|\^\s*\{?[^{}]*\^|\\(?:binom|sum|prod|int|lim)\b")
 _TIMEOUT = 1.0  # seconds that Math-Verify may take
 _MAX_VERIFIED = 200  # characters of an answer that it is given
@@ -121,7 +122,12 @@ def is_right(text: str, accepted: Iterable[str], question: str = "", known: Iter
     (False, True)
     """
     accepted, known = tuple(accepted), tuple(known)
+    with limited_work():  # for all that the text gives together
+        return _is_right(text, accepted, question, known)
 
+
+def _is_right(text: str, accepted: tuple[str, ...], question: str, known: tuple[str, ...]) -> bool:
+    @functools.cache
     def same(answer: str) -> bool:
         return any(equal(answer, right, question) for right in accepted)
 
@@ -154,7 +160,7 @@ def _equal(answer: str, right: str, question: str) -> bool:
             return letter[1] == choice[1]
     measured = _MEASURED.fullmatch(right) if " " in right else None
     if measured and _singular(measured[2]) in _UNITS and (truth := _truth(measured[1])) is not None:
-        given = _MEASURED.fullmatch(answer)
+        given = _MEASURED.fullmatch(answer) if len(answer) <= _MAX_FORM else None
         if given is None or _singular(given[2]) == _singular(measured[2]):
             return _is_value(given[1] if given else answer, truth, "")
     if (truth := _truth(right)) is not None:
@@ -186,20 +192,22 @@ def _is_value(answer: str, truth: Value | ValueGroup, question: str) -> bool:
     """Return whether a text is a value, as it is, in words, with a decimal comma, or with a unit."""
     if "\n" in answer:  # lines are several answers
         return False
-    found = _truth(answer)
+    found = _value(answer)
     if found is not None and found == truth:
         return True
+    if len(answer) > _MAX_FORM:
+        return False
     if isinstance(truth, ValueGroup):
         listed = _AND_OR.sub(",", answer)
         if len(set(_EACH_NAMED.findall(listed))) == 1:
             listed = _EACH_NAMED.sub("", listed)
-        return listed != answer and _truth(listed) == truth
+        return listed != answer and _value(listed) == truth
     if answer.casefold() in _NOUGHT:
         return not truth.top
     if (number := number_of_words(answer)) is not None:
         return truth == number
     if comma := _DECIMAL_COMMA.fullmatch(plain_digits(answer)):
-        return _truth(".".join(comma.groups())) == truth
+        return _value(".".join(comma.groups())) == truth
     if (bare := _MINUS.sub("-", _LEADING.sub("", answer))) != answer:
         return _is_value(bare, truth, question)
     if given := _MEASURED.fullmatch(answer):
@@ -252,12 +260,15 @@ def count_votes(answers: Iterable[str]) -> list[tuple[str, int]]:
     return [(group[0], len(group)) for group in group_equal(filter(None, answers), equal_cached)]
 
 
-@functools.lru_cache(maxsize=65_536)
-def _truth(right: str) -> Value | ValueGroup | None:
+def _value(text: str) -> Value | ValueGroup | None:
     try:
-        return read(right)
+        return read(text)
     except UnreadableError:
         return None
+
+
+_truth = functools.lru_cache(maxsize=65_536)(_value)
+"""The value of a reference answer, which many answers are compared with."""
 
 
 def _words(text: str) -> list[str]:

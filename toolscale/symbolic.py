@@ -23,7 +23,7 @@ MAX_BITS = 20_000
 _MAX_RADICAND = 10**10
 MAX_DEPTH = 40
 """Brackets in brackets, and the largest exponent of a sum."""
-MAX_WORK = 15_000
+MAX_WORK = 10_000
 """Work that a hostile text may cause, in about microseconds. It is counted, not timed: a result depends on no clock."""
 MAX_DIGITS = 4_000
 """Decimal digits that are written (Python refuses more than 4,300)."""
@@ -277,7 +277,7 @@ def _effort(one: Mapping[Monomial, Fraction], other: Mapping[Monomial, Fraction]
     tops = [factor.numerator.bit_length() for total in (one, other) for factor in total.values()]
     bottoms = [factor.denominator.bit_length() for total in (one, other) for factor in total.values()]
     top, bottom = max(tops, default=0), max(bottoms, default=0)
-    return 4 + (max(top, bottom) * bottom >> 16) + (top >> 8)
+    return 9 + (max(top, bottom) * bottom >> 16) + (top >> 8)
 
 
 def _plus(one: Mapping[Monomial, Fraction], other: Mapping[Monomial, Fraction]) -> Sum:

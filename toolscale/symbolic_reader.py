@@ -42,7 +42,7 @@ _SPELLINGS = (
     (re.compile(r"\\pi\b|π|\bpi\b"), " π "),
     (re.compile(r"\\infty|∞"), " ∞ "),
     (re.compile(r"\\[dt]?binom"), r"\\binom"),
-    (re.compile(r"(\d+)\s+(\d+)/(\d+)"), r"(\1+\2/\3)"),
+    (re.compile(r"(?<!\d)(\d+)\s+(\d+)/(\d+)"), r"(\1+\2/\3)"),
 )
 _NAMED = re.compile(r"\s*[A-Za-z](?:_\{?\w+\}?)?(?:\([a-z]\))?\s*(?:=|\\in\b|∈)(.*)", re.DOTALL)
 _SEPARATOR = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
