@@ -120,7 +120,7 @@ class Box(NamedTuple):
 def boxes(text: str, deep: int = 3) -> list[Box]:
     r"""Return the boxes whose braces match and that hold something, without those inside of others.
 
-    A box of boxes counts as these, `deep` boxes deep.
+    A box of boxes counts as these, `deep` boxes deep. Of very many, the last are returned.
 
     >>> [box.content for box in boxes(r"As \boxed{…}: \boxed{1}, \boxed{\boxed{\frac{1}{2}}}, \boxed{ unfinished")]
     ['1', '\\frac{1}{2}']
@@ -137,7 +137,7 @@ def boxes(text: str, deep: int = 3) -> list[Box]:
                     found.pop()
                 found.append((start, content, mark.start()))
     result = []
-    for start, first, end in found[: _MAX_BOXES + 1]:
+    for start, first, end in found[-_MAX_BOXES:]:
         content = text[first:end].strip()
         inner = boxes(content, deep - 1) if deep and content.startswith(r"\boxed") else []
         if inner and not re.search(r"\w", "".join(_between(content, inner))):  # a box of boxes
@@ -180,7 +180,7 @@ class _Named(NamedTuple):
 
 def _named(text: str) -> list[_Named]:
     """Return what a text names as the answer, each time."""
-    matches = list(itertools.islice(_NAMED.finditer(text), _MAX_BOXES + 1))
+    matches = list(itertools.islice(_NAMED.finditer(text), _MAX_BOXES))
     named = []
     for place, found in enumerate(matches):
         end = text.find("\n", found.end())

@@ -91,7 +91,7 @@ def read_answers(text: str, count: int) -> tuple[str, ...]:
     (('12', '7'), ('', ''))
     """
     text = said(text)
-    none, labelled = ("",) * count, [one for one in _labelled(text) if one.number <= count]
+    none, labelled = ("",) * count, [one for one in _labelled(text) if 1 <= one.number <= count]
     if labelled:
         if withdrawn(text[: labelled[0].start], "") or withdrawn("", text[labelled[-1].end :]):
             return none
@@ -118,7 +118,7 @@ class _Labelled(NamedTuple):
 
 
 def _labelled(text: str) -> Iterator[_Labelled]:
-    """Yield the problems that are labelled, each with the answer after it; "" for one that is denied or hedged."""
+    """Yield the problems that are labelled, each with the answer after it."""
     labels = list(_LABEL.finditer(text))
     for number, label in enumerate(labels, 1):
         limit = labels[number].start() if number < len(labels) else len(text)
@@ -127,9 +127,7 @@ def _labelled(text: str) -> Iterator[_Labelled]:
         line = text[start : limit if end < 0 else end]
         given = boxes(line)
         answer = given[-1].content if len({box.content for box in given}) == 1 else "" if given else line.strip(" *,;.")
-        integer = _INTEGER.fullmatch(answer)
+        integer = None if _NO_ANSWER.search(line) else _INTEGER.fullmatch(answer)
         if integer:
             answer = integer[1]
-        if _NO_ANSWER.search(line):
-            answer = ""
         yield _Labelled(int(label[1]), answer, label.start(), start + len(line))
