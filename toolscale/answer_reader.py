@@ -62,7 +62,10 @@ _WITHDRAWN = re.compile(
     re.IGNORECASE,
 )
 _OR = re.compile(r"\A\W{0,9}(?:\w+\W{1,9}){0,3}?or\b(?!\s(?:equivalently|in\sother\swords))", re.IGNORECASE)
-_NEGATED = re.compile(r"\A\W{0,9}(?:(?:it|this|that)\s)?(?:is|are|was|were)(?:\snot|n['’]t)\b", re.IGNORECASE)
+_NEGATED = re.compile(
+    r"\A\W{0,9}(?:(?:it|this|that)\s)?(?:is|are|was|were)(?:\snot|n['’]t|\s(?:wrong|false|incorrect|untrue))\b",
+    re.IGNORECASE,
+)
 _SENTENCE_END = re.compile(r"[.!?](?=\s)|\n")
 _MARKS = re.compile(r"\*\*|__|`+|^\s{0,3}(?:#{1,6}|>|[-*•])\s+", re.MULTILINE)
 

@@ -63,7 +63,7 @@ _ARTICLES = frozenset(("a", "an", "the"))
 _MAX_CHARACTERS = 2_000
 _MAX_FORM = 200  # characters of an answer with words, a unit or a decimal comma
 _LARGE = re.compile(r"\d{12}|!|\^[^^]*\^[^^]*\^|\^\s*\{?[^{}]*\^|\\(?:binom|sum|prod|int|lim)\b")
-_TIMEOUT = 1.0  # seconds that Math-Verify may take
+_TIMEOUT = 5.0  # seconds that Math-Verify may take
 _MAX_VERIFIED = 200  # characters of an answer that it is given
 
 
@@ -75,12 +75,12 @@ def final_answer(text: str) -> str:
     >>> final_answer("It stands in Brenholm.\nAnswer: Brenholm")
     'Brenholm'
     """
-    text = text[-MAX_TEXT:]
-    if (answer := boxed(text)) is not None:
+    end = text[-MAX_TEXT:]
+    if (answer := boxed(end)) is not None:
         return answer.strip()
-    if tagged := tag_contents(text):
+    if tagged := tag_contents(end):
         return tagged[-1]
-    if named := _NAMED.findall(text):
+    if named := _NAMED.findall(end):
         return str(named[-1]).strip().strip("*").strip()
     return text.strip()
 
@@ -297,9 +297,10 @@ import json, logging, sys
 logging.disable(logging.CRITICAL)
 from math_verify import LatexExtractionConfig, parse, verify
 latex = [LatexExtractionConfig()]  # plain text would go through eval
+verify(parse("$x^2+y^2=1$", latex), parse("$y^2+x^2=1$", latex))  # the first time takes seconds
 for line in sys.stdin:
-    answer, right = (parse("$" + text + "$", latex, parsing_timeout=1) for text in json.loads(line))
-    found = bool(answer) and bool(right) and verify(right, answer, timeout_seconds=1)
+    answer, right = (parse("$" + text + "$", latex, parsing_timeout=3) for text in json.loads(line))
+    found = bool(answer) and bool(right) and verify(right, answer, timeout_seconds=3)
     print(json.dumps(bool(found)), flush=True)
 """
 
@@ -319,7 +320,7 @@ class _MathVerify:
                 command = [sys.executable, "-c", _WORKER]
                 pipe = subprocess.PIPE
                 self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)
-                timeout *= 60  # it imports sympy first
+                timeout *= 12  # it imports sympy first
             question, result = self._process.stdin, self._process.stdout
             assert question
             assert result

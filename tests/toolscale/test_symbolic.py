@@ -170,8 +170,8 @@ def test_roots_lose_all_their_squares():
 
 def test_what_is_too_large_is_never_written():
     value = read("factorial(1000)^2")
-    assert str(value) == "(a value of up to 5,139 digits)"
-    with pytest.raises(UnreadableError, match=r"from 0 to 1,000, found a value of up to 5,139 digits\.$"):
+    assert str(value) == "(a value of up to 5,140 digits)"
+    with pytest.raises(UnreadableError, match=r"from 0 to 1,000, found a value of up to 5,140 digits\.$"):
         read("(factorial(1000)^2)!")
     assert len(str(read("factorial(1000)"))) == 2568
 
