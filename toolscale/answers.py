@@ -62,7 +62,9 @@ _NOUGHT, _NO_UNITS, _UNITS = frozenset(WORDS.nought), frozenset(WORDS.no_units),
 _ARTICLES = frozenset(("a", "an", "the"))
 _MAX_CHARACTERS = 2_000
 _MAX_FORM = 200  # characters of an answer with words, a unit or a decimal comma
-_LARGE = re.compile(r"\d{12}|!|\^[^^]*\^[^^]*\^|\^\s*\{?[^{}]*\^|\\(?:binom|sum|prod|int|lim)\b")
+_LARGE = re.compile(
+    r"\d{12}|!|\^\s*(?:\{[^{}]*|\([^()]*|\w{1,9}\s*)\^|\^\s*[{(]?\s*\d{4}|\\(?:binom|sum|prod|int|lim)\b"
+)
 _TIMEOUT = 5.0  # seconds that Math-Verify may take
 _MAX_VERIFIED = 200  # characters of an answer that it is given
 
