@@ -58,8 +58,9 @@ def make_question(
 
 def known_of(task: Task) -> tuple[str, ...]:
     """Return what a message about a question may name beside its answer: the answers of the parts that lead to it."""
+    accepted = task.communicate[0] if task.communicate else ()
     parts = task.bindings.get("parts", ())[:-1]
-    return tuple(part["answer"] for part in parts if part["answer"] not in task.communicate[0])
+    return tuple(part["answer"] for part in parts if part["answer"] not in accepted)
 
 
 def check_sizes(what: str, sizes: Mapping[str, int]) -> None:
