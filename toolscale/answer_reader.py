@@ -140,13 +140,13 @@ def boxes(text: str, deep: int = 3) -> list[Box]:
                     found.pop()
                 found.append((start, content, mark.start()))
     result = []
-    for start, first, end in found[-_MAX_BOXES:]:
-        content = text[first:end].strip()
-        inner = boxes(content, deep - 1) if deep and content.startswith(r"\boxed") else []
-        if inner and not re.search(r"\w", "".join(_between(content, inner))):  # a box of boxes
+    for start, inside, end in found[-_MAX_BOXES:]:
+        held = text[inside:end].strip()
+        inner = boxes(held, deep - 1) if deep and held.startswith(r"\boxed") else []
+        if inner and not re.search(r"\w", "".join(_between(held, inner))):  # a box of boxes
             result += [Box(box.content, start, end + 1) for box in inner]
-        elif not _PLACEHOLDER.fullmatch(content[:60]):
-            result.append(Box(content, start, end + 1))
+        elif not _PLACEHOLDER.fullmatch(held[:60]):
+            result.append(Box(held, start, end + 1))
     return result
 
 

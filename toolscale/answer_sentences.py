@@ -188,8 +188,8 @@ def _asks(sentence: str, question: str) -> bool:
     """Return whether a sentence is a question, or a piece of the one that was asked."""
     if sentence.rstrip(" \"'”)").endswith("?"):
         return True
-    words = " ".join(_WORD.findall(sentence)).casefold()
-    return len(words) > 3 and f" {words} " in f" {' '.join(_WORD.findall(question)).casefold()} "
+    words, asked = (f" {' '.join(_WORD.findall(text))} ".casefold() for text in (sentence, question))
+    return words.count(" ") > 4 and words in asked
 
 
 def _without_repeats(sentence: str, question: str) -> str:
@@ -309,7 +309,8 @@ def _says_name(sentences: Sequence[str], accepted: Sequence[str], question: str,
         return not side or _same_side(body, side, missing=True)
     if any(_lists(body, end, others) for end in (names[0].end(), names[-1].end())) or not all(map(_tells, sentences)):
         return False
-    return not side or (names[0].start() < others[0] and _same_side(body, side))
+    first: bool = names[0].start() < others[0]
+    return not side or (first and _same_side(body, side))
 
 
 def _tells(sentence: str) -> bool:
