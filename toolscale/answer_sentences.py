@@ -309,13 +309,12 @@ def _says_name(sentences: Sequence[str], accepted: Sequence[str], question: str,
         return not side or _same_side(body, side, missing=True)
     if any(_lists(body, end, others) for end in (names[0].end(), names[-1].end())) or not all(map(_tells, sentences)):
         return False
-    first: bool = names[0].start() < others[0]
-    return not side or (first and _same_side(body, side))
+    return not side or (names[0].start() < others[0] and _same_side(body, side))
 
 
 def _tells(sentence: str) -> bool:
     """Return whether a sentence has enough words to say more than a name."""
-    return sum(word.isalpha() and word.islower() for word in _WORD.findall(sentence)) > 2
+    return len([word for word in _WORD.findall(sentence) if word.isalpha() and word.islower()]) > 2
 
 
 def _starts(body: str, place: int) -> bool:
