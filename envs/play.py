@@ -23,7 +23,7 @@ from toolorchestra.envs.world import World, WorldSession
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import Tool, ToolContext
-from toolorchestra.toolscale.verify import Verdict
+from toolorchestra.toolscale.verify import Failure, Verdict
 
 
 @dataclass(frozen=True)
@@ -186,14 +186,29 @@ class Play(ABC):
         return records
 
     def judge(self, answer: str) -> None:
-        """End the episode with a final answer."""
-        try:
-            self.verdict = self.world.verify(self.task, self.session, answer)
-        except Exception as error:  # an error of the verifier is not the agent's failure
-            self._break_off("judge_error", error)
+        """End the episode with a final answer.
+
+        An answer that makes the verifier fail is wrong: it is a judge error only where the reference answer makes it
+        fail too.
+        """
+        verdict = self.verdict_on(answer)
+        if isinstance(verdict, Exception):
+            self._break_off("judge_error", verdict)
         else:
-            self.episode.answer = answer
-            self.close(solved=self.verdict.solved, why=str(self.verdict))
+            self.verdict, self.episode.answer = verdict, answer
+            self.close(solved=verdict.solved, why=str(verdict))
+
+    def verdict_on(self, answer: str) -> Verdict | Exception:
+        """Return the verdict on an answer, or the verifier's error if the reference answer causes one too."""
+        try:
+            return self.world.verify(self.task, self.session, answer)
+        except Exception as caused:
+            why = f"the answer cannot be judged ({type(caused).__name__})"
+        try:
+            self.world.verify(self.task, self.session, self.task.answer)
+        except Exception as error:  # an error of the verifier is not the agent's failure
+            return error
+        return Verdict((Failure("answer", why),))
 
     def close(self, *, solved: bool, why: str) -> None:
         """End the episode; rewards are set when its last turn is recorded."""

@@ -1,10 +1,13 @@
 r"""Final answers: extracting the answer from a text, and comparing it with the accepted ones.
 
-A final answer stands in ``\boxed{…}`` or ``<answer>…</answer>``, or after "the answer is"; a text with none of these
-is the answer as a whole. Values are compared exactly (`toolorchestra.toolscale.symbolic`), in any form; everything
-else word by word, without articles. Mathematics that this library cannot read is compared by Math-Verify, if installed.
+A final answer stands in ``\boxed{…}`` or ``<answer>…</answer>``, or after "the answer is"
+(`toolorchestra.toolscale.answer_reader`); a text with none of these is the answer as a whole, or says it in a sentence
+(`toolorchestra.toolscale.answer_sentences`). Values are compared exactly (`toolorchestra.toolscale.symbolic`), in any
+form, with their unit or without; everything else word by word, without articles. A reference answer of mathematics that
+this library cannot read is compared by Math-Verify, if installed.
 
-Not covered: partial credit and meaning. A text that names several candidates is wrong.
+A text that gives several different answers, or takes its answer back, is wrong. However long or hostile it is, it is
+judged within milliseconds, and no text raises. Not covered: partial credit and meaning.
 """
 
 from __future__ import annotations
@@ -23,23 +26,47 @@ from typing import TypeVar
 
 import msgspec
 
+from toolorchestra.toolscale.answer_reader import MAX_TEXT, said, stated, tag_contents
+from toolorchestra.toolscale.answer_sentences import WORDS, asserts
 from toolorchestra.toolscale.mentions import tokens
-from toolorchestra.toolscale.symbolic import UnreadableError, Value, ValueGroup
+from toolorchestra.toolscale.numerals import number_of_words, plain_digits
+from toolorchestra.toolscale.symbolic import UnreadableError, Value, ValueGroup, limited_work
 from toolorchestra.toolscale.symbolic_reader import read
 
 T = TypeVar("T")
 
 _BOX = r"\boxed{"
 _BRACE = re.compile(r"[{}]")
-_TAGGED = re.compile(r"<answer>(.*?)</answer>", re.DOTALL | re.IGNORECASE)
 _NAMED = re.compile(r"(?:\banswer(?:\s+is|\s*:)|\banswer\s*=)\s*\**:?\s*(.+)", re.IGNORECASE)
 _MATHEMATICAL = re.compile(r"[\\^_=+*/<>|{}]")
 _COSMETIC = re.compile(r"\\left|\\right|\\displaystyle|\\[!,;: ]|[$\s]|\\text\b|\\mathrm\b|\\mbox\b|[{}]")
 _PROSE = re.compile(r"(?<![\\A-Za-z])(?!(?:sin|cos|tan|log|ln|exp|sqrt|pi|mod|max|min)\b)[A-Za-z]{2,}")
 _CHOICE = re.compile(r"\(?([A-Za-z])\)?[.:)]?", re.DOTALL)
+_CHOSEN = re.compile(
+    r"(?:(?i:option|choice|answer)\s)?\(?([A-Za-z])(?:\)?[.:)]|\)?\Z|(?=,?\s(?:because|since|as)\b))\s*(.*)", re.DOTALL
+)
+_OTHER_CHOICE = re.compile(r"(?:\A|\b(?:or|and)\b|[,/&;])\W*[A-Z](?![\w'’])", re.DOTALL)
+_TEXT = re.compile(r"\\(?:text|textbf|mathrm|mathbf|mbox|textit|emph|boldsymbol)\s?\{([^{}]*)\}")
+_DELIMITER = re.compile(r"\A\$+|\$+\Z|\\[()\[\]]")
+_DECIMAL_COMMA = re.compile(r"([-−]?\d+),(\d{1,2}|\d{4,})")
+_AND_OR = re.compile(r",?\s*(?:\\text\s?\{\s*(?:and|or)\s*\}|\b(?:and|or)\b)\s*")
+_LEADING = re.compile(r"\A(?:[€£¥]|(?:US)?\\?\$|exactly\s|precisely\s|equal\sto\s|=)\s*", re.IGNORECASE)
+_MINUS = re.compile(r"\A(?:minus|negative)\s(?=\d)", re.IGNORECASE)
+_UNIT_WORD = re.compile(r"[^\W\d_]+")
+_MEASURED = re.compile(
+    r"([^A-Za-z]*[^A-Za-z\s,;:(]|[A-Za-z][A-Za-z -]{2,40}?)[\s~]*"
+    r"((?:(?<=[\s~\d}])[^\W\d_]+[²³.]?[\s/]*){1,12}|[€£¥]|%)\s*"
+)
+_EACH_NAMED = re.compile(r"\b([a-z])\s*=\s*")
+_NOUGHT, _NO_UNITS, _UNITS = frozenset(WORDS.nought), frozenset(WORDS.no_units), frozenset(WORDS.units)
 _ARTICLES = frozenset(("a", "an", "the"))
 _MAX_CHARACTERS = 2_000
+_MAX_FORM = 200  # characters of an answer with words, a unit or a decimal comma
+_LARGE = re.compile(
+    r"\d{12}|!|\^\s*(?:\{[^{}]*|\([^()]*|\w{1,9}\s*)\^|\^\s*[{(]?\s*\d{4}|\\(?:binom|sum|prod|int|lim)\b"
+)
 _TIMEOUT = 5.0  # seconds that Math-Verify may take
+_MAX_VERIFIED = 200  # characters of an answer that it is given
 
 
 def final_answer(text: str) -> str:
@@ -50,11 +77,12 @@ def final_answer(text: str) -> str:
     >>> final_answer("It stands in Brenholm.\nAnswer: Brenholm")
     'Brenholm'
     """
-    if (answer := boxed(text)) is not None:
+    end = text[-MAX_TEXT:]
+    if (answer := boxed(end)) is not None:
         return answer.strip()
-    if tagged := _TAGGED.findall(text):
-        return str(tagged[-1]).strip()
-    if named := _NAMED.findall(text):
+    if tagged := tag_contents(end):
+        return tagged[-1]
+    if named := _NAMED.findall(end):
         return str(named[-1]).strip().strip("*").strip()
     return text.strip()
 
@@ -65,6 +93,7 @@ def boxed(text: str) -> str | None:
     >>> boxed(r"First \boxed{1}, then \boxed{\frac{1}{2}}, and \boxed{ unfinished")
     '\\frac{1}{2}'
     """
+    text = text[-MAX_TEXT:]
     start = text.rfind(_BOX)
     if start < 0:
         return None
@@ -83,33 +112,116 @@ def boxed(text: str) -> str | None:
     return None
 
 
-def is_right(answer: str, accepted: Iterable[str]) -> bool:
-    r"""Return whether the final answer of a text is one of those accepted.
+def is_right(text: str, accepted: Iterable[str], question: str = "", known: Iterable[str] = ()) -> bool:
+    r"""Return whether the answer that a text gives is one of those accepted.
+
+    All that it gives must be: several boxes are right if they hold the same answer. The question, and the answers of
+    the steps before the last (`known`), tell what else a sentence around the answer may name.
 
     >>> is_right(r"\boxed{0.75}", [r"\frac{3}{4}"]), is_right("The Lantern Theatre", ["Lantern Theatre", "the Lantern"])
     (True, True)
+    >>> is_right(r"\boxed{5} or \boxed{7}", ["5"]), is_right("It was completed in 1912.", ["1912"])
+    (False, True)
     """
-    answer = final_answer(answer)
-    return any(equal(answer, right) for right in accepted)
+    accepted, known = tuple(accepted), tuple(known)
+    with limited_work():  # for all that the text gives together
+        return _is_right(text, accepted, question, known)
 
 
-def equal(answer: str, right: str) -> bool:
-    """Return whether `answer` is the answer `right`, in any form."""
+def _is_right(text: str, accepted: tuple[str, ...], question: str, known: tuple[str, ...]) -> bool:
+    @functools.cache
+    def same(answer: str) -> bool:
+        return any(equal(answer, right, question) for right in accepted)
+
+    found = stated(text)
+    if found is None:
+        return asserts(said(text), same, accepted, question, known)
+    if found.withdrawn or not found.answers:
+        return False
+    return all(same(one) or asserts(one, same, accepted, question, known) for one in dict.fromkeys(found.answers))
+
+
+def equal(answer: str, right: str, question: str = "") -> bool:
+    """Return whether `answer` is the answer `right`, in any form; units may be words of the question."""
     answer, right = answer.strip(), right.strip()
     if not answer or len(answer) > _MAX_CHARACTERS:
         return False
     if answer == right:
         return True
-    if (letter := _CHOICE.fullmatch(right)) and (choice := _CHOICE.fullmatch(answer)):
-        return letter[1] == choice[1]
+    try:
+        with limited_work():
+            return _equal(_unwrapped(answer), right, question)
+    except UnreadableError:
+        return False
+
+
+def _equal(answer: str, right: str, question: str) -> bool:
+    if letter := _CHOICE.fullmatch(right):
+        choice = _CHOSEN.fullmatch(answer)
+        if choice and not _OTHER_CHOICE.search(choice[2]):
+            return letter[1] == choice[1]
+    measured = _MEASURED.fullmatch(right) if " " in right else None
+    if measured and _singular(measured[2]) in _UNITS and (truth := _truth(measured[1])) is not None:
+        given = _MEASURED.fullmatch(answer) if len(answer) <= _MAX_FORM else None
+        if given is None or _singular(given[2]) == _singular(measured[2]):
+            return _is_value(given[1] if given else answer, truth, "")
     if (truth := _truth(right)) is not None:
-        try:
-            return bool(read(answer) == truth)
-        except UnreadableError:
-            return _verified(answer, right)
+        return _is_value(answer, truth, question)
     if _MATHEMATICAL.search(right):
         return _COSMETIC.sub("", answer).casefold() == _COSMETIC.sub("", right).casefold() or _verified(answer, right)
-    return _words(answer) == _words(right)
+    wanted = _words(right)
+    if _words(answer) == wanted:
+        return True
+    last, comma, first = answer.partition(",")  # Rao, Anita
+    return bool(comma) and len(wanted) > 1 and _words(f"{first} {last}") == wanted
+
+
+def _unwrapped(text: str) -> str:
+    """Return a text without marks around the whole of it: quotes, Markdown, delimiters of mathematics, a full stop."""
+    for _ in range(4):
+        shorter = _DELIMITER.sub("", text).strip().strip("*`\"“”'").strip()
+        if len(shorter) > 1 and shorter[-1] == "." and not shorter.endswith(".."):
+            shorter = shorter[:-1].strip()
+        if found := _TEXT.fullmatch(shorter):
+            shorter = found[1].strip()
+        if shorter == text:
+            break
+        text = shorter
+    return text
+
+
+def _is_value(answer: str, truth: Value | ValueGroup, question: str) -> bool:
+    """Return whether a text is a value, as it is, in words, with a decimal comma, or with a unit."""
+    if "\n" in answer:  # lines are several answers
+        return False
+    found = _value(answer)
+    if found is not None and found == truth:
+        return True
+    if len(answer) > _MAX_FORM:
+        return False
+    if isinstance(truth, ValueGroup):
+        listed = _AND_OR.sub(",", answer)
+        if len(set(_EACH_NAMED.findall(listed))) == 1:
+            listed = _EACH_NAMED.sub("", listed)
+        return listed != answer and _value(listed) == truth
+    if answer.casefold() in _NOUGHT:
+        return not truth.top
+    if (number := number_of_words(answer)) is not None:
+        return truth == number
+    if comma := _DECIMAL_COMMA.fullmatch(plain_digits(answer)):
+        return _value(".".join(comma.groups())) == truth
+    if (bare := _MINUS.sub("-", _LEADING.sub("", answer))) != answer:
+        return _is_value(bare, truth, question)
+    if given := _MEASURED.fullmatch(answer):
+        asked = {_singular(word) for word in _UNIT_WORD.findall(question)}
+        units = {_singular(word) for word in _UNIT_WORD.findall(given[2])}
+        return units <= _UNITS | asked and not units & _NO_UNITS and _is_value(given[1], truth, "")
+    return False
+
+
+def _singular(words: str) -> str:
+    """Return words without the endings of their plurals and without points: kms. and km are one unit."""
+    return " ".join(word.removesuffix("s") for word in _UNIT_WORD.findall(words.casefold()))
 
 
 equal_cached = functools.lru_cache(maxsize=65_536)(equal)
@@ -150,12 +262,15 @@ def count_votes(answers: Iterable[str]) -> list[tuple[str, int]]:
     return [(group[0], len(group)) for group in group_equal(filter(None, answers), equal_cached)]
 
 
-@functools.lru_cache(maxsize=65_536)
-def _truth(right: str) -> Value | ValueGroup | None:
+def _value(text: str) -> Value | ValueGroup | None:
     try:
-        return read(right)
+        return read(text)
     except UnreadableError:
         return None
+
+
+_truth = functools.lru_cache(maxsize=65_536)(_value)
+"""The value of a reference answer, which many answers are compared with."""
 
 
 def _words(text: str) -> list[str]:
@@ -172,7 +287,9 @@ def math_verify_installed() -> bool:
 
 
 def _verified(answer: str, right: str) -> bool:
-    """Return whether Math-Verify finds two answers equal; without it, they are not, and nor is prose."""
+    """Return whether Math-Verify finds two answers equal; without it, they are not, nor is what is prose or large."""
+    if len(answer) > _MAX_VERIFIED or _LARGE.search(answer):
+        return False
     prose = _PROSE.search(answer) or _PROSE.search(right)
     return not prose and math_verify_installed() and _VERIFIER.equal(answer, right)
 
@@ -182,6 +299,7 @@ import json, logging, sys
 logging.disable(logging.CRITICAL)
 from math_verify import LatexExtractionConfig, parse, verify
 latex = [LatexExtractionConfig()]  # plain text would go through eval
+verify(parse("$x^2+y^2=1$", latex), parse("$y^2+x^2=1$", latex))  # the first time takes seconds
 for line in sys.stdin:
     answer, right = (parse("$" + text + "$", latex, parsing_timeout=3) for text in json.loads(line))
     found = bool(answer) and bool(right) and verify(right, answer, timeout_seconds=3)

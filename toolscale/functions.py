@@ -131,8 +131,11 @@ class FunctionTool(Tool):
         self._today = today
 
     def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
-        """Return the function's value, or its `ValueError` as the call's error."""
+        """Return the function's value, or its error as the call's: it depends on nothing but the arguments."""
         try:
             return ToolResult.ok(self._function(**arguments, today=self._today))
         except ValueError as error:
             return ToolResult.failed(str(error))
+        except Exception as error:
+            reason = f"{type(error).__name__}: these arguments are beyond what {self.name} can do"
+            return ToolResult.failed(f"{reason}. Use smaller or simpler ones.")

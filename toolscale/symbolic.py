@@ -27,7 +27,7 @@ MAX_WORK = 10_000
 """Work that a hostile text may cause, in about microseconds. It is counted, not timed: a result depends on no clock."""
 MAX_DIGITS = 4_000
 """Decimal digits that are written (Python refuses more than 4,300)."""
-_BITS_PER_DIGIT = 3.33
+_BITS_PER_DIGIT = 3.32
 _SMALL_PRIMES = tuple(p for p in range(2, 2_160) if all(p % q for q in range(2, math.isqrt(p) + 1)))
 
 Monomial: TypeAlias = tuple[int, tuple[tuple[str, int], ...]]
@@ -277,7 +277,7 @@ def _effort(one: Mapping[Monomial, Fraction], other: Mapping[Monomial, Fraction]
     tops = [factor.numerator.bit_length() for total in (one, other) for factor in total.values()]
     bottoms = [factor.denominator.bit_length() for total in (one, other) for factor in total.values()]
     top, bottom = max(tops, default=0), max(bottoms, default=0)
-    return 4 + (max(top, bottom) * bottom >> 16) + (top >> 8)
+    return 9 + (max(top, bottom) * bottom >> 16) + (top >> 8)
 
 
 def _plus(one: Mapping[Monomial, Fraction], other: Mapping[Monomial, Fraction]) -> Sum:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable
 from fractions import Fraction
 
+from toolorchestra.toolscale.numerals import plain_digits
 from toolorchestra.toolscale.symbolic import (
     MAX_BITS,
     MAX_DEPTH,
@@ -41,7 +42,7 @@ _SPELLINGS = (
     (re.compile(r"\\pi\b|π|\bpi\b"), " π "),
     (re.compile(r"\\infty|∞"), " ∞ "),
     (re.compile(r"\\[dt]?binom"), r"\\binom"),
-    (re.compile(r"(\d+)\s+(\d+)/(\d+)"), r"(\1+\2/\3)"),
+    (re.compile(r"(?<!\d)(\d+)\s+(\d+)/(\d+)"), r"(\1+\2/\3)"),
 )
 _NAMED = re.compile(r"\s*[A-Za-z](?:_\{?\w+\}?)?(?:\([a-z]\))?\s*(?:=|\\in\b|∈)(.*)", re.DOTALL)
 _SEPARATOR = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
@@ -49,6 +50,8 @@ _BRACKET = re.compile(r"[(\[]|\\\{")
 _TOKEN = re.compile(r"\s*(?:(\d+(?:\.\d+)?|\.\d+)|(\\?[A-Za-z]+|[π∞])|(\\[{}]|.))", re.DOTALL)
 _SHOWN_DIGITS = 60  # of a value in a message
 _MAX_ITEMS = 64  # of a tuple or set
+_MAX_LOGARITHM_BITS = 400
+_MAX_NESTED = 100  # powers of powers, fractions of fractions, and what stands in brackets
 _UNION = (r"\cup", "∪")
 _PLUS_MINUS = (r"\pm", "±")
 _NO_FACTOR = ("", *_UNION, *_PLUS_MINUS, r"\}")
@@ -69,7 +72,7 @@ def read(text: str) -> Value | ValueGroup:
     """
     if len(text) > MAX_CHARACTERS:
         raise UnreadableError(f"It has {len(text)} characters; at most {MAX_CHARACTERS}.")
-    text = _DROPPED.sub(" ", text).strip().rstrip(".").strip()
+    text = _DROPPED.sub(" ", plain_digits(text)).strip().rstrip(".").strip()
     if named := _NAMED.fullmatch(text):
         text = named[1].strip()
     for pattern, spelling in _SPELLINGS:
@@ -153,6 +156,20 @@ def _of_integers(function: Callable[[int, int], int], one: Value, other: Value) 
     return Value.of(checked(function(first, second)))
 
 
+def _logarithm(base: Value, value: Value) -> Value:
+    """Return the logarithm of a power of the base, or of a root of one."""
+    one, other = _fraction(base), _fraction(value)
+    largest = max(part.bit_length() for number in (one, other) for part in number.as_integer_ratio())
+    if one <= 0 or other <= 0 or one == 1 or largest > _MAX_LOGARITHM_BITS:
+        raise UnreadableError("It has a logarithm that is not known exactly.")
+    charge(50)
+    logs = [math.log(number.numerator) - math.log(number.denominator) for number in (other, one)]
+    found = Fraction(logs[0] / logs[1]).limit_denominator(12)
+    if abs(found) > _MAX_LOGARITHM_BITS or one**found.numerator != other**found.denominator:
+        raise UnreadableError("It has a logarithm that is not known exactly.")
+    return Value.of(found)
+
+
 def _power_modulo(base: Value, exponent: Value, modulus: Value) -> Value:
     divisor = _integer(modulus)
     if not 0 < divisor < 10**18:
@@ -183,6 +200,7 @@ class _Reader:
         self._tokens = tokens
         self._at = 0
         self._depth = 0
+        self._nested = 0
 
     def whole(self) -> Value | ValueGroup:
         parts = [self._part()]
@@ -261,7 +279,9 @@ class _Reader:
             base = FUNCTIONS["factorial"][1](base)
         if not self._take("^"):
             return base
+        self._deeper()
         exponent = -self._power() if self._take("-") else self._power()
+        self._nested -= 1
         power = exponent.rational
         if power is None or power.denominator > 2 or abs(power) > MAX_BITS:
             raise UnreadableError("Expected a whole exponent, or a half.")
@@ -270,12 +290,15 @@ class _Reader:
         return base**power.numerator
 
     def _atom(self) -> Value:
-        self._depth += 1
-        if self._depth > 2 * MAX_DEPTH:
-            raise UnreadableError("It is nested too deep.")
+        self._deeper()
         value = self._one_atom()
-        self._depth -= 1
+        self._nested -= 1
         return value
+
+    def _deeper(self) -> None:
+        self._nested += 1
+        if self._nested > _MAX_NESTED:
+            raise UnreadableError("It is nested too deep.")
 
     def _one_atom(self) -> Value:
         token = self._next
@@ -298,6 +321,9 @@ class _Reader:
             degree = self._sum()
             self._expect("]")
             return Value.of(_whole_root(_fraction(self._atom()), _small(degree, 100)))
+        if token == r"\log":
+            base = self._argument() if self._take("_") else Value.of(10)
+            return _logarithm(base, self._power())
         if token in FUNCTIONS:
             return self._call(token)
         if token == "i":

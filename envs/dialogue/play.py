@@ -76,10 +76,9 @@ class DialoguePlay(Play):
         """End the episode; if it is not solved, attribute the faults."""
         faults: tuple[AttributedFault, ...] = ()
         if not solved:
-            try:
-                verdict = self.world.verify(self.task, self.session, self.texts_to_user)
-            except Exception as error:  # a fault of the verifier must not be graded as an agent's
-                self._break_off("judge_error", error)
+            verdict = self.verdict_on(self.texts_to_user)
+            if isinstance(verdict, Exception):  # a fault of the verifier must not be graded as an agent's
+                self._break_off("judge_error", verdict)
                 return
             faults = attributed(self, verdict)
             first = faults[0]

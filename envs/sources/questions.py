@@ -7,12 +7,13 @@ steps that lead to the answer, if they are known, are `toolorchestra.envs.ground
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from toolorchestra.envs.ground_truth.parts import Part
+from toolorchestra.envs.sources.answer_attempts import attempts, attempts_at_several
 from toolorchestra.envs.task_source import TaskSource
 from toolorchestra.envs.world import World
 from toolorchestra.toolscale.answers import is_right
@@ -53,6 +54,13 @@ def make_question(
         answer=rf"\boxed{{{answers[0]}}}",
         bindings=bindings,
     )
+
+
+def known_of(task: Task) -> tuple[str, ...]:
+    """Return what a message about a question may name beside its answer: the answers of the parts that lead to it."""
+    accepted = task.communicate[0] if task.communicate else ()
+    parts = task.bindings.get("parts", ())[:-1]
+    return tuple(part["answer"] for part in parts if part["answer"] not in accepted)
 
 
 def check_sizes(what: str, sizes: Mapping[str, int]) -> None:
@@ -99,7 +107,7 @@ class QuestionWorld:
     def verify(self, task: Task, session: object, answer: str) -> Verdict:
         """Judge an episode by its final answer alone."""
         accepted = task.communicate[0] if task.communicate else ()
-        if is_right(answer, accepted):
+        if is_right(answer, accepted, task.instruction, known_of(task)):
             return SOLVED
         return Verdict((Failure("answer", f"the final answer should be {' or '.join(map(repr, accepted))}"),))
 
@@ -107,9 +115,8 @@ class QuestionWorld:
 def try_answers(world: World, questions: Sequence[Task], step: Callable[[], object] = lambda: None) -> VerifierReport:
     """Judge right and wrong answers of every question, and report what was judged wrongly.
 
-    Wrong are the answers of other questions of the same intent, all answers at once, and saying nothing; right is
-    every accepted answer, boxed, in a sentence, or alone. Where several answers are asked for, right is all of
-    them, and wrong is all but one.
+    The attempts are those of `toolorchestra.envs.sources.answer_attempts`; similar questions are those of the same
+    intent.
     """
     report = VerifierReport(surprises=[])
     kinds: dict[str, list[tuple[str, ...]]] = {}
@@ -120,7 +127,11 @@ def try_answers(world: World, questions: Sequence[Task], step: Callable[[], obje
         step()
         others = kinds[task.intent]
         near = [others[(number + i) % len(others)] for i in range(1, min(len(others), 4))]
-        for kind, text, right in _attempts_at_several(task) if len(task.communicate) > 1 else _attempts(task, near):
+        if len(task.communicate) > 1:
+            tried = attempts_at_several(task)
+        else:
+            tried = attempts(task, near, _seen(world, session, task))
+        for kind, text, right in tried:
             solved = world.verify(task, session, text).solved
             (report.variants if right else report.mutants)[kind] += 1
             if solved is right:
@@ -132,31 +143,10 @@ def try_answers(world: World, questions: Sequence[Task], step: Callable[[], obje
     return report
 
 
-def _attempts(task: Task, near: Sequence[tuple[str, ...]]) -> Iterator[tuple[str, str, bool]]:
-    """Yield the kind, the text and the verdict of answers to a question, given the answers of similar ones."""
-    accepted = task.communicate[0]
-    for right in accepted:
-        yield "boxed", rf"It follows that \boxed{{{right}}} holds.", True
-        yield "told", f"I looked everything up.\nThe answer is {right}", True
-        yield "alone", right, True
-    wrong = [other[0] for other in near if not set(other) & set(accepted)]
-    for other in wrong:
-        yield "another answer", rf"\boxed{{{other}}}", False
-    for other in wrong:
-        yield "several answers", rf"\boxed{{{accepted[0]} or {other}}}", False
-    yield "no answer", "", False
-
-
-def _attempts_at_several(task: Task) -> Iterator[tuple[str, str, bool]]:
-    """Yield the same for a question that asks for several answers."""
-    right = [accepted[0] for accepted in task.communicate]
-    yield "as asked", task.answer, True
-    yield "listed", rf"\boxed{{{', '.join(right)}}}", True
-    for place in range(len(right)):
-        given = [*right[:place], f"{right[place]}1", *right[place + 1 :]]
-        yield "one answer wrong", rf"\boxed{{{', '.join(given)}}}", False
-    yield "one answer missing", rf"\boxed{{{', '.join(right[:-1])}}}", False
-    yield "no answer", "", False
+def _seen(world: World, session: Any, task: Task) -> list[Any]:
+    """Return what the reference calls of a question return, as far as they run without an episode."""
+    calls = [(world.tools[call.name], msgspec.json.encode(call.arguments)) for call in task.reference_calls]
+    return [session.call(tool, tool.decode(text)).value for tool, text in calls if not tool.uses_episode]
 
 
 class QuestionSource(TaskSource):

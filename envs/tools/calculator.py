@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from toolorchestra.toolscale.format import ParameterSpec
-from toolorchestra.toolscale.symbolic import UnreadableError, ValueGroup
+from toolorchestra.toolscale.symbolic import MAX_DIGITS, UnreadableError, ValueGroup
 from toolorchestra.toolscale.symbolic_reader import FUNCTIONS, read
 from toolorchestra.toolscale.tool import Tool, ToolContext, ToolResult
 
@@ -35,6 +35,9 @@ class Calculator(Tool):
             return ToolResult.failed(f"{expression[:100]!r} cannot be computed: {error}")
         if isinstance(value, ValueGroup):
             return ToolResult.failed("Expected one expression, found several. Make a call for each.")
+        if value.digits > MAX_DIGITS:
+            reason = f"the value may have {value.digits:,} digits, and at most {MAX_DIGITS:,} are written"
+            return ToolResult.failed(f"{expression[:100]!r} cannot be shown: {reason}. Compute a part of it.")
         try:
             decimal = round(value.number(), 10)
         except UnreadableError:

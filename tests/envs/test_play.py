@@ -18,6 +18,7 @@ from toolorchestra.toolscale.tool import Tool, ToolContext, ToolResult
 from toolorchestra.toolscale.verify import Verdict
 
 Make = Callable[..., Play]
+BOMB = "An answer that makes the verifier fail."
 
 
 class Broken(Tool):
@@ -51,7 +52,7 @@ class World:
         return self.domain.session()
 
     def verify(self, task: Task, session: Session, answer: str) -> Verdict:
-        if self.judge_fails:
+        if self.judge_fails or answer == BOMB:
             raise ZeroDivisionError("the judge has a fault")
         return self.domain.verify(task, session, answer)
 
@@ -175,6 +176,14 @@ def test_a_fault_of_the_verifier_is_a_judge_error_without_a_reward(play: Make) -
     one.act("Done.")
     assert (one.episode.outcome, one.episode.reward, one.truncated) == ("judge_error", None, True)
     assert one.episode.why == "ZeroDivisionError: the judge has a fault"
+
+
+def test_an_answer_that_makes_the_verifier_fail_is_wrong(play: Make) -> None:
+    one = play()
+    one.act(BOMB)
+    assert (one.episode.outcome, one.episode.reward, one.truncated) == ("failed", 0.0, False)
+    assert one.episode.why == "answer: the answer cannot be judged (ZeroDivisionError)"
+    assert one.episode.answer == BOMB
 
 
 def test_long_results_are_cut(play: Make) -> None:

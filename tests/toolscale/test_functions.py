@@ -10,6 +10,7 @@ from hypothesis import given, strategies as st
 from toolorchestra.toolscale.errors import UnknownNameError
 from toolorchestra.toolscale.format import ToolSpec
 from toolorchestra.toolscale.functions import FunctionTool, calculator, look_calendar
+from toolorchestra.toolscale.tool import NO_CONTEXT, Status
 
 TODAY = datetime.date(2025, 7, 23)  # a Wednesday
 
@@ -92,3 +93,19 @@ def test_the_calendar_says_what_it_can_read(phrase: str) -> None:
 def test_an_unknown_function_is_an_error() -> None:
     with pytest.raises(UnknownNameError, match="Did you mean 'calculator'"):
         FunctionTool("t", ToolSpec(description="d", function="calculatr"), today=TODAY)
+
+
+@pytest.mark.parametrize("error", [RecursionError, OverflowError, MemoryError, KeyError, AssertionError])
+def test_whatever_arguments_make_a_function_do_is_the_error_of_the_call(
+    error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(**arguments: object) -> None:
+        raise error("too much")
+
+    tool = FunctionTool("sum", ToolSpec(description="d", function="calculator"), today=TODAY)
+    monkeypatch.setattr(tool, "_function", fail)
+    result = tool.run({"expression": "1"}, NO_CONTEXT)
+    assert result.status is Status.EXEC_ERR
+    assert result.error == (
+        f"{error.__name__}: these arguments are beyond what sum can do. Use smaller or simpler ones."
+    )

@@ -2,18 +2,20 @@ r"""The world of MASBench's problems, and how their answers are read from a mess
 
 A problem may want several answers; it is solved when all of them are right. They stand in ``Problem 2: 14`` (of each
 label the last), or in as many boxes at the end, or in one answer, separated by commas or lines. A message that gives
-another number of answers has given none.
+another number of answers has given none, and so has one that takes them back.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import msgspec
 
-from toolorchestra.envs.sources.questions import QuestionWorld
+from toolorchestra.envs.sources.questions import QuestionWorld, known_of
 from toolorchestra.envs.tools.calculator import Calculator
+from toolorchestra.toolscale.answer_reader import boxes, said, stated, withdrawn
 from toolorchestra.toolscale.answers import equal, final_answer, is_right
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.verify import SOLVED, Failure, Verdict
@@ -28,9 +30,8 @@ is A minus B. Magic numbers are reported as they stand. A note may be wrong: wor
 Give one answer as \\boxed{…}. Give several in the form that the problem asks for: one line "Problem 1: …" for each, \
 or boxes in the order of the questions."""
 
-_MAX_LENGTH = 200_000
 _LABEL = re.compile(r"\b(?:problem|question|answer|q)[ _]?#?(\d{1,3})\W{0,4}?[:=]", re.IGNORECASE)
-_BOX = re.compile(r"\\boxed\{([^{}]*)\}")
+_NO_ANSWER = re.compile(r"\b(?:not|n['’]t|never|or|either|maybe|perhaps|possibly|except|but|unsure)\b", re.IGNORECASE)
 _INTEGER = re.compile(r"[^\d-]*(-?\d+)[^\d-]*")
 _BETWEEN = re.compile(r"\s*[,;\n]\s*(?:and\s+)?|\s+and\s+")
 
@@ -66,7 +67,7 @@ def credit(task: Task, answer: str) -> float:
     """
     wanted = task.communicate
     if len(wanted) < 2:
-        return float(bool(wanted) and is_right(answer, wanted[0]))
+        return float(bool(wanted) and is_right(answer, wanted[0], task.instruction, known_of(task)))
     return sum(right for *_, right in _graded(task, answer)) / len(wanted)
 
 
@@ -89,24 +90,44 @@ def read_answers(text: str, count: int) -> tuple[str, ...]:
     >>> read_answers(r"\boxed{12, 7}", 2), read_answers(r"\boxed{12}", 2)
     (('12', '7'), ('', ''))
     """
-    text = text[-_MAX_LENGTH:]
-    labelled, numbers = dict(_labelled(text)), range(1, count + 1)
-    if not labelled.keys().isdisjoint(numbers):
-        return tuple(labelled.get(number, "") for number in numbers)
-    boxes = _BOX.findall(text)
-    if len(boxes) >= count:
-        return tuple(box.strip() for box in boxes[-count:])
+    text = said(text)
+    none, labelled = ("",) * count, [one for one in _labelled(text) if 1 <= one.number <= count]
+    if labelled:
+        if withdrawn(text[: labelled[0].start], "") or withdrawn("", text[labelled[-1].end :]):
+            return none
+        found = {one.number: one.answer for one in labelled}
+        return tuple(found.get(number, "") for number in range(1, count + 1))
+    if len(given := boxes(text)) >= count:
+        places = zip([0, *(box.end for box in given)], given, strict=False)
+        if any(withdrawn(text[end : box.start], "") for end, box in places) or withdrawn("", text[given[-1].end :]):
+            return none
+        return tuple(box.content for box in given[-count:])
+    if (found_one := stated(text)) is not None and found_one.withdrawn:
+        return none
     parts = [one.strip() for one in _BETWEEN.split(final_answer(text)) if one.strip()]
-    return tuple(parts) if len(parts) == count else ("",) * count
+    return tuple(parts) if len(parts) == count else none
 
 
-def _labelled(text: str) -> Iterator[tuple[int, str]]:
-    """Yield the numbers of problems, each with the answer after it."""
+class _Labelled(NamedTuple):
+    """The number of a problem, the answer after it, and where they begin and end."""
+
+    number: int
+    answer: str
+    start: int
+    end: int
+
+
+def _labelled(text: str) -> Iterator[_Labelled]:
+    """Yield the problems that are labelled, each with the answer after it."""
     labels = list(_LABEL.finditer(text))
     for number, label in enumerate(labels, 1):
-        end = labels[number].start() if number < len(labels) else len(text)
-        line = text[label.end() : end].strip().split("\n")[0]
-        boxes = _BOX.findall(line)
-        found = boxes[-1] if boxes else line.strip(" *,;")
-        integer = _INTEGER.fullmatch(found)
-        yield int(label[1]), integer[1] if integer else found
+        limit = labels[number].start() if number < len(labels) else len(text)
+        start = label.end() + len(text[label.end() : limit]) - len(text[label.end() : limit].lstrip())
+        end = text.find("\n", start, limit)
+        line = text[start : limit if end < 0 else end]
+        given = boxes(line)
+        answer = given[-1].content if len({box.content for box in given}) == 1 else "" if given else line.strip(" *,;.")
+        integer = None if _NO_ANSWER.search(line) else _INTEGER.fullmatch(answer)
+        if integer:
+            answer = integer[1]
+        yield _Labelled(int(label[1]), answer, label.start(), start + len(line))

@@ -10,10 +10,12 @@ import pytest
 import toolorchestra  # noqa: F401 - registers the environments
 from toolorchestra.envs.checks.environment import check_environment
 from toolorchestra.envs.ground_truth.parts import Part, find_part, parts_of, problem_of
+from toolorchestra.envs.sources import questions
 from toolorchestra.envs.sources.questions import (
     QuestionSource,
     QuestionWorld,
     StatelessSession,
+    known_of,
     make_question,
     try_answers,
 )
@@ -192,14 +194,41 @@ def test_right_answers_pass_and_wrong_ones_fail(name: str):
     assert report.surprises == []
     assert (report.kill_rate, report.acceptance_rate) == (1.0, 1.0)
     several = len(tasks[0].communicate) > 1
-    wrong = {"one answer wrong", "one answer missing"} if several else {"another answer", "several answers"}
-    assert set(report.mutants) == {*wrong, "no answer"}
-    assert report.variants.total() >= (2 if several else 3) * len(tasks)
+    one = {"several boxes", "either or", "or maybe", "enumeration", "answer after answer", "dump", "asked", "hedge"}
+    many = {"one answer wrong", "one answer missing", "or", "each denied", "all numbers", "all numbers for each"}
+    assert (many if several else one) | {"denial", "taken back", "request repeated", "no answer"} <= set(report.mutants)
+    assert len(report.variants) >= (10 if several else 20)
+    assert report.variants.total() >= (10 if several else 20) * len(tasks)
+
+
+def test_an_answer_that_would_bomb_the_grader_is_a_failure_and_never_a_judge_error(source: QuestionSource):
+    env = gym.make("ToolOrchestra-Math-v0")
+    for bomb in (
+        r"\boxed{(1000!*1000!)!}",
+        r"\boxed{\binom{1000!*1000!}{3}}",
+        r"\boxed{\frac{1}{1+\sqrt{9999999967}}}",
+    ):
+        env.reset(seed=0)
+        *_, info = env.step(bomb)
+        assert info["outcome"] == "failed"
+        env.reset(seed=0)
+        expression = bomb.removeprefix("\\boxed{")[:-1]
+        *_, info = env.step([{"name": "calculator", "arguments": {"expression": expression}}])
+        assert info["calls"][0].status in (Status.OK, Status.EXEC_ERR)
+    env.close()
+
+
+def test_what_a_question_and_its_steps_name_may_stand_beside_the_answer(source: QuestionSource):
+    world, task = source.world(source.tasks("all")[0]), source.tasks("all")[0]
+    assert known_of(task) == ("Ada Vell",)
+    assert world.verify(task, None, "Ada Vell wrote it, and she was born in the city of Brenholm.").solved
+    assert not world.verify(task, None, "Ida Vell wrote it, and she was born in the city of Brenholm.").solved
+    assert not world.verify(task, None, "Ada Vell and Brenholm").solved
 
 
 def test_a_verifier_that_is_wrong_is_found(source: QuestionSource, monkeypatch: pytest.MonkeyPatch):
     world = source.world(source.tasks("all")[0])
-    monkeypatch.setattr("toolorchestra.envs.sources.questions.is_right", lambda answer, accepted: "Brenholm" in answer)
+    monkeypatch.setattr(questions, "is_right", lambda answer, *context: "Brenholm" in answer)
     report = try_answers(world, source.tasks("all"))
     kinds = {(surprise.task_id, surprise.kind) for surprise in report.surprises}
     assert ("mine/birth/0", "several answers") in kinds

@@ -18,6 +18,7 @@ from toolorchestra.envs.sources.masbench.source import MASBenchSource
 from toolorchestra.envs.sources.masbench.tasks import faults, make_task, truth_of
 from toolorchestra.envs.sources.masbench.world import MASBenchWorld, credit, read_answers
 from toolorchestra.envs.task_source import QUESTIONS, question_source
+from toolorchestra.toolscale.answers import equal
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.task import Task
 
@@ -130,6 +131,24 @@ def test_another_number_of_answers_is_none(message: str):
 def test_only_the_last_of_each_label_counts_and_what_is_missing_is_wrong():
     assert read_answers("Problem 1: 3\nProblem 1: 4", 2) == ("4", "")
     assert read_answers("Problem 1: 3 or 4\nProblem 2: 5", 2)[0] == "3 or 4"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "It is NOT true that: Problem 1: 12\nProblem 2: 7. I do not know.",
+        "Problem 1: 12\nProblem 2: 7\nBut I do not know.",
+        "Problem 1: not 12\nProblem 2: not 7",
+        "Problem 1: 12 or 13\nProblem 2: either 7 or 8",
+        "Problem 1: maybe 12\nProblem 2: maybe 7",
+        "Problem 1: \\boxed{12} \\boxed{13}\nProblem 2: \\boxed{7} \\boxed{8}",
+        "It is not true that \\boxed{12} \\boxed{7}",
+        "\\boxed{12} \\boxed{7}. I do not know.",
+        "\\boxed{12, 7}, or maybe not",
+    ],
+)
+def test_answers_that_are_denied_or_hedged_are_not_given(said: str):
+    assert not any(equal(found, right) for found, right in zip(read_answers(said, 2), ("12", "7"), strict=True))
 
 
 def test_all_answers_must_be_right_and_partial_credit_is_reported():

@@ -1,0 +1,112 @@
+"""Grade hostile answers, compute hostile expressions, and print how long the slowest took.
+
+    python benchmarks/graders.py                     1,000,000 texts: about twenty minutes on one core
+    python benchmarks/graders.py --texts 10000
+
+Each text is an answer to a question with a random reference answer, as it is, in a box, or told, and an expression for
+the two calculators. The run fails if anything raises, if a call ends otherwise than OK or EXEC_ERR, or if one of them
+takes more than 50 ms of CPU time. What was slow once is measured twice more and counts as its fastest run, since what
+is measured is work and not the machine. One text in 500 is an answer of a million characters.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from toolorchestra.envs.checks.hostile_expressions import hostile_expressions, long_answers
+from toolorchestra.envs.tools.calculator import Calculator
+from toolorchestra.toolscale.answers import is_right
+from toolorchestra.toolscale.domain_folder import load_domain
+from toolorchestra.toolscale.tool import NO_CONTEXT, Status
+
+RESULTS = Path(__file__).parent / "results" / "graders.json"
+LIMIT = 0.05
+QUESTION = "Which was founded earlier, Foldford or Saldby, and what is x if 4 of 9 are not in 30 km?"
+REFERENCES = ("5", r"\frac{3}{4}", r"2\sqrt{39}", "5x+1", r"\{1,2\}", "Brenholm", "explorer", "B", "87 years", "0")
+FORMS: tuple[Callable[[str], str], ...] = (
+    lambda text: text,
+    lambda text: rf"\boxed{{{text}}}",
+    lambda text: f"The answer is {text}",
+)
+
+
+def timed(run: Callable[[], Any]) -> tuple[Any, float]:
+    """Return what a function returns, and its CPU time: the least of three runs if the first was slow."""
+    start = time.process_time()
+    result = run()
+    seconds = time.process_time() - start
+    for _ in range(2 if seconds > LIMIT / 2 else 0):
+        start = time.process_time()
+        run()
+        seconds = min(seconds, time.process_time() - start)
+    return result, seconds
+
+
+def attack(texts: int, seed: int) -> tuple[Counter[str], dict[str, list[tuple[float, str]]]]:
+    """Grade and compute so many texts; return what became of them, and the three slowest of each kind.
+
+    Raises:
+        AssertionError: Something raised, ended wrongly, or took too long; the message says what.
+    """
+    rng = random.Random(seed)
+    expressions, answers = hostile_expressions(rng), long_answers(rng)
+    domain = load_domain("restaurant")
+    calculators = [Calculator(), domain.tools["calculator"]]
+    found: Counter[str] = Counter()
+    slowest: dict[str, list[tuple[float, str]]] = defaultdict(list)
+
+    def note(kind: str, seconds: float, text: str) -> None:
+        assert seconds <= LIMIT, f"{kind}: {seconds * 1e3:.0f} ms for {text[:300]!r}"
+        if len(slowest[kind]) < 3 or seconds > slowest[kind][-1][0]:
+            slowest[kind] = sorted([*slowest[kind], (seconds, text[:200])], reverse=True)[:3]
+
+    for number in range(texts):
+        kind, text = ("million", next(answers)) if number % 500 == 499 else next(expressions)
+        said, right = rng.choice(FORMS)(text), rng.choice(REFERENCES)
+        try:
+            judged, seconds = timed(partial(is_right, said, [right], QUESTION, ["Ada Vell"]))
+            note(f"{kind}: graded", seconds, said)
+            found["right" if judged else "wrong"] += 1
+            calculator, arguments = calculators[number % 2], {"expression": text[:500]}
+            run = partial(calculator.run, arguments, NO_CONTEXT)
+            result, seconds = timed(run)
+            note(f"{kind}: computed", seconds, text)
+            assert result.status in (Status.OK, Status.EXEC_ERR), f"{result.status} for {text!r}"
+            found[f"{('exact', 'decimal')[number % 2]} calculator: {result.status}"] += 1
+            json.dumps(result.value, allow_nan=False)
+        except AssertionError:
+            raise
+        except Exception as error:
+            raise AssertionError(f"{type(error).__name__} for {said[:300]!r} against {right!r}: {error}") from error
+    return found, slowest
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--texts", type=int, default=1_000_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--record", action="store_true", help=f"write the results to {RESULTS.name}")
+    given = parser.parse_args()
+    found, slowest = attack(given.texts, given.seed)
+    for kind, slow in sorted(slowest.items()):
+        print(f"{kind:24}" + "".join(f"{seconds * 1e3:>9.1f} ms" for seconds, _ in slow))
+    print(", ".join(f"{count:,} {what}" for what, count in sorted(found.items())))
+    print(f"{given.texts:,} texts: nothing raised, nothing above {LIMIT * 1e3:g} ms.")
+    if given.record:
+        command = " ".join(["python", "benchmarks/graders.py", *sys.argv[1:]])
+        shown = {kind: [[round(seconds * 1e3, 2), text] for seconds, text in slow] for kind, slow in slowest.items()}
+        held = {"command": command, "texts": given.texts, "python": sys.version.split()[0], "found": found}
+        RESULTS.write_text(json.dumps({**held, "slowest_ms": shown}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

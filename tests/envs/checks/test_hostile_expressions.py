@@ -1,0 +1,58 @@
+"""Hostile expressions: graders and calculators neither raise nor take long. `benchmarks/graders.py` tries a million."""
+
+from __future__ import annotations
+
+import random
+import time
+from itertools import islice
+
+import msgspec
+import pytest
+
+from toolorchestra.envs.checks.hostile_expressions import EXPRESSION_KINDS, hostile_expressions, long_answers
+from toolorchestra.envs.tools.calculator import Calculator
+from toolorchestra.toolscale.answers import equal, is_right
+from toolorchestra.toolscale.tool import NO_CONTEXT, Status
+
+REFERENCES = ("5", r"\frac{3}{4}", r"2\sqrt{39}", "5x+1", r"\{1,2\}", "Brenholm", "explorer", "B", "87 years")
+QUESTION = "Which was founded earlier, Foldford or Saldby, and what is x if 4 of 9 are not in 30 km?"
+LIMIT = 0.05
+
+
+def grade(text: str, right: str) -> float:
+    """Grade an answer and return the seconds that it took."""
+    began = time.process_time()
+    is_right(text, [right], QUESTION, ["Ada Vell"])
+    return time.process_time() - began
+
+
+@pytest.mark.parametrize("kind", EXPRESSION_KINDS)
+def test_hostile_answers_are_graded_and_expressions_computed_in_no_time(kind: str) -> None:
+    rng = random.Random(f"expressions: {kind}")
+    calculator = Calculator()
+    for number in range(250):
+        text, right = EXPRESSION_KINDS[kind](rng), rng.choice(REFERENCES)
+        said = (text, rf"\boxed{{{text}}}", f"The answer is {text}")[number % 3]
+        assert grade(said, right) <= LIMIT or min(grade(said, right), grade(said, right)) <= LIMIT, said
+        result = calculator.run({"expression": text[:500]}, NO_CONTEXT)
+        assert result.status in (Status.OK, Status.EXEC_ERR)
+        msgspec.json.encode(result.value)
+
+
+def test_hostile_answers_of_a_million_characters_are_graded_in_no_time() -> None:
+    rng = random.Random(2)
+    for text in islice(long_answers(rng), 30):
+        assert len(text) > 990_000
+        right = rng.choice(REFERENCES)
+        assert grade(text, right) <= LIMIT or min(grade(text, right), grade(text, right)) <= LIMIT, text[:100]
+
+
+def test_votes_over_hostile_answers_are_counted() -> None:
+    texts = [text for _, text in islice(hostile_expressions(random.Random(3)), 60)]
+    assert all(isinstance(equal(one, other), bool) for one in texts for other in texts[:10])
+
+
+def test_the_same_seed_gives_the_same_expressions() -> None:
+    one, other = (list(islice(hostile_expressions(random.Random(4)), 50)) for _ in range(2))
+    assert one == other
+    assert {kind for kind, _ in one} == set(EXPRESSION_KINDS)
