@@ -182,7 +182,7 @@ def test_an_unknown_source_names_those_of_questions():
 @pytest.mark.parametrize("name", list(QUESTIONS))
 def test_environments_of_questions_pass_the_checks(name: str):
     checks = ["gymnasium", "null", "random", "snapshot", "hostile", "coverage"]
-    report = check_environment(f"ToolOrchestra-{name}-v0", checks=checks, random_episodes=100, hostile=200)
+    report = check_environment(f"ToolOrchestra-{name}-v0", checks=checks, random_episodes=300, hostile=200)
     assert report.passed, report
 
 

@@ -181,9 +181,9 @@ def test_a_search_without_a_query_fails_and_too_many_are_no_call():
     empty = call(tool, query_list=[])
     assert (empty.status, empty.error) == (Status.EXEC_ERR, "`query_list` is empty: give at least one query.")
     for wrong, told in (
-        ({"query_list": ["a"] * (MAX_QUERIES + 1)}, "'query_list' of search: Expected array of length <= 8"),
-        ({"query_list": "a"}, "'query_list' of search: Expected array, got string"),
-        ({"query_list": ["a"], "k": 0}, "'k' of search: Expected integer >= 1"),
+        ({"query_list": ["a"] * (MAX_QUERIES + 1)}, "'query_list' of local_search: Expected array of length <= 8"),
+        ({"query_list": "a"}, "'query_list' of local_search: Expected array, got string"),
+        ({"query_list": ["a"], "k": 0}, "'k' of local_search: Expected integer >= 1"),
     ):
         with pytest.raises(ArgumentError, match=told):
             tool.decode(msgspec.json.encode(wrong))
