@@ -88,7 +88,7 @@ def stated(text: str) -> Stated | None:
     >>> stated(r"It is NOT true that: \boxed{5}. I do not know.").withdrawn
     True
     """
-    text = said(text)
+    text = spoken_end(text)
     if found := boxes(text):
         after = text[found[-1].end :][:_AFTER]
         answers = [box.content for box in found] + [one.content for one in _named(after)]
@@ -105,7 +105,7 @@ def stated(text: str) -> Stated | None:
     return None
 
 
-def said(text: str) -> str:
+def spoken_end(text: str) -> str:
     """Return the end of a text, without what was only thought."""
     text = text[-MAX_TEXT:]
     _, _, spoken = text.rpartition("</think>")

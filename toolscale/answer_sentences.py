@@ -17,17 +17,17 @@ from pathlib import Path
 import msgspec
 
 from toolorchestra.toolscale.answer_reader import conclusion, withdrawn, without_marks
-from toolorchestra.toolscale.numerals import number_of_words, plain_digits
-from toolorchestra.toolscale.symbolic import UnreadableError, Value
-from toolorchestra.toolscale.symbolic_reader import read
+from toolorchestra.toolscale.numerals import TENS, UNITS, number_of_words, plain_digits
+from toolorchestra.toolscale.symbolic import Value
+from toolorchestra.toolscale.symbolic_reader import read_or_none
 from toolorchestra.toolscale.yaml_reader import read_yaml
 
 Same = Callable[[str], bool]
 """Whether a text by itself is the right answer."""
 
-_LONGEST = 3_000  # characters
-_MOST_WORDS = 90
-_MOST_CUTS = 4
+_MAX_CHARACTERS = 3_000  # characters
+_MAX_WORDS = 90
+_MAX_CUTS = 4
 _REPEATED = 9  # words in a row
 _COURTESY = re.compile(
     r"\A\W*(?:sure(?: thing)?|certainly|of course|absolutely|hello|hi|hey|dear \w+"
@@ -70,11 +70,10 @@ _COPULA = re.compile(
 )
 _FIRST = re.compile(r"\A(.{1,200}?),?\s(?:is|are|was|were)\s(?:the|what|how|where|who)\b", re.DOTALL)
 _ADVERB = re.compile(r"\A(?:exactly|simply|just|precisely|equal to|thus|then|therefore|also)\s+", re.IGNORECASE)
-_LISTED = re.compile(r"\W*(?:and|or|&|as well as)?\W*(?:the\s)?", re.IGNORECASE)
+_LISTED = re.compile(r"\W*(?:and|or|&|as well as)?\W*(?:the\s)?")
 _NUMBER_WORDS = re.compile(
-    r"\b(?:(?:minus |negative )?(?:zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
-    r"|(?:thir|four|fif|six|seven|eigh|nine)teen|twenty|thirty|forty|fifty|sixty|seventy|eighty|ninety"
-    r"|hundred|thousand|million)(?:[\s-]+(?:and\s)?(?=\w)|\b))+",
+    rf"\b(?:(?:minus |negative )?(?:{'|'.join((*UNITS, *TENS))}|hundred|thousand|million)"
+    r"(?:[\s-]+(?:and\s)?(?=\w)|\b))+",
     re.IGNORECASE,
 )
 _FIRST_NUMBER = re.compile(rf"\A\W*(?:(?:exactly|only|just)\s)?({_NUMBER_WORDS.pattern})", re.IGNORECASE)
@@ -107,7 +106,7 @@ def asserts(text: str, same: Same, accepted: Sequence[str], question: str = "", 
         question: What was asked.
         known: Answers of the steps before the last, which may be named as well.
     """
-    if len(text) > _LONGEST:
+    if len(text) > _MAX_CHARACTERS:
         return False
     text = _without_courtesy(without_marks(text))
     if same(text.strip(' \n"“”')):
@@ -122,25 +121,18 @@ def asserts(text: str, same: Same, accepted: Sequence[str], question: str = "", 
     sentences = [_without_repeats(one, question) for one in _SENTENCE.split(text) if not _asks(one, question)]
     sentences = [one for one in sentences if one.strip()]
     body = " ".join(sentences)
-    if not body or len(body.split()) > _MOST_WORDS or withdrawn("", body) or _hedges(body, question):
+    if not body or len(body.split()) > _MAX_WORDS or withdrawn("", body) or _hedges(body, question):
         return False
-    value = _value(accepted[0])
+    value = read_or_none(accepted[0])
     if isinstance(value, Value) and value.rational is not None and not _OPERATION.search(body):
         return _says_number(body, same, question, zero=not value.top)
     if value is not None or re.search(r"[\\^=]", accepted[0]):
-        return _all_say(sentences, same, lambda found: _value(found) is not None)
+        return _all_say(sentences, same, lambda found: read_or_none(found) is not None)
     if any(word[0].isupper() for word in _WORD.findall(accepted[0])):
         if not _offers(question) and _holds(question, accepted[0]):
             return _all_say(sentences, same, lambda found: len(found.split()) <= 8)
         return _says_name(sentences, accepted, question, known)
     return _all_say(sentences, same, lambda found: len(found.split()) <= 4)
-
-
-def _value(text: str) -> object:
-    try:
-        return read(text)
-    except UnreadableError:
-        return None
 
 
 def _without_courtesy(text: str) -> str:
@@ -158,7 +150,7 @@ def _without_courtesy(text: str) -> str:
 def _begins_with_it(text: str, same: Same) -> bool:
     """Return whether a text gives the answer first, and then what may be an explanation."""
     for place, found in enumerate(_FOLLOWS.finditer(text)):
-        if place == _MOST_CUTS:
+        if place == _MAX_CUTS:
             return False
         if same(text[: found.start()]):
             return _explains(text[found.start() :], same)
@@ -324,9 +316,7 @@ def _starts(body: str, place: int) -> bool:
 def _lists(body: str, end: int, others: Sequence[int]) -> bool:
     """Return whether another name follows in the same enumeration."""
     following = next((place for place in others if place >= end), None)
-    return following is not None and bool(
-        re.fullmatch(r"\W*(?:and|or|&|as well as)?\W*(?:the\s)?", body[end:following])
-    )
+    return following is not None and _LISTED.fullmatch(body, end, following) is not None
 
 
 def _same_side(body: str, side: frozenset[str], *, missing: bool = False) -> bool:

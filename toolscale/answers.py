@@ -26,12 +26,12 @@ from typing import TypeVar
 
 import msgspec
 
-from toolorchestra.toolscale.answer_reader import MAX_TEXT, said, stated, tag_contents
+from toolorchestra.toolscale.answer_reader import MAX_TEXT, spoken_end, stated, tag_contents
 from toolorchestra.toolscale.answer_sentences import WORDS, asserts
 from toolorchestra.toolscale.mentions import tokens
 from toolorchestra.toolscale.numerals import number_of_words, plain_digits
 from toolorchestra.toolscale.symbolic import UnreadableError, Value, ValueGroup, limited_work
-from toolorchestra.toolscale.symbolic_reader import read
+from toolorchestra.toolscale.symbolic_reader import read_or_none
 
 T = TypeVar("T")
 
@@ -135,7 +135,7 @@ def _is_right(text: str, accepted: tuple[str, ...], question: str, known: tuple[
 
     found = stated(text)
     if found is None:
-        return asserts(said(text), same, accepted, question, known)
+        return asserts(spoken_end(text), same, accepted, question, known)
     if found.withdrawn or not found.answers:
         return False
     return all(same(one) or asserts(one, same, accepted, question, known) for one in dict.fromkeys(found.answers))
@@ -194,7 +194,7 @@ def _is_value(answer: str, truth: Value | ValueGroup, question: str) -> bool:
     """Return whether a text is a value, as it is, in words, with a decimal comma, or with a unit."""
     if "\n" in answer:  # lines are several answers
         return False
-    found = _value(answer)
+    found = read_or_none(answer)
     if found is not None and found == truth:
         return True
     if len(answer) > _MAX_FORM:
@@ -203,13 +203,13 @@ def _is_value(answer: str, truth: Value | ValueGroup, question: str) -> bool:
         listed = _AND_OR.sub(",", answer)
         if len(set(_EACH_NAMED.findall(listed))) == 1:
             listed = _EACH_NAMED.sub("", listed)
-        return listed != answer and _value(listed) == truth
+        return listed != answer and read_or_none(listed) == truth
     if answer.casefold() in _NOUGHT:
         return not truth.top
     if (number := number_of_words(answer)) is not None:
         return truth == number
     if comma := _DECIMAL_COMMA.fullmatch(plain_digits(answer)):
-        return _value(".".join(comma.groups())) == truth
+        return read_or_none(".".join(comma.groups())) == truth
     if (bare := _MINUS.sub("-", _LEADING.sub("", answer))) != answer:
         return _is_value(bare, truth, question)
     if given := _MEASURED.fullmatch(answer):
@@ -262,14 +262,7 @@ def count_votes(answers: Iterable[str]) -> list[tuple[str, int]]:
     return [(group[0], len(group)) for group in group_equal(filter(None, answers), equal_cached)]
 
 
-def _value(text: str) -> Value | ValueGroup | None:
-    try:
-        return read(text)
-    except UnreadableError:
-        return None
-
-
-_truth = functools.lru_cache(maxsize=65_536)(_value)
+_truth = functools.lru_cache(maxsize=65_536)(read_or_none)
 """The value of a reference answer, which many answers are compared with."""
 
 

@@ -176,7 +176,6 @@ def save_tasks(
     import faker
 
     kept = {task.id for task in tasks}
-
     lines = b"".join(msgspec.json.encode(task) + b"\n" for task in tasks)
     info = BuildInfo(
         spec=_sha(msgspec.json.encode(domain.spec)),

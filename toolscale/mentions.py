@@ -14,16 +14,14 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
+from toolorchestra.toolscale.numerals import TENS, UNITS
+
 _MONTHS = (
     "january", "february", "march", "april", "may", "june", "july", "august", "september", "october",
     "november", "december",
 )  # fmt: skip
-_NUMBERS = (
-    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
-    "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty",
-)  # fmt: skip
 _MONTH_NUMBER = {name[:3]: i for i, name in enumerate(_MONTHS, 1)}
-_NUMBER_WORD = {word: f"#{i}" for i, word in enumerate(_NUMBERS)}
+_NUMBER_WORD = {word: f"#{i}" for i, word in enumerate((*UNITS, TENS[0]))}
 _MONTH = (
     r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
     r"|nov(?:ember)?|dec(?:ember)?)"

@@ -8,12 +8,14 @@ from __future__ import annotations
 import re
 import unicodedata
 
-_UNITS = (
+UNITS = (
     "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
     "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
 )  # fmt: skip
-_TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
-_SMALL = {word: number for number, word in enumerate(_UNITS)} | {word: 10 * n for n, word in enumerate(_TENS, 2)}
+"""The words of the numbers from 0 to 19."""
+TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
+"""The words of 20, 30, … 90."""
+_SMALL = {word: number for number, word in enumerate(UNITS)} | {word: 10 * n for n, word in enumerate(TENS, 2)}
 _SCALES = {"thousand": 10**3, "million": 10**6, "billion": 10**9}
 _WORD = re.compile(r"[a-z]+")
 _MAX_WORDS = 24

@@ -117,7 +117,7 @@ def _judged(mentions: Sequence[Mention], rest: str, earlier: Sequence[Mention]) 
     precedes it in its clause, and "avoid it" for the tools that were mentioned last, if need be the `earlier` ones.
     """
     runs = _runs(mentions, rest)
-    said = dict.fromkeys(mentions, "request")
+    kinds = dict.fromkeys(mentions, "request")
     inside = bytearray(len(rest) + 1)
     for run in runs:
         inside[run[0].start : run[-1].end] = b"\x01" * (run[-1].end - run[0].start)
@@ -125,22 +125,22 @@ def _judged(mentions: Sequence[Mention], rest: str, earlier: Sequence[Mention]) 
         (start, end, kind, []) for start, end, kind in _cues(rest) if not inside[start]
     ]
     events += [(run[0].start, run[-1].end, "run", run) for run in runs]
-    state, used, told = "request", False, False
+    state, used, cued = "request", False, False
     topic, clause = [*earlier], list[Mention]()
     for _, end, kind, run in sorted(events):
         if kind == "run":
-            said |= dict.fromkeys(run, state)
-            clause = _last_item(run, rest) if told else [*clause, *run]
+            kinds |= dict.fromkeys(run, state)
+            clause = _last_item(run, rest) if cued else [*clause, *run]
             topic, used = [mention for mention in run if mention.kind != "part"] or topic, True
         elif kind == "end":
-            state, clause, told = ("request" if used else state), [], False
+            state, clause, cued = ("request" if used else state), [], False
         elif kind == "indifferent" and clause:
-            said |= dict.fromkeys(clause, kind)
+            kinds |= dict.fromkeys(clause, kind)
         elif kind in ("avoid", "contrast") and topic and _OF_THE_LAST.match(rest, end):
-            said |= dict.fromkeys(topic, kind)
+            kinds |= dict.fromkeys(topic, kind)
         else:
-            state, used, told = kind, False, True
-    yield from said.items()
+            state, used, cued = kind, False, True
+    yield from kinds.items()
 
 
 def meaning(instruction: str, tools: Sequence[ToolFacts]) -> Meaning:

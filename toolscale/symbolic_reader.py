@@ -93,6 +93,14 @@ def read(text: str) -> Value | ValueGroup:
         raise UnreadableError("It is nested too deep, too large, or divides by zero.") from None
 
 
+def read_or_none(text: str) -> Value | ValueGroup | None:
+    """Return what `read` returns, or None if a text writes no value."""
+    try:
+        return read(text)
+    except UnreadableError:
+        return None
+
+
 def _shown(value: Value) -> str:
     """Return a value for a message: as it is written, unless that is long."""
     return str(value) if value.digits <= _SHOWN_DIGITS else f"a value of up to {value.digits:,} digits"

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from toolorchestra.toolscale.numerals import number_of_words
+from toolorchestra.toolscale.numerals import TENS, UNITS, number_of_words
 from toolorchestra.toolscale.task import Task
 
 Attempt = tuple[str, str, bool]
@@ -163,10 +163,5 @@ def words_of(number: int) -> str:
     return _WORDS.get(number, "")
 
 
-_UNITS = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen"
-)
-_TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
-_SPELLED = f"{_UNITS} eighteen nineteen {_TENS}".split()
-_SPELLED += [f"{tens}-{unit}" for tens in _TENS.split() for unit in _UNITS.split()[1:10]]
+_SPELLED = [*UNITS, *TENS, *(f"{tens}-{unit}" for tens in TENS for unit in UNITS[1:10])]
 _WORDS = {number_of_words(word): word for word in _SPELLED}

@@ -15,7 +15,7 @@ import msgspec
 
 from toolorchestra.envs.sources.questions import QuestionWorld, known_of
 from toolorchestra.envs.tools.calculator import Calculator
-from toolorchestra.toolscale.answer_reader import boxes, said, stated, withdrawn
+from toolorchestra.toolscale.answer_reader import boxes, spoken_end, stated, withdrawn
 from toolorchestra.toolscale.answers import equal, final_answer, is_right
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.verify import SOLVED, Failure, Verdict
@@ -90,7 +90,7 @@ def read_answers(text: str, count: int) -> tuple[str, ...]:
     >>> read_answers(r"\boxed{12, 7}", 2), read_answers(r"\boxed{12}", 2)
     (('12', '7'), ('', ''))
     """
-    text = said(text)
+    text = spoken_end(text)
     none, labelled = ("",) * count, [one for one in _labelled(text) if 1 <= one.number <= count]
     if labelled:
         if withdrawn(text[: labelled[0].start], "") or withdrawn("", text[labelled[-1].end :]):
