@@ -21,6 +21,7 @@ from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import DomainError, UnknownNameError, unknown_name
 from toolorchestra.toolscale.format import DomainSpec
 from toolorchestra.toolscale.intents import make_tasks
+from toolorchestra.toolscale.judging.rivals import RivalTable, with_rivals
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.yaml_reader import convert, read_yaml
 
@@ -53,6 +54,7 @@ def make_domain(spec: DomainSpec, *, image: bytes | None = None, file: Path | No
 
         evolved, unfit = evolve(domain, tasks, spec.evolution, spec.seed)
         tasks, dropped = tasks + evolved, dropped + unfit
+    tasks = list(with_rivals(tasks, RivalTable(tasks)))
     return domain.with_tasks(tasks, dropped)
 
 

@@ -14,16 +14,17 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-_MONTHS = (
+MONTHS = (
     "january", "february", "march", "april", "may", "june", "july", "august", "september", "october",
     "november", "december",
 )  # fmt: skip
-_NUMBERS = (
+NUMBERS = (
     "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
     "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty",
 )  # fmt: skip
-_MONTH_NUMBER = {name[:3]: i for i, name in enumerate(_MONTHS, 1)}
-_NUMBER_WORD = {word: f"#{i}" for i, word in enumerate(_NUMBERS)}
+TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
+_MONTH_NUMBER = {name[:3]: i for i, name in enumerate(MONTHS, 1)}
+_NUMBER_WORD = {word: f"#{i}" for i, word in enumerate(NUMBERS)}
 _MONTH = (
     r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
     r"|nov(?:ember)?|dec(?:ember)?)"
@@ -36,6 +37,7 @@ _tokens = re.compile(
     | (?=\d)(?:
           (?:\d{{4}}-\d{{2}}-\d{{2}}|\d{{4}}/\d{{2}}/\d{{2}})(?!\d)(?:t(?=\d))?
         | \d{{1,2}}/\d{{1,2}}/\d{{4}}(?!\d)
+        | \d{{1,2}}\.\d{{1,2}}\.\d{{4}}(?!\d)
         | \d{{1,2}}:\d{{2}}(?::\d{{2}})?(?:\s?[ap]\.?m\b)?|\d{{1,2}}\s?[ap]\.?m\b
         | \d{{1,2}}(?:st|nd|rd|th)?\s+(?:of\s+)?{_MONTH}\b\.?(?:,?\s+\d{{4}}(?!\d))?
         | {_DIGITS_OF_NUMBER}
@@ -47,6 +49,12 @@ _tokens = re.compile(
     """,
     re.VERBOSE,
 ).findall
+_DECIMAL_COMMA = re.compile(
+    r"(?<![\d.,])[$€£]\s?\d+,\d{2}(?![\d,])|(?<![\d.,])\d+,\d{2}(?=\s?(?:[$€£]|eur|usd|dollar))", re.IGNORECASE
+)
+_NUMBER_IN_WORDS = re.compile(
+    rf"\bminus\s+(?=\d)|\b(?:(?P<tens>{'|'.join(TENS)})(?:[\s-](?P<ones>{'|'.join(NUMBERS[1:10])}))?)\b"
+)
 _POSSESSIVE = re.compile(r"'s\b")
 _MONTH_NAME = re.compile(_MONTH)
 _DIGITS = re.compile(r"\d+")
@@ -59,16 +67,28 @@ def tokens(text: str) -> list[str]:
     >>> tokens("Ada's bill: $1,234.50 on July 30, 2025 at 7 pm")
     ['ada', 'bill', '#1234.5', 'on', '@2025-07-30', 'at', '~19:00']
     """
+    if "," in text:
+        text = _DECIMAL_COMMA.sub(lambda found: found[0].replace(",", "."), text)
     if not text.isascii():
         decomposed = unicodedata.normalize("NFKD", text)
         text = "".join(c for c in decomposed if not unicodedata.combining(c)).replace("’", "'")
     text = text.casefold()
+    if _NUMBER_IN_WORDS.search(text):
+        text = _NUMBER_IN_WORDS.sub(_in_digits, text)
     if "'s" in text:
         text = _POSSESSIVE.sub("", text)
     return [
         _NUMBER_WORD.get(token, token) if token.isalnum() and not token[0].isdecimal() else _spelled(token)
         for token in _tokens(text)
     ]
+
+
+def _in_digits(found: re.Match[str]) -> str:
+    """Return a number in words in digits, and "minus" as a sign."""
+    if not found["tens"]:
+        return "-"
+    ones = NUMBERS.index(found["ones"]) if found["ones"] else 0
+    return str(10 * (TENS.index(found["tens"]) + 2) + ones)
 
 
 def _spelled(token: str) -> str:
@@ -79,7 +99,7 @@ def _spelled(token: str) -> str:
         return _time(token)
     if token[4:5] in ("-", "/") and token[:4].isdecimal():
         return "@" + token[:10].replace("/", "-")
-    return _date(token) if "/" in token or len(token.split()) > 1 else _number(token)
+    return _date(token) if "/" in token or token.count(".") == 2 or len(token.split()) > 1 else _number(token)
 
 
 def _number(token: str) -> str:
@@ -103,6 +123,9 @@ def _time(token: str) -> str:
 
 def _date(token: str) -> str:
     numbers = _DIGITS.findall(token)
+    if token.count(".") == 2:
+        day, month, year = map(int, numbers)
+        return f"@{year:04d}-{month:02d}-{day:02d}"
     if "/" in token:
         first, second, year = map(int, numbers)
         month, day = (first, second) if first <= 12 else (second, first)

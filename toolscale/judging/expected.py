@@ -1,0 +1,241 @@
+"""What the answer to a task must state, what it may state beside it, and what would be wrong.
+
+Facts have kinds. Of a number, amount, date, time or identifier everything else of the kind is a rival, unless the
+request, the reference answer or the results show it in its own right. Of names and options the rivals are listed:
+those that other tasks of the intent have in this place, and the other values that the results show under the same key.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from toolorchestra.toolscale.judging.statements import NEGATORS, STOPWORDS, Statements, read_statements, state_of
+from toolorchestra.toolscale.mentions import tokens
+from toolorchestra.toolscale.task import Task
+
+Kind = Literal["money", "number", "date", "time", "identifier", "name", "option", "yes/no", "none"]
+"""Kinds of facts: amounts, numbers, dates, times, identifiers, names, one of several options, yes or no, and none
+(nothing was found, or it cannot be done)."""
+
+TYPED: Mapping[str, Kind] = {"#": "number", "@": "date", "~": "time"}
+_IDENTIFIER = re.compile(r"(?=.*[a-z])(?=.*\d)[a-z\d]+")
+_QUANTITY = re.compile(r"\d+(?:st|nd|rd|th|am|pm|h|min|mins|s|km|kg|g|m|c|f|x|usd|eur|gbp)")
+_CURRENCY = re.compile(r"[$€£]|\b(?:dollars?|euros?|usd|eur|pounds?|gbp)\b", re.IGNORECASE)
+_NEGATIVE_STATES = frozenset(("unavailable", "impossible", "sold", "out"))
+_YES = frozenset(("yes", "no"))
+_PARROTED = 8
+_NEIGHBOURS = 3
+_MAX_PHRASE = 6
+
+Phrase = tuple[str, ...]
+
+
+class ExpectedFact(msgspec.Struct, frozen=True):
+    """One piece of information that an answer must state.
+
+    Attributes:
+        phrases: The tokens of each accepted phrase.
+        kind: What kind of fact it is.
+        rivals: Phrases that state another fact in its place.
+        keys: Keys under which the results show it.
+        rival_kinds: Kinds of values that would state another fact in its place.
+        given: Whether the request holds it, so that repeating the request would mention it.
+        negative: Whether the reference answer has it in a negated statement.
+    """
+
+    phrases: tuple[Phrase, ...]
+    kind: Kind
+    rivals: tuple[Phrase, ...] = ()
+    keys: frozenset[str] = frozenset()
+    rival_kinds: frozenset[str] = frozenset()
+    given: bool = False
+    negative: bool = False
+
+
+class ExpectedAnswer(msgspec.Struct, frozen=True):
+    """What the answers to a task are judged by.
+
+    Attributes:
+        facts: What must be stated.
+        allowed: Values that may be stated wherever: those of the facts, of the reference answer and of the request.
+        contexts: Pairs of neighbouring tokens of the reference answer.
+        keys: The values that the results show, each with the keys under which they stand.
+        labels: The values of request and results, each with the beginnings of the words by which they are named.
+        texts: The texts that the results show, by first token.
+        runs: Runs of tokens of the request; an answer that holds one repeats the request.
+        run_length: The length of such a run.
+        words: Words of the request and of the reference answer that carry meaning.
+        positive: Words that the reference answer has in positive statements only.
+        denied: Words that it has in negated statements only.
+        cues: The reference answer in lower case: its denials and doubts are none of the answer.
+    """
+
+    facts: tuple[ExpectedFact, ...]
+    allowed: frozenset[str]
+    contexts: frozenset[tuple[str, str]]
+    keys: Mapping[str, frozenset[str]]
+    labels: Mapping[str, frozenset[str]]
+    texts: Mapping[str, tuple[Phrase, ...]]
+    runs: frozenset[Phrase]
+    run_length: int
+    words: frozenset[str]
+    positive: frozenset[str]
+    denied: frozenset[str]
+    cues: str
+
+
+def kind_of_token(token: str) -> Kind | None:
+    """Return the kind of value that a token is, or None for a word.
+
+    >>> [kind_of_token(token) for token in ("#12.5", "@2025-07-30", "~19:00", "d15", "2nd", "dish")]
+    ['number', 'date', 'time', 'identifier', None, None]
+    """
+    kind = TYPED.get(token[0])
+    if kind is None and token[-1].isdecimal() | token[0].isdecimal() and _IDENTIFIER.fullmatch(token):
+        return None if _QUANTITY.fullmatch(token) else "identifier"
+    return kind
+
+
+def expected_answer(task: Task, shown: Iterable[tuple[str, Any]]) -> ExpectedAnswer:
+    """Return what the answers to a task are judged by.
+
+    Args:
+        task: The task.
+        shown: What the results of its reference calls show: names (keys) and values.
+    """
+    request, reference = tokens(task.instruction), read_statements(task.answer)
+    shown = list(shown)
+    by_key: dict[str, set[Phrase]] = defaultdict(set)
+    labels: dict[str, set[str]] = defaultdict(set)
+    keys: dict[str, set[str]] = defaultdict(set)
+    for name, value in shown:
+        found = tuple(tokens(str(value)))
+        if len(found) <= _MAX_PHRASE:
+            by_key[name].add(found)
+        for token in found:
+            if kind_of_token(token):
+                keys[token].add(name)
+                labels[token].update(stem(word) for word in re.split(r"[\W_]+", name.lower()) if word)
+    facts = tuple(
+        _fact(task, position, frozenset(request), reference, by_key) for position in range(len(task.communicate))
+    )
+    kinds = frozenset().union(*(fact.rival_kinds for fact in facts))
+    chosen = frozenset().union(*(fact.rival_kinds for fact in facts if fact.given))
+    for place, token in enumerate(request):
+        if kind_of_token(token) not in {None, *chosen}:
+            near = request[max(0, place - _NEIGHBOURS) : place + _NEIGHBOURS + 1]
+            labels[token].update(stem(word) for word in near if word not in STOPWORDS and not kind_of_token(word))
+    own = {token for fact in facts for phrase in fact.phrases for token in phrase}
+    named = {token for key in by_key for token in tokens(key)}
+    allowed = own | named | set(reference.tokens) | {token for token in request if kind_of_token(token) not in kinds}
+    spoken = {phrase for found in by_key.values() for phrase in found if phrase and not set(phrase) <= allowed}
+    texts: dict[str, list[Phrase]] = defaultdict(list)
+    for phrase in spoken:
+        if not any(kind_of_token(token) for token in phrase):
+            texts[phrase[0]].append(phrase)
+    length = max(_PARROTED, len(request) // 2)
+    return ExpectedAnswer(
+        facts=facts,
+        allowed=frozenset(token for token in allowed if kind_of_token(token)),
+        contexts=frozenset(itertools.pairwise(reference.tokens)),
+        keys={token: frozenset(names) for token, names in keys.items()},
+        labels={token: frozenset(words) for token, words in labels.items()},
+        texts={first: tuple(phrases) for first, phrases in texts.items()},
+        runs=frozenset(tuple(request[i : i + length]) for i in range(len(request) - length + 1)),
+        run_length=length,
+        words=frozenset(token for token in (*request, *reference.tokens) if token not in STOPWORDS),
+        positive=frozenset(_content(reference, negated=False) - _content(reference, negated=True)),
+        denied=frozenset(_content(reference, negated=True) - _content(reference, negated=False)),
+        cues=task.answer.lower(),
+    )
+
+
+def shown_values(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the plain values in a result, each with the name (key) under which it stands."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from shown_values(item, str(key))
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from shown_values(item, name)
+    elif value is not None and not isinstance(value, bool):
+        yield name, value
+
+
+def stem(word: str) -> str:
+    """Return the beginning of a word, by which forms of it agree."""
+    return word[:4]
+
+
+def contains(text: Sequence[str], phrase: Phrase) -> list[int]:
+    """Return where a text has the tokens of a phrase in a row."""
+    size, first = len(phrase), phrase[0]
+    return [i for i, token in enumerate(text) if token == first and (size == 1 or tuple(text[i : i + size]) == phrase)]
+
+
+def _content(reference: Statements, *, negated: bool) -> set[str]:
+    """Return the words that carry meaning in the negated, or the other, statements of a text."""
+    pairs = zip(reference.tokens, reference.negated, strict=True)
+    return {token for token, denied in pairs if denied is negated and token not in STOPWORDS and len(token) > 2}
+
+
+def _fact(
+    task: Task, position: int, request: frozenset[str], reference: Statements, by_key: Mapping[str, set[Phrase]]
+) -> ExpectedFact:
+    options = [option for option in dict.fromkeys(task.communicate[position]) if tokens(option)]
+    phrases = tuple(dict.fromkeys(tuple(tokens(option)) for option in options))
+    kind = kind_of_fact(options, by_key)
+    phrases = _spellings(phrases, kind)
+    others = {phrase for option in (task.rivals[position] if task.rivals else ()) if (phrase := tuple(tokens(option)))}
+    values = {phrase for phrase in others if any(map(kind_of_token, phrase))}
+    others -= values
+    kinds = {found for phrase in (*values, *phrases) for token in phrase if (found := kind_of_token(token))}
+    if kind in ("name", "option"):
+        for same in by_key.values():
+            if any(phrase in same for phrase in phrases):
+                others |= same
+    taken = {token for phrase in phrases for token in phrase}
+    stated = {phrase for phrase in others if phrase and contains(reference.tokens, phrase)}
+    rivals = tuple(sorted(o for o in others - set(phrases) - stated if o and not set(o) <= taken))
+    given = any(set(phrase) <= request for phrase in phrases)
+    states = [state_of(reference, i, len(phrase)) for phrase in phrases for i in contains(reference.tokens, phrase)]
+    negative = kind != "none" and bool(states) and "asserted" not in states
+    keys = {key for key, found in by_key.items() if any(phrase in found for phrase in phrases)}
+    return ExpectedFact(phrases, kind, rivals, frozenset(keys), frozenset(kinds), given, negative)
+
+
+def kind_of_fact(options: Sequence[str], by_key: Mapping[str, set[Phrase]]) -> Kind:
+    """Return the kind of a fact, given its accepted phrases and what the results show."""
+    found = [tuple(tokens(option)) for option in options]
+    kinds = [kind_of_token(phrase[0]) if len(phrase) == 1 else None for phrase in found]
+    if kinds and kinds[0] == "number" and any(_CURRENCY.search(option) for option in options):
+        return "money"
+    for kind in kinds:
+        if kind is not None:
+            return kind
+    if any(kind_of_token(token) for phrase in found[:1] for token in phrase):
+        return "identifier"
+    if any(phrase[0] in NEGATORS or set(phrase) & NEGATORS for phrase in found if phrase):
+        return "yes/no" if _YES & {token for phrase in found for token in phrase} and len(found[0]) == 1 else "none"
+    if any(phrase == ("yes",) for phrase in found):
+        return "yes/no"
+    if found and set(found[0]) <= _NEGATIVE_STATES:
+        return "none"
+    return "name" if any(option[:1].isupper() for option in options) else "option"
+
+
+def _spellings(phrases: tuple[Phrase, ...], kind: Kind) -> tuple[Phrase, ...]:
+    """Return further ways to write the phrases of a fact."""
+    more: list[Phrase] = []
+    for phrase in phrases:
+        if kind == "name" and 2 <= len(phrase) <= 3:  # "Rao, Anita"
+            more.append((phrase[-1], *phrase[:-1]))
+        if kind in ("number", "money") and phrase == ("#0",):
+            more += [("nothing",), ("none",), ("free",), ("no", "fee"), ("no", "charge")]
+    return tuple(dict.fromkeys((*phrases, *more)))
