@@ -175,7 +175,7 @@ def rephrasings(context: Context) -> Iterator[tuple[str, str]]:
     yield "table", "| What | Result |\n|---|---|\n" + "\n".join(rows)
     for position, options in enumerate(task.communicate):
         fact = options[0]
-        if fact in answer and answer.count(fact) == 1:
+        if answer.count(fact) == 1 and re.search(rf"(?<![\w$.]){re.escape(fact)}(?![\w.]\w)", answer):
             yield "bold", answer.replace(fact, f"**{fact}**")
             yield from _formats(answer, fact, context.expected.facts[position])
     if detail := _detail(context):

@@ -22,7 +22,7 @@ from toolorchestra.toolscale.judging.statements import (
 MAX_CHARACTERS = 20_000
 """A longer answer is wrong, unread."""
 _MAX_EXTRAS = 3
-_AROUND = 3
+_AROUND = 2
 _VERBAL = frozenset(("not", "t", "never", "cannot"))
 
 

@@ -13,6 +13,7 @@ from toolorchestra.toolscale.judging.attacks import Context, attacks, rephrasing
 from toolorchestra.toolscale.judging.judge import judge_answer
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.task import Call, Task
+from toolorchestra.toolscale.tool import Status
 
 MAX_PAID = 0.005
 """Share of the tries of an attack that may be judged right."""
@@ -72,9 +73,7 @@ def try_attacks(domain: Domain, tasks: Sequence[Task], progress: Callable[[], ob
     for task in tasks:
         for kind, calls, answer in _episodes(domain, task):
             report.tried[kind] += 1
-            if domain.replay(task, calls, answer, session).solved and not (
-                calls and _equivalent(domain, task, session)
-            ):
+            if _is_paid(domain, task, calls, answer, session):
                 report.paid[kind] += 1
                 report.note(kind, task, answer, "judged right")
         if task.communicate:
@@ -112,7 +111,7 @@ def _try_answers(report: AttackReport, context: Context) -> None:
 def _episodes(domain: Domain, task: Task) -> Iterator[tuple[str, Sequence[Call], str]]:
     """Yield episodes that do something else than the reference trajectory: the attack, the calls, and the answer."""
     calls = task.reference_calls
-    if any(domain.tools[call.name].effect != "pure" for call in calls):
+    if all(effects.operated or effects.touched for effects in domain.verifier.effects(task)):
         yield "nothing done", (), task.answer
     writes = [position for position, call in enumerate(calls) if domain.tools[call.name].effect == "write"]
     if writes:
@@ -128,7 +127,12 @@ def _reversed(calls: Sequence[Call], writes: Sequence[int]) -> list[Call]:
     return [calls[order.get(position, position)] for position in range(len(calls))]
 
 
-def _equivalent(domain: Domain, task: Task, session: Session) -> bool:
-    """Return whether a session ends exactly as after a reference trajectory: then the episode is no attack."""
+def _is_paid(domain: Domain, task: Task, calls: Sequence[Call], answer: str, session: Session) -> bool:
+    """Return whether an episode is solved though its effects are not those of a reference trajectory."""
+    if not domain.replay(task, calls, answer, session).solved:
+        return False
     touched = session.touched()
-    return any(touched == effects.touched for effects in domain.verifier.effects(task))
+    if calls and any(touched == effects.touched for effects in domain.verifier.effects(task)):
+        return False
+    session.reset()
+    return not calls or any(domain.call(call, session).status is not Status.OK for call in calls)
