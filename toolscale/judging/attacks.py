@@ -57,10 +57,11 @@ def attacks(context: Context) -> Iterator[tuple[str, str]]:
     yield "denial", f"It is NOT true that: {answer} I do not know."
     yield "denial", f"The following is false: {answer}"
     yield "denial", f"{answer} None of this is true."
+    own = {token for fact in context.expected.facts for phrase in fact.phrases for token in phrase}
     rivals = [rival_of(fact, context, rng) for fact in context.expected.facts]
     for position, rival in enumerate(rivals):
         fact = task.communicate[position][0]
-        if rival is None or fact not in answer:
+        if rival is None or fact not in answer or set(tokens(rival)) <= own:
             continue
         yield "hedge", answer.replace(fact, f"either {fact} or {rival}")
         yield "hedge", answer.replace(fact, f"{fact}, or maybe {rival}")

@@ -164,6 +164,7 @@ def _surplus(answer: Statements, expected: ExpectedAnswer) -> list[str]:
     """Return what an answer states that it may not, or that is too much."""
     kinds = frozenset().union(*(fact.rival_kinds for fact in expected.facts))
     keys = frozenset().union(*(fact.keys for fact in expected.facts))
+    negative = any(fact.negative for fact in expected.facts)
     extras: set[str] = set()
     for place, token in enumerate(answer.tokens):
         kind = kind_of_token(token)
@@ -174,7 +175,7 @@ def _surplus(answer: Statements, expected: ExpectedAnswer) -> list[str]:
         named = kind not in kinds or labels & {stem(word) for word in answer.sentence(place)}
         if not same and named and (labels or _is_count(token)):
             extras.add(token)
-        elif _asserts_rival(answer, place, (token,), expected):
+        elif _asserts_rival(answer, place, (token,), expected, negative):
             if kind in kinds:
                 return [f"the answer says {token.lstrip('#@~')} as well, of the kind of what was asked"]
             return [f"the answer says {token.lstrip('#@~')}, which neither the request nor the results show"]
