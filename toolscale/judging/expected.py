@@ -15,7 +15,16 @@ from typing import Any, Literal
 
 import msgspec
 
-from toolorchestra.toolscale.judging.statements import NEGATORS, STOPWORDS, Statements, read_statements, state_of
+from toolorchestra.toolscale.judging.statements import (
+    MARKED,
+    NEGATORS,
+    NEUTRAL,
+    STOPWORDS,
+    Statements,
+    denials,
+    read_statements,
+    state_of,
+)
 from toolorchestra.toolscale.mentions import tokens
 from toolorchestra.toolscale.task import Task
 
@@ -71,6 +80,7 @@ class ExpectedAnswer(msgspec.Struct, frozen=True):
         runs: Runs of tokens of the request; an answer that holds one repeats the request.
         run_length: The length of such a run.
         words: Words of the request and of the reference answer that carry meaning.
+        plain: Words of the reference answer, if it negates, doubts and compares nothing, and those that change nothing.
         positive: Words that the reference answer has in positive statements only.
         denied: Words that it has in negated statements only.
         cues: The reference answer in lower case: its denials and doubts are none of the answer.
@@ -85,6 +95,7 @@ class ExpectedAnswer(msgspec.Struct, frozen=True):
     runs: frozenset[Phrase]
     run_length: int
     words: frozenset[str]
+    plain: frozenset[str]
     positive: frozenset[str]
     denied: frozenset[str]
     cues: str
@@ -150,6 +161,7 @@ def expected_answer(task: Task, shown: Iterable[tuple[str, Any]]) -> ExpectedAns
         runs=frozenset(tuple(request[i : i + length]) for i in range(len(request) - length + 1)),
         run_length=length,
         words=frozenset(token for token in (*request, *reference.tokens) if token not in STOPWORDS),
+        plain=_plain_words(reference, task.answer),
         positive=frozenset(_content(reference, negated=False) - _content(reference, negated=True)),
         denied=frozenset(_content(reference, negated=True) - _content(reference, negated=False)),
         cues=task.answer.lower(),
@@ -177,6 +189,13 @@ def contains(text: Sequence[str], phrase: Phrase) -> list[int]:
     """Return where a text has the tokens of a phrase in a row."""
     size, first = len(phrase), phrase[0]
     return [i for i, token in enumerate(text) if token == first and (size == 1 or tuple(text[i : i + size]) == phrase)]
+
+
+def _plain_words(reference: Statements, answer: str) -> frozenset[str]:
+    """Return the words by which alone an answer can be right; none if the reference negates or doubts."""
+    if not MARKED.isdisjoint(reference.tokens) or reference.open or denials(answer):
+        return frozenset()
+    return NEUTRAL.union(reference.tokens)
 
 
 def _content(reference: Statements, *, negated: bool) -> set[str]:

@@ -18,6 +18,7 @@ from toolorchestra.toolscale.judging.statements import (
     read_statements,
     state_of,
 )
+from toolorchestra.toolscale.mentions import tokens
 
 MAX_CHARACTERS = 20_000
 """A longer answer is wrong, unread."""
@@ -28,7 +29,7 @@ _VERBAL = frozenset(("not", "t", "never", "cannot"))
 
 def judge_answer(text: str, expected: ExpectedAnswer) -> list[str]:
     """Return what is wrong with an answer; nothing if it is right."""
-    if not expected.facts:
+    if not expected.facts or _is_plainly_right(text, expected):
         return []
     if len(text) > MAX_CHARACTERS:
         return [f"the answer has {len(text):,} characters; at most {MAX_CHARACTERS:,} are read"]
@@ -40,6 +41,20 @@ def judge_answer(text: str, expected: ExpectedAnswer) -> list[str]:
     repeated = _repeated(answer, expected)
     wrong = [message for fact in expected.facts if (message := _missing(answer, fact, expected, repeated))]
     return wrong or _contradiction(answer, expected) or _surplus(answer, expected)
+
+
+def _is_plainly_right(text: str, expected: ExpectedAnswer) -> bool:
+    """Return whether an answer states the facts in no other words than the reference answer, and denies nothing.
+
+    It is a short cut: such an answer is right by the rules below as well.
+    """
+    if not expected.plain or len(text) > MAX_CHARACTERS or "?" in text or "{" in text or "[" in text:
+        return False
+    found = tokens(text)
+    if len(found) >= expected.run_length or not expected.plain.issuperset(found):
+        return False
+    places = [next((p for p in fact.phrases if contains(found, p)), None) for fact in expected.facts]
+    return None not in places and any(token in expected.words for token in found if (token,) not in places)
 
 
 def _repeated(answer: Statements, expected: ExpectedAnswer) -> frozenset[int]:
