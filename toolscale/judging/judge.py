@@ -6,6 +6,8 @@ repeat the request, and is not a dump: what it states beyond the facts, the requ
 
 from __future__ import annotations
 
+from collections import Counter
+
 from toolorchestra.toolscale.judging.expected import ExpectedAnswer, ExpectedFact, Phrase, contains, kind_of_token, stem
 from toolorchestra.toolscale.judging.statements import (
     CONTRASTS,
@@ -112,18 +114,18 @@ def _state(answer: Statements, place: int, size: int, fact: ExpectedFact) -> str
     state = state_of(answer, place, size)
     if not fact.negative:
         return state
-    return "asserted" if state != "asserted" or NEGATIVES & set(answer.sentence(place)) else "neither"
+    return "asserted" if state != "asserted" or NEGATIVES & answer.sentence(place) else "neither"
 
 
 def _reports_none(answer: Statements, fact: ExpectedFact, repeated: frozenset[int]) -> bool:
     """Return whether an answer says in other words that there is none, or that it cannot be done."""
     content = {stem(token) for phrase in fact.phrases for token in phrase if token not in NEGATORS and len(token) > 2}
-    for number in set(answer.sentences) - answer.open - {answer.sentences[place] for place in repeated}:
-        own = [token for token, sentence in zip(answer.tokens, answer.sentences, strict=True) if sentence == number]
-        negators = sum(token in NEGATORS for token in own)
-        if negators == 1 and (not content or content & {stem(token) for token in own}):
-            return True
-    return False
+    skipped = answer.open | {answer.sentences[place] for place in repeated}
+    negators = Counter(
+        number for token, number in zip(answer.tokens, answer.sentences, strict=True) if token in NEGATORS
+    )
+    once = [answer.words[number] for number, count in negators.items() if count == 1 and number not in skipped]
+    return any(not content or content & set(map(stem, words)) for words in once)
 
 
 def _is_about(answer: Statements, fact: ExpectedFact, expected: ExpectedAnswer) -> bool:
@@ -181,14 +183,18 @@ def _surplus(answer: Statements, expected: ExpectedAnswer) -> list[str]:
     keys = frozenset().union(*(fact.keys for fact in expected.facts))
     negative = any(fact.negative for fact in expected.facts)
     extras: set[str] = set()
+    named: dict[int, set[str]] = {}
     for place, token in enumerate(answer.tokens):
         kind = kind_of_token(token)
         if kind is None or token in expected.allowed or _undated(token, expected):
             continue
         labels = expected.labels.get(token, frozenset())
         same = kind in kinds and (not labels or keys & expected.keys.get(token, frozenset()))
-        named = kind not in kinds or labels & {stem(word) for word in answer.sentence(place)}
-        if not same and named and (labels or _is_count(token)):
+        sentence = answer.sentences[place]
+        if sentence not in named:
+            named[sentence] = set(map(stem, answer.words[sentence]))
+        known = kind not in kinds or labels & named[sentence]
+        if not same and known and (labels or _is_count(token)):
             extras.add(token)
         elif _asserts_rival(answer, place, (token,), expected, negative):
             if kind in kinds:
