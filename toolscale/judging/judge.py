@@ -184,9 +184,9 @@ def _surplus(answer: Statements, expected: ExpectedAnswer) -> list[str]:
     negative = any(fact.negative for fact in expected.facts)
     extras: set[str] = set()
     named: dict[int, set[str]] = {}
-    for place, token in enumerate(answer.tokens):
-        kind = kind_of_token(token)
-        if kind is None or token in expected.allowed or _undated(token, expected):
+    for place, written in enumerate(answer.tokens):
+        kind, token = kind_of_token(written), _in_full(written, expected)
+        if kind is None or token in expected.allowed:
             continue
         labels = expected.labels.get(token, frozenset())
         same = kind in kinds and (not labels or keys & expected.keys.get(token, frozenset()))
@@ -196,7 +196,7 @@ def _surplus(answer: Statements, expected: ExpectedAnswer) -> list[str]:
         known = kind not in kinds or labels & named[sentence]
         if not same and known and (labels or _is_count(token)):
             extras.add(token)
-        elif _asserts_rival(answer, place, (token,), expected, negative):
+        elif _asserts_rival(answer, place, (written,), expected, negative):
             if kind in kinds:
                 return [f"the answer says {token.lstrip('#@~')} as well, of the kind of what was asked"]
             return [f"the answer says {token.lstrip('#@~')}, which neither the request nor the results show"]
@@ -215,8 +215,9 @@ def _is_count(token: str) -> bool:
     return token[0] == "#" and token[1:].isdecimal() and len(token) < 4
 
 
-def _undated(token: str, expected: ExpectedAnswer) -> bool:
-    """Return whether a date agrees with one that may be stated but for its year."""
-    return token[0] == "@" and any(
-        other[:1] == "@" and "?" in token + other and token[5:] == other[5:] for other in expected.allowed
-    )
+def _in_full(token: str, expected: ExpectedAnswer) -> str:
+    """Return a date without its year as the date that request, results or reference answer have; others as they are."""
+    if not token.startswith("@????"):
+        return token
+    known = (date for dates in (expected.allowed, expected.labels) for date in dates if date[0] == "@")
+    return next((date for date in known if date[5:] == token[5:]), token)
