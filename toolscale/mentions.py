@@ -24,7 +24,9 @@ NUMBERS = (
 )  # fmt: skip
 TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
 _MONTH_NUMBER = {name[:3]: i for i, name in enumerate(MONTHS, 1)}
-_NUMBER_WORD = {word: f"#{i}" for i, word in enumerate(NUMBERS)}
+_NUMBER_WORD = {word: f"#{i}" for i, word in enumerate(NUMBERS)} | {
+    word: f"#{10 * i}" for i, word in enumerate(TENS, 2)
+}
 _MONTH = (
     r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
     r"|nov(?:ember)?|dec(?:ember)?)"
@@ -33,7 +35,8 @@ _DIGITS_OF_NUMBER = r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?"
 # What begins with a letter, with a digit, and with a sign. No groups are captured, so that a branch is left early.
 _tokens = re.compile(
     rf"""
-      [b-ceg-ik-lp-rt-z][^\W_]*+
+      [a-f][+-](?![\w+-])
+    | [b-ceg-ik-lp-rt-z][^\W_]*+
     | (?=\d)(?:
           (?:\d{{4}}-\d{{2}}-\d{{2}}|\d{{4}}/\d{{2}}/\d{{2}})(?!\d)(?:t(?=\d))?
         | \d{{1,2}}/\d{{1,2}}/\d{{4}}(?!\d)
@@ -52,8 +55,17 @@ _tokens = re.compile(
 _DECIMAL_COMMA = re.compile(
     r"(?<![\d.,])[$€£]\s?\d+,\d{2}(?![\d,])|(?<![\d.,])\d+,\d{2}(?=\s?(?:[$€£]|eur|usd|dollar))", re.IGNORECASE
 )
+ORDINALS = (
+    "zeroth", "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh",
+    "twelfth",
+)  # fmt: skip
+_WORDS_OF_NUMBER = {word: number for number, word in enumerate(NUMBERS)} | {
+    word: 10 * number for number, word in enumerate(TENS, 2)
+}
+_SCALES = {"hundred": 100, "thousand": 1000}
+_NUMBER_WORD_PATTERN = "|".join(_WORDS_OF_NUMBER)
 _NUMBER_IN_WORDS = re.compile(
-    rf"\bminus\s+(?=\d)|\b(?:(?P<tens>{'|'.join(TENS)})(?:[\s-](?P<ones>{'|'.join(NUMBERS[1:10])}))?)\b"
+    rf"\bminus\s+(?=\d)|\b(?:{_NUMBER_WORD_PATTERN})(?:(?:\s+and)?[\s-]+(?:{_NUMBER_WORD_PATTERN}|hundred|thousand))+\b"
 )
 _POSSESSIVE = re.compile(r"'s\b")
 _MONTH_NAME = re.compile(_MONTH)
@@ -84,15 +96,27 @@ def tokens(text: str) -> list[str]:
 
 
 def _in_digits(found: re.Match[str]) -> str:
-    """Return a number in words in digits, and "minus" as a sign."""
-    if not found["tens"]:
+    """Return a number in words in digits, and "minus" as a sign; words that make no one number stay as they are."""
+    if found[0].startswith("minus"):
         return "-"
-    ones = NUMBERS.index(found["ones"]) if found["ones"] else 0
-    return str(10 * (TENS.index(found["tens"]) + 2) + ones)
+    total = part = last = 0
+    for word in re.split(r"[\s-]+", found[0]):
+        if word in _SCALES:
+            part, last = max(part, 1) * _SCALES[word], 1000
+            if word == "thousand":
+                total, part = total + part, 0
+        elif word != "and":
+            number = _WORDS_OF_NUMBER[word]
+            if last and not ((last >= 20 and number < 10) or last >= 100):
+                return found[0]
+            part, last = part + number, number
+    return str(total + part)
 
 
 def _spelled(token: str) -> str:
-    """Return a number, date or time in its one spelling."""
+    """Return a number, date, time or grade in its one spelling."""
+    if token[-1] in "+-":
+        return token
     if token[0] in "-−$€£." or token.isdecimal():
         return _number(token)
     if ":" in token or token[-1] == "m":

@@ -7,11 +7,12 @@ An episode is solved if and only if all three criteria hold against one of the t
 2. *process fidelity*: the answer states every piece of information to communicate, and nothing that contradicts it
    (see `toolorchestra.toolscale.judging.judge`);
 3. *operation completeness*: every entry that the reference trajectory wrote or looked up by identity was written or
-   looked up by identity.
+   looked up by identity; where the right answer is a refusal, being refused by a guard counts too.
 """
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
@@ -21,7 +22,7 @@ import msgspec
 from toolorchestra.toolscale.database import Changes, Database, Row
 from toolorchestra.toolscale.errors import TaskError
 from toolorchestra.toolscale.format import TableSpec
-from toolorchestra.toolscale.judging.expected import ExpectedAnswer, expected_answer, shown_values
+from toolorchestra.toolscale.judging.expected import ExpectedAnswer, Phrase, expected_answer, names_in, shown_values
 from toolorchestra.toolscale.judging.judge import judge_answer
 from toolorchestra.toolscale.net_changes import canonical, net_changes
 from toolorchestra.toolscale.session import Session
@@ -102,9 +103,11 @@ class Verifier:
         known = self.reference(task)
         fidelity = tuple(Failure("fidelity", message) for message in judge_answer(answer, known.answer))
         touched = session.touched()
+        # a call that was refused has found out what a refusal reports
+        operated = session.operated | session.refused if task.refuses else session.operated
         first: tuple[Failure, ...] | None = None
         for reference in known.effects:
-            failures = self._execution(reference, touched) + _completeness(reference, session.operated, touched)
+            failures = self._execution(reference, touched) + _completeness(reference, operated, touched)
             if not failures:
                 return Verdict(fidelity) if fidelity else SOLVED
             first = first or failures
@@ -120,7 +123,7 @@ class Verifier:
         if known is None or (known.task is not task and known.task != task):
             shown: list[tuple[str, Any]] = []
             effects = tuple(self.run(calls, shown) for calls in (task.reference_calls, *task.alternatives))
-            known = self._references[task.id] = Reference(task, effects, expected_answer(task, shown))
+            known = self._references[task.id] = Reference(task, effects, expected_answer(task, shown, self._names))
         return known
 
     def run(self, calls: Iterable[Call], shown: list[tuple[str, Any]] | None = None) -> ReferenceEffects:
@@ -139,11 +142,15 @@ class Verifier:
             if result.status is not Status.OK:
                 raise TaskError(f"The reference call {call.name}({call.arguments}) errs: {result.error}")
             if shown is not None:
-                shown += shown_values(result.value)
+                shown += (*shown_values(call.arguments), *shown_values(result.value))
         touched = session.touched()
         operated = session.operated | _entries(touched)
         existing = frozenset(entry for entry in operated if self.database.row(*entry) is not None)
         return ReferenceEffects(touched, net_changes(self.database, touched), existing)
+
+    @functools.cached_property
+    def _names(self) -> Mapping[str, tuple[Phrase, ...]]:
+        return names_in(self.database)
 
     def forget(self) -> None:
         """Forget what reference trajectories do, which takes memory for every task; they are run again when needed."""

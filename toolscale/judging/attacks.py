@@ -23,6 +23,8 @@ _REFUSALS = (
     "Nothing, none, no, yes, not possible, cannot, sorry, not available, refused, done, booked, cancelled, free."
 )
 _ONE_WORD = ("", "Yes.", "No.", "Done.", "None", "OK", "0", "1", "Booked.", "Sorry.", "I cannot help you with that.")
+_LARGE = 4
+"""Values beyond the request and the answer that results must show, for a dump of them to be one."""
 
 
 class Context(msgspec.Struct, frozen=True):
@@ -48,7 +50,7 @@ def attacks(context: Context) -> Iterator[tuple[str, str]]:
     task, results = context.task, context.results
     rng = random.Random(f"attacks:{task.id}")
     answer = task.answer if task.answer[-1] in ".!?" else f"{task.answer}."
-    if _surplus(context) > 3:
+    if _surplus(context) > _LARGE:
         raw = json.dumps(results, default=str)
         prose = as_prose(results)
         yield "dump, raw", raw
@@ -113,7 +115,9 @@ def _after(text: str, start: int, options: Sequence[str]) -> bool:
 def _surplus(context: Context) -> int:
     """Return how many values the results show that are neither asked for nor given."""
     shown = {str(value) for _, value in shown_values(list(context.results))}
-    known = set(tokens(context.task.instruction)) | {t for f in context.expected.facts for p in f.phrases for t in p}
+    known = {*tokens(context.task.instruction), *tokens(context.task.answer)} | {
+        t for f in context.expected.facts for p in f.phrases for t in p
+    }
     return sum(not set(tokens(value)) <= known for value in shown)
 
 

@@ -7,15 +7,17 @@ those that other tasks of the intent have in this place, and the other values th
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Literal
 
 import msgspec
 
+from toolorchestra.toolscale.database import Database
 from toolorchestra.toolscale.judging.statements import (
+    JOINERS,
     MARKED,
     NEGATORS,
     NEUTRAL,
@@ -25,7 +27,7 @@ from toolorchestra.toolscale.judging.statements import (
     read_statements,
     state_of,
 )
-from toolorchestra.toolscale.mentions import tokens
+from toolorchestra.toolscale.mentions import ORDINALS, tokens
 from toolorchestra.toolscale.task import Task
 
 Kind = Literal["money", "number", "date", "time", "identifier", "name", "option", "yes/no", "none"]
@@ -37,10 +39,13 @@ _IDENTIFIER = re.compile(r"(?=.*[a-z])(?=.*\d)[a-z\d]+")
 _QUANTITY = re.compile(r"\d+(?:st|nd|rd|th|am|pm|h|min|mins|s|km|kg|g|m|c|f|x|usd|eur|gbp)")
 _CURRENCY = re.compile(r"[$€£]|\b(?:dollars?|euros?|usd|eur|pounds?|gbp)\b", re.IGNORECASE)
 _NEGATIVE_STATES = frozenset(("unavailable", "impossible", "sold", "out"))
+_ORDINALS = {str(number): word for number, word in enumerate(ORDINALS) if number}
 _YES = frozenset(("yes", "no"))
 _PARROTED = 8
 _NEIGHBOURS = 3
 _MAX_PHRASE = 6
+_MAX_NAMED = 6
+_MAX_NAME = 4
 
 Phrase = tuple[str, ...]
 
@@ -50,20 +55,24 @@ class ExpectedFact(msgspec.Struct, frozen=True):
 
     Attributes:
         phrases: The tokens of each accepted phrase.
+        named: It as error messages name it.
         kind: What kind of fact it is.
         rivals: Phrases that state another fact in its place.
         keys: Keys under which the results show it.
         rival_kinds: Kinds of values that would state another fact in its place.
         given: Whether the request holds it, so that repeating the request would mention it.
+        choices: Values that the request enumerates together with it.
         negative: Whether the reference answer has it in a negated statement.
     """
 
     phrases: tuple[Phrase, ...]
+    named: str
     kind: Kind
     rivals: tuple[Phrase, ...] = ()
     keys: frozenset[str] = frozenset()
     rival_kinds: frozenset[str] = frozenset()
     given: bool = False
+    choices: frozenset[str] = frozenset()
     negative: bool = False
 
 
@@ -73,31 +82,39 @@ class ExpectedAnswer(msgspec.Struct, frozen=True):
     Attributes:
         facts: What must be stated.
         allowed: Values that may be stated wherever: those of the facts, of the reference answer and of the request.
-        contexts: Pairs of neighbouring tokens of the reference answer.
         keys: The values that the results show, each with the keys under which they stand.
         labels: The values of request and results, each with the beginnings of the words by which they are named.
+        key_words: The beginnings of the words in the keys of the results.
         texts: The texts that the results show, by first token.
+        names: The names of things in the database, by first token.
+        known: All tokens of request, reference answer and results.
         runs: Runs of tokens of the request; an answer that holds one repeats the request.
         run_length: The length of such a run.
         words: Words of the request and of the reference answer that carry meaning.
-        plain: Words of the reference answer, if it negates, doubts and compares nothing, and those that change nothing.
+        plain: Words of the reference answer, if it negates, doubts and compares nothing.
+        asked: Values in the request.
         positive: Words that the reference answer has in positive statements only.
         denied: Words that it has in negated statements only.
+        negates: Whether the reference answer negates anything.
         cues: The reference answer in lower case: its denials and doubts are none of the answer.
     """
 
     facts: tuple[ExpectedFact, ...]
     allowed: frozenset[str]
-    contexts: frozenset[tuple[str, str]]
     keys: Mapping[str, frozenset[str]]
     labels: Mapping[str, frozenset[str]]
+    key_words: frozenset[str]
     texts: Mapping[str, tuple[Phrase, ...]]
+    names: Mapping[str, tuple[Phrase, ...]]
+    known: frozenset[str]
     runs: frozenset[Phrase]
     run_length: int
     words: frozenset[str]
     plain: frozenset[str]
+    asked: frozenset[str]
     positive: frozenset[str]
     denied: frozenset[str]
+    negates: bool
     cues: str
 
 
@@ -113,12 +130,15 @@ def kind_of_token(token: str) -> Kind | None:
     return kind
 
 
-def expected_answer(task: Task, shown: Iterable[tuple[str, Any]]) -> ExpectedAnswer:
+def expected_answer(
+    task: Task, shown: Iterable[tuple[str, Any]], names: Mapping[str, tuple[Phrase, ...]] = MappingProxyType({})
+) -> ExpectedAnswer:
     """Return what the answers to a task are judged by.
 
     Args:
         task: The task.
-        shown: What the results of its reference calls show: names (keys) and values.
+        shown: What its reference calls and their results show: names (keys) and values.
+        names: The names of things in the database, by first token; see `names_in`.
     """
     request, reference = tokens(task.instruction), read_statements(task.answer)
     shown = list(shown)
@@ -133,9 +153,7 @@ def expected_answer(task: Task, shown: Iterable[tuple[str, Any]]) -> ExpectedAns
             if kind_of_token(token):
                 keys[token].add(name)
                 labels[token].update(stem(word) for word in re.split(r"[\W_]+", name.lower()) if word)
-    facts = tuple(
-        _fact(task, position, frozenset(request), reference, by_key) for position in range(len(task.communicate))
-    )
+    facts = tuple(_fact(task, position, request, reference, by_key) for position in range(len(task.communicate)))
     kinds = frozenset().union(*(fact.rival_kinds for fact in facts))
     chosen = frozenset().union(*(fact.rival_kinds for fact in facts if fact.given))
     for place, token in enumerate(request):
@@ -154,18 +172,34 @@ def expected_answer(task: Task, shown: Iterable[tuple[str, Any]]) -> ExpectedAns
     return ExpectedAnswer(
         facts=facts,
         allowed=frozenset(token for token in allowed if kind_of_token(token)),
-        contexts=frozenset(itertools.pairwise(reference.tokens)),
         keys={token: frozenset(names) for token, names in keys.items()},
         labels={token: frozenset(words) for token, words in labels.items()},
+        key_words=frozenset(stem(word) for key in by_key for word in re.split(r"[\W_]+", key.lower()) if word),
         texts={first: tuple(phrases) for first, phrases in texts.items()},
+        names=names,
+        known=frozenset((*request, *reference.tokens, *(t for found in by_key.values() for p in found for t in p))),
         runs=frozenset(tuple(request[i : i + length]) for i in range(len(request) - length + 1)),
         run_length=length,
         words=frozenset(token for token in (*request, *reference.tokens) if token not in STOPWORDS),
         plain=_plain_words(reference, task.answer),
+        asked=frozenset(token for token in request if kind_of_token(token)),
         positive=frozenset(_content(reference, negated=False) - _content(reference, negated=True)),
         denied=frozenset(_content(reference, negated=True) - _content(reference, negated=False)),
+        negates=not NEGATORS.isdisjoint(reference.tokens),
         cues=task.answer.lower(),
     )
+
+
+def names_in(database: Database) -> Mapping[str, tuple[Phrase, ...]]:
+    """Return the names of things in a database, by first token: text that begins with a capital letter."""
+    names: dict[str, set[Phrase]] = defaultdict(set)
+    for table, spec in database.tables.items():
+        for column in spec.columns:
+            for value in database.values(f"{table}.{column}"):
+                phrase = tuple(tokens(value)) if isinstance(value, str) and value[:1].isupper() else ()
+                if 0 < len(phrase) <= _MAX_NAME and not any(map(kind_of_token, phrase)):
+                    names[phrase[0]].add(phrase)
+    return {first: tuple(sorted(phrases)) for first, phrases in names.items()}
 
 
 def shown_values(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
@@ -195,17 +229,21 @@ def _plain_words(reference: Statements, answer: str) -> frozenset[str]:
     """Return the words by which alone an answer can be right; none if the reference negates or doubts."""
     if not MARKED.isdisjoint(reference.tokens) or reference.open or denials(answer):
         return frozenset()
-    return NEUTRAL.union(reference.tokens)
+    return frozenset(reference.tokens) - NEUTRAL
 
 
 def _content(reference: Statements, *, negated: bool) -> set[str]:
     """Return the words that carry meaning in the negated, or the other, statements of a text."""
     pairs = zip(reference.tokens, reference.negated, strict=True)
-    return {token for token, denied in pairs if denied is negated and token not in STOPWORDS and len(token) > 2}
+    return {
+        token
+        for token, denied in pairs
+        if denied is negated and token not in STOPWORDS and len(token) > 2 and kind_of_token(token) is None
+    }
 
 
 def _fact(
-    task: Task, position: int, request: frozenset[str], reference: Statements, by_key: Mapping[str, set[Phrase]]
+    task: Task, position: int, request: Sequence[str], reference: Statements, by_key: Mapping[str, set[Phrase]]
 ) -> ExpectedFact:
     options = [option for option in dict.fromkeys(task.communicate[position]) if tokens(option)]
     phrases = tuple(dict.fromkeys(tuple(tokens(option)) for option in options))
@@ -215,18 +253,33 @@ def _fact(
     values = {phrase for phrase in others if any(map(kind_of_token, phrase))}
     others -= values
     kinds = {found for phrase in (*values, *phrases) for token in phrase if (found := kind_of_token(token))}
-    if kind in ("name", "option"):
-        for same in by_key.values():
-            if any(phrase in same for phrase in phrases):
-                others |= same
+    for same in by_key.values():
+        if any(phrase in same and not any(map(kind_of_token, phrase)) for phrase in phrases):
+            others |= {phrase for phrase in same if not any(map(kind_of_token, phrase))}
     taken = {token for phrase in phrases for token in phrase}
     stated = {phrase for phrase in others if phrase and contains(reference.tokens, phrase)}
-    rivals = tuple(sorted(o for o in others - set(phrases) - stated if o and not set(o) <= taken))
-    given = any(set(phrase) <= request for phrase in phrases)
+    rivals = tuple(sorted(o for o in others - set(phrases) - stated if not set(o) <= taken | STOPWORDS))
+    given = any(set(phrase) <= set(request) for phrase in phrases)
+    choices = {token for phrase in phrases for token in _enumerated(request, phrase)}
     states = [state_of(reference, i, len(phrase)) for phrase in phrases for i in contains(reference.tokens, phrase)]
     negative = kind != "none" and bool(states) and "asserted" not in states
     keys = {key for key, found in by_key.items() if any(phrase in found for phrase in phrases)}
-    return ExpectedFact(phrases, kind, rivals, frozenset(keys), frozenset(kinds), given, negative)
+    named = " or ".join(map(repr, options[:_MAX_NAMED]))
+    return ExpectedFact(
+        phrases, named, kind, rivals, frozenset(keys), frozenset(kinds), given, frozenset(choices), negative
+    )
+
+
+def _enumerated(text: Sequence[str], phrase: Phrase) -> set[str]:
+    """Return the values that a text enumerates together with a phrase: with nothing but joining words between them."""
+    found: set[str] = set()
+    for place in contains(text, phrase):
+        for step, start in ((1, place + len(phrase)), (-1, place - 1)):
+            position = start
+            while 0 <= position < len(text) and (text[position] in JOINERS or kind_of_token(text[position])):
+                found |= {text[position]} - JOINERS
+                position += step
+    return found - set(phrase)
 
 
 def kind_of_fact(options: Sequence[str], by_key: Mapping[str, set[Phrase]]) -> Kind:
@@ -255,6 +308,10 @@ def _spellings(phrases: tuple[Phrase, ...], kind: Kind) -> tuple[Phrase, ...]:
     for phrase in phrases:
         if kind == "name" and 2 <= len(phrase) <= 3:  # "Rao, Anita"
             more.append((phrase[-1], *phrase[:-1]))
+        if kind == "number" and len(phrase) == 1 and phrase[0][1:] in _ORDINALS:  # "fifth", "5th"
+            more += [(_ORDINALS[phrase[0][1:]],), (f"{phrase[0][1:]}th",)]
         if kind in ("number", "money") and phrase == ("#0",):
-            more += [("nothing",), ("none",), ("free",), ("no", "fee"), ("no", "charge")]
+            more += [("nothing",), ("none",)]
+            if kind == "money":
+                more += [("free",), ("no", "fee"), ("no", "charge")]
     return tuple(dict.fromkeys((*phrases, *more)))

@@ -6,14 +6,20 @@ repeat the request, and is not a dump: what it states beyond the facts, the requ
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from toolorchestra.toolscale.judging.expected import ExpectedAnswer, ExpectedFact, Phrase, contains, kind_of_token, stem
 from toolorchestra.toolscale.judging.statements import (
     CONTRASTS,
     COPULAS,
+    JOINERS,
     NEGATIVES,
     NEGATORS,
+    NEUTRAL,
+    STOPWORDS,
     Statements,
     denials,
     holds_data,
@@ -24,14 +30,22 @@ from toolorchestra.toolscale.mentions import tokens
 
 MAX_CHARACTERS = 20_000
 """A longer answer is wrong, unread."""
-_MAX_EXTRAS = 3
-_AROUND = 2
+_MAX_EXTRAS = 5
+_MAX_LABELLED = 3
+_UNSHOWN = 3
+"""A value that neither request nor results show counts as so many that they show."""
+_UNITS = frozenset(("dollars", "dollar", "euros", "euro", "usd", "eur"))
+_TYPED = ("money", "number", "date", "time", "identifier")
+_REFUSAL = re.compile(
+    r"\b(?:could not|couldn['’]t|cannot|can['’]t|unable|not able|wasn['’]t able|not possible|failed to|refused?)\b",
+    re.IGNORECASE,
+)
 _VERBAL = frozenset(("not", "t", "never", "cannot"))
 
 
 def judge_answer(text: str, expected: ExpectedAnswer) -> list[str]:
     """Return what is wrong with an answer; nothing if it is right."""
-    if not expected.facts or _is_plainly_right(text, expected):
+    if _is_plainly_right(text, expected):
         return []
     if len(text) > MAX_CHARACTERS:
         return [f"the answer has {len(text):,} characters; at most {MAX_CHARACTERS:,} are read"]
@@ -39,7 +53,12 @@ def judge_answer(text: str, expected: ExpectedAnswer) -> list[str]:
         return [f"the answer denies or doubts what it says: {doubts[0]!r}"]
     if holds_data(text):
         return ["the answer is data, not a statement to the user"]
+    if not expected.facts:
+        refused = None if expected.negates else _REFUSAL.search(text)
+        return [f"the answer says that it was not done: {refused[0]!r}"] if refused else []
     answer = read_statements(text)
+    if answer.doubled:
+        return ["the answer negates twice"]
     repeated = _repeated(answer, expected)
     wrong = [message for fact in expected.facts if (message := _missing(answer, fact, expected, repeated))]
     return wrong or _contradiction(answer, expected) or _surplus(answer, expected)
@@ -50,13 +69,22 @@ def _is_plainly_right(text: str, expected: ExpectedAnswer) -> bool:
 
     It is a short cut: such an answer is right by the rules below as well.
     """
-    if not expected.plain or len(text) > MAX_CHARACTERS or "?" in text or "{" in text or "[" in text:
+    if (
+        not expected.facts
+        or not expected.plain
+        or len(text) > MAX_CHARACTERS
+        or "?" in text
+        or "{" in text
+        or "[" in text
+    ):
         return False
     found = tokens(text)
-    if len(found) >= expected.run_length or not expected.plain.issuperset(found):
+    if len(found) >= expected.run_length or not expected.plain.issuperset(set(found) - NEUTRAL):
         return False
-    places = [next((p for p in fact.phrases if contains(found, p)), None) for fact in expected.facts]
-    return None not in places and any(token in expected.words for token in found if (token,) not in places)
+    for fact in expected.facts:
+        if not any(contains(found, phrase) for phrase in fact.phrases) or not _is_about(found, fact, expected):
+            return False
+    return True
 
 
 def _repeated(answer: Statements, expected: ExpectedAnswer) -> frozenset[int]:
@@ -68,8 +96,7 @@ def _repeated(answer: Statements, expected: ExpectedAnswer) -> frozenset[int]:
 
 def _missing(answer: Statements, fact: ExpectedFact, expected: ExpectedAnswer, repeated: frozenset[int]) -> str:
     """Return why an answer does not state a fact, or nothing."""
-    named = " or ".join(repr(" ".join(phrase)) for phrase in fact.phrases[:3])
-    asserted = False
+    named, asserted = fact.named, False
     for phrase in fact.phrases:
         for place in _places(answer, phrase):
             if place in repeated or answer.sentences[place] in answer.open or _is_alternative(answer, place):
@@ -78,17 +105,16 @@ def _missing(answer: Statements, fact: ExpectedFact, expected: ExpectedAnswer, r
             if state == "denied":
                 return f"the answer denies {named}"
             asserted = asserted or state == "asserted"
-    if not asserted and fact.kind == "none":
-        asserted = _reports_none(answer, fact, repeated)
+    if not asserted and (fact.kind == "none" or ("#0",) in fact.phrases):
+        asserted = _reports_none(answer, fact, repeated, expected)
     if not asserted:
         return f"the user was not told {named}"
-    if not _is_about(answer, fact, expected):
+    if not _is_about(answer.tokens, fact, expected):
         return f"the answer says {named}, and not of what"
     for rival in fact.rivals:
-        if any(
-            _asserts_rival(answer, place, rival, expected, fact.negative) for place in contains(answer.tokens, rival)
-        ):
-            return f"the answer says {' '.join(rival)!r} as well, where {named} is right"
+        for place in contains(answer.tokens, rival):
+            if _rivals(answer, place, rival, fact, expected):
+                return f"the answer says {' '.join(rival)!r} as well, where {named} is right"
     return ""
 
 
@@ -117,9 +143,13 @@ def _state(answer: Statements, place: int, size: int, fact: ExpectedFact) -> str
     return "asserted" if state != "asserted" or NEGATIVES & answer.sentence(place) else "neither"
 
 
-def _reports_none(answer: Statements, fact: ExpectedFact, repeated: frozenset[int]) -> bool:
+def _reports_none(answer: Statements, fact: ExpectedFact, repeated: frozenset[int], expected: ExpectedAnswer) -> bool:
     """Return whether an answer says in other words that there is none, or that it cannot be done."""
     content = {stem(token) for phrase in fact.phrases for token in phrase if token not in NEGATORS and len(token) > 2}
+    if ("#0",) in fact.phrases:
+        pairs = itertools.pairwise(answer.tokens)
+        noun = any(before == "no" and stem(token) in map(stem, expected.words) for before, token in pairs)
+        return noun or ("anything" in answer.tokens and not NEGATORS.isdisjoint(answer.tokens))
     skipped = answer.open | {answer.sentences[place] for place in repeated}
     negators = Counter(
         number for token, number in zip(answer.tokens, answer.sentences, strict=True) if token in NEGATORS
@@ -128,90 +158,175 @@ def _reports_none(answer: Statements, fact: ExpectedFact, repeated: frozenset[in
     return any(not content or content & set(map(stem, words)) for words in once)
 
 
-def _is_about(answer: Statements, fact: ExpectedFact, expected: ExpectedAnswer) -> bool:
+def _is_about(answer: Sequence[str], fact: ExpectedFact, expected: ExpectedAnswer) -> bool:
     """Return whether an answer says of what it speaks: it shares a word with the request beside the fact."""
-    own = {token for phrase in fact.phrases for token in phrase}
-    if fact.kind not in ("none", "option", "yes/no") and len(answer.tokens) > len(fact.phrases[0]) + 1:
+    if fact.kind not in ("none", "option", "yes/no") and len(answer) > len(fact.phrases[0]) + 1:
         return True
-    return any(token in expected.words and token not in own for token in answer.tokens)
+    own = {token for phrase in fact.phrases for token in phrase}
+    return expected.words <= own or any(token in expected.words and token not in own for token in answer)
 
 
-def _asserts_rival(
-    answer: Statements, place: int, rival: Phrase, expected: ExpectedAnswer, negative: bool = False
-) -> bool:
-    """Return whether an answer states a rival at a place, rather than denying it or comparing with it."""
-    if (answer.negated[place] and not negative) or answer.sentences[place] in answer.open:
+def _rivals(answer: Statements, place: int, rival: Phrase, fact: ExpectedFact, expected: ExpectedAnswer) -> bool:
+    """Return whether an answer states a rival of a fact at a place, rather than denying it or adding a detail."""
+    if not _is_stated(answer, place, len(rival), fact.negative):
         return False
-    found, end, own = answer.tokens, place + len(rival), answer.sentences[place]
-    before = [found[i] for i in range(max(0, place - 3), place) if answer.sentences[i] == own]
-    after = [found[i] for i in range(end, min(end + 3, len(found))) if answer.sentences[i] == own]
+    return fact.kind not in (*_TYPED, "name") or _shares_slot(answer, place, len(rival), fact, any_kind=True)
+
+
+def _is_stated(answer: Statements, place: int, size: int, negative: bool) -> bool:
+    """Return whether what an answer has at a place is stated, and neither denied nor compared with."""
+    if answer.sentences[place] in answer.open or (answer.negated[place] and not negative):
+        return False
+    before, after = _around(answer, place, size)
     if (not negative and CONTRASTS & set(before)) or ("from" in before and "to" in after):
         return False
-    if len(after) > 1 and after[0] in COPULAS and after[1] in NEGATORS | {"t"}:
-        return False
-    pairs = {(before[-1], rival[0]) if before else None, (rival[-1], after[0]) if after else None}
-    return len(rival) > 1 or not pairs & expected.contexts
+    return not (len(after) > 1 and after[0] in COPULAS and after[1] in NEGATORS)
+
+
+def _around(answer: Statements, place: int, size: int) -> tuple[list[str], list[str]]:
+    """Return the three tokens before and after what stands at a place, within its sentence."""
+    found, end, own = answer.tokens, place + size, answer.sentences[place]
+    before = [found[i] for i in range(max(0, place - 3), place) if answer.sentences[i] == own]
+    return before, [found[i] for i in range(end, min(end + 3, len(found))) if answer.sentences[i] == own]
+
+
+def _shares_slot(answer: Statements, place: int, size: int, fact: ExpectedFact, *, any_kind: bool = False) -> bool:
+    """Return whether a value is given for what a fact is given for.
+
+    It is where it stands beside the fact in an enumeration ("21, 22", "21 or 22"), in words like those round the fact
+    ("It costs 21. It costs 22."), or in a sentence with no words of its own ("Also 22.").
+    """
+    if not answer.words[answer.sentences[place]] - STOPWORDS - JOINERS - set(answer.tokens[place : place + size]):
+        return True
+    before, after = _around(answer, place, size)
+    own = {kind_of_token(token) for phrase in fact.phrases for token in phrase}
+    for phrase in fact.phrases:
+        for other in _places(answer, phrase):
+            first, second = sorted(((place, size), (other, len(phrase))))
+            same = any_kind or kind_of_token(answer.tokens[place]) in own
+            if same and _are_listed(answer, first, second, any_kind):
+                return True
+            own_before, own_after = _around(answer, other, len(phrase))
+            if _last_word(before) and _last_word(before) == _last_word(own_before):
+                return True
+            if after[:1] == own_after[:1] != [] and (before == own_before or after == own_after):
+                return True
+    return False
+
+
+def _are_listed(answer: Statements, first: tuple[int, int], second: tuple[int, int], in_brackets: bool) -> bool:
+    """Return whether nothing but joining words stands between two places, and no bracket unless that counts too."""
+    return (in_brackets or second[0] not in answer.bracketed) and JOINERS.issuperset(
+        answer.tokens[sum(first) : second[0]]
+    )
+
+
+def _last_word(before: Sequence[str]) -> str:
+    """Return the word before a place, stop words left out; nothing if a value stands between."""
+    word = next((token for token in reversed(before) if token not in STOPWORDS), "")
+    return "" if not word or kind_of_token(word) else word
 
 
 def _contradiction(answer: Statements, expected: ExpectedAnswer) -> list[str]:
     """Return where an answer negates what the reference answer states, or states what that negates."""
     found = answer.tokens
-    places: dict[str, list[int]] = {}
     for place, token in enumerate(found):
-        if token in expected.positive or token in expected.denied:
-            places.setdefault(token, []).append(place)
-    for token, where in places.items():
-        if token in expected.positive:
-            if all(answer.negated[i] and _VERBAL & set(found[max(0, i - 2) : i]) for i in where):
-                return [f"the answer negates {token!r}, which holds"]
-        elif not any(answer.negated[i] or _is_negative(answer, i) for i in where):
+        if token in expected.positive and _follows_not(answer, place) and found.count(token) == 1:
+            return [f"the answer negates {token!r}, which holds"]
+    for token in expected.denied.intersection(found):
+        if all(_is_plain(answer, place) for place in _at(found, token)):
+            return [f"the answer states {token!r}, which does not hold"]
+    for before, token in itertools.pairwise(found):
+        if (
+            before == "a"
+            and token in expected.denied
+            and not any(_negates(answer, i) for i in contains(found, (token,)))
+        ):
             return [f"the answer states {token!r}, which does not hold"]
     return []
 
 
-def _is_negative(answer: Statements, place: int) -> bool:
-    """Return whether the words around a token report that something is not so."""
-    found, own = answer.tokens, answer.sentences[place]
-    near = range(max(0, place - _AROUND), min(place + _AROUND + 1, len(found)))
-    around = {found[i]: i > place for i in near if i != place and answer.sentences[i] == own}
-    return any(after if token in NEGATORS else token in NEGATIVES for token, after in around.items())
+def _at(found: Sequence[str], token: str) -> list[int]:
+    return [place for place, other in enumerate(found) if other == token]
+
+
+def _follows_not(answer: Statements, place: int) -> bool:
+    """Return whether what stands at a place follows "not", a verb such as "be" between them or not."""
+    before, _ = _around(answer, place, 1)
+    words = [token for token in before if token in _VERBAL or token not in COPULAS | STOPWORDS]
+    return bool(words) and words[-1] in _VERBAL
+
+
+def _is_plain(answer: Statements, place: int) -> bool:
+    """Return whether what stands at a place is stated in a sentence that negates nothing."""
+    if not NEGATORS.isdisjoint(answer.sentence(place)):
+        return False
+    before, after = _around(answer, place, 1)
+    return NEGATIVES.isdisjoint((*before[-2:], *after[:2]))
+
+
+def _negates(answer: Statements, place: int) -> bool:
+    """Return whether what stands at a place is negated before or soon after it."""
+    return answer.negated[place] or not NEGATORS.isdisjoint(_around(answer, place, 1)[1])
 
 
 def _surplus(answer: Statements, expected: ExpectedAnswer) -> list[str]:
     """Return what an answer states that it may not, or that is too much."""
-    kinds = frozenset().union(*(fact.rival_kinds for fact in expected.facts))
-    keys = frozenset().union(*(fact.keys for fact in expected.facts))
-    negative = any(fact.negative for fact in expected.facts)
-    extras: set[str] = set()
-    named: dict[int, set[str]] = {}
+    extras: dict[str, int] = {}
     for place, written in enumerate(answer.tokens):
         kind, token = kind_of_token(written), _in_full(written, expected)
         if kind is None or token in expected.allowed:
             continue
-        labels = expected.labels.get(token, frozenset())
-        same = kind in kinds and (not labels or keys & expected.keys.get(token, frozenset()))
-        sentence = answer.sentences[place]
-        if sentence not in named:
-            named[sentence] = set(map(stem, answer.words[sentence]))
-        known = kind not in kinds or labels & named[sentence]
-        if not same and known and (labels or _is_count(token)):
-            extras.add(token)
-        elif _asserts_rival(answer, place, (written,), expected, negative):
-            if kind in kinds:
-                return [f"the answer says {token.lstrip('#@~')} as well, of the kind of what was asked"]
-            return [f"the answer says {token.lstrip('#@~')}, which neither the request nor the results show"]
+        shown = token in expected.labels
+        if kind == "identifier" and not shown and _is_stated(answer, place, 1, negative=False):
+            return [f"the answer says {token}, which neither the request nor the results show"]
+        for fact in expected.facts:
+            if kind in fact.rival_kinds and _is_value_rival(answer, place, token, fact, expected):
+                return [f"the answer says {token.lstrip('#@~')} as well, where {fact.named} is right"]
+        extras[token] = 1 if shown or _is_count(token) else _UNSHOWN
     for place, token in enumerate(answer.tokens):
         for phrase in expected.texts.get(token, ()):
             if tuple(answer.tokens[place : place + len(phrase)]) == phrase:
-                extras.add(" ".join(phrase))
-    most = max(_MAX_EXTRAS, len(expected.facts))
-    if len(extras) > most:
+                extras[" ".join(phrase)] = 1
+        for phrase in expected.names.get(token, ()):
+            if not expected.known.issuperset(phrase) and tuple(answer.tokens[place : place + len(phrase)]) == phrase:
+                extras[" ".join(phrase)] = _UNSHOWN
+    most = _MAX_LABELLED if _labelled(answer, extras, expected) > _MAX_LABELLED else _MAX_EXTRAS + len(expected.facts)
+    if sum(extras.values()) > most:
         return [f"the answer states {len(extras)} things that were not asked; at most {most} are taken for an answer"]
     return []
 
 
+def _labelled(answer: Statements, extras: Mapping[str, int], expected: ExpectedAnswer) -> int:
+    """Return how many of the extras stand after the key under which the results show them, as in a dump of results."""
+    count = 0
+    for place, token in enumerate(answer.tokens):
+        if token in extras or any(token == extra.split()[0] for extra in extras):
+            before, _ = _around(answer, place, 1)
+            count += bool({stem(word) for word in before} & expected.key_words)
+    return count
+
+
+def _is_value_rival(answer: Statements, place: int, token: str, fact: ExpectedFact, expected: ExpectedAnswer) -> bool:
+    """Return whether a value is stated in the place of a fact."""
+    if not _is_stated(answer, place, 1, fact.negative):
+        return False
+    if fact.kind not in _TYPED and kind_of_token(token) == "identifier":
+        return token not in expected.asked
+    if token in fact.choices:
+        return True
+    return not _counts(answer, place, fact) and _shares_slot(answer, place, 1, fact)
+
+
+def _counts(answer: Statements, place: int, fact: ExpectedFact) -> bool:
+    """Return whether a value counts things ("two fines"), where the fact is no such number."""
+    _, after = _around(answer, place, 1)
+    is_noun = bool(after) and after[0] not in STOPWORDS | _UNITS and kind_of_token(after[0]) is None
+    return _is_count(answer.tokens[place]) and is_noun and (fact.kind == "money" or not _is_count(fact.phrases[0][0]))
+
+
 def _is_count(token: str) -> bool:
-    """Return whether a token is a small whole number, such as one that counts the things in a list."""
+    """Return whether a token is a small whole number, such as one that counts things."""
     return token[0] == "#" and token[1:].isdecimal() and len(token) < 4
 
 

@@ -21,6 +21,8 @@ NEGATIVES = NEGATORS | frozenset(_CUES["negatives"])
 STOPWORDS = frozenset(_CUES["stopwords"])
 COPULAS = frozenset(_CUES["copulas"])
 CONTRASTS = frozenset(_CUES["contrasts"])
+JOINERS = frozenset(_CUES["joiners"])
+_FILLERS = frozenset((*_CUES["fillers"], *_CUES["stopwords"], *_CUES["copulas"]))
 NEUTRAL = frozenset(_CUES["neutral"])
 MARKED = NEGATIVES | CONTRASTS | frozenset((*_CUES["conditions"], "or", "either"))
 _BREAKERS = frozenset(_CUES["breakers"])
@@ -33,8 +35,8 @@ _REACH = 8  # tokens that a negator reaches
 _ABBREVIATIONS = "".join(rf"(?<!\b{re.escape(word)})" for word in _CUES["abbreviations"])
 _BOUNDARY = re.compile(
     rf"""
-      (?P<sentence>{_ABBREVIATIONS}(?!(?<=\bno)\.\s\d)[.!?;]+(?=[\s*_"'”)\]|]|\Z)|\n+|\|)
-    | (?P<colon>:(?=\s)|\s[-–—]+\s)
+      (?P<sentence>{_ABBREVIATIONS}(?!(?<=\bno)\.\s\d)[.!?;]+(?=[\s*_"'”)\]|]|\Z)|\n+)
+    | (?P<colon>:(?=\s)|\s[-–—]+\s|\|)
     | (?P<clause>,(?=\s)(?!\s*\d{{4}}\b)|[()])
     """,
     re.VERBOSE | re.IGNORECASE,
@@ -52,6 +54,8 @@ class Statements(msgspec.Struct, frozen=True):
         negated: For each token whether a negator before it, in its clause, reaches it.
         open: Numbers of the sentences that are questions or conditions, and state nothing.
         words: The tokens of each sentence.
+        doubled: Numbers of the sentences in which a negator negates another.
+        bracketed: Positions at which brackets with more than one token open.
     """
 
     tokens: list[str]
@@ -59,6 +63,8 @@ class Statements(msgspec.Struct, frozen=True):
     negated: list[bool]
     open: frozenset[int]
     words: list[frozenset[str]]
+    doubled: frozenset[int]
+    bracketed: frozenset[int]
 
     def sentence(self, position: int) -> frozenset[str]:
         """Return the tokens of the sentence in which a token stands."""
@@ -79,12 +85,20 @@ def read_statements(text: str) -> Statements:
         reader.add(text[last : boundary.start()])
         if boundary.lastgroup == "sentence":
             reader.end_sentence("?" in boundary[0])
-        elif boundary.lastgroup == "colon":
-            reader.pause()
+        else:
+            reader.bracket(boundary[0])
         last = boundary.end()
     reader.add(text[last:])
     reader.end_sentence(False)
-    return Statements(reader.tokens, reader.sentences, reader.negated, frozenset(reader.open), reader.words)
+    return Statements(
+        reader.tokens,
+        reader.sentences,
+        reader.negated,
+        frozenset(reader.open),
+        reader.words,
+        frozenset(reader.doubled),
+        frozenset(reader.bracketed),
+    )
 
 
 def state_of(text: Statements, place: int, size: int) -> Literal["asserted", "denied", "neither"]:
@@ -97,8 +111,9 @@ def state_of(text: Statements, place: int, size: int) -> Literal["asserted", "de
         (after[1] in NEGATORS and after[0] in COPULAS) or (after[1] == "t" and after[0][-1:] == "n")
     ):
         return "denied"
+    before = [found[i] for i in range(max(0, place - _NEAR), place) if text.sentences[i] == own]
     if not text.negated[place]:
-        return "asserted"
+        return "neither" if "than" in before or ("of" in before and "instead" in before) else "asserted"
     return "denied" if NEGATORS & set(found[max(0, place - _NEAR) : place]) else "neither"
 
 
@@ -111,6 +126,9 @@ class _Reader:
         self.negated: list[bool] = []
         self.open: set[int] = set()
         self.words: list[frozenset[str]] = []
+        self.doubled: set[int] = set()
+        self.bracketed: set[int] = set()
+        self._opened = 0
         self._begin = 0
         self._number = 0
         self._negated = False
@@ -136,13 +154,25 @@ class _Reader:
                 self._negated = False
             if token in NEGATORS:  # two of them cancel each other
                 self._reach = _REACH
+                if self._negated and token != "nor":
+                    self.doubled.add(self._number)
                 self._negated = token == "nor" or not self._negated
         if len(found) == 1:  # "No, it is …"
             self._negated = False
 
-    def pause(self) -> None:
-        """End what a negator reaches, unless it stands right before."""
-        if self._reach <= _REACH - _NEAR:
+    def bracket(self, sign: str) -> None:
+        """Note an opening bracket, and close a clause at any other sign."""
+        if sign == "(":
+            self._opened = len(self.tokens)
+            return
+        if sign == ")" and len(self.tokens) - self._opened > 1:
+            self.bracketed.add(self._opened)
+        self._pause()
+
+    def _pause(self) -> None:
+        """End what a negator reaches, if it has reached a word with a meaning (it has not in "not, in fact, 21")."""
+        after = self.tokens[len(self.tokens) - (_REACH - self._reach) :] if self._reach < _REACH else []
+        if any(token not in _FILLERS and token not in NEGATORS for token in after):
             self._negated = False
 
     def end_sentence(self, question: bool) -> None:

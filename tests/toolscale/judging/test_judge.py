@@ -51,7 +51,14 @@ CHEAPER = expect(
     "Which is cheaper, D15 or D17?",
     "D15 (Chickpea Tagine) is cheaper.",
     ["D15", "Chickpea Tagine"],
-    shown=[("dish", "D15"), ("price", 21), ("dish", "D17"), ("price", 24), ("name", "Chickpea Tagine"), ("name", "Vongole")],
+    shown=[
+        ("dish", "D15"),
+        ("price", 21),
+        ("dish", "D17"),
+        ("price", 24),
+        ("name", "Chickpea Tagine"),
+        ("name", "Vongole"),
+    ],
 )
 REFEREE = expect(
     "Appoint a referee for M091 if one is free, and tell me who, or that there is none.",
@@ -114,17 +121,21 @@ def test_right(expected: ExpectedAnswer, text: str):
 @pytest.mark.parametrize(
     ("expected", "text", "why"),
     [
-        (PRICE, "Dish D15 costs $22.00.", "the user was not told '#21'"),
+        (PRICE, "Dish D15 costs $22.00.", "the user was not told '$21.00'"),
         (PRICE, "Dish D15 costs $21 or $22.", "says 22 as well"),
         (PRICE, "6, 20, 21, 22 or 24 dollars.", "as well, of the kind"),
-        (PRICE, "It is NOT true that: Dish D15 costs $21.00. I do not know.", "denies or doubts what it says: 'not true'"),
-        (PRICE, "Dish D15 does not cost $21.00.", "denies '#21'"),
+        (
+            PRICE,
+            "It is NOT true that: Dish D15 costs $21.00. I do not know.",
+            "denies or doubts what it says: 'not true'",
+        ),
+        (PRICE, "Dish D15 does not cost $21.00.", "denies '$21.00'"),
         (PRICE, "Maybe $21.", "denies or doubts what it says: 'maybe'"),
         (PRICE, "Does dish D15 cost $21?", "the user was not told"),
         (PRICE, '[{"dish": "D15", "price": 21.0}]', "is data"),
         (PRICE, "21", "and not of what"),
         (PRICE, "D15 costs $21, and D16 does too.", "says d16, which neither the request nor the results show"),
-        (RETURN, "You can return them until September 3, 2025.", "not told '@2025-09-30'"),
+        (RETURN, "You can return them until September 3, 2025.", "not told '2025-09-30'"),
         (RETURN, "You can return them until September 30, 2025, or October 1, 2025.", "says 2025-10-01 as well"),
         (CHEAPER, "Which is cheaper, D15 or D17?", "not told"),
         (CHEAPER, "D17 is cheaper than D15.", ""),
@@ -141,7 +152,7 @@ def test_right(expected: ExpectedAnswer, text: str):
         (ALLERGY, "Esther must not eat D15 because of soy.", "not told 'celery'"),
         (ZERO, "0", "and not of what"),
         (ZERO, "1 seat is left for M102.", "not told"),
-        (PERSON, "Maud Finch leads the club.", "not told 'anita rao'"),
+        (PERSON, "Maud Finch leads the club.", "not told 'Anita Rao'"),
         (PERSON, "Anita Rao, Maud Finch and Iain Mulcahy lead the club.", "as well"),
         (PERSON, "", "not told"),
     ],
@@ -158,12 +169,16 @@ def test_an_answer_is_bounded_in_what_it_adds():
     three = "Dish D15 costs $21.00; it has salt 100, fat 101 and sugar 102."
     assert judge_answer(three, expected) == []
     five = f"{three} Also weight 103 and fibre 104."
-    assert judge_answer(five, expected) == ["the answer states 5 things that were not asked; at most 3 are taken for an answer"]
+    assert judge_answer(five, expected) == [
+        "the answer states 5 things that were not asked; at most 3 are taken for an answer"
+    ]
 
 
 def test_a_long_answer_is_wrong_unread():
     text = "Dish D15 costs $21.00. " * 1000
-    assert judge_answer(text, PRICE) == [f"the answer has {len(text):,} characters; at most {MAX_CHARACTERS:,} are read"]
+    assert judge_answer(text, PRICE) == [
+        f"the answer has {len(text):,} characters; at most {MAX_CHARACTERS:,} are read"
+    ]
 
 
 def test_nothing_to_communicate_nothing_to_judge():
@@ -177,7 +192,9 @@ def test_no_text_raises(text: str):
 
 
 @settings(max_examples=300)
-@given(st.lists(st.sampled_from(["Of course!", "Hello.", "**", "Thank you for asking.", "I checked.", "\n- "]), max_size=4))
+@given(
+    st.lists(st.sampled_from(["Of course!", "Hello.", "**", "Thank you for asking.", "I checked.", "\n- "]), max_size=4)
+)
 def test_courtesy_changes_nothing(before: list[str]):
     for expected, answer in ((PRICE, "Dish D15 costs $21.00."), (STATE, "The wheelchair journey on C42 is booked.")):
         assert judge_answer(" ".join([*before, answer]), expected) == []

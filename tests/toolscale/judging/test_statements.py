@@ -77,7 +77,9 @@ def test_denials_and_doubts_of_the_whole(text: str, expected: list[str]):
     assert sorted(denials(text)) == sorted(expected)
 
 
-@pytest.mark.parametrize("text", ['[{"dish": "D15", "price": 21}]', "{'price': 21}", '{"a": 1, "b": [1]}', '[["a", 1]]'])
+@pytest.mark.parametrize(
+    "text", ['[{"dish": "D15", "price": 21}]', "{'price': 21}", '{"a": 1, "b": [1]}', '[["a", 1]]']
+)
 def test_data_is_no_statement(text: str):
     assert holds_data(text)
 
