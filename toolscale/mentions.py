@@ -24,9 +24,11 @@ NUMBERS = (
 )  # fmt: skip
 TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
 _MONTH_NUMBER = {name[:3]: i for i, name in enumerate(MONTHS, 1)}
-_NUMBER_WORD = {word: f"#{i}" for i, word in enumerate(NUMBERS)} | {
-    word: f"#{10 * i}" for i, word in enumerate(TENS, 2)
-}
+_NUMBER_WORD = (
+    {"noon": "~12:00", "midnight": "~00:00"}
+    | {word: f"#{i}" for i, word in enumerate(NUMBERS)}
+    | {word: f"#{10 * i}" for i, word in enumerate(TENS, 2)}
+)
 _MONTH = (
     r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
     r"|nov(?:ember)?|dec(?:ember)?)"
@@ -65,8 +67,12 @@ _WORDS_OF_NUMBER = {word: number for number, word in enumerate(NUMBERS)} | {
 _SCALES = {"hundred": 100, "thousand": 1000}
 _NUMBER_WORD_PATTERN = "|".join(_WORDS_OF_NUMBER)
 _NUMBER_IN_WORDS = re.compile(
-    rf"\bminus\s+(?=\d)|\b(?:{_NUMBER_WORD_PATTERN})(?:(?:\s+and)?[\s-]+(?:{_NUMBER_WORD_PATTERN}|hundred|thousand))+\b"
+    rf"\bminus\s+(?=\d)|\b(?:{_NUMBER_WORD_PATTERN}|a(?=\s(?:hundred|thousand)\b))(?:(?:\s+and)?[\s-]+(?:{_NUMBER_WORD_PATTERN}|hundred|thousand))+\b"
 )
+_DOTTED_THOUSANDS = re.compile(
+    r"(?<![\d.,])\d{1,3}(?:\.\d{3})+(?=(?:,\d+)?\s?(?:€|eur))|(?<=€)\d{1,3}(?:\.\d{3})+(?!\d)"
+)
+_WORDED_DAY = re.compile(rf"\b({'|'.join(ORDINALS[1:])})(?=\s+of\s+{_MONTH}\b)")
 _POSSESSIVE = re.compile(r"'s\b")
 _MONTH_NAME = re.compile(_MONTH)
 _DIGITS = re.compile(r"\d+")
@@ -84,7 +90,11 @@ def tokens(text: str) -> list[str]:
     if not text.isascii():
         decomposed = unicodedata.normalize("NFKD", text)
         text = "".join(c for c in decomposed if not unicodedata.combining(c)).replace("’", "'")
+    if "€" in text or "eur" in text:
+        text = _DOTTED_THOUSANDS.sub(lambda found: found[0].replace(".", ""), text)
     text = text.casefold()
+    if "th of " in text or "rst of " in text or "ond of " in text or "ird of " in text:
+        text = _WORDED_DAY.sub(lambda found: str(ORDINALS.index(found[1])), text)
     if _NUMBER_IN_WORDS.search(text):
         text = _NUMBER_IN_WORDS.sub(_in_digits, text)
     if "'s" in text:
@@ -105,7 +115,7 @@ def _in_digits(found: re.Match[str]) -> str:
             part, last = max(part, 1) * _SCALES[word], 1000
             if word == "thousand":
                 total, part = total + part, 0
-        elif word != "and":
+        elif word not in ("and", "a"):
             number = _WORDS_OF_NUMBER[word]
             if last and not ((last >= 20 and number < 10) or last >= 100):
                 return found[0]

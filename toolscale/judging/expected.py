@@ -256,6 +256,9 @@ def _fact(
     for same in by_key.values():
         if any(phrase in same and not any(map(kind_of_token, phrase)) for phrase in phrases):
             others |= {phrase for phrase in same if not any(map(kind_of_token, phrase))}
+    keys = {key for key, found in by_key.items() if any(phrase in found for phrase in phrases)}
+    if keys:  # what the results show under other keys is a detail
+        others -= {phrase for key, found in by_key.items() if key not in keys for phrase in found}
     taken = {token for phrase in phrases for token in phrase}
     stated = {phrase for phrase in others if phrase and contains(reference.tokens, phrase)}
     rivals = tuple(sorted(o for o in others - set(phrases) - stated if not set(o) <= taken | STOPWORDS))
@@ -263,7 +266,6 @@ def _fact(
     choices = {token for phrase in phrases for token in _enumerated(request, phrase)}
     states = [state_of(reference, i, len(phrase)) for phrase in phrases for i in contains(reference.tokens, phrase)]
     negative = kind != "none" and bool(states) and "asserted" not in states
-    keys = {key for key, found in by_key.items() if any(phrase in found for phrase in phrases)}
     named = " or ".join(map(repr, options[:_MAX_NAMED]))
     return ExpectedFact(
         phrases, named, kind, rivals, frozenset(keys), frozenset(kinds), given, frozenset(choices), negative

@@ -7,7 +7,6 @@ repeat the request, and is not a dump: what it states beyond the facts, the requ
 from __future__ import annotations
 
 import itertools
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -19,6 +18,8 @@ from toolorchestra.toolscale.judging.statements import (
     NEGATIVES,
     NEGATORS,
     NEUTRAL,
+    PROMISE,
+    REFUSAL,
     STOPWORDS,
     Statements,
     denials,
@@ -36,10 +37,6 @@ _UNSHOWN = 3
 """A value that neither request nor results show counts as so many that they show."""
 _UNITS = frozenset(("dollars", "dollar", "euros", "euro", "usd", "eur"))
 _TYPED = ("money", "number", "date", "time", "identifier")
-_REFUSAL = re.compile(
-    r"\b(?:could not|couldn['’]t|cannot|can['’]t|unable|not able|wasn['’]t able|not possible|failed to|refused?)\b",
-    re.IGNORECASE,
-)
 _VERBAL = frozenset(("not", "t", "never", "cannot"))
 
 
@@ -53,15 +50,24 @@ def judge_answer(text: str, expected: ExpectedAnswer) -> list[str]:
         return [f"the answer denies or doubts what it says: {doubts[0]!r}"]
     if holds_data(text):
         return ["the answer is data, not a statement to the user"]
-    if not expected.facts:
-        refused = None if expected.negates else _REFUSAL.search(text)
-        return [f"the answer says that it was not done: {refused[0]!r}"] if refused else []
     answer = read_statements(text)
     if answer.doubled:
         return ["the answer negates twice"]
     repeated = _repeated(answer, expected)
+    if not expected.facts:
+        return _undone(text, answer, repeated, expected) or _surplus(answer, expected)
     wrong = [message for fact in expected.facts if (message := _missing(answer, fact, expected, repeated))]
     return wrong or _contradiction(answer, expected) or _surplus(answer, expected)
+
+
+def _undone(text: str, answer: Statements, repeated: frozenset[int], expected: ExpectedAnswer) -> list[str]:
+    """Return what shows that an answer does not report what was done, where there is no fact to state."""
+    if not expected.negates and (found := REFUSAL.search(text) or PROMISE.search(text)):
+        return [f"the answer does not say that it was done: {found[0]!r}"]
+    stated = [place for place in range(len(answer.tokens)) if answer.sentences[place] not in answer.open]
+    if answer.tokens and (not stated or len(repeated) * 2 > len(answer.tokens)):
+        return ["the answer asks or repeats the request, and reports nothing"]
+    return []
 
 
 def _is_plainly_right(text: str, expected: ExpectedAnswer) -> bool:
@@ -163,7 +169,8 @@ def _is_about(answer: Sequence[str], fact: ExpectedFact, expected: ExpectedAnswe
     if fact.kind not in ("none", "option", "yes/no") and len(answer) > len(fact.phrases[0]) + 1:
         return True
     own = {token for phrase in fact.phrases for token in phrase}
-    return expected.words <= own or any(token in expected.words and token not in own for token in answer)
+    about = expected.words | (expected.known - STOPWORDS) | expected.allowed
+    return about <= own or any(token in about and token not in own for token in answer)
 
 
 def _rivals(answer: Statements, place: int, rival: Phrase, fact: ExpectedFact, expected: ExpectedAnswer) -> bool:
@@ -236,12 +243,8 @@ def _contradiction(answer: Statements, expected: ExpectedAnswer) -> list[str]:
     for token in expected.denied.intersection(found):
         if all(_is_plain(answer, place) for place in _at(found, token)):
             return [f"the answer states {token!r}, which does not hold"]
-    for before, token in itertools.pairwise(found):
-        if (
-            before == "a"
-            and token in expected.denied
-            and not any(_negates(answer, i) for i in contains(found, (token,)))
-        ):
+    for place, (before, token) in enumerate(itertools.pairwise(found), 1):
+        if before == "a" and token in expected.denied and not _is_near_negator(answer, place):
             return [f"the answer states {token!r}, which does not hold"]
     return []
 
@@ -257,17 +260,18 @@ def _follows_not(answer: Statements, place: int) -> bool:
     return bool(words) and words[-1] in _VERBAL
 
 
+def _is_near_negator(answer: Statements, place: int) -> bool:
+    found, own = answer.tokens, answer.sentences[place]
+    near = range(max(0, place - 5), min(place + 4, len(found)))
+    return any(found[i] in NEGATORS and answer.sentences[i] == own for i in near)
+
+
 def _is_plain(answer: Statements, place: int) -> bool:
     """Return whether what stands at a place is stated in a sentence that negates nothing."""
     if not NEGATORS.isdisjoint(answer.sentence(place)):
         return False
     before, after = _around(answer, place, 1)
     return NEGATIVES.isdisjoint((*before[-2:], *after[:2]))
-
-
-def _negates(answer: Statements, place: int) -> bool:
-    """Return whether what stands at a place is negated before or soon after it."""
-    return answer.negated[place] or not NEGATORS.isdisjoint(_around(answer, place, 1)[1])
 
 
 def _surplus(answer: Statements, expected: ExpectedAnswer) -> list[str]:

@@ -29,7 +29,11 @@ _BREAKERS = frozenset(_CUES["breakers"])
 _STARTERS = frozenset(_CUES["starters"])
 _CONDITIONS = frozenset(_CUES["conditions"])
 _DENIAL = re.compile("|".join(_CUES["denials"]))
+PROMISE = re.compile(_CUES["promises"], re.IGNORECASE)
+REFUSAL = re.compile(_CUES["refusals"], re.IGNORECASE)
 _HEDGE = re.compile("|".join(_CUES["hedges"]))
+_DASHES = ("-", "–", "—")
+_PRONOUNS = ("nothing", "none", "nobody")
 _NEAR = 3  # tokens between a negator and what it denies
 _REACH = 8  # tokens that a negator reaches
 _ABBREVIATIONS = "".join(rf"(?<!\b{re.escape(word)})" for word in _CUES["abbreviations"])
@@ -167,6 +171,9 @@ class _Reader:
             return
         if sign == ")" and len(self.tokens) - self._opened > 1:
             self.bracketed.add(self._opened)
+        last = self.tokens[-1] if self.tokens else ""
+        if sign.strip() in _DASHES or last in _PRONOUNS:  # "I packed nothing: …"
+            self._negated = False
         self._pause()
 
     def _pause(self) -> None:

@@ -122,8 +122,8 @@ def test_right(expected: ExpectedAnswer, text: str):
     ("expected", "text", "why"),
     [
         (PRICE, "Dish D15 costs $22.00.", "the user was not told '$21.00'"),
-        (PRICE, "Dish D15 costs $21 or $22.", "says 22 as well"),
-        (PRICE, "6, 20, 21, 22 or 24 dollars.", "as well, of the kind"),
+        (PRICE, "Dish D15 costs $21 or $22.", "says 22 as well, where"),
+        (PRICE, "6, 20, 21, 22 or 24 dollars.", "as well, where"),
         (
             PRICE,
             "It is NOT true that: Dish D15 costs $21.00. I do not know.",
