@@ -7,7 +7,7 @@ Importing the package registers its environments with Gymnasium::
 
     env = gym.make("ToolOrchestra-Restaurant-v0")
 
-Its packages are floors; each imports only those before it::
+Its packages are layers; each imports only those before it::
 
     toolscale    worlds: databases, domains, tools and tasks as data, verification, synthesis
     agents       chat models, priced experts, sub-agents, policies, the built-in model

@@ -1,11 +1,11 @@
-"""Learners, and the parts that they are made of.
+"""Training algorithms and their parts.
 
     rollout/                 plays environments with policies, and yields rows of token ids
     sft                      supervised fine-tuning on demonstrations
     grpo                     GRPO for one agent, in any Gymnasium environment
     msarl, tmatr             the papers' learners for a reasoner and a helper, and for a team
     multi_grpo               GRPO for each agent of any environment
-    trainer                  the frame of a run; `multi_agent_trainer` for several agents
+    trainer                  the training run; `multi_agent_trainer` for several agents
     advantages, losses       pure tensor functions
     selection                which episodes and tasks to train on
     stats, report            intervals, metrics, tables and curves

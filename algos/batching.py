@@ -1,4 +1,4 @@
-"""Rows in batches: chunks of equal size, and bundles of similar length.
+"""Batches of rows: of equal size, or of rows of similar length.
 
 A batch is padded to its longest row, and padding costs as much as text does, while an orchestrator's episodes differ in
 length by an order of magnitude. So rows are sampled and trained on in bundles.

@@ -1,4 +1,4 @@
-"""Statistics of a policy's designs: how many are valid, their sizes, the kinds of their agents; also as a figure.
+"""Statistics of a policy's designs: share of valid ones, sizes and kinds of agents, as numbers and as a figure.
 
 Like MAS-Orchestra Figure 5, `draw` shows number, sequential length and parallel width of the agents over training.
 """

@@ -1,4 +1,4 @@
-"""Which recorded episodes to learn from: demonstrations for SFT, and tasks for RL (ParaManager §3.2, §4.2).
+"""Selection of training data from recorded episodes: demonstrations for SFT, tasks for RL (ParaManager §3.2, §4.2).
 
 For SFT: right answers, at most one of each question, one that recovers from a failed call first, no tool that
 dominates, and no question of the RL set. For RL: tasks whose samples are neither all right nor all wrong. These are
@@ -149,8 +149,8 @@ def select_sft(
     if names:
         made = np.array([[candidates[n].calls.get(name, 0) for name in names] for n in found], dtype=np.float64)
         recovering = np.array([candidates[n].recovers for n in found])
-        owner = np.repeat(np.arange(len(ranked)), [len(group) for group in ranked])
-        choice = _balanced(owner, made - max_tool_share * made.sum(1, keepdims=True), recovering)
+        question_of = np.repeat(np.arange(len(ranked)), [len(group) for group in ranked])
+        choice = _balanced(question_of, made - max_tool_share * made.sum(1, keepdims=True), recovering)
         chosen = [found[n] for n in choice if n >= 0]
         dropped["question left out to balance the tools"] = sum(
             len(group) for group, n in zip(ranked, choice, strict=True) if n < 0
@@ -223,7 +223,7 @@ def _tally(candidates: Iterable[EpisodeCandidate]) -> dict[str, int]:
     return dict(sorted(total.items(), key=lambda item: (-item[1], item[0])))
 
 
-def _balanced(owner: NDArray[np.int_], excess: NDArray[np.float64], recovers: NDArray[np.bool_]) -> list[int]:
+def _balanced(question_of: NDArray[np.int_], excess: NDArray[np.float64], recovers: NDArray[np.bool_]) -> list[int]:
     """Return the candidate chosen for each question, -1 for none, so that no tool exceeds its share.
 
     A choice is balanced when for every tool the excesses of those chosen add up to at most 0. What exceeds that is
@@ -233,35 +233,35 @@ def _balanced(owner: NDArray[np.int_], excess: NDArray[np.float64], recovers: ND
     Where nothing balances the tools, no question is left out.
 
     Args:
-        owner: Question of each candidate, ascending; a question's first candidate is its best. Shape ``(N,)``.
+        question_of: Question of each candidate, ascending; a question's first candidate is its best. Shape ``(N,)``.
         excess: Calls of each tool beyond its share of the candidate's own calls. Shape ``(N, tools)``.
         recovers: Whether the candidate recovers from a failed call. Shape ``(N,)``.
     """
-    chosen: NDArray[np.int_] = np.searchsorted(owner, np.arange(owner[-1] + 1))
-    everyone = np.arange(len(owner))
+    chosen: NDArray[np.int_] = np.searchsorted(question_of, np.arange(question_of[-1] + 1))
+    everyone = np.arange(len(question_of))
     whole: NDArray[np.int_] | None = None
     while (chosen >= 0).any():
         total = excess[chosen[chosen >= 0]].sum(0)
-        now = chosen[owner]  # (N,) the candidate chosen for the same question
+        now = chosen[question_of]  # (N,) the candidate chosen for the same question
         there = now >= 0
         if (too_much := _beyond(total)) <= _EPSILON:
             bearable = np.where(there, np.inf, (total + excess).max(1))
             if bearable.min() > _EPSILON:
                 return [int(n) for n in chosen]
             back = int(bearable.argmin())
-            chosen[owner[back]] = back
+            chosen[question_of[back]] = back
             continue
         exchanged = _beyond(total - excess[now] + excess)
         helps = there & (exchanged < too_much - _EPSILON)
         if helps.any():
             gentle = helps & (recovers | ~recovers[now])
             other = int(np.where(gentle if gentle.any() else helps, exchanged, np.inf).argmin())
-            chosen[owner[other]] = other
+            chosen[question_of[other]] = other
             continue
         whole = chosen.copy() if whole is None else whole
         without = np.where(now == everyone, _beyond(total - excess[now]), np.inf)
         spare = ~recovers & (without < too_much - _EPSILON)
-        chosen[owner[int(np.where(spare, without, np.inf).argmin() if spare.any() else without.argmin())]] = -1
+        chosen[question_of[int(np.where(spare, without, np.inf).argmin() if spare.any() else without.argmin())]] = -1
     assert whole is not None, "questions are left out only after the choice without that is known"
     return [int(n) for n in whole]
 

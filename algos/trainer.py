@@ -1,4 +1,4 @@
-"""The frame of a training run for every learner: warm start, evaluation, metrics, checkpoints and resuming.
+"""The training run that all learners share: warm start, evaluation, metrics, checkpoints and resuming.
 
 A learner has options (`TrainOptions`) and a `Trainer`, which says how its policies begin, learn, and are evaluated:
 of one agent in `toolorchestra.algos.grpo`, of several in `toolorchestra.algos.multi_agent_trainer`.

@@ -1,4 +1,4 @@
-"""The warm start of a team: from demonstrations of a teacher one built-in model learns every agent's role.
+"""The warm start of several agents: one built-in model learns every agent's role from a teacher's demonstrations.
 
 A protocol whose environments can be taught has a module ``teacher`` beside its rules (`Teacher`). The teacher plays all
 agents; each side of an episode is a demonstration. In the last stage it makes injected errors, so that the model learns

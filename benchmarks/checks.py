@@ -1,4 +1,4 @@
-"""Run `check_environment` on every environment of the library, one after the other, and write down what was found.
+"""Run `check_environment` on every environment of the library, one after the other, and record the reports.
 
     python benchmarks/checks.py                                      all of them: some hours on one core
     python benchmarks/checks.py --only MASOrchestra ParaManager-Math  those whose ids begin so

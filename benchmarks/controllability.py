@@ -1,4 +1,4 @@
-"""Train one start under several preferences, and compare what each policy costs and gets right.
+"""Train one warm start under several preferences, and compare the cost and success of the policies.
 
     python benchmarks/controllability.py --env ParaManager-Math-v0
 
@@ -59,7 +59,7 @@ Played = list[list[tuple[float, NDArray[np.float64]]]]
 
 @dataclass
 class Benchmark:
-    """Train one start under several preferences, and compare what each policy costs and gets right."""
+    """Train one warm start under several preferences, and compare the cost and success of the policies."""
 
     env: str = "ParaManager-Math-v0"
     """Environment."""

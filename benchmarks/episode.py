@@ -1,4 +1,4 @@
-"""What an episode costs, beside what it cannot cost less than.
+"""Measure the time of an episode beside the least that its SQL, JSON and function calls take.
 
     python benchmarks/episode.py                    microseconds per part, and the floor, in one run
     python benchmarks/episode.py --steps 1000000    and whether memory grows over so many steps

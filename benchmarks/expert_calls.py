@@ -1,4 +1,4 @@
-"""What asking a simulated expert costs on one core, and that real ones are asked at the same time.
+"""Measure the time of a call to a simulated expert on one core, and check that calls to real ones run concurrently.
 
     python benchmarks/expert_calls.py             CPU microseconds of a call by world and role, and a reset
     python benchmarks/expert_calls.py --record    the same, written to results/expert_calls.json

@@ -1,4 +1,4 @@
-"""Send hostile actions of every kind and print what became of them.
+"""Send hostile actions of every kind and print how the environment answered them.
 
     python benchmarks/hostile.py                    100,000 actions against the restaurant
 

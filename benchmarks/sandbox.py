@@ -1,4 +1,4 @@
-"""What running a Python program costs in each sandbox, in one run; and that of many programs none is lost.
+"""Measure the time of a Python program in each sandbox, and check that no result of many programs is lost.
 
     python benchmarks/sandbox.py                    latencies side by side, then 10,000 programs at 8 at a time
     python benchmarks/sandbox.py --programs 0       latencies only

@@ -1,4 +1,4 @@
-"""What a generated task costs, and whether it costs more when more are made.
+"""Measure the time of generating a task, and whether it grows with the number of tasks.
 
     python benchmarks/synth.py                           2,000 and 20,000 tasks of all shipped domains, 2 workers
     python benchmarks/synth.py --domains restaurant      of one domain

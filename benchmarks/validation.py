@@ -1,4 +1,4 @@
-"""Validate every shipped domain, and write down what was found: the table of docs/validation.md.
+"""Validate every shipped domain and record the results, which docs/validation.md shows as a table.
 
 Usage: python benchmarks/validation.py [--hostile N] [--output FILE]
 """

@@ -84,7 +84,7 @@ def task_card(task: Task) -> Panel:
     sections: dict[str, RenderableType] = {name: _trajectory(calls) for name, calls in trajectories.items()}
     if task.communicate:
         facts = "\n".join("  • " + " or ".join(accepted) for accepted in task.communicate)
-        sections["the user must be told"] = Text(facts)
+        sections["information to communicate"] = Text(facts)
     sections["a right answer"] = Text(f"  {task.answer}", style="green")
     parts: list[RenderableType] = [Text(task.instruction)]
     for name, content in sections.items():

@@ -1,4 +1,4 @@
-"""What `synth` prints: how far a model is, what the filters dropped, and the tasks and pairs that were made."""
+"""What `synth` prints: progress, what the filters dropped, and the tasks and pairs that were made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command `toolorchestra`: all commands together, and what becomes of their errors.
+"""The command `toolorchestra`: all its subcommands, and how their errors are reported.
 
 One dataclass per command: its fields are the options, the text below each is its help, and `run` does the work and
 returns the exit status. Heavy modules are imported in `run`, so that ``--help`` is quick.

@@ -1,4 +1,4 @@
-"""Options that several commands have: their types, their bounds, values given as text; and groups of commands."""
+"""Options that several commands share: their types, bounds and values given as text; and groups of commands."""
 
 from __future__ import annotations
 

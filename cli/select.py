@@ -1,4 +1,4 @@
-"""The command `toolorchestra select`: which recorded episodes to learn from, and why not the others.
+"""The command `toolorchestra select`: it selects training data from recorded episodes, and reports what it left out.
 
 What is selected is decided in `toolorchestra.algos.selection`.
 """
@@ -48,7 +48,7 @@ class SelectSFTCommand:
         from toolorchestra.algos.selection import select_sft
 
         read = _Recorded(self.episodes, self.out)
-        exclude = [asked for file in self.exclude for asked in _read_questions(file)]
+        exclude = [question for file in self.exclude for question in _read_questions(file)]
         found = select_sft(read.candidates, exclude=exclude, split=self.split, max_tool_share=self.max_tool_share)
         if not found.kept:
             raise OptionError(f"No episode is left to learn from: {_in_words(found.dropped)}.")

@@ -1,4 +1,4 @@
-"""The command `toolorchestra train`, which hands over to a learner of `toolorchestra.algos`."""
+"""The command `toolorchestra train`, which runs a learner of `toolorchestra.algos`."""
 
 import importlib
 from dataclasses import dataclass

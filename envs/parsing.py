@@ -1,4 +1,4 @@
-"""From what a policy wrote to the calls that it asks for.
+"""Parsing: from a policy's action to the tool calls in it.
 
 A message asks for calls as Hermes/Qwen ``<tool_call>{"name": …, "arguments": {…}}</tool_call>`` blocks, as an
 OpenAI assistant message with ``tool_calls``, or as a list of ``{"name": …, "arguments": …}`` objects. Whatever

@@ -8,7 +8,6 @@ may use it directly. The rules of a protocol are a subclass with one method, `Pl
 
 from __future__ import annotations
 
-import copy
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -281,7 +280,8 @@ class Play(ABC):
 
     def fork(self, session: WorldSession | None) -> Self:
         """Return a play in the same state, which goes on apart from this one, on a session in the same state."""
-        twin = copy.copy(self)
+        twin = object.__new__(type(self))  # copy.copy would open a session of its own, for nothing
+        twin.__dict__.update(self.__dict__)
         twin.session = session
         twin.episode = self.episode.copied()
         twin._observed_messages = {}

@@ -64,8 +64,8 @@ class Recording:
                 raise OptionError(f"{file} is there already: give --resume to go on with it, or another --out.")
             before = msgspec.json.decode(note.read_bytes()) if note.exists() else made
             if before != made:
-                differing = [key for key in made if before.get(key) != made[key]]
-                was = ", ".join(f"{key} {before.get(key)!r}, now {made[key]!r}" for key in differing)
+                differing = [key for key in {**made, **before} if before.get(key) != made.get(key)]
+                was = ", ".join(f"{key} {before.get(key)!r}, now {made.get(key)!r}" for key in differing)
                 raise OptionError(f"{file} was made otherwise ({was}): give the same options, or another --out.")
             os.truncate(file, file.read_bytes().rfind(b"\n") + 1)  # a crash may leave the beginning of a line
             self.episodes = list(read_episodes(file))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 from collections.abc import Iterator, Sequence
 
 import msgspec
@@ -24,6 +25,7 @@ OUTCOME_STYLE = {"solved": "bold green", "failed": "bold red"}
 _MAX_VALUE = 400
 _MAX_TEXT = 1_200
 _AGENT_COLORS = ("blue", "magenta", "yellow", "green")
+_CONTROL = re.compile(r"[\x00-\x06\x0e-\x1f\x7f-\x9f]")  # what a terminal obeys, and Rich does not drop
 
 
 def episode_text(episode: Episode, *, width: int = WIDTH, color: bool | None = None) -> str:
@@ -53,13 +55,18 @@ def drawn(content: RenderableType, width: int, color: bool | None) -> str:
     return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines())
 
 
+def _visible(text: str) -> str:
+    """Return a text without control characters, by which a message could move the cursor or colour what follows."""
+    return _CONTROL.sub("�", text)
+
+
 def _request(episode: Episode) -> RenderableType:
     title = f"{episode.task_id} · {episode.split} · difficulty {episode.difficulty}"
     return _panel(_short(episode.instruction, 4 * _MAX_TEXT), title, "cyan")
 
 
 def _panel(text: str, title: str, color: str) -> Panel:
-    return Panel(Text(text), title=Text(title), title_align="left", border_style=color)
+    return Panel(Text(_visible(text)), title=Text(_visible(title)), title_align="left", border_style=color)
 
 
 def _turn(turn: Turn, number: int, episode: Episode) -> list[RenderableType]:
@@ -72,7 +79,7 @@ def _turn_of_several(turn: Turn, episode: Episode) -> list[RenderableType]:
     text = _short(str(turn.message.get("content") or "") or "(nothing)", _MAX_TEXT)
     parts: list[RenderableType] = [_panel(text, turn.agent, color)]
     for call in turn.calls:
-        line = Text("    ").append(call.name, style="bold yellow").append(_spent(call), "dim")
+        line = Text("    ").append(_visible(call.name), style="bold yellow").append(_spent(call), "dim")
         if call.status is Status.OK:
             value = call.value if isinstance(call.value, str) else _json(call.value)
             line.append(f"  {len(value):,} characters", "green")
@@ -92,7 +99,7 @@ def _turn_of_one(turn: Turn, number: int) -> RenderableType:
     grid.add_column(justify="right", style="dim", width=3)
     grid.add_column()
     if text:
-        grid.add_row(f"{number}", Text(text, style="italic"))
+        grid.add_row(f"{number}", Text(_visible(text), style="italic"))
     for position, call in enumerate(turn.calls):
         grid.add_row("" if position or text else f"{number}", _call(call))
         for line in _inner_calls(call.children):
@@ -105,14 +112,14 @@ def _call(call: CallRecord) -> Text:
     arguments = ", ".join(
         f"{name}={_json(value)}" for name, value in (call.arguments or {}).items() if value is not None
     )
-    line = Text().append(call.name or "(no name)", style="bold yellow").append(f"({_short(arguments)})")
+    line = Text().append(_visible(call.name) or "(no name)", style="bold yellow").append(f"({_short(arguments)})")
     return line.append(_spent(call), style="dim")
 
 
 def _inner_calls(calls: Sequence[InnerCall], depth: int = 1) -> Iterator[Text]:
     """Yield a line for each call made inside of another, indented by its depth."""
     for call in calls:
-        line = Text("  " * depth + "└ ", style="dim").append(call.name, style="yellow")
+        line = Text("  " * depth + "└ ", style="dim").append(_visible(call.name), style="yellow")
         line.append(_spent(call))
         if call.status is not Status.OK:
             line.append(f"  {_error(call)}", style="red")
@@ -140,7 +147,7 @@ def _json(value: object) -> str:
 
 
 def _short(text: str, limit: int = _MAX_VALUE) -> str:
-    return text if len(text) <= limit else f"{text[:limit]}…"
+    return _visible(text if len(text) <= limit else f"{text[:limit]}…")
 
 
 def _ending(episode: Episode) -> list[RenderableType]:

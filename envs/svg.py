@@ -1,4 +1,4 @@
-"""SVG of graphs of boxes, written by hand: the same graph gives the same bytes, and no drawing library is needed.
+"""SVG of graphs of boxes without a drawing library: the same graph gives the same bytes.
 
 What stands in the boxes, and where, is for the figures of the protocols to say.
 """

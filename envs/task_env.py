@@ -1,4 +1,4 @@
-"""What all environments share: where tasks come from, options, sessions, the episode in progress, and its snapshots.
+"""The base of all environments: task source, options, sessions, the episode in progress, and its snapshots.
 
     TaskEnv ─┬─ OrchestrationEnv    one agent, with Gymnasium's interface
              └─ MultiAgentEnv       several agents, with PettingZoo's interface

@@ -1,4 +1,4 @@
-"""Counting the tokens of texts where no tokenizer is at hand."""
+"""Estimates of the number of tokens in a text, without a tokenizer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an environment asks of a world: the place in which tasks are posed, and its state in one episode.
+"""The protocol of a world, which has tasks and tools, and of its state in one episode.
 
 `toolorchestra.toolscale.domain.Domain` is a world with a database, and a
 `toolorchestra.envs.sources.questions.QuestionWorld` one without.

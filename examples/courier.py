@@ -1,7 +1,7 @@
-"""An environment of your own for several agents: a courier must deliver what only the other one can see.
+"""An environment of your own with two agents: a lookout, who sees a parcel's number, and a courier, who needs it.
 
-The lookout sees a number among others and says something; the courier hears only that, and must say the number.
-Both are paid 1 if it is right. This file is all that a learner needs::
+The lookout observes a list of parcels and writes a message. The courier observes only that message, and answers with
+the number. Both get the reward 1 if it is right. This file is all that a learner needs::
 
     cd examples
     python ../algos/multi_grpo.py --env courier:make                    # two built-in models, taught by `teach`
@@ -122,7 +122,7 @@ if __name__ == "__main__":
     env.reset(seed=0)
     while not env.play.over:
         agent = env.agent_selection
-        said = teach(env.play)
-        print(f"{agent} reads {env.observe(agent)!r} and says {said!r}")
-        env.step(said)
+        message = teach(env.play)
+        print(f"{agent} reads {env.observe(agent)!r} and says {message!r}")
+        env.step(message)
     print(env.episode.outcome, env.episode.rewards)

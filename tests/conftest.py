@@ -39,6 +39,24 @@ def mini_folder() -> Path:
     return MINI
 
 
+@pytest.fixture(scope="session")
+def quick_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The mini domain without the tools that run until their bound: for tests that draw calls at random."""
+    folder = tmp_path_factory.mktemp("quick") / "mini"
+    shutil.copytree(MINI, folder)
+    content = yaml.safe_load((folder / "tools.yaml").read_text())
+    for name in ("spin", "spin_writing"):
+        del content["tools"][name]
+    (folder / "tools.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def quick(quick_folder: Path) -> Domain:
+    """The domain in that folder."""
+    return load_domain(quick_folder)
+
+
 @pytest.fixture
 def session(mini: Domain) -> Iterator[Session]:
     """A session of the mini domain."""

@@ -215,14 +215,14 @@ def _player(name: str, case: Case, number: int) -> Callable[[Any, str, dict[str,
 def _right(env: Any, rng: random.Random) -> str:
     """Return a message that leads to the right answer of a question, over a call now and then."""
     answer, call = rf"\boxed{{{env.task.answer}}}", rng.random() < 0.5
-    for asked, text in (
+    for wanted, text in (
         ("DECIDE", f"<ACTION>{'call_tool' if call else 'text_reasoning'}</ACTION><GOAL>Find it.</GOAL>"),
         ("SELECT", f"<REASON>It is there.</REASON><SELECTED_TOOL>{rng.choice(list(env.play.tools))}</SELECTED_TOOL>"),
         ("PLAN", "<REASONING_STEPS>Step 1: Think.</REASONING_STEPS>"),
         ("EXECUTE", "<TOOL_INPUT>1 + 1</TOOL_INPUT>"),
         ("INFER", f"<THINK>Step 1: It is known.</THINK><ANSWER>{answer}</ANSWER>"),
     ):
-        if env.infos[env.agent_selection].get("action") == asked:
+        if env.infos[env.agent_selection].get("action") == wanted:
             return text
     if call and not any(env.episode.calls):
         return f"```{rng.choice(list(env.play.tools))}\n1 + 1\n```"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import collections
+import functools
 import importlib
 import inspect
 import re
@@ -15,7 +16,7 @@ import networkx
 import pytest
 
 ROOT = Path(__file__).parent.parent
-FLOORS = ("toolscale", "agents", "envs", "algos", "cli")
+LAYERS = ("toolscale", "agents", "envs", "algos", "cli")
 PROTOCOLS = ("toolorchestra", "paramanager", "masorchestra", "msarl", "tmatr", "dialogue")
 MAX_LINES, MAX_MEDIAN = 500, 180
 
@@ -23,8 +24,8 @@ MAX_LINES, MAX_MEDIAN = 500, 180
 def modules() -> dict[str, Path]:
     """Return the file of each module of the library."""
     found = {"toolorchestra": ROOT / "__init__.py"}
-    for floor in FLOORS:
-        for file in sorted((ROOT / floor).rglob("*.py")):
+    for layer in LAYERS:
+        for file in sorted((ROOT / layer).rglob("*.py")):
             parts = file.relative_to(ROOT).with_suffix("").parts
             found[".".join(("toolorchestra", *parts)).removesuffix(".__init__")] = file
     return found
@@ -48,23 +49,26 @@ def imports(name: str) -> Iterator[str]:
                     yield node.module
 
 
-GRAPH = networkx.DiGraph((name, other) for name in MODULES for other in imports(name) if other != name)
+@functools.cache
+def graph() -> networkx.DiGraph[str]:
+    """Return who imports whom."""
+    return networkx.DiGraph((name, other) for name in MODULES for other in imports(name) if other != name)
 
 
 def test_no_modules_import_one_another_in_a_circle() -> None:
-    circles = [sorted(group) for group in networkx.strongly_connected_components(GRAPH) if len(group) > 1]
+    circles = [sorted(group) for group in networkx.strongly_connected_components(graph()) if len(group) > 1]
     assert not circles
 
 
-def test_imports_go_down_the_floors_only() -> None:
-    height = {floor: number for number, floor in enumerate(FLOORS)}
+def test_imports_go_down_the_layers_only() -> None:
+    height = {layer: number for number, layer in enumerate(LAYERS)}
 
     def floor_of(name: str) -> int:
         parts = name.split(".")
-        return height[parts[1]] if len(parts) > 1 else len(FLOORS)
+        return height[parts[1]] if len(parts) > 1 else len(LAYERS)
 
-    assert not [(a, b) for a, b in GRAPH.edges if floor_of(a) < floor_of(b) and b != "toolorchestra"]
-    assert [(a, b) for a, b in GRAPH.edges if floor_of(a) > floor_of(b)]  # it would see one
+    assert not [(a, b) for a, b in graph().edges if floor_of(a) < floor_of(b) and b != "toolorchestra"]
+    assert [(a, b) for a, b in graph().edges if floor_of(a) > floor_of(b)]  # it would see one
 
 
 def test_no_protocol_imports_another_and_what_is_below_them_imports_none() -> None:
@@ -72,7 +76,7 @@ def test_no_protocol_imports_another_and_what_is_below_them_imports_none() -> No
         parts = name.split(".")
         return parts[2] if parts[:2] == ["toolorchestra", "envs"] and len(parts) > 2 and parts[2] in PROTOCOLS else None
 
-    for a, b in GRAPH.edges:
+    for a, b in graph().edges:
         if a.startswith("toolorchestra.envs.") and (wanted := protocol_of(b)) is not None:
             assert protocol_of(a) == wanted, f"{a} imports {b}"
 

@@ -8,7 +8,7 @@ It imports nothing else of the library. Its modules, from the ground up:
     tool_compiler                    tools checked against the database's schema
     session                          one episode's copy of the database
     task, intents                    tasks, and making them of a domain's intents
-    mentions, net_changes, verify    is what an episode did and said right?
+    mentions, net_changes, verify    verification of an episode: its effects and its answer
     domain, domain_folder            all of this together, and domains in folders
     evolution, adversarial, generate more tasks: harder ones, attacked ones, tens of thousands
     filters, verifier_mutations      are the tasks good, and is their verification?

@@ -1,4 +1,4 @@
-r"""Final answers: what a text gives as its answer, and whether that is one of the right ones.
+r"""Final answers: extracting the answer from a text, and comparing it with the accepted ones.
 
 A final answer stands in ``\boxed{…}`` or ``<answer>…</answer>``, or after "the answer is"; a text with none of these
 is the answer as a whole. Values are compared exactly (`toolorchestra.toolscale.symbolic`), in any form; everything

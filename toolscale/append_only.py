@@ -1,4 +1,4 @@
-"""Append-only JSONL files, for what must not be lost or paid for twice, such as the answers of a model.
+"""Append-only JSONL files, for data that must not be lost or bought twice, such as the answers of a model.
 
 A line is on disk before it is used. A line that was cut short by a kill is removed when the file is opened again.
 """

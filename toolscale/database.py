@@ -1,4 +1,4 @@
-"""The initial database of a domain, which never changes: its tables, its bytes, and reading its rows."""
+"""The initial database of a domain, which never changes: its tables, bytes and rows."""
 
 from __future__ import annotations
 
@@ -63,6 +63,7 @@ class Database:
         self.image = image
         self.today = today
         self.access = {name: TableAccess(name, spec) for name, spec in tables.items()}
+        self._values: dict[str, tuple[Any, ...]] = {}
         self.base = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         self.base.deserialize(image)
         self.base.execute("PRAGMA query_only = ON")
@@ -83,9 +84,11 @@ class Database:
 
     def values(self, column: str) -> list[Any]:
         """Return the distinct values of a column (``table.column``), in order and without NULL."""
-        table, name = map(quote, column.split("."))
-        sql = f"SELECT DISTINCT {name} FROM {table} WHERE {name} IS NOT NULL ORDER BY 1"
-        return [row[0] for row in self.base.execute(sql)]
+        if column not in self._values:
+            table, name = map(quote, column.split("."))
+            sql = f"SELECT DISTINCT {name} FROM {table} WHERE {name} IS NOT NULL ORDER BY 1"
+            self._values[column] = tuple(row[0] for row in self.base.execute(sql))
+        return list(self._values[column])
 
     def count(self, table: str) -> int:
         """Return the number of rows of a table."""

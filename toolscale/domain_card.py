@@ -26,7 +26,7 @@ def card(domain: Domain) -> str:
         f"# {domain.spec.title}",
         f"`{domain.name}` · {facts.tools} tools · {facts.entries:,} entries · {facts.tasks:,} tasks · "
         f"{facts.intents} intents · today is {domain.spec.today}",
-        "What an orchestrator is told of the place:",
+        "The domain as the prompt of an orchestrator describes it:",
         textwrap.indent(domain.spec.description.strip(), "> ", lambda line: True).replace("> \n", ">\n"),
         "## Entities",
         _entities(domain),
@@ -118,13 +118,13 @@ def _example(task: Task) -> str:
     if len(calls) > _MAX_PATH:
         calls = [*calls[:_MAX_PATH], f"… {len(calls) - _MAX_PATH} more"]
     phrases = [list(dict.fromkeys(options)) for options in task.communicate]
-    told = "; ".join(" or ".join(options[:3] + ["…"] * (len(options) > 3)) for options in phrases)
+    facts = "; ".join(" or ".join(options[:3] + ["…"] * (len(options) > 3)) for options in phrases)
     lines = [
         f"**Level {task.difficulty}**, `{task.id}`",
         textwrap.indent(task.instruction.strip(), "> ", lambda line: True),
         "\n".join(["```text", *calls, "```"]) if calls else "No call is needed.",
     ]
-    return "\n\n".join([*lines, *([f"Must be told: {told}"] if told else [])])
+    return "\n\n".join([*lines, *([f"Information to communicate: {facts}"] if facts else [])])
 
 
 def _markdown(header: Sequence[str], rows: Iterable[Sequence[str]], right: int | None = None) -> str:

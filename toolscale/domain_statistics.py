@@ -1,7 +1,7 @@
-"""What a domain holds and how varied its tasks are: the figures of domain cards and of the statistics page.
+"""Statistics of domains: their sizes and the variety of their tasks, for domain cards and the statistics page.
 
 Text measures are over words in lower case, numbers and ids included. Not covered: how hard the tasks are for a
-given model, which only playing them tells.
+given model, which only playing them shows.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The entries of a domain's database: which of them a request names, and what the domain's look-ups tell of them.
+"""The entries of a domain's database: which of them a request names, and which facts the domain's read tools return.
 
 This is derived from the tables' keys, from the columns that the tools' parameters name, and by running the tools.
 Not covered: entries with a composite key, and entries that no tool shows. Descriptions of entries without their keys
@@ -53,7 +53,7 @@ _DATE_WORDS = re.compile(r"\b(?:date|day|deadline|due|birthday|birth|time)\b")
 
 
 class EntityFact(NamedTuple):
-    """What a look-up tells of an entry: `thing` ("the price of dish D07") has the value `value`."""
+    """A fact that a look-up returns about an entry: `thing` ("the price of dish D07") has the value `value`."""
 
     call: Call
     entry: Entry
@@ -83,7 +83,7 @@ class EntityIndex:
         keys: The key column of each table whose key is one column.
         readers: The tools made of SQL that read.
         values: ``values(column)`` returns the distinct values of a column (``table.column``), in order.
-        facts: ``facts(table, key)`` returns what look-ups tell of an entry, as far as it can be put in words.
+        facts: ``facts(table, key)`` returns the facts about an entry that look-ups return and that can be put in words.
         kinds: ``kinds(table, tool)`` returns the fields of a look-up on which a condition can be put, with their
             kinds and values.
     """

@@ -1,10 +1,10 @@
 """Evolution: harder tasks made of verified ones by rule, in any domain (ToolOrchestra §3.4, Table 14).
 
-- ``constraint``: do it only if a look-up says so; otherwise change nothing, and report what it says;
-- ``chain``: two requests whose effects do not meet become one;
-- ``branch``: what a look-up says decides which of two requests is carried out;
+- ``constraint``: do it only if the result of a look-up meets a condition, and report the result in any case;
+- ``chain``: two requests that do not affect each other become one;
+- ``branch``: the result of a look-up decides which of two requests is carried out;
 - ``indirect``: an id is replaced by a description, and has to be looked up;
-- ``distract``: a fact that does not matter, or a wish that is taken back, is added;
+- ``distract``: an irrelevant fact, or a request that is withdrawn, is added;
 - ``impossible``: a value is changed so that the request cannot be carried out, which must be found out and reported.
 
 Every task is verified: its reference trajectory runs and passes; doing nothing does not, nor does solving the tasks

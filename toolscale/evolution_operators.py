@@ -30,9 +30,10 @@ CallsAndAnswer = tuple[Path, str]
 
 
 class TaskDraft(NamedTuple):
-    """An evolved task that is not verified yet, and whose id has no number; `key` tells it from others of its operator.
+    """An evolved task that is not verified yet, and whose id has no number.
 
-    `unevolved` are episodes that solve the tasks that it was made of, and must not solve it.
+    `key` distinguishes it from others of its operator. `unevolved` are episodes that solve the tasks that it was made
+    of, and must not solve it.
     """
 
     task: Task
@@ -64,7 +65,7 @@ class TaskPool:
         return rng.choice(tasks[rng.choice(intents)]) if intents else None
 
     def fact(self, parents: Sequence[Task], rng: random.Random) -> EntityFact | None:
-        """Return what a look-up tells of an entry that one of the parents names, and that none of them says."""
+        """Return a fact that a look-up returns about an entry that one parent names, and that no parent mentions."""
         named = [entry for parent in parents for entry in self.index.named(parent)]
         if not named:
             return None
@@ -75,7 +76,7 @@ class TaskPool:
 
 
 def _constraint(pool: TaskPool, parent: Task, rng: random.Random) -> TaskDraft | None:
-    """Do it only if a look-up says so, and otherwise nothing."""
+    """Do it only if the result of a look-up meets a condition, and otherwise nothing."""
     return _conditional(pool, parent, None, rng)
 
 
@@ -207,7 +208,7 @@ def _aside(pool: TaskPool, parent: Task, rng: random.Random) -> TaskDraft | None
     fact = rng.choice(facts) if facts else None
     if fact is None or states(f"{parent.instruction} {parent.answer}", fact.entry[1]):
         return None
-    aside = f"{fact.thing} {fact.be} {wording.said(fact)}"
+    aside = f"{fact.thing} {fact.be} {wording.value_text(fact)}"
     words = {"request": wording.sentence(parent.instruction), "aside": aside, "Aside": wording.capital(aside)}
     return _draft(
         parent,

@@ -1,4 +1,4 @@
-"""What evolved tasks say: templates (``evolution_templates.yaml``), and how sentences are put together."""
+"""The wording of evolved tasks: templates (``evolution_templates.yaml``), and how sentences are built from them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def bare(text: str) -> str:
     return sentence(capital(re.sub(r"^(?:Please|please),?\s+", "", text.strip())))
 
 
-def said(fact: EntityFact) -> str:
+def value_text(fact: EntityFact) -> str:
     """Return the value of a fact as an instruction says it."""
     return spellings(fact.value)[-1] if fact.kind == "date" else shown_value(fact.value)
 

@@ -36,7 +36,7 @@ from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.task import Task, solution, solution_key
 
 Solver = Callable[[Domain, Task, int], bool]
-"""Plays a task with a seed, and tells whether it solved it."""
+"""Plays a task with a seed, and returns whether it solved it."""
 
 NEAR = Fraction(4, 5)
 """Least multiset Jaccard similarity of the words of near-duplicates."""

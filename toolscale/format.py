@@ -219,7 +219,7 @@ class IntentSpec(_Model, frozen=True):
     alternatives: list[list[ReferenceCallSpec]] = []
     """Other reference trajectories that lead to other right states."""
     communicate: list[str | list[str]] = []
-    """Information the user must be told; a list means any one of these."""
+    """Information that the answer must mention; a list means any one of these."""
     branches: bool = False
     """What is right depends on what a look-up returns (raises the difficulty by one)."""
     refuses: bool | str = False

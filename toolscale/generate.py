@@ -3,7 +3,7 @@
 Worker processes make *blocks* of tasks: all bindings of an intent, or some tasks by one operator of evolution with a
 seed of their own. The parent takes the blocks in a fixed order, drops repeated tasks and numbers new ones, so the
 result depends on the seed and not on the number of workers. Of a training task and a test task with the same solution
-the first is kept. Memory grows by some bytes a task, and an operator that finds little new in a domain is retired.
+the first is kept. Memory grows by some bytes a task, and an operator that makes few new tasks in a domain is dropped.
 """
 
 from __future__ import annotations

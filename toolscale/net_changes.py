@@ -1,4 +1,4 @@
-"""Net changes: how the rows that an episode touched differ from the initial database, made comparable.
+"""Net changes: differences of the rows that an episode touched from the initial database, in a comparable form.
 
 Two episodes have the same effect when their net changes are equal, or equal up to the names of generated keys
 (`canonical`).

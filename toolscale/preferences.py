@@ -1,4 +1,4 @@
-"""Preference pairs: what a user would like optimised, in words and as the vector P (ToolOrchestra §3.4, App. F).
+"""Preference pairs: a user's preference in words and as the vector P (ToolOrchestra §3.4, App. F).
 
 A pair belongs to a tool set. `propose` makes pairs by rule; `check_pair` checks the vector's length and range, that the
 words name all that the vector rewards and nothing else, and that "above all" and "a little" agree with the weights.

@@ -1,4 +1,4 @@
-"""A session: one episode's own copy of a database, and the tools' way to it.
+"""A session: one episode's own copy of a database, through which tools reach it.
 
 The database lives in memory. The whole episode runs inside one savepoint, so `Session.reset` undoes what was
 changed instead of copying the database again; temp triggers journal the key of every row touched, so that

@@ -1,4 +1,4 @@
-"""What all SQL of a domain shares: quoted names, and the bounds and authorizers under which it runs.
+"""Common parts of a domain's SQL: quoted names, and the bounds and authorizers under which it runs.
 
 SQLite asks an authorizer about each action of a statement that it compiles: `Confinement` for tools, `read_only` for
 all other SQL of a domain.

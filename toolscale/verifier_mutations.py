@@ -94,13 +94,13 @@ def mutants(domain: Domain, task: Task, session: Session) -> Iterator[AlteredEpi
 
 def _stray_write(domain: Domain, task: Task, guesser: Guesser, session: Session) -> Call | None:
     """Return a write that succeeds after the reference trajectory and changes the database."""
-    writers = [tool for tool in domain.tools.values() if tool.effect == "write"]
-    if not writers:
+    write_tools = [tool for tool in domain.tools.values() if tool.effect == "write"]
+    if not write_tools:
         return None
     domain.replay(task, task.reference_calls, task.answer, session)
     before = net_changes(domain.database, session.touched())
     for _ in range(_ATTEMPTS):
-        tool = guesser.rng.choice(writers)
+        tool = guesser.rng.choice(write_tools)
         call = Call(tool.name, guesser.arguments(tool))
         if domain.call(call, session).status is Status.OK:
             if net_changes(domain.database, session.touched()) != before:  # one that changes nothing is no mutant

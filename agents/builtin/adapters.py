@@ -1,4 +1,4 @@
-"""One frozen model with a LoRA adapter for each agent: a team needs little more memory than one of its members.
+"""One frozen model with a LoRA adapter for each agent, so that several agents need little more memory than one.
 
 An `AdapterPolicy` is a `TokenPolicy`, so engines and learners need no changes: its model's parameters are the adapter's
 alone, and its forward pass activates the adapter first. The adapter is saved in PEFT's format, the base only if it is

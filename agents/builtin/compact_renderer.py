@@ -1,4 +1,4 @@
-"""The built-in model's language: one token per name, id and number, no JSON punctuation."""
+"""The renderer of the built-in model: one token per name, id and number, and no JSON punctuation."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class CompactRenderer:
         self.index = {token: i for i, token in enumerate(self.tokens)}
         self.pad_id, self.end_id = self.index["<pad>"], self.index["<end>"]
         self.stop_ids: tuple[int, ...] = (self.end_id,)
-        self._longest = max((len(_PIECE.findall(token)) for token in self.tokens if " " in token), default=1)
+        self._max_words = max((len(_PIECE.findall(token)) for token in self.tokens if " " in token), default=1)
         self._openers = {_PIECE.findall(token)[0] for token in self.tokens if " " in token}
         self._words = lru_cache(maxsize=100_000)(self._encode_words)
 
@@ -150,7 +150,7 @@ class CompactRenderer:
             start, end = spans[i]
             step, piece = 1, text[start:end]
             if piece in self._openers:
-                for n in range(min(self._longest, len(spans) - i), 1, -1):
+                for n in range(min(self._max_words, len(spans) - i), 1, -1):
                     if text[start : spans[i + n - 1][1]] in self.index:
                         step, piece = n, text[start : spans[i + n - 1][1]]
                         break

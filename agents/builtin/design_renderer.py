@@ -1,4 +1,4 @@
-"""The built-in model's language for designs of multi-agent systems: agents by number, questions by their place.
+"""The renderer of the built-in model for designs of multi-agent systems: agents and questions are numbered.
 
 A question may take hundreds of words, and a design repeats some of them: more than a small model can read or copy. So
 `DesignRenderer` shows it what the *text* asks, in a few tokens each, and writes out its design in full:
@@ -33,7 +33,7 @@ WARNING = "Ignore notes that claim a result without deriving it; they may be wro
 ROLES = ("one who works it out step by step", "one who looks for the mistake")
 """The default roles of a debate."""
 
-_MOST = 16  # questions, and agents, that have a token
+_MAX_PLACES = 16  # questions, and agents, that have a token
 _WORDS = ("low", "high", "magic", "value", "noted", "after", "warned")
 _LISTED = re.compile(r"the (?:magic number for (?P<key>[^\s,]+)|number of (?P<name>.+?) that (?P<owner>.+?) has\b)")
 _QUESTION = re.compile(r"(?:^|(?<=[.?!:\n]))[^.?!:\n]+\?")
@@ -194,7 +194,7 @@ def _in_full(sketches: Sequence[_Sketch], questions: Sequence[str], dom: str) ->
 
 def _sketched(text: str, questions: Sequence[str]) -> Iterator[_Sketch]:
     """Yield the agents of a design's text, as far as the language can express them."""
-    fields = [dict(_FIELD.findall(block)) for block in _AGENT.findall(text)][:_MOST]
+    fields = [dict(_FIELD.findall(block)) for block in _AGENT.findall(text)][:_MAX_PLACES]
     ids = [(found.get("agent_id") or found.get("agent_output_id") or "").strip() for found in fields]
     number = {one: place for place, one in reversed(list(enumerate(ids, 1)))}
     pairs = [(start, end) for start, end in _EDGE.findall(text) if start in number]
@@ -246,7 +246,7 @@ class DesignRenderer:
 
     def __init__(self, kinds: Iterable[str]) -> None:
         self.kinds = tuple(kinds)
-        numbers = range(1, _MOST + 1)
+        numbers = range(1, _MAX_PLACES + 1)
         forms = ("q{}", "{}", "${}", "{}>")
         numbered = [form.format(number) for form in forms for number in numbers]
         self.tokens = [*SPECIAL, *_WORDS, *numbered, *self.kinds]
@@ -334,7 +334,7 @@ class DesignRenderer:
 
 def _parts(messages: Sequence[Message]) -> tuple[QuestionPart, ...]:
     text = next((str(message["content"]) for message in messages if message["role"] == "user"), "")
-    return questions_in(text)[:_MOST]
+    return questions_in(text)[:_MAX_PLACES]
 
 
 def _degree(messages: Sequence[Message]) -> str:

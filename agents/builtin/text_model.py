@@ -1,4 +1,4 @@
-r"""The built-in model for protocols whose actions are texts (code blocks, boxes, tags) and not tool calls.
+r"""The built-in model for protocols whose actions are text (code blocks, boxes, tags) instead of tool calls.
 
 Its tokenizer has a token for each word, number and sign, and a chat template for `ChatTemplateRenderer`. A number is
 one token everywhere, which a small model needs to learn to copy; line breaks are kept, spaces are not.

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from toolorchestra.agents.builtin.renderer import Message
-from toolorchestra.agents.subagents.reading import answer_in
+from toolorchestra.agents.subagents.parsing import answer_in
 
 _RESPONSE = re.compile(r"<tool_response>\s*(.*?)\s*</tool_response>", re.DOTALL)
 

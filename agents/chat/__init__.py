@@ -1,4 +1,4 @@
-"""Chat models: one protocol for asking a model something.
+"""Chat models: one protocol for requests to language models.
 
 ::
 

@@ -37,7 +37,7 @@ class Estimate(msgspec.Struct, frozen=True):
 
     @classmethod
     def given(cls, value: float) -> Estimate:
-        """Return a figure that the answers do not tell."""
+        """Return a figure that the answers do not determine."""
         return cls(value, value, value, fitted=False)
 
     @classmethod

@@ -40,9 +40,9 @@ def fit_expert(
     """Fit an expert to its answers.
 
     Args:
-        rows: Answers; those of other experts to the same problems tell which share of noise is common.
+        rows: Answers; those of other experts to the same problems determine the share of common noise.
         name: The expert.
-        base: Its entry so far, which gives its context and all that the answers do not tell.
+        base: Its entry so far, which gives its context and all that the answers do not determine.
         shared_noise: The shared noise to assume where no other expert answered the same problems.
 
     Raises:
@@ -81,12 +81,12 @@ def _remarks(estimates: Mapping[str, Estimate]) -> Iterator[str]:
 
 
 _NEEDED = {
-    "load": "problems of different lengths in one subject would tell",
-    "deceived": "problems with notes would tell",
-    "own_noise": "several samples of a problem would tell",
-    "shared_noise": "answers of another expert to the same problems would tell",
-    "tokens": "tokens of problems of different lengths would tell",
-    "latency": "seconds would tell",
+    "load": "estimating it needs problems of different lengths in one subject",
+    "deceived": "estimating it needs problems with notes",
+    "own_noise": "estimating it needs several samples of a problem",
+    "shared_noise": "estimating it needs answers of another expert to the same problems",
+    "tokens": "estimating it needs the tokens of problems of different lengths",
+    "latency": "estimating it needs the seconds of answers",
 }
 
 

@@ -109,9 +109,9 @@ def maximise(
 ) -> Numbers:
     """Return the numbers under which outcomes, of at most `MAX_SAMPLES` samples each, are likeliest.
 
-    `load`, `deceived` and `noise` are where the search starts, and the result where the outcomes tell nothing: the load
-    if no subject has problems of different lengths, the chance to be deceived if there is no note, the common noise if
-    every problem was answered once. `max_share` bounds the skills and the chance to be deceived.
+    `load`, `deceived` and `noise` are where the search starts, and the result where the outcomes do not determine
+    it: `load` if no subject has problems of different lengths, `deceived` if there is no note, `noise` if every problem
+    was answered once. `max_share` bounds the skills and the chance to be deceived.
     """
     counts = Counter(outcomes)
     kinds = sorted({(outcome.kind, outcome.samples) for outcome in counts})
@@ -125,7 +125,7 @@ def maximise(
         skills + 1: any(kind.notes for kind, _ in kinds),
         skills + 2: any(samples > 1 for _, samples in kinds),
     }
-    free = [*range(skills), *(at for at, tells in fitted.items() if tells)]
+    free = [*range(skills), *(at for at, informative in fitted.items() if informative)]
     rights = range(max(samples for _, samples in kinds) + 1)
     model = _Model(
         subject=np.array([subjects.index(kind.subject) for kind, _ in kinds]),

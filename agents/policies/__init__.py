@@ -1,4 +1,4 @@
-"""Policies, which play environments.
+"""Policies: what chooses the actions in an environment.
 
 ::
 

@@ -13,7 +13,7 @@ import gymnasium
 import msgspec
 
 from toolorchestra.agents.policies.base import Info, Policy, write_calls
-from toolorchestra.agents.subagents.reading import answer_in
+from toolorchestra.agents.subagents.parsing import answer_in
 from toolorchestra.toolscale.answers import count_votes
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.task import Call

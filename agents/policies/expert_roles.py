@@ -14,7 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from toolorchestra.agents.experts.catalog import Catalog
-from toolorchestra.agents.subagents.reading import answer_in, spoken
+from toolorchestra.agents.subagents.parsing import answer_in, spoken
 from toolorchestra.toolscale.answers import equal, majority
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.task import Call

@@ -1,4 +1,4 @@
-"""Policies that ask experts at random: demonstrations of valid calls for a warm start."""
+"""Policies that call experts at random, as demonstrations of valid calls for a warm start."""
 
 from __future__ import annotations
 
@@ -85,22 +85,22 @@ class QueryingOraclePolicy(NoisyOraclePolicy):
             raise OptionError(f"The probability `ask` must lie in [0, 1], got {ask!r}.")
         self.ask = ask
         self._roles: list[ExpertRole] = []
-        self._asked = False
+        self._awaits_reply = False
 
     def reset(self, env: gymnasium.Env[Any, Any], observation: str, info: Info) -> None:
         """Begin an episode: list the experts among the tools."""
         super().reset(env, observation, info)
         self._roles = expert_roles(info["tools"])
-        self._asked = False
+        self._awaits_reply = False
 
     def act(self, observation: str, info: Info) -> Any:
         """Return a question, the proposed step, or a noisy oracle's action."""
-        if self._asked:
-            self._asked = False
+        if self._awaits_reply:
+            self._awaits_reply = False
             if (followed := self._follow(info)) is not None:
                 return followed
         elif self._roles and self.rng.random() < self.ask:
-            self._asked = True
+            self._awaits_reply = True
             return write_calls([self.rng.choice(self._roles).call()], self._env.preface)
         return super().act(observation, info)
 

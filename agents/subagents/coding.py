@@ -1,4 +1,4 @@
-"""A sub-agent that programs: it writes Python, has it run, and fixes it once (ParaManager App. E and F)."""
+"""A sub-agent that writes a Python program, runs it, and fixes it once if it fails (ParaManager App. E and F)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import msgspec
 
 from toolorchestra.agents.chat.base import ChatModel
+from toolorchestra.agents.subagents.parsing import answer_in, as_text, before_code, code_in, spoken
 from toolorchestra.agents.subagents.prompts import prompt, user_prompt
 from toolorchestra.agents.subagents.question import SubAgentQuestion, SubAgentReply
-from toolorchestra.agents.subagents.reading import answer_in, as_text, before_code, code_in, spoken
 from toolorchestra.agents.subagents.work import Ask, Work
 from toolorchestra.toolscale.answers import final_answer
 from toolorchestra.toolscale.tool import Status, Tool, ToolResult

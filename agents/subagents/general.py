@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from toolorchestra.agents.chat.base import ChatModel
+from toolorchestra.agents.subagents.parsing import answer_in, spoken, tag
 from toolorchestra.agents.subagents.prompts import prompt, user_prompt
 from toolorchestra.agents.subagents.question import SubAgentQuestion, SubAgentReply
-from toolorchestra.agents.subagents.reading import answer_in, spoken, tag
 from toolorchestra.agents.subagents.searching import search_agent
 from toolorchestra.agents.subagents.work import Ask, Work
 from toolorchestra.toolscale.answers import count_votes

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from toolorchestra.agents.chat.base import ChatModel
+from toolorchestra.agents.subagents.parsing import answer_in, as_text, queries_in, spoken
 from toolorchestra.agents.subagents.prompts import prompt, user_prompt
 from toolorchestra.agents.subagents.question import SubAgentQuestion, SubAgentReply
-from toolorchestra.agents.subagents.reading import answer_in, as_text, queries_in, spoken
 from toolorchestra.agents.subagents.work import Ask, Work
 from toolorchestra.toolscale.tool import Tool, ToolResult
 

@@ -11,8 +11,8 @@ import msgspec
 
 from toolorchestra.agents.chat.base import ChatModel, ChatRequest, Completion
 from toolorchestra.agents.problems import Act, GroundTruth, facts
+from toolorchestra.agents.subagents.parsing import answer_in, spoken
 from toolorchestra.agents.subagents.question import SubAgentQuestion, SubAgentReply
-from toolorchestra.agents.subagents.reading import answer_in, spoken
 from toolorchestra.toolscale.mentions import mentions, tokens
 from toolorchestra.toolscale.tool import NO_CONTEXT, ArgumentError, InnerCall, Status, Tool, ToolResult
 
@@ -48,7 +48,7 @@ class Work:
         self._temperature = temperature
         self._children: list[InnerCall] = []
         self._found: set[int] = set()
-        self._asked = 0
+        self._requests = 0
         self._clock = 0.0
 
     def show(self, passages: str) -> None:
@@ -110,8 +110,8 @@ class Work:
         if (problem := question.problem) is not None:
             found = tuple(sorted(self._found))
             ground_truth = GroundTruth(problem, ask.act, ask.candidates, question.queries, found, question.seed)
-        seed = (question.seed * _APART + self._asked) % _SEEDS  # samples differ, and episodes, with real models too
-        self._asked += 1
+        seed = (question.seed * _APART + self._requests) % _SEEDS  # samples differ, and episodes, with real models too
+        self._requests += 1
         return ChatRequest(
             [{"role": "system", "content": ask.system}, {"role": "user", "content": ask.user}, *ask.more],
             temperature=self._temperature,

@@ -1,7 +1,7 @@
 """Studies: the comparisons of the papers, with simulated experts; each is a command (``toolorchestra study NAME``).
 
-    masbench       when several agents beat one (MAS-Orchestra §4.4); its systems and results are modules of their own
-    paramanager    the orderings of ParaManager (§5): parallel, serial, one model, budgets
+    masbench       one agent against several (MAS-Orchestra §4.4); its systems and results are modules of their own
+    paramanager    the comparisons of ParaManager (§5): parallel, serial, one model, budgets
     tmatr          the schedules of TMATR-HRL's learner: agents in turns, one alone, both at once
 
 A study has `run`, `episodes`, `markdown` and `write`, and the defaults `QUESTIONS` and `SAMPLES`.

@@ -1,10 +1,10 @@
-"""When several agents beat one, axis by axis: MAS-Orchestra §4.4 on MASBench with simulated sub-agents.
+"""Study of one agent against several on each axis of MASBench, with simulated sub-agents (MAS-Orchestra §4.4).
 
 What the paper trains is scripted here, and one rule serves all axes: an agent for every sub-task (`MirrorPolicy`), so
 that differences between axes come from the problems and from the error model alone: that of
 `toolorchestra.agents.experts.specification`, with the results that an agent must keep at once as its load
-(`KeepingExpert`). Each axis is varied alone: no sub-task has several operands unless breadth is the axis. That notes
-are seen in training is stood for by a warning. Not here: training itself, and so separate against combined training.
+(`KeepingExpert`). Each axis is varied alone: no sub-task has several operands unless breadth is the axis. A
+warning takes the place of training on notes. Not here: training itself, and so separate against combined training.
 See ``docs/study_masbench.md``.
 """
 
@@ -38,7 +38,7 @@ SAMPLES = 1
 """Episodes of each problem and system, by default."""
 STEP_DIFFICULTY = -2.0
 """Logits of every step, the same for all axes: our choice, since adding numbers below 23 is easier than the steps of
-competitions, to which the catalogue's skills are fitted (0). The page tells what others lead to."""
+competitions, to which the catalogue's skills are fitted (0). The page has the results of other choices."""
 
 
 def problems(
@@ -115,7 +115,7 @@ def run(
     expert: type[SimulatedExpert] = KeepingExpert,
     played: Mapping[str, Sequence[str]] = PLAYED,
 ) -> MASBenchStudy:
-    """Play everything; `tick` is called after each episode (`episodes` tells how many there are).
+    """Play everything; `tick` is called after each episode (`episodes` is their number).
 
     Of each value of each axis there are so many `questions`, with notes a quarter of them; `difficulty` and `alone` are
     those of `problems`, and `played` are the systems by axis. The agents' models are the ``weak`` and ``strong`` of

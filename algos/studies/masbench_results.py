@@ -1,4 +1,4 @@
-"""What the study on MASBench found: means and comparisons with 95 % intervals, tables, a CSV, and figures."""
+"""Results of the study on MASBench: means and comparisons with 95 % intervals, tables, a CSV file, and figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is compared in the study on MASBench: scripted orchestrators, and the error model of their sub-agents."""
+"""The systems that the study on MASBench compares: scripted orchestrators, and the error model of their sub-agents."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ SYSTEMS: Mapping[str, Callable[[], Orchestrator]] = {
     "single, warned": WarnedPolicy,
     WARNED: lambda: MirrorPolicy(warned=True),
 }
-"""Who is compared: the single agent, the multi-agent system, and others that the page tells of."""
+"""The systems compared: the single agent, the multi-agent system, and others that the page describes."""
 HALF = "mirror, half deceived"
 """The unwarned system over a model that notes deceive half as often: a warning that mostly fails."""
 PLAYED: Mapping[str, Sequence[str]] = dict.fromkeys(STRUCTURES, ("single", "mirror", "branches")) | {

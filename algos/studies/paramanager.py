@@ -1,7 +1,7 @@
-"""The orderings of ParaManager (§5, App. C), with scripted orchestration and simulated experts.
+"""Study of ParaManager's comparisons (§5, App. C) with a scripted orchestrator and simulated experts.
 
-Nothing is learnt here: `ConsensusPolicy` plays the same questions under each condition, so that what differs is what
-the protocol and the pool of models make of it. Comparisons are paired by question.
+Nothing is trained: `ConsensusPolicy` plays the same questions under each condition, so differences come from the
+protocol and the pool of models. Comparisons are paired by question.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ class ParaManagerStudy(msgspec.Struct, frozen=True):
 
 
 def run(questions: int = QUESTIONS, samples: int = SAMPLES, *, tick: Tick = lambda: None) -> ParaManagerStudy:
-    """Play everything; `tick` is called after each episode (`episodes` tells how many there are)."""
+    """Play everything; `tick` is called after each episode (`episodes` is their number)."""
     found = {condition.name: play(condition, questions, samples, tick=tick) for condition in CONDITIONS}
     names = [name for family in FAMILIES for name in family]
     there = len(next(iter(found.values())).right)  # the split may have fewer questions

@@ -1,4 +1,4 @@
-"""Which schedule of updates trains a team best: TMATR-HRL §4.3–4.5 with built-in models of planner and inferencer.
+"""Study of update schedules: TMATR-HRL §4.3–4.5 with built-in models as planner and inferencer.
 
 From one warm start for each seed, a team is trained under several schedules, with as many updates of single agents in
 each. Every training is a process of its own (`toolorchestra.algos.tmatr`) in a folder of its own; one that is there

@@ -1,4 +1,4 @@
-"""Checks of whole environments: what must hold for training on them to mean anything.
+"""Checks of whole environments: the properties that training on them relies on.
 
 - `environment`: `check_environment`, which runs all checks on any environment of the library.
 - `one_agent`: the checks of environments of one agent; `hostile`: hostile actions, and the check that sends them.

@@ -263,6 +263,7 @@ class HostileCheck:
         self.wrong: list[str] = []
         self._sources: dict[str, Iterator[Any]] = {}
         self._twins: dict[str, WorldSession] = {}
+        self._twin: WorldSession | None = None
         self._over = True
 
     def step(self) -> None:
@@ -288,10 +289,20 @@ class HostileCheck:
             self.end_episode(whole=self.episodes % _EPISODES_BETWEEN_DUMPS == 0)
 
     def end_episode(self, *, whole: bool) -> None:
-        """Compare the database with one on which only the valid calls were made; `whole`: all of its rows."""
-        if self._over:
-            return
-        self._over = True
+        """Compare the database with one on which only the valid calls were made.
+
+        With `whole`, all of its rows are compared, of an episode that has ended before as well.
+        """
+        if not self._over:
+            self._over = True
+            self._twin = self._replayed()
+        if whole and self._twin is not None:
+            if _rows(self.env.play.session) != _rows(self._twin):
+                self.wrong.append(f"{self.env.task.id}: rows changed that no journal has")
+            self._twin = None
+
+    def _replayed(self) -> WorldSession | None:
+        """Return a session in which only the valid calls of the episode were made, or None if the journals differ."""
         play = self.env.play
         if play.world.name not in self._twins:
             self._twins[play.world.name] = play.world.session()
@@ -301,15 +312,15 @@ class HostileCheck:
             if record.status is Status.OK and not play.tools[record.name].uses_episode:
                 assert record.arguments is not None
                 twin.call(play.tools[record.name], dict(record.arguments))
-        if play.session.touched() != twin.touched():
-            self.wrong.append(f"{self.env.task.id}: the database changed beyond what its valid calls change")
-        elif whole and _rows(play.session) != _rows(twin):
-            self.wrong.append(f"{self.env.task.id}: rows changed that no journal has")
+        if play.session.touched() == twin.touched():
+            return twin
+        self.wrong.append(f"{self.env.task.id}: the database changed beyond what its valid calls change")
+        return None
 
     def _begin(self) -> None:
         self.env.reset(seed=self.rng.randrange(2**31), options={"split": "all"})
         self.episodes += 1
-        self._over = False
+        self._over, self._twin = False, None
         play = self.env.play
         if play.world.name not in self._sources:
             arguments = Guesser(play.world.database, self.rng).arguments if isinstance(play.world, Domain) else None

@@ -1,4 +1,4 @@
-"""Checks of an environment of one agent, and what they share."""
+"""Checks of an environment of one agent, and their common parts."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def _determinism(subject: Subject) -> Finding:
         differing += _differing(first, elsewhere, f"PYTHONHASHSEED={hash_seed}, ")
     counts = {"episodes": count, "processes": 3, "differing": len(differing)}
     if differing:
-        return Finding("fail", f"{len(differing)} of {count} episodes differ when played again", counts, differing)
+        return Finding("fail", f"{len(differing)} of {3 * count} replayed episodes differ", counts, differing)
     whole = hashlib.sha256("".join(digest for _, digest in first).encode()).hexdigest()[:12]
     line = f"{count} episodes: the same bytes twice here and in 2 processes with other hash seeds ({whole})"
     return Finding("pass", line, counts)
@@ -154,8 +154,8 @@ class _ConsultingPolicy(NoisyOraclePolicy):
         """Return what the oracle would do, or now and then calls of tools that use the episode."""
         others = [tool for tool in self._env.play.tools.values() if tool.uses_episode and tool.effect != "write"]
         if others and self.rng.random() < _CONSULTED:
-            asked = self.rng.choices(others, k=2)
-            return write_calls(Call(tool.name, self._guesser.arguments(tool)) for tool in asked)
+            chosen = self.rng.choices(others, k=2)
+            return write_calls(Call(tool.name, self._guesser.arguments(tool)) for tool in chosen)
         return super().act(observation, info)
 
 
@@ -282,7 +282,7 @@ def _going_on(env: OrchestrationEnv, actions: Sequence[Any]) -> list[Any]:
     for action in actions:
         observation, reward, terminated, truncated, info = env.step(action)
         seen.append((observation, reward, terminated, truncated, info["cost"], info["clock"], info["messages"]))
-    return [*seen, env.episode.to_json(), env.play.session.touched(), env.snapshot().generator]
+    return [*seen, env.episode.to_json(), env.play.session.touched(), dict(env.np_random.bit_generator.state)]
 
 
 def _hostile(subject: Subject) -> Finding:
@@ -317,8 +317,8 @@ def _verifier(subject: Subject) -> Finding:
             report = try_answers(world, tasks, lambda: next(steps))
         surprises += report.surprises
         tallies = {name: getattr(report, name) for name in ("mutants", "killed", "variants", "accepted")}
-        counts += Counter({name: tally.total() for name, tally in tallies.items()})
-        counts += Counter({f"{name}: {kind}": n for name, tally in tallies.items() for kind, n in tally.items()})
+        counts.update({name: tally.total() for name, tally in tallies.items()})  # `+=` would drop what is 0
+        counts.update({f"{name}: {kind}": n for name, tally in tallies.items() for kind, n in tally.items()})
     subject.tick(total, total)
     counts["equivalent"] = sum(surprise.equivalent for surprise in surprises)
     killed, accepted = _share(counts["killed"], counts["mutants"]), _share(counts["accepted"], counts["variants"])

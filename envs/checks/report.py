@@ -1,4 +1,4 @@
-"""What checks of an environment report, and how one check is run."""
+"""The report of the checks of an environment, and how one check is run."""
 
 from __future__ import annotations
 

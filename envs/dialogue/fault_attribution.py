@@ -17,7 +17,7 @@ import msgspec
 
 from toolorchestra.envs.dialogue.scenario import ORCHESTRATOR, USER, received_and_replied
 from toolorchestra.envs.dialogue.user import facts_not_given, unhelpful
-from toolorchestra.envs.dialogue.user_reading import asked_for, asks_if_done, reports_done, requests
+from toolorchestra.envs.dialogue.user_reading import asks_if_done, reports_done, requested_facts, requests
 from toolorchestra.envs.episode import CallRecord
 from toolorchestra.toolscale.mentions import mentions, tokens
 from toolorchestra.toolscale.tool import Status
@@ -59,9 +59,9 @@ def _of_user(play: Any, verdict: Verdict) -> Iterator[AttributedFault]:
     talk = received_and_replied(history)
     yield from _invented(play)
     for number, (received, reply) in enumerate(talk[1:], 1):
-        asked = facts_not_given(asked_for(received, scenario.facts), talk[:number])
-        if asked and reply and len(facts_not_given(asked, [("", reply)])) == len(asked):
-            for fact in facts_not_given(asked, talk):
+        requested = facts_not_given(requested_facts(received, scenario.facts), talk[:number])
+        if requested and reply and len(facts_not_given(requested, [("", reply)])) == len(requested):
+            for fact in facts_not_given(requested, talk):
                 yield AttributedFault(USER, "withheld", f"was asked for the {fact.label} and did not tell it")
     made = [(call.name, call.arguments) for call in _calls(play, USER)]
     wanted = [call for received, _ in talk for call in requests(received, scenario.tools)]
@@ -76,8 +76,8 @@ def _of_user(play: Any, verdict: Verdict) -> Iterator[AttributedFault]:
         if verdict.solved and any(reports_done(received) for received, _ in talk):
             yield AttributedFault(USER, "endless", "did not end the talk after it was told that everything is done")
     elif unhelpful(scenario, history) <= scenario.persona.max_unhelpful:
-        done = len(talk) > 1 and reports_done(received, asked=asks_if_done(talk[-2][1]))
-        if not done or facts_not_given(asked_for(received, scenario.facts), talk):
+        done = len(talk) > 1 and reports_done(received, after_question=asks_if_done(talk[-2][1]))
+        if not done or facts_not_given(requested_facts(received, scenario.facts), talk):
             yield AttributedFault(USER, "early", "ended the talk before it was told that everything is done")
 
 

@@ -1,4 +1,4 @@
-"""What a user knows: the facts in a request, found by what the tools of the place speak of.
+"""The facts that a user knows: those in its request, found by the columns and choices of the domain's tools.
 
 A fact is a value that an orchestrator needs from the user: an id, a name, a date, a time, a number. Facts are found in
 the instruction alone, by the columns and choices that the tools' parameters name. The reference trajectory is not read:

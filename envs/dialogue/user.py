@@ -11,7 +11,7 @@ from toolorchestra.agents.chat.base import ChatModel, ChatRequest
 from toolorchestra.agents.policies.base import write_calls
 from toolorchestra.envs.dialogue.request_facts import RequestFact
 from toolorchestra.envs.dialogue.scenario import CALL, STOP, Scenario, received_and_replied
-from toolorchestra.envs.dialogue.user_reading import asked_for, asks_if_done, questions, reports_done, requests
+from toolorchestra.envs.dialogue.user_reading import asks_if_done, questions, reports_done, requested_facts, requests
 from toolorchestra.toolscale.mentions import mentions, tokens
 from toolorchestra.toolscale.task import Call
 
@@ -40,13 +40,13 @@ def reply(scenario: Scenario, history: Sequence[Mapping[str, Any]]) -> str:
         return rng.choice(persona.openings).format(request=scenario.request)
     if wanted := requests(received, scenario.tools):
         return write_calls(wanted)
-    asked = asked_for(received, scenario.facts)
-    new = facts_not_given(asked, before)
-    if not new and reports_done(received, asked=asks_if_done(before[-1][1])):
+    requested = requested_facts(received, scenario.facts)
+    new = facts_not_given(requested, before)
+    if not new and reports_done(received, after_question=asks_if_done(before[-1][1])):
         return f"{rng.choice(persona.thanks)} {STOP}"
     if unhelpful(scenario, history) > persona.max_unhelpful:
         return f"{rng.choice(persona.gives_up)} {STOP}"
-    if given := (new or asked)[: persona.at_once]:
+    if given := (new or requested)[: persona.at_once]:
         return " ".join(rng.choice(persona.facts).format(label=fact.label, value=fact.value) for fact in given)
     return rng.choice(persona.insists if questions(received) else persona.checks)
 
@@ -64,7 +64,7 @@ def unhelpful(scenario: Scenario, history: Sequence[Mapping[str, Any]]) -> int:
     made: list[Call] = []
     for number, (received, _) in enumerate(talk[1:], 1):
         wanted = requests(received, scenario.tools)
-        new = facts_not_given(asked_for(received, scenario.facts), talk[:number])
+        new = facts_not_given(requested_facts(received, scenario.facts), talk[:number])
         count += not new and all(call in made for call in wanted)
         made += wanted
     return count

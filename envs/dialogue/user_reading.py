@@ -48,7 +48,7 @@ def questions(text: str) -> list[str]:
     return [sentence for sentence in sentences if sentence.endswith("?") or _ASKING.search(sentence)]
 
 
-def asked_for(text: str, facts: Sequence[RequestFact]) -> list[RequestFact]:
+def requested_facts(text: str, facts: Sequence[RequestFact]) -> list[RequestFact]:
     """Return the facts that the questions of a text ask for.
 
     "Which chef?" asks for every chef among the facts, "the second chef" for that one.
@@ -58,15 +58,15 @@ def asked_for(text: str, facts: Sequence[RequestFact]) -> list[RequestFact]:
     if not phrases or not asking:
         return []
     pattern = rf"\b(?:({'|'.join(ORDINALS)}) )?({'|'.join(map(re.escape, phrases))})(?:e?s)?\b"
-    asked = set(re.findall(pattern, asking))
-    return [fact for fact in facts if any(phrase in fact.words and _is(number, fact) for number, phrase in asked)]
+    found = set(re.findall(pattern, asking))
+    return [fact for fact in facts if any(phrase in fact.words and _is(number, fact) for number, phrase in found)]
 
 
 def _is(ordinal: str, fact: RequestFact) -> bool:
     return not ordinal or fact.label == f"{ordinal} {fact.noun}" or (ordinal == "first" and fact.label == fact.noun)
 
 
-def reports_done(text: str, *, asked: bool = False) -> bool:
+def reports_done(text: str, *, after_question: bool = False) -> bool:
     """Return whether a text says that everything is done, or, if that has just been asked, says yes.
 
     >>> reports_done("The bill is $12. Everything is done."), reports_done("Once everything is done I tell you.")
@@ -75,7 +75,7 @@ def reports_done(text: str, *, asked: bool = False) -> bool:
     for sentence in _SENTENCE.findall(text):
         if not sentence.strip().endswith("?") and _DONE.search(sentence) and not _NOT_YET.search(sentence):
             return True
-    return asked and _YES.match(text) is not None
+    return after_question and _YES.match(text) is not None
 
 
 def asks_if_done(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""The problems that simulated models have to solve. Real models never see any of it.
+"""The problems that simulated models have to solve. Real models never see them.
 
 parts        the parts of a question, and which of them a text asks for
 tool_calls   the problem that a tool call poses, found from its context

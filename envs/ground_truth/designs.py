@@ -1,4 +1,4 @@
-"""The problem that each agent of a design has to solve, about which simulated models are right or wrong.
+"""The problem that each agent of a design has to solve, from which simulated models answer.
 
 An agent's input is matched with the parts of the question, as the input would read if every agent before it were right;
 an input that asks for no part asks the whole question. The answers that the agent reads decide which steps are left:

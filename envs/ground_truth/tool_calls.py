@@ -21,7 +21,7 @@ import msgspec
 
 from toolorchestra.agents.policies.base import write_calls
 from toolorchestra.agents.problems import Problem, Step, facts
-from toolorchestra.agents.subagents.reading import answer_in
+from toolorchestra.agents.subagents.parsing import answer_in
 from toolorchestra.envs.episode import CallRecord
 from toolorchestra.envs.ground_truth.parts import (
     Part,
@@ -42,7 +42,7 @@ from toolorchestra.toolscale.tool import InnerCall, Status, Tool, ToolContext
 SUBJECT = "function_calling"
 """Subject of the skill that the steps of a domain's tasks take."""
 UNREAD = 3.0
-"""How much harder still, in logits, is a fact that only a library tells, while no passage has been found that does."""
+"""How much harder still, in logits, is a fact from the passages of a search, while none that states it is found."""
 UNKNOWN = "I could not find that out."
 """An answer that is right nowhere."""
 

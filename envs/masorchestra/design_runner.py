@@ -3,7 +3,7 @@
 Agents are asked through one function, `Ask`; models are not covered here. On the virtual clock the schedule is computed
 and is the same each time; on the wall clock time is measured (`toolorchestra.envs.masorchestra.run_clocks`). On either,
 an agent that fails is recorded as failed, those that need its answer as not run, and all others finish. A run that is
-cancelled (by Ctrl-C, or by an error that `watch` raises) starts no further agent, tells those at work to stop, and
+cancelled (by Ctrl-C, or by an error that `watch` raises) starts no further agent, makes running ones stop, and
 waits for them.
 """
 

@@ -1,4 +1,4 @@
-"""The parser: from what an orchestrator wrote to a design, or to the first rule that it breaks.
+"""The parser: it turns an orchestrator's text into a design, or reports the first rule that it breaks.
 
 A text is cut into tags and what is between them, and read from left to right by a descent through blocks, fields and
 arguments. Text outside of blocks is passed over, and so are a reasoning model's own thoughts (``<think>``) before

@@ -1,4 +1,4 @@
-"""The rules of MAS-Orchestra's design language (App. H): what each says, and which of them a design breaks first.
+"""The rules of MAS-Orchestra's design language (App. H): their texts, and the first one that a design breaks.
 
 `Rule` lists them all. Those about reading a text are checked by `toolorchestra.envs.masorchestra.parser`, the others
 here, on the parts of a design.

@@ -1,4 +1,4 @@
-"""The clocks of a run: each starts agents, and says which of them ends next, when, and with what result.
+"""The clocks of a run: each starts agents, and returns which one ends next, when, and with what result.
 
 On the `VirtualClock` agents answer at once and say how long they took. On the `WallClock` each works in a thread, and
 time is measured.

@@ -1,4 +1,4 @@
-"""The sub-agents that designs are made of, as tools: their signatures, and how each is asked.
+"""The sub-agents that designs are made of, as tools: their signatures, and how each is called.
 
 What a kind does is in `toolorchestra.agents.subagents`; here it becomes a tool with a name, a description and typed
 arguments, which is all that an orchestrator's prompt says of it.

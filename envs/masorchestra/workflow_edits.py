@@ -1,4 +1,4 @@
-"""Edits of workflows: designs that are not about one question but about any, and how one becomes another.
+"""Edits of workflows, which are designs for many questions: each edit turns a workflow into another one.
 
 A workflow's agents have inputs made of a general instruction and the answers that they read. Every edit gives a valid
 design again; which edits are worth making is for `toolorchestra.envs.masorchestra.workflow_search` to find out.

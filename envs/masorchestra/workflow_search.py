@@ -1,4 +1,4 @@
-"""Search for workflows, as earlier work did instead of training orchestrators, with the same sub-agents.
+"""Search for workflows, the alternative to training an orchestrator, with the same sub-agents.
 
 A search proposes one workflow after the other (`toolorchestra.envs.masorchestra.workflow_strategies`) and measures each
 on a validation set, until a budget is spent. A proposal follows from the candidates before it and the seed alone, so a

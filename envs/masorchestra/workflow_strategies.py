@@ -1,6 +1,6 @@
 """Ways to propose workflows: at random, by evolution with niches, and by tree search over edits.
 
-Evolution is in the spirit of EvoFlow, tree search in that of AFlow. A proposal follows from the candidates before it
+Evolution is similar to EvoFlow, and tree search to AFlow. A proposal follows from the candidates before it
 and the random numbers alone. Measuring and recording are in `toolorchestra.envs.masorchestra.workflow_search`.
 """
 

@@ -78,5 +78,5 @@ def _observed(play: MSARLPlay) -> str:
 
 
 def _result(output: str) -> str:
-    """Return the line of an output that tells the result; the last one if none says that it does."""
+    """Return the line of an output with the word ``result``; the last one if there is none."""
     return (result_lines(output) or output.splitlines() or [""])[-1]

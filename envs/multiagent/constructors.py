@@ -1,4 +1,4 @@
-"""The constructors that PettingZoo's modules offer beside an environment: `env` and `parallel_env`."""
+"""The constructors that PettingZoo's modules have: `env` and `parallel_env`."""
 
 from __future__ import annotations
 

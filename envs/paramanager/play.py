@@ -1,4 +1,4 @@
-"""ParaManager's rules: rounds of a few calls, a budget in the observations, and an end by `final_answer` (§3.1).
+"""The rules of ParaManager (§3.1): rounds of up to four calls, a budget in the observations, and `final_answer`.
 
 Beyond tool calling: calls beyond the maximum and calls after the final one are refused without being parsed; a message
 without a call is answered and costs a round; each observation ends with what is left of the budget; the final answer is
@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from toolorchestra.agents.subagents.reading import spoken, tag
+from toolorchestra.agents.subagents.parsing import spoken, tag
 from toolorchestra.envs.episode import CallRecord, Turn
 from toolorchestra.envs.paramanager.prompts import TEXTS
 from toolorchestra.envs.paramanager.rewards import (

@@ -16,8 +16,8 @@ import msgspec
 
 from toolorchestra.agents.chat.base import ChatModel
 from toolorchestra.agents.subagents.coding import code_reasoner
+from toolorchestra.agents.subagents.parsing import answer_in
 from toolorchestra.agents.subagents.question import SubAgentQuestion, SubAgentReply
-from toolorchestra.agents.subagents.reading import answer_in
 from toolorchestra.agents.subagents.roles import critical_reviewer, ensemble_solver, final_answer, standard_reasoner
 from toolorchestra.agents.subagents.searching import knowledge_searcher
 from toolorchestra.envs.ground_truth.tool_calls import (

@@ -1,4 +1,4 @@
-"""Sources of questions: where the tasks of an environment come from, beside domains and files.
+"""Sources of questions: tasks that come neither from a domain nor from a file.
 
 The interface, domains, files and mixtures are in `toolorchestra.envs.task_source`::
 

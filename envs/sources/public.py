@@ -98,11 +98,11 @@ def _text(row: Row, *names: str, default: str | None = None) -> str:
 
 def _dapo(row: Row) -> Read:
     prompt = row["prompt"]
-    asked = prompt if isinstance(prompt, str) else prompt[0]["content"]
-    if found := _DAPO_FRAME.match(asked):
-        asked = found[1]
+    question = prompt if isinstance(prompt, str) else prompt[0]["content"]
+    if found := _DAPO_FRAME.match(question):
+        question = found[1]
     answer = (row.get("reward_model") or {}).get("ground_truth") or _text(row, "solution", "answer")
-    return Read(asked.strip(), (str(answer),), id=str((row.get("extra_info") or {}).get("index") or ""))
+    return Read(question.strip(), (str(answer),), id=str((row.get("extra_info") or {}).get("index") or ""))
 
 
 def _math(row: Row) -> Read | None:
@@ -270,13 +270,13 @@ def load_public(
 
 
 def _question(
-    name: str, split: str, asked: set[str], passages: dict[Paragraph, str], row: Row, number: int
+    name: str, split: str, seen: set[str], passages: dict[Paragraph, str], row: Row, number: int
 ) -> Task | None:
-    """Return the question of a row unless it was `asked` before, and note its paragraphs in `passages`."""
+    """Return the question of a row unless it was `seen` before, and note its paragraphs in `passages`."""
     read = DATASETS[name].read(row)
-    if read is None or read.question in asked:
+    if read is None or read.question in seen:
         return None
-    asked.add(read.question)
+    seen.add(read.question)
     ids = [passages.setdefault(paragraph, f"p{len(passages) + 1:06d}") for paragraph in read.paragraphs]
     return make_question(
         id=f"{name}/{split}/{read.id or number}",

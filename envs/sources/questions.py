@@ -1,4 +1,4 @@
-"""Questions: tasks whose verdict is whether the final answer is right, and the world without a database they are in.
+"""Questions: tasks that are solved by a right final answer, and their world, which has no database.
 
 A question is an ordinary `Task`. Its accepted answers are the phrases of its one entry of `communicate`, and the
 steps that lead to the answer, if they are known, are `toolorchestra.envs.ground_truth.parts.Part`s in

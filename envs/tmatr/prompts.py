@@ -1,4 +1,4 @@
-"""What the agents of TMATR read, from `prompts.yaml`: system messages, and descriptions of tools (§3.1, Eq. 9)."""
+"""The prompts of TMATR, from `prompts.yaml`: system messages and descriptions of tools (§3.1, Eq. 9)."""
 
 from __future__ import annotations
 

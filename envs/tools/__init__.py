@@ -1,4 +1,4 @@
-"""Tools that protocols offer beside a world's own.
+"""Tools that protocols add to those of a world.
 
 toolkit      which of the tools below are available, to which agent and at which price
 experts      models of the catalogue in a role, simulated or real

@@ -123,14 +123,14 @@ class ExpertTool(Tool):
             value = {"call": _call(calls[0])} if calls else {"answer": reply.answer or reply.text}
         return ToolResult(reply.status, value, reply.error, (), reply.cost, reply.seconds, reply.tokens, reply.children)
 
-    def _reply(self, model: ChatModel, asked: str | None, context: ToolContext) -> SubAgentReply:
+    def _reply(self, model: ChatModel, text: str | None, context: ToolContext) -> SubAgentReply:
         """Return the model's reply, in the form of its role."""
         in_domain = isinstance(context.world, Domain)
         search, python = context.tools.get("search"), context.tools.get("python")
         if self.role == "query" and search and not in_domain:
-            question = self._question(context, asked, searches=True)
+            question = self._question(context, text, searches=True)
             return knowledge_searcher(model, question, search=search, temperature=TEMPERATURE)
-        question = self._question(context, asked)
+        question = self._question(context, text)
         if self.role == "code" and python and not in_domain:
             runs = python if self.blocking else QuickPython(python)
             return code_reasoner(model, question, python=runs, temperature=TEMPERATURE)
@@ -139,14 +139,14 @@ class ExpertTool(Tool):
         system = PROPOSE if in_domain else prompt("solve")
         return work.conclude(model, Ask(system, f"<user_query>\n{question.text}\n</user_query>"))
 
-    def _question(self, context: ToolContext, asked: str | None, *, searches: bool = False) -> SubAgentQuestion:
-        question = SubAgentQuestion(_shown(context, asked), seed=context.seed)
+    def _question(self, context: ToolContext, text: str | None, *, searches: bool = False) -> SubAgentQuestion:
+        question = SubAgentQuestion(_shown(context, text), seed=context.seed)
         if self.blocking:  # a real model is not given the problem
             return question
         return msgspec.structs.replace(
             question,
-            problem=problem_for(context, asked, searches=searches),
-            queries=queries_for(context, asked),
+            problem=problem_for(context, text, searches=searches),
+            queries=queries_for(context, text),
             evidence=evidence_in(context),
         )
 
@@ -189,15 +189,15 @@ def _call(call: ToolCall) -> dict[str, Any]:
     return {"name": call["name"], "arguments": msgspec.json.decode(call["arguments"])}
 
 
-def _shown(context: ToolContext, asked: str | None) -> str:
+def _shown(context: ToolContext, text: str | None) -> str:
     """Return the prompt of an expert: the request, the rules, the tools, the conversation and the question."""
     blocks = [f"<request>\n{context.episode.instruction}\n</request>", context.world.rules]
     if isinstance(context.world, Domain):
         blocks.append(f"<tools>\n{_tools_text(context.world, tuple(context.tools))}\n</tools>")
     if conversation := _conversation(context):
         blocks.append(f"<conversation>\n{conversation}\n</conversation>")
-    if asked is not None:
-        blocks.append(asked)
+    if text is not None:
+        blocks.append(text)
     elif isinstance(context.world, Domain):
         blocks.append("What comes next?")
     return "\n\n".join(blocks)

@@ -1,4 +1,4 @@
-"""Python as a tool: runs programs that a model wrote in a sandbox, each on its own.
+"""Python as a tool: it runs each program of a model in a sandbox.
 
 How programs are isolated is in `toolorchestra.envs.tools.sandbox`. Sessions that keep their variables are not covered.
 """

@@ -1,4 +1,4 @@
-"""The toolkit: which tools an instance has beside the world's own, and at what price.
+"""The toolkit: the tools that an instance has in addition to the world's own, and their prices.
 
 ``basic`` adds search and Python, ``full`` also the experts of a tool configuration: that is ToolOrchestra's setting
 (§3.1). A tool configuration is one of the catalogue's, the same for every instance, or drawn at random for each task: a

@@ -23,8 +23,8 @@ def test_thinning_leaves_out_only_what_the_policy_never_mentions(
     for demonstration in good:
         bare = thin(demonstration, 0.0, random.Random(0))
         whole = thin(demonstration, 1.0, random.Random(0))
-        said = [m for m in bare.messages if m["role"] == "assistant"]
-        assert said == [m for m in demonstration.messages if m["role"] == "assistant"]
+        actions = [m for m in bare.messages if m["role"] == "assistant"]
+        assert actions == [m for m in demonstration.messages if m["role"] == "assistant"]
         assert len(encode(renderer, bare)[0]) <= len(encode(renderer, whole)[0])
         assert encode(renderer, whole) == encode(renderer, demonstration)
 

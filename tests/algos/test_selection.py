@@ -173,7 +173,7 @@ def test_a_recovery_is_left_out_last():
     assert found.kept == (0, 4)
 
 
-def test_where_nothing_balances_the_tools_it_is_said_and_nothing_is_left_out():
+def test_where_nothing_balances_the_tools_that_is_reported_and_nothing_is_left_out():
     found = sft(*(episode(f"{n}", turns=[[("python", OK)], [("search", OK)]]) for n in range(3)))
     assert not found.dominating
     found = sft(*(episode(f"{n}", turns=[[("python", OK)], [("search", OK)]]) for n in range(3)), max_tool_share=0.4)
@@ -359,7 +359,7 @@ def test_tools_that_dominate_are_reported(run: Run, tmp_path: Path):
         (("rl", "e.jsonl", "--split", "test", "--out", "x.jsonl"), "No task is left to train on: 1 held-out split"),
     ],
 )
-def test_what_cannot_be_selected_is_said(
+def test_what_cannot_be_selected_is_reported(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], message: str
 ):
     monkeypatch.chdir(tmp_path)

@@ -30,7 +30,7 @@ def test_wilson_interval_by_hand():
     assert high == pytest.approx(centre + half) == pytest.approx(0.9433, abs=1e-4)
 
 
-def test_wilson_interval_says_something_at_the_ends():
+def test_wilson_interval_has_width_at_the_ends():
     assert success_share([0] * 20) == pytest.approx((0, 0, Z**2 / (20 + Z**2)))
     assert success_share([1] * 20) == pytest.approx((1, 20 / (20 + Z**2), 1))
     assert success_share([])[1:] == (0, 1)

@@ -89,7 +89,7 @@ def test_a_pair_is_the_best_and_the_worst_episode() -> None:
         ((float("nan"), float("nan")), False),
     ],
 )
-def test_pairs_that_tell_nothing_are_left_out(rewards: tuple[float, ...], kept: bool) -> None:
+def test_uninformative_pairs_are_left_out(rewards: tuple[float, ...], kept: bool) -> None:
     found = select(slots(*rewards), 0.5)
     assert (found is not None) is kept
     if found:

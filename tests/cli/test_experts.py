@@ -134,15 +134,15 @@ def answer(request: ChatRequest) -> str:
 def test_a_real_expert_is_asked_recorded_and_replayed_without_asking(
     run: Run, tmp_path: Path, tasks: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    asked = ScriptedChat(answer, name="Qwen/Qwen3-8B")
-    monkeypatch.setattr(Catalog, "chat", lambda self, name: asked)
+    chat_model = ScriptedChat(answer, name="Qwen/Qwen3-8B")
+    monkeypatch.setattr(Catalog, "chat", lambda self, name: chat_model)
     record, first, second = (tmp_path / name for name in ("record.jsonl", "first.jsonl", "second.jsonl"))
     common = ("ask", "qwen3-8b", "--tasks", tasks, "--samples", 2)
     code, out, _ = run(*common, "--record", record, "--out", first)
     assert code == 0
     assert "24 answers" in out
     assert "16 right (66.7%)" in out
-    assert len(asked.requests) == 24
+    assert len(chat_model.requests) == 24
     monkeypatch.setattr(Catalog, "chat", lambda self, name: pytest.fail("nothing is asked on replay"))
     assert run(*common, "--replay", record, "--out", second)[0] == 0
     assert first.read_bytes() == second.read_bytes()
@@ -155,7 +155,7 @@ def test_a_real_expert_is_described_from_a_sample_of_the_tasks_by_a_model(
     run: Run, tmp_path: Path, tasks: Path, monkeypatch: pytest.MonkeyPatch
 ):
     openai_chat = pytest.importorskip("toolorchestra.agents.chat.openai_chat")
-    asked = ScriptedChat(answer, name="Qwen/Qwen3-8B")
+    chat_model = ScriptedChat(answer, name="Qwen/Qwen3-8B")
     sampler = ScriptedChat(["Good at sums."], name="describer")
 
     class Fake:
@@ -168,12 +168,12 @@ def test_a_real_expert_is_described_from_a_sample_of_the_tasks_by_a_model(
         def __exit__(self, *exc_info: object) -> None:
             pass
 
-    monkeypatch.setattr(Catalog, "chat", lambda self, name: asked)
+    monkeypatch.setattr(Catalog, "chat", lambda self, name: chat_model)
     monkeypatch.setattr(openai_chat, "OpenAIChat", Fake)
     record = ("--record", tmp_path / "record.jsonl")
     out = run("describe", "qwen3-8b", "--tasks", tasks, *record, "--llm", "http://x/v1", "--model", "describer")[1]
     assert out == "Good at sums.\n"
-    assert len(asked.requests) == 10
+    assert len(chat_model.requests) == 10
     assert str(sampler.requests[0].messages[-1]["content"]).count("## Task") == 10
 
 

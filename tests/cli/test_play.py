@@ -14,24 +14,24 @@ Run = Callable[..., Any]
 
 def typing(monkeypatch: pytest.MonkeyPatch, *lines: str) -> list[str]:
     """Let a person type `lines`, then close the input; returns the questions asked."""
-    script, asked = iter(lines), []
+    script, prompts = iter(lines), []
 
     def answer(question: str = "") -> str:
-        asked.append(question)
+        prompts.append(question)
         try:
             return next(script)
         except StopIteration:
             raise EOFError from None
 
     monkeypatch.setattr("builtins.input", answer)
-    return asked
+    return prompts
 
 
 def test_a_person_plays_and_sees_the_reference_trajectory(
     run: Run, folder: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     file = tmp_path / "mine.jsonl"
-    asked = typing(monkeypatch, "get_order O001", "list_orders C00", "get_order O999", "answer No idea.", "y", "n")
+    prompts = typing(monkeypatch, "get_order O001", "list_orders C00", "get_order O999", "answer No idea.", "y", "n")
     output = run("play", folder, "--difficulty", 1, "--seed", 0, "--record", file)
     assert output.code == 0
     for part in (
@@ -43,7 +43,7 @@ def test_a_person_plays_and_sees_the_reference_trajectory(
         "reference trajectory",
     ):
         assert part in output.out
-    assert asked[-1].startswith("Another one?")
+    assert prompts[-1].startswith("Another one?")
     assert len(list(read_episodes(file))) == 1
 
 
@@ -57,7 +57,7 @@ def test_a_person_may_leave_at_any_time(run: Run, folder: str, monkeypatch: pyte
 
 def test_a_given_task_is_played_once(run: Run, folder: str, monkeypatch: pytest.MonkeyPatch, mini: Domain):
     task = mini.task("mini/ask_price/000")
-    asked = typing(monkeypatch, f"get_order {task.bindings['order_id']}", f"answer {task.answer}")
+    prompts = typing(monkeypatch, f"get_order {task.bindings['order_id']}", f"answer {task.answer}")
     output = run("play", folder, "--task", task.id)
     assert "1 of 1 solved" in output.out
-    assert asked == ["> ", "> "]
+    assert prompts == ["> ", "> "]

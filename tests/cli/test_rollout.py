@@ -165,11 +165,11 @@ def test_the_same_seed_plays_the_same_episodes(run: Run, tmp_path: Path) -> None
 def test_a_chat_model_speaks_for_each_agent_from_its_own_history(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = []
+    prompts = []
 
     def answer(request: object) -> str:
         text = str(request.messages)  # type: ignore[attr-defined]  # a ChatRequest
-        asked.append(text)
+        prompts.append(text)
         if "You read a piece of code" in text:
             return "It is 12."
         return r"\boxed{12}" if r"<interpretation>\n" in text else "```python\nprint(3 * 4)\n```"
@@ -181,5 +181,5 @@ def test_a_chat_model_speaks_for_each_agent_from_its_own_history(
     assert run("rollout", MULTI_AGENT, *options).code == 0
     for episode in read_episodes(file):
         assert [move.agent for move in episode.turns] == ["reasoner", "helper", "reasoner"]
-        helper = next(text for text in asked if "You read a piece of code" in text)
+        helper = next(text for text in prompts if "You read a piece of code" in text)
         assert episode.instruction not in helper

@@ -26,7 +26,7 @@ def test_a_study_of_simulated_models_alone_writes_a_file(tmp_path: Path, capsys:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["masbench", "--questions", "0"], "at least one question"),
         (["paramanager", "--catalog", "mine.yaml"], "simulated models alone"),
@@ -35,10 +35,10 @@ def test_a_study_of_simulated_models_alone_writes_a_file(tmp_path: Path, capsys:
     ],
 )
 def test_options_that_make_no_sense_are_refused(
-    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["study", *arguments]) != 0
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_real_models_need_an_endpoint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

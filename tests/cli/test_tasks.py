@@ -23,7 +23,7 @@ def test_tasks_are_listed_and_filtered(run: Run, folder: str, mini: Domain):
 
 def test_a_task_is_shown_with_its_reference_trajectory(run: Run, folder: str):
     text = run("tasks", folder, "--id", "mini/ask_price/000").out
-    for part in ("reference trajectory", "get_order(order_id=", "the user must be told", "a right answer"):
+    for part in ("reference trajectory", "get_order(order_id=", "information to communicate", "a right answer"):
         assert part in text
     assert run("tasks", folder, "--id", "mini/ask_price/000", "--json").json["intent"] == "ask_price"
 

@@ -47,6 +47,6 @@ def test_learners_of_one_agent_name_those_of_several(run: Run, learner: str) -> 
     pytest.importorskip("toolorchestra.algos.grpo", reason="needs the extra `train`", exc_type=ImportError)
     output = run("train", learner, "--env", MULTI_AGENT)
     assert output.code == 2
-    said = " ".join(output.err.replace("│", " ").split())
-    assert f"algos/msarl.py --env {MULTI_AGENT}" in said
-    assert "algos/multi_grpo.py" in said
+    message = " ".join(output.err.replace("│", " ").split())
+    assert f"algos/msarl.py --env {MULTI_AGENT}" in message
+    assert "algos/multi_grpo.py" in message

@@ -40,10 +40,14 @@ def test_a_record_is_complete(episodes: list[Episode]) -> None:
     assert (unfinished.outcome, unfinished.reward, unfinished.answer) == (None, None, None)
     assert (solved.outcome, solved.reward) == ("solved", 1.0)
     assert (failed.outcome, failed.reward, failed.answer) == ("failed", 0.0, "naïve ☃")
-    assert solved.metrics is not None
-    assert len(solved.metrics) == len(solved.tools) + 3
-    assert len(list(solved.calls)) == sum(len(turn.calls) for turn in solved.turns)
-    assert solved.clock == max(call.end for call in solved.calls)
+    called = {"get_customer": 1, "get_order": 1, "make_order": 2}
+    assert solved.metrics == (*(called.get(name, 0) for name in solved.tools), 1.0, -0.01, -2.75)
+    assert [(call.name, call.status) for call in solved.calls] == [
+        ("get_customer", "OK"), ("make_order", "OK"), ("make_order", "OK"), ("get_order", "OK"), ("", "PARSE_ERR"),
+    ]  # fmt: skip
+    assert (solved.cost, solved.clock) == (0.01, 2.75)
+    assert failed.why.startswith("execution: a new row of items is missing: (dish='cake', portions=1); ")
+    assert episodes[4].preference == (*[0.0] * len(solved.tools), 0.0, 1.0, 0.0)
 
 
 def test_a_record_is_one_line_of_json(episodes: list[Episode]) -> None:

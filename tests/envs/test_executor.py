@@ -105,7 +105,12 @@ def test_a_call_that_errs_does_not_stop_the_others(session: Session, mini: Domai
     ).calls
     records = execute(calls, ToolContext(session, tools=mini.tools), clock=0.0, first=1)
     assert [record.status for record in records] == ["EXEC_ERR", "PARSE_ERR", "PARSE_ERR", "OK", "PARSE_ERR"]
-    assert all((record.error is None) == (record.status is Status.OK) for record in records)
+    unknown, wrong, fine, unread = records[1:]
+    assert records[0].error == "No order O999."
+    assert str(unknown.error).startswith("Unknown tool 'cancel_ordr'. Did you mean 'cancel_order'? Known: ")
+    assert wrong.error == "Unknown argument of cancel_order 'order'. Did you mean 'order_id'? Known: order_id."
+    assert (fine.error, fine.value["dishes"]) == (None, ["soup"])
+    assert str(unread.error).endswith('Expected {"name": "…", "arguments": {…}}.')
 
 
 def test_writes_of_one_turn_see_what_those_before_them_wrote(session: Session, mini: Domain) -> None:
@@ -119,6 +124,10 @@ def test_writes_of_one_turn_see_what_those_before_them_wrote(session: Session, m
     ).calls
     records = execute(calls, ToolContext(session, tools=mini.tools), clock=0.0, first=1)
     assert [record.status for record in records] == ["OK", "OK", "OK", "EXEC_ERR"]
+    made, found, cancelled, gone = records
+    assert made.value == {"order_id": "O041", "price": 1.0}
+    assert (found.value["customer_id"], found.value["dishes"]) == ("C02", ["soup"])
+    assert (cancelled.value, gone.error) == ("done", "No order O041.")
 
 
 def test_nothing_to_run_is_nothing(session: Session) -> None:
@@ -155,7 +164,7 @@ def test_blocking_reads_of_a_turn_are_under_way_at_the_same_time(session: Sessio
     names = ["ask0", "ask1", "read1", "ask2", "ask3"]
     records = execute([ParsedCall(name) for name in names], ToolContext(session, tools=tools), clock=0.0, first=1)
     assert [record.name for record in records] == names
-    assert all(record.status is Status.OK for record in records)
+    assert [record.value for record in records] == ["met", "met", "read1", "met", "met"]
 
 
 def test_a_failing_a_malformed_and_a_hanging_call_leave_the_others_alone(session: Session) -> None:
@@ -175,8 +184,10 @@ def test_a_failing_a_malformed_and_a_hanging_call_leave_the_others_alone(session
     fails, malformed, hangs, fine = execute(calls, ToolContext(session, tools=tools), clock=0.0, first=1)
     gate.set()
     assert (fails.status, fails.error) == (Status.EXEC_ERR, "the endpoint is down")
-    assert malformed.status is Status.PARSE_ERR
+    assert (malformed.status, malformed.name) == (Status.PARSE_ERR, "fine")
+    assert str(malformed.error).startswith("The call is not valid: Input data was truncated. Write <tool_call>{")
     assert hangs.status is Status.TIMEOUT
+    assert hangs.error == "hangs has not answered within 0.05 s. Try again later, or ask another."
     assert (hangs.start, hangs.end) == (0.0, 0.05)
     assert (fine.status, fine.value) == (Status.OK, 42)
 
@@ -220,7 +231,7 @@ class LookingAtTheEnd(Looking):
     effect = "write"
 
 
-def test_guests_see_the_scene_with_what_has_ended_before_them(session: Session, mini: Domain) -> None:
+def test_context_tools_see_the_calls_that_have_ended_before_them(session: Session, mini: Domain) -> None:
     tools = waiting(Looking("look", "d", {}), LookingAtTheEnd("close", "d", {}), *mini.tools.values())
     task = mini.tasks("all")[0]
     episode = Episode(env_id="e", task_id=task.id, split="train", difficulty=1, prompt="", instruction="", tools=())

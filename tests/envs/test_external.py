@@ -92,8 +92,8 @@ def env() -> ExternalEnv:
 def play(env: ExternalEnv, guess: Callable[[str], str]) -> Any:
     """Play to the end: the teller tells the digit, the guesser makes something of it."""
     while not env.play.over:
-        told = env.observe(env.agent_selection)
-        digit = "".join(c for c in told.rsplit(" ", 1)[1] if c.isdigit())
+        observation = env.observe(env.agent_selection)
+        digit = "".join(c for c in observation.rsplit(" ", 1)[1] if c.isdigit())
         env.step(digit if env.agent_selection == "teller" else guess(digit))
     return env.episode
 
@@ -189,11 +189,11 @@ def test_a_parallel_environment_is_played_in_turns() -> None:
             )
 
     env = ExternalEnv(Both(), rules="A game.")
-    for said, reward in (("x", 1.0), ("y", 0.0)):
+    for action, reward in (("x", 1.0), ("y", 0.0)):
         env.reset(seed=0)
         env.step("x")
         assert env.observe("b") == "A game.\n\nYou are b.\n\nSay the same."
-        env.step(said)
+        env.step(action)
         assert env.episode.rewards == {"a": reward, "b": reward}
 
 
@@ -215,11 +215,11 @@ def test_what_models_cannot_play_is_refused_with_the_remedy() -> None:
 
     with pytest.raises(OptionError, match=r"actions of a in pressing_v0 are Discrete\(4\).*wrap"):
         ExternalEnv(Pressing())
-    with pytest.raises(OptionError, match="got Random"):
+    with pytest.raises(OptionError, match=r"Expected a MultiAgentEnv or an environment of PettingZoo, got Random\."):
         ExternalEnv(random.Random())
-    with pytest.raises(OptionError, match="no module 'nowhere'"):
+    with pytest.raises(OptionError, match="There is no module 'nowhere', neither installed nor in "):
         make_multiagent("nowhere:game")
-    with pytest.raises(OptionError, match="'guessing' has no 'play'"):
+    with pytest.raises(OptionError, match="The module 'guessing' has no 'play': name a function"):
         make_multiagent("guessing:play")
-    with pytest.raises(OptionError, match="cannot be made so"):
+    with pytest.raises(OptionError, match=r"guessing:game cannot be made so: .*unexpected keyword argument 'turns'"):
         make_multiagent("guessing:game", turns=3)

@@ -139,7 +139,10 @@ def test_limits_end_an_episode(play: Make, limits: dict[str, Any], why: str, tur
         one.act(reference_calls(one)[0])
     assert (one.episode.outcome, one.episode.why, one.episode.reward) == ("failed", why, 0.0)
     assert one.truncated
-    assert one.metrics is not None
+    called = {"get_order": turns}
+    assert one.episode.metrics == pytest.approx(
+        [*(called.get(name, 0) for name in one.episode.tools), 0.0, -0.01 * turns, -0.25 * turns]
+    )
     with pytest.raises(OptionError, match="The episode is over"):
         one.act("again")
 

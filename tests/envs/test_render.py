@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec import structs
 
@@ -59,21 +61,49 @@ def test_an_episode_in_progress_has_no_ending(env: Any) -> None:
 def test_colours_can_be_kept(env: Any) -> None:
     env.step([{"name": "count_orders"}])
     coloured = episode_text(env.unwrapped.episode, color=True)
-    assert "\x1b[" in coloured
+    assert "\x1b[1;33mcount_orders\x1b[0m()" in coloured
+    assert re.search(r"\x1b\[32m→ 40 *\x1b\[0m", coloured)
+    plain = re.sub(r"\x1b\[[\d;]*m", "", coloured)
+    assert [line.rstrip() for line in plain.splitlines()] == env.render().splitlines()
 
 
-@pytest.mark.parametrize("said", ["[red]not markup[/red]", "[/]", "\x1b[31mred", "飲み物 ☃", "", "a\tb\r\nc"])
-def test_any_message_is_rendered_as_text(env: Any, said: str) -> None:
+@pytest.mark.parametrize(
+    ("said", "name", "answer"),
+    [
+        ("[red]not markup[/red]", "[red]not markup[/red]()", "[red]not markup[/red]"),
+        ("[/]", "[/]()", "[/]"),
+        ("\x1b[31mred", "�[31mred()", "�[31mred"),
+        ("a\x1b]0;title\x07b\x9b2J", "a�]0;titleb�2J()", "a�]0;titleb�2J"),
+        ("飲み物 ☃", "飲み物 ☃()", "飲み物 ☃"),
+        ("", "(no name)()", "(nothing)"),
+        ("a\tb\r\nc", "a       b", "a       b"),
+    ],
+)
+def test_any_message_is_rendered_as_text(env: Any, said: str, name: str, answer: str) -> None:
     env.step([{"name": said, "arguments": {"x": said}}])
     env.step(said)
-    drawn = env.render()
-    assert "answer" in drawn
-    assert said.strip("\x1b")[:5] in drawn or not said.isprintable()
+    lines = env.render().splitlines()
+    assert lines[3].strip().startswith(f"1 {name}")
+    panel = next(number for number, line in enumerate(lines) if line.startswith("╭─ answer ─"))
+    assert lines[panel + 1].strip("│ ") == answer
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", env.render())
+    env.unwrapped.episode.turns[1] = structs.replace(
+        env.unwrapped.episode.turns[1],
+        message={"content": f"{said}<tool_call>"},
+        calls=env.unwrapped.episode.turns[0].calls,
+    )
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", env.render())
 
 
 def test_long_values_are_shortened(env: Any) -> None:
     env.step([{"name": "list_orders", "arguments": {"most": 20}}])
-    assert "…" in env.render()
+    value = msgspec.json.encode(env.unwrapped.episode.turns[0].calls[0].value).decode()
+    assert env.render().splitlines()[-1] == f"    {value[:95]}…"  # without a space, what fits in a line
+    turn = env.unwrapped.episode.turns[0]
+    call = structs.replace(turn.calls[0], value="soup " * 100)
+    env.unwrapped.episode.turns[0] = structs.replace(turn, calls=(call,))
+    shown = " ".join(line.strip() for line in env.render().splitlines()[4:])
+    assert shown == f'→ "{"soup " * 79}soup…'
 
 
 def test_human_mode_prints_turns_as_they_come(make_env: Make, capsys: pytest.CaptureFixture[str]) -> None:

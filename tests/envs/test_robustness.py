@@ -125,3 +125,5 @@ def test_a_set_smaller_than_asked_for_says_so_by_its_exit_code(
 ):
     folder = str(edited("attacks", {"steal": STEAL}))
     assert cli.main(["synth", "adversarial", "--domains", folder, "--count", "100000"]) == 1
+    made = len(FileSource(Path(folder) / "adversarial.jsonl").tasks("all"))
+    assert f"mini: {made} tasks (steal {made})" in capsys.readouterr().out

@@ -40,7 +40,7 @@ def test_a_file_is_played_like_any_source(
     for call in task.reference_calls:
         env.step({"tool_calls": [{"function": {"name": call.name, "arguments": call.arguments}}]})
     assert env.step(task.answer)[1] == 1
-    with pytest.raises(UnknownNameError):
+    with pytest.raises(UnknownNameError, match=f"Unknown task '{mini.tasks()[5].id}'. Did you mean "):
         env.reset(options={"task_id": mini.tasks()[5].id})
 
 
@@ -56,7 +56,7 @@ def test_tasks_of_shipped_domains_need_no_folder(tmp_path: Path):
     write_tasks(tmp_path / "two.jsonl", restaurant.tasks("train")[:2])
     source = FileSource(tmp_path / "two.jsonl")
     assert (source.name, len(source.tasks("train")), source.tasks("test")) == ("Two", 2, [])
-    with pytest.raises(UnknownNameError, match="split"):
+    with pytest.raises(UnknownNameError, match=r"Unknown split 'dev'\. Known: all, test, test_intents, train\."):
         source.tasks("dev")
 
 

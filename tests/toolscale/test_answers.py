@@ -27,7 +27,7 @@ def test_the_final_answer_is_found(text: str, answer: str):
 
 
 @pytest.mark.parametrize(
-    ("said", "accepted"),
+    ("message", "accepted"),
     [
         (r"\boxed{0.50}", [r"\frac{1}{2}"]),
         (r"\boxed{x=\frac{\sqrt{2}}{2}}", [r"\frac{1}{\sqrt{2}}"]),
@@ -41,12 +41,12 @@ def test_the_final_answer_is_found(text: str, answer: str):
         (r"\sin x + 1", [r"\sin{x}+1"]),
     ],
 )
-def test_right_answers_have_many_forms(said: str, accepted: list[str]):
-    assert is_right(said, accepted)
+def test_right_answers_have_many_forms(message: str, accepted: list[str]):
+    assert is_right(message, accepted)
 
 
 @pytest.mark.parametrize(
-    ("said", "accepted"),
+    ("message", "accepted"),
     [
         ("", ["12"]),
         ("12 or 13", ["12", "13"]),
@@ -62,8 +62,8 @@ def test_right_answers_have_many_forms(said: str, accepted: list[str]):
         ("anything", []),
     ],
 )
-def test_wrong_answers_are_wrong(said: str, accepted: list[str]):
-    assert not is_right(said, accepted)
+def test_wrong_answers_are_wrong(message: str, accepted: list[str]):
+    assert not is_right(message, accepted)
 
 
 @needs_math_verify

@@ -180,7 +180,7 @@ def test_the_error_of_a_broken_domain_names_file_place_and_remedy(
     assert str(error.value).startswith(f"{folder / file}: ")
 
 
-def test_a_domain_tells_its_rules_and_size(mini: Domain) -> None:
+def test_a_domain_shows_its_rules_and_size(mini: Domain) -> None:
     assert mini.rules.startswith("Mini Kitchen. Today is Wednesday, 2025-07-23.\nA kitchen")
     assert mini.database.entries() == 20 + 40 + 40 + 3
     assert repr(mini) == f"<Domain mini: {len(mini.tools)} tools, 103 entries, {len(mini.tasks())} tasks>"

@@ -23,7 +23,7 @@ def facts(world: EntityIndex) -> dict[str, EntityFact]:
     return {fact.field: fact for fact in world.facts("orders", "O001")}
 
 
-def test_look_ups_tell_what_can_be_put_in_words(world: EntityIndex, mini: Domain) -> None:
+def test_look_ups_return_the_facts_that_can_be_put_in_words(world: EntityIndex, mini: Domain) -> None:
     day, price = mini.database.base.execute("SELECT day, price FROM orders WHERE order_id = 'O001'").fetchone()
     found = facts(world)
     assert set(found) == {"day", "price", "double"}  # no reference, no unique coupon, no list of dishes

@@ -174,14 +174,14 @@ def test_an_indirect_request_names_no_id_and_its_search_finds_the_one_meant(doma
         assert str(found[-1]).count(key) == 1
         if key.startswith("C"):
             sql = "SELECT customer_id FROM customers WHERE name = ?"
-            said: tuple[str, ...] = (description.removeprefix("the customer called "),)
+            values: tuple[str, ...] = (description.removeprefix("the customer called "),)
         else:
             name, _, date = description.removeprefix("the order of the customer called ").partition(" on ")
             day = datetime.datetime.strptime(date, "%B %d, %Y").date().isoformat() if date else "%"
             sql = "SELECT order_id FROM orders JOIN customers USING (customer_id) WHERE name = ? AND day LIKE ?"
-            said = (name, day)
+            values = (name, day)
             kinds.add(len(found))
-        assert domain.database.base.execute(sql, said).fetchall() == [(key,)]
+        assert domain.database.base.execute(sql, values).fetchall() == [(key,)]
     assert kinds == {2}  # the customer's id has to be looked up before the order is searched
 
 

@@ -32,9 +32,9 @@ def written(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 def foreign(mini: Domain) -> Callable[..., dict[str, Any]]:
-    """A task as others write it, who know nothing of us: ``foreign("id", ("get_order", {...}), told=[...])``."""
+    """A task as others write it, who know nothing of us: ``foreign("id", ("get_order", {...}), facts=[...])``."""
 
-    def make(task_id: str, *calls: tuple[str, Any], told: list[str] | None = None, **more: Any) -> dict[str, Any]:
+    def make(task_id: str, *calls: tuple[str, Any], facts: list[str] | None = None, **more: Any) -> dict[str, Any]:
         return {
             "id": task_id,
             "description": {"purpose": None},
@@ -54,7 +54,7 @@ def foreign(mini: Domain) -> Callable[..., dict[str, Any]]:
                     {"action_id": str(number), "name": name, "arguments": given}
                     for number, (name, given) in enumerate(calls)
                 ],
-                "communicate_info": told,
+                "communicate_info": facts,
                 "nl_assertions": None,
             },
         } | more  # fmt: skip
@@ -116,11 +116,11 @@ def test_a_split_of_datasets_goes_by_its_file(mini: Domain, tmp_path: Path, fore
 # --------------------------------------------------------------------------------------------------- foreign tasks
 
 
-def test_a_foreign_task_gets_what_it_lacks(
+def test_an_imported_task_gets_what_it_lacks(
     mini: Domain, written: Callable[..., Path], foreign: Callable[..., Any]
 ) -> None:
     ask = first(mini, "ask_price")
-    row = foreign("7", *((call.name, call.arguments) for call in ask.reference_calls), told=[ask.communicate[0][0]])
+    row = foreign("7", *((call.name, call.arguments) for call in ask.reference_calls), facts=[ask.communicate[0][0]])
     (task,) = import_tasks(written(row), mini)
     assert (task.id, task.domain, task.intent, task.difficulty) == ("7", "mini", "imported", 1)
     assert task.split in ("train", "test")
@@ -152,7 +152,7 @@ def test_nulls_that_parquet_added_to_arguments_are_dropped(
     tasks = [first(mini, intent) for intent in dict.fromkeys(task.intent for task in mini.tasks())]
     tasks = [task for task in tasks if task.reference_calls]
     rows = [
-        foreign(t.id, *((c.name, c.arguments) for c in t.reference_calls), told=[o[0] for o in t.communicate])
+        foreign(t.id, *((c.name, c.arguments) for c in t.reference_calls), facts=[o[0] for o in t.communicate])
         for t in tasks
     ]
     plain = [
@@ -189,7 +189,7 @@ def test_all_that_does_not_fit_is_reported_at_once_by_task(
                 foreign("lacking", (reference_calls.name, {})),
                 foreign("type", (reference_calls.name, {key: 3})),
                 foreign("errs", (reference_calls.name, {key: "O999"})),
-                foreign("untold", good, told=[""]),
+                foreign("nothing-to-say", good, facts=[""]),
                 foreign("nothing"),
                 foreign("state", good, initial_state={"initialization_data": {"agent_data": {"x": 1}}}),
                 foreign("twice", good),
@@ -199,8 +199,8 @@ def test_all_that_does_not_fit_is_reported_at_once_by_task(
             ),
             mini,
         )
-    told = str(error.value)
-    assert told.startswith("11 of 14 tasks of ")
+    message = str(error.value)
+    assert message.startswith("11 of 14 tasks of ")
     for line in (
         "tool: Unknown tool 'get_ordr'. Did you mean 'get_order'?",
         "tool: Unknown tool 'bake'",
@@ -215,8 +215,8 @@ def test_all_that_does_not_fit_is_reported_at_once_by_task(
         "broken: expected a task",
         "tasks.json:14 (no id): expected a task",
     ):
-        assert line in told, line
-    assert "fine:" not in told
+        assert line in message, line
+    assert "fine:" not in message
 
 
 @pytest.mark.parametrize("basis", [["DB", "NL_ASSERTION"], ["ENV_ASSERTION"]])

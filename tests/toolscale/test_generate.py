@@ -71,13 +71,13 @@ def test_another_seed_draws_others(made: Path, mini_folder: Path) -> None:
     assert len(evolved[0] & evolved[1]) < 60
 
 
-def test_domains_share_the_tasks_and_what_they_cannot_give_is_said(mini_folder: Path, tmp_path: Path) -> None:
-    told: list[int] = []
+def test_domains_share_the_tasks_and_missing_ones_are_reported(mini_folder: Path, tmp_path: Path) -> None:
+    counts: list[int] = []
     names = [str(mini_folder), "restaurant"]
-    found = generate(names, 151, tmp_path / "both.jsonl", progress=told.append)
+    found = generate(names, 151, tmp_path / "both.jsonl", progress=counts.append)
     assert found.domains == {str(mini_folder): 76, "restaurant": 75}
     assert sum(found.operators.values()) == sum(found.splits.values()) == found.made == 151
-    assert told == [50, 100, 150]
+    assert counts == [50, 100, 150]
 
 
 def test_a_domain_that_runs_out_gives_what_it_has(

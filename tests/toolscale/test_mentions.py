@@ -8,7 +8,7 @@ from hypothesis import given, strategies as st
 from toolorchestra.toolscale.mentions import mentions, tokens
 
 
-def said(text: str, fact: str) -> bool:
+def mentioned(text: str, fact: str) -> bool:
     return mentions(tokens(text), fact)
 
 
@@ -53,7 +53,7 @@ def said(text: str, fact: str) -> bool:
     ],
 )
 def test_a_fact_is_found_however_it_is_written(text: str, fact: str) -> None:
-    assert said(text, fact)
+    assert mentioned(text, fact)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_a_fact_is_found_however_it_is_written(text: str, fact: str) -> None:
     ],
 )
 def test_a_fact_is_not_found_inside_something_else(text: str, fact: str) -> None:
-    assert not said(text, fact)
+    assert not mentioned(text, fact)
 
 
 @given(st.integers(0, 10**9), st.integers(0, 99))
@@ -90,12 +90,12 @@ def test_any_amount_is_found_in_any_format(dollars: int, cents: int) -> None:
     ways = [amount, short, f"${amount}", f"$ {amount}", f"{dollars:,}.{cents:02d}", f"${dollars:,}.{cents:02d}"]
     for way in ways:
         for fact in ways:
-            assert said(f"The bill: {way}, please.", fact), (way, fact)
+            assert mentioned(f"The bill: {way}, please.", fact), (way, fact)
 
 
 @given(st.integers(0, 10**6), st.integers(0, 10**6))
 def test_amounts_are_found_exactly_when_they_are_equal(one: int, other: int) -> None:
-    assert said(f"It is ${one / 100:,.2f}!", f"{other / 100}") == (one == other)
+    assert mentioned(f"It is ${one / 100:,.2f}!", f"{other / 100}") == (one == other)
 
 
 @given(st.dates(datetime.date(1000, 1, 1)))
@@ -108,18 +108,18 @@ def test_any_date_is_found_in_any_format(day: datetime.date) -> None:
         f"{day.month}/{day.day}/{day.year}",
     ]
     for way in ways:
-        assert said(f"See you on {way}.", day.isoformat()), way
-        assert said(f"See you on {way}.", f"{day:%B} {day.day}"), way
-        assert not said(f"See you on {way}.", str(day.day)), way
+        assert mentioned(f"See you on {way}.", day.isoformat()), way
+        assert mentioned(f"See you on {way}.", f"{day:%B} {day.day}"), way
+        assert not mentioned(f"See you on {way}.", str(day.day)), way
 
 
 @given(st.times())
 def test_any_time_is_found_in_any_format(time: datetime.time) -> None:
     for way in (f"{time:%H:%M}", f"{time:%I:%M %p}", f"{time:%I:%M%p}".lower(), f"{time:%H:%M:%S}"):
-        assert said(f"Be there at {way}, please", f"{time:%H:%M}"), way
+        assert mentioned(f"Be there at {way}, please", f"{time:%H:%M}"), way
 
 
 @given(st.text(), st.text())
 def test_any_text_can_be_read_and_mentions_itself(text: str, around: str) -> None:
     assert mentions(tokens(text), text) == bool(tokens(text))
-    assert isinstance(said(around, text), bool)
+    assert isinstance(mentioned(around, text), bool)

@@ -40,7 +40,7 @@ def pair(instruction: str, **weights: float) -> PreferencePair:
 
 
 @pytest.mark.parametrize(
-    ("instruction", "asked", "aside"),
+    ("instruction", "requested", "aside"),
     [
         ("Be quick.", {"latency": "plain"}, set()),
         ("Use local search.", {"local_search": "plain"}, set()),
@@ -56,8 +56,8 @@ def pair(instruction: str, **weights: float) -> PreferencePair:
         ("Thank you!", {}, set()),
     ],
 )
-def test_words_mean_entries_of_the_vector(instruction: str, asked: dict[str, str], aside: set[str]):
-    assert meaning(instruction, TOOLS) == (asked, aside)
+def test_words_mean_entries_of_the_vector(instruction: str, requested: dict[str, str], aside: set[str]):
+    assert meaning(instruction, TOOLS) == (requested, aside)
 
 
 def test_the_papers_example_is_consistent():
@@ -82,7 +82,7 @@ def test_the_papers_example_is_consistent():
         (pair("Be a little quicker - faster.", latency=0.9), "word for 'latency' is weak, its weight is 0.9"),
     ],
 )
-def test_what_is_wrong_with_a_pair_is_said(bad: PreferencePair, fault: str):
+def test_what_is_wrong_with_a_pair_is_reported(bad: PreferencePair, fault: str):
     faults = check_pair(bad, TOOLS)
     assert faults
     assert re.search(fault, faults[0])
@@ -122,15 +122,15 @@ def test_the_same_seed_makes_the_same_pairs():
 
 def test_pairs_of_others_are_checked_and_a_judge_has_the_last_word():
     proposals = [pair("Be quick.", latency=1), pair("Be cheap.", latency=1), pair("Be right.", outcome=1)]
-    asked: list[str] = []
+    requested: list[str] = []
 
     def judge(one: PreferencePair) -> str | None:
-        asked.append(one.instruction)
+        requested.append(one.instruction)
         return "too short" if "right" in one.instruction else None
 
     pairs, report = make_pairs(TOOLS, 5, proposals=proposals, judge=judge)
     assert [one.instruction for one in pairs] == ["Be quick."]
-    assert asked == ["Be quick.", "Be right."]  # what breaks the rules costs no question
+    assert requested == ["Be quick.", "Be right."]  # what breaks the rules costs no question
     assert report.dropped == {
         "the vector rewards …, which the instruction does not name": 1,
         "judged inconsistent: too short": 1,

@@ -148,7 +148,7 @@ def test_any_of_several_reference_trajectories_is_right(judge: Judge) -> None:
         assert judge([cancel], made, alternatives=[[move]]).solved == solved
 
 
-def test_the_user_must_be_told_everything(judge: Judge) -> None:
+def test_the_answer_must_mention_all_information(judge: Judge) -> None:
     facts = (("$1,234.50",), ("soup", "broth"))
     for say, solved in (
         ("It is 1234.5 for the broth", True),

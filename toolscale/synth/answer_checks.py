@@ -1,4 +1,4 @@
-"""From a model's text to data of the format, and what is refused on the way.
+"""Parsing and checking a model's answers: from text to data of the domain format.
 
 The text is not trusted: it is read as plain YAML of bounded size, its numbers must be finite and its texts short, it
 may name only the Faker providers listed here, and every error becomes an `InvalidError` whose message says where and

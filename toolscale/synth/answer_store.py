@@ -81,9 +81,9 @@ class RecordedModel:
     """A public fake: answers from a file, in which invalid answers may come before valid ones.
 
     Args:
-        file: YAML list of objects with ``asked`` (texts that a question holds) and ``answers``. The first entry
-            of which a question holds all texts answers it, with its first answer; shown one of its answers and
-            that answer's error, with the next one.
+        file: YAML list of objects with ``question`` (a list of texts) and ``answers``. The first entry whose texts
+            all occur in a question answers it, with its first answer; a question that shows one of its answers
+            and that answer's error gets the next one.
     """
 
     def __init__(self, file: Path) -> None:
@@ -98,15 +98,15 @@ class RecordedModel:
         """
         texts = [text for _, text in question.messages]
         for entry in self._entries:
-            if all(asked in texts[1] for asked in entry.asked):
+            if all(text in texts[1] for text in entry.question):
                 shown = entry.answers.index(texts[2]) if len(texts) > 2 else -1
                 text = entry.answers[min(shown + 1, len(entry.answers) - 1)]
-                return ModelAnswer(text, sum(len(asked.split()) for asked in texts), len(text.split()))
+                return ModelAnswer(text, sum(len(text.split()) for text in texts), len(text.split()))
         raise ExpertError(f"{self.name}: nothing is recorded for the question {texts[1][-200:]!r}.")
 
 
 class _Recorded(msgspec.Struct, forbid_unknown_fields=True):
-    asked: list[str]
+    question: list[str]
     answers: list[str]
 
 

@@ -1,4 +1,4 @@
-"""Changes: ending, updating and untying rows, ending them only if they are open, and refusing where they are not."""
+"""Requests for changes: ending, updating and unlinking rows, conditional endings, and endings that must be refused."""
 
 from __future__ import annotations
 

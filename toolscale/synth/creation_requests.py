@@ -1,4 +1,4 @@
-"""Creations: new rows, for others known by id or by name, and those that a rule forbids."""
+"""Requests for new rows, which refer to others by id or by name, and requests that a rule forbids."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Tools and intents derived from tables: what staff do with such records, and what customers ask them to do.
+"""Derivation of tools and intents from the tables of a database.
 
 Look up by key and by name, find by reference, search by category and date, sum up, create, change, end (cancel,
-return, close …), tie and untie. The rules that the guards enforce come from the schema (references, uniqueness,
+return, close …), link and unlink. The rules that the guards enforce come from the schema (references, uniqueness,
 CHECKs), and from what the records never do: a thing that is never in two open loans at once cannot be lent twice.
 
 Which of the intents hold is tried afterwards, by making their tasks (`toolorchestra.toolscale.synth.from_sqlite`).

@@ -1,4 +1,4 @@
-"""Derived tools by what they are for, and what the records show of the lives of their rows."""
+"""Derived tools by purpose, and the rules on open and ended rows that the records show."""
 
 from __future__ import annotations
 

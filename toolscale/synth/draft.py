@@ -1,4 +1,4 @@
-"""A domain while it is being written: its parts so far, what a model is shown of them, and its files.
+"""The draft of a domain: its parts so far, what a model is shown of them, and its files.
 
 The files are the YAML that a person would write. Each begins with a line that holds a hash of the rest, by which a
 file that a person has changed since is known, and left alone.

@@ -1,4 +1,4 @@
-"""Getting a valid answer out of a model: ask, check, show the error, ask again; many matters at a time.
+"""Queries of a model until the answer is valid: ask, check, show the error, ask again; several at a time.
 
 Which answers are valid is decided by the caller (`toolorchestra.toolscale.synth.stages`). Here are the repairs, the
 threads, the counts, and what stops a run: an endpoint that fails, a spent budget, an interruption.

@@ -1,4 +1,4 @@
-"""Words: from the names of a database to the names and sentences of a domain.
+"""Naming: from the names of a database to the names and sentences of a domain.
 
 English as far as table and column names need it; a word that the rules do not know is left as it is.
 """

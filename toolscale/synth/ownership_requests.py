@@ -1,4 +1,4 @@
-"""Requests about all rows that refer to one other row: counted, ended, postponed, compared, followed one by one."""
+"""Requests about all rows that refer to one row: to count, end, postpone, compare, or look them up one by one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions: about one row, what its references lead to, counts and totals, and which row has the most."""
+"""Questions about one row, about rows that it refers to, about counts and totals, and about the row with the most."""
 
 from __future__ import annotations
 

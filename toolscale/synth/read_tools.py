@@ -1,4 +1,4 @@
-"""Tools that look up: by key and by name, by reference, by state and date, and summed up."""
+"""Read tools: look-ups by key, name, reference, state and date, and summaries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recipes fitted to records: how to make new rows like those of a table, without keeping any of them.
+"""Recipes fitted to records: they make new rows that are like those of a table, without keeping any of them.
 
 Categories keep their shares, numbers their range and skew, dates their span and the gaps between them, references
 their parents, what depends on a state stays tied to it; people get new names, addresses and numbers from Faker. Tables

@@ -1,4 +1,4 @@
-"""What all families of derived requests share: how rows are named, what questions ask for, when rows are open."""
+"""The base of all families of derived requests: how rows are named, what questions ask for, when rows are open."""
 
 from __future__ import annotations
 

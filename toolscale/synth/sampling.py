@@ -1,4 +1,4 @@
-"""A bounded part of the rows of an external database, in which every reference finds its row."""
+"""Sampling of rows from an external database, so that every reference of a sampled row finds its row."""
 
 from __future__ import annotations
 

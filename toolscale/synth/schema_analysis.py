@@ -1,4 +1,4 @@
-"""What the tables of an external database mean: names, types, keys, references, kinds of columns.
+"""Analysis of an external database's schema: names, types, keys, references, kinds of columns.
 
 `analyse_schema` turns what `toolorchestra.toolscale.synth.sqlite_file` read into tables that the domain format can
 say: one spelling of every name and value, a primary key for every table, references that hold (declared ones, and those

@@ -1,4 +1,4 @@
-"""Tables of an external database as a domain will have them."""
+"""The tables of an external database, converted for a domain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Templates: YAML files of this package whose texts have places in angle brackets.
+"""Templates: YAML files of this package whose texts have placeholders in angle brackets.
 
 ``<x>`` is replaced by a value, ``<x.y>`` by an attribute of one, ``<sql x>`` by a name as it stands in SQL, ``<literal
 x>`` by a value as it stands in SQL, ``<words x>`` by a name in words, ``<an x>`` by words with their article. A place

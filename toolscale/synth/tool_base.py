@@ -1,4 +1,4 @@
-"""What all derived tools share: parameters, conditions and guards."""
+"""The base of all derived tools: parameters, conditions and guards."""
 
 from __future__ import annotations
 

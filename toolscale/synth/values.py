@@ -1,4 +1,4 @@
-"""Values of an external database, brought into one spelling: dates, booleans, numbers, text."""
+"""Normalisation of the values of an external database: dates, booleans, numbers, text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tools that write: make a row, change it, end it, and untie what a row tied together."""
+"""Write tools: create, change and end a row, and remove a link between rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A check of generated instances: is each solved by its text alone, and are answers and templates well distributed?"""
+"""A check of generated instances: each is solved from its text alone; answers and templates are well distributed."""
 
 from __future__ import annotations
 
@@ -88,8 +88,8 @@ def check_dataset(
             templates[split].update(instance.templates)
             answers.update(
                 answer
-                for asked, answer in zip(instance.graph.asked, instance.answers, strict=True)
-                if instance.graph.nodes[asked.node].kind != "needle"  # the others are counted modulo 23
+                for target, answer in zip(instance.graph.targets, instance.answers, strict=True)
+                if instance.graph.nodes[target.node].kind != "needle"  # the others are counted modulo 23
             )
             progress()
     made = len(making)

@@ -69,13 +69,13 @@ def to_networkx(graph: Graph) -> networkx.DiGraph:
     import networkx
 
     values = values_of(graph.nodes)
-    asked = {one.node: one for one in graph.asked}
-    way = set(needed(graph.nodes, asked))
+    targets = {one.node: one for one in graph.targets}
+    way = set(needed(graph.nodes, targets))
     found = networkx.DiGraph()
     for at, node in enumerate(graph.nodes):
         role = "needed" if at in way else "distractor"
-        if at in asked:
-            role = "answer" if asked[at].note is None else "noted"
+        if at in targets:
+            role = "answer" if targets[at].note is None else "noted"
         name = f"{node.owner}'s\n{node.name}" if node.owner else node.name
         change = {"more": f" + {node.constant}", "times": f" × {node.constant}", "": ""}[node.change]
         label = f"{name}\n{_SIGNS.get(node.kind, '')}{change.strip()}{' ' if change else ''}= {values[at]}"

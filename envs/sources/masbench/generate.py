@@ -1,4 +1,4 @@
-"""Making problems from a seed: components of the axis values wanted, needles and notes, in one graph and in words."""
+"""Generation of problems from a seed: components with given axis values, needles and notes, as graph and as text."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Instance(msgspec.Struct, frozen=True, gc=False):
     @property
     def answers(self) -> tuple[str, ...]:
         """The answers to report, in order."""
-        return tuple(str(self.values[asked.node]) for asked in self.graph.asked)
+        return tuple(str(self.values[target.node]) for target in self.graph.targets)
 
 
 def make_instance(axes: Axes, split: str, seed: int | str, settings: InstanceSettings | None = None) -> Instance:
@@ -131,31 +131,31 @@ def _wording(axes: Axes) -> Wording:
 def _joined(rng: FastRandom, components: Sequence[Component]) -> Graph:
     """Return one graph of all components; problems of a component are in their order, but not in a row."""
     nodes: list[ProblemNode] = []
-    asked: list[list[Target]] = []
+    targets: list[list[Target]] = []
     for number, component in enumerate(components):
         first = len(nodes)
         for sub in component.subs:
             needs = tuple([need + first for need in sub.needs]) if sub.needs else ()
             nodes.append(ProblemNode(sub.kind, sub.owner, sub.name, needs, sub.change, sub.constant))
         problems = zip(component.roots, component.states, component.carried, strict=True)
-        asked.append(
+        targets.append(
             [
                 Target(root + first, number, tuple([s + first for s in states]), tuple([c + first for c in carried]))
                 for root, states, carried in problems
             ]
         )
-    turns = [problems for problems in asked for _ in problems]
-    if len(turns) > len(asked):
+    turns = [problems for problems in targets for _ in problems]
+    if len(turns) > len(targets):
         rng.shuffle(turns)
     return Graph(tuple(nodes), tuple([problems.pop(0) for problems in turns]))
 
 
 def _noted(rng: FastRandom, graph: Graph, values: Sequence[int], count: int) -> Graph:
     """Return the graph with notes about so many of its answers."""
-    asked = list(graph.asked)
-    for number in rng.sample(range(len(asked)), count):
-        at = asked[number].node
+    targets = list(graph.targets)
+    for number in rng.sample(range(len(targets)), count):
+        at = targets[number].node
         found = mistakes(graph.nodes[at], values, at)
         wrong = [claim for claim in found if not claim.startswith("-")]  # a count below zero is not plausible
-        asked[number] = msgspec.structs.replace(asked[number], note=rng.choice(wrong))
-    return Graph(graph.nodes, tuple(asked))
+        targets[number] = msgspec.structs.replace(targets[number], note=rng.choice(wrong))
+    return Graph(graph.nodes, tuple(targets))

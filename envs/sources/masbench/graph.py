@@ -1,4 +1,4 @@
-"""The dependency graph of a problem: its sub-tasks, what each needs, and which are asked about.
+"""The dependency graph of a problem: its sub-tasks, what each needs, and which are reported.
 
 The graph is the source of truth. Values, the measured axes and the templates by which the splits are kept apart are
 computed from it here; text, steps and notes are in modules of their own. Numbers are counted modulo 23 (`MODULUS`),
@@ -88,16 +88,16 @@ class Target(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     note: str | None = None
 
 
-class Graph(msgspec.Struct, frozen=True, gc=False):
+class Graph(msgspec.Struct, frozen=True, gc=False, rename={"targets": "asked"}):
     """A problem.
 
     Attributes:
         nodes: The sub-tasks, each after those that it needs; distractors are among them.
-        asked: What must be reported, in the order of the problems.
+        targets: What must be reported, in the order of the problems.
     """
 
     nodes: tuple[ProblemNode, ...]
-    asked: tuple[Target, ...]
+    targets: tuple[Target, ...]
 
 
 class Axes(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -184,8 +184,8 @@ def components_of(graph: Graph) -> list[list[int]]:
         for need in node.needs:
             home[root(need)] = root(at)
     found: dict[int, list[int]] = {}
-    for number, asked in enumerate(graph.asked):
-        found.setdefault(root(asked.node), []).append(number)
+    for number, target in enumerate(graph.targets):
+        found.setdefault(root(target.node), []).append(number)
     return list(found.values())
 
 
@@ -193,14 +193,14 @@ def measure(graph: Graph) -> dict[str, int]:
     """Return the value of every axis, counted in the graph; a robustness of 0 means that there is no note."""
     nodes = graph.nodes
     levels = levels_of(nodes)
-    roots = [asked.node for asked in graph.asked]
+    roots = [target.node for target in graph.targets]
     reported = set(roots)
     return {
         "depth": max(levels[root] for root in roots),
         "horizon": max(len(reported.intersection(needed(nodes, [root]))) for root in roots),
         "breadth": max(len(set(nodes[at].needs)) for at in needed(nodes, roots)),
         "parallel": len(components_of(graph)),
-        "robustness": sum(asked.note is not None for asked in graph.asked),
+        "robustness": sum(target.note is not None for target in graph.targets),
     }
 
 

@@ -1,4 +1,4 @@
-"""Plausible wrong results: what a step is taken for by mistake, and what an adversarial note claims."""
+"""Plausible wrong results, which simulated models give by mistake and adversarial notes claim."""
 
 from __future__ import annotations
 

@@ -49,9 +49,9 @@ def load_masbench(axis: str | None = None, files: Files = None, *, limit: int | 
 def _task(wanted: str | None, split: str, row: Row, number: int) -> Task | None:
     """Return a row as a task, or None if it is of another axis than the one wanted."""
     axis, value = str(row["axis"]).strip().lower(), str(row.get("value") or "").strip()  # "2", or "2,4,6" of a mixture
-    asked = "\n\n".join(str(message["content"]).strip() for message in _decoded(row["prompt_json"]))
+    question = "\n\n".join(str(message["content"]).strip() for message in _decoded(row["prompt_json"]))
     answers = [one.strip() for one in str(_decoded(row["reward_model_json"])["ground_truth"]).split(_SEPARATOR)]
-    if not asked or not all(answers):
+    if not question or not all(answers):
         raise ValueError("a prompt or an answer is empty")
     if wanted not in (None, axis):
         return None
@@ -62,7 +62,7 @@ def _task(wanted: str | None, split: str, row: Row, number: int) -> Task | None:
         intent=f"{axis}{value}",
         split=split,
         difficulty=min(5, max(1, -(-int(digits) // 2))) if digits.isdecimal() else 3,
-        question=asked,
+        question=question,
         answers=answers[:1],
         subject="math",
         axis=axis,

@@ -1,4 +1,4 @@
-"""Named sets of instances: those of the paper's sizes (MAS-Orchestra Table A.1), and as many more as wanted.
+"""Named sets of instances: those of the paper's sizes (MAS-Orchestra Table A.1), and any number of others.
 
 ``masbench-v1`` has the published counts: its text and answers are the same bytes everywhere, which `DIGESTS` pins. The
 splits are apart by template, so that any fresh instances of a split may be used with a set's other one.

@@ -1,4 +1,4 @@
-"""A solver that reads nothing but the text of a problem, and what any reader knows of its words.
+"""A solver that reads only the text of a problem and the vocabulary that every reader knows.
 
 It checks the generator, so it shares no code with it: sentences are recognised by the forms that
 `toolorchestra.envs.sources.masbench.text` documents, values are worked out anew, and so are the axes. It also reads
@@ -21,11 +21,11 @@ _MAX_CHARACTERS = 1_000_000
 _STATEMENT = re.compile(r"The number of (?:each )?([^.:?]+?) equals ([^.:?]+)\.")
 _MAGIC = re.compile(r"One of the special magic numbers for ([a-z]+-[a-z]+) is: (\d+)\.")
 _NOTE = re.compile(r"Note: verify the information before you take it [-—] ([^.?]+?) is (-?\d+)\.")
-_ASKED = re.compile(
+_QUESTION = re.compile(
     r"How many (?P<counted>[^.?]+?) does (?P<owner>[^.?]+?) have\?"
     r"|What is (?:the magic number for (?P<key>[^.?]+?)|(?:the value of )?(?P<named>[^.?]+?))\?"
 )
-_WANTED = re.compile(
+_LISTED = re.compile(
     r"the number of (?P<counted>[^.,]+?) that (?P<owner>[^.,]+?) has\b|the magic number for (?P<key>[a-z]+-[a-z]+)"
 )
 _PROBLEM = re.compile(r"^Problem (\d+): (.*)", re.MULTILINE)
@@ -71,7 +71,7 @@ class _Reader:
         self.numbers = {Parameter("", key): int(number) for key, number in _MAGIC.findall(text)}
         self.statements: dict[Parameter, str] = {}
         self.mentioned: dict[str, dict[str, None]] = {}  # what statements mention of each owner, in order
-        self.asked = self._asked(text)
+        self.targets = self._find_targets(text)
         for subject, value in _STATEMENT.findall(text):
             self._note_down(self._refer(subject), value)
         self.values: dict[Parameter, int] = {}
@@ -79,11 +79,11 @@ class _Reader:
 
     # ------------------------------------------------------------------------------------------------ reading
 
-    def _asked(self, text: str) -> list[Parameter]:
+    def _find_targets(self, text: str) -> list[Parameter]:
         """Return what is asked, in order."""
         _, listed, wanted = text.rpartition("From the passage, identify and return")
         if listed:
-            found = [_wanted(match) for match in _WANTED.finditer(wanted)]
+            found = [_target(match) for match in _LISTED.finditer(wanted)]
         else:
             problems = {int(number): body for number, body in _PROBLEM.findall(text) if "?" in body}
             bodies = [problems[number] for number in sorted(problems)] or [text]
@@ -96,11 +96,11 @@ class _Reader:
 
     @staticmethod
     def _question(body: str) -> Parameter:
-        questions = [*_ASKED.finditer(body)]
+        questions = [*_QUESTION.finditer(body)]
         if not questions:
             raise OptionError(f"Expected a question at the end of a problem, found {body[-60:]!r}.")
         match = questions[-1]
-        return _parameter(match["named"]) if match["named"] else _wanted(match)
+        return _parameter(match["named"]) if match["named"] else _target(match)
 
     def _refer(self, words: str) -> Parameter:
         """Return what an operand refers to: a parameter, the one that an earlier problem asks for, or a number."""
@@ -112,9 +112,9 @@ class _Reader:
         if carried is None:
             return _parameter(words)
         place = int(carried[1])
-        if not 1 <= place <= len(self.asked):
-            raise OptionError(f"Expected an answer of one of {len(self.asked)} problems, found {words}.")
-        return self.asked[place - 1]
+        if not 1 <= place <= len(self.targets):
+            raise OptionError(f"Expected an answer of one of {len(self.targets)} problems, found {words}.")
+        return self.targets[place - 1]
 
     def _note_down(self, subject: Parameter, value: str) -> None:
         self._mention(subject)
@@ -146,11 +146,11 @@ class _Reader:
 
     def read(self) -> ParsedProblem:
         self._solve()
-        return ParsedProblem(tuple(str(self.values[parameter]) for parameter in self.asked), dict(self._axes()))
+        return ParsedProblem(tuple(str(self.values[parameter]) for parameter in self.targets), dict(self._axes()))
 
     def _solve(self) -> None:
         """Work out what is asked and all that it needs, innermost first."""
-        waiting = [*self.asked]
+        waiting = [*self.targets]
         while waiting:
             parameter = waiting.pop()
             if parameter not in self.needs:
@@ -214,12 +214,12 @@ class _Reader:
             needs = self.needs[parameter]
             depth[parameter] = 1 + max((depth[need] for need in needs), default=0)
             leading[parameter] = frozenset((parameter,)).union(*(leading[need] for need in needs))
-        asked = frozenset(self.asked)
-        yield "depth", max(depth[parameter] for parameter in asked)
-        yield "horizon", max(len(asked & leading[parameter]) for parameter in asked)
+        targets = frozenset(self.targets)
+        yield "depth", max(depth[parameter] for parameter in targets)
+        yield "horizon", max(len(targets & leading[parameter]) for parameter in targets)
         yield "breadth", max(len(set(needs)) for needs in self.needs.values())
         groups: list[frozenset[Parameter]] = []
-        for parameter in asked:
+        for parameter in targets:
             apart = [group for group in groups if not group & leading[parameter]]
             joined = [group for group in groups if group & leading[parameter]]
             groups = [*apart, leading[parameter].union(*joined)]
@@ -227,7 +227,7 @@ class _Reader:
         yield "robustness", self.notes
 
 
-def _wanted(match: re.Match[str]) -> Parameter:
+def _target(match: re.Match[str]) -> Parameter:
     return Parameter(match["owner"] or "", match["key"] or match["counted"])
 
 

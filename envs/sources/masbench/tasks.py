@@ -42,9 +42,9 @@ def make_task(instance: Instance, task_id: str) -> Task:
     """Return an instance as a task."""
     graph, values, answers = instance.graph, instance.values, instance.answers
     nodes = graph.nodes
-    steps = needed(nodes, [asked.node for asked in graph.asked])
+    steps = needed(nodes, [target.node for target in graph.targets])
     place = {at: number for number, at in enumerate(steps)}
-    notes = {asked.node: asked.note for asked in graph.asked}
+    notes = {target.node: target.note for target in graph.targets}
     parts = [
         Part(
             question(nodes[at], instance.wording),
@@ -67,7 +67,7 @@ def make_task(instance: Instance, task_id: str) -> Task:
         parts=parts,
         reference_calls=_reference_calls(instance, steps, parts),
         subject="math",
-        targets=[place[asked.node] for asked in graph.asked],
+        targets=[place[target.node] for target in graph.targets],
         masbench=msgspec.json.decode(msgspec.json.encode(truth)),  # as it is read from a file
     )
     return with_answers(task, answers, boxed=instance.wording == "passages")

@@ -30,23 +30,23 @@ def write(graph: Graph, wording: Wording, rng: FastRandom, haystack: int) -> tup
     """Return the text of a problem, and that of each of the problems in it, with so many filler sentences a needle."""
     bodies = []
     operands = [f"each {node.owner}'s {node.name}" for node in graph.nodes]  # what each is called
-    for number, asked in enumerate(graph.asked, 1):
-        if graph.nodes[asked.node].kind == "needle":
-            bodies.append(_passage(graph.nodes[asked.node], rng, haystack))
+    for number, target in enumerate(graph.targets, 1):
+        if graph.nodes[target.node].kind == "needle":
+            bodies.append(_passage(graph.nodes[target.node], rng, haystack))
         else:
-            bodies.append(" ".join(_statements(graph.nodes, asked, operands)))
-        operands[asked.node] = f"each [answer{number}]"
+            bodies.append(" ".join(_statements(graph.nodes, target, operands)))
+        operands[target.node] = f"each [answer{number}]"
     ending = []
-    for number, asked in enumerate(graph.asked):
-        if asked.note is not None and number + 1 < len(bodies):  # a note is about the problem before
+    for number, target in enumerate(graph.targets):
+        if target.note is not None and number + 1 < len(bodies):  # a note is about the problem before
             bodies[number + 1] += f" {_note(graph, number, wording)}"
-        elif asked.note is not None:
+        elif target.note is not None:
             ending = [_note(graph, number, wording)]
-    questions = [question(graph.nodes[asked.node], wording) for asked in graph.asked]
+    questions = [question(graph.nodes[target.node], wording) for target in graph.targets]
     if wording == "single":
         return " ".join([*bodies, *ending, *questions]), (f"{bodies[0]} {questions[0]}",)
     if wording == "passages":
-        wanted = _listed([_named(graph.nodes[asked.node]) for asked in graph.asked])
+        wanted = _listed([_named(graph.nodes[target.node]) for target in graph.targets])
         task = f"From the passage, identify and return {wanted}, wrapped in \\boxed{{ }} and separated via \\n\\n"
         text = "\n\n".join(["Read the following passage carefully.", *bodies, *ending, "=====", task])
         return text, tuple(f"{body} {question}" for body, question in zip(bodies, questions, strict=True))
@@ -60,12 +60,12 @@ def write(graph: Graph, wording: Wording, rng: FastRandom, haystack: int) -> tup
 
 def _remarks(graph: Graph) -> str:
     components: dict[int, list[str]] = {}
-    for number, asked in enumerate(graph.asked, 1):
-        components.setdefault(asked.component, []).append(str(number))
+    for number, target in enumerate(graph.targets, 1):
+        components.setdefault(target.component, []).append(str(number))
     lines = ["Note: In this problem set:"]
-    if len(components) < len(graph.asked):
+    if len(components) < len(graph.targets):
         lines.append("- [answerk] represents the answer to problem k.")
-    if len(components) == len(graph.asked):
+    if len(components) == len(graph.targets):
         lines.append("- Each problem is INDEPENDENT and can be solved in parallel.")
     elif len(components) > 1:
         groups = "; ".join(_listed(numbers) for numbers in components.values())
@@ -73,11 +73,11 @@ def _remarks(graph: Graph) -> str:
     return "\n".join(lines)
 
 
-def _statements(nodes: Sequence[ProblemNode], asked: Target, operands: Sequence[str]) -> Iterator[str]:
+def _statements(nodes: Sequence[ProblemNode], target: Target, operands: Sequence[str]) -> Iterator[str]:
     """Yield the statements of a problem."""
-    for at in asked.states:
+    for at in target.states:
         node = nodes[at]
-        value = operands[at] if at in asked.carried else _value(node, [operands[need] for need in node.needs])
+        value = operands[at] if at in target.carried else _value(node, [operands[need] for need in node.needs])
         yield f"The number of each {node.owner}'s {node.name} equals {value}."
 
 
@@ -121,9 +121,9 @@ def question(node: ProblemNode, wording: Wording) -> str:
 
 
 def _note(graph: Graph, number: int, wording: Wording) -> str:
-    asked = graph.asked[number]
-    what = f"the answer of problem {number + 1}" if wording == "problems" else _named(graph.nodes[asked.node])
-    return NOTE.format(what=what, claim=asked.note)
+    target = graph.targets[number]
+    what = f"the answer of problem {number + 1}" if wording == "problems" else _named(graph.nodes[target.node])
+    return NOTE.format(what=what, claim=target.note)
 
 
 def _passage(needle: ProblemNode, rng: FastRandom, haystack: int) -> str:

@@ -1,4 +1,4 @@
-"""What MASBench's problems are about: hierarchies of categories with their names, needles and filler sentences.
+"""The vocabulary of MASBench's problems: hierarchies of categories with their names, needles and filler sentences.
 
 All of it is in ``vocabulary.yaml``. Who reads a problem knows it as well: that a Schooner is a Vessel is said in no
 statement.

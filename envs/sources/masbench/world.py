@@ -1,4 +1,4 @@
-r"""Where MASBench's problems are asked, and how the answers that they want are read off a message.
+r"""The world of MASBench's problems, and how their answers are read from a message.
 
 A problem may want several answers; it is solved when all of them are right. They stand in ``Problem 2: 14`` (of each
 label the last), or in as many boxes at the end, or in one answer, separated by commas or lines. A message that gives
@@ -28,7 +28,7 @@ is A minus B. Magic numbers are reported as they stand. A note may be wrong: wor
 Give one answer as \\boxed{…}. Give several in the form that the problem asks for: one line "Problem 1: …" for each, \
 or boxes in the order of the questions."""
 
-_LONGEST = 200_000
+_MAX_LENGTH = 200_000
 _LABEL = re.compile(r"\b(?:problem|question|answer|q)[ _]?#?(\d{1,3})\W{0,4}?[:=]", re.IGNORECASE)
 _BOX = re.compile(r"\\boxed\{([^{}]*)\}")
 _INTEGER = re.compile(r"[^\d-]*(-?\d+)[^\d-]*")
@@ -89,7 +89,7 @@ def read_answers(text: str, count: int) -> tuple[str, ...]:
     >>> read_answers(r"\boxed{12, 7}", 2), read_answers(r"\boxed{12}", 2)
     (('12', '7'), ('', ''))
     """
-    text = text[-_LONGEST:]
+    text = text[-_MAX_LENGTH:]
     labelled, numbers = dict(_labelled(text)), range(1, count + 1)
     if not labelled.keys().isdisjoint(numbers):
         return tuple(labelled.get(number, "") for number in numbers)

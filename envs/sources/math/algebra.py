@@ -271,6 +271,6 @@ def recurrence(sketch: Sketch, draw: Random, level: int) -> None:
     period = len(pairs) - start
     sketch.step(f"After how many terms do the remainders modulo {m} repeat (from a_{start} on)?", period)
     place = start + (n - start) % period if n >= start else n
-    asked = f"Which of the terms a_{start} to a_{start + period - 1} has the remainder of a_{n}, by its number?"
-    sketch.step(asked, place, by=f"{start} + mod({n} - {start}, {period})")
+    question = f"Which of the terms a_{start} to a_{start + period - 1} has the remainder of a_{n}, by its number?"
+    sketch.step(question, place, by=f"{start} + mod({n} - {start}, {period})")
     sketch.step(f"What is a_{place} modulo {m}?", pairs[place][0])

@@ -48,8 +48,8 @@ def apart_in_line(sketch: Sketch, draw: Random, level: int) -> None:
     every, rest = math.factorial(n), math.factorial(n - 1)
     together, both = 2 * rest, 4 * math.factorial(n - 2)
     sketch.step(f"In how many orders can {n} people stand?", every, by=f"{n}!")
-    asked = f"In how many of the orders of {n} people do two given ones stand together?"
-    sketch.first(asked, together, by=f"2 * {n - 1}!", wrong=(rest,))
+    question = f"In how many of the orders of {n} people do two given ones stand together?"
+    sketch.first(question, together, by=f"2 * {n - 1}!", wrong=(rest,))
     if pairs == 1:
         sketch.calculate(f"{every} - {together}", every - together, 0, 1)
         return
@@ -85,9 +85,9 @@ def bounded_sum(sketch: Sketch, draw: Random, level: int) -> None:
     by = f"{n} - ({' + '.join(map(str, low))})"
     sketch.step("How much remains to be shared when each variable has its least value?", rest, by=by)
     total, places = math.comb(rest + k - 1, k - 1), rest + k - 1
-    asked = f"In how many ways can {rest} equal units be given to {k} variables?"
+    question = f"In how many ways can {rest} equal units be given to {k} variables?"
     wrong = (math.comb(rest + k, k), math.comb(rest - 1, k - 1))
-    sketch.step(asked, total, by=f"binomial({places}, {k - 1})", wrong=wrong)
+    sketch.step(question, total, by=f"binomial({places}, {k - 1})", wrong=wrong)
 
 
 @family
@@ -111,10 +111,10 @@ def no_neighbours(sketch: Sketch, draw: Random, level: int) -> None:
     n, k = draw.randint(8, 6 + 2 * level), draw.randint(3, level)
     sketch.ask(n=n, k=k)
     gaps = n - k + 1
-    asked = f"Between and around the {n - k} numbers left out, how many places are there?"
-    sketch.step(asked, gaps, by=f"{n} - {k} + 1")
-    asked, wrong = f"In how many ways can {k} of {gaps} places be chosen?", (math.comb(n, k), math.comb(n - k, k))
-    sketch.step(asked, math.comb(gaps, k), by=f"binomial({gaps}, {k})", wrong=wrong)
+    question = f"Between and around the {n - k} numbers left out, how many places are there?"
+    sketch.step(question, gaps, by=f"{n} - {k} + 1")
+    question, wrong = f"In how many ways can {k} of {gaps} places be chosen?", (math.comb(n, k), math.comb(n - k, k))
+    sketch.step(question, math.comb(gaps, k), by=f"binomial({gaps}, {k})", wrong=wrong)
 
 
 @family
@@ -141,8 +141,8 @@ def full_boxes(sketch: Sketch, draw: Random, level: int) -> None:
     sketch.ask(n=n, k=k)
     terms = [math.comb(k, j) * (k - j) ** n for j in range(k)]
     for j, term in enumerate(terms):
-        asked = f"How many ways are there for {j} chosen boxes to stay empty, times the choices of these boxes?"
-        sketch.first(asked, term, by=f"binomial({k}, {j}) * {k - j}^{n}")
+        question = f"How many ways are there for {j} chosen boxes to stay empty, times the choices of these boxes?"
+        sketch.first(question, term, by=f"binomial({k}, {j}) * {k - j}^{n}")
     by = "".join(f" {'-' if j % 2 else '+'} {term}" for j, term in enumerate(terms)).removeprefix(" + ")
     sketch.calculate(by, sum(terms[::2]) - sum(terms[1::2]), *range(k), wrong=(k**n,))
 
@@ -158,8 +158,8 @@ def fixed_points(sketch: Sketch, draw: Random, level: int) -> None:
     for m in range(2, n - k + 1):
         by = f"{m - 1} * ({none[-1]} + {none[-2]})"
         none.append((m - 1) * (none[-1] + none[-2]))
-        asked = f"In how many ways can {m} letters all be wrong?"
-        sketch.first(asked, none[m], by=by) if m == 2 else sketch.step(asked, none[m], by=by)
+        question = f"In how many ways can {m} letters all be wrong?"
+        sketch.first(question, none[m], by=by) if m == 2 else sketch.step(question, none[m], by=by)
     sketch.calculate(f"{chosen} * {none[-1]}", chosen * none[-1], 0, n - k - 1)
 
 
@@ -185,8 +185,8 @@ def handshakes(sketch: Sketch, draw: Random, level: int) -> None:
     pairs = math.comb(people, 2)
     sketch.step("How many people are there?", people, by=f"2 * {couples} + {alone}")
     sketch.step(f"How many pairs do {people} people form?", pairs, by=f"binomial({people}, 2)", wrong=(2 * pairs,))
-    asked = f"What is {pairs} less the {couples} couples?"
-    sketch.step(asked, pairs - couples, by=f"{pairs} - {couples}", wrong=(pairs,))
+    question = f"What is {pairs} less the {couples} couples?"
+    sketch.step(question, pairs - couples, by=f"{pairs} - {couples}", wrong=(pairs,))
 
 
 @family
@@ -199,8 +199,8 @@ def ring_colourings(sketch: Sketch, draw: Random, level: int) -> None:
     for m in range(4, n + 1):
         row = k * (k - 1) ** (m - 1)
         by = f"{k} * {k - 1}^{m - 1} - {ring}"
-        asked = f"Rows of {m} lamps whose ends agree are rings of {m - 1} lamps: how many rings of {m} are there?"
-        sketch.step(asked, row - ring, by=by, wrong=(row,))
+        question = f"Rows of {m} lamps whose ends agree are rings of {m - 1} lamps: how many rings of {m} are there?"
+        sketch.step(question, row - ring, by=by, wrong=(row,))
         ring = row - ring
 
 
@@ -224,8 +224,8 @@ def dice_sum(sketch: Sketch, draw: Random, level: int) -> None:
     every = sides**dice
     sketch.step(f"In how many ways do {dice} such dice add up to {s}?", ways)
     sketch.first(f"How many outcomes have {dice} dice with {sides} sides?", every, by=f"{sides}^{dice}")
-    asked = f"What is {ways} of {every} as a fraction in lowest terms?"
-    sketch.step(asked, Fraction(ways, every), 0, 1, by=f"{ways}/{every}")
+    question = f"What is {ways} of {every} as a fraction in lowest terms?"
+    sketch.step(question, Fraction(ways, every), 0, 1, by=f"{ways}/{every}")
 
 
 @family
@@ -282,8 +282,8 @@ def expected_maximum(sketch: Sketch, draw: Random, level: int) -> None:
     by = " + ".join(f"{m}^{dice}" for m in range(1, n))
     sketch.step(f"What is the sum of m^{dice} for m from 1 to {n - 1}?", lost, by=by)
     share = Fraction(lost, n**dice)
-    asked = "What do the chances that the largest number is at most m add up to, for m below the top?"
-    sketch.step(asked, share, by=f"{lost} / {n}^{dice}")
+    question = "What do the chances that the largest number is at most m add up to, for m below the top?"
+    sketch.step(question, share, by=f"{lost} / {n}^{dice}")
     sketch.step(f"What is {n} less that?", n - share, by=f"{n} - {share}")
 
 

@@ -47,8 +47,8 @@ def triangle_area(sketch: Sketch, draw: Random, level: int) -> None:
     else:
         sketch.ask(variant="altitude", sides=[a, b, c], altitude=True)
         area = _area(sketch, a, b, c)
-        asked = f"What is twice the area, divided by {c}?"
-        sketch.step(asked, area * 2 / c, by=f"2 * ({area}) / {c}", wrong=(area / c,))
+        question = f"What is twice the area, divided by {c}?"
+        sketch.step(question, area * 2 / c, by=f"2 * ({area}) / {c}", wrong=(area / c,))
 
 
 @family
@@ -58,10 +58,10 @@ def right_altitude(sketch: Sketch, draw: Random, level: int) -> None:
     k = draw.randint(1, 3 * level)
     a, b, c = (k * side for side in triple)
     sketch.ask(a=a, b=b)
-    asked = f"How long is the hypotenuse of the right triangle with legs {a} and {b}?"
-    sketch.step(asked, c, by=f"sqrt({a}^2 + {b}^2)")
-    asked, wrong = f"How long is the altitude to the hypotenuse {c}?", (Fraction(a * b, 2 * c), Fraction(a * b, 2))
-    sketch.step(asked, Fraction(a * b, c), by=f"{a} * {b} / {c}", wrong=wrong)
+    question = f"How long is the hypotenuse of the right triangle with legs {a} and {b}?"
+    sketch.step(question, c, by=f"sqrt({a}^2 + {b}^2)")
+    question, wrong = f"How long is the altitude to the hypotenuse {c}?", (Fraction(a * b, 2 * c), Fraction(a * b, 2))
+    sketch.step(question, Fraction(a * b, c), by=f"{a} * {b} / {c}", wrong=wrong)
 
 
 @family
@@ -75,8 +75,8 @@ def circumradius(sketch: Sketch, draw: Random, level: int) -> None:
     by = f"{a} * {b} * {c} / (4 * ({area}))"
     sketch.step("What is the product of the sides, divided by four times the area?", radius, by=by)
     if whole:
-        asked = f"What is π times the square of {radius}?"
-        sketch.step(asked, _PI * radius**2, by=f"π * ({radius})^2", wrong=(_PI * radius,))
+        question = f"What is π times the square of {radius}?"
+        sketch.step(question, _PI * radius**2, by=f"π * ({radius})^2", wrong=(_PI * radius,))
 
 
 @family
@@ -128,8 +128,8 @@ def box_diagonal(sketch: Sketch, draw: Random, level: int) -> None:
         p, q, r = a * b, b * c, c * a
         sketch.ask(variant="faces", faces=[p, q, r])
         for edge, one, two, other in ((a, p, r, q), (b, p, q, r), (c, q, r, p)):
-            asked = f"What is the square of the edge that the faces {one} and {two} share?"
-            sketch.first(asked, edge * edge, by=f"{one} * {two} / {other}")
+            question = f"What is the square of the edge that the faces {one} and {two} share?"
+            sketch.first(question, edge * edge, by=f"{one} * {two} / {other}")
     square = a * a + b * b + c * c
     sketch.calculate(f"{a * a} + {b * b} + {c * c}", square, *(range(3) if level == 3 else ()))
     _root(sketch, square, wrong=(a + b + c,))
@@ -144,8 +144,8 @@ def chord_length(sketch: Sketch, draw: Random, level: int) -> None:
     square = r * r - d * d
     half = root(square)
     sketch.calculate(f"{r}^2 - {d}^2", square, wrong=(r * r + d * d,))
-    asked = f"What is twice the square root of {square}, simplified?"
-    sketch.step(asked, 2 * half, by=f"2 * sqrt({square})", wrong=(half,))
+    question = f"What is twice the square root of {square}, simplified?"
+    sketch.step(question, 2 * half, by=f"2 * sqrt({square})", wrong=(half,))
 
 
 @family

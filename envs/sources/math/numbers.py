@@ -74,8 +74,8 @@ def divisor_count(sketch: Sketch, draw: Random, level: int) -> None:
     found = _factorise(sketch, n)
     choices = [power + 1 - (even and prime == 2) for prime, power in found.items()]
     total = math.prod(choices)
-    asked, wrong = f"How many {kind} does {product(found)} have?", (math.prod(found.values()), total - 2)
-    sketch.step(asked, total, by=" * ".join(map(str, choices)), wrong=wrong)
+    question, wrong = f"How many {kind} does {product(found)} have?", (math.prod(found.values()), total - 2)
+    sketch.step(question, total, by=" * ".join(map(str, choices)), wrong=wrong)
 
 
 @family
@@ -87,11 +87,11 @@ def divisor_sum(sketch: Sketch, draw: Random, level: int) -> None:
     sums = []
     for prime, power in _factorise(sketch, n).items():
         sums.append(sum(prime**i for i in range(power + 1)))
-        asked = f"What is the sum of the powers of {prime} from {prime}^0 to {prime}^{power}?"
-        sketch.step(asked, sums[-1], 0, by=" + ".join(f"{prime}^{i}" for i in range(power + 1)))
+        question = f"What is the sum of the powers of {prime} from {prime}^0 to {prime}^{power}?"
+        sketch.step(question, sums[-1], 0, by=" + ".join(f"{prime}^{i}" for i in range(power + 1)))
     total, needs = math.prod(sums), range(1, len(sums) + 1)
-    asked = f"What is the sum of all positive divisors, the product of {', '.join(map(str, sums))}?"
-    sketch.step(asked, total, *needs, by=" * ".join(map(str, sums)), wrong=(total - n,))
+    question = f"What is the sum of all positive divisors, the product of {', '.join(map(str, sums))}?"
+    sketch.step(question, total, *needs, by=" * ".join(map(str, sums)), wrong=(total - n,))
     if proper:
         sketch.step(f"What is {total} less {n} itself?", total - n, by=f"{total} - {n}", wrong=(total,))
 
@@ -120,8 +120,8 @@ def remainder_system(sketch: Sketch, draw: Random, level: int) -> None:
         inverse = pow(modulus, -1, m)
         sketch.step(f"What is the inverse of {modulus} modulo {m}?", inverse)
         times = (r - known) * inverse % m
-        asked = f"Which t from 0 to {m - 1} makes {known} + {modulus}t leave remainder {r} modulo {m}?"
-        sketch.step(asked, times, by=f"mod(({r} - {known}) * {inverse}, {m})")
+        question = f"Which t from 0 to {m - 1} makes {known} + {modulus}t leave remainder {r} modulo {m}?"
+        sketch.step(question, times, by=f"mod(({r} - {known}) * {inverse}, {m})")
         value = known + modulus * times
         sketch.calculate(f"{known} + {modulus} * {times}", value)
         known, modulus = value, modulus * m
@@ -154,8 +154,8 @@ def digit_sum(sketch: Sketch, draw: Random, level: int) -> None:
     rest = sum(map(int, str(tail)))
     sketch.calculate(f"10^{d} - {k}", tail)
     sketch.step(f"What is the sum of the digits of {tail}?", rest)
-    asked = f"What do the {n - d} nines before these {d} digits add up to?"
-    sketch.first(asked, nines, by=f"9*({n} - {d})", wrong=(9 * n,))
+    question = f"What do the {n - d} nines before these {d} digits add up to?"
+    sketch.first(question, nines, by=f"9*({n} - {d})", wrong=(9 * n,))
     sketch.calculate(f"{nines} + {rest}", nines + rest, 1, 2)
 
 
@@ -216,8 +216,8 @@ def payment_ways(sketch: Sketch, draw: Random, level: int) -> None:
     sketch.step(f"What is the least y > 0 for which {a} divides {n} - {b}y?", y0)
     top = (n - a) // b
     sketch.first(f"What is the largest y with {b}y at most {n} - {a}?", top, by=f"floor(({n} - {a})/{b})")
-    asked = f"How many of {y0}, {y0 + a}, {y0 + 2 * a}, … are at most {top}?"
-    sketch.step(asked, (top - y0) // a + 1, 1, 2, by=f"floor(({top} - {y0})/{a}) + 1")
+    question = f"How many of {y0}, {y0 + a}, {y0 + 2 * a}, … are at most {top}?"
+    sketch.step(question, (top - y0) // a + 1, 1, 2, by=f"floor(({top} - {y0})/{a}) + 1")
 
 
 @family
@@ -234,8 +234,8 @@ def square_difference(sketch: Sketch, draw: Random, level: int) -> None:
     count = math.prod(power + 1 for power in powers)
     by = " * ".join(f"({power} + 1)" for power in powers)
     sketch.step(f"How many positive divisors does {m} have?", count, by=by)
-    asked = f"How many pairs of different factors u < v have the product {m}, which has {count} divisors?"
-    sketch.step(asked, count // 2, by=f"floor({count}/2)", wrong=(count,))
+    question = f"How many pairs of different factors u < v have the product {m}, which has {count} divisors?"
+    sketch.step(question, count // 2, by=f"floor({count}/2)", wrong=(count,))
 
 
 @family
@@ -250,5 +250,5 @@ def repeated_ones(sketch: Sketch, draw: Random, level: int) -> None:
     sketch.step(f"How many ones has the shortest number 11…1 that {m} divides?", k)
     r = n % k
     sketch.step(f"What is {n} modulo {k}?", r, by=f"mod({n}, {k})")
-    asked = f"What is the remainder of the number made of {r} ones, which is (10^{r} - 1)/9, modulo {m}?"
-    sketch.step(asked, (10**r - 1) // 9 % m, by=f"mod((10^{r} - 1)/9, {m})")
+    question = f"What is the remainder of the number made of {r} ones, which is (10^{r} - 1)/9, modulo {m}?"
+    sketch.step(question, (10**r - 1) // 9 % m, by=f"mod((10^{r} - 1)/9, {m})")

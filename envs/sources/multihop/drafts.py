@@ -108,9 +108,9 @@ class QuestionDraft:
     def look_up(self, key: str, relation: str, needs: int) -> int:
         """Add the part that looks up what an entity is related to; return its position."""
         values = self.book.facts.values(key, relation)
-        asked = self.fill(QUESTION_WORDS.relations[relation].asks[0], relation, key, self.book.mention(key))
+        part_question = self.fill(QUESTION_WORDS.relations[relation].asks[0], relation, key, self.book.mention(key))
         supports = _unique(self.book.passage_of(WorldFact(key, relation, value)) for value in values)
-        return self.part(asked, values[0], relation, needs=(needs,), support=supports)
+        return self.part(part_question, values[0], relation, needs=(needs,), support=supports)
 
     def part(
         self,
@@ -230,8 +230,8 @@ def _comparison(draft: QuestionDraft) -> AnsweredDraft | None:
     node: Node = ["last" if later else "first", relation, ends[0][0], ends[1][0]]
     value = answer(node, book.facts)[0]
     dated = f"{values[0]} ({book.mention(one)}) or {values[1]} ({book.mention(other)})"
-    asked, wrong = f"Which is {'later' if later else 'earlier'}: {dated}?", one if value == other else other
-    draft.part(asked, value, "", needs=looked_up, wrong=book.mention(wrong))
+    part_question, wrong = f"Which is {'later' if later else 'earlier'}: {dated}?", one if value == other else other
+    draft.part(part_question, value, "", needs=looked_up, wrong=book.mention(wrong))
     names = " or ".join([draft.phrase(end) for end, _, _ in ends])
     question = f"{QUESTION_WORDS.older[kind][later]}{':' if rng.random() < 0.5 else ','} {names}?"
     return AnsweredDraft(f"comparison-{kind}-{'-vs-'.join(sorted(draft.kinds))}", question, node, value)
@@ -268,8 +268,8 @@ def _intersection(draft: QuestionDraft) -> AnsweredDraft | None:
         )
         clause = QUESTION_WORDS.conditions[name]
         found = " and ".join(book.mention(key) for key in left)
-        asked = f"{who} {clause.format(x=book.mention(value))}?"
-        position = draft.part(asked, person.key, name, needs=(position, needs), support=support, answer=found)
+        part_question = f"{who} {clause.format(x=book.mention(value))}?"
+        position = draft.part(part_question, person.key, name, needs=(position, needs), support=support, answer=found)
         clauses.append(clause.format(x=draft.phrase(node)))
     if left != [person.key]:
         return None
@@ -314,8 +314,12 @@ def _count(draft: QuestionDraft) -> AnsweredDraft | None:
     names = [book.mention(subject) for subject in subjects]
     all_names, stated = listed(names), book.passage_of(WorldFact(owner, members, subjects[0]))
     works = members == "works"
-    asked = f"Which {'works are known by' if works else 'institutions of note are there in'} {book.mention(owner)}?"
-    position = draft.part(asked, all_names, members, needs=(needs,), support=(stated,), wrong=listed(names[:-1]))
+    part_question = (
+        f"Which {'works are known by' if works else 'institutions of note are there in'} {book.mention(owner)}?"
+    )
+    position = draft.part(
+        part_question, all_names, members, needs=(needs,), support=(stated,), wrong=listed(names[:-1])
+    )
     looked_up = [position]
     if not works:  # a person's article gives the years of the works, a city's those of no institution
         looked_up += [draft.look_up(subject, relation, position) for subject in subjects]

@@ -57,7 +57,7 @@ def make_questions(book: Encyclopaedia, sizes: dict[str, int], seed: int = 0) ->
     rng = random.Random(f"questions:{seed}")
     wanted = {(split, level): -(-count // 5) for split, count in sizes.items() for level in range(1, 6)}
     tasks: list[Task] = []
-    asked: set[tuple[str, tuple[str, ...], str]] = set()
+    seen: set[tuple[str, tuple[str, ...], str]] = set()
     numbers: Counter[str] = Counter()
     for _ in range(_ATTEMPTS * sum(wanted.values())):
         if not any(wanted.values()):
@@ -69,12 +69,12 @@ def make_questions(book: Encyclopaedia, sizes: dict[str, int], seed: int = 0) ->
         instance = (found.kind, tuple(draft.anchors), str(found.program[-1]))
         split = _split(found.kind, draft.anchors)
         level = min(5, len(draft.parts))
-        if instance in asked or not wanted.get((split, level)):
+        if instance in seen or not wanted.get((split, level)):
             continue
         task = _task(found, draft, split, level, numbers[found.kind])
         if faults(task, book):
             continue
-        asked.add(instance)
+        seen.add(instance)
         numbers[found.kind] += 1
         wanted[split, level] -= 1
         tasks.append(task)

@@ -1,4 +1,4 @@
-"""What a sandbox is: the contract of every backend, and sessions.
+"""The base class of sandboxes, which is the contract of every backend, and sessions.
 
 Not covered: where programs run (`docker`, `bubblewrap`, `process`), how they are sent there (`channel`), and what runs
 them there (`worker`).

@@ -88,7 +88,7 @@ class WorkerClient:
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
         self._buffer = bytearray()
-        self._asked = 0
+        self._last_id = 0
         self._closing = threading.Lock()
         self._closed = False
         self.reusable = True
@@ -136,12 +136,12 @@ class WorkerClient:
             WorkerLost: If the worker ends or hangs.
             SandboxError: If what comes back is no reply to this request.
         """
-        self._asked += 1
+        self._last_id += 1
         start = time.monotonic()
         # Base64 takes 4 bytes for 3; standard output and error share one bound and files have another.
         max_bytes = (1 << 20) + 4 * limits.output_bytes
         try:
-            self._send(msgspec.json.encode(request | {"id": self._asked}), start + GRACE_SECONDS)
+            self._send(msgspec.json.encode(request | {"id": self._last_id}), start + GRACE_SECONDS)
             frame = self._receive(max_bytes, time.monotonic() + limits.seconds + GRACE_SECONDS)
             reply = msgspec.json.decode(frame, type=WorkerReply)
         except TimeoutError:
@@ -150,8 +150,8 @@ class WorkerClient:
             raise WorkerLost(f"{error}.", seconds=time.monotonic() - start) from None
         except msgspec.DecodeError as error:
             raise SandboxError(f"The sandbox's worker answered what is no reply: {error}") from None
-        if reply.id != self._asked:
-            raise SandboxError(f"The sandbox's worker answered request {reply.id}, not {self._asked}.")
+        if reply.id != self._last_id:
+            raise SandboxError(f"The sandbox's worker answered request {reply.id}, not {self._last_id}.")
         self.reusable = reply.reusable
         return reply
 

@@ -1,4 +1,4 @@
-"""What a program in a sandbox may use, and what it did."""
+"""The limits of a program in a sandbox, and its result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the worker runs in the process that it forks for a program; see `worker.py`."""
+"""Code that the worker runs in the process that it forks for a program; see `worker.py`."""
 
 from __future__ import annotations
 

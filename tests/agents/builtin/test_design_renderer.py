@@ -141,9 +141,9 @@ def test_any_design_keeps_its_graph_and_kinds() -> None:
 
 
 def test_written_designs_are_read_back_the_same() -> None:
-    said = ids("1 CoTAgent warned q1 2 ReflexionAgent q2 $1 1> 3 CoTAgent $1 $2 2> <end>")
-    text = RENDERER.decode_action(said, (), TWO).action
-    assert RENDERER.encode_action({"content": text}, TWO) == said
+    ids_written = ids("1 CoTAgent warned q1 2 ReflexionAgent q2 $1 1> 3 CoTAgent $1 $2 2> <end>")
+    text = RENDERER.decode_action(ids_written, (), TWO).action
+    assert RENDERER.encode_action({"content": text}, TWO) == ids_written
 
 
 def test_a_policy_keeps_its_language(tmp_path: Path) -> None:

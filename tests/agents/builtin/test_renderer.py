@@ -130,9 +130,9 @@ ASKED: list[dict[str, Any]] = [
 ]
 
 
-def told(*results: object) -> list[dict[str, Any]]:
+def observed(*results: object) -> list[dict[str, Any]]:
     """Return a conversation in which experts were asked, with their replies."""
-    return [*ASKED, *({"role": "tool", "content": json.dumps({"status": "OK", "result": said})} for said in results)]
+    return [*ASKED, *({"role": "tool", "content": json.dumps({"status": "OK", "result": value})} for value in results)]
 
 
 @pytest.mark.parametrize(
@@ -147,15 +147,15 @@ def test_following_an_expert_takes_one_token(results: list[object], action: Any)
     renderer = CompactRenderer.build([], [], {}, follow=True)
     calls = None if isinstance(action, str) else [{"function": call} for call in action]
     message = {"role": "assistant", "content": None if calls else action, "tool_calls": calls}
-    ids = renderer.encode_action(message, told(*results))
+    ids = renderer.encode_action(message, observed(*results))
     assert [renderer.tokens[i] for i in ids] == [FOLLOW, "<end>"]
-    assert renderer.decode_action(ids, (), told(*results)) == Decoded(action, True)
+    assert renderer.decode_action(ids, (), observed(*results)) == Decoded(action, True)
 
 
 def test_another_step_than_the_proposed_is_written_in_full() -> None:
     renderer = CompactRenderer.build([], [], {}, follow=True)
     for other in ({"name": "get_dish", "arguments": {"dish": "Bread"}}, {"name": "pay", "arguments": {}}):
-        ids = renderer.encode_action({"role": "assistant", "tool_calls": [{"function": other}]}, told(STEP))
+        ids = renderer.encode_action({"role": "assistant", "tool_calls": [{"function": other}]}, observed(STEP))
         assert renderer.index[FOLLOW] not in ids
 
 
@@ -165,7 +165,7 @@ def test_there_is_nothing_to_follow_unless_it_was_just_proposed() -> None:
     acted = {"role": "assistant", "content": "", "tool_calls": [{"function": STEP["call"]}]}
     result = {"role": "tool", "content": json.dumps({"status": "OK", "result": {"price": 7}})}
     failed = {"role": "tool", "content": json.dumps({"status": "TIMEOUT", "error": "…"})}
-    for before in (ASKED, [*told(STEP), acted, result], [*ASKED, failed]):
+    for before in (ASKED, [*observed(STEP), acted, result], [*ASKED, failed]):
         assert not renderer.decode_action(ids, (), before).well_formed
 
 
@@ -215,13 +215,13 @@ def test_appended_ids_are_those_of_the_template() -> None:
     tokenizer = byte_tokenizer(CHATML)
     renderer = ChatTemplateRenderer(tokenizer)
     opening = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Price?"}]
-    said = {"role": "assistant", "content": "Let me look."}
+    answer = {"role": "assistant", "content": "Let me look."}
     answered = [{"role": "tool", "content": "7"}]
     ids = renderer.encode_prompt(opening, [])
-    written = renderer.encode_action(said)
+    written = renderer.encode_action(answer)
     ids += written
     ids += renderer.encode_results(answered, written)
-    whole = tokenizer.apply_chat_template([*opening, said, *answered], add_generation_prompt=True, tokenize=False)
+    whole = tokenizer.apply_chat_template([*opening, answer, *answered], add_generation_prompt=True, tokenize=False)
     assert tokenizer.decode(ids) == whole
     assert renderer.decode_action(written, []) == ("Let me look.", True)
 
@@ -253,11 +253,11 @@ def test_a_template_that_trl_knows_is_replaced() -> None:
         ChatTemplateRenderer(tokenizer)
     renderer = chat_renderer(tokenizer)
     opening = [{"role": "user", "content": "Price?"}]
-    said = call("get_dish", name="D07")
+    answer = call("get_dish", name="D07")
     answered = [{"role": "tool", "name": "get_dish", "content": "7"}]
-    written = renderer.encode_action(said)
+    written = renderer.encode_action(answer)
     ids = renderer.encode_prompt(opening, TOOLS) + written + renderer.encode_results(answered, written)
     whole = tokenizer.apply_chat_template(
-        [*opening, said, *answered], tools=TOOLS, add_generation_prompt=True, tokenize=False
+        [*opening, answer, *answered], tools=TOOLS, add_generation_prompt=True, tokenize=False
     )
     assert tokenizer.decode(ids) == whole

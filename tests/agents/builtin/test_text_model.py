@@ -43,8 +43,8 @@ def test_system_messages_are_left_out(policy: TokenPolicy) -> None:
 
 
 def test_code_and_boxes_survive_writing_and_reading(policy: TokenPolicy) -> None:
-    said = policy.renderer.decode_action(policy.renderer.encode_action(CONVERSATION[2]), ()).action
-    block = read_block(said, {"python": None})  # type: ignore[dict-item]  # only its name matters
+    text = policy.renderer.decode_action(policy.renderer.encode_action(CONVERSATION[2]), ()).action
+    block = read_block(text, {"python": None})  # type: ignore[dict-item]  # only its name matters
     assert block is not None
     assert block.text.replace(" ", "") == CODE[10:-4].replace(" ", "")
     compile(block.text, "block", "exec")
@@ -55,17 +55,17 @@ def test_code_and_boxes_survive_writing_and_reading(policy: TokenPolicy) -> None
 
 @pytest.mark.parametrize("answer", [r"\frac{33}{8}", r"4\sqrt{6}"])
 def test_answers_in_latex_are_right_when_written_back(answer: str) -> None:
-    said = [{"role": "assistant", "content": rf"\boxed{{{answer}}}"}]
-    renderer = builtin_text_policy([said]).renderer
-    assert is_right(renderer.decode_action(renderer.encode_action(said[0]), ()).action, [answer])
+    messages = [{"role": "assistant", "content": rf"\boxed{{{answer}}}"}]
+    renderer = builtin_text_policy([messages]).renderer
+    assert is_right(renderer.decode_action(renderer.encode_action(messages[0]), ()).action, [answer])
 
 
 def test_a_turn_is_appended_and_nothing_is_encoded_again(policy: TokenPolicy) -> None:
     renderer = policy.renderer
     written = renderer.encode_action(CONVERSATION[2])
-    told = renderer.encode_results(CONVERSATION[3:4], written)
+    observation = renderer.encode_results(CONVERSATION[3:4], written)
     whole = renderer.encode_prompt(CONVERSATION[:4], ())
-    assert renderer.encode_prompt(CONVERSATION[:2], ()) + written + told == whole
+    assert renderer.encode_prompt(CONVERSATION[:2], ()) + written + observation == whole
 
 
 def test_a_policy_is_read_back_with_its_language(policy: TokenPolicy, tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def test_a_meter_counts_right_from_many_threads() -> None:
     assert meter.usage == Usage(4_000, 4_000, 8_000, 1_000.0)
 
 
-def test_a_script_is_told_in_order_and_remembers_the_requests() -> None:
+def test_a_script_answers_in_order_and_records_the_requests() -> None:
     chat: ChatModel = ScriptedChat(["one", CALL, Completion("three", finish_reason="length")])
     requests = [ask("a"), ask("b"), ask("c")]
     first, *rest = chat.complete(requests[:1]) + chat.complete(requests[1:])

@@ -196,12 +196,12 @@ def test_a_refused_key_is_final_and_names_the_option(server: Server, connect: Co
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "detail"),
     [({"detail": "pinned to 'a'"}, "pinned to 'a'"), ({"error": "no 'b' here"}, "no 'b' here"), (["c"], r'\["c"\]')],
 )
-def test_an_error_in_a_servers_own_form_is_shown(server: Server, connect: Connect, body: object, told: str) -> None:
+def test_an_error_in_a_servers_own_form_is_shown(server: Server, connect: Connect, body: object, detail: str) -> None:
     server.respond = lambda request: (400, body)
-    with pytest.raises(ExpertError, match=rf"got status 400: .*{told}.*\. Correct the request"):
+    with pytest.raises(ExpertError, match=rf"got status 400: .*{detail}.*\. Correct the request"):
         connect().complete([ask("Hi")])
 
 
@@ -454,7 +454,7 @@ def test_a_real_server_answers_a_batch(served: str, caller_model: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_real_server_says_the_same_in_a_stream(served: str, caller_model: Path) -> None:
+def test_a_real_server_streams_the_same_answer(served: str, caller_model: Path) -> None:
     requests = [ask(f"Question {i}", temperature=0.0, max_tokens=20) for i in range(3)]
     requests.append(ask("Soup?", temperature=0.0, max_tokens=20, tools=[TOOL]))
     answers = []

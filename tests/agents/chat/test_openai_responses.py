@@ -44,7 +44,7 @@ def cut(text: str, places: list[int]) -> list[str]:
     places=st.lists(st.integers(0, 1000), max_size=6),
     logprobs=st.none() | st.lists(st.floats(-20, 0), min_size=1, max_size=5),
 )
-def test_a_stream_says_the_same_as_the_whole_answer_wherever_it_is_cut(
+def test_a_streamed_answer_is_that_of_the_whole_wherever_it_is_cut(
     text: str, calls: list[tuple[str, str]], places: list[int], logprobs: list[float] | None
 ) -> None:
     tokens = None if logprobs is None else [{"token": "x", "logprob": one, "top_logprobs": []} for one in logprobs]

@@ -87,7 +87,7 @@ def test_the_order_of_keys_does_not_matter_and_every_setting_does() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changed", "message"),
     [
         (
             ask("What is 6 times 8?"),
@@ -109,9 +109,9 @@ def test_the_order_of_keys_does_not_matter_and_every_setting_does() -> None:
         ),
     ],
 )
-def test_a_request_that_was_not_recorded_names_what_differs(file: Path, changed: ChatRequest, told: str) -> None:
+def test_a_request_that_was_not_recorded_names_what_differs(file: Path, changed: ChatRequest, message: str) -> None:
     record(file, [ask("Something quite different", temperature=0.2, top_p=0.3), ask()], ["no", "42"])
-    with pytest.raises(ExpertError, match=told):
+    with pytest.raises(ExpertError, match=message):
         ReplayChat(file).complete([changed])
 
 

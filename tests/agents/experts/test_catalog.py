@@ -170,7 +170,7 @@ def test_later_files_override_earlier_ones(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("experts: {gpt-5: {price: {input: lots}}}", r"experts\.gpt-5\.price\.input: Expected `float`, got text"),
         ("experts: {gpt-5: {price: {inptu: 3}}}", r"experts\.gpt-5\.price: Unknown key 'inptu'\. Did you mean 'input'"),
@@ -207,9 +207,9 @@ def test_later_files_override_earlier_ones(tmp_path: Path):
         ("experts: {a: {}, a: {}}", r"the key 'a' stands twice"),
     ],
 )
-def test_an_error_names_the_file_the_place_and_what_is_expected(tmp_path: Path, text: str, told: str):
+def test_an_error_names_the_file_the_place_and_what_is_expected(tmp_path: Path, text: str, message: str):
     file = written(tmp_path, text)
-    with pytest.raises(CatalogError, match=told) as caught:
+    with pytest.raises(CatalogError, match=message) as caught:
         Catalog.load(file)
     assert str(caught.value).startswith(str(file))
 
@@ -236,7 +236,7 @@ def test_unknown_names_suggest_known_ones():
         CATALOG.configure("evaluation").simulated("o3")
 
 
-# ---------------------------------------------------------------------------------------------------- random offers
+# ------------------------------------------------------------------------------------------ random configurations
 
 TOOLS = ("web_search", "local_search", "python")
 
@@ -281,17 +281,17 @@ def test_draws_vary_prices_within_bounds_and_never_use_a_list_that_is_held_out()
 def test_a_draw_of_everything_at_list_prices_is_no_draw():
     with pytest.raises(OptionError, match="0 < keep <= 1 and spread >= 1, got 0 and 2"):
         CATALOG.draw(1, keep=0)
-    offer = CATALOG.draw(1, "evaluation", keep=1, spread=1, tools=TOOLS)
-    assert (offer.experts, offer.tools) == (CATALOG.configure("evaluation").experts, TOOLS)
+    configuration = CATALOG.draw(1, "evaluation", keep=1, spread=1, tools=TOOLS)
+    assert (configuration.experts, configuration.tools) == (CATALOG.configure("evaluation").experts, TOOLS)
 
 
 def test_an_expert_of_a_configuration_charges_its_price():
-    offer = CATALOG.draw(5, "evaluation", keep=1)
+    configuration = CATALOG.draw(5, "evaluation", keep=1)
     problem = Problem.chain("p", "math", 3, "12", ("13",))
-    ours, theirs = CATALOG.simulated("gpt-5"), offer.simulated("gpt-5")
+    ours, theirs = CATALOG.simulated("gpt-5"), configuration.simulated("gpt-5")
     before, after = (expert.solve(problem, seed=1, prompt_tokens=100) for expert in (ours, theirs))
     assert after.answers == before.answers
-    assert after.usd == pytest.approx(offer.specs["gpt-5"].price.cost(100, before.tokens))
+    assert after.usd == pytest.approx(configuration.specs["gpt-5"].price.cost(100, before.tokens))
     assert after.usd != pytest.approx(before.usd)
 
 
@@ -331,9 +331,9 @@ def test_a_real_expert_is_retried_kept_to_its_budget_recorded_and_replayed_over_
     fake_server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     def respond(body: dict[str, Any]) -> tuple[int, Any]:
-        asked = len(fake_server.bodies)
-        return (503 if asked == 1 else 200), {
-            "choices": [{"message": {"content": f"answer {asked}"}, "finish_reason": "stop"}],
+        attempt = len(fake_server.bodies)
+        return (503 if attempt == 1 else 200), {
+            "choices": [{"message": {"content": f"answer {attempt}"}, "finish_reason": "stop"}],
             "usage": {"prompt_tokens": 1000, "completion_tokens": 500},
         }
 

@@ -80,14 +80,14 @@ def test_graded_tasks_are_spread_over_subjects_lengths_and_difficulties():
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ('{"key": "a", "instruction": "?"}\n', r"t\.jsonl:1: expected a task .*`answer`"),
         ('{"key": "a", "instruction": "?", "answer": "1"}\n' * 2, r"t\.jsonl:2: .*a key of its own, got 'a' again"),
         ("", "holds no task"),
     ],
 )
-def test_a_line_that_is_no_task_is_named(tmp_path: Path, text: str, told: str):
+def test_a_line_that_is_no_task_is_named(tmp_path: Path, text: str, message: str):
     (tmp_path / "t.jsonl").write_text(text, encoding="utf-8")
-    with pytest.raises(OptionError, match=told):
+    with pytest.raises(OptionError, match=message):
         read_tasks(tmp_path / "t.jsonl")

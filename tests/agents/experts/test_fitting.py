@@ -100,7 +100,7 @@ def test_what_the_fit_predicts_is_what_was_observed(fit: Fit):
         assert cell.predicted == pytest.approx(cell.right / cell.answers, abs=0.08)
 
 
-def test_two_experts_tell_what_noise_they_share():
+def test_answers_of_two_experts_determine_the_noise_they_share():
     bob = msgspec.structs.replace(SPEC, skills={"other": 0.9}, own_noise=0.4)
     rows = answers(count=250, samples=4) + answers("bob", bob, count=250, samples=4)
     found = fit_expert(rows, "ada").estimates
@@ -109,14 +109,16 @@ def test_two_experts_tell_what_noise_they_share():
     assert found["shared_noise"].high < 0.45
 
 
-def test_one_expert_alone_tells_only_the_sum_of_its_noise(fit: Fit):
+def test_answers_of_one_expert_determine_only_the_sum_of_its_noise(fit: Fit):
     assert not fit.estimates["shared_noise"].fitted
-    assert any("shared_noise: taken as 0.2; answers of another expert" in remark for remark in fit.remarks)
+    assert any(
+        "shared_noise: taken as 0.2; estimating it needs answers of another expert" in remark for remark in fit.remarks
+    )
     more = fit_expert(answers(), "ada", shared_noise=0.4).estimates["own_noise"]
     assert more.value == pytest.approx(fit.estimates["own_noise"].value - 0.2, abs=1e-6)
 
 
-def test_what_answers_do_not_tell_is_taken_from_the_entry_and_remarked():
+def test_what_answers_do_not_determine_is_taken_from_the_entry_and_remarked():
     rows = [AnswerRow(expert="ada", key=f"p{i}", right=i % 4 > 0, subject="math") for i in range(400)]
     fit = fit_expert(rows, "ada", SPEC)
     fitted = {path for path, one in fit.estimates.items() if one.fitted}
@@ -201,7 +203,7 @@ def test_rows_read_back_as_they_were_written(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("lines", "told"),
+    ("lines", "message"),
     [
         (['{"expert": "a", "key": "p"}'], r"a\.jsonl:1: expected an answer as JSON: .*`right`"),
         (['{"expert": "a", "key": "p", "right": true, "step": 3}'], r":1: .*unknown field `step`"),
@@ -218,10 +220,10 @@ def test_rows_read_back_as_they_were_written(tmp_path: Path):
         ([], r"holds no answer"),
     ],
 )
-def test_a_line_that_is_no_answer_is_named(tmp_path: Path, lines: list[str], told: str):
+def test_a_line_that_is_no_answer_is_named(tmp_path: Path, lines: list[str], message: str):
     file = tmp_path / "a.jsonl"
     file.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
-    with pytest.raises(OptionError, match=told):
+    with pytest.raises(OptionError, match=message):
         read_answers(file)
 
 

@@ -19,7 +19,7 @@ from toolorchestra.agents.experts.simulated_chat import SimulatedChat
 from toolorchestra.agents.experts.simulated_expert import SimulatedExpert
 from toolorchestra.agents.experts.specification import ExpertSpec, Latency
 from toolorchestra.agents.problems import GroundTruth, Problem, Step, facts
-from toolorchestra.agents.subagents.reading import answer_in, code_in, queries_in, tag
+from toolorchestra.agents.subagents.parsing import answer_in, code_in, queries_in, tag
 from toolorchestra.toolscale.answers import count_votes
 from toolorchestra.toolscale.errors import OptionError
 
@@ -57,8 +57,8 @@ def ask(
 
 def share(model: SimulatedChat, length: int = 4, right: str = "12", **ground_truth: Any) -> float:
     """How often the answer to a problem of so many steps is right."""
-    asked = (GroundTruth(chain(i, length), seed=i, **ground_truth) for i in range(MANY))
-    return mean(answer_in(ask(model, one).text) == right for one in asked)
+    ground_truths = (GroundTruth(chain(i, length), seed=i, **ground_truth) for i in range(MANY))
+    return mean(answer_in(ask(model, one).text) == right for one in ground_truths)
 
 
 # ------------------------------------------------------------------------------------------------------ protocol
@@ -140,21 +140,21 @@ def test_several_targets_are_all_answered():
 
 def test_ground_truth_is_no_part_of_a_record(tmp_path: Path):
     messages = [{"role": "user", "content": "What is it?"}]
-    told, bare = ChatRequest(messages, ground_truth=GroundTruth(chain(0)), seed=1), ChatRequest(messages, seed=1)
+    informed, bare = ChatRequest(messages, ground_truth=GroundTruth(chain(0)), seed=1), ChatRequest(messages, seed=1)
     file = tmp_path / "record.jsonl"
     with RecordingChat(SimulatedChat(expert()), file) as chat:
-        (answer,) = chat.complete([told])
+        (answer,) = chat.complete([informed])
     assert b"ground_truth" not in file.read_bytes()
     assert b"wrong" not in file.read_bytes()
     assert ReplayChat(file).complete([bare]) == [answer]
-    assert ReplayChat(file).complete([told]) == [answer]
+    assert ReplayChat(file).complete([informed]) == [answer]
 
 
 def test_the_keys_of_records_made_before_are_kept():
     request = ChatRequest([{"role": "user", "content": "Say hello."}])
     assert request_key("m", request) == KEY
-    told = msgspec.structs.replace(request, ground_truth=GroundTruth(chain(0)))
-    assert request_key("m", told) == request_key("m", request)
+    informed = msgspec.structs.replace(request, ground_truth=GroundTruth(chain(0)))
+    assert request_key("m", informed) == request_key("m", request)
 
 
 def test_other_models_ignore_ground_truth():

@@ -92,9 +92,9 @@ def test_what_does_not_fit_into_the_context_is_not_known():
 def test_a_note_deceives_with_its_chance():
     step = Step("12", ("13",), difficulty=-50, note="99")
     expert = SimulatedExpert("ada", spec(deceived=0.3))
-    said = Counter(expert.solve(Problem(f"p{i}", "math", (step,)), seed=i).answers[0] for i in range(MANY))
-    assert said["99"] / MANY == near(0.3)
-    assert said["99"] + said["12"] == MANY
+    counts = Counter(expert.solve(Problem(f"p{i}", "math", (step,)), seed=i).answers[0] for i in range(MANY))
+    assert counts["99"] / MANY == near(0.3)
+    assert counts["99"] + counts["12"] == MANY
 
 
 def test_a_warned_expert_believes_notes_as_far_as_it_does_not_follow_the_warning():
@@ -131,10 +131,10 @@ def test_being_deceived_differs_between_models_more_than_between_samples_of_one(
 
 
 def vote(experts: list[SimulatedExpert], number: int, samples: int) -> bool:
-    said = Counter(
+    counts = Counter(
         experts[i % len(experts)].solve(chain(number), seed=1000 * number + i).answers[0] for i in range(samples)
     )
-    return max(sorted(said), key=lambda answer: said[answer]) == "12"
+    return max(sorted(counts), key=lambda answer: counts[answer]) == "12"
 
 
 def test_voting_helps_with_diminishing_returns_and_different_models_help_more():
@@ -159,9 +159,9 @@ def test_steps_that_are_hard_for_all_are_hard_for_all():
 
 def test_mistakes_are_the_likely_ones():
     expert = SimulatedExpert("ada", spec(skills={"other": 0.01}))
-    said = Counter(expert.solve(chain(i), seed=i).answers[0] for i in range(MANY))
-    assert said["13"] > 1.7 * said["14"] > 0
-    assert set(said) <= {"12", "13", "14", "15"}
+    counts = Counter(expert.solve(chain(i), seed=i).answers[0] for i in range(MANY))
+    assert counts["13"] > 1.7 * counts["14"] > 0
+    assert set(counts) <= {"12", "13", "14", "15"}
     assert expert.solve(Problem("p", "math", (Step("12", difficulty=50),))).answers == ("",)
 
 

@@ -66,7 +66,7 @@ class Desk(gym.Env[Any, Any]):
     def __init__(self, tools: Sequence[dict[str, Any]], answer: Answer) -> None:
         self.tools, self.answer = tools, answer
         self.turns: list[list[tuple[str, dict[str, Any]]]] = []
-        self.said: str | None = None
+        self.final_answer: str | None = None
 
     def final(self, text: str) -> str:
         return f"final: {text}"
@@ -77,7 +77,7 @@ class Desk(gym.Env[Any, Any]):
 
     def step(self, action: Any) -> tuple[str, float, bool, bool, dict[str, Any]]:
         if isinstance(action, str):
-            self.said = action.removeprefix("final: ")
+            self.final_answer = action.removeprefix("final: ")
             return "", 0.0, True, False, {"outcome": "solved"}
         assert len(action) <= self.max_calls_per_message
         before = [call for turn in self.turns for call in turn]
@@ -91,7 +91,7 @@ class Desk(gym.Env[Any, Any]):
         return "", 0.0, False, False, {"calls": tuple(calls)}
 
     @property
-    def asked(self) -> list[list[str]]:
+    def calls_by_turn(self) -> list[list[str]]:
         return [[name for name, _ in turn] for turn in self.turns]
 
 
@@ -179,33 +179,33 @@ def test_equal_answers_are_one_and_calls_are_compared_as_they_are():
 def test_direct_asks_the_first_expert_once_and_gives_its_answer():
     desk = play(Direct(), EXPERTS, lambda *_: boxed("12"))
     assert desk.turns == [[("ask_ada", {})]]
-    assert desk.said == "12"
+    assert desk.final_answer == "12"
 
 
 @pytest.mark.parametrize(
     ("policy", "tool"),
     [(Strongest(), "ask_ada"), (Cheapest(), "ask_bob_2_5"), (Direct(expert="bob-2.5"), "ask_bob_2_5")],
 )
-def test_the_dearest_the_cheapest_or_a_named_expert_is_asked(policy: Baseline, tool: str):
-    assert play(policy, EXPERTS, lambda *_: "12").asked == [[tool]]
+def test_the_most_expensive_the_cheapest_or_a_named_expert_is_asked(policy: Baseline, tool: str):
+    assert play(policy, EXPERTS, lambda *_: "12").calls_by_turn == [[tool]]
 
 
 def test_a_step_that_the_expert_proposes_is_made_and_it_is_asked_again():
     steps = [{"call": {"name": "get", "arguments": {"id": 1}}}, None, {"answer": "It is 3."}]
     desk = play(Direct(), EXPERTS, lambda name, _, n: 3 if name == "get" else steps[n] or "It is 3.")
     assert desk.turns == [[("ask_ada", {})], [("get", {"id": 1})], [("ask_ada", {})]]
-    assert desk.said == "It is 3."
+    assert desk.final_answer == "It is 3."
 
 
 def test_an_expert_that_fails_leaves_no_answer():
-    assert play(Direct(), EXPERTS, lambda *_: None).said == NO_ANSWER
+    assert play(Direct(), EXPERTS, lambda *_: None).final_answer == NO_ANSWER
 
 
 def test_the_plurality_of_the_votes_wins():
     votes = ["3", "1/2", "0.5", "4", "3.5"]
     desk = play(MajorityVote(), PARA, lambda name, _, n: boxed(votes[n]), max_calls_per_message=4)
-    assert [len(turn) for turn in desk.asked] == [4, 1]
-    assert desk.said == "1/2"
+    assert [len(turn) for turn in desk.calls_by_turn] == [4, 1]
+    assert desk.final_answer == "1/2"
     assert {str(arguments) for turn in desk.turns for _, arguments in turn} == {"{'model_id': 'ada'}"}
 
 
@@ -216,14 +216,14 @@ def test_votes_are_taken_on_every_step():
         return {"call": {"name": "get", "arguments": {"id": 1 + (n == 0)}}} if n < 3 else {"answer": "Done."}
 
     desk = play(MajorityVote(n=3), EXPERTS, answer)
-    assert desk.asked == [["ask_ada"] * 3, ["get"], ["ask_ada"] * 3]
+    assert desk.calls_by_turn == [["ask_ada"] * 3, ["get"], ["ask_ada"] * 3]
     assert desk.turns[1] == [("get", {"id": 1})]
 
 
 def test_an_answer_that_the_reviewer_confirms_is_given():
     desk = play(SelfRefine(), PARA, lambda *_: boxed("7"))
-    assert desk.asked == [["standard_reasoner"], ["critical_reviewer"]]
-    assert desk.said == "7"
+    assert desk.calls_by_turn == [["standard_reasoner"], ["critical_reviewer"]]
+    assert desk.final_answer == "7"
 
 
 def test_an_answer_is_refined_until_the_reviewer_agrees():
@@ -231,29 +231,29 @@ def test_an_answer_is_refined_until_the_reviewer_agrees():
     desk = play(SelfRefine(), PARA, lambda name, _, n: boxed("8" if name == "critical_reviewer" else answers[n]))
     assert len(desk.turns) == 4
     assert "A reviewer came to 8 instead" in desk.turns[2][0][1]["subtask"]
-    assert desk.said == "8"
+    assert desk.final_answer == "8"
 
 
 def test_refining_ends_after_n_answers_and_needs_no_reviewer():
     desk = play(SelfRefine(n=2), EXPERTS, lambda name, _, n: str(n))
-    assert desk.asked == [["ask_ada"]] * 4
+    assert desk.calls_by_turn == [["ask_ada"]] * 4
     assert "Proposed answer: 0" in desk.turns[1][0][1]["question"]
-    assert desk.said == "2"
+    assert desk.final_answer == "2"
 
 
 def test_with_tools_one_model_searches_and_programs_before_it_concludes():
     replies = {"critical_reviewer": "1", "code_reasoner": "2", "knowledge_searcher": "3"}
     desk = play(DirectWithTools(expert="bob"), PARA, lambda name, _, n: boxed(replies[name]))
-    assert desk.asked == [["knowledge_searcher", "code_reasoner"], ["critical_reviewer"]]
+    assert desk.calls_by_turn == [["knowledge_searcher", "code_reasoner"], ["critical_reviewer"]]
     assert all(arguments == {"model_id": "bob"} for turn in desk.turns for _, arguments in turn)
-    assert desk.said == "1"
+    assert desk.final_answer == "1"
 
 
 def test_what_two_ways_come_to_is_taken():
     replies = {"ask_ada": "1", "code_ada": {"answer": "2"}, "query_ada": {"answer": "2.0"}}
     desk = play(DirectWithTools(), [*EXPERTS, expert("query_ada")], lambda name, _, n: replies[name])
-    assert desk.asked == [["query_ada", "code_ada"], ["ask_ada"]]
-    assert desk.said == "2.0"
+    assert desk.calls_by_turn == [["query_ada", "code_ada"], ["ask_ada"]]
+    assert desk.final_answer == "2.0"
 
 
 def test_the_workflow_solves_in_different_ways_by_different_models_and_reviews():
@@ -268,16 +268,16 @@ def test_the_workflow_solves_in_different_ways_by_different_models_and_reviews()
         ],
         [("critical_reviewer", {"model_id": "bob"})],
     ]
-    assert desk.said == "5"
+    assert desk.final_answer == "5"
 
 
 def test_without_a_reviewer_another_expert_is_shown_the_answers():
     desk = play(
         FixedWorkflow(), EXPERTS, lambda name, _, n: {"ask_ada": "4", "code_ada": "5", "ask_bob_2_5": "4"}[name]
     )
-    assert desk.asked == [["ask_ada", "code_ada"], ["ask_bob_2_5"]]
+    assert desk.calls_by_turn == [["ask_ada", "code_ada"], ["ask_bob_2_5"]]
     assert "Proposed answer: 4 or 5" in desk.turns[1][0][1]["question"]
-    assert desk.said == "4"
+    assert desk.final_answer == "4"
 
 
 @pytest.mark.parametrize("name", sorted(BASELINES))
@@ -329,9 +329,9 @@ def test_the_router_asks_the_expert_that_the_bank_recommends():
     bank = EvaluationBank(
         [RoutingEvaluation("How many?", "bob_2_5", True, 1.0), RoutingEvaluation("How many?", "ada", False, 1.0)]
     )
-    assert play(KNNRouter(bank=bank), EXPERTS, lambda *_: "12").asked == [["ask_bob_2_5"]]
+    assert play(KNNRouter(bank=bank), EXPERTS, lambda *_: "12").calls_by_turn == [["ask_bob_2_5"]]
     unknown = EvaluationBank([RoutingEvaluation("How many?", "zoe", True, 1.0)])
-    assert play(KNNRouter(bank=unknown), EXPERTS, lambda *_: "12").asked == [["ask_ada"]]
+    assert play(KNNRouter(bank=unknown), EXPERTS, lambda *_: "12").calls_by_turn == [["ask_ada"]]
 
 
 def test_a_bank_is_saved_and_loaded(tmp_path: Path):

@@ -21,9 +21,9 @@ def test_an_explorer_keeps_to_its_turns_and_calls_and_then_ends(env: ParaManager
     rounds = set()
     for seed in range(30):
         play_episode(env, ExplorerPolicy(turns=2, calls=3), seed=seed)
-        *asked, last = env.episode.turns
-        rounds.add(len(asked))
-        assert all(1 <= len(turn.calls) <= 3 for turn in asked)
+        *expert_turns, last = env.episode.turns
+        rounds.add(len(expert_turns))
+        assert all(1 <= len(turn.calls) <= 3 for turn in expert_turns)
         assert [call.name for call in last.calls] == ["final_answer"]
         assert all(call.status != "PARSE_ERR" for call in env.episode.calls)
     assert rounds == {1, 2}

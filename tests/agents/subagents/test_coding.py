@@ -31,9 +31,9 @@ def test_a_program_that_failed_is_fixed_once_knowing_the_error(python: Any) -> N
     chat = ScriptedChat(["<code>1 +</code>", "```python\nprint(4)\n```"])
     reply = code_reasoner(chat, QUESTION, python=python)
     assert (reply.answer, python.programs) == ("4", ["1 +", "print(4)"])
-    *_, wrong, told = chat.requests[1].messages
+    *_, wrong, error_message = chat.requests[1].messages
     assert wrong == {"role": "assistant", "content": "<code>1 +</code>"}
-    assert "NameError" in told["content"]
+    assert "NameError" in error_message["content"]
     assert [child.status for child in reply.children] == [Status.OK, Status.EXEC_ERR, Status.OK, Status.OK]
 
 

@@ -65,8 +65,8 @@ def test_the_next_attempt_sees_those_before_and_their_criticism() -> None:
     chat = ScriptedChat([r"\boxed{3}", "You forgot one.", r"\boxed{5}", "Too many.", r"\boxed{4}", "True"])
     assert reflexion(chat, QUESTION).answer == "4"
     shown = chat.requests[4].messages[1]["content"]
-    for said in (r"\boxed{3}", "You forgot one.", r"\boxed{5}", "Too many."):
-        assert said in shown
+    for attempt in (r"\boxed{3}", "You forgot one.", r"\boxed{5}", "Too many."):
+        assert attempt in shown
 
 
 def test_a_critic_that_is_never_content_is_asked_five_times() -> None:

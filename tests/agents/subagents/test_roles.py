@@ -71,8 +71,8 @@ def test_another_models_review_helps_more_than_ones_own(simulated: Callable[...,
         problem = Problem.chain(f"p{number}", "math", 3, "12", ("13", "14", "15"))
         answer = standard_reasoner(ada, SubAgentQuestion("What is it?", problem, seed=number)).answer
         for model in (ada, bob):
-            asked = SubAgentQuestion("Is it?", problem, candidates=(answer,), seed=number)
-            corrected[model.name] += answer != "12" and critical_reviewer(model, asked).answer == "12"
+            question_asked = SubAgentQuestion("Is it?", problem, candidates=(answer,), seed=number)
+            corrected[model.name] += answer != "12" and critical_reviewer(model, question_asked).answer == "12"
     assert corrected["bob"] > 1.3 * corrected["ada"]
 
 
@@ -89,10 +89,10 @@ def test_the_summariser_follows_a_clear_majority_and_else_its_own_view(
 def test_passages_in_the_history_are_read_by_the_roles_that_see_it(simulated: Callable[..., SimulatedChat]) -> None:
     def right(role: Any, evidence: str) -> int:
         problems = (Problem(f"p{i}", "search", (Step("Thornby", ("Elmby",)),)) for i in range(200))
-        asked = (
+        question_asked = (
             SubAgentQuestion("Where?", one, ("Where was Ada born?",), evidence=evidence, seed=3) for one in problems
         )
-        return sum(role(simulated(), question).answer == "Thornby" for question in asked)
+        return sum(role(simulated(), question).answer == "Thornby" for question in question_asked)
 
     passages = "Ada Lovelace was born in Thornby."
     assert right(final_answer, passages) > 160 > 100 > right(final_answer, "")

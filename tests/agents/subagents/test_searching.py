@@ -137,8 +137,8 @@ def test_searching_beats_recalling_and_turn_by_turn_beats_searching_once(
         lambda question: search_agent(model, question, search=search),
     )
     for hops, right in ((1, "Ada Lovelace"), (3, "the Wend")):
-        asked = [rivers(number, hops=hops) for number in range(200)]
-        recalled, once, turns = (mean(agent(question).answer == right for question in asked) for agent in agents)
+        questions = [rivers(number, hops=hops) for number in range(200)]
+        recalled, once, turns = (mean(agent(question).answer == right for question in questions) for agent in agents)
         if hops == 1:
             assert recalled + 0.25 < once <= turns
         else:
@@ -148,7 +148,8 @@ def test_searching_beats_recalling_and_turn_by_turn_beats_searching_once(
 def test_a_question_of_which_only_the_answer_is_known_is_searched_in_its_own_words(
     simulated: Callable[..., SimulatedChat], search: Any
 ) -> None:
-    asked = SubAgentQuestion("Where does Thornby lie?", Problem.chain("t", "search", 2, "the Wend", ("the Ouse",), -50))
+    problem = Problem.chain("t", "search", 2, "the Wend", ("the Ouse",), -50)
+    question = SubAgentQuestion("Where does Thornby lie?", problem)
     for agent in (knowledge_searcher, search_agent):
-        assert agent(simulated(), asked, search=search).answer == "the Wend"
+        assert agent(simulated(), question, search=search).answer == "the Wend"
     assert search.calls == [["Where does Thornby lie?"]] * 2

@@ -39,7 +39,7 @@ FACTS = Problem("f", "search", (Step("Ada Lovelace", ("Bea",)), Step("Thornby", 
 WORDS = ("Who wrote The Notes?", "Where was Ada Lovelace born?")
 
 
-def asked(agent: Any, model: Any, search: Tool, python: Tool, seed: int = 0) -> SubAgentReply:
+def reply_of(agent: Any, model: Any, search: Tool, python: Tool, seed: int = 0) -> SubAgentReply:
     question = SubAgentQuestion(
         "What is it?",
         FACTS if agent in SEARCH else Problem.chain(f"p{seed}", "math", 4, "12", ("13", "14")),
@@ -57,7 +57,7 @@ def test_a_reply_costs_what_its_calls_cost(
 ) -> None:
     for seed in range(30):
         model = simulated()
-        reply = asked(agent, model, search, python, seed)
+        reply = reply_of(agent, model, search, python, seed)
         assert reply.children
         assert reply.cost == sum(child.cost for child in reply.children)
         assert reply.tokens == tuple(sum(child.tokens[i] for child in reply.children) for i in (0, 1))
@@ -73,7 +73,7 @@ def test_a_reply_costs_what_its_calls_cost(
 def test_the_same_question_has_the_same_reply(
     agent: Any, simulated: Callable[..., SimulatedChat], search: Tool, python: Tool
 ) -> None:
-    first, second, other = (asked(agent, simulated(), search, python, seed) for seed in (0, 0, 1))
+    first, second, other = (reply_of(agent, simulated(), search, python, seed) for seed in (0, 0, 1))
     assert first == second
     assert first.seconds != other.seconds
 
@@ -82,7 +82,7 @@ def test_the_same_question_has_the_same_reply(
 def test_a_model_that_fails_for_good_passes_through(agent: Any, search: Tool, python: Tool) -> None:
     down = ScriptedChat(lambda request: ExpertError("The server is down."))
     with pytest.raises(ExpertError, match="The server is down"):
-        asked(agent, down, search, python)
+        reply_of(agent, down, search, python)
 
 
 def test_a_simulated_model_needs_the_truth(simulated: Callable[..., SimulatedChat]) -> None:
@@ -166,10 +166,10 @@ def test_arguments_that_do_not_fit_a_tool_are_a_failed_call() -> None:
 
 
 def test_facts_are_found_where_passages_state_them() -> None:
-    asked = SubAgentQuestion("Where?", FACTS, WORDS)
-    assert found_in(asked, "The Notes were written by Ada Lovelace.") == (0,)
-    assert found_in(asked, "Ada Lovelace was born in Thornby.") == (0, 1)
-    assert found_in(asked, "Nothing of the sort.") == ()
+    reply_of = SubAgentQuestion("Where?", FACTS, WORDS)
+    assert found_in(reply_of, "The Notes were written by Ada Lovelace.") == (0,)
+    assert found_in(reply_of, "Ada Lovelace was born in Thornby.") == (0, 1)
+    assert found_in(reply_of, "Nothing of the sort.") == ()
     listed = Problem("l", "search", (Step("the opera Elm, the opera Oak and the opera Yew"),))
     works = "Known works: the opera Elm (1811), the opera Oak (1812) and the opera Yew (1813)."
     assert found_in(SubAgentQuestion("Which?", listed, ("Which operas?",)), works) == (0,)

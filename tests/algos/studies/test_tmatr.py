@@ -66,7 +66,7 @@ def test_gains_are_paired_by_task_over_seeds(study: TMATRStudy) -> None:
     assert study.by_task("alternating", 0)[0] == pytest.approx(0.1 + 0.005 + 0.02)
 
 
-def test_the_page_tells_of_every_stage_and_compares(study: TMATRStudy) -> None:
+def test_the_page_has_every_stage_and_the_comparison(study: TMATRStudy) -> None:
     page = markdown(study)
     assert "| alternating | 1 | inferencer | 3 | 30.5% | +20.0 [" in page
     assert "| joint | 2 | both | 12 |" in page

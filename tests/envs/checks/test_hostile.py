@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
-from toolorchestra.envs.checks.hostile import KINDS, hostile_actions
+from toolorchestra.envs.checks.hostile import KINDS, HostileCheck, hostile_actions
+from toolorchestra.envs.tool_calling import ToolCallingPlay
+from toolorchestra.envs.toolorchestra.env import ToolOrchestraEnv
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.guess import Guesser
 from toolorchestra.toolscale.session import Session
@@ -80,3 +84,114 @@ def test_error_messages_say_how_to_fix_a_call(make_env: Callable[..., Any]) -> N
     assert "not closed" in error('<tool_call>{"name": "get_order"')
     assert "No order O999." in error([{"name": "get_order", "arguments": {"order_id": "O999"}}])
     assert "at most 1,000,000" in error([{"name": "get_order", "arguments": {"order_id": "x" * 2_000_000}}])
+
+
+# What the check finds
+
+
+@pytest.fixture
+def wrong(make_env: Callable[..., Any]) -> Callable[..., list[str]]:
+    """Send hostile actions to an environment on the mini domain and return the faults found."""
+
+    def run(count: int = 40) -> list[str]:
+        check = HostileCheck(make_env(disable_env_checker=True).unwrapped, random.Random(0))
+        for _ in range(count):
+            check.step()
+        check.end_episode(whole=True)
+        return check.wrong
+
+    return run
+
+
+def results_with(monkeypatch: pytest.MonkeyPatch, change: Callable[[list[Any]], None]) -> None:
+    """Let `step` return something else."""
+    step = ToolOrchestraEnv.step
+
+    def changed(self: ToolOrchestraEnv, action: Any) -> Any:
+        results = list(step(self, action))
+        change(results)
+        return tuple(results)
+
+    monkeypatch.setattr(ToolOrchestraEnv, "step", changed)
+
+
+def test_a_step_that_raises_is_found_with_its_action(
+    wrong: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def step(self: ToolOrchestraEnv, action: Any) -> Any:
+        raise KeyError("oops")
+
+    monkeypatch.setattr(ToolOrchestraEnv, "step", step)
+    found = wrong()
+    assert len(found) == 40
+    assert all(line.startswith("step raised KeyError: 'oops'; action ") for line in found)
+    assert any(line.endswith("nested too deep to show") for line in found)
+
+
+@pytest.mark.parametrize(("place", "value"), [(0, 7), (0, "\ud800"), (1, 1.5), (1, -0.1), (1, float("nan"))])
+def test_what_is_outside_its_space_is_found(
+    wrong: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch, place: int, value: Any
+) -> None:
+    results_with(monkeypatch, lambda results: results.__setitem__(place, value))
+    found = wrong()
+    assert len(found) == 40
+    assert all(line.startswith("observation or reward outside its space; action ") for line in found)
+
+
+def test_a_status_without_a_message_is_found(wrong: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    def silence(results: list[Any]) -> None:
+        results[4]["calls"] = tuple(msgspec.structs.replace(call, error="  ") for call in results[4]["calls"])
+
+    results_with(monkeypatch, silence)
+    found = wrong()
+    assert found
+    assert all(re.search(r": (PARSE_ERR|EXEC_ERR|TIMEOUT) without a message; action ", line) for line in found)
+
+
+def test_an_error_of_the_judge_is_found(wrong: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    def judge(*_: Any) -> Any:
+        raise ZeroDivisionError("the judge has a fault")
+
+    monkeypatch.setattr(Domain, "verify", judge)
+    found = wrong(300)
+    assert found
+    assert all(line.startswith("judge_error: ZeroDivisionError: the judge has a fault; action ") for line in found)
+
+
+def test_an_error_of_a_tool_is_found(wrong: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    def take(self: ToolCallingPlay, agent: str, message: Any) -> None:
+        raise OSError("no disk")
+
+    monkeypatch.setattr(ToolCallingPlay, "_take", take)
+    found = wrong()
+    assert len(found) == 40
+    assert all(line.startswith("infra_error: OSError: no disk; action ") for line in found)
+
+
+@pytest.mark.parametrize(
+    ("hidden", "fault"),
+    [(False, "the database changed beyond what its valid calls change"), (True, "rows changed that no journal has")],
+    ids=["journalled", "hidden"],
+)
+def test_a_change_that_no_valid_call_made_is_found(
+    wrong: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch, hidden: bool, fault: str
+) -> None:
+    act = ToolCallingPlay.act
+
+    def careless(self: ToolCallingPlay, action: Any) -> Any:
+        execute = self.session.connection.execute
+        self.session.connection.set_authorizer(None)  # it would refuse this
+        find = "SELECT sql FROM temp.sqlite_master WHERE name = '_update_orders'"
+        trigger = execute(find).fetchone()[0].replace("CREATE TRIGGER", "CREATE TEMP TRIGGER")
+        if hidden:
+            execute("DROP TRIGGER temp._update_orders")
+        execute("UPDATE orders SET price = price + 1 WHERE order_id = 'O001'")
+        if hidden:
+            execute(trigger)
+        self.session.wrote = True
+        return act(self, action)
+
+    monkeypatch.setattr(ToolCallingPlay, "act", careless)
+    found = wrong()
+    assert len(found) == (1 if hidden else 4)  # of 4 episodes; all rows are compared after the last
+    assert all(re.fullmatch(rf"mini/\w+/\d+: {fault}", line) for line in found)

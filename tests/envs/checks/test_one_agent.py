@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
+import msgspec
 import pytest
 
 import toolorchestra
@@ -12,44 +15,63 @@ from toolorchestra.envs.checks import report as report_module
 from toolorchestra.envs.checks.environment import check_environment
 from toolorchestra.envs.checks.one_agent import CHECKS
 from toolorchestra.envs.checks.report import CheckReport, CheckResult
-from toolorchestra.envs.episode import Episode
 from toolorchestra.envs.play import Play, PlaySnapshot
+from toolorchestra.envs.task_source import DomainSource, MixtureSource
 from toolorchestra.envs.toolorchestra.env import ToolOrchestraEnv
-from toolorchestra.toolscale.domain import Domain
+from toolorchestra.toolscale.domain import SPLITS, Domain
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
-from toolorchestra.toolscale.verify import SOLVED
+from toolorchestra.toolscale.session import Session
+from toolorchestra.toolscale.task import Call, Task, write_tasks
+from toolorchestra.toolscale.tool import Status
+from toolorchestra.toolscale.verify import SOLVED, Failure, Verdict, Verifier
 
 CUSTOM = "ToolOrchestra-Custom-v0"
+MUTANTS = ("drop a write", "alter an argument", "omit information", "add a stray write")
+VARIANTS = ("reorder independent calls", "add reads", "reword the answer")
 
 
 @pytest.fixture
-def check(mini_folder: Path) -> Callable[..., CheckResult]:
+def check(quick_folder: Path) -> Callable[..., CheckResult]:
     """Run one check on the mini domain."""
 
     def run(name: str, **options: Any) -> CheckResult:
-        (result,) = check_environment(CUSTOM, domain=mini_folder, checks=[name], **options).results
+        (result,) = check_environment(CUSTOM, domain=quick_folder, checks=[name], **options).results
         return result
 
     return run
 
 
-def test_the_mini_domain_passes_all_checks(edited: Callable[..., Path]):
-    folder = edited("tools.spin", ..., file="tools.yaml")  # calls that only end at their bound take their time
-    edited("tools.spin_writing", ..., file="tools.yaml")
-    told = []
+def test_the_mini_domain_passes_all_checks(quick_folder: Path):
+    reported = []
     report = check_environment(
         CUSTOM,
-        domain=folder,
+        domain=quick_folder,
         random_episodes=200,
         hostile=200,
-        progress=lambda name, done, total: told.append((name, done, total)),
+        progress=lambda name, done, total: reported.append((name, done, total)),
     )
     assert report.passed, report
     assert [result.name for result in report.results] == list(CHECKS)
-    assert all(result.verdict in ("pass", "note") for result in report.results)
-    assert all(result.seconds >= 0 and result.finding for result in report.results)
-    assert all(0 <= done <= total for _, done, total in told)
-    assert {name for name, _, _ in told} >= {"oracle", "null", "random", "snapshot", "hostile", "verifier"}
+    findings = {result.name: result.finding for result in report.results}
+    assert re.sub(r"\(\w{12}\)", "(…)", findings.pop("determinism")) == (
+        "50 episodes: the same bytes twice here and in 2 processes with other hash seeds (…)"
+    )
+    hostile = next(result.counts for result in report.results if result.name == "hostile")
+    statuses = ", ".join(f"{hostile[str(status)]} {status}" for status in Status)
+    assert findings == {
+        "gymnasium": "Gymnasium's checker passes without warnings",
+        "oracle": "all 48 tasks of all splits solved by their reference trajectory",
+        "null": "the empty answer solves 0 of 48 tasks (0.0%; the floor is below 1%)",
+        "random": "the random policy solves 0 of 200 episodes (0.0%; the floor is below 1%)",
+        "snapshot": "48 snapshots, restored twice each: every episode went on the same",
+        "hostile": f"200 actions: nothing raised, nothing harmed ({statuses})",
+        "verifier": "100.00% of 204 mutants judged failed, 100.00% of 156 legitimate variants judged solved",
+        "coverage": "6 of 12 tools are on a reference trajectory; tasks: train 34, test 6, test_intents 8",
+    }
+    assert [result.verdict for result in report.results] == [*["pass"] * 8, "note"]
+    for name, count in {"oracle": 48, "null": 48, "random": 200, "snapshot": 48, "hostile": 200}.items():
+        assert [step[1:] for step in reported if step[0] == name] == [(done, count) for done in range(count + 1)]
+    assert [step for step in reported if step[0] == "verifier"][-1] == ("verifier", 48, 48)
 
 
 def test_it_is_public():
@@ -57,13 +79,13 @@ def test_it_is_public():
 
 
 def test_environments_with_several_agents_are_checked_too():
-    told = []
+    steps = []
     report = check_environment(
-        "MSARL-Math-v0", checks=["privacy", "snapshot"], python="simulated", progress=lambda *step: told.append(step)
+        "MSARL-Math-v0", checks=["privacy", "snapshot"], python="simulated", progress=lambda *step: steps.append(step)
     )
     assert report.passed, report
     assert [result.name for result in report.results] == ["privacy", "snapshot"]
-    assert told == [("privacy", 0, 1), ("privacy", 1, 1), ("snapshot", 0, 1), ("snapshot", 1, 1)]
+    assert steps == [("privacy", 0, 1), ("privacy", 1, 1), ("snapshot", 0, 1), ("snapshot", 1, 1)]
     with pytest.raises(UnknownNameError, match="Did you mean 'privacy'"):
         check_environment("MSARL-Math-v0", checks=["privaci"])
 
@@ -73,57 +95,138 @@ def test_counts_stand_behind_the_findings(check: Callable[..., CheckResult], min
     assert check("oracle").counts == {"tasks": tasks, "solved": tasks}
     assert check("null").counts == {"tasks": tasks, "solved": 0}
     verifier = check("verifier").counts
-    assert verifier["mutants"] > 0
-    assert verifier["variants"] > 0
+    for name, part, kinds in (("mutants", "killed", MUTANTS), ("variants", "accepted", VARIANTS)):
+        assert {kind for kind in verifier if kind.startswith(f"{name}: ")} == {f"{name}: {kind}" for kind in kinds}
+        assert verifier[name] == verifier[part] == sum(verifier[f"{name}: {kind}"] for kind in kinds) > 0
+    assert verifier["equivalent"] == 0
 
 
 def test_idle_tools_and_empty_splits_are_noted_but_no_failure(check: Callable[..., CheckResult]):
     result = check("coverage")
-    assert result.verdict == "note"
+    assert (result.verdict, result.counts["tools"], result.counts["idle tools"]) == ("note", 12, 6)
+    assert result.finding.startswith("6 of 12 tools are on a reference trajectory; tasks: train ")
     assert "mini: no reference trajectory calls take_coupon" in result.details
+    assert len(result.details) == 6
 
 
-def test_an_environment_that_solves_everything_fails_the_floors(
-    check: Callable[..., CheckResult], monkeypatch: pytest.MonkeyPatch
+def test_a_split_without_tasks_is_noted_and_nothing_is_where_all_are_used(mini: Domain, tmp_path: Path):
+    def coverage(*tasks: Task, world: Domain = mini) -> CheckResult:
+        source = DomainSource(world.with_tasks(tasks, {}))
+        return check_environment(CUSTOM, source=source, checks=["coverage"]).results[0]
+
+    train = next(task for task in mini.tasks("train"))
+    assert coverage(train).details[-2:] == ("the split 'test' has no task", "the split 'test_intents' has no task")
+    every = msgspec.structs.replace(train, reference_calls=tuple(Call(name, {}) for name in mini.tools))
+    tasks = [msgspec.structs.replace(every, id=f"mini/{split}", split=split) for split in SPLITS]
+    result = coverage(*tasks)
+    assert (result.verdict, result.details) == ("pass", ())
+    assert result.finding == "14 of 14 tools are on a reference trajectory; tasks: train 1, test 1, test_intents 1"
+
+
+# What each check finds, with an environment in which only that is wrong
+
+
+def greeting(communicate: tuple[tuple[str, ...], ...], answer: str) -> Task:
+    """Return a task without calls, that wants nothing but a word."""
+    return Task(
+        id="mini/greet/000", domain="mini", intent="greet", split="train", difficulty=1, instruction="Greet me.",
+        reference_calls=(), communicate=communicate, answer=answer,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def only_failure(mini: Domain, edited: Callable[..., Path]) -> Callable[..., CheckResult]:
+    """Run all checks on eight tasks of the mini domain and more of one's own; return the result of the one that fails.
+
+    Determinism, which starts two processes, is left out unless it is `wanted`.
+    """
+    folder = edited("tools.spin", ..., file="tools.yaml")
+    edited("tools.spin_writing", ..., file="tools.yaml")
+
+    def run(wanted: str, *tasks: Task, **options: Any) -> CheckResult:
+        file = folder / "few.jsonl"
+        write_tasks(file, [*mini.tasks()[::6], *tasks])
+        names = [name for name in CHECKS if name in {*CHECKS} - {"determinism"} | {wanted}]
+        report = check_environment(
+            CUSTOM, tasks=file, checks=names, **({"random_episodes": 30, "hostile": 60} | options)
+        )
+        assert [result.name for result in report.results if result.verdict == "fail"] == [wanted], report
+        return next(result for result in report.results if result.name == wanted)
+
+    return run
+
+
+def test_gymnasiums_checker_finds_a_space_that_is_none(
+    only_failure: Callable[..., CheckResult], monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(Domain, "verify", lambda *_: SOLVED)
-    for name in ("null", "random"):
-        result = check(name, random_episodes=20)
-        assert result.verdict == "fail"
-        assert "(100.0%" in result.finding
+    made = ToolOrchestraEnv.__init__
+
+    def without_space(self: ToolOrchestraEnv, *args: Any, **options: Any) -> None:
+        made(self, *args, **options)
+        self.action_space = None  # type: ignore[assignment]
+
+    monkeypatch.setattr(ToolOrchestraEnv, "__init__", without_space)
+    assert only_failure("gymnasium").finding.startswith(
+        "TypeError: action space does not inherit from `gymnasium.spaces.Space`, actual type: <class 'NoneType'>"
+    )
 
 
-def test_a_reference_trajectory_that_does_not_solve_its_task_is_named(
-    check: Callable[..., CheckResult], monkeypatch: pytest.MonkeyPatch
+def test_warnings_of_gymnasiums_checker_are_noted(check: Callable[..., CheckResult], monkeypatch: pytest.MonkeyPatch):
+    close = ToolOrchestraEnv.close
+
+    def once(self: ToolOrchestraEnv) -> None:
+        if self.__dict__.setdefault("closed", False):
+            raise RuntimeError("closed already")
+        self.__dict__["closed"] = True
+        close(self)
+
+    monkeypatch.setattr(ToolOrchestraEnv, "close", once)
+    result = check("gymnasium")
+    assert (result.verdict, result.finding, result.counts) == ("note", "passes, with 1 warnings", {"warnings": 1})
+    assert "on the closed environment should be allowed, but it raised an exception: closed" in result.details[0]
+
+
+def test_determinism_finds_records_that_depend_on_the_environment_that_made_them(
+    only_failure: Callable[..., CheckResult], monkeypatch: pytest.MonkeyPatch
 ):
-    result = check("oracle", max_turns=1)  # the oracle keeps to that, and answers at once
-    assert result.verdict == "fail"
-    assert any(detail.startswith("mini/order_twice/") and "failed" in detail for detail in result.details)
+    opening, numbers = ToolOrchestraEnv._opening, iter(range(10**9))
+
+    def numbered(self: ToolOrchestraEnv, play: Play) -> str:
+        play.episode.prompt += f" {self.__dict__.setdefault('number', next(numbers))}"
+        return opening(self, play)
+
+    monkeypatch.setattr(ToolOrchestraEnv, "_opening", numbered)
+    result = only_failure("determinism")
+    assert result.finding == "150 of 150 replayed episodes differ"
+    assert result.counts == {"episodes": 50, "processes": 3, "differing": 150}
+    assert result.details[0].startswith("episode 0: mini/")
+    assert len(result.details) == 51
 
 
-def test_a_record_that_differs_from_run_to_run_is_found(
-    check: Callable[..., CheckResult], monkeypatch: pytest.MonkeyPatch
-):
-    calls = iter(range(10**9))
-    monkeypatch.setattr(Episode, "to_json", lambda self: str(next(calls)).encode())
-    result = check("determinism")
-    assert result.verdict == "fail"
-    assert result.counts["differing"] > 0
+def test_the_oracle_finds_tasks_that_cannot_be_done_in_so_few_turns(only_failure: Callable[..., CheckResult]):
+    result = only_failure("oracle", max_turns=1)  # the oracle keeps to that, and makes calls in the only turn
+    assert result.finding == "0 of 8 tasks solved by their reference trajectory"
+    assert result.counts == {"tasks": 8, "solved": 0}
+    assert result.details[0] == "mini/ask_price/000: failed: no answer after 1 turns"
 
 
-def test_arguments_that_another_process_cannot_have_are_refused_by_determinism(mini: Domain):
-    from toolorchestra.envs.task_source import DomainSource
-
-    class LocalSource(DomainSource):
-        """A source that no other process can import."""
-
-    (result,) = check_environment(CUSTOM, source=LocalSource(mini), checks=["determinism"]).results
-    assert result.verdict == "fail"
-    assert "give names or folders" in result.finding
+def test_the_null_policy_finds_a_task_that_wants_nothing(only_failure: Callable[..., CheckResult]):
+    result = only_failure("null", greeting((), "Hello."), random_episodes=5)
+    assert result.finding == "the empty answer solves 1 of 9 tasks (11.1%; the floor is below 1%)"
+    assert (result.counts, result.details) == ({"tasks": 9, "solved": 1}, ("mini/greet/000",))
 
 
-def test_a_restore_that_forgets_the_database_is_found(
-    check: Callable[..., CheckResult], monkeypatch: pytest.MonkeyPatch
+def test_the_random_policy_finds_a_task_that_any_answer_solves(only_failure: Callable[..., CheckResult]):
+    result = only_failure("random", greeting((("It is",),), "It is so."))
+    solved = result.counts["solved"]
+    assert 1 <= solved < 30
+    share = f"{solved / 30:.1%}"
+    assert result.finding == f"the random policy solves {solved} of 30 episodes ({share}; the floor is below 1%)"
+    assert all(re.fullmatch(r"mini/greet/000 \(seed \d+\)", detail) for detail in result.details)
+
+
+def test_snapshot_finds_a_restore_that_forgets_the_database(
+    only_failure: Callable[..., CheckResult], monkeypatch: pytest.MonkeyPatch
 ):
     restored = PlaySnapshot.restored
 
@@ -133,43 +236,108 @@ def test_a_restore_that_forgets_the_database_is_found(
         return play
 
     monkeypatch.setattr(PlaySnapshot, "restored", forgetful)
-    result = check("snapshot")
-    assert result.verdict == "fail"
-    assert "restored into" in result.details[0]
+    result = only_failure("snapshot")
+    wrong = result.counts["wrong"]
+    assert result.finding == f"{wrong} of 80 restored episodes went on differently"
+    assert 0 < wrong < 80
+    assert re.fullmatch(
+        r"mini/\w+/\d+ \(seed \d+\), before action \d+, restored into the same environment", result.details[0]
+    )
+    assert any(detail.endswith("restored into a fresh environment") for detail in result.details)
 
 
-def test_a_step_that_raises_is_found(check: Callable[..., CheckResult], monkeypatch: pytest.MonkeyPatch):
-    def step(self: ToolOrchestraEnv, action: Any) -> Any:
-        raise KeyError("oops")
+def test_hostile_finds_a_step_that_raises_for_what_is_no_text(
+    only_failure: Callable[..., CheckResult], monkeypatch: pytest.MonkeyPatch
+):
+    step = ToolOrchestraEnv.step
 
-    monkeypatch.setattr(ToolOrchestraEnv, "step", step)
-    result = check("hostile", hostile=5)
-    assert result.verdict == "fail"
-    assert "step raised KeyError" in result.details[0]
+    def fussy(self: ToolOrchestraEnv, action: Any) -> Any:
+        return step(self, action.strip())
+
+    monkeypatch.setattr(ToolOrchestraEnv, "step", fussy)
+    result = only_failure("hostile")
+    assert result.finding == f"{result.counts['wrong']} faults in 60 actions"
+    assert len(result.details) == result.counts["wrong"] > 5
+    assert result.details[0].startswith("step raised AttributeError: '")
+    assert "' object has no attribute 'strip'; action " in result.details[0]
 
 
-def test_a_call_that_changes_what_it_should_not_is_found(
+def test_verifier_finds_a_task_whose_answer_need_not_be_reported(only_failure: Callable[..., CheckResult]):
+    result = only_failure("verifier", greeting((("done",),), "Done."))  # a mutant that tells nothing says "Done"
+    assert result.finding == (
+        "97.14% of 35 mutants judged failed (0 of 1 survivors equivalent), "
+        "100.00% of 29 legitimate variants judged solved"
+    )
+    assert result.details == ("mini/greet/000: omit information: done — the answer says it elsewhere",)
+
+
+def test_verifier_finds_right_answers_judged_failed(
+    only_failure: Callable[..., CheckResult], monkeypatch: pytest.MonkeyPatch
+):
+    verify = Verifier.verify
+
+    def literal(self: Verifier, task: Task, session: Session, answer: str) -> Verdict:
+        """Judge, and take no wording but the reference one."""
+        if answer != task.answer:
+            return Verdict((Failure("answer", f"{answer!r} is not {task.answer!r}"),))
+        return verify(self, task, session, answer)
+
+    monkeypatch.setattr(Verifier, "verify", literal)
+    result = only_failure("verifier")
+    accepted, variants = result.counts["accepted"], result.counts["variants"]
+    assert 0 < accepted < variants == 26
+    assert result.finding == (
+        f"100.00% of 33 mutants judged failed, {accepted / 26:.2%} of 26 legitimate variants judged solved"
+    )
+    assert len(result.details) == variants - accepted
+    assert "reword the answer: in capitals — answer: 'IT WAS" in " ".join(result.details)
+
+
+def test_an_environment_without_tasks_has_no_reference_trajectory_that_solves_one(mini: Domain):
+    empty = DomainSource(mini.with_tasks([], {}))
+    (result,) = check_environment(CUSTOM, source=empty, checks=["oracle"]).results
+    assert (result.verdict, result.finding) == ("fail", "0 of 0 tasks solved by their reference trajectory")
+
+
+def test_a_process_that_breaks_down_fails_determinism_with_its_last_words(
+    check: Callable[..., CheckResult], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    program = tmp_path / "python"
+    program.write_text("#!/bin/sh\necho Looking. >&2\necho No Python here. >&2\nexit 3\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    assert check("determinism").finding == "RuntimeError: The other process ended with code 3: No Python here."
+
+
+def test_an_environment_that_solves_everything_fails_the_floors(
     check: Callable[..., CheckResult], monkeypatch: pytest.MonkeyPatch
 ):
-    act = Play.act
+    monkeypatch.setattr(Domain, "verify", lambda *_: SOLVED)
+    for name, count, unit in (("null", 48, "tasks"), ("random", 20, "episodes")):
+        result = check(name, random_episodes=20)
+        assert result.verdict == "fail"
+        assert f"solves {count} of {count} {unit} (100.0%; the floor is below 1%)" in result.finding
 
-    def careless(self: Play, action: Any) -> Any:
-        self.session.connection.execute("UPDATE orders SET price = price + 1 WHERE order_id = 'O001'")
-        self.session.wrote = True
-        return act(self, action)
 
-    monkeypatch.setattr(Play, "act", careless)
-    result = check("hostile", hostile=40)
+def test_arguments_that_another_process_cannot_have_are_refused_by_determinism(mini: Domain):
+    class LocalSource(DomainSource):
+        """A source that no other process can import."""
+
+    (result,) = check_environment(CUSTOM, source=LocalSource(mini), checks=["determinism"]).results
     assert result.verdict == "fail"
-    assert "beyond what its valid calls change" in " ".join(result.details)
+    assert result.finding.startswith("OptionError: The environment's arguments cannot be sent to another process (")
+    assert result.finding.endswith("): give names or folders.")
 
 
 def test_a_verifier_that_accepts_everything_fails(check: Callable[..., CheckResult], monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("toolorchestra.toolscale.verify.Verifier.verify", lambda *_: SOLVED)
     result = check("verifier")
     assert result.verdict == "fail"
-    assert result.finding.startswith("0.00%")
-    assert len(result.details) > 10
+    mutants = result.counts["mutants"]
+    assert result.counts["killed"] == 0
+    assert result.finding.startswith(f"0.00% of {mutants} mutants judged failed (")
+    assert len(result.details) == 51
+    assert result.details[-1] == f"… and {mutants - 50} more"
 
 
 def test_a_check_that_breaks_fails_and_hides_no_other(mini_folder: Path, monkeypatch: pytest.MonkeyPatch):
@@ -180,6 +348,7 @@ def test_a_check_that_breaks_fails_and_hides_no_other(mini_folder: Path, monkeyp
     report = check_environment(CUSTOM, domain=mini_folder, checks=["oracle", "null"])
     assert [result.verdict for result in report.results] == ["fail", "pass"]
     assert report.results[0].finding == "RuntimeError: broken check"
+    assert report.results[0].details[-1].strip() == 'raise RuntimeError("broken check")'
     assert not report
 
 
@@ -187,28 +356,31 @@ def test_long_lists_of_details_are_cut(check: Callable[..., CheckResult], monkey
     monkeypatch.setattr(report_module, "_MAX_DETAILS", 3)
     details = check("oracle", max_turns=1).details
     assert len(details) == 4
-    assert details[-1].startswith("… and ")
+    assert details[-1] == "… and 45 more"
 
 
-def test_a_mixture_is_checked_as_well(mini: Domain, edited: Callable[..., Path]):
-    from toolorchestra.envs.task_source import DomainSource, MixtureSource
-
+def test_a_mixture_is_checked_as_well(quick: Domain, edited: Callable[..., Path]):
     folder = edited("name", "other")
-    source = MixtureSource([DomainSource(mini), DomainSource(folder)])
+    for name in ("spin", "spin_writing"):
+        edited(f"tools.{name}", ..., file="tools.yaml")
+    source = MixtureSource([DomainSource(quick), DomainSource(folder)])
     names = ["oracle", "null", "snapshot", "hostile", "verifier"]
     report = check_environment(CUSTOM, source=source, checks=names, hostile=100)
     assert report.passed, report
-    assert report.results[0].counts["tasks"] == 2 * len(mini.tasks())
+    assert report.results[0].counts["tasks"] == 2 * len(quick.tasks())
 
 
 def test_wrong_arguments_are_the_callers_errors(mini_folder: Path):
     with pytest.raises(UnknownNameError, match="Did you mean 'oracle'"):
         check_environment(CUSTOM, domain=mini_folder, checks=["orcale"])
-    with pytest.raises(OptionError, match="`hostile` must be at least 1"):
+    with pytest.raises(OptionError, match="`hostile` must be at least 1, got 0"):
         check_environment(CUSTOM, domain=mini_folder, hostile=0)
-    with pytest.raises(OptionError, match="is no ToolOrchestra environment"):
+    with pytest.raises(OptionError, match="`random_episodes` must be at least 1, got -1"):
+        check_environment(CUSTOM, domain=mini_folder, random_episodes=-1)
+    reported = r"CartPole-v1 is no ToolOrchestra environment of this library but CartPoleEnv; .*check_env checks any"
+    with pytest.raises(OptionError, match=reported):
         check_environment("CartPole-v1")
-    with pytest.raises(gym.error.Error):
+    with pytest.raises(gym.error.Error, match="`ToolOrchestra-Nowhere` doesn't exist"):
         check_environment("ToolOrchestra-Nowhere-v0")
 
 
@@ -218,5 +390,4 @@ def test_a_report_reads_as_text_and_as_a_condition():
     assert CheckReport("X-v0", (passed, noted))
     report = CheckReport("X-v0", (passed, failed))
     assert not report
-    assert str(report).splitlines()[0] == "X-v0"
-    assert "not fine" in str(report)
+    assert str(report) == "X-v0\npass  a                0.0 s  fine\nfail  b                0.0 s  not fine"

@@ -26,8 +26,8 @@ def faults(plant: Plant, agent: str, **options: Any) -> list[tuple[str, str]]:
     env = raw_env("Restaurant", **options)
     env.reset(seed=0, options={"task_id": TASK})
     while not env.play.over:
-        said = teach(env.play)
-        env.step(plant(env, said) if env.agent_selection == agent else said)
+        text = teach(env.play)
+        env.step(plant(env, text) if env.agent_selection == agent else text)
     found: tuple[AttributedFault, ...] = env.play.faults
     assert env.episode.why.startswith(f"{found[0].agent}: ")
     assert found[0].message in env.episode.why
@@ -41,7 +41,7 @@ def kinds_of(env: DialogueEnv) -> list[tuple[str, str]]:
 
 def test_a_solved_dialogue_has_no_faults() -> None:
     with pytest.raises(IndexError):
-        faults(lambda _, said: said, "user")
+        faults(lambda _, text: text, "user")
 
 
 # --- the user
@@ -50,8 +50,8 @@ def test_a_solved_dialogue_has_no_faults() -> None:
 def test_a_user_that_states_an_unknown_value() -> None:
     env = raw_env("Restaurant")
     env.reset(seed=0, options={"task_id": TASK})
-    for said in ("A coupon please.", "Which date?", "It is 2025-08-07.", "Nothing is there. Everything is done.", STOP):
-        env.step(said)
+    for text in ("A coupon please.", "Which date?", "It is 2025-08-07.", "Nothing is there. Everything is done.", STOP):
+        env.step(text)
     assert kinds_of(env)[0] == ("user", "contrary")
     assert "'2025-08-07'" in env.episode.why
 
@@ -59,47 +59,47 @@ def test_a_user_that_states_an_unknown_value() -> None:
 def test_a_user_that_repeats_an_observation_invents_nothing() -> None:
     env = raw_env("Restaurant")
     env.reset(seed=0, options={"task_id": TASK})
-    for said in ("A coupon please.", "Is it 2025-08-07?", "2025-08-07? No.", DONE, STOP):
-        env.step(said)
+    for text in ("A coupon please.", "Is it 2025-08-07?", "2025-08-07? No.", DONE, STOP):
+        env.step(text)
     assert {fault.agent for fault in env.play.faults} == {"orchestrator"}
 
 
 def test_a_user_that_keeps_back_what_it_is_asked_for() -> None:
     env = raw_env("Restaurant")
     env.reset(seed=0, options={"task_id": TASK})
-    for said in ("A coupon please.", "Which coupon?", "I will not say.", f"I cannot do it then. {DONE}", STOP):
-        env.step(said)
+    for text in ("A coupon please.", "Which coupon?", "I will not say.", f"I cannot do it then. {DONE}", STOP):
+        env.step(text)
     assert kinds_of(env)[0] == ("user", "withheld")
 
 
 def test_a_user_that_stops_early() -> None:
-    def stop(env: DialogueEnv, said: str) -> str:
-        return STOP if len(env.episode.turns) > 1 else said
+    def stop(env: DialogueEnv, text: str) -> str:
+        return STOP if len(env.episode.turns) > 1 else text
 
     assert faults(stop, "user")[0] == ("user", "early")
     assert faults(lambda *_: STOP, "user")[0] == ("user", "early")
 
 
 def test_a_user_that_does_not_stop() -> None:
-    found = faults(lambda _, said: said.replace(STOP, "And how are you?"), "user", max_cycles=20)
+    found = faults(lambda _, text: text.replace(STOP, "And how are you?"), "user", max_cycles=20)
     assert found == [("user", "endless")]
 
 
 def test_a_user_that_does_not_do_what_it_is_asked() -> None:
-    def refuse(env: DialogueEnv, said: str) -> str:
-        return "I had rather not." if "<tool_call>" in said else said
+    def refuse(env: DialogueEnv, text: str) -> str:
+        return "I had rather not." if "<tool_call>" in text else text
 
     found = faults(refuse, "user", user_tools=["pay_bill"], max_cycles=30)
     assert found[0] == ("user", "refused")
 
 
 def test_a_user_that_makes_calls_of_its_own_invention() -> None:
-    def cancel(env: DialogueEnv, said: str) -> str:
-        return write_calls([Call("cancel_order", {"order": "O1222"})]) if len(env.episode.turns) == 2 else said
+    def cancel(env: DialogueEnv, text: str) -> str:
+        return write_calls([Call("cancel_order", {"order": "O1222"})]) if len(env.episode.turns) == 2 else text
 
     found = faults(cancel, "user", user_tools=["cancel_order"], max_cycles=30)
     assert found[0] == ("user", "call")
-    broken = faults(lambda env, said: STOP if env.episode.turns else "<tool_call>", "user")
+    broken = faults(lambda env, text: STOP if env.episode.turns else "<tool_call>", "user")
     assert ("user", "call") in broken
 
 
@@ -107,26 +107,26 @@ def test_a_user_that_makes_calls_of_its_own_invention() -> None:
 
 
 def test_an_orchestrator_that_leaves_out_a_call() -> None:
-    found = faults(lambda _, said: "" if "pay_bill" in said else said, "orchestrator", max_cycles=20)
+    found = faults(lambda _, text: "" if "pay_bill" in text else text, "orchestrator", max_cycles=20)
     assert found[0] == ("orchestrator", "execution")
     assert not [agent for agent, _ in found if agent == "user"]
 
 
 def test_an_orchestrator_that_does_something_wrong() -> None:
-    def wrong(env: DialogueEnv, said: str) -> str:
-        return said.replace("DILL", "BASIL") if "apply_coupon" in said else said
+    def wrong(env: DialogueEnv, text: str) -> str:
+        return text.replace("DILL", "BASIL") if "apply_coupon" in text else text
 
     assert faults(wrong, "orchestrator")[0] == ("orchestrator", "execution")
 
 
 def test_an_orchestrator_that_withholds_what_the_user_wants_to_know() -> None:
-    assert faults(lambda env, said: said.replace("44.1", "41.4"), "orchestrator")[0][0] == "orchestrator"
-    found = faults(lambda env, said: DONE if DONE in said else said, "orchestrator")
+    assert faults(lambda env, text: text.replace("44.1", "41.4"), "orchestrator")[0][0] == "orchestrator"
+    found = faults(lambda env, text: DONE if DONE in text else text, "orchestrator")
     assert found == [("orchestrator", "fidelity")]
 
 
 def test_an_orchestrator_that_writes_no_proper_calls() -> None:
-    found = faults(lambda env, said: DONE if len(env.episode.turns) > 3 else "<tool_call>{", "orchestrator")
+    found = faults(lambda env, text: DONE if len(env.episode.turns) > 3 else "<tool_call>{", "orchestrator")
     assert found[0] == ("orchestrator", "execution")
     assert ("orchestrator", "malformed") in found
 
@@ -141,8 +141,8 @@ def test_an_orchestrator_whose_user_gives_up() -> None:
 def test_an_orchestrator_that_never_says_that_it_is_done() -> None:
     look = write_calls([Call("get_coupon", {"coupon": "DILL"})])
 
-    def silent(env: DialogueEnv, said: str) -> str:
-        return look if "44.1" in env.play.texts_to_user else said.replace(DONE, "")
+    def silent(env: DialogueEnv, text: str) -> str:
+        return look if "44.1" in env.play.texts_to_user else text.replace(DONE, "")
 
     assert faults(silent, "orchestrator", max_cycles=20) == [("orchestrator", "unfinished")]
 
@@ -166,7 +166,7 @@ def test_a_tool_that_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_tool_that_does_not_answer_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Session, "call", lambda *_: ToolResult.timed_out("took too long"))
-    assert faults(lambda _, said: said, "user")[0] == ("tool", "timeout")
+    assert faults(lambda _, text: text, "user")[0] == ("tool", "timeout")
 
 
 def test_a_verifier_that_breaks_is_neither_agents_fault(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -116,8 +116,8 @@ def test_calls_cost_and_take_time() -> None:
 
 def test_all_texts_of_the_orchestrator_are_verified() -> None:
     env = new()
-    while DONE not in (said := teach(env.play)):
-        env.step(said)
+    while DONE not in (message := teach(env.play)):
+        env.step(message)
     env.step("The bill was 44.1.")
     env.step("Is everything done?")
     env.step("Yes.")
@@ -193,8 +193,8 @@ def test_a_branch_goes_on_as_if_there_had_been_no_other() -> None:
     env = new()
     env.step(teach(env.play))
     branch = env.snapshot()
-    for said in ("Everything is done.", f"Goodbye. {STOP}"):
-        env.step(said)
+    for message in ("Everything is done.", f"Goodbye. {STOP}"):
+        env.step(message)
     assert env.play.over
     env.restore(branch)
     while not env.play.over:

@@ -59,8 +59,8 @@ def test_no_request_gives_a_fact_away_that_it_leaves_open(source: str) -> None:
     found = 0
     for task in random.Random(0).sample(list(tasks), 60):
         facts = facts_in(task.instruction, vocabulary)
-        said = tokens(with_blanks(task.instruction, facts))
-        assert not [fact for fact in facts if mentions(said, fact.value)], task.id
+        request = tokens(with_blanks(task.instruction, facts))
+        assert not [fact for fact in facts if mentions(request, fact.value)], task.id
         assert len({fact.label for fact in facts}) == len(facts)
         found += bool(facts)
     assert found >= 50  # most requests have something to ask for

@@ -10,7 +10,7 @@ from toolorchestra.envs.dialogue import ChatUser, DialogueEnv, ScriptedUser, ran
 from toolorchestra.envs.dialogue.request_facts import vocabulary_of
 from toolorchestra.envs.dialogue.scenario import PERSONAS, STOP
 from toolorchestra.envs.dialogue.user import facts_not_given
-from toolorchestra.envs.dialogue.user_reading import asked_for, reports_done
+from toolorchestra.envs.dialogue.user_reading import reports_done, requested_facts
 from toolorchestra.envs.registration import domain_sources
 from toolorchestra.toolscale.domain_folder import load_domain
 from toolorchestra.toolscale.mentions import tokens
@@ -25,25 +25,25 @@ def new(**options: Any) -> DialogueEnv:
     return env
 
 
-def talk(env: DialogueEnv, *told: str) -> list[str]:
+def talk(env: DialogueEnv, *texts: str) -> list[str]:
     """Return what the scripted user says at first, and in reply to each text."""
-    user, said = ScriptedUser(), []
-    for text in (None, *told):
+    user, messages = ScriptedUser(), []
+    for text in (None, *texts):
         if text is not None:
             env.step(text)
-        said.append(user(env.observe("user"), env.infos["user"]))
-        env.step(said[-1])
-    return said
+        messages.append(user(env.observe("user"), env.infos["user"]))
+        env.step(messages[-1])
+    return messages
 
 
 def test_the_user_begins_with_its_request_and_leaves_facts_open() -> None:
-    (said,) = talk(new())
-    assert "Take the coupon [coupon] off the bill of [customer] for [date], then settle it with app." in said
+    (message,) = talk(new())
+    assert "Take the coupon [coupon] off the bill of [customer] for [date], then settle it with app." in message
 
 
 def test_with_reveal_all_it_gives_all_facts_at_once() -> None:
-    (said,) = talk(new(reveal="all"))
-    assert "Take the coupon DILL off the bill of Hugo for 2025-08-06" in said
+    (message,) = talk(new(reveal="all"))
+    assert "Take the coupon DILL off the bill of Hugo for 2025-08-06" in message
 
 
 def test_it_gives_only_the_facts_that_it_is_asked_for() -> None:
@@ -57,27 +57,27 @@ def test_it_gives_a_fact_again_when_asked_again() -> None:
 
 
 def test_it_makes_nothing_up() -> None:
-    _, said, guessed = talk(new(), "What is your phone number?", "Is it for Wanda?")
+    _, answer, guessed = talk(new(), "What is your phone number?", "Is it for Wanda?")
     insisted = "I cannot tell you more about that than I have said. Please do as I have asked."
-    assert said == guessed == insisted
+    assert answer == guessed == insisted
 
 
 def test_a_terse_user_gives_one_fact_at_a_time() -> None:
-    said = talk(new(persona="terse"), *["Which coupon, customer and date?"] * 3)
-    assert said[1:] == ["coupon: DILL", "customer: Hugo", "date: 2025-08-06"]
+    messages = talk(new(persona="terse"), *["Which coupon, customer and date?"] * 3)
+    assert messages[1:] == ["coupon: DILL", "customer: Hugo", "date: 2025-08-06"]
 
 
 @pytest.mark.parametrize(
     "text", ["Let me look.", "The total was 44.1.", "I cannot do that.", "Is everything done?", "No.", "DONE"]
 )
 def test_it_does_not_stop_before_a_report_that_everything_is_done(text: str) -> None:
-    said = talk(new(), text)
-    assert STOP not in said[-1]
+    messages = talk(new(), text)
+    assert STOP not in messages[-1]
 
 
 def test_it_asks_whether_everything_is_done_and_takes_yes_for_an_answer() -> None:
-    _, asked, bye = talk(new(), "The total was 44.1.", "Yes, it is.")
-    assert "everything done" in asked
+    _, question, bye = talk(new(), "The total was 44.1.", "Yes, it is.")
+    assert "everything done" in question
     assert bye.endswith(STOP)
 
 
@@ -92,8 +92,8 @@ def test_a_question_beside_the_report_is_answered_first() -> None:
 @pytest.mark.parametrize("persona", PERSONAS)
 def test_every_persona_ends_the_dialogue(persona: str) -> None:
     env = new(persona=persona)
-    said = talk(env, *["Let me look."] * (PERSONAS[persona].max_unhelpful + 1))
-    assert [STOP in one for one in said] == [False] * (PERSONAS[persona].max_unhelpful + 1) + [True]
+    messages = talk(env, *["Let me look."] * (PERSONAS[persona].max_unhelpful + 1))
+    assert [STOP in one for one in messages] == [False] * (PERSONAS[persona].max_unhelpful + 1) + [True]
     assert env.episode.outcome == "failed"
 
 
@@ -120,7 +120,7 @@ def test_after_any_messages_it_never_leaks_never_invents_and_never_stops_early(s
     for seed in range(6):
         env.reset(seed=seed)
         scenario, user = env.play.scenario, ScriptedUser()
-        asked: set[str] = set()
+        requested: set[str] = set()
         unhelpful = 0
         heard: list[str] = []
         while not env.play.over:
@@ -130,20 +130,20 @@ def test_after_any_messages_it_never_leaks_never_invents_and_never_stops_early(s
                 env.step(text)
                 continue
             new_messages = env.play.new_messages("user")[-1]["content"] if heard or env.episode.turns else ""
-            said = user(env.observe("user"), env.infos["user"])
+            message = user(env.observe("user"), env.infos["user"])
             if new_messages:
-                new_facts = {fact.label for fact in asked_for(new_messages, scenario.facts)} - asked
-                asked |= new_facts
+                new_facts = {fact.label for fact in requested_facts(new_messages, scenario.facts)} - requested
+                requested |= new_facts
                 unhelpful += not new_facts
-            untold_yet = {fact.label for fact in facts_not_given(scenario.facts, [("", one) for one in (*heard, said)])}
-            assert {fact.label for fact in scenario.facts} - untold_yet <= asked, "a fact that nobody asked for"
-            for span in env.play.vocabulary.spans(said):
+            left = {fact.label for fact in facts_not_given(scenario.facts, [("", one) for one in (*heard, message)])}
+            assert {fact.label for fact in scenario.facts} - left <= requested, "a fact that nobody asked for"
+            for span in env.play.vocabulary.spans(message):
                 assert tokens(span.value)[0] in tokens(scenario.goal), "a value that it does not know"
-            if STOP in said:
+            if STOP in message:
                 gave_up = unhelpful > scenario.persona.max_unhelpful
-                assert reports_done(new_messages, asked="done" in heard[-1]) or gave_up
-            heard.append(said)
-            env.step(said)
+                assert reports_done(new_messages, after_question="done" in heard[-1]) or gave_up
+            heard.append(message)
+            env.step(message)
 
 
 @pytest.mark.parametrize("source", domain_sources())
@@ -166,10 +166,10 @@ def test_no_phrase_of_a_persona_is_a_value_of_a_domain(source: str) -> None:
 def test_a_chat_model_can_be_the_user() -> None:
     def answer(request: ChatRequest) -> str:
         assert request.messages[0]["role"] == "system"
-        told = str(request.messages[-1]["content"])
-        if told == "Hello! How can I help you?":
+        received = str(request.messages[-1]["content"])
+        if received == "Hello! How can I help you?":
             return "Take a coupon off my bill, please."
-        return f"Thanks. {STOP}" if "done" in told else "It is Hugo's."
+        return f"Thanks. {STOP}" if "done" in received else "It is Hugo's."
 
     chat = ScriptedChat(answer)
     env, user = new(), ChatUser(chat)

@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given, strategies as st
 
 from toolorchestra.envs.dialogue.request_facts import facts_in, vocabulary_of
-from toolorchestra.envs.dialogue.user_reading import asked_for, asks_if_done, questions, reports_done, request, requests
+from toolorchestra.envs.dialogue.user_reading import (
+    asks_if_done,
+    questions,
+    reports_done,
+    request,
+    requested_facts,
+    requests,
+)
 from toolorchestra.toolscale.domain_folder import load_domain
 from toolorchestra.toolscale.task import Call
 
@@ -12,7 +19,7 @@ FACTS = facts_in("K05 and K06 cook for Hugo and 4 guests on 2025-07-30", vocabul
 
 
 @pytest.mark.parametrize(
-    ("said", "labels"),
+    ("message", "labels"),
     [
         ("Which customer is it?", ["customer"]),
         ("Please tell me the date.", ["date"]),
@@ -30,12 +37,12 @@ FACTS = facts_in("K05 and K06 cook for Hugo and 4 guests on 2025-07-30", vocabul
         ("", []),
     ],
 )
-def test_only_questions_ask_and_only_for_what_they_name(said: str, labels: list[str]) -> None:
-    assert [fact.label for fact in asked_for(said, FACTS)] == labels
+def test_only_questions_ask_and_only_for_what_they_name(message: str, labels: list[str]) -> None:
+    assert [fact.label for fact in requested_facts(message, FACTS)] == labels
 
 
 @pytest.mark.parametrize(
-    "said",
+    "message",
     [
         "Everything is done.",
         "The bill is $76.5. That's all.",
@@ -45,12 +52,12 @@ def test_only_questions_ask_and_only_for_what_they_name(said: str, labels: list[
         "There is nothing more to do.",
     ],
 )
-def test_reports_are_read(said: str) -> None:
-    assert reports_done(said)
+def test_reports_are_read(message: str) -> None:
+    assert reports_done(message)
 
 
 @pytest.mark.parametrize(
-    "said",
+    "message",
     [
         "",
         "The bill is $76.5.",
@@ -62,14 +69,14 @@ def test_reports_are_read(said: str) -> None:
         "Let me check that.",
     ],
 )
-def test_a_text_that_is_not_a_report_is_not_read_as_one(said: str) -> None:
-    assert not reports_done(said)
+def test_a_text_that_is_not_a_report_is_not_read_as_one(message: str) -> None:
+    assert not reports_done(message)
 
 
-def test_yes_is_a_report_to_who_has_asked() -> None:
-    assert reports_done("Yes, it is.", asked=True)
+def test_yes_is_a_report_after_a_question() -> None:
+    assert reports_done("Yes, it is.", after_question=True)
     assert not reports_done("Yes, it is.")
-    assert not reports_done("No.", asked=True)
+    assert not reports_done("No.", after_question=True)
     assert asks_if_done("Thank you. Is everything done?")
     assert not asks_if_done("Everything is done.")
 
@@ -87,16 +94,16 @@ def test_a_request_is_read_as_it_is_written(call: Call) -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "message",
     ["pay_bill", "pay_bill(", "pay_bill(order)", "pay_bill(order=O1)", "pay_bill(a=1 b=2)", "other(a=1)", "(" * 99],
 )
-def test_a_text_that_is_not_a_request_is_not_read_as_one(said: str) -> None:
-    assert requests(said, ["pay_bill"]) == []
+def test_a_text_that_is_not_a_request_is_not_read_as_one(message: str) -> None:
+    assert requests(message, ["pay_bill"]) == []
 
 
 @given(st.text(alphabet='pay_bill(a=1,"[{}])?.! done\n', max_size=200))
-def test_reading_never_raises(said: str) -> None:
-    questions(said)
-    reports_done(said, asked=True)
-    asked_for(said, FACTS)
-    requests(said, ["pay_bill", "a"])
+def test_reading_never_raises(message: str) -> None:
+    questions(message)
+    reports_done(message, after_question=True)
+    requested_facts(message, FACTS)
+    requests(message, ["pay_bill", "a"])

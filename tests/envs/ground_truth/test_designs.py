@@ -30,7 +30,7 @@ PARTS = (
 )
 
 
-def asked(**bindings: Any) -> Task:
+def question_task(**bindings: Any) -> Task:
     return make_question(
         id="q/1", domain="q", intent="i", split="test", difficulty=3, answers=["1200"], parts=PARTS, subject="search",
         question="How many people live in the town where the author of The Idle Workshop was born?", **bindings,
@@ -48,23 +48,23 @@ BORN = Agent("BORN", "CoTAgent", "Find out: where was ${AUTHOR} born?")
 
 
 def test_an_agent_without_input_is_asked_the_whole_question() -> None:
-    found = posed(asked(), {}, Agent("Z", "CoTAgent"))
+    found = posed(question_task(), {}, Agent("Z", "CoTAgent"))
     assert (found.problem.key, len(found.problem.steps), found.problem.targets) == ("q/1", 3, (2,))
     assert found.queries == tuple(part.question for part in PARTS)
 
 
 def test_an_input_that_is_a_sub_question_asks_that_alone() -> None:
-    found = posed(asked(), {}, AUTHOR, Agent("Z", "CoTAgent", "Use ${AUTHOR}"), about="AUTHOR")
+    found = posed(question_task(), {}, AUTHOR, Agent("Z", "CoTAgent", "Use ${AUTHOR}"), about="AUTHOR")
     assert found.problem.key == "q/1#0"
     assert [step.answer for step in found.problem.steps] == ["Hanne Sentov"]
 
 
 def test_what_is_read_is_taken_over_more_easily_than_found_out_and_what_is_wrong_stays_wrong() -> None:
-    task = asked()
+    task = question_task()
     right = posed(task, {"AUTHOR": "Hanne Sentov"}, AUTHOR, BORN, about="BORN").problem
-    told = ("Hanne Sentov", (), ADOPTED, READ)
+    adopted_step = ("Hanne Sentov", (), ADOPTED, READ)
     assert [(one.answer, one.needs, one.difficulty, one.subject) for one in right.steps] == [
-        told,
+        adopted_step,
         ("Helduk", (0,), 0.5, None),
     ]
     wrong = posed(task, {"AUTHOR": "Oda Gorne"}, AUTHOR, BORN, about="BORN").problem
@@ -73,45 +73,45 @@ def test_what_is_read_is_taken_over_more_easily_than_found_out_and_what_is_wrong
 
 
 def test_what_an_agent_hands_on_can_be_misread() -> None:
-    (told, _) = posed(asked(), {"AUTHOR": "Hanne Sentov"}, AUTHOR, BORN, about="BORN").problem.steps
+    (passed_on, _) = posed(question_task(), {"AUTHOR": "Hanne Sentov"}, AUTHOR, BORN, about="BORN").problem.steps
     spec = msgspec.structs.replace(Catalog.load().spec("qwen2.5-7b"), skills={"other": 0.1})
     clumsy = SimulatedExpert("clumsy", spec)
-    right = sum(clumsy.solve(Problem(f"told{number}", "search", (told,))).solved for number in range(400))
+    right = sum(clumsy.solve(Problem(f"passed_on{number}", "search", (passed_on,))).solved for number in range(400))
     assert 360 < right < 400
 
 
-def test_what_is_needed_and_not_told_has_to_be_found_out_first() -> None:
+def test_a_needed_result_that_is_not_given_is_a_step() -> None:
     alone = Agent("Z", "CoTAgent", "Where was Hanne Sentov born?")
-    found = posed(asked(), {}, alone).problem
+    found = posed(question_task(), {}, alone).problem
     assert [step.answer for step in found.steps] == ["Hanne Sentov", "Helduk"]
     assert found.steps[1].needs == (0,)
     assert found.targets == (1,)
 
 
-def test_the_whole_question_is_easier_when_its_parts_are_told() -> None:
+def test_the_whole_question_is_easier_when_its_parts_are_given() -> None:
     final = Agent("Z", "CoTAgent", "The town is ${BORN}. Answer.")
-    found = posed(asked(), {"BORN": "Helduk"}, AUTHOR, BORN, final).problem
+    found = posed(question_task(), {"BORN": "Helduk"}, AUTHOR, BORN, final).problem
     assert [step.answer for step in found.steps] == ["Helduk", "1200"]
     assert (found.key, found.targets) == ("q/1", (1,))
 
 
 def test_answers_to_the_same_are_candidates() -> None:
     agents = (Agent("A", "CoTAgent"), Agent("B", "SCAgent"), Agent("Z", "CoTAgent", "Compare ${A} and ${B}."))
-    found = posed(asked(), {"A": "1200", "B": "900"}, *agents)
+    found = posed(question_task(), {"A": "1200", "B": "900"}, *agents)
     assert found.candidates == ("1200", "900")
     assert len(found.problem.steps) == 3
 
 
-def test_a_sub_question_beside_its_answer_is_told_not_asked() -> None:
+def test_a_sub_question_beside_its_answer_is_information_not_a_question() -> None:
     town = Agent("Z", "CoTAgent", f"{PARTS[1].question} Known: {PARTS[0].question} ${{AUTHOR}}")
-    found = posed(asked(), {"AUTHOR": "Hanne Sentov"}, AUTHOR, town).problem
+    found = posed(question_task(), {"AUTHOR": "Hanne Sentov"}, AUTHOR, town).problem
     assert [found.steps[target].answer for target in found.targets] == ["Helduk"]
     review = Agent("Z", "CoTAgent", f"Check the answer to: {PARTS[0].question} ${{AUTHOR}}")
-    assert posed(asked(), {"AUTHOR": "Oda Gorne"}, AUTHOR, review).candidates == ("Oda Gorne",)
+    assert posed(question_task(), {"AUTHOR": "Oda Gorne"}, AUTHOR, review).candidates == ("Oda Gorne",)
 
 
-def test_several_things_asked_are_collected_as_they_are_told() -> None:
-    task = asked(targets=[0, 2])
+def test_an_agent_with_several_targets_collects_given_results() -> None:
+    task = question_task(targets=[0, 2])
     number = Agent("NUMBER", "CoTAgent", PARTS[2].question)
     collect = Agent("Z", "CoTAgent", f"Report:\n{PARTS[0].question} ${{AUTHOR}}\n{PARTS[2].question} ${{NUMBER}}")
     found = posed(task, {"AUTHOR": "Oda Gorne", "NUMBER": "1200"}, AUTHOR, number, collect)
@@ -134,7 +134,7 @@ def test_several_things_asked_are_collected_as_they_are_told() -> None:
     ],
 )
 def test_a_warning_of_notes_has_an_agent_doubt_them(text: str, warned: bool) -> None:
-    found = posed(asked(), {}, Agent("Z", "CoTAgent", text)).problem
+    found = posed(question_task(), {}, Agent("Z", "CoTAgent", text)).problem
     assert [step.warned for step in found.steps] == [False, False, warned]
     assert found.steps[2].note == "7"
 
@@ -151,20 +151,20 @@ def test_a_question_of_unknown_steps_is_always_the_whole() -> None:
 def test_who_has_read_answers_reviews_one_and_chooses_among_several() -> None:
     ground_truth = GroundTruth(Problem.chain("q", "math", 1, "4"))
 
-    def told(model: ReadingModel, ground_truth: GroundTruth | None) -> GroundTruth | None:
+    def passed_on(model: ReadingModel, ground_truth: GroundTruth | None) -> GroundTruth | None:
         model.complete([ChatRequest([{"role": "user", "content": "?"}], ground_truth=ground_truth)])
         return chat.requests[-1].ground_truth
 
     chat = ScriptedChat(lambda request: "4")
     for candidates, review, act in ((("4",), True, "review"), (("4",), False, "choose"), (("4", "5"), True, "choose")):
-        found = told(ReadingModel(chat, candidates, review=review), ground_truth)
+        found = passed_on(ReadingModel(chat, candidates, review=review), ground_truth)
         assert found is not None
         assert (found.act, found.candidates) == (act, candidates)
     reading = ReadingModel(chat, ("4",))
     assert (reading.name, reading.meter) == (chat.name, chat.meter)
-    assert told(reading, None) is None
+    assert passed_on(reading, None) is None
     query = GroundTruth(ground_truth.problem, "query")
-    assert told(reading, query) == query
+    assert passed_on(reading, query) == query
 
 
 def test_an_answer_that_is_reviewed_is_a_claim_about_the_step() -> None:

@@ -39,9 +39,9 @@ PASSAGES = (
 QUESTION = "How many rivers flow through the birthplace of whoever wrote the novel Tern?"
 
 
-def scene_of(env: Any, said: str = "") -> ToolContext:
+def scene_of(env: Any, message: str = "") -> ToolContext:
     play = env.unwrapped.play
-    return ToolContext(play.session, play.task, play.world, play.episode, play.messages, play.tools, said)
+    return ToolContext(play.session, play.task, play.world, play.episode, play.messages, play.tools, message)
 
 
 @pytest.fixture
@@ -79,20 +79,20 @@ def difficulties(problem: Problem) -> list[float]:
 @pytest.mark.parametrize("searches", [False, True])
 def test_a_question_of_which_only_the_answer_is_known_takes_as_many_steps_as_its_difficulty(searches: bool) -> None:
     context = scene_of(environment_of(()))
-    for asked in (None, QUESTION, PARTS[0].question):
-        problem = problem_for(context, asked, searches=searches)
+    for text in (None, QUESTION, PARTS[0].question):
+        problem = problem_for(context, text, searches=searches)
         assert answers(problem) == ["right", "right", "3"]
         assert difficulties(problem) == pytest.approx([0.8] * 3)
     assert queries_for(context) == ()
 
 
-@pytest.mark.parametrize("asked", [None, QUESTION, "What is the capital of France?"])
-def test_the_whole_question_has_all_steps(asking: Any, asked: str | None) -> None:
-    assert answers(problem_for(scene_of(asking), asked)) == ["Ada Vell", "Brenholm", "3"]
+@pytest.mark.parametrize("text", [None, QUESTION, "What is the capital of France?"])
+def test_the_whole_question_has_all_steps(asking: Any, text: str | None) -> None:
+    assert answers(problem_for(scene_of(asking), text)) == ["Ada Vell", "Brenholm", "3"]
 
 
 @pytest.mark.parametrize(
-    ("asked", "steps"),
+    ("text", "steps"),
     [
         ("Who wrote the novel Tern?", ["Ada Vell"]),
         ("Tell me in which city Ada Vell was born", ["Brenholm"]),
@@ -101,8 +101,8 @@ def test_the_whole_question_has_all_steps(asking: Any, asked: str | None) -> Non
         ("How many rivers flow through the city in which Ada Vell was born?", ["Brenholm", "3"]),
     ],
 )
-def test_a_part_brings_along_what_it_needs_and_the_words_do_not_say(asking: Any, asked: str, steps: list[str]) -> None:
-    problem = problem_for(scene_of(asking), asked)
+def test_a_part_brings_along_what_it_needs_and_the_words_do_not_say(asking: Any, text: str, steps: list[str]) -> None:
+    problem = problem_for(scene_of(asking), text)
     assert answers(problem) == steps
     assert [step.needs for step in problem.steps] == [(), (0,)][: len(steps)]
 

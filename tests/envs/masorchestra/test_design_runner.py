@@ -134,16 +134,16 @@ class CancelledError(Exception):
 def test_cancelling_leaves_no_thread_behind_and_starts_no_further_agent(seed: int) -> None:
     before = set(threading.enumerate())
     design = drawn(seed, 40)
-    asked: list[str] = []
+    started: list[str] = []
     at_work = []
 
     def ask(work: AgentJob) -> ToolResult:
-        asked.append(work.agent.id)
+        started.append(work.agent.id)
         work.stop.wait(naps(work.agent.id, seed))
         return ToolResult.failed("again") if work.stop.is_set() else ToolResult.ok("done")
 
     def watch(record: CallRecord) -> None:
-        if len(asked) >= min(3, design.shape.agents):
+        if len(started) >= min(3, design.shape.agents):
             at_work.extend(set(threading.enumerate()) - before)
             raise CancelledError
 
@@ -151,16 +151,16 @@ def test_cancelling_leaves_no_thread_behind_and_starts_no_further_agent(seed: in
         run_design(design, "?", ask, clock="wall", limits=RunLimits(concurrency=8, retries=9), watch=watch)
     assert not set(threading.enumerate()) - before
     assert not any(thread.is_alive() for thread in at_work)
-    count = len(asked)
+    count = len(started)
     time.sleep(0.1)
-    assert len(asked) == count  # nobody was asked again
+    assert len(started) == count  # nobody was asked again
 
 
 def test_an_agent_that_is_left_behind_is_not_asked_again() -> None:
-    asked = []
+    started = []
 
     def ask(work: AgentJob) -> ToolResult:
-        asked.append(work.attempt)
+        started.append(work.attempt)
         assert work.stop.wait(10)
         return ToolResult.failed("too late")
 
@@ -169,7 +169,7 @@ def test_an_agent_that_is_left_behind_is_not_asked_again() -> None:
     if left.ident is not None:
         left.join(10)
     assert run.calls[0].status is Status.TIMEOUT
-    assert asked == [0]
+    assert started == [0]
 
 
 def test_a_hanging_agent_is_cut_at_its_timeout_and_its_dependants_are_marked() -> None:
@@ -226,10 +226,10 @@ def test_no_more_agents_work_at_a_time_than_the_limit_allows(clock: str) -> None
 
 
 def test_only_the_answer_takes_the_place_of_a_reference_and_is_not_read_again() -> None:
-    asked: dict[str, AgentJob] = {}
+    started: dict[str, AgentJob] = {}
 
     def ask(work: AgentJob) -> ToolResult:
-        asked[work.agent.id] = work
+        started[work.agent.id] = work
         return ToolResult.ok({"a": "${b} costs $5", "b": "7"}.get(work.agent.id, "done"))
 
     design = graph(
@@ -237,12 +237,12 @@ def test_only_the_answer_takes_the_place_of_a_reference_and_is_not_read_again() 
     )
     run = run_design(design, "How much?", ask)
     assert run.answer == "done"
-    assert asked["a"].text == "How much?"
-    assert asked["c"].input == "Take ${b} costs $5 and 7, and ${b} costs $5 again; ${ d } stays."
-    assert asked["c"].text.startswith("How much?\n")
-    assert asked["c"].text.endswith(asked["c"].input)
-    assert asked["c"].given == {"a": "${b} costs $5", "b": "7"}
-    assert run.calls[2].arguments == {"agent_input": asked["c"].input}
+    assert started["a"].text == "How much?"
+    assert started["c"].input == "Take ${b} costs $5 and 7, and ${b} costs $5 again; ${ d } stays."
+    assert started["c"].text.startswith("How much?\n")
+    assert started["c"].text.endswith(started["c"].input)
+    assert started["c"].given == {"a": "${b} costs $5", "b": "7"}
+    assert run.calls[2].arguments == {"agent_input": started["c"].input}
 
 
 def test_with_a_low_degree_an_input_is_taken_as_it_is() -> None:

@@ -170,7 +170,7 @@ def test_the_environment_passes_the_checks_of_the_library() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "message"),
     [
         ({"dom": "middle"}, "degree of MAS"),
         ({"credit": "some"}, "credit"),
@@ -179,8 +179,8 @@ def test_the_environment_passes_the_checks_of_the_library() -> None:
         ({"timeout": -1}, "must be positive"),
     ],
 )
-def test_invalid_options_are_refused(wrong: dict[str, object], said: str) -> None:
-    with pytest.raises((OptionError, UnknownNameError), match=said):
+def test_invalid_options_are_refused(wrong: dict[str, object], message: str) -> None:
+    with pytest.raises((OptionError, UnknownNameError), match=message):
         MASOrchestraEnv("Math", **wrong)  # type: ignore[arg-type]
 
 
@@ -198,9 +198,9 @@ def test_a_real_model_is_asked_the_question_and_then_its_part() -> None:
     env = real(model)
     _, _, _, _, info = env.step(PAIR)
     assert [call.value for call in info["calls"]] == ["3", "7"]
-    asked = [str(request.messages[-1]["content"]) for request in model.requests]
-    assert all(env.task.instruction in text for text in asked)
-    assert "Check 3." in asked[1]
+    prompts = [str(request.messages[-1]["content"]) for request in model.requests]
+    assert all(env.task.instruction in text for text in prompts)
+    assert "Check 3." in prompts[1]
     assert all(request.ground_truth is None for request in model.requests)
     assert env.episode.answer == "7"
 
@@ -309,12 +309,12 @@ def test_with_the_credit_share_the_reward_is_the_share_of_right_answers() -> Non
     env.reset(options={"task_id": task.id})
     assert env.step(env.final(", ".join(right)))[1] == 1.0
     env.reset(options={"task_id": task.id})
-    said = [right[0], right[1], right[2], f"{right[3]}1"]
-    _, reward, _, _, info = env.step(env.final(", ".join(said)))
+    given = [right[0], right[1], right[2], f"{right[3]}1"]
+    _, reward, _, _, info = env.step(env.final(", ".join(given)))
     assert (reward, info["outcome"]) == (0.75, "failed")
     whole = MASOrchestraEnv("MASBenchHorizon")
     whole.reset(options={"task_id": task.id})
-    assert whole.step(whole.final(", ".join(said)))[1] == 0.0
+    assert whole.step(whole.final(", ".join(given)))[1] == 0.0
 
 
 def test_general_policies_play_as_well() -> None:

@@ -380,9 +380,9 @@ def test_no_mutant_that_breaks_a_rule_is_accepted() -> None:
 
 
 @pytest.mark.slow
-def test_none_of_fifty_thousand_mutants_that_breaks_a_rule_is_accepted() -> None:
-    found = mutants_are_read_rightly(50_000, seed=1)
-    assert found.total() >= 50_000
+def test_none_of_twenty_thousand_mutants_that_breaks_a_rule_is_accepted() -> None:
+    found = mutants_are_read_rightly(20_000, seed=3)
+    assert found.total() >= 20_000
     assert len(found) > 18
 
 

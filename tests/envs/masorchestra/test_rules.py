@@ -314,7 +314,7 @@ def test_a_message_names_the_rule_and_the_element() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "element", "said"),
+    ("text", "element", "expected"),
     [
         (HIGH["pair"].replace("Check ${A}", "Check it"), "A → B", "Use it, or remove the edge"),
         (WHY + block("A", "${B}") + block("B", "${A}") + edges("A>B", "B>A"), "A", "A → B → A"),
@@ -323,11 +323,11 @@ def test_a_message_names_the_rule_and_the_element() -> None:
         (WHY + block("A") + "<agent><agent_id>B</agent_id>", "<agent>", "the 2nd <agent>"),
     ],
 )
-def test_messages_say_how_to_fix_a_design(text: str, element: str, said: str) -> None:
+def test_messages_say_how_to_fix_a_design(text: str, element: str, expected: str) -> None:
     found = parse_design(text)
     assert isinstance(found, DesignFault)
     assert found.element == element
-    assert said in found.message
+    assert expected in found.message
 
 
 def test_an_unavailable_kind_of_agent_is_refused() -> None:

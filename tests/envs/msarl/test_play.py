@@ -26,7 +26,7 @@ def new(source: str = "Math", seed: int = 0, **options: Any) -> MSARLEnv:
 
 
 @pytest.mark.parametrize(
-    ("said", "block"),
+    ("message", "block"),
     [
         ("```python\nprint(1)\n```", CodeBlock("python", "print(1)")),
         ("```py\nprint(1)\n```", CodeBlock("python", "print(1)")),
@@ -39,14 +39,14 @@ def new(source: str = "Math", seed: int = 0, **options: Any) -> MSARLEnv:
         ("```", None),
     ],
 )
-def test_blocks_are_read(said: str, block: CodeBlock | None) -> None:
-    assert read_block(said, TOOLS) == block
+def test_blocks_are_read(message: str, block: CodeBlock | None) -> None:
+    assert read_block(message, TOOLS) == block
 
 
 @given(st.text(alphabet="`python\n {}\\boxed", max_size=80))
-def test_reading_never_raises(said: str) -> None:
-    read_block(said, TOOLS)
-    is_well_formed(said)
+def test_reading_never_raises(message: str) -> None:
+    read_block(message, TOOLS)
+    is_well_formed(message)
 
 
 def test_a_right_answer_in_a_box_gives_both_the_reward() -> None:
@@ -153,9 +153,9 @@ def test_without_helpers_the_reasoner_reads_raw_output() -> None:
     assert "interpretation" not in prompt
     env.step("```python\nprint(2 ** 10)\n```")
     assert env.agent_selection == "reasoner"
-    told = env.observe("reasoner")
-    assert (told[:9], told[-10:]) == ("<output>\n", "\n</output>")
-    assert "1024" in told
+    observation = env.observe("reasoner")
+    assert (observation[:9], observation[-10:]) == ("<output>\n", "\n</output>")
+    assert "1024" in observation
     env.step(env.task.answer)
     assert (env.episode.outcome, len(env.episode.turns)) == ("solved", 2)
     env = new(helpers="none", noise=30, output_characters=40)
@@ -192,12 +192,12 @@ def test_the_teacher_solves_every_problem_that_it_has_a_program_for(family: str,
 def test_an_injected_error_is_a_mistake(family: str, helpers: str) -> None:
     env = new(noise=30, helpers=helpers)
     tasks = [task for task in env.source.tasks("train") if task.intent == family]
-    for slipped in range(2):  # the program, or how its output is read
+    for wrong_turn in range(2):  # the program, or how its output is read
         solved = 0
         for task in tasks:
             env.reset(seed=1, options={"task_id": task.id})
             while not env.play.over:
-                now = len(env.episode.turns) == slipped
+                now = len(env.episode.turns) == wrong_turn
                 env.step(inject_error(env.play, random.Random(0)) if now else teach(env.play))
             solved += env.episode.outcome == "solved"
         assert solved < 0.2 * len(tasks)

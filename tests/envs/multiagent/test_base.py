@@ -90,11 +90,11 @@ def test_same_seed_and_actions_give_the_same_bytes() -> None:
 
 
 @pytest.mark.parametrize(
-    "said", [None, 3, b"x", ["x"], {"role": "assistant"}, "\ud800", "x" * 1_500_000, "```python\n" * 9_000]
+    "action", [None, 3, b"x", ["x"], {"role": "assistant"}, "\ud800", "x" * 1_500_000, "```python\n" * 9_000]
 )
-def test_no_message_of_an_agent_raises(said: Any) -> None:
+def test_no_message_of_an_agent_raises(action: Any) -> None:
     env = new()
-    env.step(said)
+    env.step(action)
     env.episode.to_json()
     assert env.episode.outcome is None
 

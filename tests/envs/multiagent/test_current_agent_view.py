@@ -33,9 +33,9 @@ def test_it_plays_the_same_episode() -> None:
         other.reset(seed=seed)
         over, reward = False, 0.0
         while not over:
-            said = random_message(other, rng)
-            other.step(said)
-            _, reward, terminated, truncated, _ = env.step(said)
+            message = random_message(other, rng)
+            other.step(message)
+            _, reward, terminated, truncated, _ = env.step(message)
             over = terminated or truncated
         assert env.episode.to_json() == other.episode.to_json()
         assert reward == other.episode.reward

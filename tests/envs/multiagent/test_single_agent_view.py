@@ -40,7 +40,7 @@ def test_one_agent_with_code_reads_raw_output_and_one_without_runs_nothing() -> 
     assert "not run" in env.step(CODE)[0]
 
 
-def test_the_helper_is_asked_after_the_reasoner_moved() -> None:
+def test_the_helper_acts_after_the_reasoner() -> None:
     script = iter([CODE, r"\boxed{0.5}"])
     env = SingleAgentEnv(raw_env("Math", python="simulated"), "helper", {"reasoner": lambda *_: next(script)})
     observation, _ = env.reset(seed=0)
@@ -48,7 +48,7 @@ def test_the_helper_is_asked_after_the_reasoner_moved() -> None:
     assert env.step("42")[2]
 
 
-def test_an_episode_that_ends_before_the_agent_is_asked_is_over_at_its_first_step() -> None:
+def test_an_episode_that_ends_before_the_agent_acts_is_over_at_its_first_step() -> None:
     env = SingleAgentEnv(raw_env("Math", python="simulated"), "helper", {"reasoner": lambda *_: r"\boxed{-12345}"})
     env.reset(seed=0)
     _, reward, terminated, _, info = env.step("anything")

@@ -21,7 +21,7 @@ Say = Callable[..., str]
 Scripted = Callable[..., ScriptedChat]
 
 
-def asked(model: ScriptedChat, number: int = -1) -> str:
+def prompt_of(model: ScriptedChat, number: int = -1) -> str:
     return str(model.requests[number].messages[-1]["content"])
 
 
@@ -62,10 +62,10 @@ def test_a_subtask_is_asked_of_the_model_named_and_the_problem_of_the_default(
     env = make_env(experts={"ada": ada, "bob": bob})
     env.reset(seed=0, options={"task_id": "sums/3"})
     env.step(say("standard_reasoner", ("standard_reasoner", {"subtask": "What is 3 + 3?", "model_id": "bob"})))
-    assert "Add 3 to 3 and double the sum." in asked(ada)
-    assert "Whole numbers." in asked(ada)
-    assert "What is 3 + 3?" in asked(bob)
-    assert "double" not in asked(bob)
+    assert "Add 3 to 3 and double the sum." in prompt_of(ada)
+    assert "Whole numbers." in prompt_of(ada)
+    assert "What is 3 + 3?" in prompt_of(bob)
+    assert "double" not in prompt_of(bob)
     assert [request.temperature for request in (*ada.requests, *bob.requests)] == [1.0, 1.0]
 
 
@@ -76,9 +76,9 @@ def test_only_the_reviewer_and_the_summariser_see_the_history(make_env: Make, sa
     env.step(say("standard_reasoner", thought="Let us see."))
     env.step(say("standard_reasoner", "critical_reviewer"))
     env.step(say("ensemble_solver", "final_answer", thought="Enough."))
-    shows = ["Let us see." in asked(ada, number) for number in range(len(ada.requests))]
+    shows = ["Let us see." in prompt_of(ada, number) for number in range(len(ada.requests))]
     assert shows == [False, False, True, *[False] * 4, True]
-    summary = asked(ada)
+    summary = prompt_of(ada)
     assert summary.index("Let us see.") < summary.index("Six.") < summary.index("Enough.") < summary.index("ensemble_s")
     assert summary.count("Votes of 4") == 1  # what came in its own round
 
@@ -121,18 +121,18 @@ def test_two_calls_of_a_round_are_two_samples_and_a_seed_repeats_them(make_env: 
 
 def test_the_summariser_follows_the_orchestrator_s_own_conclusion(make_env: Make, say: Say) -> None:
     env = make_env()
-    for said, expected in ((r"So \boxed{99}.", "99"), ("So 99.", "12"), (r"So \boxed{99.", "12")):
+    for reasoning, expected in ((r"So \boxed{99}.", "99"), ("So 99.", "12"), (r"So \boxed{99.", "12")):
         env.reset(seed=0, options={"task_id": "sums/3"})
         env.step(say("ensemble_solver", "critical_reviewer"))
-        env.step(say("final_answer", thought=said))
+        env.step(say("final_answer", thought=reasoning))
         assert env.episode.answer == rf"\boxed{{{expected}}}"
 
 
 def test_a_conclusion_has_as_many_boxes_as_answers_are_wanted(sums: QuestionSource, make_env: Make, say: Say) -> None:
     world, task = sums.world(sums.task("sums/3")), sums.task("sums/3")
     both = msgspec.structs.replace(task, communicate=(("6",), ("12",)))
-    for asked, expected in ((task, "12"), (both, "6, 12")):
-        env = make_env(source=QuestionSource("One", world, [asked]))
+    for chosen, expected in ((task, "12"), (both, "6, 12")):
+        env = make_env(source=QuestionSource("One", world, [chosen]))
         env.reset(seed=0)
         env.step(say("final_answer", thought=r"First \boxed{5}? No: \boxed{6}, then \boxed{12}."))
         assert env.episode.answer == rf"\boxed{{{expected}}}"

@@ -213,7 +213,7 @@ def test_what_frames_a_question_is_left_out(tmp_path: Path):
     assert task.id == "dapo-math/test/d-1"
 
 
-def test_a_question_that_stands_twice_is_asked_once(tmp_path: Path):
+def test_a_repeated_question_is_kept_once(tmp_path: Path):
     source = load_public("dapo-math", write(tmp_path / "rows.jsonl", ROWS["dapo-math"] * 5))
     assert len(source.tasks("all")) == 1
 
@@ -221,8 +221,8 @@ def test_a_question_that_stands_twice_is_asked_once(tmp_path: Path):
 def test_choices_are_shuffled_always_the_same_way(tmp_path: Path):
     file = write(tmp_path / "gpqa.csv", ROWS["gpqa"])
     (task,) = load_public("gpqa", file).tasks("test")
-    letter, told = task.communicate[0]
-    assert told == f"({letter}) a tern"
+    letter, phrase = task.communicate[0]
+    assert phrase == f"({letter}) a tern"
     assert f"({letter}) a tern" in task.instruction.splitlines()
     assert load_public("gpqa", file).tasks("test") == [task]
     assert (task.intent, task.difficulty) == ("Biology", 5)
@@ -277,7 +277,7 @@ def test_files_may_be_of_several_splits_and_limited(tmp_path: Path):
     assert len(load_public("amc", files, limit=2).tasks("all")) == 4
 
 
-def test_what_is_wrong_is_said(tmp_path: Path):
+def test_what_is_wrong_is_reported(tmp_path: Path):
     with pytest.raises(UnknownNameError, match="Did you mean 'hotpotqa'"):
         load_public("hotpot_qa", tmp_path / "x.jsonl")
     with pytest.raises(UnknownNameError, match="Unknown split 'dev'"):
@@ -293,17 +293,17 @@ def test_what_is_wrong_is_said(tmp_path: Path):
 
 
 def test_the_hub_is_asked_for_the_right_split(monkeypatch: pytest.MonkeyPatch):
-    asked = []
+    requests = []
 
     class Hub:
         @staticmethod
         def load_dataset(name: str, config: str | None, *, split: str, streaming: bool) -> list[dict[str, Any]]:
-            asked.append((name, config, split, streaming))
+            requests.append((name, config, split, streaming))
             return [WIKI]
 
     monkeypatch.setitem(sys.modules, "datasets", Hub)
     source = load_public("hotpotqa", limit=10)
-    assert asked == [
+    assert requests == [
         ("hotpotqa/hotpot_qa", "distractor", "train", True),
         ("hotpotqa/hotpot_qa", "distractor", "validation", True),
     ]

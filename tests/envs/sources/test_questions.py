@@ -108,7 +108,7 @@ def test_a_question_is_a_problem_of_its_parts():
 
 
 @pytest.mark.parametrize(
-    ("asked", "part"),
+    ("sub_question", "part"),
     [
         ("Who wrote the novel Tern?", 0),
         ("who wrote Tern, the novel", 0),
@@ -118,9 +118,9 @@ def test_a_question_is_a_problem_of_its_parts():
         ("", None),
     ],
 )
-def test_a_sub_question_is_found_by_its_words(asked: str, part: int | None):
-    assert find_part(question(), asked) == part
-    found = problem_of(question(), asked)
+def test_a_sub_question_is_found_by_its_words(sub_question: str, part: int | None):
+    assert find_part(question(), sub_question) == part
+    found = problem_of(question(), sub_question)
     if part is None:
         assert found == problem_of(question())
     else:

@@ -45,7 +45,7 @@ def play(env: TMATREnv, *messages: str) -> TMATREnv:
     return env
 
 
-def asked(env: TMATREnv) -> tuple[str, str]:
+def next_action(env: TMATREnv) -> tuple[str, str]:
     return env.agent_selection, env.infos[env.agent_selection]["action"]
 
 
@@ -54,19 +54,19 @@ def asked(env: TMATREnv) -> tuple[str, str]:
 
 def test_a_turn_with_a_tool_goes_from_decide_to_select_to_execute_and_back() -> None:
     env = new()
-    assert asked(env) == ("planner", "DECIDE")
-    assert asked(play(env, CALL)) == ("planner", "SELECT")
-    assert asked(play(env, PYTHON)) == ("inferencer", "EXECUTE")
-    assert asked(play(env, CODE)) == ("planner", "DECIDE")
+    assert next_action(env) == ("planner", "DECIDE")
+    assert next_action(play(env, CALL)) == ("planner", "SELECT")
+    assert next_action(play(env, PYTHON)) == ("inferencer", "EXECUTE")
+    assert next_action(play(env, CODE)) == ("planner", "DECIDE")
     assert env.observe("planner").splitlines()[:2] == ["RETURN of python, OK:", "42"]
     assert env.observe("planner").splitlines()[-1].startswith("DECIDE, turn 2 of 5: <ACTION>")
 
 
 def test_a_turn_in_words_goes_from_decide_to_plan_to_infer_and_back() -> None:
     env = play(new(), REASON)
-    assert asked(env) == ("planner", "PLAN")
-    assert asked(play(env, STEPS)) == ("inferencer", "INFER")
-    assert asked(play(env, THINK)) == ("planner", "DECIDE")
+    assert next_action(env) == ("planner", "PLAN")
+    assert next_action(play(env, STEPS)) == ("inferencer", "INFER")
+    assert next_action(play(env, THINK)) == ("planner", "DECIDE")
     assert "RETURN of INFER, no answer yet.\nStep 1: It may be." in env.observe("planner")
 
 
@@ -120,13 +120,13 @@ def test_a_malformed_message_may_be_written_again_and_then_the_turn_is_lost(
     current_agent = env.agent_selection
     for left in ("2 attempts left", "1 attempt left"):
         play(env, JUNK)
-        assert asked(env) == (current_agent, action)
+        assert next_action(env) == (current_agent, action)
         observed = env.observe(current_agent)
         assert observed.startswith("Expected <")
         assert left in observed
         assert observed.splitlines()[-1].startswith(f"{action}, turn 1 of 5: <")
     play(env, JUNK)
-    assert asked(env) == ("planner", "DECIDE")
+    assert next_action(env) == ("planner", "DECIDE")
     assert f"RETURN of {action}, none" in env.observe("planner")
     assert "DECIDE, turn 2 of 5" in env.observe("planner")
 
@@ -154,7 +154,7 @@ def test_the_turns_bound_the_messages() -> None:
 
 def test_an_unknown_tool_is_a_malformed_choice() -> None:
     env = play(new(), CALL, PYTHON.replace("python", "pithon"))
-    assert asked(env) == ("planner", "SELECT")
+    assert next_action(env) == ("planner", "SELECT")
     assert "Did you mean 'python'?" in env.observe("planner")
 
 
@@ -392,4 +392,4 @@ def test_branches_of_an_episode_go_on_apart() -> None:
     one.act(CODE)
     other.act(CODE.replace("6", "5"))
     assert [str(twin.new_messages("planner")[-1]["content"]).split("\n")[1] for twin in (one, other)] == ["42", "35"]
-    assert asked(env) == ("inferencer", "EXECUTE")
+    assert next_action(env) == ("inferencer", "EXECUTE")

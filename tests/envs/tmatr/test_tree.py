@@ -109,13 +109,13 @@ def test_an_input_that_binds_nothing_is_malformed() -> None:
 def test_every_episode_has_a_tree_that_holds_all_of_it(seed: int, roles: str) -> None:
     env = new(roles=roles, max_retries=1)
     rng = random.Random(seed)
-    asked = []
+    expected = []
     while not env.play.over:
-        asked.append((env.agent_selection, env.infos[env.agent_selection]["action"], env.play.turn))
+        expected.append((env.agent_selection, env.infos[env.agent_selection]["action"], env.play.turn))
         env.step(random_message(env, rng))
     tree = env.tree
     messages = [node for node in tree.nodes if node.action not in ("RETURN", "ANSWER")]
-    assert [(node.agent, str(node.action), node.turn) for node in messages] == asked
+    assert [(node.agent, str(node.action), node.turn) for node in messages] == expected
     assert sum(node.cost for node in tree.nodes) == env.episode.cost
     assert [edge.end for edge in tree.edges] == [node.id for node in tree.nodes]
     assert all(edge.start < edge.end for edge in tree.edges)

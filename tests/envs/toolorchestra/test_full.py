@@ -61,7 +61,7 @@ def catalog(tmp_path: Path) -> Callable[..., str]:
     return write
 
 
-def asked(*names: str, **arguments: Any) -> list[dict[str, Any]]:
+def calls_of(*names: str, **arguments: Any) -> list[dict[str, Any]]:
     return [{"name": name, "arguments": arguments} for name in names]
 
 
@@ -107,7 +107,7 @@ def test_tools_can_be_named_one_by_one(make_env: Make) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "error", "told"),
+    ("options", "error", "message"),
     [
         ({"tools": "ful"}, UnknownNameError, "Did you mean 'full'"),
         ({"tool_config": "evaluatoin"}, UnknownNameError, "Did you mean 'evaluation'"),
@@ -119,9 +119,9 @@ def test_tools_can_be_named_one_by_one(make_env: Make) -> None:
     ],
 )
 def test_wrong_options_are_refused_with_a_remedy(
-    make_env: Make, options: dict[str, Any], error: type[Exception], told: str
+    make_env: Make, options: dict[str, Any], error: type[Exception], message: str
 ) -> None:
-    with pytest.raises(error, match=told):
+    with pytest.raises(error, match=message):
         make_env(**({"tools": "full"} | options)).reset()
 
 
@@ -135,11 +135,11 @@ def test_a_wrong_level_of_tools_is_refused_before_anything_is_played(make_env: M
 
 def test_the_prompt_describes_experts_and_their_prices(make_env: Make) -> None:
     observation, info = make_env(tools="full").reset(seed=0)
-    told = {schema["function"]["name"]: schema["function"]["description"] for schema in info["tools"]}
-    assert "$1.25 per million tokens read and $10 per million written" in told["ask_gpt_5"]
-    assert "about 96 seconds" in told["ask_gpt_5"]
-    assert "about 31 seconds" in told["code_gpt_5"]
-    assert "strong at math" in told["ask_gpt_5"]
+    descriptions = {schema["function"]["name"]: schema["function"]["description"] for schema in info["tools"]}
+    assert "$1.25 per million tokens read and $10 per million written" in descriptions["ask_gpt_5"]
+    assert "about 96 seconds" in descriptions["ask_gpt_5"]
+    assert "about 31 seconds" in descriptions["code_gpt_5"]
+    assert "strong at math" in descriptions["ask_gpt_5"]
     assert "Some tools are models" in observation
     assert "Some tools are models" not in make_env(tools="basic").reset(seed=0)[0]
 
@@ -147,30 +147,30 @@ def test_the_prompt_describes_experts_and_their_prices(make_env: Make) -> None:
 def test_a_tool_configuration_has_its_own_prices_and_the_prompt_states_them(make_env: Make) -> None:
     env = make_env(tools="full")
     descriptions = {}
-    for offer in ("evaluation", "unseen-prices", "evaluation"):
-        _, info = env.reset(seed=0, options={"tool_config": offer})
+    for tool_config in ("evaluation", "unseen-prices", "evaluation"):
+        _, info = env.reset(seed=0, options={"tool_config": tool_config})
         (schema,) = [schema for schema in info["tools"] if schema["function"]["name"] == "ask_qwen3_32b"]
-        descriptions.setdefault(offer, set()).add(schema["function"]["description"])
+        descriptions.setdefault(tool_config, set()).add(schema["function"]["description"])
     assert [len(found) for found in descriptions.values()] == [1, 1]
     assert descriptions["evaluation"] != descriptions["unseen-prices"]
 
 
 def test_each_task_has_its_own_random_tool_configuration(make_env: Make, mini: Domain) -> None:
     env = make_env(tools="full", tool_config="random", tool_config_seed=3)
-    offers: dict[str, set[str]] = {}
-    lucks: dict[str, set[int]] = {}
+    tools_of_task: dict[str, set[str]] = {}
+    noise_seeds: dict[str, set[int]] = {}
     for seed in range(3):
         for task in mini.tasks()[:8]:
             _, info = env.reset(seed=seed, options={"task_id": task.id})
-            offers.setdefault(task.id, set()).add(json.dumps(info["tools"]))
-            lucks.setdefault(task.id, set()).add(env.unwrapped.episode.noise_seed)
+            tools_of_task.setdefault(task.id, set()).add(json.dumps(info["tools"]))
+            noise_seeds.setdefault(task.id, set()).add(env.unwrapped.episode.noise_seed)
             assert set(mini.tools) <= set(info["tool_names"])
             assert any(name.startswith("ask_") for name in info["tool_names"])
-    assert all(len(found) == 1 for found in offers.values())  # all rollouts of a group have the same
-    assert len({next(iter(found)) for found in offers.values()}) == 8
-    assert all(len(found) == 3 for found in lucks.values())
+    assert all(len(found) == 1 for found in tools_of_task.values())  # all rollouts of a group have the same
+    assert len({next(iter(found)) for found in tools_of_task.values()}) == 8
+    assert all(len(found) == 3 for found in noise_seeds.values())
     _, info = env.reset(options={"task_id": task.id, "tool_config_seed": 4})
-    assert json.dumps(info["tools"]) not in offers[task.id]
+    assert json.dumps(info["tools"]) not in tools_of_task[task.id]
 
 
 # ------------------------------------------------------------------------------------------------------- experts
@@ -181,7 +181,7 @@ def test_following_a_good_expert_solves_every_task(make_env: Make, mini: Domain,
     for task in mini.tasks():
         env.reset(seed=0, options={"task_id": task.id})
         for _ in range(2 * len(task.reference_calls) + 2):
-            observation, *_ = env.step(asked("ask_ada"))
+            observation, *_ = env.step(calls_of("ask_ada"))
             (reply,) = results(observation)
             proposed = reply["result"]
             _, reward, terminated, _, info = env.step([proposed["call"]] if "call" in proposed else proposed["answer"])
@@ -197,7 +197,7 @@ def test_cost_and_time_of_experts_are_those_of_the_episode(make_env: Make, catal
         tools="full", tool_config="ours", catalog=catalog(ada=expert(), bob=expert(price={"input": 3, "output": 4}))
     )
     env.reset(seed=0)
-    *_, info = env.step(asked("ask_ada", "ask_bob"))
+    *_, info = env.step(calls_of("ask_ada", "ask_bob"))
     ada, bob = info["calls"]
     assert ada.cost == pytest.approx((ada.tokens[0] * 1 + 40 * 2) / 1e6)
     assert bob.cost == pytest.approx((bob.tokens[0] * 3 + 40 * 4) / 1e6)
@@ -210,7 +210,7 @@ def test_cost_and_time_of_experts_are_those_of_the_episode(make_env: Make, catal
 def test_four_calls_of_a_second_take_a_second_on_the_virtual_clock(make_env: Make, catalog: Any) -> None:
     env = make_env(tools="full", tool_config="ours", catalog=catalog(ada=expert(), bob=expert()))
     env.reset(seed=0)
-    *_, info = env.step(asked("ask_ada", "ask_bob", "ask_ada", "ask_bob"))
+    *_, info = env.step(calls_of("ask_ada", "ask_bob", "ask_ada", "ask_bob"))
     assert [(call.start, call.end) for call in info["calls"]] == [(0.0, 1.0)] * 4
     assert info["clock"] == 1.0
 
@@ -220,7 +220,7 @@ def test_two_calls_of_one_expert_are_two_samples() -> None:
     differ = 0
     for seed in range(20):
         env.reset(seed=seed, options={"difficulty": 5})
-        *_, info = env.step(asked("ask_llama_3_3_70b", "ask_llama_3_3_70b"))
+        *_, info = env.step(calls_of("ask_llama_3_3_70b", "ask_llama_3_3_70b"))
         one, other = info["calls"]
         differ += one.value != other.value
         assert one.tokens != other.tokens or one.end != other.end
@@ -233,7 +233,7 @@ def test_roles_use_the_available_tools() -> None:
     env.reset(seed=0)
 
     def children(*names: str) -> list[list[str]]:
-        *_, info = env.step(asked(*names))
+        *_, info = env.step(calls_of(*names))
         return [[child.name for child in call.children] for call in info["calls"]]
 
     assert children("query_gpt_5", "ask_gpt_5") == [["gpt-5", "search", "gpt-5"], ["gpt-5"]]
@@ -254,7 +254,7 @@ def test_searching_first_makes_an_expert_right(name: str) -> None:
             task = env.unwrapped.task
             if searched:
                 env.step([{"name": call.name, "arguments": call.arguments} for call in task.reference_calls])
-            *_, info = env.step(asked(name))
+            *_, info = env.step(calls_of(name))
             value = info["calls"][0].value or {"answer": ""}
             _, reward, *_ = env.step(value["answer"])
             right[searched] += reward == 1.0
@@ -269,7 +269,7 @@ def test_searching_first_makes_an_expert_right(name: str) -> None:
 def test_the_manual_of_the_place_can_be_searched(make_env: Make) -> None:
     env = make_env(tools="basic")
     env.reset(seed=0)
-    *_, info = env.step(asked("search", query_list=["cancel an order"]))
+    *_, info = env.step(calls_of("search", query_list=["cancel an order"]))
     (found,) = info["calls"][0].value
     assert "The tool cancel_order" in [passage["title"] for passage in found["passages"]]
 
@@ -279,7 +279,7 @@ def test_passages_of_ones_own_can_be_searched(make_env: Make, tmp_path: Path) ->
     corpus.write_text('{"id": "1", "title": "Tern", "text": "A bird of the coast."}\n')
     env = make_env(tools="basic", corpus=str(corpus))
     env.reset(seed=0)
-    *_, info = env.step(asked("search", query_list=["coast"]))
+    *_, info = env.step(calls_of("search", query_list=["coast"]))
     assert info["calls"][0].value[0]["passages"][0]["title"] == "Tern"
 
 
@@ -358,12 +358,12 @@ def test_real_experts_are_asked_at_the_same_time(real: Make, fake_server: Any) -
     env = real()
     env.reset(seed=0)
     fake_server.respond = lambda body: completion("warm")
-    env.step(asked(*ALL))  # the first requests open connections and load the client
+    env.step(calls_of(*ALL))  # the first requests open connections and load the client
     fake_server.respond = respond
     walls = []
     for _ in range(3):  # the best of them: neighbours on the machine do not count
         began = time.perf_counter()
-        *_, info = env.step(asked(*ALL))
+        *_, info = env.step(calls_of(*ALL))
         walls.append(time.perf_counter() - began)
         assert [call.value for call in info["calls"]] == [{"answer": "done"}] * 4
         if walls[-1] <= 1.15:
@@ -384,7 +384,7 @@ def test_a_failing_a_malformed_and_a_hanging_call_leave_the_fourth_intact(real: 
     fake_server.respond = respond
     env = real(timeout=2.0)
     env.reset(seed=0)
-    calls = [*asked("ask_ada"), *asked("ask_bob", qeustion="What?"), *asked("ask_cleo", "ask_dan")]
+    calls = [*calls_of("ask_ada"), *calls_of("ask_bob", qeustion="What?"), *calls_of("ask_cleo", "ask_dan")]
     *_, info = env.step(calls)
     go_on.set()
     ada, bob, cleo, dan = info["calls"]
@@ -418,15 +418,15 @@ def test_a_real_expert_reads_the_conversation_and_never_the_reference_answer(
 # ------------------------------------------------------------------------------------------------------- the whole
 
 
-def test_an_episode_with_guests_goes_on_the_same_from_a_snapshot(make_env: Make) -> None:
+def test_an_episode_with_context_tools_continues_the_same_from_a_snapshot(make_env: Make) -> None:
     env, fresh = make_env(tools="full", tool_config="random"), make_env(tools="full", tool_config="random")
     env.reset(seed=5)
     (name, *_) = [name for name in env.unwrapped.episode.tools if name.startswith("ask_")]
-    env.step(asked(name))
+    env.step(calls_of(name))
     snapshot = env.unwrapped.snapshot()
 
     def going_on(env: Any) -> list[Any]:
-        seen = [env.step(asked(name, name))[0], env.step("Done.")[4]["messages"]]
+        seen = [env.step(calls_of(name, name))[0], env.step("Done.")[4]["messages"]]
         return [*seen, env.unwrapped.episode.to_json(), env.unwrapped.snapshot().generator]
 
     expected = going_on(env)
@@ -447,10 +447,10 @@ def test_doing_nothing_solves_nothing(make_env: Make) -> None:
     assert play_episode(make_env(tools="full"), NullPolicy(), seed=0)["outcome"] == "failed"
 
 
-def test_the_checks_pass_with_all_tools(mini_folder: Path) -> None:
+def test_the_checks_pass_with_all_tools(quick_folder: Path) -> None:
     report = check_environment(
         "ToolOrchestra-Custom-v0",
-        domain=str(mini_folder),
+        domain=str(quick_folder),
         tools="full",
         checks=["gymnasium", "determinism", "oracle", "snapshot", "hostile"],
         hostile=100,

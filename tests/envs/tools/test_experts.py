@@ -80,8 +80,8 @@ def test_a_proposal_is_right_as_often_as_skill_and_difficulty_allow(
             wanted += chance
             variance += chance * (1 - chance)
             value = ask(tool, context).value
-            said = write_calls([Call(**value["call"])]) if "call" in value else value["answer"]
-            right += said == problem.steps[0].answer
+            action = write_calls([Call(**value["call"])]) if "call" in value else value["answer"]
+            right += action == problem.steps[0].answer
     assert abs(right - wanted) < 3 * variance**0.5
 
 
@@ -140,7 +140,7 @@ def test_a_question_of_its_own_costs_fewer_steps(maths: Any) -> None:
     assert whole.seconds > part.seconds
 
 
-def test_an_offer_puts_its_price_on_an_expert(env: Any) -> None:
+def test_a_tool_configuration_sets_the_price_of_an_expert(env: Any) -> None:
     spec = CATALOG.spec("gpt-5")
     tool = ExpertTool("generalist", "gpt-5", spec, simulated)
     dear = tool.at(structs.replace(spec, price=Price(2.5, 20.0)))
@@ -177,7 +177,7 @@ def test_names_are_those_of_tools() -> None:
     assert set(kit.pool("random")) == set(kit.pool("training"))
 
 
-def test_a_manual_tells_of_tools_and_tables_and_of_no_record(mini: Domain) -> None:
+def test_a_manual_describes_tools_and_tables_but_no_record(mini: Domain) -> None:
     passages = manual(mini)
     ids = [passage.id for passage in passages]
     assert len(set(ids)) == len(ids) == 1 + len(mini.tools) + len(mini.spec.tables)

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from toolorchestra.envs.tools import python as module
-from toolorchestra.envs.tools.python import PythonTool, QuickPython
+from toolorchestra.envs.tools.calculator import Calculator
+from toolorchestra.envs.tools.python import PythonTool, QuickPython, make_python
 from toolorchestra.envs.tools.sandbox import (
     ProcessSandbox,
     ProgramLimits,
@@ -15,13 +16,13 @@ from toolorchestra.envs.tools.sandbox import (
     ProgramStatus as Ended,
     Sandbox,
 )
-from toolorchestra.toolscale.errors import UnknownNameError
+from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.tool import NO_CONTEXT, Status, Tool, ToolResult
 
 
 @pytest.fixture
 def tool(monkeypatch: pytest.MonkeyPatch) -> Iterator[PythonTool]:
-    """The tool, over bounded processes with little patience, of which this test's are the only ones."""
+    """The tool, over bounded processes with a short timeout, of which this test's are the only ones."""
     monkeypatch.setattr(module, "_sandboxes", {})
     made: list[Sandbox] = []
 
@@ -48,12 +49,14 @@ def test_what_a_program_prints_is_the_result(tool: PythonTool) -> None:
 
 
 def test_programs_share_nothing(tool: PythonTool) -> None:
-    run(tool, "x = 1")
-    assert run(tool, "print(x)").status is Status.EXEC_ERR
+    assert run(tool, "x = 1").status is Status.OK
+    result = run(tool, "print(x)")
+    assert result.status is Status.EXEC_ERR
+    assert str(result.error).endswith("NameError: name 'x' is not defined")
 
 
 @pytest.mark.parametrize(
-    ("code", "status", "told"),
+    ("code", "status", "message"),
     [
         ("1 / 0", Status.EXEC_ERR, "ZeroDivisionError: division by zero"),
         ("import sys; sys.exit(3)", Status.EXEC_ERR, "exit code 3"),
@@ -62,13 +65,13 @@ def test_programs_share_nothing(tool: PythonTool) -> None:
         ("\ud800", Status.EXEC_ERR, "SyntaxError"),
     ],
 )
-def test_every_other_end_is_an_error_that_says_which(tool: PythonTool, code: str, status: Status, told: str) -> None:
+def test_every_other_end_is_an_error_that_says_which(tool: PythonTool, code: str, status: Status, message: str) -> None:
     result = run(tool, code)
     assert result.status is status
-    assert told in str(result.error)
+    assert message in str(result.error)
 
 
-def test_a_program_that_wants_too_much_memory_is_told_so() -> None:
+def test_a_program_that_exceeds_its_memory_gets_an_error_that_says_so() -> None:
     result = module._shown(ProgramResult(Ended.MEMORY, stderr="MemoryError\n"))
     assert (result.status, result.error) == (Status.EXEC_ERR, "The program wanted too much memory.\nMemoryError")
 
@@ -85,7 +88,7 @@ def test_time_on_the_virtual_clock_does_not_depend_on_the_machine(tool: PythonTo
 
 
 def test_an_unknown_sandbox_is_refused_when_the_tool_is_made() -> None:
-    with pytest.raises(UnknownNameError, match="Did you mean 'docker'"):
+    with pytest.raises(UnknownNameError, match=r"Unknown sandbox 'dokcer'\. Did you mean 'docker'\?"):
         PythonTool("dokcer")
 
 
@@ -104,9 +107,23 @@ def test_programs_of_simulated_programmers_are_read() -> None:
     assert quick.latency == 2.0
     assert run(quick, "result = '12'\nprint(result)") == ToolResult.ok("12\n")
     assert run(quick, 'result = "it\'s \\\\frac{1}{2}"\nprint(result)') == ToolResult.ok("it's \\frac{1}{2}\n")
-    assert "results" in str(run(quick, "result = '12'\nprint(results)").error)
+    wrong = run(quick, "result = '12'\nprint(results)")
+    assert (wrong.status, wrong.error) == (Status.EXEC_ERR, "NameError: name 'results' is not defined")
 
 
 @pytest.mark.parametrize("code", ["print(12)", "result = '1' + '2'\nprint(result)", "result = f'{1}'\nprint(result)"])
 def test_all_other_programs_are_run(code: str) -> None:
-    assert run(QuickPython(NoPython()), code).status is Status.TIMEOUT
+    assert run(QuickPython(NoPython()), code) == ToolResult.timed_out("asked")
+
+
+def test_python_is_made_by_its_kind() -> None:
+    own, made = NoPython(), make_python("bubblewrap")
+    assert make_python("none") is None
+    assert make_python(own) is own
+    assert isinstance(made, PythonTool)
+    assert made._sandbox == "bubblewrap"
+    simulated = make_python("simulated", noise=2)
+    assert simulated is not None
+    assert len(run(simulated, "print(7)").value.splitlines()) == 3
+    with pytest.raises(OptionError, match="Expected a tool named 'python' that takes one text, got 'calculator'"):
+        make_python(Calculator())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import socket
 import sqlite3
 import sys
@@ -177,9 +178,14 @@ def test_a_search_answers_all_queries_of_a_call():
 
 def test_a_search_without_a_query_fails_and_too_many_are_no_call():
     tool = LocalSearch(BM25Index(PASSAGES))
-    assert call(tool, query_list=[]).status is Status.EXEC_ERR
-    for wrong in ({"query_list": ["a"] * (MAX_QUERIES + 1)}, {"query_list": "a"}, {"query_list": ["a"], "k": 0}):
-        with pytest.raises(ArgumentError):
+    empty = call(tool, query_list=[])
+    assert (empty.status, empty.error) == (Status.EXEC_ERR, "`query_list` is empty: give at least one query.")
+    for wrong, told in (
+        ({"query_list": ["a"] * (MAX_QUERIES + 1)}, "'query_list' of search: Expected array of length <= 8"),
+        ({"query_list": "a"}, "'query_list' of search: Expected array, got string"),
+        ({"query_list": ["a"], "k": 0}, "'k' of search: Expected integer >= 1"),
+    ):
+        with pytest.raises(ArgumentError, match=told):
             tool.decode(msgspec.json.encode(wrong))
     with pytest.raises(OptionError, match="`k` must lie between 1 and 20, got 21"):
         LocalSearch(BM25Index(PASSAGES), k=21)
@@ -205,8 +211,10 @@ def test_vectors_are_searched_through_the_same_interface(tmp_path: Path):
     index.save(tmp_path / "index")
     again = VectorIndex.load(tmp_path / "index", letters)
     assert again.search(["painter", "glass"], 3) == index.search(["painter", "glass"], 3)
-    assert call(LocalSearch(index, k=2), query_list=["glass"]).value[0]["passages"]
-    assert index.search([""], 2)[0]  # no vector at all
+    (found,) = call(LocalSearch(index, k=2), query_list=["glass"]).value
+    assert [hit["id"] for hit in found["passages"]] == ids(index.search(["glass"], 2)[0])
+    nothing = index.search([""], 2)[0]  # no vector at all: what comes first, as good as any
+    assert [(hit.id, hit.score) for hit in nothing] == [("p1", 0.0), ("p2", 0.0)]
 
 
 @needs_faiss
@@ -237,14 +245,14 @@ class Tavily:
     """A server that speaks as Tavily does, and keeps what it was asked."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[dict[str, Any], str | None]] = []
+        self.requests: list[tuple[dict[str, Any], str | None]] = []
         self.replies: list[tuple[int, bytes]] = []
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                outer.asked.append((body, self.headers["Authorization"]))
+                outer.requests.append((body, self.headers["Authorization"]))
                 page = {"title": body["query"].title(), "url": "https://a.example/", "content": "Text.", "score": 0.9}
                 reply = {"query": body["query"], "results": [page] * 3, "response_time": 0.1}
                 status, content = outer.replies.pop(0) if outer.replies else (200, json.dumps(reply).encode())
@@ -286,7 +294,7 @@ def test_tavily_is_asked_as_it_wants_to_be(tavily: Tavily, provider: Callable[..
     hits = provider(depth="advanced").search("glass of corrick", 2)
     assert hits == [Hit("https://a.example/", "Glass Of Corrick", "Text.", 0.9)] * 2
     body = {"query": "glass of corrick", "max_results": 2, "search_depth": "advanced"}
-    assert tavily.asked == [(body, "Bearer tvly-secret")]
+    assert tavily.requests == [(body, "Bearer tvly-secret")]
 
 
 @pytest.mark.parametrize("reply", [(429, b"slow down"), (503, b""), (200, b"<html>"), (200, b'{"results": 3}')])
@@ -295,24 +303,24 @@ def test_what_may_pass_is_tried_again(
 ):
     tavily.replies = [reply, reply]
     assert provider().search("glass", 1)[0].title == "Glass"
-    assert len(tavily.asked) == 3
+    assert len(tavily.requests) == 3
 
 
 def test_what_will_not_pass_is_an_error_of_the_call(tavily: Tavily, provider: Callable[..., TavilyProvider]):
     tavily.replies = [(401, b"no such key")]
     result = call(WebSearch(provider()), query_list=["glass"])
-    assert (result.status, len(tavily.asked)) == (Status.EXEC_ERR, 1)
+    assert (result.status, len(tavily.requests)) == (Status.EXEC_ERR, 1)
     assert result.error == "Tavily answered 401: no such key. Look at the key."
     tavily.replies = [(500, b"oh")] * 9
     with pytest.raises(ExpertError, match="answered 500: oh"):
         provider(retries=2).search("glass", 1)
-    assert len(tavily.asked) == 4
+    assert len(tavily.requests) == 4
 
 
 def test_nobody_there_is_an_error_of_the_call(provider: Callable[..., TavilyProvider]):
     result = call(WebSearch(provider(url="http://127.0.0.1:9/", retries=1)), query_list=["glass"])
     assert result.status is Status.EXEC_ERR
-    assert "cannot be asked" in (result.error or "")
+    assert re.fullmatch(r"http://127\.0\.0\.1:9/ cannot be asked: .*Connection refused.*\.", result.error or "")
 
 
 def test_an_answer_that_does_not_come_is_a_timeout(provider: Callable[..., TavilyProvider]):
@@ -320,12 +328,21 @@ def test_an_answer_that_does_not_come_is_a_timeout(provider: Callable[..., Tavil
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/"
         result = call(WebSearch(provider(url=url, timeout=0.05, retries=0)), query_list=["glass"])
     assert result.status is Status.TIMEOUT
+    told = ("Tavily did not answer within 0.05 s. Raise timeout=.", f"{url} cannot be asked: timed out.")
+    assert result.error in told  # while it is waited for, or while the connection is made
 
 
 def test_a_key_is_needed(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("TAVILY_API_KEY", raising=False)
-    with pytest.raises(OptionError, match="TAVILY_API_KEY, which is not set"):
+    with pytest.raises(OptionError, match=r"expected a key in .*TAVILY_API_KEY, which is not set\. Run: export TAVILY"):
         TavilyProvider()
+
+
+def test_options_of_a_provider_must_make_sense(provider: Callable[..., TavilyProvider]):
+    with pytest.raises(OptionError, match=r"expected timeout > 0, retries and pause >= 0, got 0, 3 and 0.0"):
+        provider(timeout=0)
+    with pytest.raises(OptionError, match=r"expected a web address, got url='ftp://a.example/'"):
+        provider(url="ftp://a.example/")
 
 
 def test_a_recording_answers_without_network_as_the_web_did(
@@ -337,12 +354,12 @@ def test_a_recording_answers_without_network_as_the_web_did(
     first = call(tool, query_list=["glass", "tern", "glass"])
     again = call(tool, query_list=["tern"])
     recording.close()
-    asked = len(tavily.asked)
-    assert asked <= 3  # equal queries of one call may be asked at once
+    requests = len(tavily.requests)
+    assert requests <= 3  # equal queries of one call may be asked at once
     replayed = RecordedProvider(file)
     assert call(WebSearch(replayed, price=0.01), query_list=["glass", "tern", "glass"]) == first
     assert call(WebSearch(RecordedProvider(file, name="tavily-basic")), query_list=["tern"]).value == again.value
-    assert len(tavily.asked) == asked
+    assert len(tavily.requests) == requests
     assert tool.price + first.cost == pytest.approx(0.03)
     missing = call(WebSearch(replayed), query_list=["heron"])
     assert missing.status is Status.EXEC_ERR

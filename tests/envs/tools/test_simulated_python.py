@@ -11,6 +11,8 @@ from toolorchestra.envs.tools.simulated_python import SimulatedPython, result_li
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.tool import NO_CONTEXT, Status, ToolResult
 
+ONLY = "NotImplementedError: line {}: only arithmetic is simulated"
+
 
 def run(code: str, noise: int = 0) -> ToolResult:
     return SimulatedPython(noise=noise).run({"code": code}, NO_CONTEXT)
@@ -37,28 +39,28 @@ def test_what_it_knows_it_does_as_python_does(code: str) -> None:
 @pytest.mark.parametrize(
     ("code", "error"),
     [
-        ("print(1 / 0)", "ZeroDivisionError"),
+        ("print(1 / 0)", "ZeroDivisionError: division by zero"),
         ("print(x)", "NameError: name 'x' is not defined"),
-        ("print(", "SyntaxError"),
-        ("print(\x00)", "SyntaxError"),
-        ("print(open('/etc/passwd'))", "NameError"),
-        ("__import__('os').system('true')", "NotImplementedError"),
-        ("import os", "NotImplementedError"),
-        ("for i in range(3): print(i)", "NotImplementedError: line 1"),
-        ("print(9 ** 9 ** 9 ** 9)", "OverflowError"),
-        ("print(math.factorial(10 ** 9))", "OverflowError"),
-        ("print((-1) ** 0.5)", "complex"),
-        ("print(math.comb(2, 0.5))", "TypeError"),
-        ("print(" + "-" * 3_000 + "1)", "RecursionError|SyntaxError"),
-        ("print(" + "(" * 500 + ")", "SyntaxError"),
-        ("print(True)", "NotImplementedError"),
-        ("print(1, end='')", "NotImplementedError"),
+        ("print(", "SyntaxError: '(' was never closed"),
+        ("print(\x00)", "SyntaxError: source code string cannot contain null bytes"),
+        ("print(open('/etc/passwd'))", "NameError: name 'open' is not defined"),
+        ("__import__('os').system('true')", ONLY.format(1)),
+        ("import os", ONLY.format(1)),
+        ("x = 1\nfor i in range(3): print(i)", ONLY.format(2)),
+        ("print(9 ** 9 ** 9 ** 9)", "OverflowError: the number is too large"),
+        ("print(math.factorial(10 ** 9))", "OverflowError: the number is too large"),
+        ("print((-1) ** 0.5)", "ValueError: complex numbers are not simulated"),
+        ("print(math.comb(2, 0.5))", "TypeError: 'float' object cannot be interpreted as an integer"),
+        ("print(" + "-" * 3_000 + "1)", "RecursionError: the program is nested too deeply|SyntaxError"),
+        ("print(" + "(" * 500 + ")", "SyntaxError: too many nested parentheses"),
+        ("print(True)", ONLY.format(1)),
+        ("print(1, end='')", ONLY.format(1)),
     ],
 )
 def test_everything_else_is_an_error(code: str, error: str) -> None:
     result = run(code)
     assert result.status is Status.EXEC_ERR
-    assert any(part in str(result.error) for part in error.split("|"))
+    assert str(result.error).startswith(tuple(error.split("|")))
 
 
 @given(st.text(alphabet="print()+-*/%= 0123456789xy,'\n.e_", max_size=60))
@@ -75,5 +77,5 @@ def test_noise_hides_the_result_and_follows_from_program_and_seed() -> None:
 
 
 def test_noise_cannot_be_negative() -> None:
-    with pytest.raises(OptionError):
+    with pytest.raises(OptionError, match="`noise` must be at least 0, got -1"):
         SimulatedPython(noise=-1)

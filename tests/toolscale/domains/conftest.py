@@ -56,10 +56,10 @@ class DomainSession(Session):
     def write_at_random(self, calls: int) -> int:
         """Make calls of tools that write, with plausible arguments, and return how many succeeded."""
         guesser = Guesser(self.domain.database, random.Random(0))
-        writers = [tool for tool in self.domain.tools.values() if tool.effect == "write"]
+        write_tools = [tool for tool in self.domain.tools.values() if tool.effect == "write"]
         done: Counter[str] = Counter()
         for _ in range(calls):
-            tool = guesser.rng.choice(writers)
+            tool = guesser.rng.choice(write_tools)
             done[tool.name] += self.attempt(tool.name, **guesser.arguments(tool)).status is Status.OK
         return done.total()
 

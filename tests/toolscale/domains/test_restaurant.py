@@ -87,11 +87,11 @@ def test_every_reference_trajectory_solves_its_task(domain: Domain, tasks: list[
 
 def test_knowing_the_answer_is_rarely_enough_and_silence_never(domain: Domain, tasks: list[Task]) -> None:
     session = domain.session()
-    told = [t.id for t in tasks if domain.replay(t, (), t.answer, session).solved]
+    answered = [t.id for t in tasks if domain.replay(t, (), t.answer, session).solved]
     silent = [t.id for t in tasks if domain.replay(t, (), "", session).solved]
 
     assert not silent
-    assert len(told) <= 0.08 * len(tasks)  # what lists and searches answer, which operate on no entry
+    assert len(answered) <= 0.08 * len(tasks)  # what lists and searches answer, which operate on no entry
 
 
 def test_intents_have_several_phrasings(domain: Domain, tasks: list[Task]) -> None:

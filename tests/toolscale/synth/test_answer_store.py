@@ -113,7 +113,7 @@ def test_the_store_is_lines_of_json_with_the_question_and_the_model(file: Path) 
 
 
 def test_a_recording_answers_with_the_next_answer_when_shown_one(tmp_path: Path) -> None:
-    (tmp_path / "r.yaml").write_text("- asked: [birds]\n  answers: [bad, better]\n")
+    (tmp_path / "r.yaml").write_text("- question: [birds]\n  answers: [bad, better]\n")
     model = RecordedModel(tmp_path / "r.yaml")
     start = (("system", "s"), ("user", "Name birds."))
     assert model.ask(ModelQuestion(start, 0, 1, 0)).text == "bad"

@@ -31,7 +31,7 @@ def test_the_graph_is_the_one_measured():
     graph = make_instance(Axes(depth=6), "train", 2).graph
     found = to_networkx(graph)
     assert networkx.is_directed_acyclic_graph(found)
-    answer = graph.asked[0].node
+    answer = graph.targets[0].node
     way = found.subgraph([*networkx.ancestors(found, answer), answer])
     assert networkx.dag_longest_path_length(way) + 1 == measure(graph)["depth"] == 6
     assert max(degree for _, degree in way.in_degree()) == measure(graph)["breadth"]

@@ -113,15 +113,15 @@ def test_an_unknown_split_or_setting_is_refused():
 def test_a_problem_has_as_many_distractors_as_wanted(distractors: int):
     for seed in range(20):
         graph = make_instance(Axes(depth=4), "train", seed, InstanceSettings(distractors)).graph
-        way = set(needed(graph.nodes, [graph.asked[0].node]))
-        assert sum(at not in way for at in graph.asked[0].states) == distractors
+        way = set(needed(graph.nodes, [graph.targets[0].node]))
+        assert sum(at not in way for at in graph.targets[0].states) == distractors
 
 
 def test_statements_are_shuffled():
     orders = set()
     for seed in range(20):
-        asked = make_instance(Axes(depth=6), "train", seed).graph.asked[0]
-        orders.add(tuple(asked.states) == tuple(sorted(asked.states)))
+        target = make_instance(Axes(depth=6), "train", seed).graph.targets[0]
+        orders.add(tuple(target.states) == tuple(sorted(target.states)))
     assert orders == {False}
 
 
@@ -129,7 +129,7 @@ def test_every_kind_of_sub_task_comes_up():
     kinds = Counter[str]()
     for seed, split in itertools.product(range(60), ("train", "test")):
         graph = make_instance(Axes(depth=5), split, seed).graph
-        kinds.update(graph.nodes[at].kind for at in needed(graph.nodes, [graph.asked[0].node]))
+        kinds.update(graph.nodes[at].kind for at in needed(graph.nodes, [graph.targets[0].node]))
     assert set(kinds) == {"given", "undefined", "same", "sum", "difference", "total", "nested"}
 
 
@@ -149,12 +149,12 @@ def test_problems_of_a_horizon_carry_answers_on_and_can_be_solved_one_by_one():
     for seed in range(30):
         instance = make_instance(Axes(horizon=5), "train", seed)
         assert "[answer1]" in instance.text
-        told: dict[str, str] = {}
+        earlier: dict[str, str] = {}
         for number, problem in enumerate(instance.problems, 1):
             alone = problem.removeprefix(f"Problem {number}: ")
-            for reference, answer in told.items():
+            for reference, answer in earlier.items():
                 alone = alone.replace(reference, answer)
-            told[f"each [answer{number}]"] = answer = instance.answers[number - 1]
+            earlier[f"each [answer{number}]"] = answer = instance.answers[number - 1]
             assert solve(alone).answers == (answer,)
 
 

@@ -29,7 +29,7 @@ NODES = (
 )
 
 
-def asked(*positions: int, **changes: object) -> tuple[Target, ...]:
+def targets_at(*positions: int, **changes: object) -> tuple[Target, ...]:
     return tuple(Target(position, 0, **changes) for position in positions)
 
 
@@ -55,7 +55,7 @@ def test_each_kind_of_sub_task_has_its_value(node: ProblemNode, value: int):
 
 
 def test_axes_are_measured_in_the_graph():
-    graph = Graph(NODES, asked(3))
+    graph = Graph(NODES, targets_at(3))
     assert levels_of(NODES) == [1, 1, 2, 3, 1]
     assert needed(NODES, [3]) == [0, 1, 2, 3]
     assert needed(NODES, [3], known=[2]) == [1, 2, 3]
@@ -63,19 +63,19 @@ def test_axes_are_measured_in_the_graph():
 
 
 def test_the_horizon_counts_reported_answers_that_lead_to_another():
-    assert measure(Graph(NODES, asked(2, 3)))["horizon"] == 2
-    assert measure(Graph(NODES, asked(3, 4)))["horizon"] == 1
+    assert measure(Graph(NODES, targets_at(2, 3)))["horizon"] == 2
+    assert measure(Graph(NODES, targets_at(3, 4)))["horizon"] == 1
 
 
 def test_components_are_independent_and_hold_an_answer():
     apart = (*NODES, ProblemNode("needle", name="calm-otter", constant=7654321))
-    graph = Graph(apart, asked(3, 5, 2))
+    graph = Graph(apart, targets_at(3, 5, 2))
     assert components_of(graph) == [[0, 2], [1]]
     assert measure(graph)["parallel"] == 2
 
 
 def test_notes_are_counted():
-    assert measure(Graph(NODES, (*asked(2, note="4"), *asked(3))))["robustness"] == 1
+    assert measure(Graph(NODES, (*targets_at(2, note="4"), *targets_at(3))))["robustness"] == 1
 
 
 def test_a_template_forgets_names_numbers_and_order():

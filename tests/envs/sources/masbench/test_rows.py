@@ -53,9 +53,9 @@ def test_rows_of_one_axis_are_chosen_and_limited(file: Path):
 
 def test_rows_are_played_and_wanted_answers_are_all_demanded(file: Path):
     env = gym.make("ToolOrchestra-Custom-v0", source=load_masbench("horizon", file), split="test")
-    for said, reward in (("\\boxed{14}\n\n\\boxed{22}", 1), ("Problem 1: 14\nProblem 2: 21", 0), ("\\boxed{22}", 0)):
+    for text, reward in (("\\boxed{14}\n\n\\boxed{22}", 1), ("Problem 1: 14\nProblem 2: 21", 0), ("\\boxed{22}", 0)):
         env.reset(seed=0)
-        assert env.step(said)[1] == reward
+        assert env.step(text)[1] == reward
     env.close()
 
 

@@ -27,7 +27,7 @@ def test_the_examples_of_the_paper_are_solved(axis: str):
 
 
 @pytest.mark.parametrize(
-    ("said", "answer"),
+    ("statement", "answer"),
     [
         ("equals 30", 7),
         ("equals each Ketch's Saloon", 5),
@@ -43,11 +43,11 @@ def test_the_examples_of_the_paper_are_solved(axis: str):
         ("equals each Mornay Landing's Vessel", 0),
     ],
 )
-def test_each_form_of_statement_is_read(said: str, answer: int):
+def test_each_form_of_statement_is_read(statement: str, answer: int):
     text = (
         "The number of each Ketch's Saloon equals 5. The number of each Ketch's Sick Bay equals 7. "
         "The number of each Corrin Quay's Ketch equals 3. The number of each Corrin Quay's Yawl equals 1. "
-        f"The number of each Barque's Saloon {said}. How many Saloon does Barque have?"
+        f"The number of each Barque's Saloon {statement}. How many Saloon does Barque have?"
     )
     assert solve(text).answers == (str(answer),)
 

@@ -37,7 +37,7 @@ def task(**values: int) -> Task:
 
 
 @pytest.mark.parametrize("axis", AXES)
-def test_a_task_holds_its_graph_steps_and_golden_calculations(axis: str):
+def test_a_task_holds_its_graph_steps_and_reference_calculations(axis: str):
     made = instance(**{axis: 5})
     found = make_task(made, "masbench/mine/0")
     truth, parts = truth_of(found), parts_of(found)
@@ -60,12 +60,12 @@ def test_a_task_holds_its_graph_steps_and_golden_calculations(axis: str):
 
 def test_an_expert_is_asked_for_all_answers_and_deceived_by_notes():
     noted = task(robustness=4)
-    asked = problem_of(noted)
+    problem = problem_of(noted)
     answers = [accepted[0] for accepted in noted.communicate]
-    assert [asked.steps[target].answer for target in asked.targets] == answers
-    notes = [asked.steps[target].note for target in asked.targets]
+    assert [problem.steps[target].answer for target in problem.targets] == answers
+    notes = [problem.steps[target].note for target in problem.targets]
     assert all(note is not None and note != answer for note, answer in zip(notes, answers, strict=True))
-    assert sum(step.note is not None for step in asked.steps) == 4
+    assert sum(step.note is not None for step in problem.steps) == 4
     assert problem_of(task(depth=3)).targets == (len(parts_of(task(depth=3))) - 1,)
 
 
@@ -74,8 +74,8 @@ def test_a_sub_question_means_its_part_in_the_words_of_the_problem():
         made = make_instance(Axes(**{axis: 4}), "train", seed)
         several = make_task(made, "masbench/mine/0")
         parts = parts_of(several)
-        for target, asked in zip(several.bindings["targets"], truth_of(several).problems, strict=True):
-            assert find_part(several, asked.rpartition(". ")[2]) == target
+        for target, problem in zip(several.bindings["targets"], truth_of(several).problems, strict=True):
+            assert find_part(several, problem.rpartition(". ")[2]) == target
             assert find_part(several, parts[target].question) == target
 
 
@@ -100,7 +100,7 @@ def test_faults_are_found():
 
 
 @pytest.mark.parametrize(
-    "said",
+    "message",
     [
         "Final Answers\n\nProblem 1: 12\nProblem 2: 7\nProblem 3: 0",
         "Q1: 12, Q2: 7, Q3: 0",
@@ -116,15 +116,15 @@ def test_faults_are_found():
         "12\n7\n0",
     ],
 )
-def test_answers_are_read_in_many_forms(said: str):
-    assert read_answers(said, 3) == ("12", "7", "0")
+def test_answers_are_read_in_many_forms(message: str):
+    assert read_answers(message, 3) == ("12", "7", "0")
 
 
 @pytest.mark.parametrize(
-    "said", ["", "12", "\\boxed{12}", "12 7 0", "\\boxed{12, 7}", "\\boxed{12, 7, 0, 3}", "The answer is 12"]
+    "message", ["", "12", "\\boxed{12}", "12 7 0", "\\boxed{12, 7}", "\\boxed{12, 7, 0, 3}", "The answer is 12"]
 )
-def test_another_number_of_answers_is_none(said: str):
-    assert read_answers(said, 3) == ("", "", "")
+def test_another_number_of_answers_is_none(message: str):
+    assert read_answers(message, 3) == ("", "", "")
 
 
 def test_only_the_last_of_each_label_counts_and_what_is_missing_is_wrong():
@@ -252,7 +252,7 @@ def test_every_axis_is_an_environment(axis: str):
     assert QUESTIONS[name].world == "masbench"
     env = gym.make(f"ToolOrchestra-{name}-v0")
     _, info = env.reset(seed=3, options={"split": "test"})
-    asked = question_source(name).task(info["task_id"])
-    _, reward, terminated, *_ = env.step(asked.answer)
+    chosen = question_source(name).task(info["task_id"])
+    _, reward, terminated, *_ = env.step(chosen.answer)
     assert (reward, terminated) == (1, True)
     env.close()

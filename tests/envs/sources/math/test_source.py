@@ -465,8 +465,8 @@ def test_all_levels_are_alike_in_number_and_harder_ones_are_harder(source: MathS
     expert = SimulatedExpert("solver", spec)
     chances = {level: [0.0, 0] for level in levels}
     for task in source.tasks("train"):
-        asked = problem_of(task)
-        right = math.prod(expert.chance(asked, step) for step in range(len(asked.steps)))
+        problem = problem_of(task)
+        right = math.prod(expert.chance(problem, step) for step in range(len(problem.steps)))
         chances[task.difficulty][0] += right
         chances[task.difficulty][1] += 1
     means = [chances[level][0] / chances[level][1] for level in sorted(chances)]

@@ -274,7 +274,9 @@ attempt(os.kill, {os.getppid()}, 0)"""
 def test_the_environment_of_this_machine_is_out_of_sight(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("API_KEY", "hidden")
     with sandbox.session(ProgramLimits(seconds=5, memory_mb=100)) as session:  # a worker started just now
-        assert "hidden" not in session.run("import os; print(os.environ, open('/proc/self/environ').read())").stdout
+        seen = session.run("import os; print(os.environ, open('/proc/self/environ').read())").stdout
+        assert seen.startswith("environ({")
+        assert "hidden" not in seen
 
 
 def test_a_program_has_no_privilege_inside_or_outside(sandbox: Sandbox) -> None:
@@ -350,10 +352,14 @@ def flip():
             os.rename('n', 'x')
 threading.Thread(target=flip, daemon=True).start()
 time.sleep(0.02)"""
+    seen = set()
     with sandbox.session() as session:
         session.run(PRELUDE + code)
-        for _ in range(30):
-            assert session.run("", collect=["x"]).files.get("x", b"mine") in (b"mine", b"")
+        for number in range(3_000):  # until both the file and the link have been met
+            seen.add(session.run("import time; time.sleep(0.001)", collect=["x"]).files.get("x"))
+            if number > 50 and {b"mine", None} <= seen:
+                break
+    assert {b"mine", None} <= seen <= {b"mine", None, b""}
 
 
 def test_a_working_directory_swapped_for_a_link_is_not_followed(sandbox: Sandbox) -> None:
@@ -460,7 +466,10 @@ except RuntimeError:
     pass
 print(started)"""
     result = run(bounded, code)
-    assert result.status is not ProgramStatus.OK or int(result.stdout) <= 16
+    if result.status is ProgramStatus.OK:
+        assert 1 <= int(result.stdout) <= 16
+    else:
+        assert "thread" in result.stderr or "Resource temporarily unavailable" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -475,7 +484,8 @@ print(started)"""
     ],
 )
 def test_a_memory_bomb_is_told_apart(bounded: Sandbox, code: str) -> None:
-    assert run(bounded, code).status in (ProgramStatus.MEMORY, ProgramStatus.ERROR)
+    result = run(bounded, code)
+    assert result.status is ProgramStatus.MEMORY or "Cannot allocate memory" in result.stderr, result
     assert run(bounded, "x = bytearray(60 << 20); print(len(x))").stdout == f"{60 << 20}\n"
 
 
@@ -527,7 +537,8 @@ def test_the_disk_cannot_be_filled(sandbox: Sandbox, code: str) -> None:
     ids=["files", "depth", "links", "locked"],
 )
 def test_a_heap_of_files_is_cleared_away(sandbox: Sandbox, code: str) -> None:
-    run(sandbox, code, limits=ProgramLimits(seconds=1, memory_mb=128, pids=16, disk_mb=16))
+    result = run(sandbox, code, limits=ProgramLimits(seconds=1, memory_mb=128, pids=16, disk_mb=16))
+    assert (result.status is ProgramStatus.OK) == ("chmod" in code)  # the fixture looks at what is left
 
 
 @pytest.mark.parametrize("fds", [[1], [2], [1, 2]])

@@ -175,8 +175,8 @@ def test_a_process_that_cannot_start_says_why(make: Callable[..., Sandbox], tmp_
     silent = tmp_path / "python"
     silent.write_text("#!/bin/sh\necho no Python here >&2\n")
     silent.chmod(0o755)
-    for python, said in (("/no/python", "/no/python"), (str(silent), "no Python here")):
-        with make("process", python=python) as sandbox, pytest.raises(SandboxError, match=said):
+    for python, message in (("/no/python", "/no/python"), (str(silent), "no Python here")):
+        with make("process", python=python) as sandbox, pytest.raises(SandboxError, match=message):
             sandbox.run("")
 
 

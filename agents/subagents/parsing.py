@@ -1,4 +1,4 @@
-r"""Reading the text of a model: its tags, its answer, its code and its queries.
+r"""Parsing the text of a model: its tags, its answer, its code and its queries.
 
 Models forget tags, do not close them, and put code into fences instead. What can be read all the same is returned; else
 "" or nothing. No text is ever run or evaluated here.

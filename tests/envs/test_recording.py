@@ -1,0 +1,147 @@
+"""Recordings: files that grow, are resumed as they were begun, and are added up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from toolorchestra.agents.chat.base import ChatRequest, ScriptedChat
+from toolorchestra.agents.policies.chat_policy import ChatPolicy
+from toolorchestra.agents.policies.registry import make_policy
+from toolorchestra.envs.episode import CallRecord, Episode, Turn, read_episodes
+from toolorchestra.envs.recording import Recording, Reset, Tally, Unplayed, play_many
+from toolorchestra.toolscale.errors import ExpertError, OptionError
+from toolorchestra.toolscale.tool import Status
+
+Make = Callable[..., Any]
+
+
+def episode(seed: int, outcome: str | None = "solved", difficulty: int = 1, calls: int = 0) -> Episode:
+    records = tuple(
+        CallRecord(f"c{i}", "spin", {}, Status.OK, cost=0.25, start=i, end=i + 1.0, value=None, error=None)
+        for i in range(calls)
+    )
+    return Episode(
+        env_id="e", task_id="t", split="train", difficulty=difficulty, prompt="", instruction="", tools=(), seed=seed,
+        outcome=outcome, reward={"solved": 1.0, "failed": 0.0}.get(str(outcome)), turns=[Turn({}, records)],
+        cost=0.25 * calls, clock=float(calls),
+    )  # fmt: skip
+
+
+def test_a_recording_grows_by_an_episode_at_a_time_and_says_how_it_was_made(tmp_path: Path) -> None:
+    file = tmp_path / "new" / "run.jsonl"
+    with Recording(file, {"policy": "oracle", "sizes": (1, 2)}) as recording:
+        assert (recording.done, recording.episodes) == (set(), [])
+        for seed in (3, 4):
+            recording.write(episode(seed))
+            assert [one.seed for one in read_episodes(file)] == [*range(3, seed + 1)]  # on disk before the end
+    assert msgspec.json.decode((tmp_path / "new" / "run.json").read_bytes()) == {"policy": "oracle", "sizes": [1, 2]}
+
+
+def test_a_resumed_recording_knows_its_episodes_and_drops_the_beginning_of_a_line(tmp_path: Path) -> None:
+    file = tmp_path / "run.jsonl"
+    with Recording(file, {"seed": 0}) as recording:
+        recording.write(episode(3))
+    file.write_bytes(file.read_bytes() + b'{"env_id": "e", "ta')
+    with Recording(file, {"seed": 0}, resume=True) as recording:
+        assert (recording.done, recording.episodes) == ({3}, [episode(3)])
+        recording.write(episode(4))
+    assert list(read_episodes(file)) == [episode(3), episode(4)]
+
+
+def test_a_recording_is_not_mixed_with_another(tmp_path: Path) -> None:
+    file = tmp_path / "run.jsonl"
+    with Recording(file, {"policy": "oracle", "seed": 0, "old": True}) as recording:
+        recording.write(episode(3))
+    with pytest.raises(OptionError, match=r"run\.jsonl is there already: give --resume to go on with it, or another"):
+        Recording(file, {"policy": "oracle", "seed": 0, "old": True})
+    told = r"was made otherwise \(policy 'oracle', now 'null'; seed 0, now 1\): give the same options, or another --out"
+    with pytest.raises(OptionError, match=told.replace("; ", ", ")):
+        Recording(file, {"policy": "null", "seed": 1, "old": True}, resume=True)
+    with pytest.raises(OptionError, match=r"was made otherwise \(old True, now None\)"):
+        Recording(file, {"policy": "oracle", "seed": 0}, resume=True)
+    assert list(read_episodes(file)) == [episode(3)]
+
+
+def test_an_empty_file_is_no_recording_yet(tmp_path: Path) -> None:
+    file = tmp_path / "run.jsonl"
+    file.touch()
+    with Recording(file, {"seed": 0}) as recording:
+        recording.write(episode(1))
+    assert [one.seed for one in read_episodes(file)] == [1]
+
+
+def test_episodes_are_added_up() -> None:
+    tally = Tally([episode(0, calls=4), episode(1, "failed"), episode(2, difficulty=3, calls=2)])
+    tally.add(episode(3, "infra_error", calls=2))
+    assert (tally.judged, tally.share) == (3, pytest.approx(2 / 3))
+    summary = tally.summary()
+    assert summary.pop("interval") == pytest.approx((0.208, 0.939), abs=1e-3)
+    assert summary == {
+        "episodes": 4,
+        "outcomes": {"solved": 2, "failed": 1, "infra_error": 1},
+        "success": pytest.approx(2 / 3),
+        "by_difficulty": {1: {"episodes": 2, "solved": 1}, 3: {"episodes": 1, "solved": 1}},
+        "turns": 1.0,
+        "calls": 2.0,
+        "cost": 0.5,
+        "clock": 2.0,
+    }
+
+
+def test_no_episodes_add_up_to_nothing() -> None:
+    summary = Tally([]).summary()
+    assert (summary["episodes"], summary["success"], summary["interval"]) == (0, 0.0, (0.0, 1.0))
+
+
+def resets(count: int) -> list[Reset]:
+    return [Reset(seed, {"split": "all"}) for seed in range(count)]
+
+
+def test_how_many_are_in_progress_changes_no_episode(make_env: Make) -> None:
+    def played(parallel: int) -> dict[int | None, bytes]:
+        found = play_many(make_env, lambda: make_policy("oracle"), resets(7), parallel=parallel)
+        return {one.seed: one.to_json() for one in found if isinstance(one, Episode)}
+
+    alone = played(1)
+    assert [*alone] == [*range(7)]
+    assert played(3) == alone
+    assert played(99) == alone
+
+
+def test_chat_models_are_asked_for_all_episodes_in_progress_together(
+    make_env: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chat, batches = ScriptedChat(lambda request: "I do not know."), []
+    complete = chat.complete
+    monkeypatch.setattr(chat, "complete", lambda requests: batches.append(len(requests)) or complete(requests))
+    found = list(play_many(make_env, lambda: ChatPolicy(chat), resets(5), parallel=3))
+    assert batches == [3, 2]
+    assert [(one.seed, one.answer) for one in found if isinstance(one, Episode)] == [
+        (seed, "I do not know.") for seed in range(5)
+    ]
+
+
+def test_an_episode_whose_model_fails_is_given_up_and_the_others_go_on(make_env: Make) -> None:
+    asked = iter(range(99))
+
+    def answer(request: ChatRequest) -> Any:
+        return ExpertError("too busy") if next(asked) == 1 else "I do not know."
+
+    found = list(play_many(make_env, lambda: ChatPolicy(ScriptedChat(answer)), resets(1)))
+    assert [one.seed for one in found if isinstance(one, Episode)] == [0]
+    asked = iter(range(99))
+    chat = ScriptedChat(answer)
+    found = list(play_many(make_env, lambda: ChatPolicy(chat), resets(3), parallel=3))
+    assert found[1] == Unplayed(Reset(1, {"split": "all"}), "too busy")
+    assert [one.seed for one in found if isinstance(one, Episode)] == [0, 2]
+
+
+def test_a_model_that_fails_for_all_is_an_error(make_env: Make) -> None:
+    chat = ScriptedChat(lambda request: ExpertError("no such host"))
+    with pytest.raises(ExpertError, match="2 of 2 requests failed; the first: no such host"):
+        list(play_many(make_env, lambda: ChatPolicy(chat), resets(2), parallel=2))
