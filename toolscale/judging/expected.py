@@ -249,7 +249,8 @@ def _fact(
     phrases = tuple(dict.fromkeys(tuple(tokens(option)) for option in options))
     kind = kind_of_fact(options, by_key)
     phrases = _spellings(phrases, kind)
-    others = {phrase for option in (task.rivals[position] if task.rivals else ()) if (phrase := tuple(tokens(option)))}
+    listed = task.rivals[position] if position < len(task.rivals) else ()
+    others = {phrase for option in listed if (phrase := tuple(tokens(option)))}
     values = {phrase for phrase in others if any(map(kind_of_token, phrase))}
     others -= values
     kinds = {found for phrase in (*values, *phrases) for token in phrase if (found := kind_of_token(token))}
