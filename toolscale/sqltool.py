@@ -141,7 +141,8 @@ class SqlTool(Tool):
 
     def _named(self, arguments: dict[str, Any]) -> tuple[Entry, ...]:
         """Return the entries that the arguments of a call name."""
-        return tuple((table, key) for name, table in self._entities if (key := arguments[name]) is not None)
+        named = ((table, arguments[name]) for name, table in self._entities)
+        return tuple((table, one) for table, key in named for one in (key if isinstance(key, list) else [key]) if one)
 
     def _failure(self, error: sqlite3.Error) -> ToolResult:
         if str(error) == "interrupted":

@@ -95,6 +95,7 @@ class ExpectedAnswer(msgspec.Struct, frozen=True):
         asked: Values in the request.
         positive: Words that the reference answer has in positive statements only.
         denied: Words that it has in negated statements only.
+        bare: Whether the reference answer is nothing but the facts.
         negates: Whether the reference answer negates anything.
         cues: The reference answer in lower case: its denials and doubts are none of the answer.
     """
@@ -114,6 +115,7 @@ class ExpectedAnswer(msgspec.Struct, frozen=True):
     asked: frozenset[str]
     positive: frozenset[str]
     denied: frozenset[str]
+    bare: bool
     negates: bool
     cues: str
 
@@ -185,6 +187,7 @@ def expected_answer(
         asked=frozenset(token for token in request if kind_of_token(token)),
         positive=frozenset(_content(reference, negated=False) - _content(reference, negated=True)),
         denied=frozenset(_content(reference, negated=True) - _content(reference, negated=False)),
+        bare=own >= set(reference.tokens) - STOPWORDS,
         negates=not NEGATORS.isdisjoint(reference.tokens),
         cues=task.answer.lower(),
     )
