@@ -22,6 +22,7 @@ from toolorchestra.toolscale.errors import DomainError, UnknownNameError, unknow
 from toolorchestra.toolscale.filters import FilterResult, NotRun, Report
 from toolorchestra.toolscale.format import DomainSpec
 from toolorchestra.toolscale.intents import make_tasks
+from toolorchestra.toolscale.judging.rivals import RivalTable, with_rivals
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.yaml_reader import convert, read_yaml
 
@@ -61,6 +62,7 @@ def make_domain(spec: DomainSpec, *, image: bytes | None = None, file: Path | No
 
         evolved, unfit = evolve(domain, tasks, spec.evolution, spec.seed)
         tasks, dropped = tasks + evolved, dropped + unfit
+    tasks = list(with_rivals(tasks, RivalTable(tasks)))
     return domain.with_tasks(tasks, dropped)
 
 

@@ -170,4 +170,4 @@ def numbered(task: Task, numbers: Counter[str]) -> Task:
     """Return an evolved task with the next number of its intent in its id."""
     number = numbers[task.intent]
     numbers[task.intent] += 1
-    return msgspec.structs.replace(task, id=f"{task.domain}/{task.intent}/{number:03d}")
+    return msgspec.structs.replace(task, id=f"{task.domain}/{task.intent}/{number:03d}", rivals=())

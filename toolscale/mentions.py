@@ -14,14 +14,18 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-from toolorchestra.toolscale.numerals import TENS, UNITS
+from toolorchestra.toolscale.numerals import TENS, UNITS, number_of_words
 
-_MONTHS = (
+MONTHS = (
     "january", "february", "march", "april", "may", "june", "july", "august", "september", "october",
     "november", "december",
 )  # fmt: skip
-_MONTH_NUMBER = {name[:3]: i for i, name in enumerate(_MONTHS, 1)}
-_NUMBER_WORD = {word: f"#{i}" for i, word in enumerate((*UNITS, TENS[0]))}
+_MONTH_NUMBER = {name[:3]: i for i, name in enumerate(MONTHS, 1)}
+_NUMBER_WORD = (
+    {"noon": "~12:00", "midnight": "~00:00"}
+    | {word: f"#{i}" for i, word in enumerate(UNITS)}
+    | {word: f"#{10 * i}" for i, word in enumerate(TENS, 2)}
+)
 _MONTH = (
     r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
     r"|nov(?:ember)?|dec(?:ember)?)"
@@ -30,10 +34,12 @@ _DIGITS_OF_NUMBER = r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?"
 # What begins with a letter, with a digit, and with a sign. No groups are captured, so that a branch is left early.
 _tokens = re.compile(
     rf"""
-      [b-ceg-ik-lp-rt-z][^\W_]*+
+      [a-f][+-](?![\w+-])
+    | [b-ceg-ik-lp-rt-z][^\W_]*+
     | (?=\d)(?:
           (?:\d{{4}}-\d{{2}}-\d{{2}}|\d{{4}}/\d{{2}}/\d{{2}})(?!\d)(?:t(?=\d))?
         | \d{{1,2}}/\d{{1,2}}/\d{{4}}(?!\d)
+        | \d{{1,2}}\.\d{{1,2}}\.\d{{4}}(?!\d)
         | \d{{1,2}}:\d{{2}}(?::\d{{2}})?(?:\s?[ap]\.?m\b)?|\d{{1,2}}\s?[ap]\.?m\b
         | \d{{1,2}}(?:st|nd|rd|th)?\s+(?:of\s+)?{_MONTH}\b\.?(?:,?\s+\d{{4}}(?!\d))?
         | {_DIGITS_OF_NUMBER}
@@ -45,6 +51,21 @@ _tokens = re.compile(
     """,
     re.VERBOSE,
 ).findall
+_DECIMAL_COMMA = re.compile(
+    r"(?<![\d.,])[$€£]\s?\d+,\d{2}(?![\d,])|(?<![\d.,])\d+,\d{2}(?=\s?(?:[$€£]|eur|usd|dollar))", re.IGNORECASE
+)
+ORDINALS = (
+    "zeroth", "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh",
+    "twelfth",
+)  # fmt: skip
+_NUMBER_WORD_PATTERN = "|".join((*UNITS, *TENS))
+_NUMBER_IN_WORDS = re.compile(
+    rf"\bminus\s+(?=\d)|\b(?:{_NUMBER_WORD_PATTERN}|a(?=\s(?:hundred|thousand)\b))(?:(?:\s+and)?[\s-]+(?:{_NUMBER_WORD_PATTERN}|hundred|thousand))+\b"
+)
+_DOTTED_THOUSANDS = re.compile(
+    r"(?<![\d.,])\d{1,3}(?:\.\d{3})+(?=(?:,\d+)?\s?(?:€|eur))|(?<=€)\d{1,3}(?:\.\d{3})+(?!\d)"
+)
+_WORDED_DAY = re.compile(rf"\b({'|'.join(ORDINALS[1:])})(?=\s+of\s+{_MONTH}\b)")
 _POSSESSIVE = re.compile(r"'s\b")
 _MONTH_NAME = re.compile(_MONTH)
 _DIGITS = re.compile(r"\d+")
@@ -57,10 +78,18 @@ def tokens(text: str) -> list[str]:
     >>> tokens("Ada's bill: $1,234.50 on July 30, 2025 at 7 pm")
     ['ada', 'bill', '#1234.5', 'on', '@2025-07-30', 'at', '~19:00']
     """
+    if "," in text:
+        text = _DECIMAL_COMMA.sub(lambda found: found[0].replace(",", "."), text)
     if not text.isascii():
         decomposed = unicodedata.normalize("NFKD", text)
         text = "".join(c for c in decomposed if not unicodedata.combining(c)).replace("’", "'")
+    if "€" in text or "eur" in text:
+        text = _DOTTED_THOUSANDS.sub(lambda found: found[0].replace(".", ""), text)
     text = text.casefold()
+    if "th of " in text or "rst of " in text or "ond of " in text or "ird of " in text:
+        text = _WORDED_DAY.sub(lambda found: str(ORDINALS.index(found[1])), text)
+    if _NUMBER_IN_WORDS.search(text):
+        text = _NUMBER_IN_WORDS.sub(_in_digits, text)
     if "'s" in text:
         text = _POSSESSIVE.sub("", text)
     return [
@@ -69,15 +98,26 @@ def tokens(text: str) -> list[str]:
     ]
 
 
+def _in_digits(found: re.Match[str]) -> str:
+    """Return a number in words in digits, and "minus" as a sign; words that make no one number stay as they are."""
+    words = found[0]
+    if words.startswith("minus"):
+        return "-"
+    number = number_of_words("one" + words[1:] if words.startswith("a ") else words)
+    return words if number is None else str(number)
+
+
 def _spelled(token: str) -> str:
-    """Return a number, date or time in its one spelling."""
+    """Return a number, date, time or grade in its one spelling."""
+    if token[-1] in "+-":
+        return token
     if token[0] in "-−$€£." or token.isdecimal():
         return _number(token)
     if ":" in token or token[-1] == "m":
         return _time(token)
     if token[4:5] in ("-", "/") and token[:4].isdecimal():
         return "@" + token[:10].replace("/", "-")
-    return _date(token) if "/" in token or len(token.split()) > 1 else _number(token)
+    return _date(token) if "/" in token or token.count(".") == 2 or len(token.split()) > 1 else _number(token)
 
 
 def _number(token: str) -> str:
@@ -101,6 +141,9 @@ def _time(token: str) -> str:
 
 def _date(token: str) -> str:
     numbers = _DIGITS.findall(token)
+    if token.count(".") == 2:
+        day, month, year = map(int, numbers)
+        return f"@{year:04d}-{month:02d}-{day:02d}"
     if "/" in token:
         first, second, year = map(int, numbers)
         month, day = (first, second) if first <= 12 else (second, first)

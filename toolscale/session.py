@@ -22,10 +22,11 @@ _DENY_IN_EPISODE = frozenset({sqlite3.SQLITE_SAVEPOINT, sqlite3.SQLITE_TRANSACTI
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """A session's state: the rows that its episode touched, and the entries it operated on."""
+    """A session's state: the rows that its episode touched, and the entries it operated on, or was refused to."""
 
     touched: Changes
     operated: frozenset[Entry]
+    refused: frozenset[Entry] = frozenset()
 
 
 class _RuntimeConfinement(Confinement):
@@ -50,6 +51,7 @@ class Session:
     Attributes:
         connection: The episode's own SQLite connection, confined to the domain's tables.
         operated: Entries that calls looked up by identity so far.
+        refused: Entries named by calls that a guard refused so far.
         wrote: Whether a tool has written since the last reset.
     """
 
@@ -59,6 +61,7 @@ class Session:
             ":memory:", isolation_level=None, cached_statements=1024, check_same_thread=False
         )
         self.operated: set[Entry] = set()
+        self.refused: set[Entry] = set()
         self.wrote = False
         self._tables = database.access
         self._context = ToolContext(self)
@@ -99,13 +102,15 @@ class Session:
             self._start = {}
             self._written.clear()
         self.operated.clear()
+        self.refused.clear()
 
     def call(self, tool: Tool, arguments: dict[str, Any]) -> ToolResult:
         """Run `tool` with valid `arguments`; a call that does not end OK leaves nothing behind."""
         self._ticks = 0
         result = self._write(tool, arguments) if tool.effect == "write" else tool.run(arguments, self._context)
         if result.operated:
-            self.operated.update(result.operated)
+            entries = self.operated if result.status is Status.OK else self.refused
+            entries.update(result.operated)
         return result
 
     def _write(self, tool: Tool, arguments: dict[str, Any]) -> ToolResult:
@@ -154,12 +159,13 @@ class Session:
 
     def snapshot(self) -> Snapshot:
         """Return the state, to be restored in this or any other session of the database."""
-        return Snapshot(self.touched(), frozenset(self.operated))
+        return Snapshot(self.touched(), frozenset(self.operated), frozenset(self.refused))
 
     def restore(self, snapshot: Snapshot) -> None:
         """Put the session into the state of `snapshot`."""
         self.reset()
         self.operated.update(snapshot.operated)
+        self.refused.update(snapshot.refused)
         if snapshot.touched:
             self._start = snapshot.touched
             self._put(snapshot.touched)

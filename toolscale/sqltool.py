@@ -42,6 +42,7 @@ class SqlTool(Tool):
         columns: tuple[str, ...],
         reads: AbstractSet[str],
         writes: AbstractSet[str],
+        entities: Mapping[str, str],
     ) -> None:
         super().__init__(name, spec.description, spec.parameters, price=spec.price, latency=spec.latency)
         self.spec = spec
@@ -49,6 +50,7 @@ class SqlTool(Tool):
         self.writes = frozenset(writes)
         self.effect = "write" if writes else "read" if reads else "pure"
         self._today = today
+        self._entities = tuple(entities.items())
         self._arrays = tuple(n for n, p in spec.parameters.items() if p.type == "array")
         self._guard = _combined(guard.require for guard in spec.guards) if spec.guards else None
         self._errors = tuple(guard.error for guard in spec.guards)
@@ -90,7 +92,8 @@ class SqlTool(Tool):
             if self._guard is not None:
                 (broken,) = execute(self._guard, parameters).fetchone()
                 if broken is not None:
-                    return ToolResult.failed(_message(self._errors[broken], arguments))
+                    refusal = _message(self._errors[broken], arguments)
+                    return ToolResult(Status.EXEC_ERR, None, refusal, self._named(arguments))
             for sql, save in self._steps:
                 cursor = execute(sql, parameters)
                 if save is not None:
@@ -135,6 +138,11 @@ class SqlTool(Tool):
             elif key is not None:
                 entries.append((table, key))
         return tuple(entries)
+
+    def _named(self, arguments: dict[str, Any]) -> tuple[Entry, ...]:
+        """Return the entries that the arguments of a call name."""
+        named = ((table, arguments[name]) for name, table in self._entities)
+        return tuple((table, one) for table, key in named for one in (key if isinstance(key, list) else [key]) if one)
 
     def _failure(self, error: sqlite3.Error) -> ToolResult:
         if str(error) == "interrupted":

@@ -87,7 +87,8 @@ class ToolResult(msgspec.Struct, frozen=True):
         status: How the call ended.
         value: The result, JSON-like; None unless `status` is OK.
         error: What went wrong and what would fix it; None when `status` is OK.
-        operated: Entries that the call looked up by identity (rows written are in the journal).
+        operated: Entries that the call looked up by identity (rows written are in the journal); of a call that a guard
+            refuses those that its arguments name.
         cost: US dollars beyond the tool's price (an expert's tokens).
         seconds: Virtual seconds beyond the tool's latency.
         tokens: Tokens read and written by a model behind the tool.

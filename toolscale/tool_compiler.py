@@ -68,7 +68,16 @@ def compile_tool(
         raise DomainError("The tool does nothing.", file=file, path=f"tools.{name}", remedy=remedy)
     compiler = _Compiler(name, spec, connection, tables, file)
     columns = compiler.check()
-    return SqlTool(name, spec, today=today, columns=columns, reads=compiler.reads, writes=compiler.writes)
+    keys = {f"{table}.{key[0]}": table for table in tables if len(key := primary_key(tables[table])) == 1}
+    return SqlTool(
+        name,
+        spec,
+        today=today,
+        columns=columns,
+        reads=compiler.reads,
+        writes=compiler.writes,
+        entities={parameter: keys[p.column] for parameter, p in spec.parameters.items() if p.column in keys},
+    )
 
 
 class _Compiler:

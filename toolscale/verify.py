@@ -4,16 +4,17 @@ An episode is solved if and only if all three criteria hold against one of the t
 
 1. *execution correctness*: the net change of the database equals the reference one; keys that tools generated
    are compared up to renaming, so that independent inserts may come in another order;
-2. *process fidelity*: the answer mentions every piece of information to communicate;
+2. *process fidelity*: the answer states every piece of information to communicate, and nothing that contradicts it
+   (see `toolorchestra.toolscale.judging.judge`);
 3. *operation completeness*: every entry that the reference trajectory wrote or looked up by identity was written or
-   looked up by identity.
+   looked up by identity; where the right answer is a refusal, being refused by a guard counts too.
 """
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from itertools import repeat
 from typing import Any, Literal
 
 import msgspec
@@ -21,7 +22,8 @@ import msgspec
 from toolorchestra.toolscale.database import Changes, Database, Row
 from toolorchestra.toolscale.errors import TaskError
 from toolorchestra.toolscale.format import TableSpec
-from toolorchestra.toolscale.mentions import mentions, tokens
+from toolorchestra.toolscale.judging.expected import ExpectedAnswer, Phrase, expected_answer, names_in, shown_values
+from toolorchestra.toolscale.judging.judge import judge_answer
 from toolorchestra.toolscale.net_changes import canonical, net_changes
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.task import Call, Task
@@ -58,6 +60,14 @@ class Verdict(msgspec.Struct, frozen=True):
 SOLVED = Verdict()
 
 
+class Reference(msgspec.Struct, frozen=True):
+    """What a task's reference trajectories do, and what its answers are judged by."""
+
+    task: Task
+    effects: tuple[ReferenceEffects, ...]
+    answer: ExpectedAnswer
+
+
 class ReferenceEffects(msgspec.Struct, frozen=True):
     """What a reference trajectory does: rows touched, net changes, and existing entries operated on."""
 
@@ -80,7 +90,7 @@ class Verifier:
         self.database = database
         self.tools = tools
         self._session: Session | None = None
-        self._effects: dict[str, tuple[Task, tuple[ReferenceEffects, ...]]] = {}
+        self._references: dict[str, Reference] = {}
 
     def __getstate__(self) -> tuple[Database, Mapping[str, Tool]]:
         return self.database, self.tools
@@ -90,13 +100,14 @@ class Verifier:
 
     def verify(self, task: Task, session: Session, answer: str) -> Verdict:
         """Judge an episode of `task` that ended with `answer`, its effects being in `session`."""
-        text = tokens(answer) if task.communicate else []
-        missing = [options for options in task.communicate if not any(map(mentions, repeat(text), options))]
+        known = self.reference(task)
+        fidelity = tuple(Failure("fidelity", message) for message in judge_answer(answer, known.answer))
         touched = session.touched()
-        fidelity = tuple(Failure("fidelity", f"the user was not told {_any_of(options)}") for options in missing)
+        # a call that was refused has found out what a refusal reports
+        operated = session.operated | session.refused if task.refuses else session.operated
         first: tuple[Failure, ...] | None = None
-        for reference in self.effects(task):
-            failures = self._execution(reference, touched) + _completeness(reference, session.operated, touched)
+        for reference in known.effects:
+            failures = self._execution(reference, touched) + _completeness(reference, operated, touched)
             if not failures:
                 return Verdict(fidelity) if fidelity else SOLVED
             first = first or failures
@@ -104,14 +115,19 @@ class Verifier:
 
     def effects(self, task: Task) -> tuple[ReferenceEffects, ...]:
         """Return what each reference trajectory of a task does, that of `reference_calls` first."""
-        known = self._effects.get(task.id)
-        if known is None or (known[0] is not task and known[0] != task):
-            known = task, tuple(map(self.run, (task.reference_calls, *task.alternatives)))
-            self._effects[task.id] = known
-        return known[1]
+        return self.reference(task).effects
 
-    def run(self, calls: Iterable[Call]) -> ReferenceEffects:
-        """Run a reference trajectory and return what it does.
+    def reference(self, task: Task) -> Reference:
+        """Return what a task's reference trajectories do, and what its answers are judged by."""
+        known = self._references.get(task.id)
+        if known is None or (known.task is not task and known.task != task):
+            shown: list[tuple[str, Any]] = []
+            effects = tuple(self.run(calls, shown) for calls in (task.reference_calls, *task.alternatives))
+            known = self._references[task.id] = Reference(task, effects, expected_answer(task, shown, self._names))
+        return known
+
+    def run(self, calls: Iterable[Call], shown: list[tuple[str, Any]] | None = None) -> ReferenceEffects:
+        """Run a reference trajectory and return what it does; `shown` gets the values that its results show.
 
         Raises:
             TaskError: A call errs.
@@ -125,14 +141,20 @@ class Verifier:
             result = session.call(tool, tool.decode(msgspec.json.encode(call.arguments)))
             if result.status is not Status.OK:
                 raise TaskError(f"The reference call {call.name}({call.arguments}) errs: {result.error}")
+            if shown is not None:
+                shown += (*shown_values(call.arguments), *shown_values(result.value))
         touched = session.touched()
         operated = session.operated | _entries(touched)
         existing = frozenset(entry for entry in operated if self.database.row(*entry) is not None)
         return ReferenceEffects(touched, net_changes(self.database, touched), existing)
 
+    @functools.cached_property
+    def _names(self) -> Mapping[str, tuple[Phrase, ...]]:
+        return names_in(self.database)
+
     def forget(self) -> None:
         """Forget what reference trajectories do, which takes memory for every task; they are run again when needed."""
-        self._effects.clear()
+        self._references.clear()
 
     def _execution(self, reference: ReferenceEffects, touched: Changes) -> tuple[Failure, ...]:
         if touched == reference.touched:
@@ -159,10 +181,6 @@ def _wrong_rows(
             text = f"{_at(entry)} should not {'be there' if entry[1] is None else 'have become'}: "
             failures.append(Failure("execution", text + _shown(tables[entry[0]], row), entry))
     return tuple(sorted(failures, key=lambda failure: failure.message))
-
-
-def _any_of(options: tuple[str, ...]) -> str:
-    return " or ".join(map(repr, options))
 
 
 def _entries(changes: Changes) -> set[Entry]:

@@ -31,6 +31,7 @@ from toolorchestra.envs.sources.questions import try_answers
 from toolorchestra.envs.world import World
 from toolorchestra.toolscale.domain import SPLITS, Domain
 from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.judging.trial import AttackReport, try_attacks
 from toolorchestra.toolscale.task import Call, Task
 from toolorchestra.toolscale.tool import Status
 from toolorchestra.toolscale.verifier_mutations import Surprise, try_verifier
@@ -334,6 +335,36 @@ def _verifier(subject: Subject) -> Finding:
     return Finding(verdict, line, dict(counts), details)
 
 
+def _attacks(subject: Subject) -> Finding:
+    """Answers and calls that must not be paid are not, and right answers in other words are."""
+    report = AttackReport()
+    domains = [(world, tasks) for world, tasks in subject.worlds.values() if isinstance(world, Domain)]
+    total = sum(len(tasks) for _, tasks in domains)
+    steps = subject.steps(total)
+    for world, tasks in domains:
+        report.add(try_attacks(world, tasks, lambda: next(steps)))
+    subject.tick(total, total)
+    if not domains:
+        return Finding("note", "no domain: the check `verifier` tries the answers to questions")
+    paid, tried, accepted, rephrased = (
+        counter.total() for counter in (report.paid, report.tried, report.accepted, report.rephrased)
+    )
+    line = (
+        f"{paid:,} of {tried:,} attacks paid ({_share(paid, tried):.2%}), "
+        f"{_share(accepted, rephrased):.2%} of {rephrased:,} rephrasings accepted"
+    )
+    details = [f"attack: {kind}: {report.paid[kind]:,} of {n:,} paid" for kind, n in sorted(report.tried.items())]
+    details += [
+        f"rephrasing: {kind}: {report.accepted[kind]:,} of {n:,} accepted"
+        for kind, n in sorted(report.rephrased.items())
+    ]
+    details += [
+        f"{kind}: {task}: {text!r}: {why}" for kind, found in report.examples.items() for task, text, why in found
+    ]
+    counts = {"attacks": tried, "paid": paid, "rephrasings": rephrased, "accepted": accepted}
+    return Finding("pass" if report.passed else "fail", line, counts, details)
+
+
 def _share(part: int, whole: int) -> float:
     return part / whole if whole else 1.0
 
@@ -356,6 +387,17 @@ def _coverage(subject: Subject) -> Finding:
 
 CHECKS: dict[str, Callable[[Subject], Finding]] = {
     check.__name__[1:]: check
-    for check in (_gymnasium, _determinism, _oracle, _null, _random, _snapshot, _hostile, _verifier, _coverage)
+    for check in (
+        _gymnasium,
+        _determinism,
+        _oracle,
+        _null,
+        _random,
+        _snapshot,
+        _hostile,
+        _verifier,
+        _attacks,
+        _coverage,
+    )
 }
 """All checks by name, in the order run."""

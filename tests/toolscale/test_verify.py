@@ -200,3 +200,32 @@ def test_verifying_changes_nothing(mini: Domain) -> None:
 def test_a_reference_trajectory_that_errs_is_a_task_error(mini: Domain) -> None:
     with pytest.raises(TaskError, match=r"The reference call get_order.*errs: No order O999"):
         mini.verifier.run([Call("get_order", {"order_id": "O999"})])
+
+
+@pytest.mark.parametrize("refuses", [True, False])
+def test_being_refused_by_a_guard_counts_where_the_right_answer_is_a_refusal(mini: Domain, refuses: bool) -> None:
+    task = Task(
+        id=f"mini/refused/{refuses}",
+        domain="mini",
+        intent="refused",
+        split="train",
+        difficulty=1,
+        instruction="",
+        reference_calls=(Call("get_customer", {"name": "Garrett"}),),
+        answer="",
+        refuses=refuses,
+    )
+    session = mini.session()
+    assert criteria(mini.verify(task, session, "")) == {"completeness"}
+    order = mini.tools["make_order"]
+    raw = msgspec.json.encode({"customer_id": "C02", "dishes": [], "price": 9})
+    assert session.call(order, order.decode(raw)).status is Status.EXEC_ERR
+    assert (session.operated, session.refused) == (set(), {("customers", "C02")})
+    assert mini.verify(task, session, "").solved is refuses
+    again = mini.session()
+    again.restore(session.snapshot())
+    assert mini.verify(task, again, "").solved is refuses
+    session.reset()
+    assert session.refused == set()
+    session.close()
+    again.close()

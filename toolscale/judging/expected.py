@@ -1,0 +1,323 @@
+"""What the answer to a task must state, what it may state beside it, and what would be wrong.
+
+Facts have kinds. Of a number, amount, date, time or identifier everything else of the kind is a rival, unless the
+request, the reference answer or the results show it in its own right. Of names and options the rivals are listed:
+those that other tasks of the intent have in this place, and the other values that the results show under the same key.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Literal
+
+import msgspec
+
+from toolorchestra.toolscale.database import Database
+from toolorchestra.toolscale.judging.statements import (
+    JOINERS,
+    MARKED,
+    NEGATORS,
+    NEUTRAL,
+    STOPWORDS,
+    Statements,
+    denials,
+    read_statements,
+    state_of,
+)
+from toolorchestra.toolscale.mentions import ORDINALS, tokens
+from toolorchestra.toolscale.task import Task
+
+Kind = Literal["money", "number", "date", "time", "identifier", "name", "option", "yes/no", "none"]
+"""Kinds of facts: amounts, numbers, dates, times, identifiers, names, one of several options, yes or no, and none
+(nothing was found, or it cannot be done)."""
+
+TYPED: Mapping[str, Kind] = {"#": "number", "@": "date", "~": "time"}
+_IDENTIFIER = re.compile(r"(?=.*[a-z])(?=.*\d)[a-z\d]+")
+_QUANTITY = re.compile(r"\d+(?:st|nd|rd|th|am|pm|h|min|mins|s|km|kg|g|m|c|f|x|usd|eur|gbp)")
+_CURRENCY = re.compile(r"[$€£]|\b(?:dollars?|euros?|usd|eur|pounds?|gbp)\b", re.IGNORECASE)
+_NEGATIVE_STATES = frozenset(("unavailable", "impossible", "sold", "out"))
+_ORDINALS = {str(number): word for number, word in enumerate(ORDINALS) if number}
+_YES = frozenset(("yes", "no"))
+_PARROTED = 8
+_NEIGHBOURS = 3
+_MAX_PHRASE = 6
+_MAX_NAMED = 6
+_MAX_NAME = 4
+
+Phrase = tuple[str, ...]
+
+
+class ExpectedFact(msgspec.Struct, frozen=True):
+    """One piece of information that an answer must state.
+
+    Attributes:
+        phrases: The tokens of each accepted phrase.
+        named: It as error messages name it.
+        kind: What kind of fact it is.
+        rivals: Phrases that state another fact in its place.
+        keys: Keys under which the results show it.
+        rival_kinds: Kinds of values that would state another fact in its place.
+        given: Whether the request holds it, so that repeating the request would mention it.
+        choices: Values that the request enumerates together with it.
+        negative: Whether the reference answer has it in a negated statement.
+    """
+
+    phrases: tuple[Phrase, ...]
+    named: str
+    kind: Kind
+    rivals: tuple[Phrase, ...] = ()
+    keys: frozenset[str] = frozenset()
+    rival_kinds: frozenset[str] = frozenset()
+    given: bool = False
+    choices: frozenset[str] = frozenset()
+    negative: bool = False
+
+
+class ExpectedAnswer(msgspec.Struct, frozen=True):
+    """What the answers to a task are judged by.
+
+    Attributes:
+        facts: What must be stated.
+        allowed: Values that may be stated wherever: those of the facts, of the reference answer and of the request.
+        keys: The values that the results show, each with the keys under which they stand.
+        labels: The values of request and results, each with the beginnings of the words by which they are named.
+        key_words: The beginnings of the words in the keys of the results.
+        texts: The texts that the results show, by first token.
+        names: The names of things in the database, by first token.
+        known: All tokens of request, reference answer and results.
+        runs: Runs of tokens of the request; an answer that holds one repeats the request.
+        run_length: The length of such a run.
+        words: Words of the request and of the reference answer that carry meaning.
+        plain: Words of the reference answer, if it negates, doubts and compares nothing.
+        asked: Values in the request.
+        positive: Words that the reference answer has in positive statements only.
+        denied: Words that it has in negated statements only.
+        bare: Whether the reference answer is nothing but the facts.
+        negates: Whether the reference answer negates anything.
+        cues: The reference answer in lower case: its denials and doubts are none of the answer.
+    """
+
+    facts: tuple[ExpectedFact, ...]
+    allowed: frozenset[str]
+    keys: Mapping[str, frozenset[str]]
+    labels: Mapping[str, frozenset[str]]
+    key_words: frozenset[str]
+    texts: Mapping[str, tuple[Phrase, ...]]
+    names: Mapping[str, tuple[Phrase, ...]]
+    known: frozenset[str]
+    runs: frozenset[Phrase]
+    run_length: int
+    words: frozenset[str]
+    plain: frozenset[str]
+    asked: frozenset[str]
+    positive: frozenset[str]
+    denied: frozenset[str]
+    bare: bool
+    negates: bool
+    cues: str
+
+
+def kind_of_token(token: str) -> Kind | None:
+    """Return the kind of value that a token is, or None for a word.
+
+    >>> [kind_of_token(token) for token in ("#12.5", "@2025-07-30", "~19:00", "d15", "2nd", "dish")]
+    ['number', 'date', 'time', 'identifier', None, None]
+    """
+    kind = TYPED.get(token[0])
+    if kind is None and token[-1].isdecimal() | token[0].isdecimal() and _IDENTIFIER.fullmatch(token):
+        return None if _QUANTITY.fullmatch(token) else "identifier"
+    return kind
+
+
+def expected_answer(
+    task: Task, shown: Iterable[tuple[str, Any]], names: Mapping[str, tuple[Phrase, ...]] = MappingProxyType({})
+) -> ExpectedAnswer:
+    """Return what the answers to a task are judged by.
+
+    Args:
+        task: The task.
+        shown: What its reference calls and their results show: names (keys) and values.
+        names: The names of things in the database, by first token; see `names_in`.
+    """
+    request, reference = tokens(task.instruction), read_statements(task.answer)
+    shown = list(shown)
+    by_key: dict[str, set[Phrase]] = defaultdict(set)
+    labels: dict[str, set[str]] = defaultdict(set)
+    keys: dict[str, set[str]] = defaultdict(set)
+    for name, value in shown:
+        found = tuple(tokens(str(value)))
+        if len(found) <= _MAX_PHRASE:
+            by_key[name].add(found)
+        for token in found:
+            if kind_of_token(token):
+                keys[token].add(name)
+                labels[token].update(stem(word) for word in re.split(r"[\W_]+", name.lower()) if word)
+    facts = tuple(_fact(task, position, request, reference, by_key) for position in range(len(task.communicate)))
+    kinds = frozenset().union(*(fact.rival_kinds for fact in facts))
+    chosen = frozenset().union(*(fact.rival_kinds for fact in facts if fact.given))
+    for place, token in enumerate(request):
+        if kind_of_token(token) not in {None, *chosen}:
+            near = request[max(0, place - _NEIGHBOURS) : place + _NEIGHBOURS + 1]
+            labels[token].update(stem(word) for word in near if word not in STOPWORDS and not kind_of_token(word))
+    own = {token for fact in facts for phrase in fact.phrases for token in phrase}
+    named = {token for key in by_key for token in tokens(key)}
+    allowed = own | named | set(reference.tokens) | {token for token in request if kind_of_token(token) not in kinds}
+    spoken = {phrase for found in by_key.values() for phrase in found if phrase and not set(phrase) <= allowed}
+    texts: dict[str, list[Phrase]] = defaultdict(list)
+    for phrase in spoken:
+        if not any(kind_of_token(token) for token in phrase):
+            texts[phrase[0]].append(phrase)
+    length = max(_PARROTED, len(request) // 2)
+    return ExpectedAnswer(
+        facts=facts,
+        allowed=frozenset(token for token in allowed if kind_of_token(token)),
+        keys={token: frozenset(names) for token, names in keys.items()},
+        labels={token: frozenset(words) for token, words in labels.items()},
+        key_words=frozenset(stem(word) for key in by_key for word in re.split(r"[\W_]+", key.lower()) if word),
+        texts={first: tuple(phrases) for first, phrases in texts.items()},
+        names=names,
+        known=frozenset((*request, *reference.tokens, *(t for found in by_key.values() for p in found for t in p))),
+        runs=frozenset(tuple(request[i : i + length]) for i in range(len(request) - length + 1)),
+        run_length=length,
+        words=frozenset(token for token in (*request, *reference.tokens) if token not in STOPWORDS),
+        plain=_plain_words(reference, task.answer),
+        asked=frozenset(token for token in request if kind_of_token(token)),
+        positive=frozenset(_content(reference, negated=False) - _content(reference, negated=True)),
+        denied=frozenset(_content(reference, negated=True) - _content(reference, negated=False)),
+        bare=own >= set(reference.tokens) - STOPWORDS,
+        negates=not NEGATORS.isdisjoint(reference.tokens),
+        cues=task.answer.lower(),
+    )
+
+
+def names_in(database: Database) -> Mapping[str, tuple[Phrase, ...]]:
+    """Return the names of things in a database, by first token: text that begins with a capital letter."""
+    names: dict[str, set[Phrase]] = defaultdict(set)
+    for table, spec in database.tables.items():
+        for column in spec.columns:
+            for value in database.values(f"{table}.{column}"):
+                phrase = tuple(tokens(value)) if isinstance(value, str) and value[:1].isupper() else ()
+                if 0 < len(phrase) <= _MAX_NAME and not any(map(kind_of_token, phrase)):
+                    names[phrase[0]].add(phrase)
+    return {first: tuple(sorted(phrases)) for first, phrases in names.items()}
+
+
+def shown_values(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the plain values in a result, each with the name (key) under which it stands."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from shown_values(item, str(key))
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from shown_values(item, name)
+    elif value is not None and not isinstance(value, bool):
+        yield name, value
+
+
+def stem(word: str) -> str:
+    """Return the beginning of a word, by which forms of it agree."""
+    return word[:4]
+
+
+def contains(text: Sequence[str], phrase: Phrase) -> list[int]:
+    """Return where a text has the tokens of a phrase in a row."""
+    size, first = len(phrase), phrase[0]
+    return [i for i, token in enumerate(text) if token == first and (size == 1 or tuple(text[i : i + size]) == phrase)]
+
+
+def _plain_words(reference: Statements, answer: str) -> frozenset[str]:
+    """Return the words by which alone an answer can be right; none if the reference negates or doubts."""
+    if not MARKED.isdisjoint(reference.tokens) or reference.open or denials(answer):
+        return frozenset()
+    return frozenset(reference.tokens) - NEUTRAL
+
+
+def _content(reference: Statements, *, negated: bool) -> set[str]:
+    """Return the words that carry meaning in the negated, or the other, statements of a text."""
+    pairs = zip(reference.tokens, reference.negated, strict=True)
+    return {
+        token
+        for token, denied in pairs
+        if denied is negated and token not in STOPWORDS and len(token) > 2 and kind_of_token(token) is None
+    }
+
+
+def _fact(
+    task: Task, position: int, request: Sequence[str], reference: Statements, by_key: Mapping[str, set[Phrase]]
+) -> ExpectedFact:
+    options = [option for option in dict.fromkeys(task.communicate[position]) if tokens(option)]
+    phrases = tuple(dict.fromkeys(tuple(tokens(option)) for option in options))
+    kind = kind_of_fact(options, by_key)
+    phrases = _spellings(phrases, kind)
+    listed = task.rivals[position] if position < len(task.rivals) else ()
+    others = {phrase for option in listed if (phrase := tuple(tokens(option)))}
+    values = {phrase for phrase in others if any(map(kind_of_token, phrase))}
+    others -= values
+    kinds = {found for phrase in (*values, *phrases) for token in phrase if (found := kind_of_token(token))}
+    for same in by_key.values():
+        if any(phrase in same and not any(map(kind_of_token, phrase)) for phrase in phrases):
+            others |= {phrase for phrase in same if not any(map(kind_of_token, phrase))}
+    keys = {key for key, found in by_key.items() if any(phrase in found for phrase in phrases)}
+    if keys:  # what the results show under other keys is a detail
+        others -= {phrase for key, found in by_key.items() if key not in keys for phrase in found}
+    taken = {token for phrase in phrases for token in phrase}
+    stated = {phrase for phrase in others if phrase and contains(reference.tokens, phrase)}
+    rivals = tuple(sorted(o for o in others - set(phrases) - stated if not set(o) <= taken | STOPWORDS))
+    given = any(set(phrase) <= set(request) for phrase in phrases)
+    choices = {token for phrase in phrases for token in _enumerated(request, phrase)}
+    states = [state_of(reference, i, len(phrase)) for phrase in phrases for i in contains(reference.tokens, phrase)]
+    negative = kind != "none" and bool(states) and "asserted" not in states
+    named = " or ".join(map(repr, options[:_MAX_NAMED]))
+    return ExpectedFact(
+        phrases, named, kind, rivals, frozenset(keys), frozenset(kinds), given, frozenset(choices), negative
+    )
+
+
+def _enumerated(text: Sequence[str], phrase: Phrase) -> set[str]:
+    """Return the values that a text enumerates together with a phrase: with nothing but joining words between them."""
+    found: set[str] = set()
+    for place in contains(text, phrase):
+        for step, start in ((1, place + len(phrase)), (-1, place - 1)):
+            position = start
+            while 0 <= position < len(text) and (text[position] in JOINERS or kind_of_token(text[position])):
+                found |= {text[position]} - JOINERS
+                position += step
+    return found - set(phrase)
+
+
+def kind_of_fact(options: Sequence[str], by_key: Mapping[str, set[Phrase]]) -> Kind:
+    """Return the kind of a fact, given its accepted phrases and what the results show."""
+    found = [tuple(tokens(option)) for option in options]
+    kinds = [kind_of_token(phrase[0]) if len(phrase) == 1 else None for phrase in found]
+    if kinds and kinds[0] == "number" and any(_CURRENCY.search(option) for option in options):
+        return "money"
+    for kind in kinds:
+        if kind is not None:
+            return kind
+    if any(kind_of_token(token) for phrase in found[:1] for token in phrase):
+        return "identifier"
+    if any(phrase[0] in NEGATORS or set(phrase) & NEGATORS for phrase in found if phrase):
+        return "yes/no" if _YES & {token for phrase in found for token in phrase} and len(found[0]) == 1 else "none"
+    if any(phrase == ("yes",) for phrase in found):
+        return "yes/no"
+    if found and set(found[0]) <= _NEGATIVE_STATES:
+        return "none"
+    return "name" if any(option[:1].isupper() for option in options) else "option"
+
+
+def _spellings(phrases: tuple[Phrase, ...], kind: Kind) -> tuple[Phrase, ...]:
+    """Return further ways to write the phrases of a fact."""
+    more: list[Phrase] = []
+    for phrase in phrases:
+        if kind == "name" and 2 <= len(phrase) <= 3:  # "Rao, Anita"
+            more.append((phrase[-1], *phrase[:-1]))
+        if kind == "number" and len(phrase) == 1 and phrase[0][1:] in _ORDINALS:  # "fifth", "5th"
+            more += [(_ORDINALS[phrase[0][1:]],), (f"{phrase[0][1:]}th",)]
+        if kind in ("number", "money") and phrase == ("#0",):
+            more += [("nothing",), ("none",)]
+            if kind == "money":
+                more += [("free",), ("no", "fee"), ("no", "charge")]
+    return tuple(dict.fromkeys((*phrases, *more)))

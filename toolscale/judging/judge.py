@@ -1,0 +1,344 @@
+"""Judging an answer: it must state every fact, and nothing that contradicts one.
+
+An answer is right if it asserts every fact and no rival of one, does not deny or doubt what it says, does not merely
+repeat the request, and is not a dump: what it states beyond the facts, the request and the reference answer is bounded.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from toolorchestra.toolscale.judging.expected import ExpectedAnswer, ExpectedFact, Phrase, contains, kind_of_token, stem
+from toolorchestra.toolscale.judging.statements import (
+    CONTRASTS,
+    COPULAS,
+    JOINERS,
+    NEGATIVES,
+    NEGATORS,
+    NEUTRAL,
+    PROMISE,
+    REFUSAL,
+    STOPWORDS,
+    Statements,
+    denials,
+    holds_data,
+    read_statements,
+    state_of,
+)
+from toolorchestra.toolscale.mentions import tokens
+
+MAX_CHARACTERS = 20_000
+"""A longer answer is wrong, unread."""
+_MAX_EXTRAS = 5
+_MAX_LABELLED = 3
+_UNSHOWN = 3
+"""A value that neither request nor results show counts as so many that they show."""
+_UNITS = frozenset(("dollars", "dollar", "euros", "euro", "usd", "eur"))
+_TYPED = ("money", "number", "date", "time", "identifier")
+_VERBAL = frozenset(("not", "t", "never", "cannot"))
+
+
+def judge_answer(text: str, expected: ExpectedAnswer) -> list[str]:
+    """Return what is wrong with an answer; nothing if it is right."""
+    if _is_plainly_right(text, expected):
+        return []
+    if len(text) > MAX_CHARACTERS:
+        return [f"the answer has {len(text):,} characters; at most {MAX_CHARACTERS:,} are read"]
+    if doubts := [cue for cue in denials(text) if cue not in expected.cues]:
+        return [f"the answer denies or doubts what it says: {doubts[0]!r}"]
+    if holds_data(text):
+        return ["the answer is data, not a statement to the user"]
+    answer = read_statements(text)
+    if answer.doubled:
+        return ["the answer negates twice"]
+    repeated = _repeated(answer, expected)
+    if not expected.facts:
+        return _undone(text, answer, repeated, expected) or _surplus(answer, expected)
+    wrong = [message for fact in expected.facts if (message := _missing(answer, fact, expected, repeated))]
+    return wrong or _contradiction(answer, expected) or _surplus(answer, expected)
+
+
+def _undone(text: str, answer: Statements, repeated: frozenset[int], expected: ExpectedAnswer) -> list[str]:
+    """Return what shows that an answer does not report what was done, where there is no fact to state."""
+    if not expected.negates and (found := REFUSAL.search(text) or PROMISE.search(text)):
+        return [f"the answer does not say that it was done: {found[0]!r}"]
+    stated = [place for place in range(len(answer.tokens)) if answer.sentences[place] not in answer.open]
+    if answer.tokens and (not stated or len(repeated) * 2 > len(answer.tokens)):
+        return ["the answer asks or repeats the request, and reports nothing"]
+    return []
+
+
+def _is_plainly_right(text: str, expected: ExpectedAnswer) -> bool:
+    """Return whether an answer states the facts in no other words than the reference answer, and denies nothing.
+
+    It is a short cut: such an answer is right by the rules below as well.
+    """
+    if (
+        not expected.facts
+        or not expected.plain
+        or len(text) > MAX_CHARACTERS
+        or "?" in text
+        or "{" in text
+        or "[" in text
+    ):
+        return False
+    found = tokens(text)
+    if len(found) >= expected.run_length or not expected.plain.issuperset(set(found) - NEUTRAL):
+        return False
+    for fact in expected.facts:
+        if not any(contains(found, phrase) for phrase in fact.phrases) or not _is_about(found, fact, expected):
+            return False
+    return True
+
+
+def _repeated(answer: Statements, expected: ExpectedAnswer) -> frozenset[int]:
+    """Return the positions at which an answer repeats the request."""
+    size, found = expected.run_length, answer.tokens
+    starts = [i for i in range(len(found) - size + 1) if tuple(found[i : i + size]) in expected.runs]
+    return frozenset(place for start in starts for place in range(start, start + size))
+
+
+def _missing(answer: Statements, fact: ExpectedFact, expected: ExpectedAnswer, repeated: frozenset[int]) -> str:
+    """Return why an answer does not state a fact, or nothing."""
+    named, asserted = fact.named, False
+    for phrase in fact.phrases:
+        for place in _places(answer, phrase):
+            if place in repeated or answer.sentences[place] in answer.open or _is_alternative(answer, place):
+                continue
+            state = _state(answer, place, len(phrase), fact)
+            if state == "denied":
+                return f"the answer denies {named}"
+            asserted = asserted or state == "asserted"
+    if not asserted and (fact.kind == "none" or ("#0",) in fact.phrases):
+        asserted = _reports_none(answer, fact, repeated, expected)
+    if not asserted:
+        return f"the user was not told {named}"
+    if not _is_about(answer.tokens, fact, expected):
+        return f"the answer says {named}, and not of what"
+    for rival in fact.rivals:
+        for place in contains(answer.tokens, rival):
+            if _rivals(answer, place, rival, fact, expected):
+                return f"the answer says {' '.join(rival)!r} as well, where {named} is right"
+    return ""
+
+
+def _is_alternative(answer: Statements, place: int) -> bool:
+    return place > 0 and answer.tokens[place - 1] == "or" and answer.sentences[place - 1] == answer.sentences[place]
+
+
+def _places(answer: Statements, phrase: Phrase) -> list[int]:
+    """Return where an answer has a phrase; dates agree with and without their year."""
+    if phrase[0][0] != "@":
+        return contains(answer.tokens, phrase)
+    return [
+        i
+        for i, token in enumerate(answer.tokens)
+        if token[:1] == "@" and (token == phrase[0] or ("?" in token + phrase[0] and token[5:] == phrase[0][5:]))
+    ]
+
+
+def _state(answer: Statements, place: int, size: int, fact: ExpectedFact) -> str:
+    """Return how an answer has a fact at a place: asserted, denied, or neither."""
+    if fact.kind == "none":
+        return "neither" if answer.negated[place] and answer.tokens[place] in NEGATORS else "asserted"
+    state = state_of(answer, place, size)
+    if not fact.negative:
+        return state
+    return "asserted" if state != "asserted" or NEGATIVES & answer.sentence(place) else "neither"
+
+
+def _reports_none(answer: Statements, fact: ExpectedFact, repeated: frozenset[int], expected: ExpectedAnswer) -> bool:
+    """Return whether an answer says in other words that there is none, or that it cannot be done."""
+    content = {stem(token) for phrase in fact.phrases for token in phrase if token not in NEGATORS and len(token) > 2}
+    if ("#0",) in fact.phrases:
+        pairs = itertools.pairwise(answer.tokens)
+        noun = any(before == "no" and stem(token) in map(stem, expected.words) for before, token in pairs)
+        return noun or ("anything" in answer.tokens and not NEGATORS.isdisjoint(answer.tokens))
+    skipped = answer.open | {answer.sentences[place] for place in repeated}
+    negators = Counter(
+        number for token, number in zip(answer.tokens, answer.sentences, strict=True) if token in NEGATORS
+    )
+    once = [answer.words[number] for number, count in negators.items() if count == 1 and number not in skipped]
+    return any(not content or content & set(map(stem, words)) for words in once)
+
+
+def _is_about(answer: Sequence[str], fact: ExpectedFact, expected: ExpectedAnswer) -> bool:
+    """Return whether an answer says of what it speaks: it shares a word with the request beside the fact."""
+    if fact.kind not in ("none", "option", "yes/no") and len(answer) > len(fact.phrases[0]) + 1:
+        return True
+    own = {token for phrase in fact.phrases for token in phrase}
+    if expected.bare:
+        return True
+    about = expected.words | (expected.known - STOPWORDS) | expected.allowed
+    return about <= own or any(token in about and token not in own for token in answer)
+
+
+def _rivals(answer: Statements, place: int, rival: Phrase, fact: ExpectedFact, expected: ExpectedAnswer) -> bool:
+    """Return whether an answer states a rival of a fact at a place, rather than denying it or adding a detail."""
+    if not _is_stated(answer, place, len(rival), fact.negative):
+        return False
+    return fact.kind not in (*_TYPED, "name") or _shares_slot(answer, place, len(rival), fact, any_kind=True)
+
+
+def _is_stated(answer: Statements, place: int, size: int, negative: bool) -> bool:
+    """Return whether what an answer has at a place is stated, and neither denied nor compared with."""
+    if answer.sentences[place] in answer.open or (answer.negated[place] and not negative):
+        return False
+    before, after = _around(answer, place, size)
+    if (not negative and CONTRASTS & set(before)) or ("from" in before and "to" in after):
+        return False
+    return not (len(after) > 1 and after[0] in COPULAS and after[1] in NEGATORS)
+
+
+def _around(answer: Statements, place: int, size: int) -> tuple[list[str], list[str]]:
+    """Return the three tokens before and after what stands at a place, within its sentence."""
+    found, end, own = answer.tokens, place + size, answer.sentences[place]
+    before = [found[i] for i in range(max(0, place - 3), place) if answer.sentences[i] == own]
+    return before, [found[i] for i in range(end, min(end + 3, len(found))) if answer.sentences[i] == own]
+
+
+def _shares_slot(answer: Statements, place: int, size: int, fact: ExpectedFact, *, any_kind: bool = False) -> bool:
+    """Return whether a value is given for what a fact is given for.
+
+    It is where it stands beside the fact in an enumeration ("21, 22", "21 or 22"), in words like those round the fact
+    ("It costs 21. It costs 22."), or in a sentence with no words of its own ("Also 22.").
+    """
+    if not answer.words[answer.sentences[place]] - STOPWORDS - JOINERS - set(answer.tokens[place : place + size]):
+        return True
+    before, after = _around(answer, place, size)
+    own = {kind_of_token(token) for phrase in fact.phrases for token in phrase}
+    for phrase in fact.phrases:
+        for other in _places(answer, phrase):
+            first, second = sorted(((place, size), (other, len(phrase))))
+            same = any_kind or kind_of_token(answer.tokens[place]) in own
+            if same and _are_listed(answer, first, second, any_kind):
+                return True
+            own_before, own_after = _around(answer, other, len(phrase))
+            if _last_word(before) and _last_word(before) == _last_word(own_before):
+                return True
+            if after[:1] == own_after[:1] != [] and (before == own_before or after == own_after):
+                return True
+    return False
+
+
+def _are_listed(answer: Statements, first: tuple[int, int], second: tuple[int, int], in_brackets: bool) -> bool:
+    """Return whether nothing but joining words stands between two places, and no bracket unless that counts too."""
+    return (in_brackets or second[0] not in answer.bracketed) and JOINERS.issuperset(
+        answer.tokens[sum(first) : second[0]]
+    )
+
+
+def _last_word(before: Sequence[str]) -> str:
+    """Return the word before a place, stop words left out; nothing if a value stands between."""
+    word = next((token for token in reversed(before) if token not in STOPWORDS), "")
+    return "" if not word or kind_of_token(word) else word
+
+
+def _contradiction(answer: Statements, expected: ExpectedAnswer) -> list[str]:
+    """Return where an answer negates what the reference answer states, or states what that negates."""
+    found = answer.tokens
+    for place, token in enumerate(found):
+        if token in expected.positive and _follows_not(answer, place) and found.count(token) == 1:
+            return [f"the answer negates {token!r}, which holds"]
+    for token in expected.denied.intersection(found):
+        if all(_is_plain(answer, place) for place in _at(found, token)):
+            return [f"the answer states {token!r}, which does not hold"]
+    for place, (before, token) in enumerate(itertools.pairwise(found), 1):
+        if before == "a" and token in expected.denied and not _is_near_negator(answer, place):
+            return [f"the answer states {token!r}, which does not hold"]
+    return []
+
+
+def _at(found: Sequence[str], token: str) -> list[int]:
+    return [place for place, other in enumerate(found) if other == token]
+
+
+def _follows_not(answer: Statements, place: int) -> bool:
+    """Return whether what stands at a place follows "not", a verb such as "be" between them or not."""
+    before, _ = _around(answer, place, 1)
+    words = [token for token in before if token in _VERBAL or token not in COPULAS | STOPWORDS]
+    return bool(words) and words[-1] in _VERBAL
+
+
+def _is_near_negator(answer: Statements, place: int) -> bool:
+    found, own = answer.tokens, answer.sentences[place]
+    near = range(max(0, place - 5), min(place + 4, len(found)))
+    return any(found[i] in NEGATORS and answer.sentences[i] == own for i in near)
+
+
+def _is_plain(answer: Statements, place: int) -> bool:
+    """Return whether what stands at a place is stated in a sentence that negates nothing."""
+    if not NEGATORS.isdisjoint(answer.sentence(place)):
+        return False
+    before, after = _around(answer, place, 1)
+    return NEGATIVES.isdisjoint((*before[-2:], *after[:2]))
+
+
+def _surplus(answer: Statements, expected: ExpectedAnswer) -> list[str]:
+    """Return what an answer states that it may not, or that is too much."""
+    extras: dict[str, int] = {}
+    for place, written in enumerate(answer.tokens):
+        kind, token = kind_of_token(written), _in_full(written, expected)
+        if kind is None or token in expected.allowed:
+            continue
+        shown = token in expected.labels
+        if kind == "identifier" and not shown and _is_stated(answer, place, 1, negative=False):
+            return [f"the answer says {token}, which neither the request nor the results show"]
+        for fact in expected.facts:
+            if kind in fact.rival_kinds and _is_value_rival(answer, place, token, fact, expected):
+                return [f"the answer says {token.lstrip('#@~')} as well, where {fact.named} is right"]
+        extras[token] = 1 if shown or _is_count(token) else _UNSHOWN
+    for place, token in enumerate(answer.tokens):
+        for phrase in expected.texts.get(token, ()):
+            if tuple(answer.tokens[place : place + len(phrase)]) == phrase:
+                extras[" ".join(phrase)] = 1
+        for phrase in expected.names.get(token, ()):
+            if not expected.known.issuperset(phrase) and tuple(answer.tokens[place : place + len(phrase)]) == phrase:
+                extras[" ".join(phrase)] = _UNSHOWN
+    most = _MAX_LABELLED if _labelled(answer, extras, expected) > _MAX_LABELLED else _MAX_EXTRAS + len(expected.facts)
+    if sum(extras.values()) > most:
+        return [f"the answer states {len(extras)} things that were not asked; at most {most} are taken for an answer"]
+    return []
+
+
+def _labelled(answer: Statements, extras: Mapping[str, int], expected: ExpectedAnswer) -> int:
+    """Return how many of the extras stand after the key under which the results show them, as in a dump of results."""
+    count = 0
+    for place, token in enumerate(answer.tokens):
+        if token in extras or any(token == extra.split()[0] for extra in extras):
+            before, _ = _around(answer, place, 1)
+            count += bool({stem(word) for word in before} & expected.key_words)
+    return count
+
+
+def _is_value_rival(answer: Statements, place: int, token: str, fact: ExpectedFact, expected: ExpectedAnswer) -> bool:
+    """Return whether a value is stated in the place of a fact."""
+    if not _is_stated(answer, place, 1, fact.negative):
+        return False
+    if fact.kind not in _TYPED and kind_of_token(token) == "identifier":
+        return token not in expected.asked
+    if token in fact.choices:
+        return True
+    return not _counts(answer, place, fact) and _shares_slot(answer, place, 1, fact)
+
+
+def _counts(answer: Statements, place: int, fact: ExpectedFact) -> bool:
+    """Return whether a value counts things ("two fines"), where the fact is no such number."""
+    _, after = _around(answer, place, 1)
+    is_noun = bool(after) and after[0] not in STOPWORDS | _UNITS and kind_of_token(after[0]) is None
+    return _is_count(answer.tokens[place]) and is_noun and (fact.kind == "money" or not _is_count(fact.phrases[0][0]))
+
+
+def _is_count(token: str) -> bool:
+    """Return whether a token is a small whole number, such as one that counts things."""
+    return token[0] == "#" and token[1:].isdecimal() and len(token) < 4
+
+
+def _in_full(token: str, expected: ExpectedAnswer) -> str:
+    """Return a date without its year as the date that request, results or reference answer have; others as they are."""
+    if not token.startswith("@????"):
+        return token
+    known = (date for dates in (expected.allowed, expected.labels) for date in dates if date[0] == "@")
+    return next((date for date in known if date[5:] == token[5:]), token)

@@ -1,0 +1,207 @@
+"""What an answer states: its tokens, and which of them stand in statements that are denied, doubted, or asked.
+
+The reading is by rules: sentences, clauses, the reach of a negator, and cues listed in ``cues.yaml``. It is about the
+form of an answer only; `toolorchestra.toolscale.judging.judge` compares it with what had to be said.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from toolorchestra.toolscale.mentions import tokens
+from toolorchestra.toolscale.yaml_reader import read_yaml
+
+_CUES = read_yaml(Path(__file__).with_name("cues.yaml"))
+NEGATORS = frozenset(_CUES["negators"])
+NEGATIVES = NEGATORS | frozenset(_CUES["negatives"])
+STOPWORDS = frozenset(_CUES["stopwords"])
+COPULAS = frozenset(_CUES["copulas"])
+CONTRASTS = frozenset(_CUES["contrasts"])
+JOINERS = frozenset(_CUES["joiners"])
+_FILLERS = frozenset((*_CUES["fillers"], *_CUES["stopwords"], *_CUES["copulas"]))
+NEUTRAL = frozenset(_CUES["neutral"])
+MARKED = NEGATIVES | CONTRASTS | frozenset((*_CUES["conditions"], "or", "either"))
+_BREAKERS = frozenset(_CUES["breakers"])
+_STARTERS = frozenset(_CUES["starters"])
+_CONDITIONS = frozenset(_CUES["conditions"])
+_DENIAL = re.compile("|".join(_CUES["denials"]))
+PROMISE = re.compile(_CUES["promises"], re.IGNORECASE)
+REFUSAL = re.compile(_CUES["refusals"], re.IGNORECASE)
+_HEDGE = re.compile("|".join(_CUES["hedges"]))
+_DASHES = ("-", "–", "—")
+_PRONOUNS = ("nothing", "none", "nobody")
+_NEAR = 3  # tokens between a negator and what it denies
+_REACH = 8  # tokens that a negator reaches
+_ABBREVIATIONS = "".join(rf"(?<!\b{re.escape(word)})" for word in _CUES["abbreviations"])
+_BOUNDARY = re.compile(
+    rf"""
+      (?P<sentence>{_ABBREVIATIONS}(?!(?<=\bno)\.\s\d)[.!?;]+(?=[\s*_"'”)\]|]|\Z)|\n+)
+    | (?P<colon>:(?=\s)|\s[-–—]+\s|\|)
+    | (?P<clause>,(?=\s)(?!\s*\d{{4}}\b)|[()])
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+_MARKUP = re.compile(r"[*_`#>]+|^[ \t]*(?:[-+•]|\d{1,2}[.)])[ \t]+", re.MULTILINE)
+_DATA = re.compile(r"""[{,\[]\s*(["'])[\w .-]+\1\s*:|\[\s*[{"\[]""")
+
+
+class Statements(msgspec.Struct, frozen=True):
+    """An answer as read.
+
+    Attributes:
+        tokens: Its tokens in order, each in its one spelling (see `toolorchestra.toolscale.mentions.tokens`).
+        sentences: For each token the number of its sentence.
+        negated: For each token whether a negator before it, in its clause, reaches it.
+        open: Numbers of the sentences that are questions or conditions, and state nothing.
+        words: The tokens of each sentence.
+        doubled: Numbers of the sentences in which a negator negates another.
+        bracketed: Positions at which brackets with more than one token open.
+    """
+
+    tokens: list[str]
+    sentences: list[int]
+    negated: list[bool]
+    open: frozenset[int]
+    words: list[frozenset[str]]
+    doubled: frozenset[int]
+    bracketed: frozenset[int]
+
+    def sentence(self, position: int) -> frozenset[str]:
+        """Return the tokens of the sentence in which a token stands."""
+        return self.words[self.sentences[position]]
+
+
+def read_statements(text: str) -> Statements:
+    """Return what an answer states.
+
+    >>> found = read_statements("No, it is not $12.50. It costs 21 dollars, delivery included.")
+    >>> found.tokens[:7], found.negated[:7]
+    (['no', 'it', 'is', 'not', '#12.5', 'it', 'costs'], [False, False, False, False, True, False, False])
+    """
+    text = _MARKUP.sub(" ", text)
+    reader = _Reader()
+    last = 0
+    for boundary in _BOUNDARY.finditer(text):
+        reader.add(text[last : boundary.start()])
+        if boundary.lastgroup == "sentence":
+            reader.end_sentence("?" in boundary[0])
+        else:
+            reader.bracket(boundary[0])
+        last = boundary.end()
+    reader.add(text[last:])
+    reader.end_sentence(False)
+    return Statements(
+        reader.tokens,
+        reader.sentences,
+        reader.negated,
+        frozenset(reader.open),
+        reader.words,
+        frozenset(reader.doubled),
+        frozenset(reader.bracketed),
+    )
+
+
+def state_of(text: Statements, place: int, size: int) -> Literal["asserted", "denied", "neither"]:
+    """Return how a text has what stands at a place: asserted, denied, or in the reach of a negator farther away."""
+    found, own, end = text.tokens, text.sentences[place], place + size
+    after = [found[i] for i in range(end, min(end + 3, len(found))) if text.sentences[i] == own]
+    if after and after[0] == "cannot":
+        return "denied"
+    if len(after) > 1 and (
+        (after[1] in NEGATORS and after[0] in COPULAS) or (after[1] == "t" and after[0][-1:] == "n")
+    ):
+        return "denied"
+    before = [found[i] for i in range(max(0, place - _NEAR), place) if text.sentences[i] == own]
+    if not text.negated[place]:
+        return "neither" if "than" in before or ("of" in before and "instead" in before) else "asserted"
+    return "denied" if NEGATORS & set(found[max(0, place - _NEAR) : place]) else "neither"
+
+
+class _Reader:
+    """The state of reading an answer clause by clause."""
+
+    def __init__(self) -> None:
+        self.tokens: list[str] = []
+        self.sentences: list[int] = []
+        self.negated: list[bool] = []
+        self.open: set[int] = set()
+        self.words: list[frozenset[str]] = []
+        self.doubled: set[int] = set()
+        self.bracketed: set[int] = set()
+        self._opened = 0
+        self._begin = 0
+        self._number = 0
+        self._negated = False
+        self._reach = 0
+
+    def add(self, clause: str) -> None:
+        """Read the tokens of a clause."""
+        found = tokens(clause)
+        if not found:
+            return
+        if found[0] in _STARTERS:
+            self._negated = False
+        for token in found:
+            if token in _BREAKERS:
+                self._negated = False
+            elif token in _CONDITIONS:
+                self.open.add(self._number)
+            self.tokens.append(token)
+            self.sentences.append(self._number)
+            self.negated.append(self._negated)
+            self._reach -= 1
+            if self._reach <= 0:
+                self._negated = False
+            if token in NEGATORS:  # two of them cancel each other
+                self._reach = _REACH
+                if self._negated and token != "nor":
+                    self.doubled.add(self._number)
+                self._negated = token == "nor" or not self._negated
+        if len(found) == 1:  # "No, it is …"
+            self._negated = False
+
+    def bracket(self, sign: str) -> None:
+        """Note an opening bracket, and close a clause at any other sign."""
+        if sign == "(":
+            self._opened = len(self.tokens)
+            return
+        if sign == ")" and len(self.tokens) - self._opened > 1:
+            self.bracketed.add(self._opened)
+        last = self.tokens[-1] if self.tokens else ""
+        if sign.strip() in _DASHES or last in _PRONOUNS:  # "I packed nothing: …"
+            self._negated = False
+        self._pause()
+
+    def _pause(self) -> None:
+        """End what a negator reaches, if it has reached a word with a meaning (it has not in "not, in fact, 21")."""
+        after = self.tokens[len(self.tokens) - (_REACH - self._reach) :] if self._reach < _REACH else []
+        if any(token not in _FILLERS and token not in NEGATORS for token in after):
+            self._negated = False
+
+    def end_sentence(self, question: bool) -> None:
+        """Begin another sentence."""
+        if question:
+            self.open.add(self._number)
+        self.words.append(frozenset(self.tokens[self._begin :]))
+        self._begin = len(self.tokens)
+        self._number += 1
+        self._negated = False
+
+
+def denials(text: str) -> list[str]:
+    """Return the words by which an answer denies or doubts as a whole what it states.
+
+    >>> denials("It is NOT true that the dish costs $21. I do not know.")
+    ['not true', 'do not know']
+    """
+    lower = text.lower().replace("’", "'")
+    return [found[0] for cue in (_DENIAL, _HEDGE) for found in cue.finditer(lower)]
+
+
+def holds_data(text: str) -> bool:
+    """Return whether a text holds JSON or the like, which is no answer to a user."""
+    return _DATA.search(text) is not None
