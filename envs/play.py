@@ -21,7 +21,9 @@ from toolorchestra.envs.episode import CallRecord, Episode, Outcome, Turn
 from toolorchestra.envs.executor import execute
 from toolorchestra.envs.parsing import MAX_MESSAGE_CHARACTERS, Message, ParsedCall
 from toolorchestra.envs.world import World, WorldSession
+from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.judging.form import AnswerForm
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import Tool, ToolContext
 from toolorchestra.toolscale.verify import Verdict
@@ -60,6 +62,7 @@ class PlayStart(msgspec.Struct, frozen=True, gc=False):
         episode: The record to be filled, with the agents, the prompt and the names of the tools.
         limits: When it ends without an answer.
         tools: Tools that can be called, by name; those of the world that the record names by default.
+        form: The form that the final answer fills, if it is not prose.
     """
 
     world: World
@@ -68,6 +71,7 @@ class PlayStart(msgspec.Struct, frozen=True, gc=False):
     episode: Episode
     limits: EpisodeLimits
     tools: Mapping[str, Tool] | None = None
+    form: AnswerForm | None = None
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,7 @@ class Play(ABC):
     Attributes:
         episode: The record so far.
         tools: Tools that can be called, by name.
+        form: The form that the final answer fills, if it is not prose.
         current_agent: The agent that writes the next message.
         histories: The private history of each agent, as OpenAI messages.
         verdict: The judgement, once an answer was given.
@@ -111,6 +116,7 @@ class Play(ABC):
         self.task = start.task
         self.episode = episode
         self.limits = start.limits
+        self.form = start.form
         every = world.tools
         if tools is None:
             tools = every if len(episode.tools) == len(every) else {name: every[name] for name in episode.tools}
@@ -189,12 +195,18 @@ class Play(ABC):
     def judge(self, answer: str) -> None:
         """End the episode with a final answer."""
         try:
-            self.verdict = self.world.verify(self.task, self.session, answer)
+            self.verdict = self._verified(answer)
         except Exception as error:  # an error of the verifier is not the agent's failure
             self._break_off("judge_error", error)
         else:
             self.episode.answer = answer
             self.close(solved=self.verdict.solved, why=str(self.verdict))
+
+    def _verified(self, answer: str) -> Verdict:
+        if self.form is None:
+            return self.world.verify(self.task, self.session, answer)
+        assert isinstance(self.world, Domain), "only tasks in domains have forms"
+        return self.world.verify(self.task, self.session, answer, self.form)
 
     def close(self, *, solved: bool, why: str) -> None:
         """End the episode; rewards are set when its last turn is recorded."""

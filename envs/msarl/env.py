@@ -61,6 +61,7 @@ class MSARLEnv(MultiAgentEnv):
     """
 
     protocol = "MSARL"
+    form_place = r"The answer is this form, filled in, and no prose. Write one JSON object into \boxed{}:"
     metadata = {**MultiAgentEnv.metadata, "name": "msarl_v0"}  # noqa: RUF012 - PettingZoo's declaration
 
     def __init__(

@@ -75,6 +75,7 @@ class TMATREnv(MultiAgentEnv):
     """
 
     protocol = "TMATR"
+    form_place = "The answer is this form, filled in, and no prose. Write one JSON object into <ANSWER>:"
     metadata = {**MultiAgentEnv.metadata, "name": "tmatr_v0"}  # noqa: RUF012 - PettingZoo's declaration
 
     def __init__(
