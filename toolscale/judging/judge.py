@@ -6,6 +6,8 @@ repeat the request, and is not a dump: what it states beyond the facts, the requ
 
 from __future__ import annotations
 
+from collections import Counter
+
 from toolorchestra.toolscale.judging.expected import ExpectedAnswer, ExpectedFact, Phrase, contains, kind_of_token, stem
 from toolorchestra.toolscale.judging.statements import (
     CONTRASTS,
@@ -112,18 +114,18 @@ def _state(answer: Statements, place: int, size: int, fact: ExpectedFact) -> str
     state = state_of(answer, place, size)
     if not fact.negative:
         return state
-    return "asserted" if state != "asserted" or NEGATIVES & set(answer.sentence(place)) else "neither"
+    return "asserted" if state != "asserted" or NEGATIVES & answer.sentence(place) else "neither"
 
 
 def _reports_none(answer: Statements, fact: ExpectedFact, repeated: frozenset[int]) -> bool:
     """Return whether an answer says in other words that there is none, or that it cannot be done."""
     content = {stem(token) for phrase in fact.phrases for token in phrase if token not in NEGATORS and len(token) > 2}
-    for number in set(answer.sentences) - answer.open - {answer.sentences[place] for place in repeated}:
-        own = [token for token, sentence in zip(answer.tokens, answer.sentences, strict=True) if sentence == number]
-        negators = sum(token in NEGATORS for token in own)
-        if negators == 1 and (not content or content & {stem(token) for token in own}):
-            return True
-    return False
+    skipped = answer.open | {answer.sentences[place] for place in repeated}
+    negators = Counter(
+        number for token, number in zip(answer.tokens, answer.sentences, strict=True) if token in NEGATORS
+    )
+    once = [answer.words[number] for number, count in negators.items() if count == 1 and number not in skipped]
+    return any(not content or content & set(map(stem, words)) for words in once)
 
 
 def _is_about(answer: Statements, fact: ExpectedFact, expected: ExpectedAnswer) -> bool:
@@ -181,16 +183,20 @@ def _surplus(answer: Statements, expected: ExpectedAnswer) -> list[str]:
     keys = frozenset().union(*(fact.keys for fact in expected.facts))
     negative = any(fact.negative for fact in expected.facts)
     extras: set[str] = set()
-    for place, token in enumerate(answer.tokens):
-        kind = kind_of_token(token)
-        if kind is None or token in expected.allowed or _undated(token, expected):
+    named: dict[int, set[str]] = {}
+    for place, written in enumerate(answer.tokens):
+        kind, token = kind_of_token(written), _in_full(written, expected)
+        if kind is None or token in expected.allowed:
             continue
         labels = expected.labels.get(token, frozenset())
         same = kind in kinds and (not labels or keys & expected.keys.get(token, frozenset()))
-        named = kind not in kinds or labels & {stem(word) for word in answer.sentence(place)}
-        if not same and named and (labels or _is_count(token)):
+        sentence = answer.sentences[place]
+        if sentence not in named:
+            named[sentence] = set(map(stem, answer.words[sentence]))
+        known = kind not in kinds or labels & named[sentence]
+        if not same and known and (labels or _is_count(token)):
             extras.add(token)
-        elif _asserts_rival(answer, place, (token,), expected, negative):
+        elif _asserts_rival(answer, place, (written,), expected, negative):
             if kind in kinds:
                 return [f"the answer says {token.lstrip('#@~')} as well, of the kind of what was asked"]
             return [f"the answer says {token.lstrip('#@~')}, which neither the request nor the results show"]
@@ -209,8 +215,9 @@ def _is_count(token: str) -> bool:
     return token[0] == "#" and token[1:].isdecimal() and len(token) < 4
 
 
-def _undated(token: str, expected: ExpectedAnswer) -> bool:
-    """Return whether a date agrees with one that may be stated but for its year."""
-    return token[0] == "@" and any(
-        other[:1] == "@" and "?" in token + other and token[5:] == other[5:] for other in expected.allowed
-    )
+def _in_full(token: str, expected: ExpectedAnswer) -> str:
+    """Return a date without its year as the date that request, results or reference answer have; others as they are."""
+    if not token.startswith("@????"):
+        return token
+    known = (date for dates in (expected.allowed, expected.labels) for date in dates if date[0] == "@")
+    return next((date for date in known if date[5:] == token[5:]), token)

@@ -39,7 +39,7 @@ _BOUNDARY = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-_MARKUP = re.compile(r"[*_`#>]+|^\s*(?:[-+•]|\d{1,2}[.)])\s+", re.MULTILINE)
+_MARKUP = re.compile(r"[*_`#>]+|^[ \t]*(?:[-+•]|\d{1,2}[.)])[ \t]+", re.MULTILINE)
 _DATA = re.compile(r"""[{,\[]\s*(["'])[\w .-]+\1\s*:|\[\s*[{"\[]""")
 
 
@@ -51,17 +51,18 @@ class Statements(msgspec.Struct, frozen=True):
         sentences: For each token the number of its sentence.
         negated: For each token whether a negator before it, in its clause, reaches it.
         open: Numbers of the sentences that are questions or conditions, and state nothing.
+        words: The tokens of each sentence.
     """
 
     tokens: list[str]
     sentences: list[int]
     negated: list[bool]
     open: frozenset[int]
+    words: list[frozenset[str]]
 
-    def sentence(self, position: int) -> list[str]:
+    def sentence(self, position: int) -> frozenset[str]:
         """Return the tokens of the sentence in which a token stands."""
-        number = self.sentences[position]
-        return [token for token, own in zip(self.tokens, self.sentences, strict=True) if own == number]
+        return self.words[self.sentences[position]]
 
 
 def read_statements(text: str) -> Statements:
@@ -83,7 +84,7 @@ def read_statements(text: str) -> Statements:
         last = boundary.end()
     reader.add(text[last:])
     reader.end_sentence(False)
-    return Statements(reader.tokens, reader.sentences, reader.negated, frozenset(reader.open))
+    return Statements(reader.tokens, reader.sentences, reader.negated, frozenset(reader.open), reader.words)
 
 
 def state_of(text: Statements, place: int, size: int) -> Literal["asserted", "denied", "neither"]:
@@ -109,6 +110,8 @@ class _Reader:
         self.sentences: list[int] = []
         self.negated: list[bool] = []
         self.open: set[int] = set()
+        self.words: list[frozenset[str]] = []
+        self._begin = 0
         self._number = 0
         self._negated = False
         self._reach = 0
@@ -146,6 +149,8 @@ class _Reader:
         """Begin another sentence."""
         if question:
             self.open.add(self._number)
+        self.words.append(frozenset(self.tokens[self._begin :]))
+        self._begin = len(self.tokens)
         self._number += 1
         self._negated = False
 

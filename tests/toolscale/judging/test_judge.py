@@ -1,0 +1,183 @@
+"""The judge, on tasks written by hand: for each kind of fact what is right and what is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from toolorchestra.toolscale.judging.expected import ExpectedAnswer, expected_answer
+from toolorchestra.toolscale.judging.judge import MAX_CHARACTERS, judge_answer
+from toolorchestra.toolscale.task import Task
+
+
+def expect(
+    instruction: str,
+    answer: str,
+    *facts: Sequence[str],
+    rivals: Sequence[Sequence[str]] = (),
+    shown: Sequence[tuple[str, Any]] = (),
+) -> ExpectedAnswer:
+    task = Task(
+        id="mini/test/000",
+        domain="mini",
+        intent="test",
+        split="train",
+        difficulty=1,
+        instruction=instruction,
+        reference_calls=(),
+        communicate=tuple(map(tuple, facts)),
+        rivals=tuple(map(tuple, rivals)),
+        answer=answer,
+    )
+    return expected_answer(task, shown)
+
+
+PRICE = expect(
+    "How much is dish D15?",
+    "Dish D15 costs $21.00.",
+    ["$21.00"],
+    shown=[("dish", "D15"), ("name", "Chickpea Tagine"), ("price", 21.0), ("calories", 450), ("category", "main")],
+)
+RETURN = expect(
+    "Until when can I send back the boots from my order of September 1, 2025?",
+    "You can return the boots until September 30, 2025.",
+    ["2025-09-30"],
+    shown=[("ordered", "2025-09-01"), ("last_day", "2025-09-30"), ("delivered", "2025-09-03")],
+)
+CHEAPER = expect(
+    "Which is cheaper, D15 or D17?",
+    "D15 (Chickpea Tagine) is cheaper.",
+    ["D15", "Chickpea Tagine"],
+    shown=[("dish", "D15"), ("price", 21), ("dish", "D17"), ("price", 24), ("name", "Chickpea Tagine"), ("name", "Vongole")],
+)
+REFEREE = expect(
+    "Appoint a referee for M091 if one is free, and tell me who, or that there is none.",
+    "There is no referee for M091.",
+    ["no referee", "none"],
+    rivals=[["Dougal Reid", "Greta Oster", "U07"]],
+)
+STATE = expect(
+    "Book the wheelchair journey on C42, or tell me what prevents it.",
+    "The wheelchair journey on C42 is booked.",
+    ["booked", "confirmed"],
+    rivals=[["too late", "no assistance"]],
+)
+ALLERGY = expect(
+    "Which dish of her order must Esther not eat, and why?",
+    "Esther must not eat D15 (Chickpea Tagine) because of celery.",
+    ["D15", "Chickpea Tagine"],
+    ["celery"],
+    rivals=[[], ["soy", "nuts", "milk"]],
+    shown=[("dish", "D15"), ("dish", "D22"), ("name", "Chickpea Tagine"), ("name", "Falafel"), ("allergen", "celery")],
+)
+ZERO = expect("How many seats are left for M102?", "0 seats are left for M102.", ["0"])
+PERSON = expect(
+    "Who leads the club?", "Anita Rao leads the club.", ["Anita Rao"], rivals=[["Maud Finch", "Iain Mulcahy"]]
+)
+
+
+@pytest.mark.parametrize(
+    ("expected", "text"),
+    [
+        (PRICE, "Dish D15 costs $21.00."),
+        (PRICE, "It is 21 dollars."),
+        (PRICE, "Of course! Dish D15 (Chickpea Tagine) costs **$21**. Anything else?"),
+        (PRICE, "Dish D15 costs twenty-one dollars."),
+        (PRICE, "D15: 21,00 $ (450 calories)."),
+        (PRICE, "| dish | price |\n|---|---|\n| D15 | $21.00 |"),
+        (PRICE, "No, it is not $24; D15 costs $21."),
+        (RETURN, "You can send them back until 30.09.2025."),
+        (RETURN, "The last day is 30 September 2025, as your order of September 1 was delivered on September 3."),
+        (RETURN, "Until Sept 30."),
+        (CHEAPER, "D15 is cheaper than D17."),
+        (CHEAPER, "The Chickpea Tagine, D15, is the cheaper one (21 instead of 24 dollars)."),
+        (REFEREE, "Unfortunately no referee is available for M091."),
+        (REFEREE, "None of the referees is free for M091."),
+        (REFEREE, "I could not find a referee for M091."),
+        (STATE, "Done: the journey on C42 has been booked."),
+        (STATE, "C42 is confirmed."),
+        (ALLERGY, "Esther should avoid D15, it contains celery."),
+        (ALLERGY, "She must not eat the Chickpea Tagine because of the celery in it."),
+        (ZERO, "No seats are left for M102: 0."),
+        (ZERO, "There are none left for M102."),
+        (ZERO, "There are zero seats left."),
+        (PERSON, "The club is led by Rao, Anita."),
+    ],
+)
+def test_right(expected: ExpectedAnswer, text: str):
+    assert judge_answer(text, expected) == []
+
+
+@pytest.mark.parametrize(
+    ("expected", "text", "why"),
+    [
+        (PRICE, "Dish D15 costs $22.00.", "the user was not told '#21'"),
+        (PRICE, "Dish D15 costs $21 or $22.", "says 22 as well"),
+        (PRICE, "6, 20, 21, 22 or 24 dollars.", "as well, of the kind"),
+        (PRICE, "It is NOT true that: Dish D15 costs $21.00. I do not know.", "denies or doubts what it says: 'not true'"),
+        (PRICE, "Dish D15 does not cost $21.00.", "denies '#21'"),
+        (PRICE, "Maybe $21.", "denies or doubts what it says: 'maybe'"),
+        (PRICE, "Does dish D15 cost $21?", "the user was not told"),
+        (PRICE, '[{"dish": "D15", "price": 21.0}]', "is data"),
+        (PRICE, "21", "and not of what"),
+        (PRICE, "D15 costs $21, and D16 does too.", "says d16, which neither the request nor the results show"),
+        (RETURN, "You can return them until September 3, 2025.", "not told '@2025-09-30'"),
+        (RETURN, "You can return them until September 30, 2025, or October 1, 2025.", "says 2025-10-01 as well"),
+        (CHEAPER, "Which is cheaper, D15 or D17?", "not told"),
+        (CHEAPER, "D17 is cheaper than D15.", ""),
+        (CHEAPER, "D15. D17.", "says d17 as well"),
+        (CHEAPER, "D15 is not cheaper.", "denies"),
+        (REFEREE, "Dougal Reid is the referee for M091.", "not told"),
+        (REFEREE, "Appoint a referee for M091 if one is free, and tell me who, or that there is none.", "not told"),
+        (REFEREE, "None.", "and not of what"),
+        (REFEREE, "There is no referee for M091; Greta Oster does it.", "says 'greta oster' as well"),
+        (STATE, "The wheelchair journey on C42 is not booked.", "denies 'booked'"),
+        (STATE, "The journey on C42 is booked, it was too late.", "says 'too late' as well"),
+        (ALLERGY, "Esther must eat D15 because of celery.", "not told"),
+        (ALLERGY, "Esther must not eat D22, D15 because of celery.", "says d22 as well"),
+        (ALLERGY, "Esther must not eat D15 because of soy.", "not told 'celery'"),
+        (ZERO, "0", "and not of what"),
+        (ZERO, "1 seat is left for M102.", "not told"),
+        (PERSON, "Maud Finch leads the club.", "not told 'anita rao'"),
+        (PERSON, "Anita Rao, Maud Finch and Iain Mulcahy lead the club.", "as well"),
+        (PERSON, "", "not told"),
+    ],
+)
+def test_wrong(expected: ExpectedAnswer, text: str, why: str):
+    wrong = judge_answer(text, expected)
+    assert wrong, text
+    assert why in wrong[0]
+
+
+def test_an_answer_is_bounded_in_what_it_adds():
+    shown = [("price", 21.0), *((name, 100 + i) for i, name in enumerate(("salt", "fat", "sugar", "weight", "fibre")))]
+    expected = expect("How much is dish D15?", "Dish D15 costs $21.00.", ["$21.00"], shown=shown)
+    three = "Dish D15 costs $21.00; it has salt 100, fat 101 and sugar 102."
+    assert judge_answer(three, expected) == []
+    five = f"{three} Also weight 103 and fibre 104."
+    assert judge_answer(five, expected) == ["the answer states 5 things that were not asked; at most 3 are taken for an answer"]
+
+
+def test_a_long_answer_is_wrong_unread():
+    text = "Dish D15 costs $21.00. " * 1000
+    assert judge_answer(text, PRICE) == [f"the answer has {len(text):,} characters; at most {MAX_CHARACTERS:,} are read"]
+
+
+def test_nothing_to_communicate_nothing_to_judge():
+    assert judge_answer("whatever", expect("Cancel it.", "Done.")) == []
+
+
+@given(st.text(max_size=300))
+def test_no_text_raises(text: str):
+    for expected in (PRICE, CHEAPER, REFEREE, ALLERGY):
+        assert isinstance(judge_answer(text, expected), list)
+
+
+@settings(max_examples=300)
+@given(st.lists(st.sampled_from(["Of course!", "Hello.", "**", "Thank you for asking.", "I checked.", "\n- "]), max_size=4))
+def test_courtesy_changes_nothing(before: list[str]):
+    for expected, answer in ((PRICE, "Dish D15 costs $21.00."), (STATE, "The wheelchair journey on C42 is booked.")):
+        assert judge_answer(" ".join([*before, answer]), expected) == []
