@@ -9,7 +9,6 @@ to deny, to hedge or to list. Not covered: prose (`toolorchestra.toolscale.judgi
 from __future__ import annotations
 
 import itertools
-import math
 import re
 import unicodedata
 from collections import Counter, defaultdict
@@ -207,7 +206,7 @@ def _readings(value: Value) -> frozenset[str]:
     if isinstance(value, bool):
         return frozenset(("yes" if value else "no",))
     if not isinstance(value, str):
-        return frozenset((_number(value),)) if math.isfinite(value) and abs(value) < MAX_NUMBER else frozenset()
+        return frozenset((_number(value),)) if abs(value) < MAX_NUMBER else frozenset()  # nor is it infinite
     text = _plain(value)
     found = {f"={text}"}
     if text in _NOTHING:
