@@ -61,7 +61,7 @@ class _Filled(msgspec.Struct, forbid_unknown_fields=True):
     answer: dict[str, Value]
 
 
-class Slot(msgspec.Struct, frozen=True):
+class FormSlot(msgspec.Struct, frozen=True):
     """What a form asks for in one place.
 
     Attributes:
@@ -105,7 +105,7 @@ class AnswerForm(msgspec.Struct, frozen=True):
         alike: Numbers of slots that are asked for in the same way: their values may stand in any order.
     """
 
-    slots: tuple[Slot, ...]
+    slots: tuple[FormSlot, ...]
     right: tuple[frozenset[str], ...]
     values: tuple[Value, ...]
     alike: tuple[tuple[int, ...], ...]
@@ -140,7 +140,7 @@ class AnswerForm(msgspec.Struct, frozen=True):
     def filled(self, values: Sequence[Value] | None = None) -> str:
         """Return the form with values in its slots: by default right ones.
 
-        >>> AnswerForm((Slot("total", ("money",)),), (frozenset(("#12.5",)),), (12.5,), ()).filled()
+        >>> AnswerForm((FormSlot("total", ("money",)),), (frozenset(("#12.5",)),), (12.5,), ()).filled()
         '{"answer":{"total":12.5}}'
         """
         names = (slot.name for slot in self.slots)
@@ -292,7 +292,7 @@ class _Place(msgspec.Struct, frozen=True):
     """The place of a fact in the tasks of an intent: the name of its slot before it was numbered, and the slot."""
 
     base: str
-    slot: Slot
+    slot: FormSlot
     refused: bool
 
     @classmethod
@@ -317,7 +317,7 @@ class _Place(msgspec.Struct, frozen=True):
             words |= {f"not {word}" for word in words}
         shown = tuple(sorted(words)) if len(words) <= MAX_OPTIONS else ()
         ordered: tuple[Kind, ...] = tuple(kind for kind in get_args(Kind) if kind in kinds)
-        return cls(base, Slot(name, ordered or ("option",), shown, len(refusals) < 2), bool(refusals))
+        return cls(base, FormSlot(name, ordered or ("option",), shown, len(refusals) < 2), bool(refusals))
 
     def right(self, options: Sequence[str]) -> frozenset[str]:
         """Return the readings of values that state a fact."""

@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.judging.expected import expected_answer
-from toolorchestra.toolscale.judging.form import MAX_CHARACTERS, AnswerForm, FormTable, Slot, judge_form
+from toolorchestra.toolscale.judging.form import MAX_CHARACTERS, AnswerForm, FormTable, FormSlot, judge_form
 from toolorchestra.toolscale.task import Task
 
 Facts = list[list[str]]
@@ -70,7 +70,7 @@ def test_the_value_of_a_slot_is_compared_exactly_in_the_spelling_of_its_kind(
     phrases: list[str], kind: str, right: list[Any], wrong: list[Any]
 ) -> None:
     form = form_of(*phrases)
-    assert form.slots == (Slot("answer_1", (kind,)),)
+    assert form.slots == (FormSlot("answer_1", (kind,)),)
     assert [value for value in right if not is_right(form, answer_1=value)] == []
     assert [value for value in wrong if is_right(form, answer_1=value)] == []
     assert not judge_form(form.filled(), form)
@@ -95,13 +95,13 @@ def test_the_only_option_of_an_intent_stands_beside_its_contrary() -> None:
 
 def test_where_there_are_many_options_a_few_words_are_asked_for() -> None:
     form = form_of("option a", others=[[f"option {letter}"] for letter in "bcdefghijklmnopq"])
-    assert form.slots[0] == Slot("answer_1", ("option",))
+    assert form.slots[0] == FormSlot("answer_1", ("option",))
     assert form.slots[0].description.startswith("a few words")
 
 
 def test_null_or_none_says_that_there_is_none() -> None:
     form = form_of("no room", "not possible", others=[["WES-110"]])
-    assert form.slots == (Slot("answer_1", ("identifier",)),)
+    assert form.slots == (FormSlot("answer_1", ("identifier",)),)
     for value in (None, "none", "None", "nothing", "no room", "not possible"):
         assert is_right(form, answer_1=value)
     for value in ("WES-110", "", "no", 0, False):
@@ -111,7 +111,7 @@ def test_null_or_none_says_that_there_is_none() -> None:
 
 def test_two_kinds_of_refusal_are_options_and_null_says_neither() -> None:
     form = form_of("not free", others=[["not returnable"], ["2025-11-12"]])
-    assert form.slots == (Slot("answer_1", ("date", "option"), ("not free", "not returnable"), nullable=False),)
+    assert form.slots == (FormSlot("answer_1", ("date", "option"), ("not free", "not returnable"), nullable=False),)
     assert is_right(form, answer_1="not free")
     assert not is_right(form, answer_1=None)
     assert "null" not in form.slots[0].description
