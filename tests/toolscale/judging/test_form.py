@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.judging.expected import expected_answer
-from toolorchestra.toolscale.judging.form import MAX_CHARACTERS, AnswerForm, FormTable, FormSlot, judge_form
+from toolorchestra.toolscale.judging.form import MAX_CHARACTERS, AnswerForm, FormSlot, FormTable, judge_form
 from toolorchestra.toolscale.task import Task
 
 Facts = list[list[str]]
