@@ -20,7 +20,9 @@ from toolorchestra.envs.episode import CallRecord, Episode, Outcome, Turn
 from toolorchestra.envs.executor import execute
 from toolorchestra.envs.parsing import MAX_MESSAGE_CHARACTERS, Message, ParsedCall
 from toolorchestra.envs.world import World, WorldSession
+from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import OptionError
+from toolorchestra.toolscale.judging.form import AnswerForm
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.tool import Tool, ToolContext
 from toolorchestra.toolscale.verify import Failure, Verdict
@@ -59,6 +61,7 @@ class PlayStart(msgspec.Struct, frozen=True, gc=False):
         episode: The record to be filled, with the agents, the prompt and the names of the tools.
         limits: When it ends without an answer.
         tools: Tools that can be called, by name; those of the world that the record names by default.
+        form: The form that the final answer fills, if it is not prose.
     """
 
     world: World
@@ -67,6 +70,7 @@ class PlayStart(msgspec.Struct, frozen=True, gc=False):
     episode: Episode
     limits: EpisodeLimits
     tools: Mapping[str, Tool] | None = None
+    form: AnswerForm | None = None
 
 
 @dataclass(frozen=True)
@@ -97,6 +101,7 @@ class Play(ABC):
     Attributes:
         episode: The record so far.
         tools: Tools that can be called, by name.
+        form: The form that the final answer fills, if it is not prose.
         current_agent: The agent that writes the next message.
         histories: The private history of each agent, as OpenAI messages.
         verdict: The judgement, once an answer was given.
@@ -110,6 +115,7 @@ class Play(ABC):
         self.task = start.task
         self.episode = episode
         self.limits = start.limits
+        self.form = start.form
         every = world.tools
         if tools is None:
             tools = every if len(episode.tools) == len(every) else {name: every[name] for name in episode.tools}
@@ -201,7 +207,7 @@ class Play(ABC):
     def verdict_on(self, answer: str) -> Verdict | Exception:
         """Return the verdict on an answer, or the verifier's error if the reference answer causes one too."""
         try:
-            return self.world.verify(self.task, self.session, answer)
+            return self._verified(answer)
         except Exception as caused:
             why = f"the answer cannot be judged ({type(caused).__name__})"
         try:
@@ -209,6 +215,12 @@ class Play(ABC):
         except Exception as error:  # an error of the verifier is not the agent's failure
             return error
         return Verdict((Failure("answer", why),))
+
+    def _verified(self, answer: str) -> Verdict:
+        if self.form is None:
+            return self.world.verify(self.task, self.session, answer)
+        assert isinstance(self.world, Domain), "only tasks in domains have forms"
+        return self.world.verify(self.task, self.session, answer, self.form)
 
     def close(self, *, solved: bool, why: str) -> None:
         """End the episode; rewards are set when its last turn is recorded."""

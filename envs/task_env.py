@@ -22,6 +22,7 @@ import gymnasium
 import msgspec
 import numpy as np
 
+from toolorchestra.envs.answer_forms import AnswerMode, make_forms
 from toolorchestra.envs.episode import Episode
 from toolorchestra.envs.play import EpisodeLimits, Play, PlaySnapshot, PlayStart
 from toolorchestra.envs.rewards import Preference
@@ -44,6 +45,9 @@ class TaskOptions(TypedDict, total=False):
         split: Default split of `reset` (``train``).
         difficulty: Level or levels from which `reset` draws; None, the default, for all.
         render_mode: ``ansi`` (`render` returns the transcript) or ``human`` (turns are printed as they come).
+        answer: ``text`` (default): the final answer is prose, which is judged by what it states. ``form``: it fills
+            typed slots, which are compared exactly; the request then ends with the form, and ``info["form"]`` is its
+            JSON schema. Only for tasks in domains, and for protocols in which the orchestrator writes the answer.
     """
 
     domain: str | Path | None
@@ -51,6 +55,7 @@ class TaskOptions(TypedDict, total=False):
     split: str
     difficulty: int | Iterable[int] | None
     render_mode: str | None
+    answer: AnswerMode
 
 
 class EpisodeSetup(msgspec.Struct, frozen=True, gc=False):
@@ -107,6 +112,8 @@ class TaskEnv:
     """As it stands in environment ids."""
     option_types: ClassVar[type] = TaskOptions
     """The options that it takes beside its source and those of its protocol."""
+    form_place: ClassVar[str] = ""
+    """Tells an orchestrator where it writes its answer if that is a form; empty where it cannot be one."""
     agents_at_start: tuple[str, ...] = ()
     """Names of the agents, where there are several; the first one moves first."""
     np_random: np.random.Generator
@@ -127,6 +134,7 @@ class TaskEnv:
             raise UnknownNameError("render mode", self.render_mode, RENDER_MODES)
         self.source = source if isinstance(source, TaskSource) else make_source(source, domain, tasks)
         self.limits = limits
+        self._forms = make_forms(options.get("answer", "text"), self.source, self.form_place, self.protocol)
         self._reset_options: dict[str, Any] = {
             "task_id": None,
             "split": options.get("split", "train"),
@@ -164,6 +172,10 @@ class TaskEnv:
         """The task being played, its reference trajectory included: hidden from the agents."""
         task: Task = self.play.task
         return task
+
+    def right_answer(self, task: Task) -> str:
+        """Return a final answer that is right for a task of the source: prose, or a filled form."""
+        return task.answer if self._forms is None else self._forms.of(task).filled()
 
     def close(self) -> None:
         """Release the sessions."""
@@ -203,8 +215,10 @@ class TaskEnv:
         """Choose a task, ask the protocol how it begins, and return the play."""
         task = self._choose(chosen)
         world = self.source.world(task)
-        setup = self._begin(task, world, chosen)
-        names, instruction, preferred = tuple(setup.tools), task.instruction, None
+        form = self._forms.of(task) if self._forms else None
+        asked = self._forms.asking(task, form) if self._forms and form else task
+        setup = self._begin(asked, world, chosen)
+        names, instruction, preferred = tuple(setup.tools), asked.instruction, None
         if setup.preference is not None:
             preferred = self._prefer(setup.preference, names, task)
             if preferred is not None and preferred.instruction:
@@ -227,7 +241,7 @@ class TaskEnv:
             episode.openings = {agent: tuple(map(dict, setup.openings[agent])) for agent in episode.agents}
         if setup.details:
             episode.details = dict(setup.details)
-        self._play = setup.rules(PlayStart(world, self._session(world), task, episode, self.limits, setup.tools))
+        self._play = setup.rules(PlayStart(world, self._session(world), task, episode, self.limits, setup.tools, form))
         return self._play
 
     @property
@@ -265,7 +279,7 @@ class TaskEnv:
     def _shared_info(self, play: Play, agent: str) -> dict[str, Any]:
         """Return the info that agents of all environments have."""
         episode = play.episode
-        return {
+        info = {
             "messages": play.histories[agent].copy(),
             "task_id": episode.task_id,
             "split": episode.split,
@@ -273,6 +287,9 @@ class TaskEnv:
             "cost": episode.cost,
             "clock": episode.clock,
         }
+        if play.form is not None:
+            info["form"] = play.form.schema
+        return info
 
 
 def _preference(value: Any, tools: tuple[str, ...]) -> Preference | None:

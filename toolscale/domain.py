@@ -20,6 +20,7 @@ from toolorchestra.toolscale.build import build_database
 from toolorchestra.toolscale.database import Database
 from toolorchestra.toolscale.errors import DomainError, UnknownNameError, unknown_name
 from toolorchestra.toolscale.format import DomainSpec, TableSpec
+from toolorchestra.toolscale.judging.form import AnswerForm
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.sql import primary_key
 from toolorchestra.toolscale.task import Call, Task
@@ -85,9 +86,9 @@ class Domain:
         """What an orchestrator must know of the place: title, description and today's date."""
         return f"{self.spec.title}. Today is {self._date:%A}, {self.spec.today}.\n{self.spec.description.strip()}"
 
-    def verify(self, task: Task, session: Session, answer: str) -> Verdict:
-        """Judge an episode of `task` by its effects in `session` and its final answer."""
-        return self.verifier.verify(task, session, answer)
+    def verify(self, task: Task, session: Session, answer: str, form: AnswerForm | None = None) -> Verdict:
+        """Judge an episode of `task` by its effects in `session` and its final answer: prose, or a filled `form`."""
+        return self.verifier.verify(task, session, answer, form)
 
     def error(self, message: str, path: str, remedy: str = "") -> DomainError:
         """Return an error about a place in the domain's files."""

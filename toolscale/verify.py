@@ -5,7 +5,8 @@ An episode is solved if and only if all three criteria hold against one of the t
 1. *execution correctness*: the net change of the database equals the reference one; keys that tools generated
    are compared up to renaming, so that independent inserts may come in another order;
 2. *process fidelity*: the answer states every piece of information to communicate, and nothing that contradicts it
-   (see `toolorchestra.toolscale.judging.judge`);
+   (see `toolorchestra.toolscale.judging.judge`), or it is a form that has them in its slots
+   (`toolorchestra.toolscale.judging.form`);
 3. *operation completeness*: every entry that the reference trajectory wrote or looked up by identity was written or
    looked up by identity; where the right answer is a refusal, being refused by a guard counts too.
 """
@@ -23,6 +24,7 @@ from toolorchestra.toolscale.database import Changes, Database, Row
 from toolorchestra.toolscale.errors import TaskError
 from toolorchestra.toolscale.format import TableSpec
 from toolorchestra.toolscale.judging.expected import ExpectedAnswer, Phrase, expected_answer, names_in, shown_values
+from toolorchestra.toolscale.judging.form import AnswerForm, judge_form
 from toolorchestra.toolscale.judging.judge import judge_answer
 from toolorchestra.toolscale.net_changes import canonical, net_changes
 from toolorchestra.toolscale.session import Session
@@ -98,10 +100,14 @@ class Verifier:
     def __setstate__(self, state: tuple[Database, Mapping[str, Tool]]) -> None:
         Verifier.__init__(self, *state)
 
-    def verify(self, task: Task, session: Session, answer: str) -> Verdict:
-        """Judge an episode of `task` that ended with `answer`, its effects being in `session`."""
+    def verify(self, task: Task, session: Session, answer: str, form: AnswerForm | None = None) -> Verdict:
+        """Judge an episode of `task` that ended with `answer`, its effects being in `session`.
+
+        The answer is judged as prose, or compared with the `form` of the task if there is one.
+        """
         known = self.reference(task)
-        fidelity = tuple(Failure("fidelity", message) for message in judge_answer(answer, known.answer))
+        wrong = judge_answer(answer, known.answer) if form is None else judge_form(answer, form)
+        fidelity = tuple(Failure("fidelity", message) for message in wrong)
         touched = session.touched()
         # a call that was refused has found out what a refusal reports
         operated = session.operated | session.refused if task.refuses else session.operated

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
 import gymnasium
+import msgspec
 
 from toolorchestra.agents.policies.base import Info, Policy, write_calls
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
@@ -62,14 +63,33 @@ class RandomPolicy(_GuessingPolicy):
     def act(self, observation: str, info: Info) -> Any:
         """Return a random call, or an answer."""
         if not self._tools or self.rng.random() < self._stop:
-            return self._env.final(self._answer(observation))
+            return self._env.final(self._answer(observation, info.get("form")))
         tool = self.rng.choice(self._tools)
         return write_calls([Call(tool.name, self._guesser.arguments(tool))])
 
-    def _answer(self, observation: str) -> str:
+    def _answer(self, observation: str, form: Mapping[str, Any] | None = None) -> str:
         words = [word.strip('",:{}[]') for word in observation.split()[-40:]]
         seen = [word for word in words if word] or ["done"]
+        if form is not None:
+            slots = form["properties"]["answer"]["properties"]
+            filled = {name: self._fill(slot, seen) for name, slot in slots.items()}
+            return msgspec.json.encode({"answer": filled}).decode()
         return "It is " + ", ".join(self.rng.choices(seen, k=3)) + "."
+
+    def _fill(self, slot: Mapping[str, Any], seen: Sequence[str]) -> Any:
+        """Return a value for a slot of a form: an option, a value of the right type that was seen, or none."""
+        kind = self.rng.choice(slot["anyOf"])
+        if "enum" in kind:
+            return self.rng.choice(kind["enum"])
+        match kind["type"]:
+            case "number":
+                return self.rng.choice([float(word) for word in seen if word.isdecimal() and len(word) < 9] or [0])
+            case "boolean":
+                return self.rng.random() < 0.5
+            case "null":
+                return None
+            case _:
+                return self.rng.choice(seen)
 
 
 class OraclePolicy(Policy):
@@ -103,7 +123,7 @@ class OraclePolicy(Policy):
         assert self._task is not None, "reset() comes first"
         if self._script:
             return write_calls(self._script.pop(0), self._env.preface)
-        return self._env.final(self._task.answer)
+        return self._env.final(self._env.right_answer(self._task))
 
 
 def _cut(stages: Sequence[Sequence[Call]], max_calls: int) -> list[list[Call]]:
@@ -156,11 +176,13 @@ class NoisyOraclePolicy(OraclePolicy, _GuessingPolicy):
 
     def _wrong_answer(self, task: Task) -> str:
         others = [
-            other.answer
+            other
             for other in self._env.source.tasks(task.split)
             if other.intent == task.intent and other.answer != task.answer
         ]
-        return self.rng.choice(others) if others else "I am afraid that I cannot help with that."
+        if not others:
+            return "I am afraid that I cannot help with that."
+        return str(self._env.right_answer(self.rng.choice(others)))
 
     def _other_tool(self, call: Call) -> Call:
         tool = self.rng.choice([tool for tool in self._tools if tool.name != call.name] or self._tools)

@@ -104,6 +104,10 @@ class ParaManagerEnv(OrchestrationEnv):
     """
 
     protocol = "ParaManager"
+    form_place = (
+        r"The answer is this form, filled in, and no prose. Conclude with one JSON object in \boxed{}, beside the call "
+        "of final_answer:"
+    )
     max_reward = 4.0
     preface = "<reasoning>The next calls do not wait for each other.</reasoning>\n"
 

@@ -126,7 +126,7 @@ class TMATRPlay(Play):
         agent = self.roles[action]
         parts = []
         if agent != self.roles[Action.DECIDE] and not any(agent in turn.observations for turn in self.episode.turns):
-            parts.append(self.task.instruction)
+            parts.append(self.episode.instruction)
         if agent not in {self.roles[above] for above in _ABOVE[action]}:
             parts.append(f"Goal: {self._cut(self.goal)}")
         self.observe(agent, "\n\n".join([*parts, *needed, request(action, self.turn, self.max_turns)]))

@@ -81,6 +81,10 @@ class ToolOrchestraEnv(OrchestrationEnv):
     """
 
     protocol = "ToolOrchestra"
+    form_place = (
+        "Your answer to the user is this form, filled in, and no prose. The message without any call is one JSON "
+        "object, alone or in a fenced block:"
+    )
 
     def __init__(
         self,
