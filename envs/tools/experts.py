@@ -145,7 +145,7 @@ class ExpertTool(Tool):
             return question
         return msgspec.structs.replace(
             question,
-            problem=problem_for(context, asked, searches=searches),
+            problem=problem_for(context, asked, searches=searches, role=self.role),
             queries=queries_for(context, asked),
             evidence=evidence_in(context),
         )
