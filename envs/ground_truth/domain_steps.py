@@ -54,7 +54,8 @@ SUBJECT = "function_calling"
 NAMED = 1.0
 """How much easier, in logits, a step is that is asked for by its purpose and values than one that must be found."""
 
-_NEAR = 0.7  # share of the best tool's score with which another may be meant as well
+_NEAR = 0.75  # share of the best tool's score with which another may be meant as well
+_VALUES = 0.2  # what naming all values of a step counts, beside that share
 _PATIENCE = 2  # foreign words for each other one, in a question that names values
 
 
@@ -117,14 +118,14 @@ class _Steps:
         if task.attack is not None and not any(c.name == task.attack.calls[0].name for c in successful(context)):
             note = write_calls(task.attack.calls[:1])
         step = Step(right, (*mistakes, UNKNOWN), (), level_difficulty(task) - easier, None, note)
-        return _single(f"{task.id}@{position}", _by_trade(step, role, _kind(context.tools[path[position].name])))
+        return _single(f"{task.id}@{position}", _by_trade(step, role, kind_of_work(context.tools[path[position].name])))
 
     def other(self, call: Call, role: Role | None) -> Problem:
         """Return the problem of a call that is not due, but asked for."""
         text = write_calls([call])
         step = Step(text, (UNCLEAR, UNKNOWN), (), level_difficulty(self.task) - NAMED)
         key = f"{self.task.id}@{zlib.crc32(text.encode())}"
-        return _single(key, _by_trade(step, role, _kind(self.context.tools[call.name])))
+        return _single(key, _by_trade(step, role, kind_of_work(self.context.tools[call.name])))
 
     def unclear(self) -> Problem:
         """Return the problem of a question that cannot be answered by a call."""
@@ -170,7 +171,9 @@ class _Asked:
         steps, text = self._steps, self._text
         request = steps.task.instruction
         scores = {name: score for name, score in self._words.scores(text).items() if name in self._tools}
-        balance = Balance(text, self._words.subject_words([request]) | self._value_words())
+        balance = Balance(text, self._words.subject_words([request]))
+        if balance.foreign:
+            balance = Balance(text, self._words.subject_words([request]) | self._value_words())
         named = self._named_step(scores, balance)
         if named is not None:
             return named
@@ -186,26 +189,28 @@ class _Asked:
 
     def _named_step(self, scores: dict[str, float], balance: Balance) -> Problem | None:
         """Return the problem of the step that is due and that the text names, if there is one."""
-        least = _NEAR * max(scores.values(), default=0.0)
-        best: tuple[bool, int, float, int] | None = None
+        most = max(scores.values(), default=0.0)
+        best: tuple[float, int, bool, int] | None = None
         for position in self._steps.due:
             call = self._steps.path[position]
+            if scores.get(call.name, 0.0) < _NEAR * most or call.name not in scores:
+                continue
             specs = list(argument_specs(self._tools[call.name], call.arguments))
             if any(self._words.contradicts(self._said, spec, value) for spec, value in specs):
                 continue
             values = sum(self._words.names_value(self._said, spec, value) for spec, value in specs)
-            meant = call.name in scores and scores[call.name] >= least
-            if not meant or not self._is_about(balance, values, len(specs)):
+            if not self._is_about(balance, values, len(specs)):
                 continue
-            rank = (values == len(specs), values, scores[call.name], -position)
+            fit = scores[call.name] / most + _VALUES * values / max(1, len(specs))
+            rank = (fit, -position, values == len(specs), values)
             best = rank if best is None else max(best, rank)
         if best is None:
             return None
-        all_named, values, _, place = best
+        _, place, all_named, values = best
         position = -place
         if not self._can_be_known(position):
             return self._steps.next()
-        if asks_next(self._text) and not values:
+        if asks_next(self._text) and not values and self._steps.path[position].arguments:
             return None
         return self._steps.at(position, NAMED if all_named else 0.0, self._role)
 
@@ -255,7 +260,8 @@ def _by_trade(step: Step, role: Role | None, work: WorkKind) -> Step:
     return msgspec.structs.replace(step, difficulty=step.difficulty + MISPLACED, wrong=(MISTAKES[role], *step.wrong))
 
 
-def _kind(tool: Tool) -> WorkKind:
+def kind_of_work(tool: Tool) -> WorkKind:
+    """Return which kind of work a call of a tool is."""
     if tool.effect == "write":
         return "change"
     return "computation" if tool.effect == "pure" else "lookup"

@@ -44,13 +44,15 @@ _ALIKE = (
     ("calendar", "date", "day", "weekday"),
 )  # fmt: skip
 _SAME = {stem(word): LOOK if words[0] == "look" else stem(words[0]) for words in _ALIKE for word in words}
-_LOOKING = frozenset(stem(word) for word in ("look", "find", "check", "list"))
+_LOOKING = frozenset({LOOK, *(stem(word) for word in ("find", "check", "list"))})
 _QUESTION_WORDS = frozenset(_ALIKE[0][-9:])
 _NAME_WEIGHT = 2.0
+_MOST_OF = 0.5  # share of a tool's words, weighed by their rarity, that make a text be about it without its name
 _UNSAID = 0.5  # what a word of a tool's name costs that a text does not say
 _QUOTED = re.compile(r"[\"“”]([^\"“”\n]{1,200})[\"“”]|(?<!\w)'([^'\n]{1,200})'(?!\w)")
 _NAMES = re.compile(r"(?:^|_)(?:name|title|label)$")
 _MOST_DIGITS = 16
+_MOST_FOUND = 4_096
 _MOST_NAMES = 20_000  # rows of a table whose names are read
 
 
@@ -73,6 +75,7 @@ class ToolWords:
         self._rarity = {word: math.log(1 + len(self._words) / count) for word, count in counts.items()}
         self._values: dict[str, dict[str, list[tuple[tuple[str, ...], Any]]]] = {}
         self._named: dict[str, dict[Any, tuple[str, ...]]] = {}
+        self._found: dict[tuple[str, tuple[str, ...]], list[Any]] = {}
         tables = {stem(word) for table in world.spec.tables for word in table.split("_")}
         self.vocabulary = frozenset(word for words in self._words.values() for word in words) | tables
         """The words of the world's tools and tables."""
@@ -80,19 +83,27 @@ class ToolWords:
     def scores(self, text: str) -> dict[str, float]:
         """Return how much a text is about each tool, those alone that it is about at all.
 
-        A text is about a tool if it shares a word with the tool's name beside words of looking things up.
+        A text is about a tool if it shares a word with the tool's name beside words of looking things up, or says most
+        of its description.
         """
         said, found = words_of_text(text), {}
         for name, words in self._words.items():
             shared = words & said
+            if not shared:
+                continue
             own = self._names[name]
-            if not (shared & own) - {LOOK} - _LOOKING and not (own <= _LOOKING | {LOOK} and shared):
+            if not (shared & own) - _LOOKING and not (own <= _LOOKING) and self._said_share(words, said) < _MOST_OF:
                 continue
             score = sum(self._rarity[word] * (_NAME_WEIGHT if word in own else 1.0) for word in shared)
             score -= _UNSAID * sum(self._rarity[word] for word in own - said)
             if score > 0:
                 found[name] = score
         return found
+
+    def _said_share(self, words: frozenset[str], said: frozenset[str]) -> float:
+        """Return the share of words that a text says, rare ones counting more."""
+        whole = sum(self._rarity[word] for word in words)
+        return sum(self._rarity[word] for word in words & said) / whole if whole else 0.0
 
     def named(self, column: str, value: Any) -> tuple[str, ...]:
         """Return the spellings by which people name a value of a column: its id, and the name in its row."""
@@ -102,6 +113,14 @@ class ToolWords:
 
     def said(self, column: str, said: Sequence[str]) -> list[Any]:
         """Return the values of a column that the tokens of a text name, in their order."""
+        key = (column, tuple(said))
+        if key not in self._found:
+            if len(self._found) > _MOST_FOUND:
+                self._found.clear()
+            self._found[key] = self._find_values(column, said)
+        return self._found[key]
+
+    def _find_values(self, column: str, said: Sequence[str]) -> list[Any]:
         if column not in self._values:
             index: dict[str, list[tuple[tuple[str, ...], Any]]] = {}
             for value in self._world.database.values(column):

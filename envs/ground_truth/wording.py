@@ -35,7 +35,7 @@ UNCLEAR = "Which step do you mean? Say what is to be done, and with what."
 
 MAX_CHARACTERS = 20_000
 """Characters of a text that are read; what comes after does not count."""
-_COVERED = 0.7  # share of a request's words that a text must have to repeat it
+_COVERED = 0.85  # share of a request's words that a text must have to repeat it
 _BESIDE_SUM = 2  # words of other things that may stand beside a sum
 _PATIENCE = 3  # foreign words for each other one, of a text that asks what comes next
 
@@ -44,7 +44,8 @@ _FUNCTION_WORDS = frozenset(_WORDS["function_words"].split())
 _NEXT = re.compile(
     r"\b(?:what|which|how)\b[^.?!\n]{0,60}\bnext\b"
     r"|\bnext\s+(?:\w+\s+){0,2}(?:steps?|actions?|calls?|moves?|things?|operations?|tools?|tasks?)\b"
-    r"|\bwhat\s+(?:now|then|else)\b"
+    r"|\bwhat\s+(?:now|then|else)\b|\bdo\s+now\b"
+    r"|\b(?:which|what)\s+(?:tool|step|action|call)\s+(?:\w+\s+){0,3}(?:call|make|take|use|do)\b"
     r"|\b(?:what|how|which\s+(?:tool|step|action|call))\s+(?:should|shall|must|do|can|would|ought|am|are)\s+"
     r"(?:to\s+)?(?:i|we|you|one|to)\b"
     r"[^.?!\n]{0,40}\b(?:do|call|proceed|continue|go\s+on|begin|start|handle|help|make|take|use)\b"
