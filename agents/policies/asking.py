@@ -17,7 +17,7 @@ from toolorchestra.agents.policies.baselines import Direct, Script
 from toolorchestra.agents.policies.expert_roles import ExpertRole, Job, proposal
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.task import Call, Task
-from toolorchestra.toolscale.tool import Tool
+from toolorchestra.toolscale.tool import Status, Tool
 
 PLAIN = (
     "What should I do next?",
@@ -84,36 +84,50 @@ class AskingPolicy(Direct):
 class NamingPolicy(Direct):
     """Asks one expert for each step of the reference trajectory by its purpose and its values, and does what it says.
 
-    It shows what asking well is worth: the knowledge of what to ask for is given, the rest is the expert's.
+    It shows what asking well is worth: the knowledge of what to ask for is given, the rest is the expert's. A step that
+    was not taken then is asked for again.
 
     Args:
         seed: See `Policy`.
         expert: Name of the expert, by default the first one.
         job: In which role.
+        tries: How often a step is asked for.
     """
 
     privileged = True
     needs: ClassVar[tuple[Job, ...]] = ()
 
-    def __init__(self, seed: int = 0, expert: str | None = None, job: Job = "answer") -> None:
+    def __init__(self, seed: int = 0, expert: str | None = None, job: Job = "answer", tries: int = 3) -> None:
         super().__init__(seed, expert)
-        self.job = job
+        if tries < 1:
+            raise OptionError(f"Expected to ask for a step at least once, got tries={tries}.")
+        self.job, self.tries = job, tries
         self._left: list[Call] = []
+        self._asked = 0
 
     def reset(self, env: gymnasium.Env[Any, Any], observation: str, info: Info) -> None:
         """Begin an episode: read its reference trajectory."""
         super().reset(env, observation, info)
         task: Task = self._env.task
         self._left = [call for call in task.reference_calls if call.name in self._env.play.tools]
+        self._asked = 0
 
     def propose(self) -> Script:
         """Ask for the next step, or for the final answer when none is left."""
+        while self._left and (self._asked == self.tries or (self._asked and self._was_made(self._left[0]))):
+            self._left.pop(0)
+            self._asked = 0
         words = FINAL
         if self._left:
-            call = self._left.pop(0)
-            words = named(self._env.play.tools[call.name], call)
+            words = named(self._env.play.tools[self._left[0].name], self._left[0])
+            self._asked += 1
         (reply,) = yield [self.role(self.job).call(words)]
         return proposal(reply)
+
+    def _was_made(self, wanted: Call) -> bool:
+        made = (call for call in self._env.episode.calls if call.status is Status.OK and call.name == wanted.name)
+        given = ({**(call.arguments or {}), **wanted.arguments} == call.arguments for call in made)
+        return any(given)
 
 
 FINAL = "All is done. Write the final answer to the user."
@@ -121,10 +135,10 @@ FINAL = "All is done. Write the final answer to the user."
 
 
 def named(tool: Tool, call: Call) -> str:
-    """Return the question for a call, such as "Look up a dish by id. Use: dish D07."."""
+    """Return the question for a call, such as "Look up a dish by id. With: dish D07."."""
     purpose = tool.description.split(". ")[0].rstrip(".")
     values = ", ".join(f"{name} {_written(value)}" for name, value in call.arguments.items() if value is not None)
-    return f"{purpose}. Use: {values}." if values else f"{purpose}."
+    return f"{purpose}. With: {values}." if values else f"{purpose}."
 
 
 def _written(value: Any) -> str:

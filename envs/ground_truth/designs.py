@@ -87,7 +87,9 @@ class DesignProblems:
         self._task, self._parts, self._whole = task, parts_of(task), problem_of(task)
         count = len(self._whole.steps)
         self._all_targets = tuple(target % count for target in self._whole.targets)
-        self._subject = content(task.instruction).union(*(content(f"{p.question} {p.answer}") for p in self._parts))
+        self._subject = content(f"{task.instruction} {task.answer}").union(
+            *(content(f"{p.question} {p.answer}") for p in self._parts)
+        )
         self._targets: dict[str, tuple[int, ...]] = {}
         self._right: dict[str, str] = {}
         for agent in agents:

@@ -54,7 +54,8 @@ SUBJECT = "function_calling"
 NAMED = 1.0
 """How much easier, in logits, a step is that is asked for by its purpose and values than one that must be found."""
 
-_NEAR = 0.75  # share of the best tool's score with which another may be meant as well
+_NEAR = 0.85  # share of the best tool's score with which another may be meant as well
+_NEAR_NAMED = 0.8  # the same for a step all of whose values are named
 _VALUES = 0.2  # what naming all values of a step counts, beside that share
 _PATIENCE = 2  # foreign words for each other one, in a question that names values
 
@@ -193,13 +194,14 @@ class _Asked:
         best: tuple[float, int, bool, int] | None = None
         for position in self._steps.due:
             call = self._steps.path[position]
-            if scores.get(call.name, 0.0) < _NEAR * most or call.name not in scores:
+            if call.name not in scores:
                 continue
             specs = list(argument_specs(self._tools[call.name], call.arguments))
             if any(self._words.contradicts(self._said, spec, value) for spec, value in specs):
                 continue
             values = sum(self._words.names_value(self._said, spec, value) for spec, value in specs)
-            if not self._is_about(balance, values, len(specs)):
+            least = _NEAR_NAMED if specs and values == len(specs) else _NEAR
+            if scores[call.name] < least * most or not self._is_about(balance, values, len(specs)):
                 continue
             fit = scores[call.name] / most + _VALUES * values / max(1, len(specs))
             rank = (fit, -position, values == len(specs), values)
@@ -231,7 +233,8 @@ class _Asked:
     def _another(self, scores: dict[str, float], balance: Balance) -> Problem:
         """Return the problem of the call that the text asks for, which is not due."""
         request = "" if balance.foreign else self._steps.task.instruction
-        for name in sorted(scores, key=scores.__getitem__, reverse=True)[:3]:
+        least = _NEAR * max(scores.values())
+        for name in sorted((name for name in scores if scores[name] >= least), key=scores.__getitem__, reverse=True):
             call = self._words.call_in(self._tools[name], self._text, request) or self._steps.done(name)
             if call is not None:
                 return self._steps.other(call, self._role)

@@ -11,7 +11,7 @@ import functools
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
 from typing import Any
 
 import msgspec
@@ -46,9 +46,9 @@ _ALIKE = (
 _SAME = {stem(word): LOOK if words[0] == "look" else stem(words[0]) for words in _ALIKE for word in words}
 _LOOKING = frozenset({LOOK, *(stem(word) for word in ("find", "check", "list"))})
 _QUESTION_WORDS = frozenset(_ALIKE[0][-9:])
-_NAME_WEIGHT = 2.0
-_MOST_OF = 0.5  # share of a tool's words, weighed by their rarity, that make a text be about it without its name
-_UNSAID = 0.5  # what a word of a tool's name costs that a text does not say
+_OF_NAME = 0.5  # weight of the share of a tool's name that a text says
+_OF_TOOL = 0.5  # weight of the share of all its words
+_MOST_OF = 0.4  # share of a tool's words, weighed by their rarity, that make a text be about it without its name
 _QUOTED = re.compile(r"[\"“”]([^\"“”\n]{1,200})[\"“”]|(?<!\w)'([^'\n]{1,200})'(?!\w)")
 _NAMES = re.compile(r"(?:^|_)(?:name|title|label)$")
 _MOST_DIGITS = 16
@@ -84,26 +84,23 @@ class ToolWords:
         """Return how much a text is about each tool, those alone that it is about at all.
 
         A text is about a tool if it shares a word with the tool's name beside words of looking things up, or says most
-        of its description.
+        of its description. It is so the more of its own words are the tool's, and the more of the tool's it says.
         """
-        said, found = words_of_text(text), {}
+        said = words_of_text(text) & self._rarity.keys()
+        found = {}
         for name, words in self._words.items():
-            shared = words & said
+            shared, own = words & said, self._names[name]
             if not shared:
                 continue
-            own = self._names[name]
-            if not (shared & own) - _LOOKING and not (own <= _LOOKING) and self._said_share(words, said) < _MOST_OF:
+            says = self._share(shared, words)
+            if not (shared & own) - _LOOKING and not (own <= _LOOKING) and says < _MOST_OF:
                 continue
-            score = sum(self._rarity[word] * (_NAME_WEIGHT if word in own else 1.0) for word in shared)
-            score -= _UNSAID * sum(self._rarity[word] for word in own - said)
-            if score > 0:
-                found[name] = score
+            found[name] = self._share(shared, said) + _OF_NAME * self._share(shared & own, own) + _OF_TOOL * says
         return found
 
-    def _said_share(self, words: frozenset[str], said: frozenset[str]) -> float:
-        """Return the share of words that a text says, rare ones counting more."""
-        whole = sum(self._rarity[word] for word in words)
-        return sum(self._rarity[word] for word in words & said) / whole if whole else 0.0
+    def _share(self, some: AbstractSet[str], words: AbstractSet[str]) -> float:
+        """Return which share of words some of them are, rare ones counting more."""
+        return sum(self._rarity[word] for word in some) / sum(self._rarity[word] for word in words)
 
     def named(self, column: str, value: Any) -> tuple[str, ...]:
         """Return the spellings by which people name a value of a column: its id, and the name in its row."""

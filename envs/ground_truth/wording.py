@@ -109,7 +109,9 @@ def repeats(text: str, request: str) -> bool:
     True
     """
     wanted = content(request)
-    return bool(wanted) and len(content(text) & wanted) >= _COVERED * len(wanted)
+    if not wanted:
+        return tokens(text[:MAX_CHARACTERS]) == tokens(request)
+    return len(content(text) & wanted) >= _COVERED * len(wanted)
 
 
 def asks_next(text: str) -> bool:
