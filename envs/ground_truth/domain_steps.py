@@ -219,7 +219,9 @@ class _Asked:
     def _is_about(self, balance: Balance, values: int, parameters: int) -> bool:
         """Return whether few enough words of the text are of something else to take it as meant."""
         near, foreign = len(balance.known) + len(balance.work), len(balance.foreign)
-        return foreign <= _PATIENCE * near if values or not parameters else not foreign or 3 * foreign <= near
+        if values or not parameters:
+            return foreign <= _PATIENCE * near
+        return near > 1 and 3 * foreign <= near
 
     def _can_be_known(self, position: int) -> bool:
         """Return whether the values of a step stand in the request, the results or the text."""

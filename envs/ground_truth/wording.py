@@ -36,15 +36,19 @@ UNCLEAR = "Which step do you mean? Say what is to be done, and with what."
 MAX_CHARACTERS = 20_000
 """Characters of a text that are read; what comes after does not count."""
 _COVERED = 0.85  # share of a request's words that a text must have to repeat it
+_OF_NUMBER = 2  # what a number counts in a text that asks what comes next
+_PER_OTHER = 2  # words of work for each other one, in a text that names nothing
 _BESIDE_SUM = 2  # words of other things that may stand beside a sum
-_PATIENCE = 3  # foreign words for each other one, of a text that asks what comes next
 
 _WORDS: dict[str, str] = read_yaml(Path(__file__).with_name("words.yaml"))
 _FUNCTION_WORDS = frozenset(_WORDS["function_words"].split())
 _NEXT = re.compile(
     r"\b(?:what|which|how)\b[^.?!\n]{0,60}\bnext\b"
     r"|\bnext\s+(?:\w+\s+){0,2}(?:steps?|actions?|calls?|moves?|things?|operations?|tools?|tasks?)\b"
-    r"|\bwhat\s+(?:now|then|else)\b|\bdo\s+now\b"
+    r"|\bwhat\s+(?:now|then|else)\b|\b(?:used|called|done|made|do)\s+(?:first|now|next)\b"
+    r"|\bwhat\s+(?:do|would)\s+you\s+(?:recommend|suggest|advise|propose)\b|\bwhat\s+(?:i|we)\s+(?:have|need|ought)\s+to\s+do\b"
+    r"|\b(?:call|step|action|tool)\s+is\s+(?:due|required|needed|right|appropriate|best)\b"
+    r"|\b(?:required|necessary|appropriate|right|best|suitable)\s+(?:\w+\s+)?(?:tool|step|action|call)\b"
     r"|\b(?:which|what)\s+(?:tool|step|action|call)\s+(?:\w+\s+){0,3}(?:call|make|take|use|do)\b"
     r"|\b(?:what|how|which\s+(?:tool|step|action|call))\s+(?:should|shall|must|do|can|would|ought|am|are)\s+"
     r"(?:to\s+)?(?:i|we|you|one|to)\b"
@@ -89,6 +93,7 @@ def stem(word: str) -> str:
 
 
 _WORK_STEMS = frozenset(map(stem, _WORDS["work_words"].split()))
+_PEOPLE = frozenset(map(stem, ("customer", "client", "passenger", "patient", "guest", "caller", "student", "member")))
 _ORDERS = frozenset(map(stem, ("answer", "check", "conclude", "continue", "help", "review", "solve", "verify")))
 
 
@@ -164,12 +169,16 @@ def asks_for_all(text: str, request: str, subject: AbstractSet[str]) -> bool:
     """
     if repeats(text, request):
         return True
-    balance = Balance(text, subject)
     if asks_next(text):
-        return len(balance.foreign) <= _PATIENCE * (len(balance.known) + len(balance.work))
-    if balance.known or len(balance.foreign) >= len(balance.work):
+        balance = Balance(text, subject)
+        numbers = {word for word in content(text) - content(request) if word[0] == "#"}  # "what comes next, 1, 2, 4?"
+        foreign = len(balance.foreign - numbers) + _OF_NUMBER * len(numbers)
+        return foreign <= len((balance.known | balance.work) - numbers)
+    words = content(text)
+    work = words & _WORK_STEMS
+    if len(words - work) * _PER_OTHER > len(work) or not words - work <= content(request) | _PEOPLE:
         return False
-    return len(balance.work) > 1 or not balance.work.isdisjoint(_ORDERS)
+    return len(work) > 1 or not work.isdisjoint(_ORDERS)
 
 
 def beside(key: str, text: str) -> Problem:
