@@ -58,10 +58,12 @@ def test_a_policy_asks_at_least_one_question() -> None:
         AskingPolicy(questions=())
     with pytest.raises(OptionError, match="at least once"):
         NamingPolicy(tries=0)
-    with pytest.raises(OptionError, match="tools='full'"):
-        import gymnasium as gym
 
-        play_episode(gym.make("ToolOrchestra-Math-v0"), AskingPolicy(), seed=0)
+
+def test_without_experts_there_is_nobody_to_ask(make_env: Make) -> None:
+    env, policy = make_env(), AskingPolicy()
+    with pytest.raises(OptionError, match="tools='full'"):
+        play_episode(env, policy, seed=0)
 
 
 def test_they_can_be_pickled() -> None:
