@@ -1,8 +1,8 @@
 """The problem that each agent of a design has to solve, about which simulated models are right or wrong.
 
 An agent's input is matched with the parts of the question, as the input would read if every agent before it were right;
-an input that asks for no part asks the whole question, and one that lies beside it gets an answer beside it. The
-answers that the agent reads decide which steps are left:
+an input that asks for no part asks the whole question, one that asks for a sum is told the sum, and one that lies
+beside the question gets an answer beside it. The answers that the agent reads decide which steps are left:
 
 - a sub-question that comes with its answer is information and not a request, unless the input asks for nothing else;
 - an answer that the agent reads is adopted, in a step of reading. A wrong one makes all that is built on it wrong;
@@ -25,7 +25,7 @@ import msgspec
 from toolorchestra.agents.chat.base import ChatModel, ChatRequest, Completion, WrappedModel
 from toolorchestra.agents.problems import LOOKED_UP, Act, GroundTruth, Problem, Step
 from toolorchestra.envs.ground_truth.parts import find_part, needed, parts_of, problem_of
-from toolorchestra.envs.ground_truth.wording import Balance, asks_for_all, beside, content
+from toolorchestra.envs.ground_truth.wording import Balance, asks_for_all, asks_for_sum, beside, content, sum_problem
 from toolorchestra.toolscale.answers import equal_cached
 from toolorchestra.toolscale.task import Task
 
@@ -100,7 +100,10 @@ class DesignProblems:
         """Return what an agent has to solve, given the answers that it reads, by the ids of the agents they are of."""
         targets = self._targets[agent.id]
         if not targets:
-            return AgentProblem(beside(self._task.id, agent.input))
+            text = agent.filled(given)
+            expression = asks_for_sum(text)
+            key = self._task.id
+            return AgentProblem(beside(key, text) if expression is None else sum_problem(key, expression))
         known: dict[int, str] = {}
         candidates = []
         for parent, answer in given.items():
@@ -142,10 +145,10 @@ class DesignProblems:
         return asked or (() if self._is_beside(text) else self._all_targets)
 
     def _is_beside(self, text: str) -> bool:
-        """Return whether a text lies beside the question."""
+        """Return whether a text asks for something else than the question, such as a sum."""
         if asks_for_all(text, self._task.instruction, self._subject):
             return False
-        return Balance(text, self._subject).is_beside
+        return asks_for_sum(text) is not None or Balance(text, self._subject).is_beside
 
     def _remaining(self, targets: Sequence[int], known: Mapping[int, str]) -> tuple[list[Step], list[int]]:
         """Return the steps that are left, and their positions in the whole problem."""

@@ -219,7 +219,7 @@ def asks_for_sum(text: str) -> str | None:
     return asked_sum(text) if len(words) <= _BESIDE_SUM else None
 
 
-def sum_problem(key: str, expression: str, role: Role | None) -> Problem:
+def sum_problem(key: str, expression: str, role: Role | None = None) -> Problem:
     """Return the problem of working out an expression, with a step for each operation.
 
     It is `MISPLACED` logits harder for a trade that it does not suit.

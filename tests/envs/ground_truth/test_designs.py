@@ -19,6 +19,7 @@ from toolorchestra.envs.ground_truth.designs import (
     ReadingModel,
 )
 from toolorchestra.envs.ground_truth.parts import Part
+from toolorchestra.envs.ground_truth.wording import BESIDE
 from toolorchestra.envs.masorchestra.design import Agent, Design
 from toolorchestra.envs.sources.questions import make_question
 from toolorchestra.toolscale.task import Task
@@ -137,6 +138,25 @@ def test_a_warning_of_notes_has_an_agent_doubt_them(text: str, warned: bool) -> 
     found = posed(asked(), {}, Agent("Z", "CoTAgent", text)).problem
     assert [step.warned for step in found.steps] == [False, False, warned]
     assert found.steps[2].note == "7"
+
+
+@pytest.mark.parametrize("text", ["What is the weather in Paris?", "Write a poem about the sea.", "asdf", "?"])
+def test_an_input_beside_the_question_is_answered_beside_it(text: str) -> None:
+    found = posed(asked(), {}, Agent("Z", "CoTAgent", text))
+    assert found.problem.steps[0].answer in BESIDE
+    assert (found.queries, found.candidates) == ((), ())
+
+
+def test_an_answer_beside_the_question_is_no_candidate_and_helps_nobody() -> None:
+    agents = (Agent("A", "CoTAgent", "What is the weather in Paris?"), Agent("Z", "CoTAgent", "Check ${A} and answer."))
+    found = posed(asked(), {"A": BESIDE[0]}, *agents)
+    assert found.candidates == ()
+    assert len(found.problem.steps) == len(posed(asked(), {}, Agent("Z", "CoTAgent", "")).problem.steps)
+
+
+def test_an_input_that_asks_for_a_sum_is_told_the_sum() -> None:
+    found = posed(asked(), {"A": "3"}, Agent("A", "CoTAgent", ""), Agent("Z", "CoTAgent", "Compute ${A} + 4."))
+    assert found.problem.steps[-1].answer == "7"
 
 
 def test_a_question_of_unknown_steps_is_always_the_whole() -> None:
