@@ -31,6 +31,7 @@ from toolorchestra.envs.episode import CallRecord
 from toolorchestra.envs.ground_truth.parts import level_difficulty
 from toolorchestra.envs.ground_truth.tool_words import ToolWords, argument_specs, tool_words
 from toolorchestra.envs.ground_truth.wording import (
+    MAX_CHARACTERS,
     UNCLEAR,
     UNKNOWN,
     Balance,
@@ -164,7 +165,7 @@ class _Asked:
     def __init__(self, steps: _Steps, text: str, role: Role | None) -> None:
         self._steps, self._text, self._role = steps, text, role
         self._words: ToolWords = tool_words(steps.world)
-        self._said = tokens(text)
+        self._said = tokens(text[:MAX_CHARACTERS])
         self._tools = steps.context.tools
 
     def problem(self) -> Problem:

@@ -52,7 +52,7 @@ _MOST_OF = 0.4  # share of a tool's words, weighed by their rarity, that make a 
 _QUOTED = re.compile(r"[\"“”]([^\"“”\n]{1,200})[\"“”]|(?<!\w)'([^'\n]{1,200})'(?!\w)")
 _NAMES = re.compile(r"(?:^|_)(?:name|title|label)$")
 _MOST_DIGITS = 16
-_MOST_FOUND = 4_096
+_MOST_FOUND = 1_024
 _MOST_NAMES = 20_000  # rows of a table whose names are read
 
 
@@ -100,7 +100,8 @@ class ToolWords:
 
     def _share(self, some: AbstractSet[str], words: AbstractSet[str]) -> float:
         """Return which share of words some of them are, rare ones counting more."""
-        return sum(self._rarity[word] for word in some) / sum(self._rarity[word] for word in words)
+        rarity = self._rarity  # `fsum` does not depend on the order of a set
+        return math.fsum(rarity[word] for word in some) / math.fsum(rarity[word] for word in words)
 
     def named(self, column: str, value: Any) -> tuple[str, ...]:
         """Return the spellings by which people name a value of a column: its id, and the name in its row."""
@@ -175,7 +176,7 @@ class ToolWords:
         said = tokens(text)
         if spec.column:
             values = self.said(spec.column, said)
-            return (values if spec.type == "array" else values[0]) if values else None
+            return (list(values) if spec.type == "array" else values[0]) if values else None
         if spec.enum:
             return next((value for value in spec.enum if mentions(said, str(value).replace("_", " "))), None)
         if spec.format:
