@@ -225,13 +225,13 @@ class _Asked:
         return near > 1 and 3 * foreign <= near
 
     def _can_be_known(self, position: int) -> bool:
-        """Return whether the values of a step stand in the request, the results or the text."""
+        """Return whether the values of a step, not only their names, stand in the request, the results or the text."""
         call = self._steps.path[position]
         if position == self._steps.due[0] or call.stage <= self._steps.path[self._steps.due[0]].stage:
             return True
         known = [*tokens(self._steps.task.instruction), *self._steps.seen(), *self._said]
-        specs = argument_specs(self._tools[call.name], call.arguments)
-        return all(self._words.names_value(known, spec, value) for spec, value in specs)
+        values = (item for value in call.arguments.values() for item in (value if isinstance(value, list) else [value]))
+        return all(mentions(known, str(value)) for value in values if value is not None)
 
     def _another(self, scores: dict[str, float], balance: Balance) -> Problem:
         """Return the problem of the call that the text asks for, which is not due."""

@@ -66,7 +66,7 @@ def test_whoever_asks_nonsense_is_told_nothing_of_the_work(desk: Desk, text: str
 
 
 def test_a_step_that_is_asked_for_by_name_is_easier_than_one_that_must_be_found(desk: Desk) -> None:
-    for intent in ("ask_price", "order_twice", "drop_order", "leave_note"):
+    for intent in ("ask_price", "order_twice", "drop_order"):
         task = desk.begin(intent)
         for call in task.reference_calls:
             whole = desk.ask(None)
