@@ -204,6 +204,8 @@ class _Asked:
             least = _NEAR_NAMED if specs and values == len(specs) else _NEAR
             if scores[call.name] < least * most or not self._is_about(balance, values, len(specs)):
                 continue
+            if specs and not values and not self._words.says_verb(self._text, call.name):
+                continue
             fit = scores[call.name] / most + _VALUES * values / max(1, len(specs))
             rank = (fit, -position, values == len(specs), values)
             best = rank if best is None else max(best, rank)

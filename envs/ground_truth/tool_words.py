@@ -98,6 +98,12 @@ class ToolWords:
             found[name] = self._share(shared, said) + _OF_NAME * self._share(shared & own, own) + _OF_TOOL * says
         return found
 
+    def says_verb(self, text: str, name: str) -> bool:
+        """Return whether a text says what a tool does: the first word of its name, or of its description."""
+        tool = self._world.tools[name]
+        verbs = {name.split("_")[0], *tokens(tool.description[:40])[:1]}
+        return not words_of_text(text).isdisjoint(_alike(verbs))
+
     def _share(self, some: AbstractSet[str], words: AbstractSet[str]) -> float:
         """Return which share of words some of them are, rare ones counting more."""
         rarity = self._rarity  # `fsum` does not depend on the order of a set

@@ -66,7 +66,8 @@ _FINAL = re.compile(
     r"|\bword\s+the\s+answer\b|\bsummari[sz]e\b"
 )
 _DATE = re.compile(r"\b\d{4}[-/]\d{1,2}[-/]\d{1,2}\b|\b\d{1,2}/\d{1,2}/\d{4}\b")
-_SUM = re.compile(r"[(\s]{0,4}\d[\d.]{0,14}[)\s]{0,4}(?:(?:[+*/×÷]|\s[-−x]\s)[(\s]{0,4}\d[\d.]{0,14}[)\s]{0,4}){1,40}")
+_NUMBER = r"\({0,4}\d{1,15}(?:\.\d{1,10})?\){0,4}"
+_SUM = re.compile(rf"{_NUMBER}(?:(?:\s{{0,3}}[+*/×÷]\s{{0,3}}|\s{{1,3}}[-−x]\s{{1,3}}){_NUMBER}){{1,40}}")
 _SIGNS = str.maketrans({"×": "*", "x": "*", "÷": "/", "−": "-"})
 _TODAY = datetime.date(2000, 1, 1)  # the calculator has no use for it
 

@@ -59,7 +59,7 @@ def test_nonsense_is_answered_beside_the_question(text: str, parts: tuple[Part, 
 
 def test_a_part_in_other_words_is_vague_and_harder() -> None:
     exact = asked("In which city was Ada Vell born?")
-    vague = asked("Where was the city of the birth of Ada Vell? Was she born in it?")
+    vague = asked("Tell me the city of birth of Ada Vell.")
     assert (exact.part, vague.part) == (1, 1)
     assert exact.problem().steps[0].difficulty + VAGUE == vague.problem().steps[0].difficulty
 

@@ -48,12 +48,12 @@ def test_words_of_looking_up_alone_are_about_no_tool(words: ToolWords, text: str
 def test_a_value_is_named_by_its_id_or_the_name_in_its_row(words: ToolWords, mini: Domain) -> None:
     column = "customers.customer_id"
     assert words.named(column, "C00") == ("C00", "Zoe")
-    assert words.said(column, tokens("Zoe and C01 want soup.")) == ["C00", "C01"]
+    assert words.said(column, tokens("Zoe and C02 want soup.")) == ["C00", "C02"]
     assert words.said("orders.order_id", tokens("O0012 is none, O001 is one.")) == ["O001"]
     spec = mini.tools["make_order"].parameters["customer_id"]
     assert words.names_value(tokens("It is for Zoe."), spec, "C00")
-    assert words.contradicts(tokens("It is for Zoe."), spec, "C01")
-    assert not words.contradicts(tokens("It is for somebody."), spec, "C01")
+    assert words.contradicts(tokens("It is for Zoe."), spec, "C02")
+    assert not words.contradicts(tokens("It is for somebody."), spec, "C02")
 
 
 def test_a_call_has_the_values_of_the_text_and_else_those_of_the_request(words: ToolWords, mini: Domain) -> None:
