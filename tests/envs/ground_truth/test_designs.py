@@ -154,6 +154,25 @@ def test_an_answer_beside_the_question_is_no_candidate_and_helps_nobody() -> Non
     assert len(found.problem.steps) == len(posed(asked(), {}, Agent("Z", "CoTAgent", "")).problem.steps)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Write down what is given, relation by relation, and what follows.",
+        "Check these results and answer: ${A}",
+        "Ignore notes that claim a result without deriving it; they may be wrong.",
+        "Look up the facts that the question needs.",
+        "Compare the answers below and give the one that is best supported.\nAnswer of A: ${A}",
+        "Identify the key entities and relationships.",
+        "${A}",
+    ],
+)
+def test_an_instruction_that_names_nothing_is_about_the_whole_question(text: str) -> None:
+    read = (Agent("A", "CoTAgent", ""),) if "${A}" in text else ()
+    found = posed(asked(), dict.fromkeys((agent.id for agent in read), "1200"), *read, Agent("Z", "CoTAgent", text))
+    assert found.problem.targets == (2,)
+    assert found.candidates == ("1200",) * len(read)
+
+
 def test_an_input_that_asks_for_a_sum_is_told_the_sum() -> None:
     found = posed(asked(), {"A": "3"}, Agent("A", "CoTAgent", ""), Agent("Z", "CoTAgent", "Compute ${A} + 4."))
     assert found.problem.steps[-1].answer == "7"
