@@ -1,3 +1,4 @@
+from .asking import AskingPolicy as AskingPolicy, NamingPolicy as NamingPolicy
 from .base import Policy as Policy, play_episode as play_episode, write_calls as write_calls
 from .baselines import (
     Baseline as Baseline,

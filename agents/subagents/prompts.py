@@ -27,6 +27,7 @@ def _texts() -> dict[str, str]:
 
 
 def user_prompt(question: SubAgentQuestion, **blocks: str) -> str:
-    """Return a user message with the question, after other texts in blocks of these names."""
+    """Return a user message with the question, after the rules of the place and other texts in blocks by name."""
+    blocks = {"rules": question.rules, **blocks}
     before = "".join(f"<{name}>\n{text}\n</{name}>\n\n" for name, text in blocks.items() if text)
     return f"{before}<user_query>\n{question.text}\n</user_query>"

@@ -19,6 +19,7 @@ class SubAgentQuestion(msgspec.Struct, frozen=True):
         candidates: Answers in the history, in the order in which they were given.
         evidence: Passages in the history.
         seed: Seed of the episode and call: the same question with the same seed has the same reply.
+        rules: What must be known of the place where the question is asked, if the text does not say it.
     """
 
     text: str
@@ -28,6 +29,7 @@ class SubAgentQuestion(msgspec.Struct, frozen=True):
     candidates: tuple[str, ...] = ()
     evidence: str = ""
     seed: int = 0
+    rules: str = ""
 
 
 class SubAgentReply(msgspec.Struct, frozen=True):

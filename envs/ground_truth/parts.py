@@ -124,9 +124,9 @@ def most_similar(
     The pairs are the words of a text and those of a part, or of the `whole` question. None is returned if no part has
     more in common than the whole has, or too little.
     """
-    overlaps = [_overlap(*pair) for pair in parts]
+    overlaps = [overlap(*pair) for pair in parts]
     highest = max(overlaps, default=0.0)
-    return overlaps.index(highest) if highest > max(_MIN_OVERLAP, _overlap(*whole)) else None
+    return overlaps.index(highest) if highest > max(_MIN_OVERLAP, overlap(*whole)) else None
 
 
 @functools.lru_cache(maxsize=65_536)  # the same texts come again and again
@@ -135,5 +135,6 @@ def words_of(text: str) -> frozenset[str]:
     return frozenset(tokens(text))
 
 
-def _overlap(words: AbstractSet[str], others: AbstractSet[str]) -> float:
+def overlap(words: AbstractSet[str], others: AbstractSet[str]) -> float:
+    """Return the share of the words of both that they have in common."""
     return len(words & others) / max(1, len(words | others))

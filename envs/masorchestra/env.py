@@ -14,6 +14,7 @@ from toolorchestra.agents.chat.base import ChatModel
 from toolorchestra.agents.experts.catalog import Catalog
 from toolorchestra.agents.experts.simulated_chat import SimulatedChat
 from toolorchestra.envs.base import OrchestrationEnv, OrchestrationOptions
+from toolorchestra.envs.ground_truth.known_answers import check_ground_truth
 from toolorchestra.envs.masorchestra.design import Design
 from toolorchestra.envs.masorchestra.design_runner import RunLimits
 from toolorchestra.envs.masorchestra.play import Credit, DesignPlay
@@ -61,6 +62,8 @@ class MASOrchestraEnv(OrchestrationEnv):
         max_cost: US dollars after which no further agent is started.
         credit: The reward where several answers are asked for (MASBench's horizon): ``all``: 1 if all of them are
             right; ``share``: the share that is, intermediate answers included.
+        known_answers: Whether simulated agents may play questions of which only the answer is known, as of public data
+            sets, without a `KnownAnswersWarning`.
         options: See `TaskOptions` and `OrchestrationOptions`; tools of a `preference` are the kinds of agent.
 
     >>> import gymnasium as gym, toolorchestra
@@ -86,6 +89,7 @@ class MASOrchestraEnv(OrchestrationEnv):
         agent_cost: float | None = None,
         max_cost: float | None = None,
         credit: Credit = "all",
+        known_answers: bool = False,
         **options: Unpack[OrchestrationOptions],
     ) -> None:
         super().__init__(source, EpisodeLimits(turns=1), options)
@@ -100,9 +104,12 @@ class MASOrchestraEnv(OrchestrationEnv):
         self._rules = functools.partial(DesignPlay, dom=dom, limits=limits, credit=credit)
         self._kinds = AGENTS if agents is None else tuple(agents)
         self.model = SimulatedChat(Catalog.load().simulated(model)) if isinstance(model, str) else model
+        self._known_answers = known_answers
         self._worlds: dict[str, tuple[dict[str, SubAgent], str]] = {}
 
     def _begin(self, task: Task, world: World, chosen: Mapping[str, Any]) -> EpisodeSetup:
+        if isinstance(self.model, SimulatedChat):
+            check_ground_truth(world, task, remedy="model=a chat model", known_answers=self._known_answers)
         if world.name not in self._worlds:
             agents = sub_agents(self.model, world.tools, self._kinds)
             prompt = orchestrator_prompt(self.dom, agents, self.model.name, world.rules)

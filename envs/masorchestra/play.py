@@ -51,7 +51,7 @@ class DesignPlay(ToolCallingPlay):
     def _run_design(self, agent: str, design: Design) -> None:
         agents = {name: tool for name, tool in self.tools.items() if isinstance(tool, SubAgent)}
         clock: Clock = "wall" if any(agent.blocking for agent in agents.values()) else "virtual"
-        ask = ask_agents(agents, self.task, design, self.episode.noise_seed)
+        ask = ask_agents(agents, self.task, design, self.episode.noise_seed, self.world.rules)
         run = self.run = run_design(design, self.task.instruction, ask, limits=self.run_limits, clock=clock)
         self._book(run.calls)
         self.observe(agent, _result_text(run), ())

@@ -61,7 +61,8 @@ class SubAgent(Tool):
 
     def run(self, arguments: dict[str, Any], context: ToolContext) -> ToolResult:
         """Ask the agent by itself, outside a design, about its input alone."""
-        question = SubAgentQuestion(arguments["agent_input"], seed=context.seed)
+        rules = context.world.rules if context.world is not None else ""
+        question = SubAgentQuestion(arguments["agent_input"], seed=context.seed, rules=rules)
         return self.answer(question, tuple(arguments.get("debate_roles") or ()))
 
     def answer(self, question: SubAgentQuestion, roles: Sequence[str] = ()) -> ToolResult:
@@ -103,10 +104,11 @@ def sub_agents(model: ChatModel, tools: Mapping[str, Tool], kinds: Sequence[str]
     return {kind: SubAgent(kind, model, tools[SEARCHES[kind]] if kind in SEARCHES else None) for kind in available}
 
 
-def ask_agents(agents: Mapping[str, SubAgent], task: Task, design: Design, noise_seed: int) -> Ask:
+def ask_agents(agents: Mapping[str, SubAgent], task: Task, design: Design, noise_seed: int, rules: str = "") -> Ask:
     """Return the function that asks the agents of a design, whose kinds are given by name.
 
-    Simulated models need the ground truth of `task`. Each agent and attempt has a seed derived from `noise_seed`.
+    Simulated models need the ground truth of `task`, real ones the `rules` of its world: an agent reads nothing but its
+    input. Each agent and attempt has a seed derived from `noise_seed`.
     """
     problems = DesignProblems(task, [design.agent(agent_id) for agent_id in design.order])
 
@@ -114,7 +116,7 @@ def ask_agents(agents: Mapping[str, SubAgent], task: Task, design: Design, noise
         agent, kind = work.agent, agents[work.agent.kind]
         own = zlib.crc32(f"{noise_seed}/{agent.id}/{work.attempt}".encode())
         if kind.blocking:
-            return kind.heeding(work.stop).answer(SubAgentQuestion(work.text, seed=own), agent.roles)
+            return kind.heeding(work.stop).answer(SubAgentQuestion(work.text, seed=own, rules=rules), agent.roles)
         found = problems.problem_of(agent, work.given)
         question = SubAgentQuestion(work.text, found.problem, found.queries, candidates=found.candidates, seed=own)
         return kind.answer(question, agent.roles)

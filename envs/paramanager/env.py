@@ -12,6 +12,7 @@ from toolorchestra.agents.chat.base import ChatModel
 from toolorchestra.agents.experts.catalog import Catalog
 from toolorchestra.agents.experts.simulated_chat import SimulatedChat
 from toolorchestra.envs.base import OrchestrationEnv, OrchestrationOptions
+from toolorchestra.envs.ground_truth.known_answers import check_ground_truth
 from toolorchestra.envs.paramanager.play import MAX_ROUNDS, ParaManagerPlay, Rules
 from toolorchestra.envs.paramanager.prompts import orchestrator_prompt
 from toolorchestra.envs.paramanager.rewards import FINAL, MAX_CALLS, Targets
@@ -81,6 +82,8 @@ class ParaManagerEnv(OrchestrationEnv):
         sandbox: Where Python runs: a name that `toolorchestra.envs.tools.sandbox.make_sandbox` takes.
         corpus: JSONL file of passages that ``local_search`` finds where a world has no search; by default its manual.
         catalog: Catalogue of experts, or a file that extends the shipped one.
+        known_answers: Whether simulated experts may play questions of which only the answer is known, as of public data
+            sets, without a `KnownAnswersWarning`.
         options: See `TaskOptions` and `OrchestrationOptions`.
 
     Reset options: ``task_id``, ``split``, ``difficulty``, ``preference``, each overriding the above for one episode.
@@ -132,6 +135,7 @@ class ParaManagerEnv(OrchestrationEnv):
         sandbox: str = "auto",
         corpus: str | Path | None = None,
         catalog: Catalog | str | Path | None = None,
+        known_answers: bool = False,
         **options: Unpack[OrchestrationOptions],
     ) -> None:
         rules = Rules(
@@ -147,6 +151,7 @@ class ParaManagerEnv(OrchestrationEnv):
         if isinstance(experts, str) and experts not in _KINDS:
             raise UnknownNameError("kind of experts", experts, _KINDS)
         self._experts = experts
+        self._known_answers = known_answers
         self._timeout = timeout
         self._python = PythonTool(sandbox)
         self._library = None if corpus is None else corpus_search(Path(corpus))
@@ -157,6 +162,8 @@ class ParaManagerEnv(OrchestrationEnv):
         self._worlds: dict[str, tuple[str, Mapping[str, Tool]]] = {}
 
     def _begin(self, task: Task, world: World, chosen: Mapping[str, Any]) -> EpisodeSetup:
+        if self._experts == "simulated":
+            check_ground_truth(world, task, remedy="experts='real'", known_answers=self._known_answers)
         if world.name not in self._worlds:
             limits = {"max_calls": self._rules.calls, "rounds": self._rules.turns}
             prompt = orchestrator_prompt(**limits, models=self._pool, rules=world.rules)

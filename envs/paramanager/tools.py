@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from toolorchestra.agents.chat.base import ChatModel
+from toolorchestra.agents.experts.specification import Role as ExpertRole
 from toolorchestra.agents.subagents.coding import code_reasoner
 from toolorchestra.agents.subagents.parsing import answer_in
 from toolorchestra.agents.subagents.question import SubAgentQuestion, SubAgentReply
@@ -51,6 +52,7 @@ UNITS = dict.fromkeys(ROLES, 1.0) | {"ensemble_solver": 4.0}
 """Cost units of a call (Table 7); every other tool costs none."""
 _BOX = re.compile(r"\\boxed\{([^{}]*)\}")
 _MAX_CHARACTERS = 16_384  # of a result in the history
+_TRADES: Mapping[str, ExpertRole] = {"code_reasoner": "code", "knowledge_searcher": "query"}
 _SEES_HISTORY = ("critical_reviewer", FINAL)
 
 
@@ -108,12 +110,12 @@ class RoleTool(Tool):
         sees = self.name in _SEES_HISTORY
         known = history(context) if sees else ""
         question = SubAgentQuestion(subtask or original(context), history=known, seed=context.seed)
-        if not self._simulated:
-            return question
+        if not self._simulated:  # a subtask says nothing of the place, the original problem does
+            return msgspec.structs.replace(question, rules=of_the_place(context)) if subtask else question
         if self.name == FINAL:
             problem, candidates = final_problem(context), conclusions(context)
         else:  # what is not in the request a model must recall: a model may know it, or not
-            problem = problem_for(context, subtask, searches=True)
+            problem = problem_for(context, subtask, searches=True, role=_TRADES.get(self.name))
             candidates = candidates_in(context) if sees else ()
         evidence = evidence_in(context) if sees else ""
         queries = queries_for(context, subtask) if evidence or self.name == "knowledge_searcher" else ()
@@ -124,10 +126,16 @@ class RoleTool(Tool):
 
 def original(context: ToolContext) -> str:
     """Return the original problem, with what must be known of the place; in a domain, what can be called there."""
-    text = f"{context.episode.instruction}\n\n{context.world.rules}".strip()
+    return f"{context.episode.instruction}\n\n{of_the_place(context)}".strip()
+
+
+def of_the_place(context: ToolContext) -> str:
+    """Return what must be known of the place of a problem; in a domain, also what can be called there."""
+    rules: str = context.world.rules
     if not isinstance(context.world, Domain):
-        return text
-    return f"{text}\n\n{TEXTS['domain_task']}\n<tools>\n{_listed(context.world, tuple(context.tools))}\n</tools>"
+        return rules
+    listed = _listed(context.world, tuple(context.tools))
+    return f"{rules}\n\n{TEXTS['domain_task']}\n<tools>\n{listed}\n</tools>"
 
 
 @functools.lru_cache(maxsize=256)

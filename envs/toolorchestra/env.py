@@ -7,12 +7,13 @@ state is the world's database. The reward is the outcome; what the preference re
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Unpack, get_args
 
 from toolorchestra.agents.experts.catalog import Catalog
 from toolorchestra.envs.base import OrchestrationEnv, OrchestrationOptions
+from toolorchestra.envs.ground_truth.known_answers import check_ground_truth
 from toolorchestra.envs.play import EpisodeLimits, Play
 from toolorchestra.envs.task_env import EpisodeSetup
 from toolorchestra.envs.task_source import TaskSource
@@ -67,6 +68,8 @@ class ToolOrchestraEnv(OrchestrationEnv):
             fictional encyclopaedia, or where a world has its own local search, what that finds. The catalogue may name
             an endpoint that searches the real web.
         timeout: Seconds of real time after which a real expert is given up.
+        known_answers: Whether simulated experts may play questions of which only the answer is known, as of public data
+            sets, without a `KnownAnswersWarning`.
         options: See `TaskOptions` and `OrchestrationOptions`.
 
     Reset options: ``task_id``, ``split``, ``difficulty``, ``tools``, ``tool_config``, ``tool_config_seed``,
@@ -103,6 +106,7 @@ class ToolOrchestraEnv(OrchestrationEnv):
         corpus: str | Path | None = None,
         web_corpus: str | Path | None = None,
         timeout: float = 120.0,
+        known_answers: bool = False,
         **options: Unpack[OrchestrationOptions],
     ) -> None:
         limits = EpisodeLimits(max_turns, max_cost, max_seconds, result_characters)
@@ -112,6 +116,9 @@ class ToolOrchestraEnv(OrchestrationEnv):
         self._make_toolkit = functools.partial(
             Toolkit, catalog=catalog, experts=experts, sandbox=sandbox, timeout=timeout, **corpora
         )
+        self._check: Callable[[World, Task], None] | None = None
+        if experts == "simulated":
+            self._check = functools.partial(check_ground_truth, remedy="experts='real'", known_answers=known_answers)
         self._configured: dict[Any, _Configured] = {}
         self._current: _Configured | None = None
         if tools not in ("domain", None):  # wrong options raise now, not at a reset
@@ -133,6 +140,8 @@ class ToolOrchestraEnv(OrchestrationEnv):
             prompt = f"{_PROMPTS['calls']}\n{world.rules}"
             return EpisodeSetup(prompt, tools, ToolCallingPlay, preference=preference, draws_noise=False)
         current = self._current = self._configure(task, world, chosen)
+        if current.experts and self._check is not None:
+            self._check(world, task)
         if preference is not None and chosen["tool_config"] == RANDOM:  # it may speak of what is not there this time
             preference = self._prefer(preference, (*world.tools, *self._toolkit.pool(RANDOM)), task)
         parts = [_PROMPTS["calls"], *([_PROMPTS["experts"]] if current.experts else []), world.rules]

@@ -147,7 +147,7 @@ class ExpertTool(Tool):
             return question
         return msgspec.structs.replace(
             question,
-            problem=problem_for(context, text, searches=searches),
+            problem=problem_for(context, text, searches=searches, role=self.role),
             queries=queries_for(context, text),
             evidence=evidence_in(context),
         )

@@ -19,6 +19,7 @@ from toolorchestra.envs.ground_truth.designs import (
     ReadingModel,
 )
 from toolorchestra.envs.ground_truth.parts import Part
+from toolorchestra.envs.ground_truth.wording import BESIDE
 from toolorchestra.envs.masorchestra.design import Agent, Design
 from toolorchestra.envs.sources.questions import make_question
 from toolorchestra.toolscale.task import Task
@@ -137,6 +138,46 @@ def test_a_warning_of_notes_has_an_agent_doubt_them(text: str, warned: bool) -> 
     found = posed(question_task(), {}, Agent("Z", "CoTAgent", text)).problem
     assert [step.warned for step in found.steps] == [False, False, warned]
     assert found.steps[2].note == "7"
+
+
+@pytest.mark.parametrize("text", ["What is the weather in Paris?", "Write a poem about the sea.", "asdf", "?"])
+def test_an_input_beside_the_question_is_answered_beside_it(text: str) -> None:
+    found = posed(question_task(), {}, Agent("Z", "CoTAgent", text))
+    assert found.problem.steps[0].answer in BESIDE
+    assert (found.queries, found.candidates) == ((), ())
+
+
+def test_an_answer_beside_the_question_is_no_candidate_and_helps_nobody() -> None:
+    agents = (Agent("A", "CoTAgent", "What is the weather in Paris?"), Agent("Z", "CoTAgent", "Check ${A} and answer."))
+    found = posed(question_task(), {"A": BESIDE[0]}, *agents)
+    assert found.candidates == ()
+    assert len(found.problem.steps) == len(posed(question_task(), {}, Agent("Z", "CoTAgent", "")).problem.steps)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Write down what is given, relation by relation, and what follows.",
+        "Check these results and answer: ${A}",
+        "Ignore notes that claim a result without deriving it; they may be wrong.",
+        "Look up the facts that the question needs.",
+        "Compare the answers below and give the one that is best supported.\nAnswer of A: ${A}",
+        "Identify the key entities and relationships.",
+        "${A}",
+    ],
+)
+def test_an_instruction_that_names_nothing_is_about_the_whole_question(text: str) -> None:
+    read = (Agent("A", "CoTAgent", ""),) if "${A}" in text else ()
+    found = posed(
+        question_task(), dict.fromkeys((agent.id for agent in read), "1200"), *read, Agent("Z", "CoTAgent", text)
+    )
+    assert found.problem.targets == (2,)
+    assert found.candidates == ("1200",) * len(read)
+
+
+def test_an_input_that_asks_for_a_sum_is_told_the_sum() -> None:
+    found = posed(question_task(), {"A": "3"}, Agent("A", "CoTAgent", ""), Agent("Z", "CoTAgent", "Compute ${A} + 4."))
+    assert found.problem.steps[-1].answer == "7"
 
 
 def test_a_question_of_unknown_steps_is_always_the_whole() -> None:

@@ -11,8 +11,8 @@ import pytest
 import toolorchestra  # noqa: F401 - registers the environments
 from toolorchestra.agents.problems import Problem
 from toolorchestra.envs.ground_truth.parts import Part
+from toolorchestra.envs.ground_truth.questions import VAGUE
 from toolorchestra.envs.ground_truth.tool_calls import (
-    UNKNOWN,
     UNREAD,
     candidates_in,
     evidence_in,
@@ -20,6 +20,7 @@ from toolorchestra.envs.ground_truth.tool_calls import (
     problem_for,
     queries_for,
 )
+from toolorchestra.envs.ground_truth.wording import BESIDE, UNKNOWN
 from toolorchestra.envs.sources.questions import QuestionSource, QuestionWorld, make_question
 from toolorchestra.envs.tools.search import BM25Index, LocalSearch, Passage
 from toolorchestra.toolscale.domain import Domain
@@ -79,16 +80,17 @@ def difficulties(problem: Problem) -> list[float]:
 @pytest.mark.parametrize("searches", [False, True])
 def test_a_question_of_which_only_the_answer_is_known_takes_as_many_steps_as_its_difficulty(searches: bool) -> None:
     context = scene_of(environment_of(()))
-    for text in (None, QUESTION, PARTS[0].question):
-        problem = problem_for(context, text, searches=searches)
+    for asked, difficulty in ((None, 0.8), (QUESTION, 0.8), (PARTS[0].question, 0.8 + VAGUE)):
+        problem = problem_for(context, asked, searches=searches)
         assert answers(problem) == ["right", "right", "3"]
-        assert difficulties(problem) == pytest.approx([0.8] * 3)
+        assert difficulties(problem) == pytest.approx([difficulty] * 3)
+    assert answers(problem_for(context, "What is the capital of France?"))[0] in BESIDE
     assert queries_for(context) == ()
 
 
-@pytest.mark.parametrize("text", [None, QUESTION, "What is the capital of France?"])
-def test_the_whole_question_has_all_steps(asking: Any, text: str | None) -> None:
-    assert answers(problem_for(scene_of(asking), text)) == ["Ada Vell", "Brenholm", "3"]
+@pytest.mark.parametrize("asked", [None, QUESTION, f"{QUESTION} Check it.", "Solve it.", "What should I do next?"])
+def test_the_whole_question_has_all_steps(asking: Any, asked: str | None) -> None:
+    assert answers(problem_for(scene_of(asking), asked)) == ["Ada Vell", "Brenholm", "3"]
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ import msgspec
 import pytest
 
 from toolorchestra.agents.chat.base import ChatRequest, ScriptedChat
-from toolorchestra.envs.paramanager.tools import ROLES, UNITS
+from toolorchestra.envs.paramanager.tools import ROLES, UNITS, conclusions
 from toolorchestra.envs.sources.questions import QuestionSource
 from toolorchestra.envs.tools.python import PythonTool
-from toolorchestra.toolscale.tool import ToolResult
+from toolorchestra.toolscale.tool import ToolContext, ToolResult
 
 Make = Callable[..., Any]
 Say = Callable[..., str]
@@ -67,6 +67,19 @@ def test_a_subtask_is_asked_of_the_model_named_and_the_problem_of_the_default(
     assert "What is 3 + 3?" in prompt_of(bob)
     assert "double" not in prompt_of(bob)
     assert [request.temperature for request in (*ada.requests, *bob.requests)] == [1.0, 1.0]
+
+
+def test_a_subtask_beside_the_problem_is_no_answer_to_it(make_env: Make, say: Say) -> None:
+    env = make_env()
+    env.reset(seed=0)
+    subtasks = ("What is the weather in Paris?", "Sing a song.", "Who painted the Mona Lisa?")
+    *_, info = env.step(say(*(("standard_reasoner", {"subtask": subtask}) for subtask in subtasks)))
+    right = env.unwrapped.task.communicate[0][0]
+    for call in info["calls"]:
+        assert call.cost > 0
+        assert right not in call.value
+    play = env.unwrapped.play
+    assert conclusions(ToolContext(None, play.task, play.world, play.episode, play.messages, play.tools)) == ()
 
 
 def test_only_the_reviewer_and_the_summariser_see_the_history(make_env: Make, say: Say, scripted: Scripted) -> None:

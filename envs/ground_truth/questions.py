@@ -1,0 +1,182 @@
+"""What a text asks of a question: the whole, a part of it, a sum, or something else.
+
+A part is asked for by its words; what it needs and the text does not say is added as further steps, so that asking by
+description costs more, and a part that is asked with a wrong premise has a wrong answer. A text most of whose words are
+a part's is taken to mean it, `VAGUE` logits harder. One that lies beside the subject gets an answer beside the subject.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import msgspec
+
+from toolorchestra.agents.experts.specification import Role
+from toolorchestra.agents.experts.trades import MISPLACED, is_misplaced
+from toolorchestra.agents.problems import LOOKED_UP, Problem, Step
+from toolorchestra.envs.ground_truth.parts import Part, most_similar, needed, overlap, problem_of, subject_of, words_of
+from toolorchestra.envs.ground_truth.wording import (
+    UNCLEAR,
+    UNKNOWN,
+    Balance,
+    asks_for_all,
+    asks_for_sum,
+    beside,
+    content,
+    sum_problem,
+)
+from toolorchestra.toolscale.mentions import mentions, tokens
+from toolorchestra.toolscale.task import Task
+
+Asked = Literal["whole", "part", "sum", "unclear", "beside"]
+"""What a text asks for."""
+VAGUE = 1.0
+"""How much harder, in logits, a step is that is asked for by some of its words only."""
+
+_MOST_OF = 0.5  # share of a text's words that must be a part's for the text to mean it vaguely
+_ARTICLE = re.compile(r"^(?:the|an?)\s+", re.IGNORECASE)
+_FUNCTION_WORDS = frozenset((
+    "a", "an", "the", "of", "in", "on", "at", "to", "by", "for", "and", "or", "is", "are", "was", "were", "be", "do",
+    "does", "did", "what", "which", "who", "whom", "whose", "where", "when", "how", "that", "this", "it", "its",
+))  # fmt: skip
+
+
+class QuestionRequest:
+    """What a text asks of a question, of an expert in a role.
+
+    Attributes:
+        asked: What it asks for.
+        positions: The parts that must be solved, in their order: where one is asked for, it and those on the way to it
+            whose values the text does not state, rightly or wrongly. Empty where the parts do not matter.
+        part: The part that is asked for, if it is one.
+    """
+
+    def __init__(self, task: Task, parts: Sequence[Part], text: str | None, role: Role | None = None) -> None:
+        self._task, self._parts, self._text, self._role = task, parts, text or "", role
+        self.asked: Asked = "whole"
+        self.part: int | None = None
+        self.positions: Sequence[int] = range(len(parts))
+        self._harder = 0.0
+        self._stated: set[int] = set()
+        if text is None:
+            return
+        self._read_values(text)
+        self.part = self._find(_content_words(text))
+        if self.part is None:
+            self.asked = self._otherwise(text)
+        else:
+            self.asked = "part"
+        if self.part is not None:
+            self._stated.discard(self.part)
+            self.positions = [at for at in needed(parts, [self.part], self._stated) if at not in self._stated]
+        elif self.asked != "whole":
+            self.positions = ()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether its answer is the answer to the whole question."""
+        targets = self._task.bindings.get("targets", (-1,))
+        return self.asked == "whole" or (
+            self.part is not None and [self.part] == [target % len(self._parts) for target in targets]
+        )
+
+    def problem(self) -> Problem:
+        """Return the problem that a model has to solve."""
+        match self.asked:
+            case "whole":
+                return _harder(problem_of(self._task), self._harder)
+            case "sum":
+                return sum_problem(self._task.id, asks_for_sum(self._text) or "0", self._role)
+            case "unclear":
+                return Problem(f"{self._task.id}@unclear", "other", (Step(UNCLEAR, (UNKNOWN,)),))
+            case "beside":
+                return beside(self._task.id, self._text)
+        place = {position: place for place, position in enumerate(self.positions)}
+        key = f"{self._task.id}#{'+'.join(map(str, self.positions))}"
+        steps = tuple(self._step(position, place) for position in self.positions)
+        return _harder(Problem(key, subject_of(self._task), steps), self._harder)
+
+    def _read_values(self, text: str) -> None:
+        """Note which values of the parts a text states, rightly or wrongly."""
+        stated, given = tokens(text), tokens(self._task.instruction)
+        known = [mentions(stated, _bare(part.answer)) for part in self._parts]
+        self._premises = [  # the wrong answers to each part that the text states and the question itself does not
+            [w for w in part.wrong if not right and mentions(stated, _bare(w)) and not mentions(given, _bare(w))]
+            for part, right in zip(self._parts, known, strict=True)
+        ]
+        self._stated = {at for at in range(len(self._parts)) if known[at] or self._premises[at]}
+
+    def _otherwise(self, text: str) -> Asked:
+        """Return what a text asks for that is not one of the parts by its words; note a part that it may mean."""
+        request = self._task.instruction
+        subject = content(request).union(*(content(f"{part.question} {part.answer}") for part in self._parts))
+        if asks_for_all(text, request, subject):
+            return "whole"
+        if asks_for_sum(text) is not None:
+            return "sum"
+        is_beside = Balance(text, subject).is_beside
+        if not self._parts and not is_beside:  # nothing else is known of the question
+            self._harder = VAGUE
+            return "whole"
+        words = content(text)
+        shares = [overlap(words, content(part.question)) for part in self._parts]
+        best = max(range(len(shares)), key=shares.__getitem__, default=None)
+        if best is not None and len(words & content(self._parts[best].question)) > _MOST_OF * len(words):
+            self.part, self._harder = best, VAGUE
+            return "part"
+        return "beside" if is_beside else "unclear"
+
+    def _step(self, position: int, place: Mapping[int, int]) -> Step:
+        part = self._parts[position]
+        step = part.step(tuple(place[need] for need in part.needs if need in place))
+        premises = [premise for need in part.needs for premise in self._premises[need]]
+        if is_misplaced(self._role, "computation") and (step.subject or subject_of(self._task)) != LOOKED_UP:
+            step = msgspec.structs.replace(step, difficulty=step.difficulty + MISPLACED)
+        if not premises:
+            return step
+        wrong = part.wrong or (UNKNOWN,)  # right reasoning from a wrong premise gives a wrong answer
+        chosen = zlib.crc32(premises[0].encode()) % len(wrong)
+        return msgspec.structs.replace(step, answer=wrong[chosen], wrong=(*wrong[:chosen], *wrong[chosen + 1 :]))
+
+    def _find(self, content: frozenset[str]) -> int | None:
+        """Return the part that has most words in common with the text, if those are enough.
+
+        A part's words are those of its sub-question and, in place of values that the text does not state, the words by
+        which they are found. Wrong values count as the right ones.
+        """
+        pairs = []
+        for position, part in enumerate(self._parts):
+            words = content
+            for need in part.needs:
+                for wrong in self._premises[need]:
+                    words = (words - _content_words(wrong)) | _content_words(self._parts[need].answer)
+            pairs.append((words, self._words(position)))
+        return most_similar((content, _content_words(self._task.instruction)), pairs)
+
+    def _words(self, position: int) -> frozenset[str]:
+        part = self._parts[position]
+        words = _content_words(part.question)
+        for need in part.needs:
+            if need not in self._stated:
+                words = (words - _content_words(self._parts[need].answer)) | self._words(need)
+        return words
+
+
+def _bare(value: str) -> str:
+    return _ARTICLE.sub("", value)
+
+
+def _content_words(text: str) -> frozenset[str]:
+    """Return the words of a text without function words; all of them if there are no others."""
+    return words_of(text) - _FUNCTION_WORDS or words_of(text)
+
+
+def _harder(problem: Problem, by: float) -> Problem:
+    """Return a problem all of whose steps are so many logits harder."""
+    if not by:
+        return problem
+    steps = tuple(msgspec.structs.replace(step, difficulty=step.difficulty + by) for step in problem.steps)
+    return msgspec.structs.replace(problem, steps=steps)

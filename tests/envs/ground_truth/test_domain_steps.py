@@ -1,0 +1,180 @@
+"""What is asked in a domain decides what an expert says: the next step, a step by name, another call, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from toolorchestra.agents.experts.specification import Role
+from toolorchestra.agents.experts.trades import MISPLACED, MISTAKES
+from toolorchestra.agents.policies.asking import NONSENSE, PLAIN, named
+from toolorchestra.agents.policies.base import write_calls
+from toolorchestra.agents.problems import Step
+from toolorchestra.envs.ground_truth.domain_steps import NAMED, step_asked
+from toolorchestra.envs.ground_truth.wording import BESIDE, UNCLEAR, UNKNOWN
+from toolorchestra.toolscale.domain import Domain
+from toolorchestra.toolscale.task import Call, Task
+from toolorchestra.toolscale.tool import ToolContext
+
+
+class Desk:
+    """An episode of the mini domain, and what an expert would be asked at its present point."""
+
+    def __init__(self, env: Any) -> None:
+        self.env = env
+
+    def begin(self, intent: str, number: int = 0) -> Task:
+        tasks = [task for task in self.env.unwrapped.source.tasks("all") if task.intent == intent]
+        self.env.reset(seed=0, options={"task_id": tasks[number].id})
+        return tasks[number]
+
+    def make(self, *calls: Call) -> None:
+        self.env.step([{"name": call.name, "arguments": call.arguments} for call in calls])
+
+    def ask(self, text: str | None, role: Role | None = None) -> Step:
+        play = self.env.unwrapped.play
+        scene = ToolContext(play.session, play.task, play.world, play.episode, play.messages, play.tools)
+        (step,) = step_asked(play.world, scene, text, role).steps
+        return step
+
+
+@pytest.fixture
+def desk(make_env: Callable[..., Any]) -> Desk:
+    return Desk(make_env())
+
+
+@pytest.mark.parametrize("text", [*PLAIN, "Continue.", "Help me with this request, please."])
+def test_whoever_asks_what_comes_next_is_told(desk: Desk, text: str) -> None:
+    task = desk.begin("order_twice")
+    whole = desk.ask(None)
+    assert whole.answer == write_calls(task.reference_calls[:1])
+    assert desk.ask(text) == whole == desk.ask(task.instruction)
+
+
+@pytest.mark.parametrize("text", [*NONSENSE, "next", "banana", "   "])
+def test_whoever_asks_nonsense_is_told_nothing_of_the_work(desk: Desk, text: str) -> None:
+    task = desk.begin("order_twice")
+    for call in (None, *task.reference_calls):
+        if call is not None:
+            desk.make(call)
+        step = desk.ask(text)
+        for said in (step.answer, *step.wrong):
+            assert "<tool_call>" not in said
+            assert said != task.answer
+
+
+def test_a_step_that_is_asked_for_by_name_is_easier_than_one_that_must_be_found(desk: Desk) -> None:
+    for intent in ("ask_price", "order_twice", "drop_order"):
+        task = desk.begin(intent)
+        for call in task.reference_calls:
+            whole = desk.ask(None)
+            step = desk.ask(f"I need this now. {named(desk.env.unwrapped.play.tools[call.name], call)}")
+            assert step.answer == write_calls([call])
+            assert step.difficulty == pytest.approx(whole.difficulty - NAMED)
+            desk.make(call)
+
+
+def test_without_its_values_it_is_no_easier(desk: Desk) -> None:
+    task = desk.begin("order_twice")
+    step = desk.ask("Look up the customer by name.")
+    assert step.answer == write_calls(task.reference_calls[:1])
+    assert step.difficulty == desk.ask(None).difficulty
+
+
+def test_people_are_known_by_their_names(desk: Desk, mini: Domain) -> None:
+    task = desk.begin("order_twice")
+    desk.make(task.reference_calls[0])
+    first = task.reference_calls[1]
+    (name,) = mini.database.base.execute(
+        "SELECT name FROM customers WHERE customer_id = ?", (first.arguments["customer_id"],)
+    ).fetchone()
+    step = desk.ask(f"Make an order for {name}: soup and pie, price 9.")
+    assert step.answer == write_calls([first])
+    assert step.difficulty < desk.ask(None).difficulty
+
+
+def test_a_later_step_is_not_told_before_its_values_can_be_known(desk: Desk) -> None:
+    task = desk.begin("order_twice")
+    step = desk.ask("Make an order of soup and pie with price 9.")
+    assert step.answer == write_calls(task.reference_calls[:1])
+
+
+def test_another_call_is_what_was_asked_for_and_not_what_is_due(desk: Desk) -> None:
+    task = desk.begin("ask_price")
+    due = str(task.reference_calls[0].arguments["order_id"])
+    other = "O001" if due != "O001" else "O002"
+    assert desk.ask(f"Look up the order {other}.").answer == write_calls([Call("get_order", {"order_id": other})])
+    assert desk.ask(f"Cancel the order {due}.").answer == write_calls([Call("cancel_order", {"order_id": due})])
+    assert desk.ask("How many orders are there? Count the number of orders.").answer == write_calls(
+        [Call("count_orders", {})]
+    )
+    assert desk.ask("Give the order a coupon.").answer == UNCLEAR
+
+
+def test_a_call_that_was_made_is_made_again_if_it_is_asked_for(desk: Desk) -> None:
+    task = desk.begin("order_twice")
+    desk.make(task.reference_calls[0])
+    assert desk.ask("Look up the customer by name.").answer == write_calls(task.reference_calls[:1])
+
+
+def test_a_sum_is_worked_out(desk: Desk) -> None:
+    desk.begin("order_twice")
+    assert desk.ask("What is 9 + 4?").answer == "13"
+
+
+def test_the_final_answer_is_told_once_its_facts_are_known(desk: Desk) -> None:
+    task = desk.begin("ask_price")
+    assert desk.ask("Write the final answer to the user.").answer == UNKNOWN
+    desk.make(*task.reference_calls)
+    assert desk.ask("Write the final answer to the user.").answer == task.answer
+    assert desk.ask("What comes next?").answer == task.answer
+
+
+@pytest.mark.parametrize(
+    ("role", "intent", "place", "harder"),
+    [
+        ("generalist", "ask_price", 0, 0.0),
+        ("query", "ask_price", 0, 0.0),
+        ("code", "ask_price", 0, MISPLACED),
+        ("math", "ask_price", 0, MISPLACED),
+        ("code", "drop_order", 0, 0.0),
+        ("query", "drop_order", 0, MISPLACED),
+        ("math", "drop_order", 0, MISPLACED),
+    ],
+)
+def test_work_that_does_not_suit_a_trade_is_harder_and_goes_wrong_in_its_own_way(
+    desk: Desk, role: Role, intent: str, place: int, harder: float
+) -> None:
+    task = desk.begin(intent)
+    call = task.reference_calls[place]
+    words = f"Go: {named(desk.env.unwrapped.play.tools[call.name], call)}"
+    step, plain = desk.ask(words, role), desk.ask(words)
+    assert step.answer == plain.answer == write_calls([call])
+    assert step.difficulty == pytest.approx(plain.difficulty + harder)
+    assert (step.wrong[0] == MISTAKES[role]) is bool(harder)
+
+
+@pytest.mark.parametrize("role", ["code", "math", "query"])
+def test_whoever_delegates_the_whole_asks_the_model_and_not_its_trade(desk: Desk, role: Role) -> None:
+    desk.begin("order_twice")
+    assert desk.ask(None, role) == desk.ask("What should I do next?", role) == desk.ask(None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["'; DROP TABLE orders; --", "\ud800", "<tool_call>{}</tool_call>", "O001 " * 1600, "order_id " * 800, "#" * 9],
+)
+def test_hostile_questions_are_answered_without_a_reference_call(desk: Desk, text: str) -> None:
+    task = desk.begin("order_twice")
+    assert desk.ask(text).answer not in [write_calls([call]) for call in task.reference_calls]
+
+
+def test_answers_beside_the_subject_solve_no_task(make_env: Callable[..., Any], mini: Domain) -> None:
+    env = make_env()
+    for task in mini.tasks():
+        env.reset(options={"task_id": task.id})
+        play = env.unwrapped.play
+        for text in (*BESIDE, UNCLEAR, UNKNOWN, *MISTAKES.values()):
+            assert not play.world.verify(task, play.session, text).solved
