@@ -22,7 +22,9 @@ import gymnasium
 import msgspec
 import numpy as np
 
+from toolorchestra.agents.experts.specification import ExpertSpec
 from toolorchestra.envs.episode import Episode
+from toolorchestra.envs.orchestrator_rates import DEFAULT_ORCHESTRATOR, OrchestratorRates
 from toolorchestra.envs.play import EpisodeLimits, Play, PlaySnapshot, PlayStart
 from toolorchestra.envs.rewards import Preference
 from toolorchestra.envs.task_source import TaskSource, make_source
@@ -44,6 +46,9 @@ class TaskOptions(TypedDict, total=False):
         split: Default split of `reset` (``train``).
         difficulty: Level or levels from which `reset` draws; None, the default, for all.
         render_mode: ``ansi`` (`render` returns the transcript) or ``human`` (turns are printed as they come).
+        orchestrator: Model of the catalogue (or an `ExpertSpec`) at whose price and speed the agents' own messages cost
+            money and take time (`toolorchestra.envs.orchestrator_rates`); None: they are free. By default
+            ``qwen3-8b``.
     """
 
     domain: str | Path | None
@@ -51,6 +56,7 @@ class TaskOptions(TypedDict, total=False):
     split: str
     difficulty: int | Iterable[int] | None
     render_mode: str | None
+    orchestrator: str | ExpertSpec | None
 
 
 class EpisodeSetup(msgspec.Struct, frozen=True, gc=False):
@@ -127,6 +133,7 @@ class TaskEnv:
             raise UnknownNameError("render mode", self.render_mode, RENDER_MODES)
         self.source = source if isinstance(source, TaskSource) else make_source(source, domain, tasks)
         self.limits = limits
+        self.rates = OrchestratorRates.of(options.get("orchestrator", DEFAULT_ORCHESTRATOR))
         self._reset_options: dict[str, Any] = {
             "task_id": None,
             "split": options.get("split", "train"),
@@ -227,7 +234,8 @@ class TaskEnv:
             episode.openings = {agent: tuple(map(dict, setup.openings[agent])) for agent in episode.agents}
         if setup.details:
             episode.details = dict(setup.details)
-        self._play = setup.rules(PlayStart(world, self._session(world), task, episode, self.limits, setup.tools))
+        start = PlayStart(world, self._session(world), task, episode, self.limits, setup.tools, self.rates)
+        self._play = setup.rules(start)
         return self._play
 
     @property
