@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 from rich.console import Console, Group, RenderableType
@@ -53,26 +53,12 @@ def drawn(content: RenderableType, width: int, color: bool | None) -> str:
     return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines())
 
 
-def cost_text(episode: Episode) -> str:
-    """Return what an episode cost, and which part is whose where the agents' own messages cost something."""
-    parts = episode.cost_parts
-    shown = _parts({name: f"${part:.4f}" for name, part in parts.items()}) if _are_priced(episode) else ""
-    return f"${episode.cost:.4f}{shown}"
-
-
-def clock_text(episode: Episode) -> str:
-    """Return how long an episode took on the virtual clock, and which part is whose."""
-    parts = episode.clock_parts
-    shown = _parts({name: f"{part:.1f} s" for name, part in parts.items()}) if _are_priced(episode) else ""
-    return f"{episode.clock:.1f} s{shown}"
-
-
-def _are_priced(episode: Episode) -> bool:
-    return any(turn.cost for turn in episode.turns)
-
-
-def _parts(parts: Mapping[str, str]) -> str:
-    return f" ({', '.join(f'{name} {part}' for name, part in parts.items())})"
+def _parts(episode: Episode) -> str:
+    """Return which part of cost and time is whose, if the agents' own messages cost anything."""
+    if not any(turn.cost for turn in episode.turns):
+        return ""
+    clock = episode.clock_parts
+    return " · ".join(f"{name} ${cost:.4f}, {clock[name]:.1f} s" for name, cost in episode.cost_parts.items())
 
 
 def _request(episode: Episode) -> RenderableType:
@@ -177,7 +163,9 @@ def _ending(episode: Episode) -> list[RenderableType]:
     else:
         rewards = "none" if episode.reward is None else f"{episode.reward:g}"
     line.append(f" · reward {rewards} · {len(episode.turns)} turns · {calls} calls")
-    line.append(f" · {cost_text(episode)} · {clock_text(episode)}")
+    line.append(f" · ${episode.cost:.4f} · {episode.clock:.1f} s")
+    if parts := _parts(episode):
+        line.append(f"\n{parts}", style="dim")
     if episode.why and episode.why != outcome:
         line.append(f"\n{_short(episode.why)}", style="dim")
     return [line]

@@ -46,7 +46,7 @@ class MSARLEnv(MultiAgentEnv):
         helpers: ``one`` for all tools, one ``per_tool``, or ``none``.
         output_characters: Maximum characters of an output in an observation.
         interpretation_characters: Maximum characters of an interpretation in an observation.
-        options: See `TaskOptions`: `domain`, `tasks`, `split`, `difficulty`, `render_mode`.
+        options: See `TaskOptions`: `domain`, `tasks`, `split`, `difficulty`, `render_mode`, `orchestrator`.
 
     >>> env = MSARLEnv("Math", python="simulated")
     >>> env.reset(seed=0, options={"difficulty": 1})

@@ -235,9 +235,9 @@ def test_cost_and_clock_are_the_sum_of_their_parts() -> None:
 def test_the_transcript_says_which_part_is_whose() -> None:
     episode = played(WRITTEN, "It is 7.")
     cost, clock = episode.cost_parts, episode.clock_parts
-    ending = " ".join(episode_text(episode).split())
-    assert f"(orchestrator ${cost['orchestrator']:.4f}, tools ${cost[TOOLS]:.4f})" in ending
-    assert f"(orchestrator {clock['orchestrator']:.1f} s, tools {clock[TOOLS]:.1f} s)" in ending
+    lines = episode_text(episode).splitlines()
+    own = f"orchestrator ${cost['orchestrator']:.4f}, {clock['orchestrator']:.1f} s"
+    assert f"{own} · tools ${cost[TOOLS]:.4f}, {clock[TOOLS]:.1f} s" in lines
     assert "tools $" not in episode_text(played(WRITTEN, "It is 7.", orchestrator=None))
 
 
