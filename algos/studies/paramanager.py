@@ -117,7 +117,7 @@ def alone(
     experts: Sequence[str], questions: int = QUESTIONS, *, env_id: str = ENVIRONMENT, split: str = "test"
 ) -> list[ConditionResult]:
     """Return the results of experts that each answer each question alone, in one call."""
-    options = {"orchestrator": None, "pool": list(experts), "max_calls": len(experts)}
+    options: dict[str, Any] = {"orchestrator": None, "pool": list(experts), "max_calls": len(experts)}
     env: Any = gymnasium.make(env_id, disable_env_checker=True, **options).unwrapped
     measured: dict[str, list[tuple[float, ...]]] = {name: [] for name in experts}
     for task in env.source.tasks(split)[:questions]:
