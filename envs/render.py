@@ -54,8 +54,8 @@ def drawn(content: RenderableType, width: int, color: bool | None) -> str:
 
 
 def _parts(episode: Episode) -> str:
-    """Return which part of cost and time is whose, if the agents' own messages cost anything."""
-    if not any(turn.cost for turn in episode.turns):
+    """Return which part of cost and time is whose, if the agents' own messages are counted."""
+    if not any(turn.tokens[1] for turn in episode.turns):
         return ""
     clock = episode.clock_parts
     return " · ".join(f"{name} ${cost:.4f}, {clock[name]:.1f} s" for name, cost in episode.cost_parts.items())

@@ -18,6 +18,7 @@ from toolorchestra.envs.episode import TOOLS, Episode
 from toolorchestra.envs.masorchestra.design_runner import was_run
 from toolorchestra.envs.orchestrator_rates import OrchestratorRates
 from toolorchestra.envs.parsing import parse
+from toolorchestra.envs.recording import Tally
 from toolorchestra.envs.render import episode_text
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 
@@ -192,6 +193,27 @@ def test_a_wrong_orchestrator_is_refused_with_the_way_out() -> None:
         gym.make(RESTAURANT, orchestrator=7)
 
 
+@pytest.mark.parametrize("env_id", ["ParaManager-Math-v0", "MASOrchestra-Low-Math-v0", "TMATRSingle-Math-v0"])
+def test_every_environment_of_one_agent_takes_the_option(env_id: str) -> None:
+    costs = []
+    for orchestrator in (None, "qwen3-8b", "gpt-5"):
+        env = made(env_id, orchestrator=orchestrator)
+        env.step("<thinking>Hm.</thinking><answer>7</answer>")
+        costs.append(env.episode.cost)
+    assert 0 == costs[0] < costs[1] < costs[2]
+
+
+@pytest.mark.parametrize("env_id", ["MSARL-Math-v0", "TMATR-Math-v0"])
+def test_every_environment_of_several_agents_takes_the_option(env_id: str) -> None:
+    costs = []
+    for orchestrator in (None, "qwen3-8b", "gpt-5"):
+        env = make_multiagent(env_id, python="simulated", orchestrator=orchestrator)
+        env.reset(seed=0)
+        env.step("It is 7.")
+        costs.append(env.infos[env.possible_agents[0]]["cost"])
+    assert 0 == costs[0] < costs[1] < costs[2]
+
+
 # ---------------------------------------------------------------------------------------------------- the limits
 
 
@@ -239,6 +261,13 @@ def test_the_transcript_says_which_part_is_whose() -> None:
     own = f"orchestrator ${cost['orchestrator']:.4f}, {clock['orchestrator']:.1f} s"
     assert f"{own} · tools ${cost[TOOLS]:.4f}, {clock[TOOLS]:.1f} s" in lines
     assert "tools $" not in episode_text(played(WRITTEN, "It is 7.", orchestrator=None))
+
+
+def test_a_tally_says_what_the_agents_own_messages_cost_on_average() -> None:
+    episodes = [played(WRITTEN, "It is 7."), played("It is 7.")]
+    summary = Tally(episodes).summary()
+    assert summary["own_cost"] == pytest.approx(sum(one.cost_parts["orchestrator"] for one in episodes) / 2)
+    assert summary["own_clock"] == pytest.approx(sum(one.clock_parts["orchestrator"] for one in episodes) / 2)
 
 
 def test_every_message_of_every_agent_counts() -> None:
