@@ -80,7 +80,7 @@ def rules_card(rules: str) -> Panel:
 
 
 def episode_table(episodes: Sequence[Episode]) -> Table:
-    """Return recorded episodes, one a line."""
+    """Return recorded episodes, one a line; ``own`` is the cost of the agents' own messages."""
     styles = {"solved": "green", "failed": "red"}
 
     def row(number: int, episode: Episode) -> list[RenderableType]:
@@ -88,9 +88,11 @@ def episode_table(episodes: Sequence[Episode]) -> Table:
         counts = number, episode.difficulty, len(episode.turns), sum(1 for _ in episode.calls)
         first, *others = map(str, counts)
         shown = Text(outcome, style=styles.get(outcome, "magenta"))
-        return [first, episode.task_id, shown, *others, f"${episode.cost:.4f}", f"{episode.clock:.1f} s"]
+        own = sum(turn.cost for turn in episode.turns)
+        spent = f"${episode.cost:.4f}", f"${own:.4f}", f"{episode.clock:.1f} s"
+        return [first, episode.task_id, shown, *others, *spent]
 
-    heads = numbers("level", "turns", "calls", "cost", "clock")
+    heads = numbers("level", "turns", "calls", "cost", "own", "clock")
     rows = (row(number, episode) for number, episode in enumerate(episodes, 1))
     return plain_table(*numbers("n", style="dim"), key("task"), "outcome", *heads, rows=rows)
 
@@ -105,7 +107,10 @@ def tally_text(summary: dict[str, Any], file: Path) -> Group:
     parts = [Text.assemble(success, interval)]
     parts += [_level_bar(level, **counts) for level, counts in summary["by_difficulty"].items()]
     means = f"{summary['turns']:.1f} turns, {summary['calls']:.1f} calls"
-    parts.append(Text(f"  mean episode: {means}, ${summary['cost']:.4f}, {summary['clock']:.1f} s"))
+    spent = f"${summary['cost']:.4f}, {summary['clock']:.1f} s"
+    if summary["own_cost"]:
+        spent += f" (own messages: ${summary['own_cost']:.4f}, {summary['own_clock']:.1f} s)"
+    parts.append(Text(f"  mean episode: {means}, {spent}"))
     if others := {name: count for name, count in outcomes.items() if name not in ("solved", "failed")}:
         parts.append(Text(f"  not judged: {others}", style="magenta"))
     if usage := summary.get("model"):

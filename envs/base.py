@@ -6,9 +6,10 @@ A protocol (ToolOrchestra, ParaManager, MAS-Orchestra) subclasses `Orchestration
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, SupportsFloat
+from typing import Any, ClassVar, NamedTuple, SupportsFloat
 
 import gymnasium
+import msgspec
 
 from toolorchestra.envs.episode import ORCHESTRATOR
 from toolorchestra.envs.parsing import MAX_CALLS, MAX_MESSAGE_CHARACTERS, Action
@@ -18,6 +19,7 @@ from toolorchestra.envs.spaces import MAX_OBSERVATION_CHARACTERS, UnicodeText
 from toolorchestra.envs.task_env import RENDER_MODES, TaskEnv, TaskOptions
 from toolorchestra.envs.task_source import TaskSource
 from toolorchestra.toolscale.errors import OptionError, unknown_name
+from toolorchestra.toolscale.tool import Tool
 
 
 class OrchestrationOptions(TaskOptions, total=False):
@@ -29,6 +31,19 @@ class OrchestrationOptions(TaskOptions, total=False):
     """
 
     preference: Any
+
+
+class ToolSchemas(NamedTuple):
+    """The schemas of tools, and their bytes as JSON."""
+
+    schemas: list[dict[str, Any]]
+    size: int
+
+    @classmethod
+    def of(cls, tools: Mapping[str, Tool]) -> ToolSchemas:
+        """Return those of tools."""
+        schemas = [tool.schema for tool in tools.values()]
+        return cls(schemas, len(msgspec.json.encode(schemas)))
 
 
 class OrchestrationEnv(TaskEnv, gymnasium.Env[str, Action]):
@@ -55,6 +70,8 @@ class OrchestrationEnv(TaskEnv, gymnasium.Env[str, Action]):
     """The largest reward of an episode; the smallest is 0."""
     preface: ClassVar[str] = ""
     """Text that scripted policies write before their calls, where the protocol requires one."""
+    schemas_read: ClassVar[bool] = True
+    """Whether the orchestrator reads the schemas of its tools with each message, beside the prompt."""
 
     def __init__(
         self, source: str | TaskSource | None, limits: EpisodeLimits, options: Mapping[str, Any], **reset_options: Any
@@ -62,7 +79,7 @@ class OrchestrationEnv(TaskEnv, gymnasium.Env[str, Action]):
         super().__init__(source, limits, options, preference=options.get("preference"), **reset_options)
         self.observation_space = UnicodeText(MAX_OBSERVATION_CHARACTERS)
         self.action_space = UnicodeText(MAX_MESSAGE_CHARACTERS)
-        self._known_schemas: dict[tuple[str, tuple[str, ...]], list[dict[str, Any]]] = {}
+        self._known_schemas: dict[tuple[str, tuple[str, ...]], ToolSchemas] = {}
 
     def final(self, text: str) -> Action:
         """Return the action by which an orchestrator gives `text` as its final answer."""
@@ -89,7 +106,9 @@ class OrchestrationEnv(TaskEnv, gymnasium.Env[str, Action]):
         if self.render_mode == "human":
             print(episode_text(play.episode))
         info = self._info(play)
-        info["tools"] = self._tool_schemas(play)
+        info["tools"], size = self._tool_schemas(play)
+        if self.schemas_read:
+            play.schemas_size = size
         return self._opening(play), info
 
     def _opening(self, play: Play) -> str:
@@ -120,11 +139,11 @@ class OrchestrationEnv(TaskEnv, gymnasium.Env[str, Action]):
         """Return the transcript so far (mode ``ansi``); the mode ``human`` prints as the episode goes."""
         return episode_text(self.episode) if self.render_mode == "ansi" else None
 
-    def _tool_schemas(self, play: Play) -> list[dict[str, Any]]:
+    def _tool_schemas(self, play: Play) -> ToolSchemas:
         """Return the schemas of the tools; the same objects each time, which must not be changed."""
         key = (play.world.name, play.episode.tools)
         if key not in self._known_schemas:
-            self._known_schemas[key] = [tool.schema for tool in play.tools.values()]
+            self._known_schemas[key] = ToolSchemas.of(play.tools)
         return self._known_schemas[key]
 
     def _info(self, play: Any) -> dict[str, Any]:

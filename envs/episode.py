@@ -21,6 +21,8 @@ None."""
 
 ORCHESTRATOR = "orchestrator"
 """Name of the agent where there is only one."""
+TOOLS = "tools"
+"""Name of the tools' part of cost and clock, experts and sub-agents included."""
 
 
 class CallRecord(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):  # no cycles, and there are many
@@ -63,6 +65,9 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         agent: The agent that wrote the message.
         token_ids: The message as the policy's own tokens, when it has them.
         logprobs: Their log-probabilities under the policy that sampled them.
+        tokens: Tokens that the agent read for the message, and wrote, by `toolorchestra.envs.orchestrator_rates`.
+        cost: US dollars of these tokens; those of calls are in their records.
+        seconds: Virtual seconds that the message took to write, before its calls began.
     """
 
     message: dict[str, Any]
@@ -71,6 +76,9 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     agent: str = ORCHESTRATOR
     token_ids: tuple[int, ...] | None = None
     logprobs: tuple[float, ...] | None = None
+    tokens: tuple[int, int] = (0, 0)
+    cost: float = 0.0
+    seconds: float = 0.0
 
     @property
     def observation(self) -> str:
@@ -101,8 +109,8 @@ class Episode(msgspec.Struct, omit_defaults=True, kw_only=True):
         rewards: Reward of each agent, once over and judged.
         reward_parts: Parts of the reward by name, once over and judged, where the protocol has parts.
         why: Why it ended, or what verification found wrong.
-        cost: US dollars spent.
-        clock: Virtual seconds passed.
+        cost: US dollars spent, on the agents' own messages and on their calls.
+        clock: Virtual seconds passed, likewise.
         metrics: M(τ), once over: calls per tool, outcome, -cost, -clock (ToolOrchestra §3.2).
         details: What a protocol records beyond this, by name.
     """
@@ -135,6 +143,18 @@ class Episode(msgspec.Struct, omit_defaults=True, kw_only=True):
     def calls(self) -> Iterator[CallRecord]:
         """All calls, in order."""
         return (call for turn in self.turns for call in turn.calls)
+
+    @property
+    def cost_parts(self) -> dict[str, float]:
+        """US dollars of the messages of each agent, and of all calls (`TOOLS`): the parts of the cost."""
+        parts = {agent: sum(turn.cost for turn in self.turns if turn.agent == agent) for agent in self.agents}
+        return {**parts, TOOLS: sum(call.cost for call in self.calls)}
+
+    @property
+    def clock_parts(self) -> dict[str, float]:
+        """Virtual seconds in which each agent wrote, and in which calls were run (`TOOLS`): the parts of the clock."""
+        parts = {agent: sum(turn.seconds for turn in self.turns if turn.agent == agent) for agent in self.agents}
+        return {**parts, TOOLS: abs(round(self.clock - sum(parts.values()), 9))}
 
     def opening(self, agent: str) -> list[dict[str, Any]]:
         """Return the messages with which an agent begins."""

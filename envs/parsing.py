@@ -14,6 +14,8 @@ from typing import Any
 
 import msgspec
 
+from toolorchestra.envs.token_counts import CALL_KEYS, CALL_TAGS, json_size, message_size, text_size, written_size
+
 Action = str | list[dict[str, Any]] | dict[str, Any]
 """What a policy may send: text, a list of calls, or an OpenAI assistant message."""
 
@@ -25,6 +27,7 @@ _MAX_NAME = 80
 
 _OPEN, _CLOSE = "<tool_call>", "</tool_call>"
 _HINT = 'Write <tool_call>{"name": "…", "arguments": {…}}</tool_call> with valid JSON inside.'
+_THOUGHTS = ("reasoning_content", "reasoning")  # of a model's reply, by the names that servers use
 _THOUGHT = re.compile(r"<(think|reasoning)>.*?(?:</\1>|\Z)", re.DOTALL)
 
 
@@ -44,11 +47,22 @@ class Message(msgspec.Struct, frozen=True):
         text: The text around the calls.
         calls: The calls, in order.
         written: The whole message when calls stand in its text; None when they came structured.
+        length: Bytes of a message with calls; see `size`.
     """
 
     text: str
     calls: tuple[ParsedCall, ...] = ()
     written: str | None = None
+    length: int | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes of the message as text, by which it is priced.
+
+        Calls have the same size in whichever form they came. White space that only lays them out has none, unless there
+        is more of it than of all else.
+        """
+        return written_size(self.text) if self.length is None else self.length
 
     @property
     def spoken(self) -> str:
@@ -93,12 +107,19 @@ def parse(action: Any) -> Message:
         text = content if isinstance(content, str) else ""
         calls = action.get("tool_calls") or []
         if not isinstance(calls, (list, tuple)):
-            return Message(_clean(text[:200]), (_bad(f"`tool_calls` must be a list, not {type(calls).__name__}."),))
-        if not calls:
-            return _parse_text(text)
-        return Message(_clean(text[:MAX_MESSAGE_CHARACTERS]), _parse_structured(calls))
+            wrong = _bad(f"`tool_calls` must be a list, not {type(calls).__name__}.")
+            return Message(_clean(text[:200]), (wrong,), length=len(text))
+        thoughts = sum(_size(thought) for key in _THOUGHTS if isinstance(thought := action.get(key), str))
+        if calls:
+            found, size = _parse_structured(calls)
+            return Message(_clean(text[:MAX_MESSAGE_CHARACTERS]), found, length=size + _size(text) + thoughts)
+        message = _parse_text(text)
+        return msgspec.structs.replace(message, length=message.size + thoughts) if thoughts else message
     if isinstance(action, (list, tuple)):
-        return Message("", _parse_structured(action)) if action else Message("")
+        if not action:
+            return Message("")
+        found, size = _parse_structured(action)
+        return Message("", found, length=size)
     return Message("", (_bad(f"Expected text or a list of calls, found {type(action).__name__}."),))
 
 
@@ -111,10 +132,15 @@ def _clean(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
+def _size(text: str) -> int:
+    """Return the size of a text, without reading one that is too long."""
+    return len(text) if len(text) > MAX_MESSAGE_CHARACTERS else written_size(text)
+
+
 def _parse_text(text: str) -> Message:
     if len(text) > MAX_MESSAGE_CHARACTERS:
         error = f"The message has {len(text):,} characters; at most {MAX_MESSAGE_CHARACTERS:,} are read. Write less."
-        return Message("", (_bad(error),), _clean(text[:200]) + "…")
+        return Message("", (_bad(error),), _clean(text[:200]) + "…", len(text))
     if not text.isascii():
         text = _clean(text)
     around, *blocks = text.split(_OPEN)
@@ -128,7 +154,7 @@ def _parse_text(text: str) -> Message:
             around += after
     if len(blocks) > MAX_CALLS:
         calls.append(_bad(f"The message holds {len(blocks)} calls; the first {MAX_CALLS} were read."))
-    return Message(around, tuple(calls), text)
+    return Message(around, tuple(calls), text, message_size(text, around))
 
 
 def _parse_block(body: str) -> ParsedCall:
@@ -154,11 +180,14 @@ def _unwrapped(name: str, arguments: msgspec.Raw, call_id: str | None) -> Parsed
     return ParsedCall(name, b"{}" if raw == b"null" or not raw else raw, call_id)
 
 
-def _parse_structured(calls: list[Any] | tuple[Any, ...]) -> tuple[ParsedCall, ...]:
+def _parse_structured(calls: list[Any] | tuple[Any, ...]) -> tuple[tuple[ParsedCall, ...], int]:
+    """Return structured calls, and their size as text."""
     found = []
     seen: set[str] = set()
+    size = CALL_TAGS * len(calls)
     for item in calls[:MAX_CALLS]:
-        call = _parse_item(item)
+        call, length = _parse_item(item)
+        size += length
         if call.id is not None and call.id in seen:
             error = f"The call id {call.id!r} stands twice in one message. Give each call an id of its own."
             call = _bad(error, call.name)
@@ -167,25 +196,41 @@ def _parse_structured(calls: list[Any] | tuple[Any, ...]) -> tuple[ParsedCall, .
         found.append(call)
     if len(calls) > MAX_CALLS:
         found.append(_bad(f"The message holds {len(calls)} calls; the first {MAX_CALLS} were read."))
-    return tuple(found)
+        size += sum(map(_encoded_size, calls[MAX_CALLS:]))
+    return tuple(found), size
 
 
-def _parse_item(item: Any) -> ParsedCall:
+def _parse_item(item: Any) -> tuple[ParsedCall, int]:
+    """Return a structured call, and its size as text without tags: an id is not part of it."""
+    encoded = b""
     try:
         encoded = msgspec.json.encode(item)
         if len(encoded) > MAX_MESSAGE_CHARACTERS:
-            return _bad(
-                f"The call has {len(encoded):,} bytes; at most {MAX_MESSAGE_CHARACTERS:,} are read. Write less."
-            )
+            error = f"The call has {len(encoded):,} bytes; at most {MAX_MESSAGE_CHARACTERS:,} are read. Write less."
+            return _bad(error), len(encoded)
         call = _openai.decode(encoded)
     except (msgspec.MsgspecError, RecursionError, UnicodeError, TypeError, ValueError, OverflowError) as error:
-        return _bad(f'The call is not valid: {_reason(error)}. Expected {{"name": "…", "arguments": {{…}}}}.')
+        wrong = _bad(f'The call is not valid: {_reason(error)}. Expected {{"name": "…", "arguments": {{…}}}}.')
+        return wrong, json_size(encoded)
     call_id = call.id[:64] if call.id else None
     if call.function is not None:
-        return _unwrapped(call.function.name, call.function.arguments, call_id)
+        parsed = _unwrapped(call.function.name, call.function.arguments, call_id)
+        written = call.function.arguments if parsed.error else parsed.arguments
+        return parsed, CALL_KEYS + text_size(call.function.name) + json_size(bytes(written))
+    size = json_size(encoded)
+    if call.id is not None:
+        size -= json_size(msgspec.json.encode({"id": call.id})) - 1  # the braces stay, and a comma goes
     if call.name is None:
-        return _bad('The call has no name. Expected {"name": "…", "arguments": {…}}.', "", call_id)
-    return _unwrapped(call.name, call.arguments, call_id)
+        return _bad('The call has no name. Expected {"name": "…", "arguments": {…}}.', "", call_id), size
+    return _unwrapped(call.name, call.arguments, call_id), size
+
+
+def _encoded_size(item: Any) -> int:
+    """Return the size of a structured call that is not read; one that cannot be encoded has none."""
+    try:
+        return len(msgspec.json.encode(item))
+    except Exception:  # of any object that a policy may send
+        return 0
 
 
 def _guess_name(body: str) -> str:

@@ -12,13 +12,15 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import msgspec
 
 from toolorchestra.envs.episode import CallRecord, Episode, Outcome, Turn
 from toolorchestra.envs.executor import execute
+from toolorchestra.envs.orchestrator_rates import OrchestratorRates
 from toolorchestra.envs.parsing import MAX_MESSAGE_CHARACTERS, Message, ParsedCall
+from toolorchestra.envs.token_counts import BYTES, opening_size, text_size
 from toolorchestra.envs.world import World, WorldSession
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import OptionError
@@ -34,8 +36,8 @@ class EpisodeLimits:
 
     Attributes:
         turns: Maximum number of messages, of all agents together (ToolOrchestra §4.4: 50).
-        cost: Maximum US dollars, or None.
-        seconds: Maximum virtual seconds, or None.
+        cost: Maximum US dollars, those of the agents' own messages included, or None.
+        seconds: Maximum virtual seconds, likewise, or None.
         result_characters: Maximum characters of a result in an observation; longer results are cut.
     """
 
@@ -62,6 +64,7 @@ class PlayStart(msgspec.Struct, frozen=True, gc=False):
         limits: When it ends without an answer.
         tools: Tools that can be called, by name; those of the world that the record names by default.
         form: The form that the final answer fills, if it is not prose.
+        rates: Price and speed of the agents' own messages; None: they cost nothing and take no time.
     """
 
     world: World
@@ -71,6 +74,7 @@ class PlayStart(msgspec.Struct, frozen=True, gc=False):
     limits: EpisodeLimits
     tools: Mapping[str, Tool] | None = None
     form: AnswerForm | None = None
+    rates: OrchestratorRates | None = None
 
 
 @dataclass(frozen=True)
@@ -106,7 +110,12 @@ class Play(ABC):
         histories: The private history of each agent, as OpenAI messages.
         verdict: The judgement, once an answer was given.
         truncated: Whether a limit or an infrastructure error ended it.
+        rates: Price and speed of the agents' own messages, if they cost anything.
+        schemas_size: Bytes of the schemas of its tools that an agent reads beside its history.
     """
+
+    people: ClassVar[tuple[str, ...]] = ()
+    """Agents who are people: what they write costs nothing."""
 
     def __init__(self, start: PlayStart) -> None:
         world, episode, tools = start.world, start.episode, start.tools
@@ -124,6 +133,9 @@ class Play(ABC):
         self.histories = {agent: episode.opening(agent) for agent in episode.agents}
         self.verdict: Verdict | None = None
         self.truncated = False
+        self.rates = start.rates
+        self.schemas_size = 0
+        self._conversations: dict[str, int] = {}  # bytes read and written by agents who wrote something
         self._calls_made = 0
         self._calls: list[CallRecord] = []
         self._observations: dict[str, str] = {}
@@ -273,16 +285,24 @@ class Play(ABC):
         observations = self._observations = {}
         shown = self._observed_messages = {}
         message = self._read(action)
+        spent = None
         try:
+            if self.rates is not None and agent not in self.people:
+                spent = self._charge(agent, message, self.rates)
             self._take(agent, message)
         except Exception as error:  # an error of the library or its tools, not of the policy
             self._break_off("infra_error", error)
         written = self._written(message)
-        turn = Turn(written, tuple(self._calls), observations, agent)
+        if spent is None:
+            turn = Turn(written, tuple(self._calls), observations, agent)
+        else:
+            turn = Turn(written, tuple(self._calls), observations, agent, None, None, *spent)
         episode.turns.append(turn)
-        histories = self.histories
+        histories, conversations = self.histories, self._conversations
         histories[agent].append(written)
         for name, text in observations.items():
+            if name in conversations:
+                conversations[name] += len(text) if text.isascii() else text_size(text)
             if name in shown:
                 histories[name] += shown[name]
             else:
@@ -293,6 +313,26 @@ class Play(ABC):
         if episode.outcome == "solved" or episode.outcome == "failed":
             self._pay(solved=episode.outcome == "solved")
         return turn
+
+    def _charge(self, agent: str, message: Message, rates: OrchestratorRates) -> tuple[tuple[int, int], float, float]:
+        """Let an agent's message cost money and take time; return its tokens, read and written, and both."""
+        size = self._conversations.get(agent)
+        if size is None:
+            size = self.schemas_size
+            for entry in self.histories[agent]:
+                size += opening_size(entry["content"])
+        length = message.length
+        if length is None:
+            length = message.size
+        self._conversations[agent] = size + length
+        read = -(-size // BYTES)
+        written = -(-length // BYTES) + 1  # and the end of the message
+        read_price, written_price, pace = rates
+        cost, seconds = read * read_price + written * written_price, written * pace
+        episode = self.episode
+        episode.cost += cost
+        episode.clock += seconds
+        return (read, written), cost, seconds
 
     def sampled(self, token_ids: Sequence[int], logprobs: Sequence[float]) -> None:
         """Note the policy's own tokens of the last message, and their log-probabilities, in the record."""
@@ -312,6 +352,7 @@ class Play(ABC):
         twin.session = session
         twin.episode = self.episode.copied()
         twin._observed_messages = {}
+        twin._conversations = dict(self._conversations)
         twin.histories = {agent: list(history) for agent, history in self.histories.items()}
         return twin
 

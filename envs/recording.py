@@ -96,7 +96,7 @@ class Tally:
     def __init__(self, episodes: Iterable[Episode]) -> None:
         self.outcomes: Counter[str] = Counter()
         self.levels: dict[int, Counter[bool]] = {}
-        self.cost = self.clock = 0.0
+        self.cost = self.clock = self.own_cost = self.own_clock = 0.0
         self.turns = self.calls = 0
         for episode in episodes:
             self.add(episode)
@@ -106,6 +106,8 @@ class Tally:
         self.outcomes[str(episode.outcome)] += 1
         self.cost += episode.cost
         self.clock += episode.clock
+        self.own_cost += sum(turn.cost for turn in episode.turns)
+        self.own_clock += sum(turn.seconds for turn in episode.turns)
         self.turns += len(episode.turns)
         self.calls += sum(1 for _ in episode.calls)
         if episode.reward is not None:
@@ -122,7 +124,7 @@ class Tally:
         return self.outcomes["solved"] / max(1, self.judged)
 
     def summary(self) -> dict[str, Any]:
-        """Return the totals and means."""
+        """Return the totals and means; ``own_…`` are the parts of the agents' own messages."""
         count = max(1, self.outcomes.total())
         return {
             "episodes": self.outcomes.total(),
@@ -137,6 +139,8 @@ class Tally:
             "calls": self.calls / count,
             "cost": self.cost / count,
             "clock": self.clock / count,
+            "own_cost": self.own_cost / count,
+            "own_clock": self.own_clock / count,
         }
 
 

@@ -60,6 +60,14 @@ def _visible(text: str) -> str:
     return _CONTROL.sub("�", text)
 
 
+def _parts(episode: Episode) -> str:
+    """Return which part of cost and time is whose, if the agents' own messages are counted."""
+    if not any(turn.tokens[1] for turn in episode.turns):
+        return ""
+    clock = episode.clock_parts
+    return " · ".join(f"{name} ${cost:.4f}, {clock[name]:.1f} s" for name, cost in episode.cost_parts.items())
+
+
 def _request(episode: Episode) -> RenderableType:
     title = f"{episode.task_id} · {episode.split} · difficulty {episode.difficulty}"
     return _panel(_short(episode.instruction, 4 * _MAX_TEXT), title, "cyan")
@@ -163,6 +171,8 @@ def _ending(episode: Episode) -> list[RenderableType]:
         rewards = "none" if episode.reward is None else f"{episode.reward:g}"
     line.append(f" · reward {rewards} · {len(episode.turns)} turns · {calls} calls")
     line.append(f" · ${episode.cost:.4f} · {episode.clock:.1f} s")
+    if parts := _parts(episode):
+        line.append(f"\n{parts}", style="dim")
     if episode.why and episode.why != outcome:
         line.append(f"\n{_short(episode.why)}", style="dim")
     return [line]

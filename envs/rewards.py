@@ -1,6 +1,7 @@
 """Rewards of ToolOrchestra (§3.2 and Appendix L) as pure functions of the vector M(τ).
 
-For the tools t_1…t_n of an episode, ``M(τ) = [calls of t_1, …, calls of t_n, outcome, -usd, -seconds]``.
+For the tools t_1…t_n of an episode, ``M(τ) = [calls of t_1, …, calls of t_n, outcome, -usd, -seconds]``. Money and time
+are those of all models and tools, the orchestrator's own messages included.
 The preference reward compares the rollouts of one task with each other, so an environment only reports
 M; a learner or an evaluation, which has the whole group, computes the reward here.
 
@@ -10,8 +11,10 @@ Not here: how a task is verified, and how advantages become a loss (`toolorchest
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -166,35 +169,87 @@ def preference_rewards(
     return rewards
 
 
-def evaluation_normalise(m: ArrayLike, baseline: ArrayLike) -> Vector:
+class EvaluationUnits(NamedTuple):
+    """The units of money and time in which the floor of Eq. 5 is 1: by default the paper's, cents and minutes.
+
+    Attributes:
+        usd: US dollars of a unit of money.
+        seconds: Seconds of a unit of time.
+
+    >>> EvaluationUnits.fitting([[1, -0.0031, -0.5]], [[1, -0.0042, -0.8]])
+    EvaluationUnits(usd=0.001, seconds=0.1)
+    """
+
+    usd: float = 0.01
+    seconds: float = 60.0
+
+    @classmethod
+    def fitting(cls, *batches: ArrayLike) -> EvaluationUnits:
+        """Return units so small that every M of `batches` costs and takes at least one of each: powers of ten.
+
+        In such units a cheaper or quicker rollout always scores better. An entry that is 0 is left out; the paper's
+        units are kept where they are small enough. The units of results that are compared must be the same.
+
+        Args:
+            batches: M of rollouts and of baselines, each of shape ``(rollouts, n + 3)``.
+        """
+        spent = np.concatenate([np.abs(_matrix(np.atleast_2d(batch))[:, -2:]) for batch in batches])
+        units = []
+        for column, unit in zip(spent.T, cls(), strict=True):
+            least = min(column[column > 0], default=unit)
+            units.append(unit if least >= unit else 10.0 ** math.floor(math.log10(least)))
+        return cls(*units)
+
+
+PAPER_UNITS = EvaluationUnits()
+"""Cents and minutes, as in ToolOrchestra Table 1."""
+
+
+def evaluation_normalise(m: ArrayLike, baseline: ArrayLike, units: EvaluationUnits = PAPER_UNITS) -> Vector:
     """Set M of a checkpoint against M_0 of the starting checkpoint on the same task (Eq. 5).
 
     Tool counts and outcome become ``M / max(1, M_0)``. Money and time, taken as positive magnitudes, become
-    ``M_0 / max(1, M)``: the less the checkpoint spends, the higher. As in the paper the floor of 1 means that
-    spending less than one unit (a dollar, a second) earns nothing more.
+    ``M_0 / max(1, M)`` in their units: the less the checkpoint spends, the higher. As in the paper, spending less than
+    one unit earns nothing more; a warning says so where it hides a difference to the baseline.
 
     Args:
         m: M of the checkpoint, shape ``(n + 3,)``.
         baseline: M_0, of the same tools.
+        units: Units of money and time; what costs less than a cent needs smaller ones (`EvaluationUnits.fitting`).
+
+    >>> half, whole = [1, -0.05, -90], [1, -0.10, -180]  # five cents and 1.5 minutes against ten and three
+    >>> evaluation_normalise(half, whole).tolist()
+    [1.0, 2.0, 2.0]
     """
+    if not all(math.isfinite(unit) and unit > 0 for unit in units):
+        raise OptionError(f"Units must be finite numbers above 0, got {units}. By default they are {PAPER_UNITS}.")
     ours, theirs = _matrix(np.atleast_2d(m))[0], _matrix(np.atleast_2d(baseline))[0]
     if ours.shape != theirs.shape:
         raise OptionError(
             f"M has {len(ours)} entries but its baseline has {len(theirs)}. Run both with the same tools."
         )
     more = ours[:-2] / np.maximum(1.0, theirs[:-2])
-    less = np.abs(theirs[-2:]) / np.maximum(1.0, np.abs(ours[-2:]))
-    return np.concatenate([more, less])
+    spent, before = np.abs(ours[-2:]) / units, np.abs(theirs[-2:]) / units
+    for name, mine, other, unit in zip(("Cost", "Time"), spent, before, units, strict=True):
+        if mine != other and max(mine, other) < 1:
+            warnings.warn(
+                f"{name} of {mine * unit:g} and of {other * unit:g} in the baseline are both below the unit of {unit:g}"
+                ", so that less earns nothing more (Eq. 5). Give units=EvaluationUnits.fitting(all M, all baselines).",
+                stacklevel=2,
+            )
+    return np.concatenate([more, before / np.maximum(1.0, spent)])
 
 
-def evaluation_reward(m: ArrayLike, baseline: ArrayLike, preference: Preference | ArrayLike) -> float:
+def evaluation_reward(
+    m: ArrayLike, baseline: ArrayLike, preference: Preference | ArrayLike, units: EvaluationUnits = PAPER_UNITS
+) -> float:
     """Return R^e(τ) of one task (Eq. 6): normalised M · P if solved, else 0.
 
-    A benchmark's score is the sum over its tasks.
+    A benchmark's score is the sum over its tasks, all in the same `units`.
     """
     p = _weights(preference)
     ours = _matrix(np.atleast_2d(m), p)
-    normalised = evaluation_normalise(ours[0], baseline)
+    normalised = evaluation_normalise(ours[0], baseline, units)
     return float(normalised @ p) if _solved(ours)[0] else 0.0
 
 

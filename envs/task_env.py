@@ -22,8 +22,10 @@ import gymnasium
 import msgspec
 import numpy as np
 
+from toolorchestra.agents.experts.specification import ExpertSpec
 from toolorchestra.envs.answer_forms import AnswerMode, make_forms
 from toolorchestra.envs.episode import Episode
+from toolorchestra.envs.orchestrator_rates import DEFAULT_ORCHESTRATOR, OrchestratorRates
 from toolorchestra.envs.play import EpisodeLimits, Play, PlaySnapshot, PlayStart
 from toolorchestra.envs.rewards import Preference
 from toolorchestra.envs.task_source import TaskSource, make_source
@@ -48,6 +50,9 @@ class TaskOptions(TypedDict, total=False):
         answer: ``text`` (default): the final answer is prose, which is judged by what it states. ``form``: it fills
             typed slots, which are compared exactly; the request then ends with the form, and ``info["form"]`` is its
             JSON schema. Only for tasks in domains, and for protocols in which the orchestrator writes the answer.
+        orchestrator: Model of the catalogue (or an `ExpertSpec`) at whose price and speed the agents' own messages cost
+            money and take time (`toolorchestra.envs.orchestrator_rates`); None: they are free. By default
+            ``qwen3-8b``.
     """
 
     domain: str | Path | None
@@ -56,6 +61,7 @@ class TaskOptions(TypedDict, total=False):
     difficulty: int | Iterable[int] | None
     render_mode: str | None
     answer: AnswerMode
+    orchestrator: str | ExpertSpec | None
 
 
 class EpisodeSetup(msgspec.Struct, frozen=True, gc=False):
@@ -135,6 +141,7 @@ class TaskEnv:
         self.source = source if isinstance(source, TaskSource) else make_source(source, domain, tasks)
         self.limits = limits
         self._forms = make_forms(options.get("answer", "text"), self.source, self.form_place, self.protocol)
+        self.rates = OrchestratorRates.of(options.get("orchestrator", DEFAULT_ORCHESTRATOR))
         self._reset_options: dict[str, Any] = {
             "task_id": None,
             "split": options.get("split", "train"),
@@ -241,7 +248,10 @@ class TaskEnv:
             episode.openings = {agent: tuple(map(dict, setup.openings[agent])) for agent in episode.agents}
         if setup.details:
             episode.details = dict(setup.details)
-        self._play = setup.rules(PlayStart(world, self._session(world), task, episode, self.limits, setup.tools, form))
+        start = PlayStart(
+            world, self._session(world), task, episode, self.limits, setup.tools, form=form, rates=self.rates
+        )
+        self._play = setup.rules(start)
         return self._play
 
     @property

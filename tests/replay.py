@@ -4,7 +4,8 @@
     python tests/replay.py record    record it anew, which is right only when a change of behaviour is wanted
 
 A recorded episode is a case of `CASES`, the arguments of the reset, the actions, and what came of them. Observations
-are kept as digests. The file depends on no class of the library, so that its records may change.
+are kept as digests. The file depends on no class of the library, so that its records may change. The orchestrators'
+own messages cost nothing here: what they cost is tested in `envs/test_orchestrator_rates.py`.
 
 The tool `local_search` was called `search` when the episodes were recorded, and there was no `web_search`: a catalogue
 takes it out of the tool configurations, actions are given the new name, and what comes of them is compared by the old
@@ -62,8 +63,8 @@ class Case(NamedTuple):
     def make(self) -> Any:
         """Return the environment."""
         if self.several:
-            return make_multiagent(self.env_id, **self.options)
-        return gymnasium.make(self.env_id, **self.options).unwrapped
+            return make_multiagent(self.env_id, orchestrator=None, **self.options)
+        return gymnasium.make(self.env_id, orchestrator=None, **self.options).unwrapped
 
 
 def _cases() -> dict[str, Case]:

@@ -75,7 +75,8 @@ def play(
     """Play all test problems of a source with one of `SYSTEMS`, or `HALF`, so many times each, each with its own seed.
 
     All agents are of the model `behind`; by default it is the ``weak`` or ``strong`` one of `MODELS`, simulated with
-    the error model `expert`. The axis and its value are for the record.
+    the error model `expert`. The axis and its value are for the record. Systems are scripts: cost and time are those of
+    their agents only.
 
     Raises:
         ExpertError: The model cannot be reached; then nothing is counted as wrong.
@@ -87,7 +88,7 @@ def play(
             spec = msgspec.structs.replace(spec, deceived=spec.deceived / 2)
         behind = SimulatedChat(expert(MODELS[model], spec, shared_noise=catalog.shared_noise))
     policy = SYSTEMS["mirror" if system == HALF else system]()
-    env = MASOrchestraEnv(source, model=behind, agents=("CoTAgent", "ReflexionAgent"))
+    env = MASOrchestraEnv(source, model=behind, agents=("CoTAgent", "ReflexionAgent"), orchestrator=None)
 
     def measure() -> tuple[float, ...]:
         episode = env.episode

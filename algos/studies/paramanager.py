@@ -61,8 +61,8 @@ CONDITIONS = (
 class ConditionResult(msgspec.Struct, frozen=True):
     """What the episodes of one condition came to, question by question (means over samples).
 
-    `tokens` are those that models read and wrote, without the orchestrator's; `seconds` are virtual, `usd` US dollars,
-    and `calls` those of tools.
+    `tokens` are those that models read and wrote, `seconds` are virtual, `usd` US dollars, all without those of the
+    orchestrator, which is a script and costs nothing here; `calls` are those of tools.
     """
 
     name: str
@@ -91,7 +91,7 @@ def play(
     tick: Tick = lambda: None,
 ) -> ConditionResult:
     """Play the first questions of a split, each so many times with its own seed, under a condition."""
-    env: Any = gymnasium.make(env_id, disable_env_checker=True, **condition.options).unwrapped
+    env: Any = gymnasium.make(env_id, disable_env_checker=True, orchestrator=None, **condition.options).unwrapped
 
     def measure() -> tuple[float, ...]:
         calls = list(env.episode.calls)
@@ -117,7 +117,8 @@ def alone(
     experts: Sequence[str], questions: int = QUESTIONS, *, env_id: str = ENVIRONMENT, split: str = "test"
 ) -> list[ConditionResult]:
     """Return the results of experts that each answer each question alone, in one call."""
-    env: Any = gymnasium.make(env_id, disable_env_checker=True, pool=list(experts), max_calls=len(experts)).unwrapped
+    options: dict[str, Any] = {"orchestrator": None, "pool": list(experts), "max_calls": len(experts)}
+    env: Any = gymnasium.make(env_id, disable_env_checker=True, **options).unwrapped
     measured: dict[str, list[tuple[float, ...]]] = {name: [] for name in experts}
     for task in env.source.tasks(split)[:questions]:
         env.reset(seed=0, options={"task_id": task.id})

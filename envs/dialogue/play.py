@@ -12,6 +12,8 @@ With tools of its own (dual control) there are actions that only the user can ta
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from toolorchestra.envs.dialogue.fault_attribution import AttributedFault, attributed
@@ -34,6 +36,8 @@ class DialoguePlay(Play):
         faults: What went wrong, and who caused it, the decisive one first; empty if the episode is solved.
     """
 
+    people = (USER,)
+
     def __init__(self, start: PlayStart, *, scenario: Scenario, vocabulary: FactVocabulary) -> None:
         super().__init__(start)
         self.scenario = scenario
@@ -52,11 +56,16 @@ class DialoguePlay(Play):
             if turn.agent == ORCHESTRATOR and USER in turn.observations
         )
 
+    def _read(self, action: Any) -> Message:
+        return parse(super()._read(action).text)
+
+    def _written(self, message: Message) -> dict[str, Any]:
+        return {"role": "assistant", "content": message.text if message.written is None else message.written}
+
     def _take(self, agent: str, message: Message) -> None:
-        written, message = message.text, parse(message.text)
         if message.calls:
             self._run(agent, message)
-        elif agent == USER and STOP in written:
+        elif agent == USER and STOP in message.text:
             self.judge(self.texts_to_user)
         elif message.spoken:
             other = USER if agent == ORCHESTRATOR else ORCHESTRATOR

@@ -119,6 +119,7 @@ def run_design(
     limits: RunLimits = RunLimits(),
     clock: Clock = "virtual",
     watch: Callable[[CallRecord], object] | None = None,
+    spent: float = 0.0,
 ) -> DesignRun:
     """Run a design and return what became of it.
 
@@ -130,10 +131,12 @@ def run_design(
         clock: ``virtual``: agents say how long they took. ``wall``: time is measured, and an agent that hangs is left
             behind at its timeout.
         watch: Called with the record of each agent when it has ended.
+        spent: US dollars spent before the run, which count towards the limit of its cost.
     """
     if not design.agents:
         return DesignRun((), design.answer)
-    return _Running(design, question, ask, limits, VirtualClock() if clock == "virtual" else WallClock(), watch).run()
+    clocks = VirtualClock() if clock == "virtual" else WallClock()
+    return _Running(design, question, ask, limits, clocks, watch, spent).run()
 
 
 @dataclass
@@ -146,6 +149,7 @@ class _Running:
     limits: RunLimits
     clock: VirtualClock | WallClock
     watch: Callable[[CallRecord], object] | None
+    spent: float
 
     def __post_init__(self) -> None:
         self._agents = {agent.id: agent for agent in self.design.agents}
@@ -153,7 +157,7 @@ class _Running:
         self._ready = [agent_id for agent_id, missing in self._missing.items() if not missing]
         self._working: dict[str, tuple[str, float]] = {}  # input and start of agents at work
         self._records: dict[str, CallRecord] = {}
-        self._cost = 0.0
+        self._cost = self.spent
         self._broken = ""
 
     def run(self) -> DesignRun:

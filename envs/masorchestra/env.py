@@ -59,7 +59,7 @@ class MASOrchestraEnv(OrchestrationEnv):
         timeout: Maximum seconds of one agent.
         retries: Further attempts of an agent that failed.
         agent_cost: Maximum US dollars of one agent.
-        max_cost: US dollars after which no further agent is started.
+        max_cost: US dollars, those of the design itself included, after which no further agent is started.
         credit: The reward where several answers are asked for (MASBench's horizon): ``all``: 1 if all of them are
             right; ``share``: the share that is, intermediate answers included.
         known_answers: Whether simulated agents may play questions of which only the answer is known, as of public data
@@ -75,6 +75,7 @@ class MASOrchestraEnv(OrchestrationEnv):
     """
 
     protocol: ClassVar[str] = "MASOrchestra"
+    schemas_read = False  # the prompt lists the kinds of agent
 
     def __init__(
         self,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+import msgspec
+
 from toolorchestra.envs.masorchestra.design import Design
 from toolorchestra.envs.masorchestra.design_runner import Clock, DesignRun, RunLimits, run_design
 from toolorchestra.envs.masorchestra.parser import MAX_DESIGN_CHARACTERS, parse_design
@@ -34,7 +36,10 @@ class DesignPlay(ToolCallingPlay):
         self.run: DesignRun | None = None
 
     def _read(self, action: Any) -> Message:
-        return Message(action if isinstance(action, str) else parse(action).text)
+        if isinstance(action, str):
+            return Message(action)
+        message = parse(action)
+        return Message(message.text, length=message.size)
 
     def _written(self, message: Message) -> dict[str, Any]:
         content = message.text[:MAX_DESIGN_CHARACTERS].encode("utf-8", "replace").decode()
@@ -52,8 +57,13 @@ class DesignPlay(ToolCallingPlay):
         agents = {name: tool for name, tool in self.tools.items() if isinstance(tool, SubAgent)}
         clock: Clock = "wall" if any(agent.blocking for agent in agents.values()) else "virtual"
         ask = ask_agents(agents, self.task, design, self.episode.noise_seed, self.world.rules)
-        run = self.run = run_design(design, self.task.instruction, ask, limits=self.run_limits, clock=clock)
-        self._book(run.calls)
+        spent, begin = self.episode.cost, self.episode.clock  # on the design itself
+        run = self.run = run_design(
+            design, self.task.instruction, ask, limits=self.run_limits, clock=clock, spent=spent
+        )
+        self._book(
+            [msgspec.structs.replace(call, start=begin + call.start, end=begin + call.end) for call in run.calls]
+        )
         self.observe(agent, _result_text(run), ())
         if run.answer is not None:
             self.judge(run.answer)

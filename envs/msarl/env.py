@@ -46,7 +46,8 @@ class MSARLEnv(MultiAgentEnv):
         helpers: ``one`` for all tools, one ``per_tool``, or ``none``.
         output_characters: Maximum characters of an output in an observation.
         interpretation_characters: Maximum characters of an interpretation in an observation.
-        options: See `TaskOptions`: `domain`, `tasks`, `split`, `difficulty`, `render_mode`, `answer`.
+        options: See `TaskOptions`: `domain`, `tasks`, `split`, `difficulty`, `render_mode`, `answer`,
+            `orchestrator`.
 
     >>> env = MSARLEnv("Math", python="simulated")
     >>> env.reset(seed=0, options={"difficulty": 1})

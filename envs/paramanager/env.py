@@ -13,6 +13,7 @@ from toolorchestra.agents.experts.catalog import Catalog
 from toolorchestra.agents.experts.simulated_chat import SimulatedChat
 from toolorchestra.envs.base import OrchestrationEnv, OrchestrationOptions
 from toolorchestra.envs.ground_truth.known_answers import check_ground_truth
+from toolorchestra.envs.orchestrator_rates import with_catalog
 from toolorchestra.envs.paramanager.play import MAX_ROUNDS, ParaManagerPlay, Rules
 from toolorchestra.envs.paramanager.prompts import orchestrator_prompt
 from toolorchestra.envs.paramanager.rewards import FINAL, MAX_CALLS, Targets
@@ -145,7 +146,7 @@ class ParaManagerEnv(OrchestrationEnv):
             diversity=not no_diversity,
             count_tokens=count_tokens,
         )
-        super().__init__(source, rules, options)
+        super().__init__(source, rules, with_catalog(options, catalog))
         self._rules = rules
         self._catalog = catalog if isinstance(catalog, Catalog) else Catalog.load(*([catalog] if catalog else []))
         if isinstance(experts, str) and experts not in _KINDS:

@@ -28,7 +28,7 @@ from toolorchestra.envs.paramanager.rewards import (
 from toolorchestra.envs.paramanager.tools import RoleTool
 from toolorchestra.envs.parsing import Message
 from toolorchestra.envs.play import EpisodeLimits, PlayStart
-from toolorchestra.envs.token_counts import CountTokens, estimate_tokens
+from toolorchestra.envs.token_counts import CountTokens, estimate_tokens, text_size
 from toolorchestra.envs.tool_calling import ToolCallingPlay
 from toolorchestra.toolscale.errors import ExpertError, OptionError
 from toolorchestra.toolscale.tool import Status
@@ -130,6 +130,8 @@ class ParaManagerPlay(ToolCallingPlay):
         left, count = str(self.budget), self.rules.count_tokens
         observation = f"{turn.observation}\n{left}"
         self._tokens += count(observation) - count(turn.observation)
+        if turn.agent in self._conversations:
+            self._conversations[turn.agent] += text_size(observation) - text_size(turn.observation)
         turn = self.episode.turns[-1] = msgspec.structs.replace(turn, observations={turn.agent: observation})
         if self.messages[-1]["role"] == "user":
             self.messages[-1] = {"role": "user", "content": f"{self.messages[-1]['content']}\n{left}"}

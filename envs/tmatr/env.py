@@ -58,7 +58,8 @@ class TMATREnv(MultiAgentEnv):
         tools: Further tools, such as `toolorchestra.envs.tools.search_web.WebSearch`.
         rule: Weights of the reward: a `RewardRule`, or its options by name.
         shown_characters: Maximum characters of a result, goal or plan in an observation; longer ones are cut.
-        options: See `TaskOptions`: `domain`, `tasks`, `split`, `difficulty`, `render_mode`, `answer`.
+        options: See `TaskOptions`: `domain`, `tasks`, `split`, `difficulty`, `render_mode`, `answer`,
+            `orchestrator`.
 
     >>> env = TMATREnv("Math", python="simulated")
     >>> env.reset(seed=0, options={"difficulty": 1})

@@ -44,7 +44,7 @@ class TreeNode(msgspec.Struct, frozen=True, omit_defaults=True):
         why: The rationale: goal, reason, plan, or thought.
         status: ``OK``, or `MALFORMED`; of a RETURN the status of the call, of an ANSWER the outcome of the episode.
         tokens: Estimated tokens written; those of an ANSWER are in its INFER.
-        cost: US dollars.
+        cost: US dollars: of a RETURN those of the call, of an agent's action those of its message.
         start: Virtual seconds since the episode began.
         end: Likewise, when it was done.
     """
@@ -151,11 +151,11 @@ class _Growth:
         parsed = read(action, text, self.tools)
         tokens = estimate_tokens(text)
         if isinstance(parsed, FormatFault) or (action is Action.EXECUTE and not move.calls):
-            self._grow(action, move.agent, text, status=MALFORMED, tokens=tokens)
+            self._grow(action, move.agent, text, status=MALFORMED, tokens=tokens, cost=move.cost)
             return
         choice, why = (parsed.get(tag, "") for tag in _CONTENT[action])
         label = choice if action in (Action.DECIDE, Action.SELECT) else ""
-        self._follow(label, action, move.agent, choice, why, tokens=tokens)
+        self._follow(label, action, move.agent, choice, why, tokens=tokens, cost=move.cost)
         for call in move.calls:
             times = {"cost": call.cost, "start": call.start, "end": call.end}
             self._follow("", Action.RETURN, ENVIRONMENT, result_text(call), status=call.status, **times)

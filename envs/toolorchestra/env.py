@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, Unpack, get_args
 
 from toolorchestra.agents.experts.catalog import Catalog
-from toolorchestra.envs.base import OrchestrationEnv, OrchestrationOptions
+from toolorchestra.envs.base import OrchestrationEnv, OrchestrationOptions, ToolSchemas
 from toolorchestra.envs.ground_truth.known_answers import check_ground_truth
+from toolorchestra.envs.orchestrator_rates import with_catalog
 from toolorchestra.envs.play import EpisodeLimits, Play
 from toolorchestra.envs.task_env import EpisodeSetup
 from toolorchestra.envs.task_source import TaskSource
@@ -50,8 +51,8 @@ class ToolOrchestraEnv(OrchestrationEnv):
     Args:
         source: Name of a task source (``Restaurant``, ``All``), or a `TaskSource`.
         max_turns: Messages before the episode is truncated (§4.4: 50).
-        max_cost: US dollars that an episode may cost, or None.
-        max_seconds: Virtual seconds that an episode may take, or None.
+        max_cost: US dollars that an episode may cost, the orchestrator's own messages included, or None.
+        max_seconds: Virtual seconds that an episode may take, likewise, or None.
         result_characters: Maximum characters of a result in an observation.
         tools: Which tools there are: ``domain`` (the world's own), ``basic`` (web search, local search and Python as
             well), ``full`` (the experts too, as in the paper), or names of tools.
@@ -60,7 +61,7 @@ class ToolOrchestraEnv(OrchestrationEnv):
             basic tools of its own, at its own prices (§3.3).
         tool_config_seed: Seed of the random tool configurations.
         experts: ``simulated``, or ``real``: asked at the endpoints of the catalogue.
-        catalog: YAML file that extends the shipped catalogue of experts.
+        catalog: YAML file that extends the shipped catalogue of experts, and of models that `orchestrator` may name.
         sandbox: Where Python runs: ``auto``, ``docker``, ``bubblewrap`` or ``process``.
         corpus: JSONL file of passages (``id``, ``title``, ``text``) that `local_search` finds where a world has none;
             by default its manual.
@@ -111,7 +112,7 @@ class ToolOrchestraEnv(OrchestrationEnv):
     ) -> None:
         limits = EpisodeLimits(max_turns, max_cost, max_seconds, result_characters)
         extra = {"tools": tools, "tool_config": tool_config, "tool_config_seed": tool_config_seed}
-        super().__init__(source, limits, options, **extra)
+        super().__init__(source, limits, with_catalog(options, catalog), **extra)
         corpora = {"corpus": corpus, "web_corpus": web_corpus}
         self._make_toolkit = functools.partial(
             Toolkit, catalog=catalog, experts=experts, sandbox=sandbox, timeout=timeout, **corpora
@@ -119,6 +120,7 @@ class ToolOrchestraEnv(OrchestrationEnv):
         self._check: Callable[[World, Task], None] | None = None
         if experts == "simulated":
             self._check = functools.partial(check_ground_truth, remedy="experts='real'", known_answers=known_answers)
+        self._prompts: dict[str, str] = {}
         self._configured: dict[Any, _Configured] = {}
         self._current: _Configured | None = None
         if tools not in ("domain", None):  # wrong options raise now, not at a reset
@@ -137,7 +139,9 @@ class ToolOrchestraEnv(OrchestrationEnv):
             tools = {name: tool for name, tool in world.tools.items() if name in level}
         if tools is not None:
             self._current = None
-            prompt = f"{_PROMPTS['calls']}\n{world.rules}"
+            prompt = self._prompts.get(world.name)
+            if prompt is None:
+                prompt = self._prompts[world.name] = f"{_PROMPTS['calls']}\n{world.rules}"
             return EpisodeSetup(prompt, tools, ToolCallingPlay, preference=preference, draws_noise=False)
         current = self._current = self._configure(task, world, chosen)
         if current.experts and self._check is not None:
@@ -164,7 +168,7 @@ class ToolOrchestraEnv(OrchestrationEnv):
             self._configured[key] = _Configured.of(toolkit.tools(world, level, toolkit.configure(name, 0, "")))
         return self._configured[key]
 
-    def _tool_schemas(self, play: Play) -> list[dict[str, Any]]:
+    def _tool_schemas(self, play: Play) -> ToolSchemas:
         return super()._tool_schemas(play) if self._current is None else self._current.schemas
 
     def close(self) -> None:
@@ -184,10 +188,10 @@ class _Configured(NamedTuple):
     """Tools, their schemas, and whether there are experts among them."""
 
     tools: Mapping[str, Tool]
-    schemas: list[dict[str, Any]]
+    schemas: ToolSchemas
     experts: bool
 
     @classmethod
     def of(cls, tools: Mapping[str, Tool]) -> _Configured:
         experts = any(isinstance(tool, ExpertTool) for tool in tools.values())
-        return cls(tools, [tool.schema for tool in tools.values()], experts)
+        return cls(tools, ToolSchemas.of(tools), experts)

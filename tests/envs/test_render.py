@@ -16,7 +16,7 @@ Make = Callable[..., Any]
 
 @pytest.fixture
 def env(make_env: Make) -> Any:
-    env = make_env(render_mode="ansi")
+    env = make_env(render_mode="ansi", orchestrator=None)
     env.reset(options={"task_id": "mini/ask_price/000"})
     return env
 

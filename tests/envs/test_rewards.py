@@ -8,6 +8,7 @@ from hypothesis import given, strategies as st
 from numpy.testing import assert_allclose
 
 from toolorchestra.envs.rewards import (
+    EvaluationUnits,
     Preference,
     compute_reward,
     evaluation_normalise,
@@ -74,12 +75,53 @@ def test_a_group_of_which_nothing_is_left_has_no_rewards():
 
 
 def test_evaluation_reward_by_hand():
-    m = [3, 0, 1, -0.5, -20]
-    baseline = [2, 4, 0, -2.0, -50]
-    # 3/2, 0/4, 1/max(1, 0), 2/max(1, 0.5), 50/20
+    m = [3, 0, 1, -0.005, -120]  # half a cent and two minutes
+    baseline = [2, 4, 0, -0.02, -300]
+    # 3/2, 0/4, 1/max(1, 0), 2/max(1, 0.5), 5/2
     assert_allclose(evaluation_normalise(m, baseline), [1.5, 0, 1, 2, 2.5])
     preference = Preference.of([1, 1, 1, 0.5, 0.2], TOOLS)
     assert evaluation_reward(m, baseline, preference) == pytest.approx(1.5 + 0 + 1 + 1 + 0.5)
+    # in cents and seconds: 2/max(1, 0.5), 300/120; in dollars and minutes: 0.02/1, 5/2
+    assert_allclose(evaluation_normalise(m, baseline, EvaluationUnits(0.01, 1.0))[-2:], [2, 2.5])
+    assert_allclose(evaluation_normalise([*m[:3], -2, -120], baseline, EvaluationUnits(1.0, 60.0))[-2:], [0.01, 2.5])
+
+
+@given(st.floats(1, 1e4), st.floats(1.001, 100), st.floats(0.1, 1e4))
+def test_cheaper_and_quicker_score_better_at_evaluation(least: float, times: float, baseline: float) -> None:
+    before = [1, -0.01 * baseline, -60.0 * baseline]
+    cheap, dear = ([1, -0.01 * spent, -60.0 * spent] for spent in (least, least * times))
+    better, worse = evaluation_normalise(cheap, before), evaluation_normalise(dear, before)
+    assert (better[-2:] > worse[-2:]).all()
+
+
+def test_what_costs_less_than_a_unit_needs_smaller_units() -> None:
+    cheap, dear, before = [1, -0.001, -0.2], [1, -0.002, -0.4], [1, -0.004, -0.8]
+    with pytest.warns(UserWarning, match=r"below the unit of .*EvaluationUnits\.fitting"):
+        assert evaluation_normalise(cheap, before)[-2] == pytest.approx(0.4)
+    units = EvaluationUnits.fitting([cheap, dear], before)
+    assert units == EvaluationUnits(usd=0.001, seconds=0.1)
+    assert_allclose(evaluation_normalise(cheap, before, units)[-2:], [4, 4])
+    assert_allclose(evaluation_normalise(dear, before, units)[-2:], [2, 2])
+    preference = Preference.of([0, 1, 1], [])
+    assert evaluation_reward(cheap, before, preference, units) == pytest.approx(8)
+
+
+def test_units_are_the_papers_where_they_are_small_enough_and_nothing_spent_is_left_out() -> None:
+    assert EvaluationUnits.fitting([[1, -0.5, -600], [1, 0, 0]]) == EvaluationUnits() == EvaluationUnits(0.01, 60.0)
+    assert EvaluationUnits.fitting([[1, 0, 0]]) == EvaluationUnits()
+
+
+@given(st.lists(st.tuples(st.floats(1e-9, 1e3), st.floats(1e-6, 1e6)), min_size=1, max_size=5))
+def test_nothing_is_below_units_that_fit(spent: list[tuple[float, float]]) -> None:
+    units = EvaluationUnits.fitting([[1, -usd, -seconds] for usd, seconds in spent])
+    assert units.usd <= min(usd for usd, _ in spent)
+    assert units.seconds <= min(seconds for _, seconds in spent)
+
+
+@pytest.mark.parametrize("units", [(0.0, 60.0), (0.01, -1.0), (math.nan, 60.0), (0.01, math.inf)])
+def test_units_must_be_positive(units: tuple[float, float]) -> None:
+    with pytest.raises(OptionError, match=r"finite numbers above 0.*By default"):
+        evaluation_normalise([1, -1, -1], [1, -1, -1], EvaluationUnits(*units))
 
 
 def test_an_unsolved_task_earns_nothing_at_evaluation():

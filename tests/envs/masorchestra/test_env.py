@@ -99,7 +99,9 @@ def test_one_decision_is_an_episode(env: MASOrchestraEnv) -> None:
     assert observation.startswith("The system answers: ")
     assert [call.id for call in info["calls"]] == ["A", "B"]
     assert info["shape"].length == 2
-    assert info["cost"] == pytest.approx(sum(call.cost for call in info["calls"]))
+    (turn,) = env.episode.turns
+    assert info["cost"] == pytest.approx(turn.cost + sum(call.cost for call in info["calls"]))
+    assert [call.start for call in info["calls"]] == [turn.seconds, info["calls"][0].end]
     assert info["clock"] == max(call.end for call in info["calls"])
     assert info["M"][list(info["tool_names"]).index("CoTAgent")] == 2
     with pytest.raises(OptionError, match="over"):

@@ -59,9 +59,10 @@ def test_parallel_calls_start_together_and_last_as_long_as_the_slowest(make_env:
     env = make_env()
     env.reset(seed=0)
     _, _, _, _, info = env.step(say("standard_reasoner", "code_reasoner", "ensemble_solver"))
-    assert {call.start for call in info["calls"]} == {0.0}
-    assert info["clock"] == max(call.end for call in info["calls"]) > 0
-    assert info["cost"] == pytest.approx(sum(call.cost for call in info["calls"]))
+    (turn,) = env.unwrapped.episode.turns
+    assert {call.start for call in info["calls"]} == {turn.seconds}
+    assert info["clock"] == max(call.end for call in info["calls"]) > turn.seconds
+    assert info["cost"] == pytest.approx(turn.cost + sum(call.cost for call in info["calls"]))
 
 
 def test_a_message_without_a_call_is_answered_and_costs_a_round(make_env: Make) -> None:

@@ -199,4 +199,4 @@ def test_search_finds_what_there_is_to_read_or_a_corpus(make_env: Make, say: Say
         *_, info = env.step(say(("local_search", {"query_list": ["whole"]})))
         (group,) = info["calls"][0].value
         assert [passage["title"] for passage in group["passages"]] == [title]
-        assert info["cost"] == 0.0
+        assert info["calls"][0].cost == 0.0

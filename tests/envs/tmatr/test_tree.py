@@ -78,9 +78,10 @@ def test_actions_hang_where_they_follow(tree: DecisionTree) -> None:
 
 def test_costs_stand_where_they_arise(tree: DecisionTree) -> None:
     returned = tree.nodes[4]
-    assert (returned.start, returned.end, returned.tokens) == (0.0, 0.2, 0)
+    assert (returned.start, returned.end, returned.tokens, returned.cost) == (0.0868, 0.2868, 0, 0.0)
     assert tree.nodes[0].tokens > 10
-    assert tree.nodes[8].tokens == 0  # it was written in the INFER
+    assert all(tree.nodes[place].cost > 0 for place in (0, 1, 2, 3, 5, 6, 7))
+    assert (tree.nodes[8].tokens, tree.nodes[8].cost) == (0, 0.0)  # it was written in the INFER
 
 
 def test_a_lost_turn_ends_in_a_malformed_message() -> None:
@@ -156,7 +157,7 @@ def test_the_terminal_shows_the_tree(tree: DecisionTree) -> None:
         "│   ├── planner SELECT malformed <REASON>It is a sum.</REASON><SELECTED_TOOL>abacus</SELECTED_TOOL>",
         "│   └── planner SELECT python – It is exact.",
         "│       └── inferencer EXECUTE print(6 * 7)",
-        "│           └── RETURN 42  0.0 to 0.2 s, $0.0000",
+        "│           └── RETURN 42  0.1 to 0.3 s, $0.0000",
         "└── turn 2: planner DECIDE text_reasoning – Say 42.",
         "    └── planner PLAN Step 1: Say it.",
         "        └── inferencer INFER Step 1: It is 42.",
