@@ -53,6 +53,7 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         refuses: The right answer is to refuse, or to report that it cannot be done.
         parent: Id of the task that it was evolved from, if any (or ``{domain}/{intent}``, if its whole intent was).
         operator: Name of the evolution operator, if any.
+        lookups: Calls that find what the instruction names without an id; `reference_calls` take it as known.
         attack: What an adversary has added to the instruction, if anything; `reference_calls` does not follow it.
     """
 
@@ -71,6 +72,7 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     refuses: bool = False
     parent: str | None = None
     operator: str | None = None
+    lookups: tuple[Call, ...] = ()
     attack: Attack | None = None
 
 
