@@ -66,8 +66,10 @@ class NamedEntry(NamedTuple):
 
 
 class Wording(NamedTuple):
-    """An instruction: as a whole, without what is said around it, who speaks (if that is said around it), the template,
-    and the calls that find its names.
+    """An instruction with its parts.
+
+    `body` is the phrasing `template`, filled; `text` has what is said around it too, which names the `speaker` if that
+    is not None. `lookups` find what is named.
     """
 
     text: str
@@ -282,6 +284,8 @@ def worded(
     lookups: list[Call] = []
     for name in names:
         for entry in names[name] if name in scope.said.names else ():
+            if entry.key in scope.said.values:
+                continue
             if entry.calls is None:
                 return f"no tool leads from what {name} says to {entry.key!r} alone"
             for value in entry.stated:

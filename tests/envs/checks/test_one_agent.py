@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
+import msgspec
 import pytest
 
 import toolorchestra
@@ -12,10 +13,12 @@ from toolorchestra.envs.checks import report as report_module
 from toolorchestra.envs.checks.environment import check_environment
 from toolorchestra.envs.checks.one_agent import CHECKS
 from toolorchestra.envs.checks.report import CheckReport, CheckResult
+from toolorchestra.envs.checks.wording import wording_finding
 from toolorchestra.envs.episode import Episode
 from toolorchestra.envs.play import Play, PlaySnapshot
 from toolorchestra.envs.toolorchestra.env import ToolOrchestraEnv
 from toolorchestra.toolscale.domain import Domain
+from toolorchestra.toolscale.domain_folder import load_domain
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.verify import SOLVED
 
@@ -81,6 +84,19 @@ def test_idle_tools_and_empty_splits_are_noted_but_no_failure(check: Callable[..
     result = check("coverage")
     assert result.verdict == "note"
     assert "mini: no reference trajectory calls take_coupon" in result.details
+
+
+def test_wording_that_no_person_would_use_is_noted_in_a_users_domain_and_fails_in_one_of_the_library(
+    check: Callable[..., CheckResult], monkeypatch: pytest.MonkeyPatch
+):
+    result = check("wording")
+    assert result.verdict == "note"
+    assert result.counts["ids"] == 1
+    assert any("phrasings without registers" in line for line in result.details)
+    restaurant = load_domain("restaurant")
+    assert wording_finding([(restaurant, restaurant.tasks())]).verdict == "pass"
+    worse = [msgspec.structs.replace(task, answer="T05") for task in restaurant.tasks()[:3]]
+    assert wording_finding([(restaurant, worse)]).verdict == "fail"
 
 
 def test_an_environment_that_solves_everything_fails_the_floors(
