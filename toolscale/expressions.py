@@ -50,6 +50,10 @@ def _dollars(value: float | str) -> str:
     return f"${float(value):,.2f}".removesuffix(".00")
 
 
+def _euros(value: float | str) -> str:
+    return f"€{float(value):,.2f}".removesuffix(".00")
+
+
 def _clock(value: str) -> str:
     time = datetime.time.fromisoformat(value)
     minutes = f":{time:%M}" if time.minute else ""
@@ -77,6 +81,7 @@ FORMATS: dict[str, Callable[[Any], str]] = {
     "weekday": lambda value: f"{datetime.date.fromisoformat(value):%A}",
     "money": lambda value: f"${value:,.2f}",
     "dollars": _dollars,
+    "euros": _euros,
     "number": lambda value: f"{value:,}",
     "time": lambda value: f"{datetime.time.fromisoformat(value):%I:%M %p}".lstrip("0"),
     "clock": _clock,

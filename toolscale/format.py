@@ -214,6 +214,8 @@ class NameSpec(_Model, frozen=True):
     request that says something of the entry must state its id as well."""
     pick: dict[Name, str] = {}
     """Fields of the rows of the last result, and what they must hold: which of several rows is meant."""
+    told: bool = False
+    """A call of the reference trajectory tells the id before it is needed, as an order tells its articles."""
 
 
 class PhrasingSpec(_Model, frozen=True):

@@ -15,8 +15,9 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from toolorchestra.toolscale.domain import Domain
+from toolorchestra.toolscale.entities import is_date
 from toolorchestra.toolscale.errors import TaskError, unknown_name
-from toolorchestra.toolscale.expressions import evaluate, fill, lookup, shown_value
+from toolorchestra.toolscale.expressions import FORMATS, evaluate, fill, lookup, shown_value
 from toolorchestra.toolscale.format import IntentSpec, NameSpec, PhrasingSpec, ReferenceCallSpec
 from toolorchestra.toolscale.mentions import mentions, tokens
 from toolorchestra.toolscale.session import Session
@@ -131,8 +132,8 @@ def _search(
     domain: Domain, spec: NameSpec, key: Any, row: Mapping[str, Any], session: Session
 ) -> tuple[tuple[Call, ...] | None, tuple[Any, ...]]:
     """Return the calls that lead to an entry alone, or None, and the values that they take from what is said of it."""
-    if not spec.find:
-        return (), (key,)
+    if spec.told or not spec.find:
+        return (), () if spec.told else (key,)
     session.reset()
     scope: dict[str, Any] = {**row, "today": domain.spec.today}
     calls: list[Call] = []
@@ -284,15 +285,20 @@ def worded(
     lookups: list[Call] = []
     for name in names:
         for entry in names[name] if name in scope.said.names else ():
-            if entry.key in scope.said.values:
+            if entry.key in scope.said.values or mentions(stated, shown_value(entry.key)):
                 continue
             if entry.calls is None:
                 return f"no tool leads from what {name} says to {entry.key!r} alone"
             for value in entry.stated:
-                if value not in scope.said.values and not mentions(stated, shown_value(value)):
+                if value not in scope.said.values and not _states(text, stated, value):
                     return f"{name} is found by {value!r}, which {template[:40]!r}… does not state"
             lookups += [msgspec.structs.replace(call, stage=len(lookups) + call.stage) for call in entry.calls]
     return Wording(text, body, speaker, register, template, tuple(_unique(lookups)))
+
+
+def _states(text: str, words: list[str], value: Any) -> bool:
+    """Return whether a text, and its tokens, state a value."""
+    return mentions(words, shown_value(value)) or (is_date(value) and FORMATS["day"](value) in text)
 
 
 def _speaker(

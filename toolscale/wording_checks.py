@@ -40,6 +40,7 @@ _VERBS = frozenset(word.casefold() for word in _RULES["verbs"].split())
 _DICTATING = re.compile("|".join(_RULES["dictating"]), re.IGNORECASE)
 _WORDS = re.compile(r"[\w'’-]+")
 _ID_WORDS = re.compile(r"[A-Za-z0-9]\w*(?:[-_/]\w+)*")
+_PARTS = re.compile(r"[A-Za-z0-9]+")
 _NOISE = re.compile(r"\d\.\d{5,}|[$€£]\d[\d,]*\.\d(?!\d)")
 _UNITS = "|".join(sorted(set(_RULES["units"].split())))
 _NUMBER = r"(?<![\w.,:/$€£#-])(?:0|[2-9]|[1-9]\d+|zero|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)"
@@ -83,8 +84,8 @@ def _is_id(value: str) -> bool:
 
 
 def ids_in(text: str, ids: frozenset[str]) -> set[str]:
-    """Return the ids that a text contains."""
-    return set(ids.intersection(_ID_WORDS.findall(text)))
+    """Return the ids that a text contains, parts of other ids included: "P03-MOSS-L" contains the id P03."""
+    return set(ids.intersection(_ID_WORDS.findall(text))) | set(ids.intersection(_PARTS.findall(text)))
 
 
 def share_with_ids(tasks: Iterable[Task], ids: frozenset[str]) -> float:

@@ -62,6 +62,7 @@ def test_expressions_name_values_of_any_type(expression: Any, value: Any) -> Non
         ("{day:day}", "July 5"),
         ("{at:clock}", "7:30 am"),
         ("{price:dollars} and {count:dollars}", "$1,234.50 and $4"),
+        ("{price:euros} and {count:euros}", "€1,234.50 and €4"),
         ("{count:words}", "four"),
         ("{name:a}, {day:a}", "an Ada, a 2025-07-05"),
         ("{day:near} or {day:on}", "tomorrow or tomorrow"),
@@ -77,7 +78,7 @@ def test_placeholders_have_formats(template: str, text: str) -> None:
 
 def test_every_format_is_tested() -> None:
     plain = {"date", "weekday", "time", "money", "number", "and", "or", "plus"}
-    assert set(FORMATS) == plain | {"day", "clock", "dollars", "words", "a"}
+    assert set(FORMATS) == plain | {"day", "clock", "dollars", "euros", "words", "a"}
     assert set(FORMATS_BY_TODAY) == {"near", "on"}
 
 

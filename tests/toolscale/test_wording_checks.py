@@ -18,7 +18,7 @@ from toolorchestra.toolscale.wording_checks import (
     text_faults,
 )
 
-WORDED = ("restaurant",)
+WORDED = ("ecommerce", "restaurant")
 """Domains of the library whose requests are phrased by register."""
 
 
