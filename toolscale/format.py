@@ -208,7 +208,7 @@ class NameSpec(_Model, frozen=True):
     table: Name
     says: str | None = None
     """A SELECT that yields one row about the entry ``:key``: what phrasings may say of it; by default the entry's
-    own row."""
+    own row. The task's bindings are there as ``:name`` too."""
     find: list[ReferenceCallSpec] = []
     """Calls that only look up, from whose last result the id is known; `says` binds their arguments. Without any, a
     request that says something of the entry must state its id as well."""

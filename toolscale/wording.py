@@ -105,11 +105,11 @@ def named_entries(
         for naming, expression in way.items():
             keys = evaluate(expression, bindings)
             keys = keys if isinstance(keys, list) else [keys]
-            found[name] = [_named(domain, naming, key, session) for key in keys if key is not None]
+            found[name] = [_named(domain, naming, key, bindings, session) for key in keys if key is not None]
     return found
 
 
-def _named(domain: Domain, naming: str, key: Any, session: Session) -> NamedEntry:
+def _named(domain: Domain, naming: str, key: Any, bindings: Mapping[str, Any], session: Session) -> NamedEntry:
     if naming not in domain.spec.names:
         raise TaskError(unknown_name("way of naming", naming, domain.spec.names))
     spec = domain.spec.names[naming]
@@ -117,9 +117,10 @@ def _named(domain: Domain, naming: str, key: Any, session: Session) -> NamedEntr
     if spec.says is None and not isinstance(primary, str):
         raise TaskError(f"names.{naming}: expected `says`, as the key of {spec.table} has several parts.")
     sql = spec.says or f"SELECT * FROM {quote(spec.table)} WHERE {quote(str(primary))} = :key"
+    plain = {name: value for name, value in bindings.items() if not isinstance(value, list | dict)}
     try:
         with bounded(domain.database.base):
-            _, rows = fetch(domain.database.base.execute(sql, {"key": key, "today": domain.spec.today}))
+            _, rows = fetch(domain.database.base.execute(sql, {**plain, "key": key, "today": domain.spec.today}))
     except SQL_ERRORS as error:
         raise TaskError(f"names.{naming}.says: {sql_error(error)}") from None
     if len(rows) != 1:
@@ -150,10 +151,11 @@ def _search(
     wanted = {field: evaluate(expression, scope) for field, expression in spec.pick.items()}
     rows = [one for one in (value if isinstance(value, list) else [value]) if _fits(one, wanted)]
     known = [*row.values()]
-    stated = [v for call in calls for v in call.arguments.values() if not isinstance(v, list | dict) and v in known]
+    taken = [*(value for call in calls for value in call.arguments.values()), *wanted.values()]
+    stated = tuple(value for value in taken if not isinstance(value, list | dict) and value in known)
     if len(rows) != 1 or key not in (rows[0].values() if isinstance(rows[0], dict) else [rows[0]]):
         return None, ()
-    return tuple(calls), (*stated, *wanted.values())
+    return tuple(calls), stated
 
 
 def _fits(row: Any, wanted: Mapping[str, Any]) -> bool:
