@@ -89,6 +89,8 @@ FORMATS: dict[str, Callable[[Any], str]] = {
     "a": lambda value: f"{'an' if _AN.match(shown_value(value)) else 'a'} {shown_value(value)}",
     "and": lambda values: _listed(values, "and"),
     "or": lambda values: _listed(values, "or"),
+    "days": lambda values: _listed([_day(value) for value in values], "and"),
+    "ordays": lambda values: _listed([_day(value) for value in values], "or"),
     "plus": lambda values: " + ".join(map(shown_value, values)),
 }
 """Formats of placeholders: ``{date:date}`` is "July 30, 2025", ``{names:and}`` is "a, b and c"."""

@@ -138,6 +138,9 @@ def _search(
     session.reset()
     scope: dict[str, Any] = {**row, "today": domain.spec.today}
     calls: list[Call] = []
+    known = list(row.values())
+    given: list[Any] = []  # by earlier results
+    stated: list[Any] = []
     value: Any = None
     for stage, step in enumerate(spec.find):
         call = Call(step.call, {name: evaluate(value, scope) for name, value in step.arguments.items()}, stage)
@@ -145,17 +148,21 @@ def _search(
         if result.status is not Status.OK:
             return None, ()
         calls.append(call)
+        stated += [v for v in call.arguments.values() if v in known and v not in given]
         value = result.value
+        given += _scalars(value)
         if step.save is not None:
             scope[step.save] = value
     wanted = {field: evaluate(expression, scope) for field, expression in spec.pick.items()}
     rows = [one for one in (value if isinstance(value, list) else [value]) if _fits(one, wanted)]
-    known = [*row.values()]
-    taken = [*(value for call in calls for value in call.arguments.values()), *wanted.values()]
-    stated = tuple(value for value in taken if not isinstance(value, list | dict) and value in known)
-    if len(rows) != 1 or key not in (rows[0].values() if isinstance(rows[0], dict) else [rows[0]]):
+    if len(rows) != 1 or not _holds(rows[0], key):
         return None, ()
-    return tuple(calls), stated
+    return tuple(calls), (*stated, *(value for value in wanted.values() if value in known))
+
+
+def _holds(row: Any, key: Any) -> bool:
+    """Return whether a row of a result names an entry, or lists it alone."""
+    return any(cell == key or cell == [key] for cell in (row.values() if isinstance(row, dict) else [row]))
 
 
 def _fits(row: Any, wanted: Mapping[str, Any]) -> bool:

@@ -34,6 +34,7 @@ MIN_REGISTERS = 4
 MAX_IDS = 0.30
 """Largest share of a domain's requests that contain an id."""
 
+_PUBLIC = 3  # letters of codes that everyone knows, DUB or EUR
 _EXAMPLES = 5  # of each rule and intent
 _RULES: Mapping[str, Any] = read_yaml(Path(__file__).with_name("wording_rules.yaml"))
 _VERBS = frozenset(word.casefold() for word in _RULES["verbs"].split())
@@ -67,7 +68,10 @@ class WordingFault(msgspec.Struct, frozen=True):
 
 
 def raw_ids(domain: Domain) -> frozenset[str]:
-    """Return the ids of a domain: keys that are codes, like ``O1126`` or ``PARSLEY``."""
+    """Return the ids of a domain: keys that are codes, like ``O1126`` or ``PARSLEY``.
+
+    Up to three capitals are none: codes of airports, countries and currencies are known to everyone.
+    """
     found: set[str] = set()
     for name, table in domain.spec.tables.items():
         keys = [table.primary_key] if isinstance(table.primary_key, str) else table.primary_key
@@ -79,6 +83,8 @@ def raw_ids(domain: Domain) -> frozenset[str]:
 
 
 def _is_id(value: str) -> bool:
+    if len(value) <= _PUBLIC and value.isalpha():
+        return False
     letters = any(character.isalpha() for character in value)
     return is_code(value) and letters and not is_date(value) and _ID_WORDS.fullmatch(value) is not None
 

@@ -16,6 +16,7 @@ SCOPE = {
     "price": 1234.5,
     "count": 4.0,
     "one": 1,
+    "off": ["2025-07-05", "2025-07-11"],
     "later": "2025-07-11",
     "today": "2025-07-04",
     "none": None,
@@ -60,6 +61,7 @@ def test_expressions_name_values_of_any_type(expression: Any, value: Any) -> Non
         ("{dishes.*.price:plus}", "4 + 5.5"),
         ("{empty:and}", ""),
         ("{day:day}", "July 5"),
+        ("{off:days}, {off:ordays}", "July 5 and July 11, July 5 or July 11"),
         ("{at:clock}", "7:30 am"),
         ("{price:dollars} and {count:dollars}", "$1,234.50 and $4"),
         ("{price:euros} and {count:euros}", "€1,234.50 and €4"),
@@ -78,7 +80,7 @@ def test_placeholders_have_formats(template: str, text: str) -> None:
 
 def test_every_format_is_tested() -> None:
     plain = {"date", "weekday", "time", "money", "number", "and", "or", "plus"}
-    assert set(FORMATS) == plain | {"day", "clock", "dollars", "euros", "words", "a"}
+    assert set(FORMATS) == plain | {"day", "days", "ordays", "clock", "dollars", "euros", "words", "a"}
     assert set(FORMATS_BY_TODAY) == {"near", "on"}
 
 
