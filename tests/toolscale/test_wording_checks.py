@@ -18,7 +18,7 @@ from toolorchestra.toolscale.wording_checks import (
     text_faults,
 )
 
-WORDED = ("ecommerce", "railway", "restaurant", "travel")
+WORDED = ("ecommerce", "medicine", "railway", "restaurant", "travel")
 """Domains of the library whose requests are phrased by register."""
 
 
