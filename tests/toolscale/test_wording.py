@@ -209,3 +209,33 @@ def test_names_of_a_list_of_entries_are_a_list() -> None:
     scope = WordScope({"ids": ["Ada", "Bo"]}, intent, {"guests": entries})
     assert Counter(row["name"] for row in scope["guests"]) == {"Ada": 1, "Bo": 1}
     assert scope.said.names == {"guests"}
+
+
+def test_what_a_reference_call_tells_may_be_said_without_looking_it_up(edited: Callable[..., Any]) -> None:
+    from toolorchestra.toolscale.domain_folder import make_domain, read_spec
+
+    says = "SELECT day, :dear AS dear FROM orders WHERE order_id = :key"  # with a binding of the task
+    edited("names", {"order_told": {"table": "orders", "says": says, "told": True}})
+    texts = {"terse": ["{meal.day:day}, {meal.dear}?"], "test": {"terse": ["{meal.day:day}, was it {meal.dear}?"]}}
+    folder = edited(
+        "intents.ask_price",
+        without(
+            names={"meal": {"order_told": "$order_id"}},
+            instructions=texts,
+            terms={},
+            speaker="Ada",
+            answer="It was {order.price:money}.",
+        ),
+    )
+    tasks = [task for task in make_domain(read_spec(folder)).tasks() if task.intent == "ask_price"]
+    assert tasks
+    assert not any(task.lookups for task in tasks)
+    assert all("Ada" in task.instruction and f"{task.bindings['dear']}?" in task.instruction for task in tasks)
+
+
+def test_an_entry_that_a_result_lists_alone_is_found(edited: Callable[..., Any]) -> None:
+    from toolorchestra.toolscale.wording import _holds
+
+    assert _holds({"hotel": "H01", "rooms": ["H01-D"]}, "H01-D")
+    assert not _holds({"hotel": "H01", "rooms": ["H01-D", "H01-F"]}, "H01-D")
+    assert _holds("H01-D", "H01-D")
