@@ -33,7 +33,8 @@ class StatsCommand:
         from toolorchestra.toolscale.domain_statistics import statistics
         from toolorchestra.toolscale.text_statistics import read_requests, text_statistics
 
-        beside = self.beside and [text_statistics(self.beside.stem, read_requests(self.beside))]
+        file = self.beside
+        beside = None if file is None else [text_statistics(file.stem, read_requests(file))]
         domains = domains_of(self.env)
         facts = [statistics(domain, tasks) for domain, tasks in domains]
         texts = [text_statistics(domain.name, [task.instruction for task in tasks]) for domain, tasks in domains]
