@@ -75,6 +75,13 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     lookups: tuple[Call, ...] = ()
     attack: Attack | None = None
 
+    @property
+    def whole_path(self) -> tuple[Call, ...]:
+        """The look-ups and then the reference calls, in stages that follow one another: all that a solver calls."""
+        after = max((call.stage for call in self.lookups), default=-1) + 1
+        moved = (msgspec.structs.replace(call, stage=call.stage + after) for call in self.reference_calls)
+        return (*self.lookups, *moved)
+
 
 def solution(task: Task) -> list[Any]:
     """Return what a task's solution is: reference calls and what must be communicated, without the stages."""

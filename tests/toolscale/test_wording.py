@@ -137,7 +137,10 @@ def test_an_entry_that_cannot_be_told_apart_is_called_by_its_id(asked: Many, dom
 def test_lookups_do_not_spoil_the_task(asked: Many, domain: Domain) -> None:
     session = domain.session()
     for task in asked:
-        assert domain.replay(task, (*task.lookups, *task.reference_calls), task.answer, session).solved
+        assert domain.replay(task, task.whole_path, task.answer, session).solved
+        stages = [call.stage for call in task.whole_path]
+        assert stages == sorted(stages)
+        assert len(set(stages[: len(task.lookups) + 1])) == len(task.lookups) + 1
     session.close()
 
 
