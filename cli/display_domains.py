@@ -14,6 +14,7 @@ from toolorchestra.cli.display import key, numbers, plain_table
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_statistics import Statistics, figures
 from toolorchestra.toolscale.task import Call, Task
+from toolorchestra.toolscale.text_statistics import TextStatistics, text_figures
 
 _SIDE_BY_SIDE = 3
 """Domains beside each other in a table of statistics."""
@@ -36,6 +37,13 @@ def statistics_tables(facts: Sequence[Statistics]) -> Group:
         rows = ([name, *(column[name] for column in columns)] for name in columns[0])
         parts += [plain_table("", *heads, rows=rows), Text()]
     return Group(*parts)
+
+
+def beside_table(found: Sequence[TextStatistics]) -> Group:
+    """Return the figures of requests, one source a column."""
+    columns = [text_figures(one) for one in found]
+    heads = (Column(one.name, justify="right", style="cyan", no_wrap=True) for one in found)
+    return Group(plain_table("", *heads, rows=([name, *(c[name] for c in columns)] for name in columns[0])))
 
 
 def print_build(console: Console, domain: Domain, seconds: float) -> None:

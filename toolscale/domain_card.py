@@ -14,6 +14,7 @@ from toolorchestra.toolscale.domain_statistics import LONG, PAPER_SIZES, Statist
 from toolorchestra.toolscale.format import ColumnSpec
 from toolorchestra.toolscale.sql import primary_key
 from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.text_statistics import TextStatistics, text_figures
 
 _MAX_PATH = 12
 """Calls of an example's reference trajectory that are shown."""
@@ -41,11 +42,29 @@ def card(domain: Domain) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def statistics_page(facts: Sequence[Statistics]) -> str:
-    """Return the page that compares domains with the paper's table and shows how varied their tasks are."""
+BESIDE = Path(__file__).with_name("statistics_beside.json")
+"""Figures of the requests beside which the statistics page puts ours."""
+
+
+def statistics_page(
+    facts: Sequence[Statistics], texts: Sequence[TextStatistics] = (), beside: Sequence[TextStatistics] | None = None
+) -> str:
+    """Return the page that compares domains with the paper's table and shows how varied their tasks are.
+
+    Args:
+        facts: The figures of the domains.
+        texts: The figures of their requests as texts.
+        beside: Those of other requests, put beside them; by default those that come with the library.
+    """
+    if beside is None:
+        beside = msgspec.json.decode(BESIDE.read_bytes(), type=list[TextStatistics])
     sizes = _markdown(["domain", "tools", "entries", "tasks"], map(_beside_paper, facts), right=1)
     template = Path(__file__).with_name("statistics_page.md").read_text(encoding="utf-8")
-    return template.format(sizes=sizes, figures=statistics_table(facts), long=LONG)
+    compared = [*texts, *beside]
+    columns = list(map(text_figures, compared))
+    rows = [[name, *(column[name] for column in columns)] for name in columns[0]]
+    readability = _markdown(["", *(one.name for one in compared)], rows, right=1)
+    return template.format(sizes=sizes, figures=statistics_table(facts), long=LONG, readability=readability)
 
 
 def statistics_table(facts: Sequence[Statistics]) -> str:

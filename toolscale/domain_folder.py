@@ -29,7 +29,8 @@ from toolorchestra.toolscale.yaml_reader import convert, read_yaml
 BUILTIN = Path(__file__).parent / "domains"
 """Folder of the domains that come with the library."""
 
-_MERGED: dict[str, type] = {"tables": dict, "tools": dict, "intents": dict, "attacks": dict, "consistency": list}
+_MERGED: dict[str, type] = dict.fromkeys(("tables", "tools", "intents", "attacks", "names"), dict)
+_MERGED["consistency"] = list
 
 
 class BuildInfo(msgspec.Struct, frozen=True):

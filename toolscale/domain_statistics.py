@@ -6,18 +6,26 @@ given model, which only playing them shows.
 
 from __future__ import annotations
 
-import random
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import chain
 
 import msgspec
-import numpy as np
 
 from toolorchestra.toolscale.domain import SPLITS, Domain
+from toolorchestra.toolscale.format import IntentSpec
 from toolorchestra.toolscale.sqltool import SqlTool
 from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.text_statistics import (
+    nearest_similarity,
+    reading_ease,
+    segment_share,
+    trigrams,
+    type_token,
+    words,
+)
+from toolorchestra.toolscale.wording import phrasings
+from toolorchestra.toolscale.wording_checks import is_sentence, raw_ids, share_with_ids
 
 PAPER_SIZES: dict[str, tuple[int, int, int]] = {
     "finance": (22, 686, 396), "sport": (19, 423, 247), "ecommerce": (15, 577, 343), "medicine": (19, 920, 622),
@@ -29,12 +37,6 @@ PAPER_SIZES: dict[str, tuple[int, int, int]] = {
 LONG = 8
 """Reference calls from which a task counts as long."""
 
-SEGMENT = 1000
-"""Words of a stretch over which the type-token ratio is taken, so that texts of any length compare."""
-
-_NEIGHBOURS = 2000
-_WORD = re.compile(r"\w+(?:[.:'-]\w+)*")
-
 
 class Statistics(msgspec.Struct, frozen=True):
     """The figures of one domain, as `figures` names them: numbers of its parts, shares of its tasks, means over them.
@@ -43,6 +45,8 @@ class Statistics(msgspec.Struct, frozen=True):
     trajectories; `repeated` tasks share intent and bindings with an earlier one. `type_token` is the share of distinct
     words in all instructions, `type_token_1000` its mean over stretches of 1,000 words (tasks in seeded random order),
     `nearest` the mean similarity of an instruction to the one most like it (Jaccard of their sets of words).
+    `templates` are the phrasings that intents write out, `trigrams` the distinct sequences of three words in all
+    instructions, `ids` the share of instructions that contain an id, `sentences` that of answers in whole sentences.
     """
 
     domain: str
@@ -68,6 +72,12 @@ class Statistics(msgspec.Struct, frozen=True):
     nearest: float
     words: float
     calls: float
+    templates: int
+    trigrams: int
+    trigrams_1000: float
+    ids: float
+    reading_ease: float
+    sentences: float
 
 
 def statistics(domain: Domain, tasks: Sequence[Task] | None = None) -> Statistics:
@@ -107,12 +117,23 @@ def statistics(domain: Domain, tasks: Sequence[Task] | None = None) -> Statistic
         sequences=len({tuple(call.name for call in task.reference_calls) for task in tasks}),
         two_tables=share(len(tables_touched(domain, task)) >= 2 for task in tasks),
         repeated=len(tasks) - len(bindings),
-        type_token=_type_token(list(chain(*texts))),
-        type_token_1000=_segment_type_token(texts),
+        type_token=type_token(list(chain(*texts))),
+        type_token_1000=segment_share(texts),
         nearest=nearest_similarity(texts),
         words=sum(map(len, texts)) / len(tasks),
         calls=sum(len(task.reference_calls) for task in tasks) / len(tasks),
+        templates=sum(_templates(intent) for intent in domain.spec.intents.values()),
+        trigrams=len(set(chain.from_iterable(map(trigrams, texts)))),
+        trigrams_1000=segment_share(texts, 3),
+        ids=share_with_ids(tasks, raw_ids(domain)),
+        reading_ease=sum(reading_ease(task.instruction) for task in tasks) / len(tasks),
+        sentences=share(is_sentence(task.answer) for task in tasks),
     )
+
+
+def _templates(intent: IntentSpec) -> int:
+    spec = intent.instructions
+    return len(spec) if isinstance(spec, list) else len(phrasings(spec, "test_intents"))
 
 
 def figures(fact: Statistics) -> dict[str, str]:
@@ -140,54 +161,16 @@ def figures(fact: Statistics) -> dict[str, str]:
         "type-token ratio": f"{fact.type_token:.3f}",
         "type-token ratio of 1,000 words": f"{fact.type_token_1000:.3f}",
         "nearest neighbour, mean similarity": f"{fact.nearest:.3f}",
+        "phrasings written out": f"{fact.templates:,}",
+        "distinct trigrams": f"{fact.trigrams:,}",
+        "distinct trigrams of 1,000 words": f"{fact.trigrams_1000:.1%}",
+        "requests with ids": f"{fact.ids:.1%}",
+        "reading ease (Flesch), mean": f"{fact.reading_ease:.1f}",
+        "answers in whole sentences": f"{fact.sentences:.1%}",
     }
-
-
-def words(text: str) -> list[str]:
-    """Return the words of a text in lower case; times, decimals and hyphenated words are one each.
-
-    >>> words("Move Ada's order O12 to 18:30, please.")
-    ['move', "ada's", 'order', 'o12', 'to', '18:30', 'please']
-    """
-    return _WORD.findall(text.casefold())
 
 
 def tables_touched(domain: Domain, task: Task) -> set[str]:
     """Return the tables that the tools of a task's reference trajectory read or write."""
     tools = (domain.tools[call.name] for call in task.reference_calls)
     return {table for tool in tools if isinstance(tool, SqlTool) for table in tool.reads | tool.writes}
-
-
-def nearest_similarity(texts: Sequence[Sequence[str]]) -> float:
-    """Return the mean Jaccard similarity of a text's set of words to that of the text most like it.
-
-    Of more than 2,000 texts, 2,000 are drawn (seeded) and compared with each other.
-
-    >>> nearest_similarity([["pay", "bill"], ["pay", "bill", "now"], ["cancel"]])  # (2/3 + 2/3 + 0) / 3
-    0.4444444444444444
-    """
-    if len(texts) < 2:
-        return 0.0
-    if len(texts) > _NEIGHBOURS:
-        texts = random.Random(0).sample(list(texts), _NEIGHBOURS)
-    number: dict[str, int] = {}
-    sets = [{number.setdefault(word, len(number)) for word in text} for text in texts]
-    present = np.zeros((len(sets), max(1, len(number))), dtype=np.float32)
-    for row, members in enumerate(sets):
-        present[row, list(members)] = 1
-    shared = (present @ present.T).astype(np.float64)  # whole numbers, so exact whatever the order of summation
-    sizes = present.sum(axis=1, dtype=np.float64)
-    union = sizes[:, None] + sizes[None, :] - shared
-    similarity = np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
-    np.fill_diagonal(similarity, 0)
-    return float(similarity.max(axis=1).mean())
-
-
-def _type_token(tokens: Sequence[str]) -> float:
-    return len(set(tokens)) / max(1, len(tokens))
-
-
-def _segment_type_token(texts: Sequence[Sequence[str]]) -> float:
-    tokens = list(chain(*random.Random(0).sample(texts, len(texts))))
-    shares = [_type_token(tokens[start : start + SEGMENT]) for start in range(0, len(tokens) - SEGMENT + 1, SEGMENT)]
-    return sum(shares) / len(shares) if shares else _type_token(tokens)

@@ -108,7 +108,7 @@ class TaskReader:
             if action.requestor not in (None, "assistant"):
                 self.wrong.append(f"the {action.requestor} calls {action.name}; only the orchestrator has tools")
         calls = [Call(action.name, _decoded(action.arguments)) for action in criteria.actions or ()]
-        instruction = _instruction(row.user_scenario.instructions)
+        instruction = tau2_instruction(row.user_scenario.instructions)
         facts = tuple((text,) for text in criteria.communicate_info or () if text.strip())
         if not instruction:
             self.wrong.append("it has no instructions")
@@ -221,7 +221,7 @@ def _filled(value: Any) -> bool:
     return bool(value) if isinstance(value, (list, str)) else value is not None
 
 
-def _instruction(instructions: dict[str, Any] | str) -> str:
+def tau2_instruction(instructions: dict[str, Any] | str) -> str:
     """Return what the user wants, from τ²-bench's instructions for one."""
     if isinstance(instructions, str):
         return instructions.strip()

@@ -203,14 +203,51 @@ class ReferenceCallSpec(_Model, frozen=True):
     """The step does not need the previous step's result: it shares its stage."""
 
 
+class NameSpec(_Model, frozen=True):
+    """How people name the entries of a table: by what they know of them instead of by an id."""
+
+    table: Name
+    says: str | None = None
+    """A SELECT that yields one row about the entry ``:key``: what phrasings may say of it; by default the entry's
+    own row. The task's bindings are there as ``:name`` too."""
+    find: list[ReferenceCallSpec] = []
+    """Calls that only look up, from whose last result the id is known; `says` binds their arguments. Without any, a
+    request that says something of the entry must state its id as well."""
+    pick: dict[Name, str] = {}
+    """Fields of the rows of the last result, and what they must hold: which of several rows is meant."""
+    told: bool = False
+    """A call of the reference trajectory tells the id before it is needed, as an order tells its articles."""
+
+
+class PhrasingSpec(_Model, frozen=True):
+    """Phrasings of a request by register, with ``{placeholders}``.
+
+    What is said before and after them comes from ``registers.yaml``. Tasks of the split ``train`` use only what stands
+    under the registers, tasks of ``test`` only what stands in `test`; a `held_out` intent uses all.
+    """
+
+    terse: list[str] = []
+    """A colleague in a hurry."""
+    polite: list[str] = []
+    """A customer or colleague who asks nicely, in whole sentences."""
+    rambling: list[str] = []
+    """A caller who tells more than is asked for."""
+    email: list[str] = []
+    """The text of an e-mail, in paragraphs."""
+    note: list[str] = []
+    """Complete as it stands: nothing is put before or after it."""
+    test: dict[Literal["terse", "polite", "rambling", "email", "note"], list[str]] = {}
+    """Phrasings for tasks that are not trained on, by register."""
+
+
 class IntentSpec(_Model, frozen=True):
     """A kind of request, from which tasks are made: one for each row of bindings."""
 
     description: str
     bindings: str
     """A SELECT; each row binds its columns (JSON text columns named in `json` are parsed)."""
-    instructions: Annotated[list[str], Meta(min_length=2)]
-    """Phrasings, with ``{binding}`` placeholders."""
+    instructions: Annotated[list[str], Meta(min_length=2)] | PhrasingSpec
+    """Phrasings, with ``{binding}`` placeholders: a list, or by register."""
     answer: str
     """A right final answer, with placeholders; contains everything in `communicate`."""
     json: list[Name] = []
@@ -232,6 +269,15 @@ class IntentSpec(_Model, frozen=True):
     """The evolution operator that made it of its parent."""
     held_out: bool = False
     """Keep the whole intent for the split ``test_intents``."""
+    names: dict[Name, dict[Name, str]] = {}
+    """Entries that phrasings and answer name as people do: a name for placeholders, and the domain's way of naming
+    (a key of `names`) with an expression of the id, as in ``platter: {dish: $dish}``."""
+    terms: dict[Name, dict[str, dict[str, str]]] = {}
+    """Words that depend on a value: a name for placeholders, the path of the value, and a text for each value that it
+    may have (``else`` for all others), as in ``asked: {field: {price: what it costs, spice: how hot it is}}``."""
+    speaker: str | None = None
+    """Text with placeholders: the name of who says "I" in phrasings that do not name them; an opening or closing
+    does."""
 
 
 class AttackSpec(_Model, frozen=True):
@@ -273,6 +319,8 @@ class DomainSpec(_Model, frozen=True):
     tools: dict[Name, ToolSpec]
     seed: int = 0
     intents: dict[Name, IntentSpec] = {}
+    names: dict[Name, NameSpec] = {}
+    """Ways of naming entries, for the `names` of intents."""
     evolution: dict[Evolution, Annotated[int, Meta(ge=0)] | Annotated[float, Meta(gt=0, lt=1)]] = {}
     """How many evolved tasks each operator makes of the intents' tasks; ``share`` is the least share of all tasks that
     is evolved, by all operators. See `toolorchestra.toolscale.evolution`."""

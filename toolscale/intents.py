@@ -23,6 +23,7 @@ from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.sql import SQL_ERRORS, bounded, fetch, sql_error
 from toolorchestra.toolscale.task import Call, Task, solution_key
 from toolorchestra.toolscale.tool import Status
+from toolorchestra.toolscale.wording import NamedEntry, WordScope, answer_of, check_names, named_entries, word
 
 TEST_SHARE = 4
 """One task in this many of a training intent is kept for the split ``test``."""
@@ -81,6 +82,7 @@ def check_intents(domain: Domain) -> None:
     Raises:
         DomainError: An intent or attack calls an unknown tool, or lacks an argument.
     """
+    check_names(domain)
     intents = domain.spec.intents
     for name, intent in intents.items():
         path = f"intents.{name}"
@@ -183,28 +185,31 @@ def _make(
     """Return the task of one row of bindings, or None and the reason why it was dropped."""
     key = f"{domain.spec.seed}:{name}:{msgspec.json.encode(bindings, order='sorted').decode()}"
     digest = hashlib.blake2b(key.encode(), digest_size=8).digest()
-    phrasing = random.Random(key).choice(intent.instructions)
-    session.reset()
+    split = "test_intents" if intent.held_out else split_of(digest)
     try:
+        names = named_entries(domain, intent, bindings, session)
+        session.reset()
         calls, scope = make_reference_calls(domain, intent.reference_calls, bindings, session)
+        instruction, answer, lookups = _texts(intent, scope, names, split, key)
         task = Task(
             id=f"{domain.name}/{name}/{number:03d}",
             domain=domain.name,
             intent=name,
-            split="test_intents" if intent.held_out else split_of(digest),
+            split=split,
             difficulty=difficulty(len(calls), intent.branches),
-            instruction=fill(phrasing, scope),
+            instruction=instruction,
             reference_calls=calls,
             communicate=tuple(
                 tuple(fill(fact, scope) for fact in ([item] if isinstance(item, str) else item))
                 for item in intent.communicate
             ),
-            answer=fill(intent.answer, scope),
+            answer=answer,
             bindings=bindings,
             branches=intent.branches,
             refuses=bool(evaluate(intent.refuses, scope)),
             parent=None if intent.parent is None else f"{domain.name}/{intent.parent}",
             operator=intent.operator,
+            lookups=lookups,
         )
         verdict = domain.verify(task, session, task.answer)
         alternatives = []
@@ -218,3 +223,15 @@ def _make(
     if domain.replay(task, (), "", session).solved:
         return None, "solved by doing and saying nothing"
     return msgspec.structs.replace(task, alternatives=tuple(alternatives)), ""
+
+
+def _texts(
+    intent: IntentSpec, scope: Mapping[str, Any], names: Mapping[str, list[NamedEntry]], split: str, key: str
+) -> tuple[str, str, tuple[Call, ...]]:
+    """Return the instruction of a task, its answer, and the calls that find what the instruction names."""
+    if isinstance(intent.instructions, list):
+        plain = WordScope(scope, intent, names) if intent.names or intent.terms else scope
+        phrasing = random.Random(key).choice(intent.instructions)
+        return fill(phrasing, plain), fill(intent.answer, plain), ()
+    wording = word(intent, scope, names, split, key)
+    return wording.text, answer_of(intent, scope, names), wording.lookups

@@ -54,6 +54,7 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         refuses: The right answer is to refuse, or to report that it cannot be done.
         parent: Id of the task that it was evolved from, if any (or ``{domain}/{intent}``, if its whole intent was).
         operator: Name of the evolution operator, if any.
+        lookups: Calls that find what the instruction names without an id; `reference_calls` take it as known.
         attack: What an adversary has added to the instruction, if anything; `reference_calls` does not follow it.
     """
 
@@ -73,7 +74,15 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     refuses: bool = False
     parent: str | None = None
     operator: str | None = None
+    lookups: tuple[Call, ...] = ()
     attack: Attack | None = None
+
+    @property
+    def whole_path(self) -> tuple[Call, ...]:
+        """The look-ups and then the reference calls, in stages that follow one another: all that a solver calls."""
+        after = max((call.stage for call in self.lookups), default=-1) + 1
+        moved = (msgspec.structs.replace(call, stage=call.stage + after) for call in self.reference_calls)
+        return (*self.lookups, *moved)
 
 
 def solution(task: Task) -> list[Any]:

@@ -33,7 +33,8 @@ def check_environment(
     across processes too), ``oracle`` (reference trajectories solve every task), ``null`` and ``random`` (policies that
     do not understand solve less than 1 %), ``snapshot`` (an episode that continues from a restored state equals the
     original), ``hostile`` (no action raises, or changes what a valid call would not), ``verifier`` (mutants judged
-    failed, legitimate variants judged solved) and ``coverage`` (tools and splits in use; reported only). For an
+    failed, legitimate variants judged solved), ``wording`` (requests and answers read as people write; a failure
+    only in domains of the library) and ``coverage`` (tools and splits in use; reported only). For an
     environment with several agents, see `toolorchestra.envs.checks.several_agents.check_multiagent`.
 
     Args:

@@ -27,6 +27,7 @@ from toolorchestra.agents.policies.registry import make_policy
 from toolorchestra.envs.base import OrchestrationEnv
 from toolorchestra.envs.checks.hostile import HostileCheck
 from toolorchestra.envs.checks.report import CheckVerdict, Finding, Progress
+from toolorchestra.envs.checks.wording import wording_finding
 from toolorchestra.envs.sources.questions import try_answers
 from toolorchestra.envs.world import World
 from toolorchestra.toolscale.domain import SPLITS, Domain
@@ -369,6 +370,11 @@ def _share(part: int, whole: int) -> float:
     return part / whole if whole else 1.0
 
 
+def _wording(subject: Subject) -> Finding:
+    """Whether requests and answers read as people write."""
+    return wording_finding([(w, t) for w, t in subject.worlds.values() if isinstance(w, Domain)])
+
+
 def _coverage(subject: Subject) -> Finding:
     """Which tools no reference trajectory uses, and which splits are empty."""
     idle = []
@@ -397,6 +403,7 @@ CHECKS: dict[str, Callable[[Subject], Finding]] = {
         _hostile,
         _verifier,
         _attacks,
+        _wording,
         _coverage,
     )
 }

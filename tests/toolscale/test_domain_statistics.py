@@ -7,8 +7,9 @@ import pytest
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_card import card, statistics_page
 from toolorchestra.toolscale.domain_folder import make_domain
-from toolorchestra.toolscale.domain_statistics import figures, nearest_similarity, statistics, words
+from toolorchestra.toolscale.domain_statistics import figures, statistics
 from toolorchestra.toolscale.task import Call, Task
+from toolorchestra.toolscale.text_statistics import nearest_similarity, words
 
 
 def task(number: int, instruction: str, *calls: str, **fields: object) -> Task:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from toolorchestra.toolscale.errors import TaskError
-from toolorchestra.toolscale.expressions import FORMATS, evaluate, fill, lookup
+from toolorchestra.toolscale.expressions import FORMATS, FORMATS_BY_TODAY, evaluate, fill, lookup
 
 SCOPE = {
     "name": "Ada",
@@ -15,6 +15,10 @@ SCOPE = {
     "at": "07:30",
     "price": 1234.5,
     "count": 4.0,
+    "one": 1,
+    "off": ["2025-07-05", "2025-07-11"],
+    "later": "2025-07-11",
+    "today": "2025-07-04",
     "none": None,
     "dishes": [{"name": "soup", "price": 4.0}, {"name": "pie", "price": 5.5}],
     "empty": [],
@@ -56,6 +60,18 @@ def test_expressions_name_values_of_any_type(expression: Any, value: Any) -> Non
         ("{dishes.*.name:or}", "soup or pie"),
         ("{dishes.*.price:plus}", "4 + 5.5"),
         ("{empty:and}", ""),
+        ("{day:day}", "July 5"),
+        ("{off:days}, {off:ordays}", "July 5 and July 11, July 5 or July 11"),
+        ("{at:clock}", "7:30 am"),
+        ("{price:dollars} and {count:dollars}", "$1,234.50 and $4"),
+        ("{price:euros} and {count:euros}", "€1,234.50 and €4"),
+        ("{count:words}", "four"),
+        ("{name:a}, {day:a}", "an Ada, a 2025-07-05"),
+        ("{day:near} or {day:on}", "tomorrow or tomorrow"),
+        ("{later:near} or {later:on}", "Friday, July 11 or on Friday, July 11"),
+        ("{count guest|guests}, {one:words guest|guests}", "4 guests, one guest"),
+        ("there {one|is|are} and {dishes|is|are}", "there is and are"),
+        ("{dishes dish|dishes}", "2 dishes"),
     ],
 )
 def test_placeholders_have_formats(template: str, text: str) -> None:
@@ -63,7 +79,9 @@ def test_placeholders_have_formats(template: str, text: str) -> None:
 
 
 def test_every_format_is_tested() -> None:
-    assert set(FORMATS) == {"date", "weekday", "time", "money", "number", "and", "or", "plus"}
+    plain = {"date", "weekday", "time", "money", "number", "and", "or", "plus"}
+    assert set(FORMATS) == plain | {"day", "days", "ordays", "clock", "dollars", "euros", "words", "a"}
+    assert set(FORMATS_BY_TODAY) == {"near", "on"}
 
 
 @pytest.mark.parametrize(
@@ -77,6 +95,8 @@ def test_every_format_is_tested() -> None:
         ("{name:colour}", "Unknown format 'colour' in {name:colour}; expected one of date"),
         ("{name:date}", "{name:date} cannot format 'Ada'"),
         ("{none:money}", "{none:money} cannot format None"),
+        ("{name:on}", "{name:on} cannot format 'Ada'"),
+        ("{name guest|guests}", "expects a number or a list, found 'Ada'"),
     ],
 )
 def test_what_is_not_there_is_a_task_error_that_says_what_is(expression: str, message: str) -> None:

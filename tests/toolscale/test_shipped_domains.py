@@ -21,6 +21,7 @@ from toolorchestra.toolscale.domain_folder import (
 )
 from toolorchestra.toolscale.domain_statistics import PAPER_SIZES, Statistics, statistics
 from toolorchestra.toolscale.evolution_operators import OPERATORS
+from toolorchestra.toolscale.text_statistics import text_statistics
 
 COMMON = {"least_level": 40, "long": 0.12, "branches": 0.18, "refuses": 0.07, "sequences": 75, "unseen_levels": 4}
 LEAST: dict[str, dict[str, float]] = {
@@ -164,7 +165,9 @@ def test_its_card_is_up_to_date(shipped: Domain):
 
 def test_the_page_of_statistics_is_up_to_date():
     file = Path(__file__).parents[2] / "docs" / "statistics.md"
-    page = statistics_page([statistics(load_domain(name)) for name in builtin_domains()])
+    domains = [load_domain(name) for name in builtin_domains()]
+    texts = [text_statistics(domain.name, [task.instruction for task in domain.tasks()]) for domain in domains]
+    page = statistics_page([statistics(domain) for domain in domains], texts)
     assert file.read_text() == page, f"Run: toolorchestra stats --markdown > {file}"
 
 

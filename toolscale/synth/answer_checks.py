@@ -106,6 +106,8 @@ def check_recipes(recipes: Mapping[str, Recipe]) -> None:
 
 def check_intent(intent: IntentSpec) -> None:
     """Refuse what would make the texts or the reference trajectory of a task longer than a task can be."""
+    if not isinstance(intent.instructions, list) or intent.names or intent.terms or intent.speaker is not None:
+        raise InvalidError("Expected `instructions` as a list of texts, and no `names`, `terms` or `speaker`.")
     facts = [fact for item in intent.communicate for fact in ([item] if isinstance(item, str) else item)]
     for template in (*intent.instructions, intent.answer, *facts):
         if len(template) > _MAX_TEMPLATE or template.count("{") > _MAX_PLACEHOLDERS:

@@ -15,10 +15,12 @@ from toolorchestra.envs.checks import report as report_module
 from toolorchestra.envs.checks.environment import check_environment
 from toolorchestra.envs.checks.one_agent import CHECKS
 from toolorchestra.envs.checks.report import CheckReport, CheckResult
+from toolorchestra.envs.checks.wording import wording_finding
 from toolorchestra.envs.play import Play, PlaySnapshot
 from toolorchestra.envs.task_source import DomainSource, MixtureSource
 from toolorchestra.envs.toolorchestra.env import ToolOrchestraEnv
 from toolorchestra.toolscale.domain import SPLITS, Domain
+from toolorchestra.toolscale.domain_folder import load_domain
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.task import Call, Task, write_tasks
@@ -121,6 +123,18 @@ def test_a_split_without_tasks_is_noted_and_nothing_is_where_all_are_used(mini: 
     result = coverage(*tasks)
     assert (result.verdict, result.details) == ("pass", ())
     assert result.finding == "14 of 14 tools are on a reference trajectory; tasks: train 1, test 1, test_intents 1"
+
+
+def test_wording_that_no_person_would_use_is_noted_in_a_users_domain_and_fails_in_one_of_the_library(
+    check: Callable[..., CheckResult],
+):
+    result = check("wording")
+    assert (result.verdict, result.counts["ids"]) == ("note", 1)
+    assert any("phrasings without registers" in line for line in result.details)
+    restaurant = load_domain("restaurant")
+    assert wording_finding([(restaurant, restaurant.tasks())]).verdict == "pass"
+    worse = [msgspec.structs.replace(task, answer="T05") for task in restaurant.tasks()[:3]]
+    assert wording_finding([(restaurant, worse)]).verdict == "fail"
 
 
 # What each check finds, with an environment in which only that is wrong

@@ -123,7 +123,7 @@ def test_all_texts_of_the_orchestrator_are_verified() -> None:
     env.step("Yes.")
     env.step(f"Thanks. {STOP}")
     assert env.episode.outcome == "solved"
-    assert env.episode.answer == "Please tell me the coupon, the customer, the date.\n\nThe bill was 44.1.\n\nYes."
+    assert env.episode.answer == "Please tell me the customer, the date, the coupon.\n\nThe bill was 44.1.\n\nYes."
 
 
 def test_users_can_have_tools_that_only_they_can_call() -> None:

@@ -16,7 +16,7 @@ from toolorchestra.toolscale.domain_folder import load_domain
 from toolorchestra.toolscale.mentions import tokens
 
 TASK = "restaurant/pay_with_coupon/005"
-"""Take the coupon DILL off the bill of Hugo for 2025-08-06, then settle it with app. How much was it?"""
+"""Hugo pays the bill for August 6, 2025 with the app, and before that the coupon DILL is applied."""
 
 
 def new(**options: Any) -> DialogueEnv:
@@ -38,22 +38,24 @@ def talk(env: DialogueEnv, *texts: str) -> list[str]:
 
 def test_the_user_begins_with_its_request_and_leaves_facts_open() -> None:
     (message,) = talk(new())
-    assert "Take the coupon [coupon] off the bill of [customer] for [date], then settle it with app." in message
+    assert "[customer] would like to pay the bill for [date] ahead of time, with the app." in message
+    assert "please apply the coupon [coupon]." in message
 
 
 def test_with_reveal_all_it_gives_all_facts_at_once() -> None:
     (message,) = talk(new(reveal="all"))
-    assert "Take the coupon DILL off the bill of Hugo for 2025-08-06" in message
+    assert "Hugo would like to pay the bill for August 6, 2025" in message
+    assert "please apply the coupon DILL." in message
 
 
 def test_it_gives_only_the_facts_that_it_is_asked_for() -> None:
     _, first, second = talk(new(), "Whose bill is it? Please tell me the customer.", "For which date, and what coupon?")
     assert first == "The customer is Hugo."
-    assert second == "The coupon is DILL. The date is 2025-08-06."
+    assert second == "The date is August 6, 2025. The coupon is DILL."
 
 
 def test_it_gives_a_fact_again_when_asked_again() -> None:
-    assert talk(new(), "Which date?", "Which date?")[2] == "The date is 2025-08-06."
+    assert talk(new(), "Which date?", "Which date?")[2] == "The date is August 6, 2025."
 
 
 def test_it_makes_nothing_up() -> None:
@@ -64,7 +66,7 @@ def test_it_makes_nothing_up() -> None:
 
 def test_a_terse_user_gives_one_fact_at_a_time() -> None:
     messages = talk(new(persona="terse"), *["Which coupon, customer and date?"] * 3)
-    assert messages[1:] == ["coupon: DILL", "customer: Hugo", "date: 2025-08-06"]
+    assert messages[1:] == ["customer: Hugo", "date: August 6, 2025", "coupon: DILL"]
 
 
 @pytest.mark.parametrize(
@@ -86,7 +88,7 @@ def test_it_stops_after_a_report_that_everything_is_done() -> None:
 
 
 def test_a_question_beside_the_report_is_answered_first() -> None:
-    assert talk(new(), "Everything is done, but for which date was it?")[-1] == "The date is 2025-08-06."
+    assert talk(new(), "Everything is done, but for which date was it?")[-1] == "The date is August 6, 2025."
 
 
 @pytest.mark.parametrize("persona", PERSONAS)

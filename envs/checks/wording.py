@@ -1,0 +1,36 @@
+"""The check of what tasks say."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from toolorchestra.envs.checks.report import Finding
+from toolorchestra.toolscale.domain import Domain
+from toolorchestra.toolscale.domain_folder import builtin_domains, load_domain
+from toolorchestra.toolscale.format import PhrasingSpec
+from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.wording_checks import check_wording
+
+
+def wording_finding(domains: list[tuple[Domain, list[Task]]]) -> Finding:
+    """Return what is wrong with the wording of tasks.
+
+    It is a failure in a domain that comes with the library and has phrasings by register, and a note elsewhere.
+    """
+    counts: Counter[str] = Counter()
+    details: list[str] = []
+    failed = False
+    for domain, tasks in domains:
+        faults = check_wording(domain, tasks)
+        counts.update(fault.rule for fault in faults)
+        details += [f"{domain.name}: {fault}" for fault in faults]
+        failed |= bool(faults) and _is_strict(domain)
+    if not details:
+        return Finding("pass", "requests and answers read as people write", {"faults": 0})
+    rules = ", ".join(f"{rule} {count}" for rule, count in counts.most_common())
+    return Finding("fail" if failed else "note", f"wording to look at: {rules}", dict(counts), details)
+
+
+def _is_strict(domain: Domain) -> bool:
+    shipped = domain.name in builtin_domains() and load_domain(domain.name) is domain
+    return shipped and any(isinstance(intent.instructions, PhrasingSpec) for intent in domain.spec.intents.values())
