@@ -28,6 +28,8 @@ from toolorchestra.toolscale.wording import NamedEntry, WordScope, answer_of, ch
 TEST_SHARE = 4
 """One task in this many of a training intent is kept for the split ``test``."""
 
+_MAX_REASONS = 3  # that an error lists
+
 
 def difficulty(calls: int, branches: bool) -> int:
     """Return the level of a task from 1 to 5: by its reference calls, one more if what is right depends on them.
@@ -125,7 +127,8 @@ def make_tasks(domain: Domain) -> tuple[list[Task], Counter[str]]:
         made = list(islice(intent_tasks(domain, name, session, seen, dropped), intent.count))
         tasks += made
         if not made:
-            reasons = "; ".join(reason for reason in dropped if reason.startswith(f"{name}: "))
+            found = [reason for reason in dropped if reason.startswith(f"{name}: ")]
+            reasons = "; ".join((*found[:_MAX_REASONS], *(["…"] if len(found) > _MAX_REASONS else [])))
             raise domain.error(f"The intent yields no task ({reasons or 'its bindings are empty'}).", f"intents.{name}")
     session.close()
     tested = {solution_key(task) for task in tasks if task.split != "train"}

@@ -18,7 +18,7 @@ from toolorchestra.toolscale.wording_checks import (
     text_faults,
 )
 
-WORDED = ("ecommerce", "medicine", "railway", "restaurant", "travel")
+WORDED = builtin_domains()
 """Domains of the library whose requests are phrased by register."""
 
 
