@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.domain_folder import load_domain, make_domain, read_spec
+from toolorchestra.toolscale.domain_folder import builtin_domains, load_domain, make_domain, read_spec
 from toolorchestra.toolscale.wording_checks import (
     MAX_IDS,
     check_wording,
