@@ -65,6 +65,11 @@ class JudgeErrors(msgspec.Struct):
             self.wrong += 1
             self.wrongly_accepted += accepted
 
+    def count(self, other: JudgeErrors) -> None:
+        """Add what was counted elsewhere."""
+        for name in self.__struct_fields__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
     @property
     def rates(self) -> dict[str, float | None]:
         """The shares of right answers rejected and of wrong answers accepted; None where there was none."""

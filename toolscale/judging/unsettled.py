@@ -13,7 +13,7 @@ import msgspec
 
 from toolorchestra.toolscale.judging.expected import ExpectedAnswer, ExpectedFact, contains, kind_of_token
 from toolorchestra.toolscale.judging.judge import NOT_TOLD, judge_answer
-from toolorchestra.toolscale.judging.statements import CONTRASTS, STOPWORDS, Statements, read_statements
+from toolorchestra.toolscale.judging.statements import STOPWORDS, Statements, read_statements
 
 
 def unsettled_facts(text: str, expected: ExpectedAnswer) -> list[int]:
@@ -70,9 +70,5 @@ def _values(facts: Sequence[ExpectedFact]) -> set[str]:
 
 
 def _is_stated(answer: Statements, place: int) -> bool:
-    """Return whether what an answer has at a place is stated: not asked, denied, or compared with."""
-    own = answer.sentences[place]
-    if own in answer.open or answer.negated[place]:
-        return False
-    before = range(max(0, place - 3), place)
-    return not any(answer.tokens[i] in CONTRASTS and answer.sentences[i] == own for i in before)
+    """Return whether what an answer has at a place is neither asked nor denied."""
+    return answer.sentences[place] not in answer.open and not answer.negated[place]
