@@ -1,4 +1,4 @@
-"""Measure how often a model errs as judge of answers, and write it down: a table of docs/environments.md.
+"""Measure how often a model errs as judge of answers, and write it down: a table of docs/domains.md.
 
 The answers are those that people wrote and labelled (tests/data/answers), and attacks on tasks of all domains and
 rephrasings of their right answers. Without --model, the two models that no model can be worse than are measured: one

@@ -22,10 +22,10 @@ def unsettled_facts(text: str, expected: ExpectedAnswer) -> list[int]:
     There are none if the answer is right, or wrong for a reason that rules settle. It is settled if the answer
 
     - denies or doubts, is data or a dump, contradicts the reference answer, or states a rival of a fact that it has;
-    - states nothing: it only asks, refuses where nothing is refused, promises, or repeats the request;
+    - states nothing: it asks, refuses where nothing is refused, promises, or repeats the request for the most part;
     - has the words of a missing fact, which do not count where they stand, such as in a question;
     - states something else in the place of a missing fact: one of its rivals, or a value of its kind;
-    - shares no word with the request and the reference answer.
+    - shares no word with the request and the reference answer, or has no other.
     """
     wrong = judge_answer(text, expected)
     if not wrong or not all(message.startswith(NOT_TOLD) for message in wrong):
@@ -35,19 +35,30 @@ def unsettled_facts(text: str, expected: ExpectedAnswer) -> list[int]:
     if judge_answer(text, msgspec.structs.replace(expected, facts=others)):
         return []  # something is wrong with it beside these facts
     answer = read_statements(text)
-    if not _is_about(answer, expected) or any(_is_settled(answer, expected.facts[i], expected) for i in missing):
+    if (
+        not _is_about(answer, expected)
+        or _repeats(answer, expected)
+        or any(_is_settled(answer, expected.facts[i], expected) for i in missing)
+    ):
         return []
     return missing
 
 
 def _is_about(answer: Statements, expected: ExpectedAnswer) -> bool:
-    """Return whether an answer shares a word that carries meaning with the request or the reference answer."""
+    """Return whether an answer shares a word that carries meaning with request or reference answer, and says more."""
     stated = {
         token
         for token, sentence in zip(answer.tokens, answer.sentences, strict=True)
-        if sentence not in answer.open and token not in STOPWORDS
+        if sentence not in answer.open and token not in STOPWORDS and kind_of_token(token) is None
     }
-    return not stated.isdisjoint(expected.words)
+    return len(stated) > 1 and not stated.isdisjoint(expected.words)
+
+
+def _repeats(answer: Statements, expected: ExpectedAnswer) -> bool:
+    """Return whether most of an answer repeats the request."""
+    size, found = expected.run_length, answer.tokens
+    starts = [i for i in range(len(found) - size + 1) if tuple(found[i : i + size]) in expected.runs]
+    return len({place for start in starts for place in range(start, start + size)}) * 2 > len(found)
 
 
 def _is_settled(answer: Statements, fact: ExpectedFact, expected: ExpectedAnswer) -> bool:

@@ -25,6 +25,9 @@ RANK = expected(
     "What rank has the cook Noor?", "Noor is a junior cook.", ("junior",), rivals=(("senior", "head"),)
 )  # fmt: skip
 BOTH = expected("Who cooks, and for how many?", "Noor cooks for 6 guests.", ("Noor",), ("6",))
+REPEATED = expected(
+    "Who cooks today in the large kitchen and for how many?", "Noor cooks for 6 guests.", ("Noor",), ("6",)
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -63,8 +66,15 @@ def test_what_the_rules_accept_is_settled(text: str, of: ExpectedAnswer) -> None
         ("questions only", "Do you mean the seats for the play tonight?", SEATS),
         ("a refusal", "I cannot say how many seats are left.", SEATS),
         ("the request repeated", "How many seats are left for the play tonight", SEATS),
+        (
+            "the request repeated beside another fact",
+            "You asked who cooks today in the large kitchen and for how many. It is Noor.",
+            REPEATED,
+        ),
         ("another subject", "Half a dozen.", SEATS),
         ("another subject in one word", "Done.", SEATS),
+        ("a word of the request alone", "Seats.", SEATS),
+        ("a value alone", "Seats: 1.", SEATS),
         ("nothing", "", SEATS),
         ("too long", "There is half a dozen seats left. " * (MAX_CHARACTERS // 30), SEATS),
         ("a fact denied, and another one not found", "Noor does not cook for half a dozen guests.", BOTH),
