@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from toolorchestra.agents.chat.base import ChatRequest, ScriptedChat
-from toolorchestra.envs.model_judge import ModelJudge
+from toolorchestra.envs.model_judge import PROMPT_DIGEST, ModelJudge
 from toolorchestra.envs.model_judge_errors import JudgeErrors, LabelledAnswer, attack_answers, judge_errors
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import ExpertError
 from toolorchestra.toolscale.task import Task
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -72,6 +75,20 @@ def test_attacks_are_wrong_answers_and_rephrasings_right_ones(mini: Domain) -> N
     assert {"denial", "parrot", "one word"} <= kinds[False]
     assert {"capitals", "table"} <= kinds[True]
     assert len({answer.task.id for answer in answers}) == 2
+
+
+def test_the_page_shows_the_recorded_errors_and_the_prompt_is_the_recorded_one() -> None:
+    record = json.loads((ROOT / "benchmarks" / "results" / "judge_model.json").read_text(encoding="utf-8"))
+    page = (ROOT / "docs" / "domains.md").read_text(encoding="utf-8")
+    assert record["prompt"] == PROMPT_DIGEST
+    says = {"always yes": "always says yes", "always no": "always says no"}
+    for model, sets in record["models"].items():
+        for answers, judges in sets.items():
+            for judge, name in (("rules", "rules"), ("rules and model", f"rules, and a model that {says[model]}")):
+                found = judges[judge]
+                rejected = f"{found['wrongly_rejected']:,} of {found['right']:,}"
+                accepted = f"{found['wrongly_accepted']:,} of {found['wrong']:,}"
+                assert f"| {answers} | {name} | {found['asked']:,} | {rejected} | {accepted} |" in page
 
 
 def test_a_judge_that_always_says_yes_is_not_asked_about_nearly_all_attacks(mini: Domain) -> None:
