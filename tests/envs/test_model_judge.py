@@ -410,8 +410,29 @@ def test_numbers_of_a_judge_are_checked(options: dict[str, int]) -> None:
 
 
 @pytest.mark.parametrize("protocol", ["ToolOrchestra", "ParaManager"])
-def test_a_judge_may_be_shared_by_environments(mini_folder: Path, protocol: str) -> None:
+def test_environments_of_one_agent_take_a_judge(mini_folder: Path, protocol: str) -> None:
     judge = ModelJudge(ScriptedChat([]))
     env: Any = gym.make(f"{protocol}-Custom-v0", domain=mini_folder, judge=judge).unwrapped
     assert env._judge is judge
     env.close()
+
+
+@pytest.mark.parametrize("protocol", ["Dialogue", "MSARL", "TMATR"])
+def test_environments_of_several_agents_take_a_judge(mini_folder: Path, protocol: str) -> None:
+    judge = ModelJudge(ScriptedChat([]))
+    env: Any = make_multiagent(f"{protocol}-Custom-v0", domain=mini_folder, judge=judge)
+    env.reset(seed=0)
+    assert env.play.model_judge is judge
+    env.close()
+
+
+def test_a_judge_given_by_the_caller_is_not_closed_by_the_environment(make_env: Callable[..., Any]) -> None:
+    class Closable(ScriptedChat):
+        closed = False
+
+        def close(self) -> None:
+            self.closed = True
+
+    chat = Closable([])
+    make_env(judge=chat).close()
+    assert not chat.closed
