@@ -29,10 +29,10 @@ from toolorchestra.toolscale.judging.statements import (
 )
 from toolorchestra.toolscale.mentions import tokens
 
-MAX_CHARACTERS = 20_000
-"""A longer answer is wrong, unread."""
 NOT_TOLD = "the user was not told"
 """How the message begins that says that a fact was not found in an answer."""
+MAX_CHARACTERS = 20_000
+"""A longer answer is wrong, unread."""
 _MAX_EXTRAS = 5
 _MAX_LABELLED = 3
 _UNSHOWN = 3
