@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from toolorchestra.agents.experts.catalog import Catalog
 from toolorchestra.agents.experts.specification import TYPICAL_STEPS, ExpertSpec
+from toolorchestra.envs.model_judge import ModelJudge
 from toolorchestra.toolscale.errors import OptionError
 
 DEFAULT_ORCHESTRATOR = "qwen3-8b"
@@ -65,9 +66,13 @@ class OrchestratorRates(NamedTuple):
 
 
 def with_catalog(options: Mapping[str, Any], catalog: Catalog | str | Path | None) -> Mapping[str, Any]:
-    """Return the options of an environment, with the specification of its orchestrator in a catalogue of its own."""
-    orchestrator = options.get("orchestrator", DEFAULT_ORCHESTRATOR)
-    if catalog is None or not isinstance(orchestrator, str):
+    """Return the options of an environment, with the models that they name taken from a catalogue of its own."""
+    if catalog is None:
         return options
     found = catalog if isinstance(catalog, Catalog) else Catalog.load(catalog)
-    return {**options, "orchestrator": found.spec(orchestrator)}
+    orchestrator, judge = options.get("orchestrator", DEFAULT_ORCHESTRATOR), options.get("judge")
+    if isinstance(orchestrator, str):
+        options = {**options, "orchestrator": found.spec(orchestrator)}
+    if isinstance(judge, str):
+        options = {**options, "judge": ModelJudge.named(judge, found)}
+    return options

@@ -18,6 +18,7 @@ import msgspec
 
 from toolorchestra.envs.episode import CallRecord, Episode, Outcome, Turn
 from toolorchestra.envs.executor import execute
+from toolorchestra.envs.model_judge import ModelJudge, review
 from toolorchestra.envs.orchestrator_rates import OrchestratorRates
 from toolorchestra.envs.parsing import MAX_MESSAGE_CHARACTERS, Message, ParsedCall
 from toolorchestra.envs.token_counts import BYTES, opening_size, text_size
@@ -65,6 +66,7 @@ class PlayStart(msgspec.Struct, frozen=True, gc=False):
         tools: Tools that can be called, by name; those of the world that the record names by default.
         form: The form that the final answer fills, if it is not prose.
         rates: Price and speed of the agents' own messages; None: they cost nothing and take no time.
+        judge: A model that judges what rules cannot settle, if there is one.
     """
 
     world: World
@@ -75,6 +77,7 @@ class PlayStart(msgspec.Struct, frozen=True, gc=False):
     tools: Mapping[str, Tool] | None = None
     form: AnswerForm | None = None
     rates: OrchestratorRates | None = None
+    judge: ModelJudge | None = None
 
 
 @dataclass(frozen=True)
@@ -111,6 +114,7 @@ class Play(ABC):
         verdict: The judgement, once an answer was given.
         truncated: Whether a limit or an infrastructure error ended it.
         rates: Price and speed of the agents' own messages, if they cost anything.
+        model_judge: A model that judges what rules cannot settle, if there is one.
         schemas_size: Bytes of the schemas of its tools that an agent reads beside its history.
     """
 
@@ -134,6 +138,7 @@ class Play(ABC):
         self.verdict: Verdict | None = None
         self.truncated = False
         self.rates = start.rates
+        self.model_judge = start.judge
         self.schemas_size = 0
         self._conversations: dict[str, int] = {}  # bytes read and written by agents who wrote something
         self._calls_made = 0
@@ -207,7 +212,7 @@ class Play(ABC):
         """End the episode with a final answer.
 
         An answer that makes the verifier fail is wrong: it is a judge error only where the reference answer makes it
-        fail too.
+        fail too. It is one as well where a model should judge, and does not.
         """
         verdict = self.verdict_on(answer)
         if isinstance(verdict, Exception):
@@ -217,11 +222,16 @@ class Play(ABC):
             self.close(solved=verdict.solved, why=str(verdict))
 
     def verdict_on(self, answer: str) -> Verdict | Exception:
-        """Return the verdict on an answer, or the verifier's error if the reference answer causes one too."""
+        """Return the verdict on an answer, or the verifier's error if the reference answer causes one too.
+
+        What rules cannot settle a model judges, if there is one; the record notes it. Its failure is returned likewise.
+        """
         try:
-            return self._verified(answer)
+            verdict = self._verified(answer)
         except Exception as caused:
             why = f"the answer cannot be judged ({type(caused).__name__})"
+        else:
+            return verdict if self.model_judge is None else self._reviewed(self.model_judge, answer, verdict)
         try:
             self.world.verify(self.task, self.session, self.task.answer)
         except Exception as error:  # an error of the verifier is not the agent's failure
@@ -233,6 +243,17 @@ class Play(ABC):
             return self.world.verify(self.task, self.session, answer)
         assert isinstance(self.world, Domain), "only tasks in domains have forms"
         return self.world.verify(self.task, self.session, answer, self.form)
+
+    def _reviewed(self, judge: ModelJudge, answer: str, verdict: Verdict) -> Verdict | Exception:
+        assert isinstance(self.world, Domain), "only answers to tasks in domains are judged by models"
+        try:
+            reviewed = review(judge, self.world, self.task, answer, verdict)
+        except Exception as error:  # a chat model of the user's own, or its record, has a fault
+            return error
+        if reviewed is None:
+            return verdict
+        self.episode.details = {**self.episode.details, "judge": reviewed.note}
+        return reviewed.verdict
 
     def close(self, *, solved: bool, why: str) -> None:
         """End the episode; rewards are set when its last turn is recorded."""

@@ -22,9 +22,11 @@ import gymnasium
 import msgspec
 import numpy as np
 
+from toolorchestra.agents.chat.base import ChatModel
 from toolorchestra.agents.experts.specification import ExpertSpec
 from toolorchestra.envs.answer_forms import AnswerMode, make_forms
 from toolorchestra.envs.episode import Episode
+from toolorchestra.envs.model_judge import ModelJudge, make_judge
 from toolorchestra.envs.orchestrator_rates import DEFAULT_ORCHESTRATOR, OrchestratorRates
 from toolorchestra.envs.play import EpisodeLimits, Play, PlaySnapshot, PlayStart
 from toolorchestra.envs.rewards import Preference
@@ -53,6 +55,9 @@ class TaskOptions(TypedDict, total=False):
         orchestrator: Model of the catalogue (or an `ExpertSpec`) at whose price and speed the agents' own messages cost
             money and take time (`toolorchestra.envs.orchestrator_rates`); None: they are free. By default
             ``qwen3-8b``.
+        judge: Model that judges whether an answer tells what rules did not find in it: the name of a model of the
+            catalogue that has an endpoint, a `ChatModel`, or a `ModelJudge`; None, the default: rules alone judge. Only
+            for prose about tasks in domains; see `toolorchestra.envs.model_judge`.
     """
 
     domain: str | Path | None
@@ -62,6 +67,7 @@ class TaskOptions(TypedDict, total=False):
     render_mode: str | None
     answer: AnswerMode
     orchestrator: str | ExpertSpec | None
+    judge: str | ChatModel | ModelJudge | None
 
 
 class EpisodeSetup(msgspec.Struct, frozen=True, gc=False):
@@ -142,6 +148,7 @@ class TaskEnv:
         self.limits = limits
         self._forms = make_forms(options.get("answer", "text"), self.source, self.form_place, self.protocol)
         self.rates = OrchestratorRates.of(options.get("orchestrator", DEFAULT_ORCHESTRATOR))
+        self._judge = make_judge(options.get("judge"), self.source, forms=self._forms is not None)
         self._reset_options: dict[str, Any] = {
             "task_id": None,
             "split": options.get("split", "train"),
@@ -185,11 +192,13 @@ class TaskEnv:
         return task.answer if self._forms is None else self._forms.of(task).filled()
 
     def close(self) -> None:
-        """Release the sessions."""
+        """Release the sessions, and the connections of a judge named in the options."""
         for session in self._sessions.values():
             session.close()
         self._sessions.clear()
         self._play = None
+        if self._judge is not None:
+            self._judge.close()
 
     def snapshot(self) -> EnvSnapshot:
         """Return the whole state: a branch point, from which any number of episodes can go on."""
@@ -249,7 +258,15 @@ class TaskEnv:
         if setup.details:
             episode.details = dict(setup.details)
         start = PlayStart(
-            world, self._session(world), task, episode, self.limits, setup.tools, form=form, rates=self.rates
+            world,
+            self._session(world),
+            task,
+            episode,
+            self.limits,
+            setup.tools,
+            form=form,
+            rates=self.rates,
+            judge=self._judge,
         )
         self._play = setup.rules(start)
         return self._play

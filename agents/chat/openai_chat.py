@@ -118,10 +118,12 @@ class OpenAIChat(ThreadedChat):
             return self._client
 
     def close(self) -> None:
-        """Wait for requests under way and free threads and connections."""
+        """Wait for requests under way and free threads and connections; a later request opens new ones."""
         super().close()
-        if self._client is not None:
-            self._client.close()
+        with self._lock:
+            client, self._client = self._client, None
+        if client is not None:
+            client.close()
 
     def __repr__(self) -> str:
         return f"OpenAIChat({self._url!r}, {self.name!r})"

@@ -45,7 +45,8 @@ class DialogueEnv(MultiAgentEnv):
         user_tools: Names of tools that only the user can call (dual control).
         max_cycles: Messages, of both agents together, after which an episode is truncated.
         result_characters: Maximum characters of a result in an observation.
-        options: See `TaskOptions`: `domain`, `tasks`, `split`, `difficulty`, `render_mode`, `orchestrator`.
+        options: See `TaskOptions`: `domain`, `tasks`, `split`, `difficulty`, `render_mode`, `orchestrator`,
+            `judge`.
 
     >>> env = DialogueEnv("Restaurant")
     >>> env.reset(seed=0, options={"task_id": "restaurant/pay_with_coupon/005"})

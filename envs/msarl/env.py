@@ -47,7 +47,7 @@ class MSARLEnv(MultiAgentEnv):
         output_characters: Maximum characters of an output in an observation.
         interpretation_characters: Maximum characters of an interpretation in an observation.
         options: See `TaskOptions`: `domain`, `tasks`, `split`, `difficulty`, `render_mode`, `answer`,
-            `orchestrator`.
+            `orchestrator`, `judge`.
 
     >>> env = MSARLEnv("Math", python="simulated")
     >>> env.reset(seed=0, options={"difficulty": 1})

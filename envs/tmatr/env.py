@@ -59,7 +59,7 @@ class TMATREnv(MultiAgentEnv):
         rule: Weights of the reward: a `RewardRule`, or its options by name.
         shown_characters: Maximum characters of a result, goal or plan in an observation; longer ones are cut.
         options: See `TaskOptions`: `domain`, `tasks`, `split`, `difficulty`, `render_mode`, `answer`,
-            `orchestrator`.
+            `orchestrator`, `judge`.
 
     >>> env = TMATREnv("Math", python="simulated")
     >>> env.reset(seed=0, options={"difficulty": 1})

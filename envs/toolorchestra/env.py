@@ -61,7 +61,8 @@ class ToolOrchestraEnv(OrchestrationEnv):
             basic tools of its own, at its own prices (§3.3).
         tool_config_seed: Seed of the random tool configurations.
         experts: ``simulated``, or ``real``: asked at the endpoints of the catalogue.
-        catalog: YAML file that extends the shipped catalogue of experts, and of models that `orchestrator` may name.
+        catalog: YAML file that extends the shipped catalogue of experts, and of models that `orchestrator` and
+            `judge` may name.
         sandbox: Where Python runs: ``auto``, ``docker``, ``bubblewrap`` or ``process``.
         corpus: JSONL file of passages (``id``, ``title``, ``text``) that `local_search` finds where a world has none;
             by default its manual.

@@ -82,9 +82,10 @@ def test_a_client_connects_anew_when_it_is_used(duplicate: Callable[[Any], Any])
     chat = RateLimitedChat(OpenAIChat("http://localhost:1/v1", "m", max_retries=0), requests_per_minute=5)
     twin: Any = duplicate(chat)
     assert twin._chat._client is None
-    with chat, twin, pytest.raises(ExpertError, match="expected a server"):
-        twin.complete([REQUEST])
-    assert twin._chat._client is not None
+    with chat, twin:
+        with pytest.raises(ExpertError, match="expected a server"):
+            twin.complete([REQUEST])
+        assert twin._chat._client is not None
 
 
 def test_a_pickle_holds_the_name_of_a_keys_variable_and_not_the_key(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,11 +4,12 @@
                  rivals.py       rivals of facts: what other tasks of an intent have in their place
     answers      statements.py   an answer as statements: sentences, negations, doubts (cues.yaml)
                  judge.py        the judgement
+                 unsettled.py    facts of which the rules cannot say whether an answer states them
     forms        form.py         typed slots that are filled instead of prose, and compared exactly
     attacks      attacks.py      answers that must not be right, and right ones in other words
                  agreement.py    the same answers in words and in forms
 
-Rules settle it; no model is needed. Not covered: whether prose is pleasant, and facts that no kind fits.
+Rules judge; no model is needed. Not covered: whether prose is pleasant, and facts that no kind fits.
 """
 
 import lazy_loader

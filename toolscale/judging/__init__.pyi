@@ -3,3 +3,4 @@ from .expected import ExpectedAnswer as ExpectedAnswer, ExpectedFact as Expected
 from .form import AnswerForm as AnswerForm, FormSlot as FormSlot, FormTable as FormTable, judge_form as judge_form
 from .judge import judge_answer as judge_answer
 from .rivals import RivalTable as RivalTable, with_rivals as with_rivals
+from .unsettled import unsettled_facts as unsettled_facts

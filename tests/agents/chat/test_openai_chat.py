@@ -93,6 +93,13 @@ def test_answers_come_in_the_order_of_the_requests(server: Server, connect: Conn
     assert completions[0].latency >= 0.15
 
 
+def test_a_closed_client_connects_again_when_it_is_used(connect: Connect) -> None:
+    chat = connect()
+    for _ in range(2):
+        assert chat.complete([ask("Hi")])[0].text == "Hello."
+        chat.close()
+
+
 def test_a_request_is_sent_as_the_protocol_says(server: Server, connect: Connect) -> None:
     request = ask("Hi", tools=[TOOL], temperature=0.0, top_p=0.9, max_tokens=7, stop=("END",), seed=3)
     connect(extra={"top_p": None, "reasoning_effort": "low"}, max_tokens_field="max_completion_tokens").complete(
