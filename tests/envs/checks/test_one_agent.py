@@ -22,6 +22,7 @@ from toolorchestra.envs.toolorchestra.env import ToolOrchestraEnv
 from toolorchestra.toolscale.domain import SPLITS, Domain
 from toolorchestra.toolscale.domain_folder import load_domain
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.judging.form import AnswerForm
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.task import Call, Task, write_tasks
 from toolorchestra.toolscale.tool import Status
@@ -58,7 +59,8 @@ def test_the_mini_domain_passes_all_checks(quick_folder: Path):
     assert re.sub(r"\(\w{12}\)", "(…)", findings.pop("determinism")) == (
         "50 episodes: the same bytes twice here and in 2 processes with other hash seeds (…)"
     )
-    hostile = next(result.counts for result in report.results if result.name == "hostile")
+    counts = {result.name: result.counts for result in report.results}
+    hostile, attacked, wording = counts["hostile"], counts["attacks"], counts["wording"]
     statuses = ", ".join(f"{hostile[str(status)]} {status}" for status in Status)
     assert findings == {
         "gymnasium": "Gymnasium's checker passes without warnings",
@@ -68,12 +70,18 @@ def test_the_mini_domain_passes_all_checks(quick_folder: Path):
         "snapshot": "48 snapshots, restored twice each: every episode went on the same",
         "hostile": f"200 actions: nothing raised, nothing harmed ({statuses})",
         "verifier": "100.00% of 204 mutants judged failed, 100.00% of 156 legitimate variants judged solved",
+        "attacks": f"0 of {attacked['attacks']} attacks paid (0.00%), "
+        f"100.00% of {attacked['rephrasings']} rephrasings accepted",
+        "wording": "wording to look at: " + ", ".join(f"{rule} {count}" for rule, count in wording.items()),
         "coverage": "6 of 12 tools are on a reference trajectory; tasks: train 34, test 6, test_intents 8",
     }
-    assert [result.verdict for result in report.results] == [*["pass"] * 8, "note"]
+    assert [result.verdict for result in report.results] == [*["pass"] * 9, "note", "note"]
+    assert min(attacked["attacks"], attacked["rephrasings"]) > 200
+    assert wording["registers"] == 4  # its intents have no phrasings by register
     for name, count in {"oracle": 48, "null": 48, "random": 200, "snapshot": 48, "hostile": 200}.items():
         assert [step[1:] for step in reported if step[0] == name] == [(done, count) for done in range(count + 1)]
-    assert [step for step in reported if step[0] == "verifier"][-1] == ("verifier", 48, 48)
+    for name in ("verifier", "attacks"):
+        assert [step for step in reported if step[0] == name][-1] == (name, 48, 48)
 
 
 def test_it_is_public():
@@ -290,11 +298,11 @@ def test_verifier_finds_right_answers_judged_failed(
 ):
     verify = Verifier.verify
 
-    def literal(self: Verifier, task: Task, session: Session, answer: str) -> Verdict:
+    def literal(self: Verifier, task: Task, session: Session, answer: str, form: AnswerForm | None = None) -> Verdict:
         """Judge, and take no wording but the reference one."""
         if answer != task.answer:
             return Verdict((Failure("answer", f"{answer!r} is not {task.answer!r}"),))
-        return verify(self, task, session, answer)
+        return verify(self, task, session, answer, form)
 
     monkeypatch.setattr(Verifier, "verify", literal)
     result = only_failure("verifier")
