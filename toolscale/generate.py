@@ -3,8 +3,8 @@
 Worker processes make *blocks* of tasks: all bindings of an intent, or some tasks by one operator of evolution with a
 seed of their own. The parent takes the blocks in a fixed order, drops repeated tasks and numbers new ones, so the
 result depends on the seed and not on the number of workers. Of a training task and a test task with the same solution
-the first is kept. A fact's rivals are what the domain's own tasks of that intent have in its place. Memory grows by some
-bytes a task, and an operator that makes few new tasks in a domain is dropped.
+the first is kept. The rivals of a fact are what the domain's own tasks of the intent have in its place. Memory grows by
+some bytes a task, and an operator that makes few new tasks in a domain is dropped.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def test_the_mini_domain_passes_all_checks(quick_folder: Path):
         "50 episodes: the same bytes twice here and in 2 processes with other hash seeds (…)"
     )
     counts = {result.name: result.counts for result in report.results}
-    hostile, attacked, wording = counts["hostile"], counts["attacks"], counts["wording"]
+    hostile, attacked = counts["hostile"], counts["attacks"]
     statuses = ", ".join(f"{hostile[str(status)]} {status}" for status in Status)
     assert findings == {
         "gymnasium": "Gymnasium's checker passes without warnings",
@@ -72,12 +72,11 @@ def test_the_mini_domain_passes_all_checks(quick_folder: Path):
         "verifier": "100.00% of 204 mutants judged failed, 100.00% of 156 legitimate variants judged solved",
         "attacks": f"0 of {attacked['attacks']} attacks paid (0.00%), "
         f"100.00% of {attacked['rephrasings']} rephrasings accepted",
-        "wording": "wording to look at: " + ", ".join(f"{rule} {count}" for rule, count in wording.items()),
+        "wording": "wording to look at: sentences 5, registers 4, ids 1",
         "coverage": "6 of 12 tools are on a reference trajectory; tasks: train 34, test 6, test_intents 8",
     }
     assert [result.verdict for result in report.results] == [*["pass"] * 9, "note", "note"]
     assert min(attacked["attacks"], attacked["rephrasings"]) > 200
-    assert wording["registers"] == 4  # its intents have no phrasings by register
     for name, count in {"oracle": 48, "null": 48, "random": 200, "snapshot": 48, "hostile": 200}.items():
         assert [step[1:] for step in reported if step[0] == name] == [(done, count) for done in range(count + 1)]
     for name in ("verifier", "attacks"):
@@ -285,9 +284,10 @@ def test_hostile_finds_a_step_that_raises_for_what_is_no_text(
 
 
 def test_verifier_finds_a_task_whose_answer_need_not_be_reported(only_failure: Callable[..., CheckResult]):
-    result = only_failure("verifier", greeting((("done",),), "Done."))  # a mutant that tells nothing says "Done"
+    # a mutant that leaves a fact out says "Done" in its place
+    result = only_failure("verifier", greeting((("done",), ("hello",)), "Done: hello."))
     assert result.finding == (
-        "97.14% of 35 mutants judged failed (0 of 1 survivors equivalent), "
+        "97.22% of 36 mutants judged failed (0 of 1 survivors equivalent), "
         "100.00% of 29 legitimate variants judged solved"
     )
     assert result.details == ("mini/greet/000: omit information: done — the answer says it elsewhere",)
