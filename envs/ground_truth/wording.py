@@ -203,6 +203,8 @@ def asked_sum(text: str) -> str | None:
     expression = found.strip().translate(_SIGNS)
     surplus = expression.count("(") - expression.count(")")
     expression = expression + ")" * surplus if surplus > 0 else expression
+    if not expression:
+        return None
     try:
         calculator(expression, _TODAY)
     except ValueError:

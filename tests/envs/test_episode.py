@@ -41,11 +41,17 @@ def test_a_record_is_complete(episodes: list[Episode]) -> None:
     assert (solved.outcome, solved.reward) == ("solved", 1.0)
     assert (failed.outcome, failed.reward, failed.answer) == ("failed", 0.0, "naïve ☃")
     called = {"get_customer": 1, "get_order": 1, "make_order": 2}
-    assert solved.metrics == (*(called.get(name, 0) for name in solved.tools), 1.0, -0.01, -2.75)
+    read, written = zip(*(turn.tokens for turn in solved.turns), strict=True)
+    assert read == (1155, 1209, 1268, 1325, 1397, 1465)  # a quarter of the bytes of the conversation so far
+    assert written == (21, 29, 28, 20, 12, 4)  # and of the message, and one
+    cost, clock = 0.01 + 0.2e-6 * (7819 + 114), 2.75 + 0.0014 * 114  # of calls, and as qwen3-8b reads and writes
+    assert solved.metrics == (*(called.get(name, 0) for name in solved.tools), 1.0, -solved.cost, -solved.clock)
     assert [(call.name, call.status) for call in solved.calls] == [
         ("get_customer", "OK"), ("make_order", "OK"), ("make_order", "OK"), ("get_order", "OK"), ("", "PARSE_ERR"),
     ]  # fmt: skip
-    assert (solved.cost, solved.clock) == (0.01, 2.75)
+    assert (solved.cost, solved.clock) == (pytest.approx(cost), pytest.approx(clock))
+    assert sum(call.cost for call in solved.calls) == 0.01
+    assert sum(call.end - call.start for call in solved.calls) == pytest.approx(2.75)
     assert failed.why.startswith("execution: a new row of items is missing: (dish='cake', portions=1); ")
     assert episodes[4].preference == (*[0.0] * len(solved.tools), 0.0, 1.0, 0.0)
 

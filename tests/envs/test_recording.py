@@ -27,8 +27,8 @@ def episode(seed: int, outcome: str | None = "solved", difficulty: int = 1, call
     )
     return Episode(
         env_id="e", task_id="t", split="train", difficulty=difficulty, prompt="", instruction="", tools=(), seed=seed,
-        outcome=outcome, reward={"solved": 1.0, "failed": 0.0}.get(str(outcome)), turns=[Turn({}, records)],
-        cost=0.25 * calls, clock=float(calls),
+        outcome=outcome, reward={"solved": 1.0, "failed": 0.0}.get(str(outcome)),
+        turns=[Turn({}, records, cost=0.125, seconds=0.5)], cost=0.25 * calls, clock=float(calls),
     )  # fmt: skip
 
 
@@ -90,6 +90,8 @@ def test_episodes_are_added_up() -> None:
         "calls": 2.0,
         "cost": 0.5,
         "clock": 2.0,
+        "own_cost": 0.125,
+        "own_clock": 0.5,
     }
 
 

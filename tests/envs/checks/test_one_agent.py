@@ -22,6 +22,7 @@ from toolorchestra.envs.toolorchestra.env import ToolOrchestraEnv
 from toolorchestra.toolscale.domain import SPLITS, Domain
 from toolorchestra.toolscale.domain_folder import load_domain
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
+from toolorchestra.toolscale.judging.form import AnswerForm
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.task import Call, Task, write_tasks
 from toolorchestra.toolscale.tool import Status
@@ -58,7 +59,8 @@ def test_the_mini_domain_passes_all_checks(quick_folder: Path):
     assert re.sub(r"\(\w{12}\)", "(…)", findings.pop("determinism")) == (
         "50 episodes: the same bytes twice here and in 2 processes with other hash seeds (…)"
     )
-    hostile = next(result.counts for result in report.results if result.name == "hostile")
+    counts = {result.name: result.counts for result in report.results}
+    hostile, attacked = counts["hostile"], counts["attacks"]
     statuses = ", ".join(f"{hostile[str(status)]} {status}" for status in Status)
     assert findings == {
         "gymnasium": "Gymnasium's checker passes without warnings",
@@ -68,12 +70,17 @@ def test_the_mini_domain_passes_all_checks(quick_folder: Path):
         "snapshot": "48 snapshots, restored twice each: every episode went on the same",
         "hostile": f"200 actions: nothing raised, nothing harmed ({statuses})",
         "verifier": "100.00% of 204 mutants judged failed, 100.00% of 156 legitimate variants judged solved",
+        "attacks": f"0 of {attacked['attacks']} attacks paid (0.00%), "
+        f"100.00% of {attacked['rephrasings']} rephrasings accepted",
+        "wording": "wording to look at: sentences 5, registers 4, ids 1",
         "coverage": "6 of 12 tools are on a reference trajectory; tasks: train 34, test 6, test_intents 8",
     }
-    assert [result.verdict for result in report.results] == [*["pass"] * 8, "note"]
+    assert [result.verdict for result in report.results] == [*["pass"] * 9, "note", "note"]
+    assert min(attacked["attacks"], attacked["rephrasings"]) > 200
     for name, count in {"oracle": 48, "null": 48, "random": 200, "snapshot": 48, "hostile": 200}.items():
         assert [step[1:] for step in reported if step[0] == name] == [(done, count) for done in range(count + 1)]
-    assert [step for step in reported if step[0] == "verifier"][-1] == ("verifier", 48, 48)
+    for name in ("verifier", "attacks"):
+        assert [step for step in reported if step[0] == name][-1] == (name, 48, 48)
 
 
 def test_it_is_public():
@@ -277,9 +284,10 @@ def test_hostile_finds_a_step_that_raises_for_what_is_no_text(
 
 
 def test_verifier_finds_a_task_whose_answer_need_not_be_reported(only_failure: Callable[..., CheckResult]):
-    result = only_failure("verifier", greeting((("done",),), "Done."))  # a mutant that tells nothing says "Done"
+    # a mutant that leaves a fact out says "Done" in its place
+    result = only_failure("verifier", greeting((("done",), ("hello",)), "Done: hello."))
     assert result.finding == (
-        "97.14% of 35 mutants judged failed (0 of 1 survivors equivalent), "
+        "97.22% of 36 mutants judged failed (0 of 1 survivors equivalent), "
         "100.00% of 29 legitimate variants judged solved"
     )
     assert result.details == ("mini/greet/000: omit information: done — the answer says it elsewhere",)
@@ -290,11 +298,11 @@ def test_verifier_finds_right_answers_judged_failed(
 ):
     verify = Verifier.verify
 
-    def literal(self: Verifier, task: Task, session: Session, answer: str) -> Verdict:
+    def literal(self: Verifier, task: Task, session: Session, answer: str, form: AnswerForm | None = None) -> Verdict:
         """Judge, and take no wording but the reference one."""
         if answer != task.answer:
             return Verdict((Failure("answer", f"{answer!r} is not {task.answer!r}"),))
-        return verify(self, task, session, answer)
+        return verify(self, task, session, answer, form)
 
     monkeypatch.setattr(Verifier, "verify", literal)
     result = only_failure("verifier")
