@@ -145,6 +145,36 @@ def with_needed_lookups(domain: Domain, task: Task, session: Session) -> Task:
     return msgspec.structs.replace(task, lookups=joined(kept))
 
 
+def with_later_stages(domain: Domain, task: Task, session: Session) -> Task:
+    """Return a task in which no call stands in a stage whose other calls show an id that it takes, but in a later one.
+
+    Steps of an intent may be `parallel` in a domain where a request states an id, and need each other's results where
+    it states a name. `session` is used and reset.
+    """
+    first, *others = (_later(domain, task, calls, session) for calls in (task.reference_calls, *task.alternatives))
+    return msgspec.structs.replace(task, reference_calls=first, alternatives=tuple(others))
+
+
+def _later(domain: Domain, task: Task, calls: Sequence[Call], session: Session) -> tuple[Call, ...]:
+    ids, known = raw_ids(domain), ids_known(domain, task.instruction)
+    results = _results(domain, (*task.lookups, *calls), session)
+    count = len(task.lookups)
+    known.update(*(ids_of_result(result, ids) for result in results[:count]))
+    staged: list[Call] = []
+    shown: set[str] = set()
+    added = 0
+    for call, result in zip(calls, results[count:], strict=True):
+        begins = bool(staged) and staged[-1].stage < call.stage + added
+        if not begins and not shown.isdisjoint(set(ids_taken(call, ids)) - known):
+            added += 1
+            begins = True
+        if begins:
+            known, shown = known | shown, set()
+        shown |= ids_of_result(result, ids)
+        staged.append(msgspec.structs.replace(call, stage=call.stage + added))
+    return tuple(staged)
+
+
 def joined(lookups: Iterable[Call]) -> tuple[Call, ...]:
     """Return look-ups for several things as one list: in the order of their stages, each once, no stage empty."""
     calls: dict[bytes, Call] = {}
