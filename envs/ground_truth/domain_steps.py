@@ -12,7 +12,8 @@ The words of the question decide (`toolorchestra.envs.ground_truth.tool_words`):
 
 A look-up of the task (`Task.lookups`) is due while a call of the reference trajectory that is due takes an id that
 neither the request nor a result has shown, and the look-up would show it; once the id is known, in whatever way, it is
-not. A step that is asked for by its words is harder for an expert whose trade it does not suit.
+not. It is as hard as a task of level 1, since levels count the reference calls alone; so is a call that repeats the one
+before it for another entry. A step that is asked for by its words is harder for an expert whose trade it does not suit.
 """
 
 from __future__ import annotations
@@ -151,8 +152,14 @@ class _Steps:
         note = None
         if task.attack is not None and not any(c.name == task.attack.calls[0].name for c in successful(context)):
             note = write_calls(task.attack.calls[:1])
-        step = Step(right, (*mistakes, UNKNOWN), (), level_difficulty(task) - easier, None, note)
+        step = Step(right, (*mistakes, UNKNOWN), (), self._difficulty(position) - easier, None, note)
         return _single(f"{task.id}@{position}", _by_trade(step, role, kind_of_work(context.tools[path[position].name])))
+
+    def _difficulty(self, position: int) -> float:
+        """Return how hard a step is, in logits: a look-up, or the same for the next entry, is no harder for the rest."""
+        before, call = self.path[position - 1], self.path[position]
+        again = position > 0 and self._done[position - 1] and (before.name, before.stage) == (call.name, call.stage)
+        return 0.0 if again or position < len(self.task.lookups) else level_difficulty(self.task)
 
     def other(self, call: Call, role: Role | None) -> Problem:
         """Return the problem of a call that is not due, but asked for."""
