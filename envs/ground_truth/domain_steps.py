@@ -156,7 +156,7 @@ class _Steps:
         return _single(f"{task.id}@{position}", _by_trade(step, role, kind_of_work(context.tools[path[position].name])))
 
     def _difficulty(self, position: int) -> float:
-        """Return how hard a step is, in logits: a look-up, or the same for the next entry, is no harder for the rest."""
+        """Return how hard a step is, in logits; a look-up, or the same call for the next entry, is easy."""
         before, call = self.path[position - 1], self.path[position]
         again = position > 0 and self._done[position - 1] and (before.name, before.stage) == (call.name, call.stage)
         return 0.0 if again or position < len(self.task.lookups) else level_difficulty(self.task)
