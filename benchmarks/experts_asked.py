@@ -4,10 +4,10 @@
     python benchmarks/experts_asked.py --tasks 5      a quick look
     python benchmarks/experts_asked.py --record       writes benchmarks/results/experts_asked.json
 
-Episodes: a policy asks the strongest generalist nonsense, or for the next step in plain words, or for each step of the
-reference trajectory by name, and does what comes back. Steps: along the reference trajectory, the strongest expert of
-each trade is asked for the step that is due, which comes back right if it is that call, and for a sum, which comes back
-right if it is its value. Work that suits a trade is told apart from work that does not.
+Episodes: a policy asks the strongest generalist nonsense, or for the next step in plain words, or for each look-up and
+reference call by name, and does what comes back. Steps: along the look-ups and the reference trajectory, the strongest
+expert of each trade is asked for the step that is due, which comes back right if it is that call, and for a sum, which
+comes back right if it is its value. Work that suits a trade is told apart from work that does not.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def steps(env: Any, tasks: list[Task]) -> dict[str, Counter[str]]:
             value = ask(expert, f"What is {factors[0]} * {factors[1]} + 19?", play, 0)
             found[trade][f"{suited}, asked"] += 1
             found[trade][f"{suited}, right"] += value.get("answer") == str(factors[0] * factors[1] + 19)
-        for place, call in enumerate(task.reference_calls):
+        for place, call in enumerate(task.whole_path):
             work = kind_of_work(play.tools[call.name])
             for trade, expert in experts.items():
                 suited = "wrong trade" if is_misplaced(trade, work) else "right trade"

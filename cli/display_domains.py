@@ -73,9 +73,16 @@ def task_table(tasks: Iterable[Task]) -> Table:
 
     def row(task: Task) -> tuple[RenderableType, ...]:
         request = Text(" ".join(task.instruction.split()), no_wrap=True, overflow="ellipsis")
-        return task.id, task.split, str(task.difficulty), str(len(task.reference_calls)), request
+        return (
+            task.id,
+            task.split,
+            str(task.difficulty),
+            str(len(task.lookups)),
+            str(len(task.reference_calls)),
+            request,
+        )
 
-    counts = numbers("level", "calls")
+    counts = numbers("level", "look-ups", "calls")
     return plain_table(key("task"), Column("split", no_wrap=True), *counts, "request", rows=map(row, tasks))
 
 
@@ -91,7 +98,8 @@ def task_summary(tasks: Sequence[Task]) -> str:
 
 def task_card(task: Task) -> Panel:
     """Return a task in full."""
-    trajectories = {"reference trajectory": task.reference_calls}
+    trajectories = {"look-ups": task.lookups} if task.lookups else {}
+    trajectories |= {"reference trajectory": task.reference_calls}
     trajectories |= {f"alternative {number}": calls for number, calls in enumerate(task.alternatives, 1)}
     sections: dict[str, RenderableType] = {name: _trajectory(calls) for name, calls in trajectories.items()}
     if task.communicate:
@@ -108,7 +116,7 @@ def task_card(task: Task) -> Panel:
 
 
 def _trajectory(calls: Iterable[Call]) -> Table:
-    """Return the calls of a reference trajectory, stage by stage."""
+    """Return the calls of a path, stage by stage."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(justify="right", style="dim", width=4)
     grid.add_column()

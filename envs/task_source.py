@@ -133,7 +133,7 @@ class FileSource(TaskSource):
             raise OptionError(f"{file}: {error} For tasks of your own domain, give its folder: domain=….") from None
         for task in self._tasks:
             tools = self._worlds[task.domain].tools
-            if wrong := [call.name for call in task.reference_calls if call.name not in tools]:
+            if wrong := [call.name for call in task.whole_path if call.name not in tools]:
                 raise OptionError(f"{file}: the task {task.id} calls {wrong[0]!r}, which {task.domain} does not have.")
 
     def tasks(self, split: str) -> list[Task]:

@@ -57,6 +57,27 @@ def quick(quick_folder: Path) -> Domain:
     return load_domain(quick_folder)
 
 
+@pytest.fixture(scope="session")
+def named_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The mini domain with requests that name people and things, so that their ids have to be looked up."""
+    folder = tmp_path_factory.mktemp("named") / "mini"
+    shutil.copytree(MINI, folder)
+    content = yaml.safe_load((folder / "domain.yaml").read_text())
+    given = yaml.safe_load((MINI.parent / "named.yaml").read_text())
+    content["today"] = "2025-07-23"
+    content["tables"]["orders"]["columns"]["day"]["recipe"] = {"dates": ["2025-07-01", "2025-07-22"]}
+    content["names"] = given["names"]
+    content["intents"] |= given["intents"]
+    (folder / "domain.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def named(named_folder: Path) -> Domain:
+    """The domain in that folder."""
+    return load_domain(named_folder)
+
+
 @pytest.fixture
 def session(mini: Domain) -> Iterator[Session]:
     """A session of the mini domain."""

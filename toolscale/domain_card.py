@@ -13,11 +13,11 @@ from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_statistics import LONG, PAPER_SIZES, Statistics, figures, statistics
 from toolorchestra.toolscale.format import ColumnSpec
 from toolorchestra.toolscale.sql import primary_key
-from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.task import Call, Task
 from toolorchestra.toolscale.text_statistics import TextStatistics, text_figures
 
 _MAX_PATH = 12
-"""Calls of an example's reference trajectory that are shown."""
+"""Calls of an example's look-ups, and of its reference trajectory, that are shown."""
 
 
 def card(domain: Domain) -> str:
@@ -130,12 +130,9 @@ def _examples(domain: Domain) -> Iterable[str]:
 
 
 def _example(task: Task) -> str:
-    calls = []
-    for call in task.reference_calls:
-        arguments = (f"{name}={msgspec.json.encode(value).decode()}" for name, value in call.arguments.items())
-        calls.append(f"{call.name}({', '.join(arguments)})")
-    if len(calls) > _MAX_PATH:
-        calls = [*calls[:_MAX_PATH], f"… {len(calls) - _MAX_PATH} more"]
+    lookups, calls = _written(task.lookups), _written(task.reference_calls)
+    if lookups:
+        calls = ["# look-ups", *lookups, "# reference trajectory", *calls]
     phrases = [list(dict.fromkeys(options)) for options in task.communicate]
     facts = "; ".join(" or ".join(options[:3] + ["…"] * (len(options) > 3)) for options in phrases)
     lines = [
@@ -144,6 +141,15 @@ def _example(task: Task) -> str:
         "\n".join(["```text", *calls, "```"]) if calls else "No call is needed.",
     ]
     return "\n\n".join([*lines, *([f"Information to communicate: {facts}"] if facts else [])])
+
+
+def _written(calls: Sequence[Call]) -> list[str]:
+    """Return calls as text, one a line; those beyond `_MAX_PATH` are counted."""
+    texts = []
+    for call in calls[:_MAX_PATH]:
+        arguments = (f"{name}={msgspec.json.encode(value).decode()}" for name, value in call.arguments.items())
+        texts.append(f"{call.name}({', '.join(arguments)})")
+    return [*texts, f"… {len(calls) - _MAX_PATH} more"] if len(calls) > _MAX_PATH else texts
 
 
 def _markdown(header: Sequence[str], rows: Iterable[Sequence[str]], right: int | None = None) -> str:

@@ -14,6 +14,7 @@ import msgspec
 
 from toolorchestra.toolscale.domain import SPLITS, Domain
 from toolorchestra.toolscale.format import IntentSpec
+from toolorchestra.toolscale.lookups import raw_ids
 from toolorchestra.toolscale.sqltool import SqlTool
 from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.text_statistics import (
@@ -25,7 +26,7 @@ from toolorchestra.toolscale.text_statistics import (
     words,
 )
 from toolorchestra.toolscale.wording import phrasings
-from toolorchestra.toolscale.wording_checks import is_sentence, raw_ids, share_with_ids
+from toolorchestra.toolscale.wording_checks import is_sentence, share_with_ids
 
 PAPER_SIZES: dict[str, tuple[int, int, int]] = {
     "finance": (22, 686, 396), "sport": (19, 423, 247), "ecommerce": (15, 577, 343), "medicine": (19, 920, 622),

@@ -27,6 +27,7 @@ from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import TaskError
 from toolorchestra.toolscale.evolution_operators import OPERATORS, TaskDraft, TaskPool
 from toolorchestra.toolscale.format import Evolution, Operator
+from toolorchestra.toolscale.lookups import unshown_ids, with_needed_lookups
 from toolorchestra.toolscale.mentions import mentions, tokens
 from toolorchestra.toolscale.task import Task
 
@@ -68,7 +69,7 @@ class Evolver:
             if reason:
                 dropped[f"{operator}: {reason}"] += 1
             else:
-                found[draft.key] = draft.task
+                found[draft.key] = with_needed_lookups(self.domain, draft.task, self._pool.index.session)
                 seen.add(draft.task.instruction)
         return found, dropped
 
@@ -88,6 +89,8 @@ class Evolver:
                 return "solved without what was added"
         except TaskError:
             return "a reference call errs"
+        if unshown_ids(domain, task, task.whole_path, session):
+            return "an id that nothing shows"
         return ""
 
 

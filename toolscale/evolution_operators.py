@@ -16,11 +16,12 @@ import msgspec
 
 from toolorchestra.toolscale import evolution_templates as wording
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.entities import EntityFact, EntityIndex, is_code, is_date, states
+from toolorchestra.toolscale.entities import EntityFact, EntityIndex, is_code, is_date, scalars, states
 from toolorchestra.toolscale.evolution_templates import TEMPLATES
 from toolorchestra.toolscale.format import Operator
 from toolorchestra.toolscale.impossible_requests import nothing_found, refused
 from toolorchestra.toolscale.intents import difficulty
+from toolorchestra.toolscale.lookups import joined
 from toolorchestra.toolscale.referring_expressions import Finder
 from toolorchestra.toolscale.task import Call, Task
 
@@ -112,6 +113,7 @@ def _chain(pool: TaskPool, parent: Task, rng: random.Random) -> TaskDraft | None
         alternatives=tuple(alternatives),
         branches=parent.branches or other.branches,
         refuses=parent.refuses and other.refuses,
+        lookups=joined((*parent.lookups, *other.lookups)),
     )
 
 
@@ -162,6 +164,7 @@ def _conditional(pool: TaskPool, parent: Task, other: Task | None, rng: random.R
         alternatives=tuple(_after(look_up, path) for path in chosen.alternatives),
         branches=True,
         refuses=chosen is nothing,
+        lookups=() if chosen is nothing else chosen.lookups,
     )
 
 
@@ -240,7 +243,8 @@ def _impossible(pool: TaskPool, parent: Task, rng: random.Random) -> TaskDraft |
             name, value, other, changes = found
             unevolved = [(parent.reference_calls, parent.answer)]
             evolved = {"changed": {str(value): other}}
-            changes |= {"branches": True, "refuses": True}
+            kept = (call for call in parent.lookups if value not in scalars(call.arguments))
+            changes |= {"branches": True, "refuses": True, "lookups": joined(kept)}
             return _draft(parent, "impossible", f"{name} {other}", evolved, unevolved, **changes)
     return None
 

@@ -32,6 +32,7 @@ _SUFFIXES: dict[str, Format] = {".json": "tau2", ".jsonl": "jsonl", ".parquet": 
 _MAX_REPORTED = 200
 _TEXTS = ("id", "domain", "intent", "split", "instruction", "answer", "parent", "operator")
 _TYPES = dict.fromkeys(_TEXTS, "string") | {"difficulty": "int64", "branches": "bool", "refuses": "bool"}
+_CALLS = ("lookups", "reference_calls")
 _CALL_TYPES = {"name": "string", "arguments": "string", "stage": "int64"}
 _HOLDS = {
     "train": "for training",
@@ -113,9 +114,9 @@ def _format(path: Path, format: Format | None) -> Format:
 
 def _errors(domain: Domain, task: Task, session: Session) -> list[str]:
     """Return what is wrong with a task when its reference trajectories and an empty episode are run."""
-    for path in (*task.alternatives, task.reference_calls):
+    for calls in (*task.alternatives, task.reference_calls):
         session.reset()
-        for call in path:
+        for call in calls:
             result = domain.call(call, session)
             if result.status is Status.PARSE_ERR:
                 return [str(result.error)]
@@ -126,6 +127,13 @@ def _errors(domain: Domain, task: Task, session: Session) -> list[str]:
         return [f"the reference trajectory does not pass: {verdict}"]
     if domain.replay(task, (), "", session).solved:
         return ["it is solved by doing and saying nothing"]
+    for call in task.lookups:
+        if domain.tools[call.name].effect == "write":
+            return [f"the look-up {call.name}({call.arguments}) writes"]
+        session.reset()
+        result = domain.call(call, session)
+        if result.status is not Status.OK:
+            return [f"the look-up {call.name}({call.arguments}) errs: {result.error}"]
     return []
 
 
@@ -143,7 +151,7 @@ def _write_parquet(path: Path, tasks: Iterable[Task]) -> None:
     arrow, parquet = _pyarrow()
     calls = arrow.list_(arrow.struct([arrow.field(name, kind) for name, kind in _CALL_TYPES.items()]))
     phrases = arrow.list_(arrow.list_(arrow.string()))
-    types = _TYPES | {"reference_calls": calls, "communicate": phrases, "more": "string"}
+    types = _TYPES | {"lookups": calls, "reference_calls": calls, "communicate": phrases, "more": "string"}
     schema = arrow.schema([arrow.field(name, kind) for name, kind in types.items()])
     parquet.write_table(arrow.Table.from_pylist([_flat(task) for task in tasks], schema=schema), path)
 
@@ -151,10 +159,11 @@ def _write_parquet(path: Path, tasks: Iterable[Task]) -> None:
 def _flat(task: Task) -> dict[str, Any]:
     """Return a task as a row of Parquet; arguments are JSON text, as columns of objects fill each other with nulls."""
     row = {name: getattr(task, name) for name in (*_TYPES, "communicate")}
-    row["reference_calls"] = [
-        {"name": call.name, "arguments": msgspec.json.encode(call.arguments).decode(), "stage": call.stage}
-        for call in task.reference_calls
-    ]
+    for name in _CALLS:
+        row[name] = [
+            {"name": call.name, "arguments": msgspec.json.encode(call.arguments).decode(), "stage": call.stage}
+            for call in getattr(task, name)
+        ]
     more = {key: value for key, value in msgspec.to_builtins(task).items() if key not in row}
     return row | {"more": msgspec.json.encode(more).decode()}
 
@@ -173,8 +182,9 @@ def _card(domain: Domain, splits: Mapping[str, Sequence[Task]]) -> str:
     count = sum(map(len, splits.values()))
     bounds = (("n<1K", 1_000), ("1K<n<10K", 10_000), ("10K<n<100K", 100_000), ("100K<n<1M", 1_000_000))
     features = [f"  - name: {name}\n    dtype: {kind}" for name, kind in _TYPES.items()]
-    features += ["  - name: reference_calls\n    list:"]
-    features += [f"    - name: {name}\n      dtype: {kind}" for name, kind in _CALL_TYPES.items()]
+    for column in _CALLS:
+        features += [f"  - name: {column}\n    list:"]
+        features += [f"    - name: {name}\n      dtype: {kind}" for name, kind in _CALL_TYPES.items()]
     features += ["  - name: communicate\n    list:\n      list: string", "  - name: more\n    dtype: string"]
     template = Path(__file__).with_name("dataset_card.md").read_text(encoding="utf-8")
     return template.format(

@@ -87,7 +87,7 @@ class TaskReader:
         if isinstance(more, str):
             row |= msgspec.json.decode(more, type=dict[str, Any])
         row = {key: value for key, value in row.items() if value is not None}
-        for call in row.get("reference_calls") or ():
+        for call in (*(row.get("lookups") or ()), *(row.get("reference_calls") or ())):
             if isinstance(call, dict) and isinstance(call.get("arguments"), str):
                 call["arguments"] = msgspec.json.decode(call["arguments"])
         task = msgspec.convert(row, Task)
@@ -143,7 +143,10 @@ class TaskReader:
             return tuple(msgspec.structs.replace(call, arguments=self._arguments(call)) for call in calls)
 
         return msgspec.structs.replace(
-            task, reference_calls=path(task.reference_calls), alternatives=tuple(map(path, task.alternatives))
+            task,
+            lookups=path(task.lookups),
+            reference_calls=path(task.reference_calls),
+            alternatives=tuple(map(path, task.alternatives)),
         )
 
     def _arguments(self, call: Call) -> dict[str, Any]:

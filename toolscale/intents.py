@@ -19,6 +19,7 @@ from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import TaskError, unknown_name
 from toolorchestra.toolscale.expressions import evaluate, fill
 from toolorchestra.toolscale.format import AttackSpec, IntentSpec, ReferenceCallSpec
+from toolorchestra.toolscale.lookups import with_later_stages, with_needed_lookups
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.sql import SQL_ERRORS, bounded, fetch, sql_error
 from toolorchestra.toolscale.task import Call, Task, solution_key
@@ -225,7 +226,8 @@ def _make(
         return None, f"the reference trajectory does not pass: {verdict}"
     if domain.replay(task, (), "", session).solved:
         return None, "solved by doing and saying nothing"
-    return msgspec.structs.replace(task, alternatives=tuple(alternatives)), ""
+    task = msgspec.structs.replace(task, alternatives=tuple(alternatives))
+    return with_later_stages(domain, with_needed_lookups(domain, task, session), session), ""
 
 
 def _texts(

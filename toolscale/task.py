@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,7 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         split: ``train``, ``test`` (new bindings) or ``test_intents`` (intents never trained on).
         difficulty: 1 (one call) to 5; see `toolorchestra.toolscale.intents.difficulty`.
         instruction: What the user asks.
-        reference_calls: Calls that lead to the right state, in order.
+        reference_calls: Calls that lead to the right state, in order; `difficulty` counts these alone.
         communicate: Information for the user; of each tuple, any one phrase is enough.
         rivals: Beside each of them phrases that would be wrong in its place; see `toolorchestra.toolscale.judging`.
         answer: A final answer that communicates all of it.
@@ -54,7 +54,8 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         refuses: The right answer is to refuse, or to report that it cannot be done.
         parent: Id of the task that it was evolved from, if any (or ``{domain}/{intent}``, if its whole intent was).
         operator: Name of the evolution operator, if any.
-        lookups: Calls that find what the instruction names without an id; `reference_calls` take it as known.
+        lookups: Calls that find the ids of what the instruction names otherwise; `reference_calls` take them as known.
+            They are not demanded: an id may be found in another way.
         attack: What an adversary has added to the instruction, if anything; `reference_calls` does not follow it.
     """
 
@@ -80,9 +81,13 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     @property
     def whole_path(self) -> tuple[Call, ...]:
         """The look-ups and then the reference calls, in stages that follow one another: all that a solver calls."""
-        after = max((call.stage for call in self.lookups), default=-1) + 1
-        moved = (msgspec.structs.replace(call, stage=call.stage + after) for call in self.reference_calls)
-        return (*self.lookups, *moved)
+        return after_lookups(self.lookups, self.reference_calls)
+
+
+def after_lookups(lookups: Sequence[Call], calls: Iterable[Call]) -> tuple[Call, ...]:
+    """Return look-ups and then calls, in stages that follow one another."""
+    after = max((call.stage for call in lookups), default=-1) + 1
+    return (*lookups, *(msgspec.structs.replace(call, stage=call.stage + after) for call in calls))
 
 
 def solution(task: Task) -> list[Any]:

@@ -19,6 +19,7 @@ from toolorchestra.toolscale.entities import is_date
 from toolorchestra.toolscale.errors import TaskError, unknown_name
 from toolorchestra.toolscale.expressions import FORMATS, evaluate, fill, lookup, shown_value
 from toolorchestra.toolscale.format import IntentSpec, NameSpec, PhrasingSpec, ReferenceCallSpec
+from toolorchestra.toolscale.lookups import joined
 from toolorchestra.toolscale.mentions import mentions, tokens
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.sql import SQL_ERRORS, bounded, fetch, quote, sql_error
@@ -301,8 +302,8 @@ def worded(
             for value in entry.stated:
                 if value not in scope.said.values and not _states(text, stated, value):
                     return f"{name} is found by {value!r}, which {template[:40]!r}… does not state"
-            lookups += [msgspec.structs.replace(call, stage=len(lookups) + call.stage) for call in entry.calls]
-    return Wording(text, body, speaker, register, template, tuple(_unique(lookups)))
+            lookups += entry.calls
+    return Wording(text, body, speaker, register, template, joined(lookups))
 
 
 def _states(text: str, words: list[str], value: Any) -> bool:
@@ -323,15 +324,6 @@ def _speaker(
     scope.said.names |= own.said.names
     scope.said.values += own.said.values
     return speaker
-
-
-def _unique(calls: list[Call]) -> list[Call]:
-    """Return calls without those that were made before, in stages that follow one another."""
-    seen: dict[bytes, Call] = {}
-    for call in calls:
-        key = msgspec.json.encode((call.name, call.arguments), order="sorted")
-        seen.setdefault(key, msgspec.structs.replace(call, stage=len(seen)))
-    return list(seen.values())
 
 
 def _frame(register: Register, split: str, speaker: str | None, rng: random.Random) -> tuple[str, str]:

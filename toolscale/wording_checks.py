@@ -11,20 +11,19 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.entities import is_code, is_date
 from toolorchestra.toolscale.errors import TaskError
 from toolorchestra.toolscale.format import IntentSpec, PhrasingSpec
 from toolorchestra.toolscale.intents import make_reference_calls
+from toolorchestra.toolscale.lookups import ids_in, raw_ids, unshown_ids
 from toolorchestra.toolscale.session import Session
-from toolorchestra.toolscale.sql import quote
-from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.task import Task, after_lookups
 from toolorchestra.toolscale.wording import Wording, named_entries, phrasings, worded
 from toolorchestra.toolscale.yaml_reader import read_yaml
 
@@ -34,14 +33,11 @@ MIN_REGISTERS = 4
 MAX_IDS = 0.30
 """Largest share of a domain's requests that contain an id."""
 
-_PUBLIC = 3  # letters of codes that everyone knows, DUB or EUR
 _EXAMPLES = 5  # of each rule and intent
 _RULES: Mapping[str, Any] = read_yaml(Path(__file__).with_name("wording_rules.yaml"))
 _VERBS = frozenset(word.casefold() for word in _RULES["verbs"].split())
 _DICTATING = re.compile("|".join(_RULES["dictating"]), re.IGNORECASE)
 _WORDS = re.compile(r"[\w'’-]+")
-_ID_WORDS = re.compile(r"[A-Za-z0-9]\w*(?:[-_/]\w+)*")
-_PARTS = re.compile(r"[A-Za-z0-9]+")
 _NOISE = re.compile(r"\d\.\d{5,}|[$€£]\d[\d,]*\.\d(?!\d)")
 _UNITS = "|".join(sorted(set(_RULES["units"].split())))
 _NUMBER = r"(?<![\w.,:/$€£#-])(?:0|[2-9]|[1-9]\d+|zero|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)"
@@ -65,33 +61,6 @@ class WordingFault(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         return f"{self.place}: {self.rule}: {self.message}"
-
-
-def raw_ids(domain: Domain) -> frozenset[str]:
-    """Return the ids of a domain: keys that are codes, like ``O1126`` or ``PARSLEY``.
-
-    Up to three capitals are none: codes of airports, countries and currencies are known to everyone.
-    """
-    found: set[str] = set()
-    for name, table in domain.spec.tables.items():
-        keys = [table.primary_key] if isinstance(table.primary_key, str) else table.primary_key
-        for column in keys:
-            if table.columns[column].type == "TEXT":
-                rows = domain.database.base.execute(f"SELECT DISTINCT {quote(column)} FROM {quote(name)}")
-                found.update(value for (value,) in rows if isinstance(value, str) and _is_id(value))
-    return frozenset(found)
-
-
-def _is_id(value: str) -> bool:
-    if len(value) <= _PUBLIC and value.isalpha():
-        return False
-    letters = any(character.isalpha() for character in value)
-    return is_code(value) and letters and not is_date(value) and _ID_WORDS.fullmatch(value) is not None
-
-
-def ids_in(text: str, ids: frozenset[str]) -> set[str]:
-    """Return the ids that a text contains, parts of other ids included: "P03-MOSS-L" contains the id P03."""
-    return set(ids.intersection(_ID_WORDS.findall(text))) | set(ids.intersection(_PARTS.findall(text)))
 
 
 def share_with_ids(tasks: Iterable[Task], ids: frozenset[str]) -> float:
@@ -145,7 +114,7 @@ def check_wording(domain: Domain, tasks: Iterable[Task] | None = None) -> list[W
     session = domain.session()
     try:
         faults += _of_phrasings(domain, tasks, session)
-        faults += (fault for task in tasks for fault in _ungrounded(domain, task, ids, session))
+        faults += (fault for task in tasks for fault in _unfindable(domain, task, session))
     finally:
         session.close()
     return _some(faults, {task.id: task.intent for task in tasks})
@@ -244,21 +213,8 @@ def _all_wordings(
             yield template, str(error)
 
 
-def _ungrounded(domain: Domain, task: Task, ids: frozenset[str], session: Session) -> Iterator[WordingFault]:
-    """Yield the ids that reference calls take though neither the request nor an earlier result states them."""
-    known = ids_in(f"{task.instruction} {domain.rules}", ids)
-    session.reset()
-    for call in (*task.lookups, *task.reference_calls):
-        for value in _ids_of(call.arguments, ids):
-            if value not in known:
-                yield WordingFault("unfindable", task.id, f"{call.name} takes {value}, which nothing before states")
-                known.add(value)
-        result = domain.call(call, session)
-        known |= ids_in(msgspec.json.encode(result.value).decode(), ids)
-
-
-def _ids_of(value: Any, ids: frozenset[str]) -> list[str]:
-    items: Callable[[], Iterable[Any]] = value.values if isinstance(value, dict) else lambda: value
-    if isinstance(value, dict | list):
-        return [found for item in items() for found in _ids_of(item, ids)]
-    return [value] if isinstance(value, str) and value in ids else []
+def _unfindable(domain: Domain, task: Task, session: Session) -> Iterator[WordingFault]:
+    """Yield the ids that calls take though neither the request nor an earlier result states them."""
+    for calls in (task.reference_calls, *task.alternatives):
+        for call, unshown in unshown_ids(domain, task, after_lookups(task.lookups, calls), session):
+            yield WordingFault("unfindable", task.id, f"{call.name} takes {unshown}, which nothing before states")

@@ -1,8 +1,8 @@
 """Policies that ask one expert in given words and do what comes back: how much the words of a question matter.
 
 `AskingPolicy` asks the same questions in turn, whatever comes back; with `NONSENSE` it is an attack on simulated
-experts, which must not solve anything. `NamingPolicy` knows the reference trajectory and asks for each of its steps by
-name.
+experts, which must not solve anything. `NamingPolicy` knows the look-ups and the reference trajectory and asks for each
+of their steps by name.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class AskingPolicy(Direct):
 
 
 class NamingPolicy(Direct):
-    """Asks one expert for each step of the reference trajectory by its purpose and its values, and does what it says.
+    """Asks one expert for each look-up and reference call by its purpose and its values, and does what it says.
 
     It shows what asking well is worth: the knowledge of what to ask for is given, the rest is the expert's. A step that
     was not taken then is asked for again.
@@ -106,10 +106,10 @@ class NamingPolicy(Direct):
         self._asked = 0
 
     def reset(self, env: gymnasium.Env[Any, Any], observation: str, info: Info) -> None:
-        """Begin an episode: read its reference trajectory."""
+        """Begin an episode: read its look-ups and its reference trajectory."""
         super().reset(env, observation, info)
         task: Task = self._env.task
-        self._left = [call for call in task.reference_calls if call.name in self._env.play.tools]
+        self._left = [call for call in task.whole_path if call.name in self._env.play.tools]
         self._asked = 0
 
     def propose(self) -> Script:

@@ -10,8 +10,10 @@ import gymnasium
 import msgspec
 
 from toolorchestra.agents.policies.base import Info, Policy, write_calls
+from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import OptionError, UnknownNameError
 from toolorchestra.toolscale.guess import Guesser
+from toolorchestra.toolscale.lookups import ids_known, ids_taken, raw_ids
 from toolorchestra.toolscale.task import Call, Task
 from toolorchestra.toolscale.tool import Tool
 
@@ -93,9 +95,11 @@ class RandomPolicy(_GuessingPolicy):
 
 
 class OraclePolicy(Policy):
-    """Plays the reference trajectory, a stage per turn where the environment allows, and gives the right answer.
+    """Plays the look-ups and the reference trajectory, a stage per turn, and gives the right answer.
 
-    Calls of tools that the environment lacks are left out: in a protocol with other tools, only the answer counts.
+    So every id that it uses stands in the request or in an earlier result. Only where the turns do not suffice, calls
+    of several stages are made in one. Calls of tools that the environment lacks are left out: in a protocol with other
+    tools, only the answer counts.
     """
 
     privileged = True
@@ -107,16 +111,22 @@ class OraclePolicy(Policy):
         self._env: Any = None
 
     def reset(self, env: gymnasium.Env[Any, Any], observation: str, info: Info) -> None:
-        """Begin an episode: read its reference trajectory."""
+        """Begin an episode: read its look-ups and its reference trajectory."""
         super().reset(env, observation, info)
         self._env = env.unwrapped
-        self._task = task = self._env.task
-        reference_calls = [call for call in task.reference_calls if call.name in self._env.play.tools]
-        stages = [list(stage) for _, stage in groupby(reference_calls, key=lambda call: call.stage)]
+        self._task = self._env.task
+        self._script = self._scripted(self._env.task)
+
+    def _scripted(self, task: Task) -> list[list[Call]]:
+        """Return the calls of each turn; calls are put together only as far as the turns require it."""
+        lookups, calls = (
+            [call for call in path if call.name in self._env.play.tools]
+            for path in (task.lookups, task.reference_calls)
+        )
         max_calls, turns = self._env.max_calls_per_message, self._env.play.limits.turns
-        self._script = _cut(stages, max_calls)
-        if len(self._script) >= turns:  # the values are known, so stages can be merged
-            self._script = _cut([reference_calls], max_calls)
+        plans = ([*_stages(lookups), *_stages(calls)], [*_stages(lookups), calls], [[*lookups, *calls]])
+        scripts = [_cut(plan, max_calls) for plan in plans]
+        return next((script for script in scripts if len(script) < turns), scripts[-1])
 
     def act(self, observation: str, info: Info) -> Any:
         """Return the next stage, or the answer."""
@@ -124,6 +134,10 @@ class OraclePolicy(Policy):
         if self._script:
             return write_calls(self._script.pop(0), self._env.preface)
         return self._env.final(self._env.right_answer(self._task))
+
+
+def _stages(calls: Sequence[Call]) -> list[list[Call]]:
+    return [list(stage) for _, stage in groupby(calls, key=lambda call: call.stage)]
 
 
 def _cut(stages: Sequence[Sequence[Call]], max_calls: int) -> list[list[Call]]:
@@ -135,11 +149,12 @@ class NoisyOraclePolicy(OraclePolicy, _GuessingPolicy):
 
     - ``tool``: calls another tool than the right one, with arguments that are plausible for it;
     - ``argument``: gives one argument another plausible value;
-    - ``skip``: leaves a stage out;
+    - ``skip``: leaves a stage out (what showed an id that is needed later is made up for then);
     - ``stop``: answers before the work is done;
     - ``answer``: gives the answer of another task of the same intent.
 
-    It goes on with the reference trajectory after a mistake, so that some episodes recover.
+    It goes on with the reference trajectory after a mistake, so that some episodes recover. It never makes up for what
+    it did not see: a call that takes an id waits for the calls that show it.
 
     Args:
         seed: See `Policy`.
@@ -156,10 +171,17 @@ class NoisyOraclePolicy(OraclePolicy, _GuessingPolicy):
         if wrong := [kind for kind in mistakes if kind not in self.MISTAKES]:
             raise UnknownNameError("mistake", wrong[0], self.MISTAKES)
         self.error, self.mistakes = error, tuple(mistakes)
+        self._spoilt: list[Call] = []
+
+    def reset(self, env: gymnasium.Env[Any, Any], observation: str, info: Info) -> None:
+        """Begin an episode: read its look-ups and its reference trajectory."""
+        super().reset(env, observation, info)
+        self._spoilt = []
 
     def act(self, observation: str, info: Info) -> Any:
         """Return the reference action, or a mistake in its place."""
         assert self._task is not None, "reset() comes first"
+        self._make_up()
         wanted = [kind for kind in self.mistakes if (kind == "answer") is not bool(self._script)]
         if not wanted or self.rng.random() >= self.error:
             return super().act(observation, info)
@@ -168,11 +190,34 @@ class NoisyOraclePolicy(OraclePolicy, _GuessingPolicy):
             return self._env.final(self._wrong_answer(self._task))
         stage = self._script.pop(0)
         if kind == "skip":
+            self._spoil(stage)
+            self._make_up()
             return super().act(observation, info)
         position = self.rng.randrange(len(stage))
         call = stage[position]
+        self._spoil([call])
         stage[position] = self._other_tool(call) if kind == "tool" else self._other_argument(call)
         return write_calls(stage, self._env.preface)
+
+    def _spoil(self, calls: Sequence[Call]) -> None:
+        """Note reads that are not made."""
+        self._spoilt += [call for call in calls if self._env.play.tools[call.name].effect != "write"]
+
+    def _make_up(self) -> None:
+        """Put the reads that were not made before the next stage, if that lacks an id."""
+        if self._spoilt and self._script and self._lacks_id(self._script[0]):
+            self._script[:0] = _cut(_stages(self._spoilt), self._env.max_calls_per_message)
+            self._spoilt = []
+
+    def _lacks_id(self, calls: Sequence[Call]) -> bool:
+        """Return whether calls take an id that neither the request nor a result of the episode has shown."""
+        play = self._env.play
+        if not isinstance(play.world, Domain):
+            return False
+        ids = raw_ids(play.world)
+        made = ((call.value, call.error) for call in play.episode.calls)
+        known = ids_known(play.world, play.task.instruction, made)
+        return any(taken not in known for call in calls for taken in ids_taken(call, ids))
 
     def _wrong_answer(self, task: Task) -> str:
         others = [

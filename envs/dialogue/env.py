@@ -140,7 +140,7 @@ def single_env(
 def random_message(env: MultiAgentEnv, rng: random.Random) -> str:
     """Return a random message, so that random play reaches every rule."""
     tool = rng.choice(list(env.play.tools))
-    call = write_calls([rng.choice([*env.task.reference_calls, Call(tool, {})])])
+    call = write_calls([rng.choice([*env.task.whole_path, Call(tool, {})])])
     if env.agent_selection == USER:
         return rng.choice((env.task.instruction, f"It is {rng.randint(0, 99)}.", call, "", f"Goodbye. {STOP}"))
     texts = "For which date is it?", f"Please do {tool}().", env.task.answer, "Everything is done."

@@ -1,7 +1,7 @@
 """The scripted teacher of the dialogue: an orchestrator that knows the reference trajectory, and the scripted user.
 
-It asks for the facts that the request leaves open, plays the reference calls stage by stage, asks the user for those
-that only the user can make, and reports.
+It asks for the facts that the request leaves open, plays the look-ups and then the reference calls stage by stage, asks
+the user for those that only the user can make, and reports.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def teach(play: DialoguePlay) -> str:
     left_open = [fact for fact in play.scenario.facts if f"[{fact.label}]" in play.scenario.request]
     if wanted := facts_not_given(left_open, received_and_replied(play.histories[USER])):
         return f"Please tell me the {', the '.join(fact.label for fact in wanted)}."
-    rest = play.task.reference_calls[sum(1 for _ in play.episode.calls) :]
+    rest = play.task.whole_path[sum(1 for _ in play.episode.calls) :]
     if not rest:
         return f"{play.task.answer} {DONE}"
     first = rest[0]

@@ -2,7 +2,7 @@
 
 The words of the question decide (`toolorchestra.envs.ground_truth.tool_words`):
 
-- it asks what comes next, or for the whole request: the next call of the reference trajectory that has not been made;
+- it asks what comes next, or for the whole request: the next call that is due, a look-up first while one is needed;
 - it names a step that is due by its purpose and its values: that call, `NAMED` logits easier, since nothing has to be
   found out first; without the values, no easier. While its values cannot be known yet, what is due first;
 - it asks for another call: that one, with the values that it names;
@@ -10,7 +10,10 @@ The words of the question decide (`toolorchestra.envs.ground_truth.tool_words`):
 - it asks for the final answer: the answer, which is right only once the facts are known;
 - it lies beside the subject: an answer beside the subject.
 
-A step that is asked for by its words is harder for an expert whose trade it does not suit.
+A look-up of the task (`Task.lookups`) is due while a call of the reference trajectory that is due takes an id that
+neither the request nor a result has shown, and the look-up would show it; once the id is known, in whatever way, it is
+not. It is as hard as a task of level 1, since levels count the reference calls alone; so is a call that repeats the one
+before it for another entry. A step that is asked for by its words is harder for an expert whose trade it does not suit.
 """
 
 from __future__ import annotations
@@ -46,8 +49,9 @@ from toolorchestra.envs.ground_truth.wording import (
 )
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.guess import Guesser
+from toolorchestra.toolscale.lookups import finds, ids_known, ids_taken, raw_ids
 from toolorchestra.toolscale.mentions import mentions, tokens
-from toolorchestra.toolscale.task import Call
+from toolorchestra.toolscale.task import Call, Task, after_lookups
 from toolorchestra.toolscale.tool import Status, Tool, ToolContext
 
 SUBJECT = "function_calling"
@@ -81,28 +85,56 @@ class _Steps:
     """The steps of a task, and which of them are due.
 
     Attributes:
-        path: The reference trajectory that the episode follows furthest.
-        due: The positions of its calls that have not been made, those of which another made the result needless apart.
+        path: The task's look-ups and the reference trajectory that the episode follows furthest.
+        due: The positions of its calls that have not been made: look-ups that are needed, and the calls of the
+            reference trajectory, those of which another made the result needless apart.
     """
 
     def __init__(self, world: Domain, context: ToolContext) -> None:
         self.world, self.context, self.task = world, context, context.task
-        self.path, self._done = self._followed()
-        furthest = max((call.stage for call, is_done in zip(self.path, self._done, strict=True) if is_done), default=-1)
-        self.due = [
+        self._made = {(call.name, msgspec.json.encode(call.arguments)) for call in successful(context)}
+        calls = max(
+            (self.task.reference_calls, *self.task.alternatives), key=lambda path: sum(map(self._is_done, path))
+        )
+        self.path = after_lookups(self.task.lookups, calls)
+        self._done = [self._is_done(call) for call in self.path]
+        first = len(self.task.lookups)
+        stages = (call.stage for call, is_done in zip(self.path[first:], self._done[first:], strict=True) if is_done)
+        furthest = max(stages, default=-1)
+        due = [
             position
-            for position, call in enumerate(self.path)
+            for position, call in enumerate(self.path[first:], first)
             if not self._done[position]
             and (call.stage >= furthest or world.tools[call.name].effect == "write")
             and call.name in context.tools
         ]
+        self.due = [*self._lookups_needed(calls, due), *due]
 
-    def _followed(self) -> tuple[Sequence[Call], list[bool]]:
-        made = {(call.name, msgspec.json.encode(call.arguments)) for call in successful(self.context)}
-        paths = (self.task.reference_calls, *self.task.alternatives)
-        tools = self.world.tools
-        followed = [[(call.name, _arguments(tools[call.name], call)) in made for call in path] for path in paths]
-        return max(zip(paths, followed, strict=True), key=lambda pair: sum(pair[1]))
+    def _is_done(self, call: Call) -> bool:
+        return (call.name, _arguments(self.world.tools[call.name], call)) in self._made
+
+    def _lookups_needed(self, calls: Sequence[Call], due: Sequence[int]) -> list[int]:
+        """Return the positions of the look-ups that have not been made and find an id that a step that is due needs."""
+        if not self.task.lookups:
+            return []
+        needed = {taken for position in due for taken in self._ids_lacking(self.path[position])}
+        positions = []
+        for position, found in reversed(list(enumerate(_finds(self.world, self.task, calls)))):
+            call = self.path[position]
+            if not self._done[position] and not found.isdisjoint(needed) and call.name in self.context.tools:
+                positions.append(position)
+                needed.update(self._ids_lacking(call))
+        return positions[::-1]
+
+    @functools.cached_property
+    def _known(self) -> set[str]:
+        """The ids that the request and results of the world's tools have shown; what experts propose is no result."""
+        own = (call for call in self.context.calls if call.name in self.world.tools)
+        return ids_known(self.world, self.task.instruction, ((call.value, call.error) for call in own))
+
+    def _ids_lacking(self, call: Call) -> set[str]:
+        """Return the ids that a call takes and nothing has shown."""
+        return set(ids_taken(call, raw_ids(self.world))) - self._known
 
     def next(self) -> Problem:
         """Return the problem of finding and taking the next step; of the answer when none is due."""
@@ -113,14 +145,21 @@ class _Steps:
         context, path, task = self.context, self.path, self.task
         guesser = copy.copy(_guesser(self.world))
         guesser.rng = random.Random(f"{task.id}/{position}")
-        calls = (path[position], *_other_calls(context, guesser, path, position))
+        later = next((call for call in path[position + 1 : position + 2] if not self._ids_lacking(call)), None)
+        calls = (path[position], *_other_calls(context, guesser, path[position], later))
         right, *wrong = (write_calls([call]) for call in calls)
         mistakes = tuple(text for text in dict.fromkeys(wrong) if text != right)
         note = None
         if task.attack is not None and not any(c.name == task.attack.calls[0].name for c in successful(context)):
             note = write_calls(task.attack.calls[:1])
-        step = Step(right, (*mistakes, UNKNOWN), (), level_difficulty(task) - easier, None, note)
+        step = Step(right, (*mistakes, UNKNOWN), (), self._difficulty(position) - easier, None, note)
         return _single(f"{task.id}@{position}", _by_trade(step, role, kind_of_work(context.tools[path[position].name])))
+
+    def _difficulty(self, position: int) -> float:
+        """Return how hard a step is, in logits; a look-up, or the same call for the next entry, is easy."""
+        before, call = self.path[position - 1], self.path[position]
+        again = position > 0 and self._done[position - 1] and (before.name, before.stage) == (call.name, call.stage)
+        return 0.0 if again or position < len(self.task.lookups) else level_difficulty(self.task)
 
     def other(self, call: Call, role: Role | None) -> Problem:
         """Return the problem of a call that is not due, but asked for."""
@@ -283,15 +322,15 @@ def _arguments(tool: Tool, call: Call) -> bytes:
     return msgspec.json.encode(tool.decode(msgspec.json.encode(call.arguments)))
 
 
-def _other_calls(context: ToolContext, guesser: Guesser, path: Sequence[Call], position: int) -> Iterator[Call]:
+def _other_calls(context: ToolContext, guesser: Guesser, call: Call, later: Call | None) -> Iterator[Call]:
     """Yield what might be called by mistake, the likeliest first: another value, what comes later, another tool."""
-    call, tools = path[position], [tool for name, tool in context.tools.items() if name in context.world.tools]
+    tools = [tool for name, tool in context.tools.items() if name in context.world.tools]
     parameters = context.tools[call.name].parameters
     names = sorted(call.arguments)
     for name in guesser.rng.sample(names, min(2, len(names))):
         yield Call(call.name, {**call.arguments, name: guesser.other(parameters[name], call.arguments[name])})
-    if position + 1 < len(path):
-        yield path[position + 1]
+    if later is not None:
+        yield later
     other = guesser.rng.choice(tools)
     yield Call(other.name, guesser.arguments(other))
 
@@ -305,3 +344,18 @@ def _guesser(world: Domain) -> Guesser:
 @functools.lru_cache(maxsize=4096)
 def _answers(world: Domain, intent: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(task.answer for task in world.tasks() if task.intent == intent))
+
+
+def _finds(world: Domain, task: Task, calls: Sequence[Call]) -> tuple[frozenset[str], ...]:
+    """Return for each look-up of a task the ids that it is needed for; see `finds`."""
+    return _finds_encoded(world, task.instruction, msgspec.json.encode((task.lookups, calls)))
+
+
+@functools.lru_cache(maxsize=4096)
+def _finds_encoded(world: Domain, instruction: str, encoded: bytes) -> tuple[frozenset[str], ...]:
+    lookups, calls = msgspec.json.decode(encoded, type=tuple[tuple[Call, ...], tuple[Call, ...]])
+    session = world.session()
+    try:
+        return finds(world, instruction, lookups, calls, session)
+    finally:
+        session.close()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from toolorchestra.toolscale.domain import Domain
@@ -37,3 +38,14 @@ def test_the_tasks_of_several_agents_are_listed(run: Run) -> None:
     output = run("tasks", MULTI_AGENT, "--split", "test", "--difficulty", 1, "--limit", 3)
     assert output.code == 0
     assert output.out.count("math/") == 3
+
+
+def test_look_ups_stand_before_the_reference_trajectory(run: Run, named: Domain, named_folder: Path):
+    task = next(task for task in named.tasks() if task.lookups)
+    text = run("tasks", str(named_folder), "--id", task.id).out
+    places = [text.index(part) for part in ("look-ups", "get_customer(", "list_orders(", "reference trajectory")]
+    assert places == sorted(places)
+    listed = run("tasks", str(named_folder), "--intent", "ask_price").out
+    assert "look-ups" in listed
+    plain = next(task for task in named.tasks() if not task.lookups)
+    assert "look-ups" not in run("tasks", str(named_folder), "--id", plain.id).out

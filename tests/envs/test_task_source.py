@@ -70,8 +70,10 @@ def test_tasks_of_another_domain_are_refused(file: Path):
         FileSource(file, "restaurant")
 
 
-def test_tasks_that_call_what_the_domain_lacks_are_refused(mini: Domain, tmp_path: Path):
-    task = msgspec.structs.replace(mini.tasks()[0], domain="restaurant", reference_calls=(Call("spin", {}),))
+@pytest.mark.parametrize("calls", ["reference_calls", "lookups"])
+def test_tasks_that_call_what_the_domain_lacks_are_refused(mini: Domain, tmp_path: Path, calls: str):
+    given = {"domain": "restaurant", "reference_calls": (), calls: (Call("spin", {}),)}
+    task = msgspec.structs.replace(mini.tasks()[0], **given)
     write_tasks(tmp_path / "wrong.jsonl", [task])
     with pytest.raises(OptionError, match="calls 'spin', which restaurant does not have"):
         FileSource(tmp_path / "wrong.jsonl")

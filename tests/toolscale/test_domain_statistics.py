@@ -97,3 +97,11 @@ def test_the_page_puts_the_papers_sizes_beside_ours(mini: Domain):
     page = statistics_page([ours, statistics(mini, TASKS)])
     assert f"| `mini` | {ours.tools} | {ours.entries} | {ours.tasks} |" in page
     assert all(f"| {name} | {value} |" in page for name, value in figures(ours).items())
+
+
+def test_the_card_shows_the_look_ups_of_its_examples(named: Domain) -> None:
+    named_tasks = [task for task in named.tasks() if task.lookups and task.split == "train"]
+    page = card(named.with_tasks(named_tasks, {}))
+    assert "# look-ups\nget_customer(" in page
+    assert "# reference trajectory\nget_order(" in page
+    assert "# look-ups" not in card(named.with_tasks([task for task in named.tasks() if not task.lookups], {}))

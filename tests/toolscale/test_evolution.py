@@ -17,10 +17,11 @@ import pytest
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_folder import build_domain, load_domain
 from toolorchestra.toolscale.errors import DomainError
-from toolorchestra.toolscale.evolution import LEAST, evolve
+from toolorchestra.toolscale.evolution import LEAST, Evolver, evolve
 from toolorchestra.toolscale.evolution_operators import OPERATORS
 from toolorchestra.toolscale.format import Operator
 from toolorchestra.toolscale.intents import difficulty
+from toolorchestra.toolscale.lookups import unshown_ids, with_needed_lookups
 from toolorchestra.toolscale.task import Call, Task
 from toolorchestra.toolscale.verifier_mutations import try_verifier
 
@@ -360,3 +361,25 @@ def test_where_every_request_that_writes_branches_conditions_are_put_on_those_in
     assert any("\n\n" in task.instruction for task in tasks)
     assert all("\n\n" not in task.instruction for task in made(domain, operator))  # it has requests that do not branch
     assert [one for one in try_verifier(domain, tasks).surprises if not one.equivalent] == []
+
+
+@pytest.mark.parametrize("operator", ["chain", "distract"])
+def test_what_an_evolved_request_names_can_be_looked_up(named: Domain, operator: Operator) -> None:
+    evolver = Evolver(named, named.tasks())
+    session = named.session()
+    found, _ = evolver.tasks(operator, "names", 12)
+    assert any(task.lookups for task in found.values())
+    for task in found.values():
+        assert not unshown_ids(named, task, task.whole_path, session)
+        assert with_needed_lookups(named, task, session) == task
+    session.close()
+    evolver.close()
+
+
+def test_a_draft_with_an_id_that_nothing_shows_is_dropped(named: Domain, monkeypatch: pytest.MonkeyPatch) -> None:
+    tasks = [msgspec.structs.replace(task, lookups=()) for task in named.tasks()]
+    evolver = Evolver(named, tasks)
+    found, dropped = evolver.tasks("chain", "names", 12)
+    evolver.close()
+    assert dropped["chain: an id that nothing shows"]
+    assert found

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import OptionError, TaskError, UnknownNameError
 from toolorchestra.toolscale.exchange import export_tasks, import_tasks
 from toolorchestra.toolscale.exchange_rows import OURS, tau2_row
-from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.task import Call, Task
 
 PLACES = ["tasks.json", "tasks.jsonl", "tasks.parquet", "tasks"]
 
@@ -293,3 +294,28 @@ def test_without_pyarrow_the_error_names_the_extra(
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(OptionError, match=r"pip install 'toolorchestra\[train\]'"):
         export_tasks(mini, mini.tasks(), tmp_path / "x.parquet")
+
+
+# ------------------------------------------------------------------------------------------------------- look-ups
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_look_ups_are_kept(named: Domain, tmp_path: Path, place: str) -> None:
+    tasks = [task for task in named.tasks() if task.lookups]
+    export_tasks(named, tasks, tmp_path / place)
+    assert sorted(import_tasks(tmp_path / place, named), key=lambda task: task.id) == tasks
+
+
+@pytest.mark.parametrize(
+    ("lookup", "message"),
+    [
+        (Call("get_ordr", {}), "Unknown tool 'get_ordr'"),
+        (Call("get_order", {"order_id": "O999"}), "the look-up get_order"),
+        (Call("cancel_order", {"order_id": "O001"}), "the look-up cancel_order({'order_id': 'O001'}) writes"),
+    ],
+)
+def test_look_ups_must_fit_the_domain(named: Domain, tmp_path: Path, lookup: Call, message: str) -> None:
+    task = next(task for task in named.tasks() if task.lookups)
+    export_tasks(named, [msgspec.structs.replace(task, lookups=(lookup,))], tmp_path / "tasks.jsonl")
+    with pytest.raises(TaskError, match=re.escape(message)):
+        import_tasks(tmp_path / "tasks.jsonl", named)

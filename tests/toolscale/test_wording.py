@@ -4,9 +4,11 @@ import random
 import re
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import DomainError
@@ -19,46 +21,14 @@ from toolorchestra.toolscale.wording import FRAMES, REGISTERS, WordScope, worded
 Broken = Callable[..., Domain]
 Many = list[Task]
 
-NAMES = {
-    "order_of": {
-        "table": "orders",
-        "says": "SELECT name, day, price FROM orders JOIN customers USING (customer_id) WHERE order_id = :key",
-        "find": [
-            {"call": "get_customer", "arguments": {"name": "$name"}, "save": "who"},
-            {"call": "list_orders", "arguments": {"customer_id": "$who.customer_id", "most": 20}},
-        ],
-        "pick": {"day": "$day"},
-    },
-    "guest": {"table": "customers"},
-}
-PRICE: dict[str, Any] = {
-    "description": "What did an order cost?",
-    "bindings": "SELECT order_id, price > 20 AS dear FROM orders",
-    "names": {"meal": {"order_of": "$order_id"}},
-    "terms": {"judged": {"dear": {"yes": "That is dear.", "no": "That is cheap, {meal.price:dollars}."}}},
-    "speaker": "{meal.name}",
-    "instructions": {
-        "terse": ["{meal.name}, {meal.day:day}: how much was it?", "Price of {order_id}?"],
-        "polite": ["Could you tell me what I paid {meal.day:on}?"],
-        "rambling": ["my purse has a hole, so what did I pay you {meal.day:on}?"],
-        "email": ["I need a receipt for {meal.day:date}. How much was it?"],
-        "note": ["Order {order_id}, how much?"],
-        "test": {"polite": ["How much did I pay for {order_id}, please?"]},
-    },
-    "reference_calls": [{"call": "get_order", "arguments": {"order_id": "$order_id"}, "save": "order"}],
-    "communicate": ["{order.price}"],
-    "answer": "it was {order.price:money}. {judged}",
-    "count": 40,
-}
+GIVEN = yaml.safe_load((Path(__file__).parents[1] / "data" / "named.yaml").read_text())
+NAMES: dict[str, Any] = GIVEN["names"]
+PRICE: dict[str, Any] = GIVEN["intents"]["ask_price"]
 
 
 @pytest.fixture
-def domain(broken: Broken, edited: Callable[..., Any]) -> Domain:
-    from toolorchestra.toolscale.domain_folder import make_domain, read_spec
-
-    edited("intents.ask_price", PRICE)
-    folder = edited("names", NAMES)
-    return make_domain(read_spec(folder), file=folder / "domain.yaml")
+def domain(named: Domain) -> Domain:
+    return named
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -69,3 +70,15 @@ def test_without_experts_there_is_nobody_to_ask(make_env: Make) -> None:
 def test_they_can_be_pickled() -> None:
     assert pickle.loads(pickle.dumps(AskingPolicy(questions=("Now?",)))).questions == ("Now?",)
     assert pickle.loads(pickle.dumps(NamingPolicy(tries=2))).tries == 2
+
+
+def test_look_ups_are_asked_for_before_what_needs_them(make_env: Make, named_folder: Path) -> None:
+    env = make_env(tools="full", domain=named_folder)
+    tasks = [task for task in env.unwrapped.source.tasks("all") if task.lookups]
+    for policy in (NamingPolicy(), AskingPolicy(questions=PLAIN)):
+        infos = [play_episode(env, policy, seed=n, options={"task_id": task.id}) for n, task in enumerate(tasks)]
+        assert sum(info["outcome"] == "solved" for info in infos) >= 0.8 * len(tasks)
+    play_episode(env, NamingPolicy(), seed=0, options={"task_id": tasks[0].id})
+    asked = [call.arguments["question"] for call in env.unwrapped.episode.calls if call.name.startswith("ask_")]
+    tools = env.unwrapped.source.domain.tools
+    assert asked[0] == named(tools["get_customer"], tasks[0].lookups[0])

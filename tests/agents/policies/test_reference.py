@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import json
 from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,6 +11,8 @@ import pytest
 from toolorchestra.agents.policies.base import Policy, play_episode
 from toolorchestra.agents.policies.reference import NoisyOraclePolicy, OraclePolicy, RandomPolicy
 from toolorchestra.agents.policies.registry import make_policy
+from toolorchestra.toolscale.lookups import ids_known, ids_taken, raw_ids
+from toolorchestra.toolscale.task import Call
 from toolorchestra.toolscale.tool import Status
 
 ALL = {"split": "all"}
@@ -87,3 +92,59 @@ def test_equal_seeds_give_equal_episodes_whatever_was_played_before(env: Any, na
 
 def test_other_seeds_give_other_episodes(env: Any):
     assert records(env, RandomPolicy(0)) != records(env, RandomPolicy(1))
+
+
+@pytest.fixture
+def asked(make_env: Callable[..., Any], named_folder: Path) -> Any:
+    return make_env(domain=named_folder, disable_env_checker=True).unwrapped
+
+
+def invented(env: Any) -> list[str]:
+    """Return the ids that calls of the episode took though neither the request nor an earlier turn showed them."""
+    domain, ids = env.play.world, raw_ids(env.play.world)
+    found = []
+    known = ids_known(domain, env.task.instruction)
+    for turn in env.episode.turns:
+        found += [taken for call in turn.calls for taken in ids_taken(Call(call.name, call.arguments), ids - known)]
+        known |= ids_known(domain, "", (call.value for call in turn.calls))
+    return found
+
+
+def test_the_oracle_looks_up_what_is_named_before_it_calls_by_id(asked: Any):
+    named = [task for task in asked.source.tasks("all") if task.lookups]
+    for task in named:
+        assert play_episode(asked, OraclePolicy(), options={"task_id": task.id})["outcome"] == "solved"
+        assert [[call.name for call in turn.calls] for turn in asked.episode.turns] == [
+            ["get_customer"],
+            ["list_orders"],
+            ["get_order"],
+            [],
+        ]
+        assert not invented(asked)
+
+
+def test_too_few_turns_put_the_reference_calls_together_first(make_env: Callable[..., Any], named_folder: Path):
+    for turns, expected in ((4, [1, 1, 1, 0]), (3, [3, 0]), (2, [3, 0])):
+        env = make_env(domain=named_folder, disable_env_checker=True, max_turns=turns).unwrapped
+        task = next(task for task in env.source.tasks("all") if task.lookups)
+        play_episode(env, OraclePolicy(), options={"task_id": task.id})
+        assert [len(turn.calls) for turn in env.episode.turns] == expected
+
+
+@pytest.mark.parametrize("kind", ["skip", "tool", "argument"])
+def test_a_noisy_oracle_does_not_know_an_id_whose_look_up_went_wrong(asked: Any, kind: str):
+    named = [task for task in asked.source.tasks("all") if task.lookups]
+    erred = 0
+    for seed, task in enumerate(named):
+        play_episode(asked, NoisyOraclePolicy(seed, 0.5, (kind,)), options={"task_id": task.id})
+        right = {json.dumps([call.name, call.arguments]) for call in task.whole_path}
+        calls = [json.dumps([call.name, call.arguments]) for call in asked.episode.calls]
+        erred += calls != [json.dumps([call.name, call.arguments]) for call in task.whole_path]
+        made = [call for call in calls if call in right]
+        firsts = [json.dumps([call.name, call.arguments]) for call in task.whole_path]
+        assert [call for call in firsts if call in made] == list(dict.fromkeys(made))
+        for call in asked.episode.calls:
+            if call.name == "get_order" and call.arguments == task.reference_calls[0].arguments:
+                before = [other.name for other in asked.episode.calls if other.end <= call.start]
+                assert "list_orders" in before
+    assert erred

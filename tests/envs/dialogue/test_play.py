@@ -225,3 +225,17 @@ def test_a_chat_model_can_be_the_user_of_the_view() -> None:
 @pytest.mark.filterwarnings("ignore")  # the checker advises against spaces of text
 def test_the_view_passes_gymnasiums_checker() -> None:
     check_env(single_env("Restaurant"), skip_render_check=True)
+
+
+def test_the_teacher_looks_up_what_the_user_names(named_folder: Path) -> None:
+    env = raw_env(domain=named_folder, reveal="all")
+    tasks = [task for task in env.source.tasks("all") if task.lookups]
+    for task in tasks:
+        taught(env, task_id=task.id)
+        assert env.episode.outcome == "solved"
+        made = [
+            (call.name, {**call.arguments, **wanted.arguments})
+            for call, wanted in zip(env.episode.calls, task.whole_path, strict=True)
+        ]
+        assert made == [(call.name, call.arguments) for call in env.episode.calls]
+        assert [name for name, _ in made] == ["get_customer", "list_orders", "get_order"]

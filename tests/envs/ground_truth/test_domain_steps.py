@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from toolorchestra.agents.experts.specification import Role
 from toolorchestra.agents.experts.trades import MISPLACED, MISTAKES
-from toolorchestra.agents.policies.asking import NONSENSE, PLAIN, named
+from toolorchestra.agents.policies.asking import NONSENSE, PLAIN, named as named_call
 from toolorchestra.agents.policies.base import write_calls
 from toolorchestra.agents.problems import Step
 from toolorchestra.envs.ground_truth.domain_steps import NAMED, step_asked
+from toolorchestra.envs.ground_truth.parts import level_difficulty
 from toolorchestra.envs.ground_truth.wording import BESIDE, UNCLEAR, UNKNOWN
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.task import Call, Task
@@ -70,7 +73,7 @@ def test_a_step_that_is_asked_for_by_name_is_easier_than_one_that_must_be_found(
         task = desk.begin(intent)
         for call in task.reference_calls:
             whole = desk.ask(None)
-            step = desk.ask(f"I need this now. {named(desk.env.unwrapped.play.tools[call.name], call)}")
+            step = desk.ask(f"I need this now. {named_call(desk.env.unwrapped.play.tools[call.name], call)}")
             assert step.answer == write_calls([call])
             assert step.difficulty == pytest.approx(whole.difficulty - NAMED)
             desk.make(call)
@@ -149,7 +152,7 @@ def test_work_that_does_not_suit_a_trade_is_harder_and_goes_wrong_in_its_own_way
 ) -> None:
     task = desk.begin(intent)
     call = task.reference_calls[place]
-    words = f"Go: {named(desk.env.unwrapped.play.tools[call.name], call)}"
+    words = f"Go: {named_call(desk.env.unwrapped.play.tools[call.name], call)}"
     step, plain = desk.ask(words, role), desk.ask(words)
     assert step.answer == plain.answer == write_calls([call])
     assert step.difficulty == pytest.approx(plain.difficulty + harder)
@@ -178,3 +181,95 @@ def test_answers_beside_the_subject_solve_no_task(make_env: Callable[..., Any], 
         play = env.unwrapped.play
         for text in (*BESIDE, UNCLEAR, UNKNOWN, *MISTAKES.values()):
             assert not play.world.verify(task, play.session, text).solved
+
+
+@pytest.fixture
+def asked(make_env: Callable[..., Any], named_folder: Path) -> tuple[Desk, Task]:
+    desk = Desk(make_env(domain=named_folder))
+    tasks = [task for task in desk.env.unwrapped.source.tasks("all") if task.intent == "ask_price"]
+    number = next(number for number, task in enumerate(tasks) if task.lookups)
+    return desk, desk.begin("ask_price", number)
+
+
+def test_a_look_up_is_due_until_the_id_that_it_finds_is_known(asked: tuple[Desk, Task]) -> None:
+    desk, task = asked
+    for call in task.whole_path:
+        assert desk.ask(None).answer == write_calls([msgspec.structs.replace(call, stage=0)])
+        desk.make(call)
+    assert desk.ask(None).answer == task.answer
+
+
+def test_an_id_that_is_found_in_another_way_needs_no_look_up(asked: tuple[Desk, Task], named: Domain) -> None:
+    desk, task = asked
+    customer = task.lookups[1].arguments["customer_id"]
+    desk.make(Call("list_orders", {"customer_id": customer, "most": 19}))
+    assert desk.ask(None).answer == write_calls(task.reference_calls)
+    name = str(task.lookups[0].arguments["name"])
+    again = desk.ask(f"{named_call(named.tools['get_customer'], task.lookups[0])} It is {name}.")
+    assert again.answer == write_calls([task.lookups[0]]), "whoever asks for it by name still gets it"
+
+
+def test_a_look_up_that_was_made_is_not_proposed_again(asked: tuple[Desk, Task]) -> None:
+    desk, task = asked
+    desk.make(*task.lookups[:1], *task.lookups[:1])
+    assert desk.ask(None).answer == write_calls([task.lookups[1]])
+
+
+def test_what_an_expert_proposes_shows_no_id(make_env: Callable[..., Any], named_folder: Path) -> None:
+    env = make_env(domain=named_folder, tools="full")
+    desk = Desk(env)
+    tasks = [task for task in env.unwrapped.source.tasks("all") if task.intent == "ask_price"]
+    task = desk.begin("ask_price", next(number for number, task in enumerate(tasks) if task.lookups))
+    expert = next(name for name in env.unwrapped.play.tools if name.startswith("ask_"))
+    words = f"Look up the order {task.bindings['order_id']}."
+    env.step([{"name": expert, "arguments": {"question": words}}])
+    (call,) = env.unwrapped.episode.calls
+    assert call.value == {"call": {"name": "get_order", "arguments": {"order_id": task.bindings["order_id"]}}}
+    assert desk.ask(None).answer == write_calls([task.lookups[0]])
+
+
+def test_a_look_up_can_be_asked_for_by_name(asked: tuple[Desk, Task], named: Domain) -> None:
+    desk, task = asked
+    for call in task.whole_path:
+        whole = desk.ask(None)
+        step = desk.ask(f"I need this now. {named_call(named.tools[call.name], call)}")
+        assert step.answer == write_calls([call])
+        assert step.difficulty == pytest.approx(whole.difficulty - NAMED)
+        desk.make(call)
+
+
+def test_a_call_whose_id_is_not_known_is_not_told_before_the_look_up(asked: tuple[Desk, Task]) -> None:
+    desk, task = asked
+    step = desk.ask("Look up the order, please.")
+    assert step.answer == write_calls([task.lookups[0]])
+    order = task.bindings["order_id"]
+    assert desk.ask(f"Look up the order {order}.").answer == write_calls(task.reference_calls)
+
+
+def test_mistakes_do_not_give_away_what_a_look_up_finds(asked: tuple[Desk, Task]) -> None:
+    desk, task = asked
+    order = task.bindings["order_id"]
+    assert write_calls(task.lookups[1:]) not in desk.ask(None).wrong
+    desk.make(task.lookups[0])
+    assert write_calls(task.reference_calls) not in desk.ask(None).wrong
+    assert order not in desk.ask(None).answer
+
+
+def test_a_look_up_and_the_same_for_the_next_entry_are_as_hard_as_a_task_of_one_call(
+    asked: tuple[Desk, Task], make_env: Callable[..., Any]
+) -> None:
+    desk, task = asked
+    hard = msgspec.structs.replace(task, difficulty=5)
+    desk.env.unwrapped.play.task = hard
+    assert desk.ask(None).difficulty == 0.0
+    desk.make(*task.lookups)
+    assert desk.ask(None).difficulty == level_difficulty(hard) > 0
+    desk = Desk(make_env())
+    task = desk.begin("order_twice")
+    desk.env.unwrapped.play.task = msgspec.structs.replace(task, difficulty=5)
+    harder = []
+    for call in task.reference_calls:
+        harder.append(desk.ask(None).difficulty > 0)
+        desk.make(call)
+    assert [call.name for call in task.reference_calls] == ["get_customer", "make_order", "make_order", "get_order"]
+    assert harder == [True, True, False, True]
