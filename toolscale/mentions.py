@@ -66,6 +66,8 @@ _DOTTED_THOUSANDS = re.compile(
     r"(?<![\d.,])\d{1,3}(?:\.\d{3})+(?=(?:,\d+)?\s?(?:€|eur))|(?<=€)\d{1,3}(?:\.\d{3})+(?!\d)"
 )
 _WORDED_DAY = re.compile(rf"\b({'|'.join(ORDINALS[1:])})(?=\s+of\s+{_MONTH}\b)")
+_COMMA_AND_DIGITS = re.compile(r",\d\d")  # in all that has a decimal comma
+_COUNTING = frozenset((*UNITS, *TENS, "hundred", "thousand", "minus"))  # one of them is in every number in words
 _POSSESSIVE = re.compile(r"'s\b")
 _MONTH_NAME = re.compile(_MONTH)
 _DIGITS = re.compile(r"\d+")
@@ -78,7 +80,7 @@ def tokens(text: str) -> list[str]:
     >>> tokens("Ada's bill: $1,234.50 on July 30, 2025 at 7 pm")
     ['ada', 'bill', '#1234.5', 'on', '@2025-07-30', 'at', '~19:00']
     """
-    if "," in text:
+    if "," in text and _COMMA_AND_DIGITS.search(text):
         text = _DECIMAL_COMMA.sub(lambda found: found[0].replace(",", "."), text)
     if not text.isascii():
         decomposed = unicodedata.normalize("NFKD", text)
@@ -88,14 +90,11 @@ def tokens(text: str) -> list[str]:
     text = text.casefold()
     if "th of " in text or "rst of " in text or "ond of " in text or "ird of " in text:
         text = _WORDED_DAY.sub(lambda found: str(ORDINALS.index(found[1])), text)
-    if _NUMBER_IN_WORDS.search(text):
-        text = _NUMBER_IN_WORDS.sub(_in_digits, text)
-    if "'s" in text:
-        text = _POSSESSIVE.sub("", text)
-    return [
-        _NUMBER_WORD.get(token, token) if token.isalnum() and not token[0].isdecimal() else _spelled(token)
-        for token in _tokens(text)
-    ]
+    bare = _POSSESSIVE.sub("", text) if "'s" in text else text
+    found = _tokens(bare)
+    if not _COUNTING.isdisjoint(found) and _NUMBER_IN_WORDS.search(text):
+        found = _tokens(_POSSESSIVE.sub("", _NUMBER_IN_WORDS.sub(_in_digits, text)))
+    return [_NUMBER_WORD.get(token, token) if token.isalpha() else _spelled(token) for token in found]
 
 
 def _in_digits(found: re.Match[str]) -> str:
@@ -108,8 +107,8 @@ def _in_digits(found: re.Match[str]) -> str:
 
 
 def _spelled(token: str) -> str:
-    """Return a number, date, time or grade in its one spelling."""
-    if token[-1] in "+-":
+    """Return a number, date, time or grade in its one spelling; a word with digits in it is left as it is."""
+    if token[-1] in "+-" or (token.isalnum() and not token[0].isdecimal()):
         return token
     if token[0] in "-−$€£." or token.isdecimal():
         return _number(token)
