@@ -26,31 +26,37 @@ _NUMBER_WORD = (
     | {word: f"#{i}" for i, word in enumerate(UNITS)}
     | {word: f"#{10 * i}" for i, word in enumerate(TENS, 2)}
 )
-_MONTH = (
-    r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
-    r"|nov(?:ember)?|dec(?:ember)?)"
-)
+_MONTHS = (
+    "jan(?:uary)?", "feb(?:ruary)?", "mar(?:ch)?", "apr(?:il)?", "may", "june?", "july?", "aug(?:ust)?", "sept?(?:ember)?",
+    "oct(?:ober)?", "nov(?:ember)?", "dec(?:ember)?",
+)  # fmt: skip
+_MONTH = f"(?:{'|'.join(_MONTHS)})"
 _DIGITS_OF_NUMBER = r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?"
-# What begins with a letter, with a digit, and with a sign. No groups are captured, so that a branch is left early.
+_MONTH_AND_DAY = r"\.?\s+\d{1,2}(?:st|nd|rd|th)?(?![\d:])(?:,?\s+\d{4}(?!\d))?"
+# Each branch begins with the characters that it is about: others are passed over at once. No groups are captured, so that
+# a branch is left early.
 _tokens = re.compile(
     rf"""
       [a-f][+-](?![\w+-])
     | [b-ceg-ik-lp-rt-z][^\W_]*+
-    | (?=\d)(?:
-          (?:\d{{4}}-\d{{2}}-\d{{2}}|\d{{4}}/\d{{2}}/\d{{2}})(?!\d)(?:t(?=\d))?
-        | \d{{1,2}}/\d{{1,2}}/\d{{4}}(?!\d)
-        | \d{{1,2}}\.\d{{1,2}}\.\d{{4}}(?!\d)
-        | \d{{1,2}}:\d{{2}}(?::\d{{2}})?(?:\s?[ap]\.?m\b)?|\d{{1,2}}\s?[ap]\.?m\b
-        | \d{{1,2}}(?:st|nd|rd|th)?\s+(?:of\s+)?{_MONTH}\b\.?(?:,?\s+\d{{4}}(?!\d))?
-        | {_DIGITS_OF_NUMBER}
+    | \d(?:
+          \d{{3}}(?:-\d{{2}}-\d{{2}}|/\d{{2}}/\d{{2}})(?!\d)(?:t(?=\d))?
+        | \d?/\d{{1,2}}/\d{{4}}(?!\d)
+        | \d?\.\d{{1,2}}\.\d{{4}}(?!\d)
+        | \d?:\d{{2}}(?::\d{{2}})?(?:\s?[ap]\.?m\b)?|\d?\s?[ap]\.?m\b
+        | \d?(?:st|nd|rd|th)?\s+(?:of\s+)?{_MONTH}\b\.?(?:,?\s+\d{{4}}(?!\d))?
+        | (?:\d{{0,2}}(?:,\d{{3}})+(?!\d)|\d*)(?:\.\d+)?
       )
-    | (?!{_MONTH})[^\W\d_][^\W_]*+
-    | {_MONTH}\.?\s+\d{{1,2}}(?:st|nd|rd|th)?(?![\d:])(?:,?\s+\d{{4}}(?!\d))?
-    | (?=[-−$€£.])(?:(?<!\w)[-−](?=[$€£.\d]))?(?:[$€£]\s?)?(?:{_DIGITS_OF_NUMBER}|(?<!\w)\.\d+)
-    | [^\W_]+
+    | {"|".join(month + _MONTH_AND_DAY for month in _MONTHS)}
+    | [-−](?<!\w[-−])(?=[$€£.\d])(?:[$€£]\s?)?(?:{_DIGITS_OF_NUMBER}|\.\d+)
+    | [$€£]\s?(?:{_DIGITS_OF_NUMBER}|\.\d+)
+    | \.(?<!\w\.)\d+
+    | [^\W_][^\W_]*+
     """,
     re.VERBOSE,
 ).findall
+_words = re.compile(r"[^\W_]+").findall
+_VALUED = re.compile(r"[\d+-]")  # what is no plain word has one of these
 _DECIMAL_COMMA = re.compile(
     r"(?<![\d.,])[$€£]\s?\d+,\d{2}(?![\d,])|(?<![\d.,])\d+,\d{2}(?=\s?(?:[$€£]|eur|usd|dollar))", re.IGNORECASE
 )
@@ -91,7 +97,7 @@ def tokens(text: str) -> list[str]:
     if "th of " in text or "rst of " in text or "ond of " in text or "ird of " in text:
         text = _WORDED_DAY.sub(lambda found: str(ORDINALS.index(found[1])), text)
     bare = _POSSESSIVE.sub("", text) if "'s" in text else text
-    found = _tokens(bare)
+    found = _tokens(bare) if _VALUED.search(bare) else _words(bare)
     if not _COUNTING.isdisjoint(found) and _NUMBER_IN_WORDS.search(text):
         found = _tokens(_POSSESSIVE.sub("", _NUMBER_IN_WORDS.sub(_in_digits, text)))
     return [_NUMBER_WORD.get(token, token) if token.isalpha() else _spelled(token) for token in found]

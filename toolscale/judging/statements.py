@@ -34,6 +34,7 @@ PROMISE = re.compile(_CUES["promises"], re.IGNORECASE)
 REFUSAL = re.compile(_CUES["refusals"], re.IGNORECASE)
 _HEDGE = re.compile("|".join(_CUES["hedges"]))
 _DOUBTFUL = frozenset(_CUES["doubtful"])
+_DOUBTFUL_PARTS = tuple(_CUES["doubtful_parts"])
 _WORD = re.compile(r"\w+")
 _DASHES = ("-", "–", "—")
 _PRONOUNS = ("nothing", "none", "nobody")
@@ -215,7 +216,7 @@ def denials(text: str) -> list[str]:
     ['not true', 'do not know']
     """
     lower = text.lower().replace("’", "'")
-    if _DOUBTFUL.isdisjoint(_WORD.findall(lower)):
+    if _DOUBTFUL.isdisjoint(_WORD.findall(lower)) and not any(part in lower for part in _DOUBTFUL_PARTS):
         return []
     return [found[0] for cue in (_DENIAL, _HEDGE) for found in cue.finditer(lower)]
 

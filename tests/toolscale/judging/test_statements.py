@@ -41,11 +41,12 @@ def matched(pattern: Any) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("cue", [*CUES["denials"], *CUES["hedges"]])
-def test_whatever_a_cue_matches_holds_a_doubtful_word(cue: str):
-    doubtful, texts = set(CUES["doubtful"]), list(matched(parse(cue)))
+def test_whatever_a_cue_matches_holds_what_is_doubtful(cue: str):
+    words, parts, texts = set(CUES["doubtful"]), CUES["doubtful_parts"], list(matched(parse(cue)))
     found = [text for near in texts for text in (near, f"x{near}", f"{near}x", f"x{near}x") if re.search(cue, text)]
-    assert len(found) >= len(texts) // 2 and found
-    assert [text for text in found if doubtful.isdisjoint(re.findall(r"\w+", text))] == []
+    assert len(found) >= max(1, len(texts) // 2)
+    unseen = [text for text in found if words.isdisjoint(re.findall(r"\w+", text))]
+    assert [text for text in unseen if not any(part in text for part in parts)] == []
 
 
 def state(text: str, token: str) -> str:
