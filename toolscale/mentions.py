@@ -27,14 +27,14 @@ _NUMBER_WORD = (
     | {word: f"#{10 * i}" for i, word in enumerate(TENS, 2)}
 )
 _MONTHS = (
-    "jan(?:uary)?", "feb(?:ruary)?", "mar(?:ch)?", "apr(?:il)?", "may", "june?", "july?", "aug(?:ust)?", "sept?(?:ember)?",
-    "oct(?:ober)?", "nov(?:ember)?", "dec(?:ember)?",
+    "jan(?:uary)?", "feb(?:ruary)?", "mar(?:ch)?", "apr(?:il)?", "may", "june?", "july?", "aug(?:ust)?",
+    "sept?(?:ember)?", "oct(?:ober)?", "nov(?:ember)?", "dec(?:ember)?",
 )  # fmt: skip
 _MONTH = f"(?:{'|'.join(_MONTHS)})"
 _DIGITS_OF_NUMBER = r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?"
 _MONTH_AND_DAY = r"\.?\s+\d{1,2}(?:st|nd|rd|th)?(?![\d:])(?:,?\s+\d{4}(?!\d))?"
-# Each branch begins with the characters that it is about: others are passed over at once. No groups are captured, so that
-# a branch is left early.
+# Each branch begins with the characters that it is about: others are passed over at once. No groups are captured, so
+# that a branch is left early.
 _tokens = re.compile(
     rf"""
       [a-f][+-](?![\w+-])
