@@ -26,31 +26,37 @@ _NUMBER_WORD = (
     | {word: f"#{i}" for i, word in enumerate(UNITS)}
     | {word: f"#{10 * i}" for i, word in enumerate(TENS, 2)}
 )
-_MONTH = (
-    r"(?:jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?"
-    r"|nov(?:ember)?|dec(?:ember)?)"
-)
+_MONTHS = (
+    "jan(?:uary)?", "feb(?:ruary)?", "mar(?:ch)?", "apr(?:il)?", "may", "june?", "july?", "aug(?:ust)?",
+    "sept?(?:ember)?", "oct(?:ober)?", "nov(?:ember)?", "dec(?:ember)?",
+)  # fmt: skip
+_MONTH = f"(?:{'|'.join(_MONTHS)})"
 _DIGITS_OF_NUMBER = r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?"
-# What begins with a letter, with a digit, and with a sign. No groups are captured, so that a branch is left early.
+_MONTH_AND_DAY = r"\.?\s+\d{1,2}(?:st|nd|rd|th)?(?![\d:])(?:,?\s+\d{4}(?!\d))?"
+# Each branch begins with the characters that it is about: others are passed over at once. No groups are captured, so
+# that a branch is left early.
 _tokens = re.compile(
     rf"""
       [a-f][+-](?![\w+-])
     | [b-ceg-ik-lp-rt-z][^\W_]*+
-    | (?=\d)(?:
-          (?:\d{{4}}-\d{{2}}-\d{{2}}|\d{{4}}/\d{{2}}/\d{{2}})(?!\d)(?:t(?=\d))?
-        | \d{{1,2}}/\d{{1,2}}/\d{{4}}(?!\d)
-        | \d{{1,2}}\.\d{{1,2}}\.\d{{4}}(?!\d)
-        | \d{{1,2}}:\d{{2}}(?::\d{{2}})?(?:\s?[ap]\.?m\b)?|\d{{1,2}}\s?[ap]\.?m\b
-        | \d{{1,2}}(?:st|nd|rd|th)?\s+(?:of\s+)?{_MONTH}\b\.?(?:,?\s+\d{{4}}(?!\d))?
-        | {_DIGITS_OF_NUMBER}
+    | \d(?:
+          \d{{3}}(?:-\d{{2}}-\d{{2}}|/\d{{2}}/\d{{2}})(?!\d)(?:t(?=\d))?
+        | \d?/\d{{1,2}}/\d{{4}}(?!\d)
+        | \d?\.\d{{1,2}}\.\d{{4}}(?!\d)
+        | \d?:\d{{2}}(?::\d{{2}})?(?:\s?[ap]\.?m\b)?|\d?\s?[ap]\.?m\b
+        | \d?(?:st|nd|rd|th)?\s+(?:of\s+)?{_MONTH}\b\.?(?:,?\s+\d{{4}}(?!\d))?
+        | (?:\d{{0,2}}(?:,\d{{3}})+(?!\d)|\d*)(?:\.\d+)?
       )
-    | (?!{_MONTH})[^\W\d_][^\W_]*+
-    | {_MONTH}\.?\s+\d{{1,2}}(?:st|nd|rd|th)?(?![\d:])(?:,?\s+\d{{4}}(?!\d))?
-    | (?=[-−$€£.])(?:(?<!\w)[-−](?=[$€£.\d]))?(?:[$€£]\s?)?(?:{_DIGITS_OF_NUMBER}|(?<!\w)\.\d+)
-    | [^\W_]+
+    | {"|".join(month + _MONTH_AND_DAY for month in _MONTHS)}
+    | [-−](?<!\w[-−])(?=[$€£.\d])(?:[$€£]\s?)?(?:{_DIGITS_OF_NUMBER}|\.\d+)
+    | [$€£]\s?(?:{_DIGITS_OF_NUMBER}|\.\d+)
+    | \.(?<!\w\.)\d+
+    | [^\W_][^\W_]*+
     """,
     re.VERBOSE,
 ).findall
+_words = re.compile(r"[^\W_]+").findall
+_VALUED = re.compile(r"[\d+-]")  # what is no plain word has one of these
 _DECIMAL_COMMA = re.compile(
     r"(?<![\d.,])[$€£]\s?\d+,\d{2}(?![\d,])|(?<![\d.,])\d+,\d{2}(?=\s?(?:[$€£]|eur|usd|dollar))", re.IGNORECASE
 )
@@ -66,6 +72,8 @@ _DOTTED_THOUSANDS = re.compile(
     r"(?<![\d.,])\d{1,3}(?:\.\d{3})+(?=(?:,\d+)?\s?(?:€|eur))|(?<=€)\d{1,3}(?:\.\d{3})+(?!\d)"
 )
 _WORDED_DAY = re.compile(rf"\b({'|'.join(ORDINALS[1:])})(?=\s+of\s+{_MONTH}\b)")
+_COMMA_AND_DIGITS = re.compile(r",\d\d")  # in all that has a decimal comma
+_COUNTING = frozenset((*UNITS, *TENS, "hundred", "thousand", "minus"))  # one of them is in every number in words
 _POSSESSIVE = re.compile(r"'s\b")
 _MONTH_NAME = re.compile(_MONTH)
 _DIGITS = re.compile(r"\d+")
@@ -78,7 +86,7 @@ def tokens(text: str) -> list[str]:
     >>> tokens("Ada's bill: $1,234.50 on July 30, 2025 at 7 pm")
     ['ada', 'bill', '#1234.5', 'on', '@2025-07-30', 'at', '~19:00']
     """
-    if "," in text:
+    if "," in text and _COMMA_AND_DIGITS.search(text):
         text = _DECIMAL_COMMA.sub(lambda found: found[0].replace(",", "."), text)
     if not text.isascii():
         decomposed = unicodedata.normalize("NFKD", text)
@@ -88,14 +96,11 @@ def tokens(text: str) -> list[str]:
     text = text.casefold()
     if "th of " in text or "rst of " in text or "ond of " in text or "ird of " in text:
         text = _WORDED_DAY.sub(lambda found: str(ORDINALS.index(found[1])), text)
-    if _NUMBER_IN_WORDS.search(text):
-        text = _NUMBER_IN_WORDS.sub(_in_digits, text)
-    if "'s" in text:
-        text = _POSSESSIVE.sub("", text)
-    return [
-        _NUMBER_WORD.get(token, token) if token.isalnum() and not token[0].isdecimal() else _spelled(token)
-        for token in _tokens(text)
-    ]
+    bare = _POSSESSIVE.sub("", text) if "'s" in text else text
+    found = _tokens(bare) if _VALUED.search(bare) else _words(bare)
+    if not _COUNTING.isdisjoint(found) and _NUMBER_IN_WORDS.search(text):
+        found = _tokens(_POSSESSIVE.sub("", _NUMBER_IN_WORDS.sub(_in_digits, text)))
+    return [_NUMBER_WORD.get(token, token) if token.isalpha() else _spelled(token) for token in found]
 
 
 def _in_digits(found: re.Match[str]) -> str:
@@ -108,8 +113,8 @@ def _in_digits(found: re.Match[str]) -> str:
 
 
 def _spelled(token: str) -> str:
-    """Return a number, date, time or grade in its one spelling."""
-    if token[-1] in "+-":
+    """Return a number, date, time or grade in its one spelling; a word with digits in it is left as it is."""
+    if token[-1] in "+-" or (token.isalnum() and not token[0].isdecimal()):
         return token
     if token[0] in "-−$€£." or token.isdecimal():
         return _number(token)

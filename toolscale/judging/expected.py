@@ -225,6 +225,8 @@ def stem(word: str) -> str:
 def contains(text: Sequence[str], phrase: Phrase) -> list[int]:
     """Return where a text has the tokens of a phrase in a row."""
     size, first = len(phrase), phrase[0]
+    if first not in text:
+        return []
     return [i for i, token in enumerate(text) if token == first and (size == 1 or tuple(text[i : i + size]) == phrase)]
 
 

@@ -241,12 +241,14 @@ def _last_word(before: Sequence[str]) -> str:
 def _contradiction(answer: Statements, expected: ExpectedAnswer) -> list[str]:
     """Return where an answer negates what the reference answer states, or states what that negates."""
     found = answer.tokens
-    for place, token in enumerate(found):
+    for place, token in enumerate(found if not _VERBAL.isdisjoint(found) else ()):
         if token in expected.positive and _follows_not(answer, place) and found.count(token) == 1:
             return [f"the answer negates {token!r}, which holds"]
-    for token in expected.denied.intersection(found):
+    for token in sorted(expected.denied.intersection(found)):  # sets have no order of their own
         if all(_is_plain(answer, place) for place in _at(found, token)):
             return [f"the answer states {token!r}, which does not hold"]
+    if expected.denied.isdisjoint(found):
+        return []
     for place, (before, token) in enumerate(itertools.pairwise(found), 1):
         if before == "a" and token in expected.denied and not _is_near_negator(answer, place):
             return [f"the answer states {token!r}, which does not hold"]
@@ -282,6 +284,8 @@ def _surplus(answer: Statements, expected: ExpectedAnswer) -> list[str]:
     """Return what an answer states that it may not, or that is too much."""
     extras: dict[str, int] = {}
     for place, written in enumerate(answer.tokens):
+        if written.isalpha():
+            continue
         kind, token = kind_of_token(written), _in_full(written, expected)
         if kind is None or token in expected.allowed:
             continue
@@ -299,6 +303,8 @@ def _surplus(answer: Statements, expected: ExpectedAnswer) -> list[str]:
         for phrase in expected.names.get(token, ()):
             if not expected.known.issuperset(phrase) and tuple(answer.tokens[place : place + len(phrase)]) == phrase:
                 extras[" ".join(phrase)] = _UNSHOWN
+    if sum(extras.values()) <= _MAX_LABELLED:
+        return []
     most = _MAX_LABELLED if _labelled(answer, extras, expected) > _MAX_LABELLED else _MAX_EXTRAS + len(expected.facts)
     if sum(extras.values()) > most:
         return [f"the answer states {len(extras)} things that were not asked; at most {most} are taken for an answer"]

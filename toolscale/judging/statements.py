@@ -28,24 +28,33 @@ MARKED = NEGATIVES | CONTRASTS | frozenset((*_CUES["conditions"], "or", "either"
 _BREAKERS = frozenset(_CUES["breakers"])
 _STARTERS = frozenset(_CUES["starters"])
 _CONDITIONS = frozenset(_CUES["conditions"])
+_TURNS = NEGATORS | _BREAKERS | _CONDITIONS
 _DENIAL = re.compile("|".join(_CUES["denials"]))
 PROMISE = re.compile(_CUES["promises"], re.IGNORECASE)
 REFUSAL = re.compile(_CUES["refusals"], re.IGNORECASE)
 _HEDGE = re.compile("|".join(_CUES["hedges"]))
+_DOUBTFUL = frozenset(_CUES["doubtful"])
+_DOUBTFUL_PARTS = tuple(_CUES["doubtful_parts"])
+_WORD = re.compile(r"\w+")
 _DASHES = ("-", "–", "—")
 _PRONOUNS = ("nothing", "none", "nobody")
 _NEAR = 3  # tokens between a negator and what it denies
 _REACH = 8  # tokens that a negator reaches
-_ABBREVIATIONS = "".join(rf"(?<!\b{re.escape(word)})" for word in _CUES["abbreviations"])
-_BOUNDARY = re.compile(
+_ABBREVIATIONS = "".join(rf"(?<!\b{re.escape(word)}[.!?;])" for word in _CUES["abbreviations"])
+_BOUNDARY = re.compile(  # each branch begins with the character that it is about: others are passed over at once
     rf"""
-      (?P<sentence>{_ABBREVIATIONS}(?!(?<=\bno)\.\s\d)[.!?;]+(?=[\s*_"'”)\]|]|\Z)|\n+)
-    | (?P<colon>:(?=\s)|\s[-–—]+\s|\|)
-    | (?P<clause>,(?=\s)(?!\s*\d{{4}}\b)|[()])
+      [.!?;]{_ABBREVIATIONS}(?:(?<!\bno\.)|(?!\s\d))[.!?;]*(?=[\s*_"'”)\]|]|\Z)
+    | \n\n*
+    | :(?=\s)
+    | \s[-–—]+\s
+    | ,(?=\s)(?!\s*\d{{4}}\b)
+    | [|()]
     """,
     re.VERBOSE | re.IGNORECASE,
 )
+_SENTENCE_ENDS = ".!?;\n"
 _MARKUP = re.compile(r"[*_`#>]+|^[ \t]*(?:[-+•]|\d{1,2}[.)])[ \t]+", re.MULTILINE)
+_MARKS = re.compile(r"[*_`#>\n]")  # a text without any, which begins with a letter, has no markup
 _DATA = re.compile(r"""[{,\[]\s*(["'])[\w .-]+\1\s*:|\[\s*[{"\[]""")
 
 
@@ -82,15 +91,17 @@ def read_statements(text: str) -> Statements:
     >>> found.tokens[:7], found.negated[:7]
     (['no', 'it', 'is', 'not', '#12.5', 'it', 'costs'], [False, False, False, False, True, False, False])
     """
-    text = _MARKUP.sub(" ", text)
+    if not text[:1].isalpha() or _MARKS.search(text):
+        text = _MARKUP.sub(" ", text)
     reader = _Reader()
     last = 0
     for boundary in _BOUNDARY.finditer(text):
         reader.add(text[last : boundary.start()])
-        if boundary.lastgroup == "sentence":
-            reader.end_sentence("?" in boundary[0])
+        sign = boundary[0]
+        if sign[0] in _SENTENCE_ENDS:
+            reader.end_sentence("?" in sign)
         else:
-            reader.bracket(boundary[0])
+            reader.bracket(sign)
         last = boundary.end()
     reader.add(text[last:])
     reader.end_sentence(False)
@@ -145,6 +156,12 @@ class _Reader:
             return
         if found[0] in _STARTERS:
             self._negated = False
+        if not self._negated and _TURNS.isdisjoint(found):  # nothing is negated before, in and after it
+            self.tokens += found
+            self.sentences += [self._number] * len(found)
+            self.negated += [False] * len(found)
+            self._reach -= len(found)
+            return
         for token in found:
             if token in _BREAKERS:
                 self._negated = False
@@ -199,6 +216,8 @@ def denials(text: str) -> list[str]:
     ['not true', 'do not know']
     """
     lower = text.lower().replace("’", "'")
+    if _DOUBTFUL.isdisjoint(_WORD.findall(lower)) and not any(part in lower for part in _DOUBTFUL_PARTS):
+        return []
     return [found[0] for cue in (_DENIAL, _HEDGE) for found in cue.finditer(lower)]
 
 
