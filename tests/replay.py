@@ -1,15 +1,15 @@
 """Replays recorded episodes and compares what comes of them: rewards, outcomes, costs, clocks and observations.
 
-    python tests/replay.py           replay `data/replay.jsonl.gz`, and list the episodes that differ
+    python tests/replay.py           replay `data/replay.jsonl.gz`, list what differs, and count it by group
     python tests/replay.py record    record it anew, which is right only when a change of behaviour is wanted
 
 A recorded episode is a case of `CASES`, the arguments of the reset, the actions, and what came of them. Observations
 are kept as digests. The file depends on no class of the library, so that its records may change. The orchestrators'
 own messages cost nothing here: what they cost is tested in `envs/test_orchestrator_rates.py`.
 
-The tool `local_search` was called `search` when the episodes were recorded, and there was no `web_search`: a catalogue
-takes it out of the tool configurations, actions are given the new name, and what comes of them is compared by the old
-one, by which the tokens of texts are counted too. So a recorded episode shows that nothing else has changed.
+Tasks of the domains are looked up by their place in the built domains: domains that are built anew have other tasks, so
+their episodes are recorded anew after it. Episodes over questions (mathematics, search, MASBench) should stay the same
+then; the groups show it.
 """
 
 from __future__ import annotations
@@ -19,38 +19,22 @@ import hashlib
 import importlib
 import json
 import random
-import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
-from unittest import mock
 
 import gymnasium
 import msgspec
 
 import toolorchestra
-from toolorchestra.agents.experts.simulated_chat import SimulatedChat
 from toolorchestra.envs import make_multiagent, multiagent_ids
-from toolorchestra.envs.token_counts import estimate_tokens
 
 FILE = Path(__file__).parent / "data" / "replay.jsonl.gz"
 SANDBOX = {"sandbox": "process"}  # present on every machine; only recorded programs are run in it
 SIMULATED = {"python": "simulated"}
-NO_WEB = {"catalog": Path(__file__).parent / "data" / "replay_catalog.yaml"}
-OLD, NEW = "search", "local_search"
-_NAMED = re.compile(rf'("name\\*": ?\\*"|```|<SELECTED_TOOL>){OLD}(?=[\\"<])')  # in JSON: \ before a quote or a newline
-_KNOWN = re.compile(r"Known: ([\w, ]+)\.")
-CHANGED = {("ParaManager-Finance-v0", 1001): {"cost", "calls", "seen", "M"}}
-"""What differs by case and seed. An error lists the first 30 of 49 tools by name: the new one is among them, and the
-models that read the error pay for it."""
-
-
-def _tokens_before(text: str) -> int:
-    return estimate_tokens(text.replace(NEW, OLD))
-
-
-PARAMANAGER = {**SANDBOX, "count_tokens": _tokens_before}
+QUESTIONS = ("Math", "MultiHopQA", "MASBench")
 
 
 class Case(NamedTuple):
@@ -73,20 +57,20 @@ def _cases() -> dict[str, Case]:
         protocol = env_id.split("-")[0]
         if protocol.endswith("Single"):
             continue
-        found[env_id] = Case(env_id, PARAMANAGER if protocol == "ParaManager" else {})
+        found[env_id] = Case(env_id, SANDBOX if protocol == "ParaManager" else {})
     for source in ("Restaurant", "Finance", "Railway", "Weather", "Math", "MultiHopQA", "MASBenchDepth"):
         env_id = f"ToolOrchestra-{source}-v0"
-        found[f"{env_id}/full"] = Case(env_id, {"tools": "full", **SANDBOX, **NO_WEB})
-    random_tools = {"tools": "full", "tool_config": "random", "tool_config_seed": 3, **SANDBOX, **NO_WEB}
+        found[f"{env_id}/full"] = Case(env_id, {"tools": "full", **SANDBOX})
+    random_tools = {"tools": "full", "tool_config": "random", "tool_config_seed": 3, **SANDBOX}
     found["ToolOrchestra-Medicine-v0/random"] = Case("ToolOrchestra-Medicine-v0", random_tools)
     preference = {"weights": {"outcome": 1.0, "compute": 0.3, "latency": 0.2}, "instruction": "Be quick."}
     for env_id in ("ToolOrchestra-Sport-v0", "ParaManager-Math-v0"):
-        options = {"preference": preference, **(PARAMANAGER if env_id.startswith("Para") else {})}
+        options = {"preference": preference, **(SANDBOX if env_id.startswith("Para") else {})}
         found[f"{env_id}/preference"] = Case(env_id, options)
     limits = {"max_turns": 3, "max_cost": 0.002, "max_seconds": 0.5, "result_characters": 120}
     found["ToolOrchestra-Travel-v0/limits"] = Case("ToolOrchestra-Travel-v0", limits)
     found["ParaManager-Restaurant-v0/serial"] = Case(
-        "ParaManager-Restaurant-v0", {"serial": True, "no_diversity": True, **PARAMANAGER}
+        "ParaManager-Restaurant-v0", {"serial": True, "no_diversity": True, **SANDBOX}
     )
     found["MASOrchestra-High-MASBenchHorizon-v0/share"] = Case(
         "MASOrchestra-High-MASBenchHorizon-v0", {"credit": "share"}
@@ -173,9 +157,7 @@ def _outcome(env: Any) -> dict[str, Any]:
 
 
 def _digest(value: Any) -> str:
-    text = msgspec.json.encode(value).decode().replace(NEW, OLD)
-    text = _KNOWN.sub(lambda found: f"Known: {', '.join(sorted(found[1].split(', ')))}.", text)  # by the old name
-    return hashlib.sha256(text.encode()).hexdigest()[:12]
+    return hashlib.sha256(msgspec.json.encode(value)).hexdigest()[:12]
 
 
 def recorded() -> Iterator[dict[str, Any]]:
@@ -187,31 +169,19 @@ def recorded() -> Iterator[dict[str, Any]]:
 
 def differences(record: dict[str, Any]) -> list[str]:
     """Replay a recorded episode and return what differs; nothing if all is the same."""
-    actions = iter(json.loads(_NAMED.sub(rf"\g<1>{NEW}", json.dumps(record["actions"]))))
+    actions = iter(record["actions"])
     try:
-        with mock.patch.object(SimulatedChat, "complete", _read_before):
-            found = play(CASES[record["case"]], record["reset"], lambda env, observation, info: next(actions))
+        found = play(CASES[record["case"]], record["reset"], lambda env, observation, info: next(actions))
     except StopIteration:
         return ["the episode went on after the last recorded action"]
-    found = json.loads(json.dumps(found).replace(NEW, OLD))
-    changed = CHANGED.get((record["case"], record["reset"]["seed"]), set())
-    return [
-        f"{name}: {record[name]!r} became {value!r}"
-        for name, value in found.items()
-        if record[name] != value and name not in changed
-    ]
+    found = json.loads(json.dumps(found))
+    return [f"{name}: {record[name]!r} became {value!r}" for name, value in found.items() if record[name] != value]
 
 
-_complete = SimulatedChat.complete
-
-
-def _read_before(self: SimulatedChat, requests: Any) -> Any:
-    """Answer requests in which a simulated model reads the old name of the tool: it pays by the length."""
-    read = []
-    for request in requests:
-        messages = [{**one, "content": str(one.get("content") or "").replace(NEW, OLD)} for one in request.messages]
-        read.append(msgspec.structs.replace(request, messages=messages))
-    return _complete(self, read)
+def group(record: dict[str, Any]) -> str:
+    """Return a recorded episode's protocol, the kind of its source, and its player."""
+    protocol, source = record["case"].split("/")[0].removesuffix("-v0").rsplit("-", 1)
+    return f"{protocol}, {'questions' if source.startswith(QUESTIONS) else 'domains'}, player {record['player']}"
 
 
 # ------------------------------------------------------------------------------------------------------ recording
@@ -368,15 +338,18 @@ def main() -> int:
     if sys.argv[1:] == ["record"]:
         print(f"{record()} episodes recorded in {FILE}")
         return 0
-    count = wrong = 0
+    played: Counter[str] = Counter()
+    differing: Counter[str] = Counter()
     for episode in recorded():
-        count += 1
+        played[group(episode)] += 1
         if found := differences(episode):
-            wrong += 1
+            differing[group(episode)] += 1
             print(f"{episode['case']} {episode['player']} {episode['reset']}")
             print("".join(f"    {line}\n" for line in found), end="")
-    print(f"{count} episodes replayed, {wrong} differ")
-    return int(bool(wrong))
+    for name, count in sorted(differing.items()):
+        print(f"{name}: {count} of {played[name]} differ")
+    print(f"{played.total()} episodes replayed, {differing.total()} differ")
+    return int(bool(differing))
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ _REFUSALS = (
     "Nothing, none, no, yes, not possible, cannot, sorry, not available, refused, done, booked, cancelled, free."
 )
 _ONE_WORD = ("", "Yes.", "No.", "Done.", "None", "OK", "0", "1", "Booked.", "Sorry.", "I cannot help you with that.")
+_SENTENCE_END = re.compile(r"(?<=[.!?])(?<!\bDr\.)(?<!\bMr\.)(?<!\bMs\.)(?<!\bMrs\.)\s+(?=[A-Z])")
 _LARGE = 4
 """Values beyond the request and the answer that results must show, for a dump of them to be one."""
 
@@ -172,7 +173,7 @@ def rephrasings(context: Context) -> Iterator[tuple[str, str]]:
     yield "heading", f"**Answer**\n\n{answer}"
     yield "capitals", answer.upper()
     yield "label", f"Answer: {answer}"
-    sentences = re.split(r"(?<=[.!?])\s+(?=[A-Z])", answer)
+    sentences = _SENTENCE_END.split(answer)
     yield "bullet list", "Here is what I found:\n" + "\n".join(f"- {sentence}" for sentence in sentences)
     yield "numbered list", "Here is what I found:\n" + "\n".join(f"{i}. {s}" for i, s in enumerate(sentences, 1))
     if len(sentences) > 1:
