@@ -96,7 +96,9 @@ def _shared(other: Task, task: Task) -> bool:
 def _flipped(context: Context) -> Iterator[tuple[str, str]]:
     """Yield the reference answer with the polarity of its facts flipped."""
     task, answer = context.task, context.task.answer
-    for found in re.finditer(r"\b(is|are|was|were|can|has|have|will|must)\b(?! not|n't)", answer):
+    for found in re.finditer(
+        r"\b(is|are|was|were|can|has|have|will|must)\b(?! not|n't)(?<!as it is)(?<!where it is)(?<!as it was)", answer
+    ):
         flipped = f"{answer[: found.end()]} not{answer[found.end() :]}"
         if any(_after(flipped, found.end(), options) for options in task.communicate):
             yield "polarity flipped", flipped
@@ -140,7 +142,7 @@ def rival_of(fact: ExpectedFact, context: Context, rng: random.Random) -> str | 
         case "number":
             value = float(token[1:])
             other = value + rng.choice((1, 2, 10, -1))
-            text = f"{other:g}" if value == int(value) else f"{other:.2f}"
+            text = str(int(other)) if value == int(value) else f"{other:.2f}"
             return f"${text}" if fact.kind == "money" else text
         case "date" if "?" not in token:
             day = datetime.date.fromisoformat(token[1:]) + datetime.timedelta(rng.choice((1, 2, 7)))
@@ -181,7 +183,7 @@ def rephrasings(context: Context) -> Iterator[tuple[str, str]]:
     yield "table", "| What | Result |\n|---|---|\n" + "\n".join(rows)
     for position, options in enumerate(task.communicate):
         fact = options[0]
-        if answer.count(fact) == 1 and re.search(rf"(?<![\w$.]){re.escape(fact)}(?![\w.]\w)", answer):
+        if answer.count(fact) == 1 and re.search(rf"(?<![\w$.]){re.escape(fact)}(?![\w]|[.,-]\w)", answer):
             yield "bold", answer.replace(fact, f"**{fact}**")
             yield from _formats(answer, fact, context.expected.facts[position])
     if detail := _detail(context):

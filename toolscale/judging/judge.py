@@ -7,19 +7,35 @@ repeat the request, and is not a dump: what it states beyond the facts, the requ
 from __future__ import annotations
 
 import itertools
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
-from toolorchestra.toolscale.judging.expected import ExpectedAnswer, ExpectedFact, Phrase, contains, kind_of_token, stem
+from toolorchestra.toolscale.judging.expected import (
+    ExpectedAnswer,
+    ExpectedFact,
+    Phrase,
+    contains,
+    is_content,
+    kind_of_token,
+    places_in_names,
+    shape_of,
+    stem,
+)
 from toolorchestra.toolscale.judging.statements import (
+    BREAKERS,
     CONTRASTS,
     COPULAS,
+    DEED,
     JOINERS,
     NEGATIVES,
     NEGATORS,
     NEUTRAL,
     PROMISE,
     REFUSAL,
+    REPORT,
+    RESTRICTIONS,
+    RESUMPTIONS,
     STOPWORDS,
     Statements,
     denials,
@@ -31,13 +47,18 @@ from toolorchestra.toolscale.mentions import tokens
 
 MAX_CHARACTERS = 20_000
 """A longer answer is wrong, unread."""
-_MAX_EXTRAS = 5
+_MAX_EXTRAS = 6
 _MAX_LABELLED = 3
 _UNSHOWN = 3
 """A value that neither request nor results show counts as so many that they show."""
 _UNITS = frozenset(("dollars", "dollar", "euros", "euro", "usd", "eur"))
 _TYPED = ("money", "number", "date", "time", "identifier")
 _VERBAL = frozenset(("not", "t", "never", "cannot"))
+_DID = frozenset(("did", "didn", "have", "haven"))
+_NOTHING = frozenset(("nothing", "no"))
+_ZERO = (("nothing",), ("none",))
+_AFTER_ONE = frozenset(("in", "of", "at", "for", "from", "on", "with", "to", "by"))
+_MEASURES = frozenset(("more", "less", "fewer", "left", "missing", "short", "further", "lacking"))
 
 
 def judge_answer(text: str, expected: ExpectedAnswer) -> list[str]:
@@ -53,21 +74,48 @@ def judge_answer(text: str, expected: ExpectedAnswer) -> list[str]:
     answer = read_statements(text)
     if answer.doubled:
         return ["the answer negates twice"]
+    if claims := _claims(text, answer, expected):
+        return claims
     repeated = _repeated(answer, expected)
     if not expected.facts:
         return _undone(text, answer, repeated, expected) or _surplus(answer, expected)
-    wrong = [message for fact in expected.facts if (message := _missing(answer, fact, expected, repeated))]
-    return wrong or _contradiction(answer, expected) or _surplus(answer, expected)
+    inside = places_in_names(answer.tokens, expected.numbered)
+    wrong = [message for fact in expected.facts if (message := _missing(answer, fact, expected, repeated, inside))]
+    return wrong or _contradiction(answer, expected) or _surplus(answer, expected, inside)
+
+
+def _claims(text: str, answer: Statements, expected: ExpectedAnswer) -> list[str]:
+    """Return where an answer claims to have done what was not done, or reports only that something cannot be done."""
+    if expected.idle:
+        for found in DEED.finditer(text):
+            words = read_statements(text[found.start() :])
+            if words.tokens and NEGATORS.isdisjoint(words.clause(0)):
+                return [f"the answer claims a deed where nothing was to be done: {found[0]!r}"]
+    elif not expected.negates and NEGATIVES.isdisjoint(expected.positive):
+        refusal = REFUSAL.search(text)
+        if refusal and not RESUMPTIONS.intersection(answer.tokens):
+            return [f"the answer does not say that it was done: {refusal[0]!r}"]
+    return []
 
 
 def _undone(text: str, answer: Statements, repeated: frozenset[int], expected: ExpectedAnswer) -> list[str]:
     """Return what shows that an answer does not report what was done, where there is no fact to state."""
-    if not expected.negates and (found := REFUSAL.search(text) or PROMISE.search(text)):
+    if not expected.negates and (found := REFUSAL.search(text) or _promised(text, expected)):
         return [f"the answer does not say that it was done: {found[0]!r}"]
     stated = [place for place in range(len(answer.tokens)) if answer.sentences[place] not in answer.open]
     if answer.tokens and (not stated or len(repeated) * 2 > len(answer.tokens)):
         return ["the answer asks or repeats the request, and reports nothing"]
     return []
+
+
+def _promised(text: str, expected: ExpectedAnswer) -> re.Match[str] | None:
+    """Return what an answer promises, if it reports nothing before that."""
+    found = PROMISE.search(REPORT.sub("", text))
+    if found is None:
+        return None
+    before = re.split(r"[.!?]\s", text)[0] if found.start() else ""
+    reported = {word for word in tokens(before) if word.endswith(("ed", "en"))}
+    return found if PROMISE.search(before) or reported.isdisjoint(expected.positive) else None
 
 
 def _is_plainly_right(text: str, expected: ExpectedAnswer) -> bool:
@@ -100,12 +148,18 @@ def _repeated(answer: Statements, expected: ExpectedAnswer) -> frozenset[int]:
     return frozenset(place for start in starts for place in range(start, start + size))
 
 
-def _missing(answer: Statements, fact: ExpectedFact, expected: ExpectedAnswer, repeated: frozenset[int]) -> str:
-    """Return why an answer does not state a fact, or nothing."""
+def _missing(
+    answer: Statements, fact: ExpectedFact, expected: ExpectedAnswer, repeated: frozenset[int], inside: Set[int]
+) -> str:
+    """Return why an answer does not state a fact, or nothing; what belongs to a name at the places `inside` does not."""
     named, asserted = fact.named, False
     for phrase in fact.phrases:
         for place in _places(answer, phrase):
             if place in repeated or answer.sentences[place] in answer.open or _is_alternative(answer, place):
+                continue
+            if len(phrase) == 1 and place in inside and fact.apart:
+                continue
+            if phrase in _ZERO and kind_of_token(fact.phrases[0][0]) and not _speaks_of(answer, place, expected):
                 continue
             state = _state(answer, place, len(phrase), fact)
             if state == "denied":
@@ -122,6 +176,12 @@ def _missing(answer: Statements, fact: ExpectedFact, expected: ExpectedAnswer, r
             if _rivals(answer, place, rival, fact, expected):
                 return f"the answer says {' '.join(rival)!r} as well, where {named} is right"
     return ""
+
+
+def _speaks_of(answer: Statements, place: int, expected: ExpectedAnswer) -> bool:
+    """Return whether the sentence at a place shares a word with the reference answer, or has hardly any."""
+    words = {token for token in answer.sentence(place) if is_content(token)}
+    return len(words) < 2 or not words.isdisjoint(expected.positive)
 
 
 def _is_alternative(answer: Statements, place: int) -> bool:
@@ -144,17 +204,36 @@ def _state(answer: Statements, place: int, size: int, fact: ExpectedFact) -> str
     if fact.kind == "none":
         return "neither" if answer.negated[place] and answer.tokens[place] in NEGATORS else "asserted"
     state = state_of(answer, place, size)
+    if fact.kind not in _TYPED and _is_subject_of_cannot(answer, place + size):
+        state = "denied"
     if not fact.negative:
         return state
     return "asserted" if state != "asserted" or NEGATIVES & answer.sentence(place) else "neither"
+
+
+def _is_subject_of_cannot(answer: Statements, end: int) -> bool:
+    """Return whether a word and then "cannot" follow, as in "the yellow alert cannot be issued"."""
+    found, last = answer.tokens, len(answer.tokens) - 1
+    return (
+        end < last
+        and answer.clauses[end - 1] == answer.clauses[end + 1]
+        and found[end] not in STOPWORDS | COPULAS
+        and (found[end + 1] == "cannot" or (end + 1 < last and found[end + 1 : end + 3] == ["can", "not"]))
+    )
 
 
 def _reports_none(answer: Statements, fact: ExpectedFact, repeated: frozenset[int], expected: ExpectedAnswer) -> bool:
     """Return whether an answer says in other words that there is none, or that it cannot be done."""
     content = {stem(token) for phrase in fact.phrases for token in phrase if token not in NEGATORS and len(token) > 2}
     if ("#0",) in fact.phrases:
-        pairs = itertools.pairwise(answer.tokens)
-        noun = any(before == "no" and stem(token) in map(stem, expected.words) for before, token in pairs)
+        stems = set(map(stem, expected.words))
+        noun = any(
+            before == "no"
+            and stem(token) in stems
+            and place not in repeated
+            and answer.sentences[place] not in answer.open
+            for place, (before, token) in enumerate(itertools.pairwise(answer.tokens))
+        )
         return noun or ("anything" in answer.tokens and not NEGATORS.isdisjoint(answer.tokens))
     skipped = answer.open | {answer.sentences[place] for place in repeated}
     negators = Counter(
@@ -179,7 +258,11 @@ def _rivals(answer: Statements, place: int, rival: Phrase, fact: ExpectedFact, e
     """Return whether an answer states a rival of a fact at a place, rather than denying it or adding a detail."""
     if not _is_stated(answer, place, len(rival), fact.negative):
         return False
-    return fact.kind not in (*_TYPED, "name") or _shares_slot(answer, place, len(rival), fact, any_kind=True)
+    if fact.negative and not _is_negative_at(answer, place, len(rival)):
+        return False
+    if fact.kind not in (*_TYPED, "name") or not NEGATIVES.isdisjoint(rival):
+        return True
+    return _shares_slot(answer, place, len(rival), fact, any_kind=True)
 
 
 def _is_stated(answer: Statements, place: int, size: int, negative: bool) -> bool:
@@ -187,9 +270,28 @@ def _is_stated(answer: Statements, place: int, size: int, negative: bool) -> boo
     if answer.sentences[place] in answer.open or (answer.negated[place] and not negative):
         return False
     before, after = _around(answer, place, size)
-    if (not negative and CONTRASTS & set(before)) or ("from" in before and "to" in after):
+    if not negative and _is_contrasted(before):
         return False
-    return not (len(after) > 1 and after[0] in COPULAS and after[1] in NEGATORS)
+    if "from" in before and (after[:1] == ["to"] or (after[1:2] == ["to"] and kind_of_token(after[0]) is None)):
+        return False
+    clause = answer.clauses[place]
+    return not (
+        len(after) > 1 and after[0] in COPULAS and after[1] in NEGATORS and answer.clauses[place + size + 1] == clause
+    )
+
+
+def _is_negative_at(answer: Statements, place: int, size: int) -> bool:
+    """Return whether what stands at a place is in a clause that negates something, or in one with no words of its own."""
+    if answer.negated[place]:
+        return True
+    clause = answer.clause(place)
+    return not NEGATIVES.isdisjoint(clause) or len([t for t in clause - JOINERS - BREAKERS if is_content(t)]) <= size
+
+
+def _is_contrasted(before: Sequence[str]) -> bool:
+    """Return whether the tokens before a value compare with it: "than", and no "is" after that."""
+    place = next((i for i in range(len(before) - 1, -1, -1) if before[i] in CONTRASTS), -1)
+    return place >= 0 and (before[place] in NEGATORS or COPULAS.isdisjoint(before[place + 1 :]))
 
 
 def _around(answer: Statements, place: int, size: int) -> tuple[list[str], list[str]]:
@@ -208,6 +310,8 @@ def _shares_slot(answer: Statements, place: int, size: int, fact: ExpectedFact, 
     if not answer.words[answer.sentences[place]] - STOPWORDS - JOINERS - set(answer.tokens[place : place + size]):
         return True
     before, after = _around(answer, place, size)
+    if answer.tokens[place] == "#1" and after and after[0] in _AFTER_ONE:  # "one in Montreal and one in Quebec City"
+        return False
     own = {kind_of_token(token) for phrase in fact.phrases for token in phrase}
     for phrase in fact.phrases:
         for other in _places(answer, phrase):
@@ -216,6 +320,8 @@ def _shares_slot(answer: Statements, place: int, size: int, fact: ExpectedFact, 
             if same and _are_listed(answer, first, second, any_kind):
                 return True
             own_before, own_after = _around(answer, other, len(phrase))
+            if (own_after[:1] != after[:1]) and not _MEASURES.isdisjoint((*own_after[:1], *after[:1])):
+                continue  # "the espresso takes 60, so it takes 13 more"
             if _last_word(before) and _last_word(before) == _last_word(own_before):
                 return True
             if after[:1] == own_after[:1] != [] and (before == own_before or after == own_after):
@@ -239,49 +345,96 @@ def _last_word(before: Sequence[str]) -> str:
 def _contradiction(answer: Statements, expected: ExpectedAnswer) -> list[str]:
     """Return where an answer negates what the reference answer states, or states what that negates."""
     found = answer.tokens
+    negated: Counter[str] = Counter()
     for place, token in enumerate(found):
-        if token in expected.positive and _follows_not(answer, place) and found.count(token) == 1:
+        if token in expected.positive and _follows_not(answer, place, expected):
+            negated[token] += 1
+        elif not expected.negates and token in _NOTHING and _is_undoing(answer, place, expected):
+            return ["the answer reports that something was not done, which was done"]
+    certain = not expected.negates and NEGATIVES.isdisjoint(expected.positive) and RESUMPTIONS.isdisjoint(found)
+    for token, count in negated.items():
+        if found.count(token) - count < expected.positive[token] or (certain and token.endswith("ed")):
             return [f"the answer negates {token!r}, which holds"]
     for token in expected.denied.intersection(found):
         if all(_is_plain(answer, place) for place in _at(found, token)):
             return [f"the answer states {token!r}, which does not hold"]
     for place, (before, token) in enumerate(itertools.pairwise(found), 1):
-        if before == "a" and token in expected.denied and not _is_near_negator(answer, place):
+        if before == "can" and expected.barred:
+            verb = next((one for one in expected.barred if tuple(found[place : place + len(one)]) == one), None)
+            if verb and _is_plain(answer, place):
+                return [f"the answer states 'can {' '.join(verb)}', which does not hold"]
+        if before == "a" and token in expected.absent | expected.denied and not _is_near_negator(answer, place):
             return [f"the answer states {token!r}, which does not hold"]
     return []
+
+
+def _is_undoing(answer: Statements, place: int, expected: ExpectedAnswer) -> bool:
+    """Return whether "nothing was done" stands at a place, in whatever words, and is no way to state a fact."""
+    if any(fact.kind == "none" or ("#0",) in fact.phrases for fact in expected.facts):
+        return False
+    found = answer.tokens
+    after = found[place + 1 : place + 5] if found[place] == "nothing" else found[place + 2 : place + 6]
+    if found[place] == "no" and (place + 1 >= len(found) or not _is_held(found[place + 1], expected)):
+        return False
+    if after[:1] == ["left"]:
+        return found[place] == "no"
+    verb = next((token for token in after if token not in COPULAS | STOPWORDS), "")
+    if not after or after[0] not in COPULAS:
+        return False
+    return verb in expected.positive or (verb.endswith("ed") and verb not in NEGATIVES)
+
+
+def _is_held(noun: str, expected: ExpectedAnswer) -> bool:
+    """Return whether the reference answer has a noun in positive statements, in the singular or the plural."""
+    return not expected.positive.keys().isdisjoint((noun, noun.removesuffix("s"), f"{noun}s"))
 
 
 def _at(found: Sequence[str], token: str) -> list[int]:
     return [place for place, other in enumerate(found) if other == token]
 
 
-def _follows_not(answer: Statements, place: int) -> bool:
+def _follows_not(answer: Statements, place: int, expected: ExpectedAnswer) -> bool:
     """Return whether what stands at a place follows "not", a verb such as "be" between them or not."""
-    before, _ = _around(answer, place, 1)
-    words = [token for token in before if token in _VERBAL or token not in COPULAS | STOPWORDS]
-    return bool(words) and words[-1] in _VERBAL
+    found, clause = answer.tokens, answer.clauses[place]
+    if expected.idle and not _DID.isdisjoint(found[max(0, place - 3) : place]):  # "so I did not flag it"
+        return False
+    for i in range(place - 1, max(-1, place - 5), -1):
+        if answer.clauses[i] != clause:
+            return False
+        if found[i] in _VERBAL:
+            return True
+        if (
+            found[i] not in COPULAS
+            and found[i] not in STOPWORDS
+            and not (kind_of_token(found[i]) and found[i] in expected.allowed)
+        ):
+            return False
+    return False
 
 
 def _is_near_negator(answer: Statements, place: int) -> bool:
-    found, own = answer.tokens, answer.sentences[place]
+    found, own = answer.tokens, answer.clauses[place]
     near = range(max(0, place - 5), min(place + 4, len(found)))
-    return any(found[i] in NEGATORS and answer.sentences[i] == own for i in near)
+    return any(found[i] in NEGATORS and answer.clauses[i] == own for i in near)
 
 
 def _is_plain(answer: Statements, place: int) -> bool:
-    """Return whether what stands at a place is stated in a sentence that negates nothing."""
-    if not NEGATORS.isdisjoint(answer.sentence(place)):
+    """Return whether what stands at a place is stated in a clause that negates and restricts nothing."""
+    clause = answer.clause(place)
+    if answer.negated[place] or answer.sentences[place] in answer.open or not NEGATORS.isdisjoint(clause):
+        return False
+    if not RESTRICTIONS.isdisjoint(clause) or ("can" in clause and "from" in clause):
         return False
     before, after = _around(answer, place, 1)
     return NEGATIVES.isdisjoint((*before[-2:], *after[:2]))
 
 
-def _surplus(answer: Statements, expected: ExpectedAnswer) -> list[str]:
+def _surplus(answer: Statements, expected: ExpectedAnswer, inside: Set[int] = frozenset()) -> list[str]:
     """Return what an answer states that it may not, or that is too much."""
     extras: dict[str, int] = {}
     for place, written in enumerate(answer.tokens):
         kind, token = kind_of_token(written), _in_full(written, expected)
-        if kind is None or token in expected.allowed:
+        if kind is None or token in expected.allowed or (place in inside and token in expected.known):
             continue
         shown = token in expected.labels
         if kind == "identifier" and not shown and _is_stated(answer, place, 1, negative=False):
@@ -296,6 +449,8 @@ def _surplus(answer: Statements, expected: ExpectedAnswer) -> list[str]:
                 extras[" ".join(phrase)] = 1
         for phrase in expected.names.get(token, ()):
             if not expected.known.issuperset(phrase) and tuple(answer.tokens[place : place + len(phrase)]) == phrase:
+                if len(phrase) > 1 and _is_stated(answer, place, len(phrase), negative=False):
+                    return [f"the answer says {' '.join(phrase)!r}, which neither the request nor the results show"]
                 extras[" ".join(phrase)] = _UNSHOWN
     most = _MAX_LABELLED if _labelled(answer, extras, expected) > _MAX_LABELLED else _MAX_EXTRAS + len(expected.facts)
     if sum(extras.values()) > most:
@@ -315,10 +470,10 @@ def _labelled(answer: Statements, extras: Mapping[str, int], expected: ExpectedA
 
 def _is_value_rival(answer: Statements, place: int, token: str, fact: ExpectedFact, expected: ExpectedAnswer) -> bool:
     """Return whether a value is stated in the place of a fact."""
-    if not _is_stated(answer, place, 1, fact.negative):
+    if not _is_stated(answer, place, 1, fact.negative) or (fact.negative and not _is_negative_at(answer, place, 0)):
         return False
     if fact.kind not in _TYPED and kind_of_token(token) == "identifier":
-        return token not in expected.asked
+        return token not in expected.asked and shape_of(token) in fact.shapes
     if token in fact.choices:
         return True
     return not _counts(answer, place, fact) and _shares_slot(answer, place, 1, fact)
