@@ -51,6 +51,7 @@ _tokens = re.compile(
     """,
     re.VERBOSE,
 ).findall
+_MARK = re.compile(r"[^\x00-\x7f]")
 _DECIMAL_COMMA = re.compile(
     r"(?<![\d.,])[$€£]\s?\d+,\d{2}(?![\d,])|(?<![\d.,])\d+,\d{2}(?=\s?(?:[$€£]|eur|usd|dollar))", re.IGNORECASE
 )
@@ -82,7 +83,7 @@ def tokens(text: str) -> list[str]:
         text = _DECIMAL_COMMA.sub(lambda found: found[0].replace(",", "."), text)
     if not text.isascii():
         decomposed = unicodedata.normalize("NFKD", text)
-        text = "".join(c for c in decomposed if not unicodedata.combining(c)).replace("’", "'")
+        text = _MARK.sub(_without_mark, decomposed).replace("’", "'")
     if "€" in text or "eur" in text:
         text = _DOTTED_THOUSANDS.sub(lambda found: found[0].replace(".", ""), text)
     text = text.casefold()
@@ -96,6 +97,10 @@ def tokens(text: str) -> list[str]:
         _NUMBER_WORD.get(token, token) if token.isalnum() and not token[0].isdecimal() else _spelled(token)
         for token in _tokens(text)
     ]
+
+
+def _without_mark(found: re.Match[str]) -> str:
+    return "" if unicodedata.combining(found[0]) else found[0]
 
 
 def _in_digits(found: re.Match[str]) -> str:

@@ -37,6 +37,8 @@ class Context(msgspec.Struct, frozen=True):
         results: The results of the reference calls.
         siblings: Other tasks of the same intent.
         strangers: Tasks of other intents.
+        replaced: Values that the reference calls replace in the database, each before and after.
+        idle: Whether nothing need be done or looked up.
     """
 
     task: Task
@@ -44,6 +46,8 @@ class Context(msgspec.Struct, frozen=True):
     results: Sequence[Any]
     siblings: Sequence[Task]
     strangers: Sequence[Task]
+    replaced: Sequence[tuple[Any, Any]] = ()
+    idle: bool = False
 
 
 def attacks(context: Context) -> Iterator[tuple[str, str]]:
@@ -77,6 +81,7 @@ def attacks(context: Context) -> Iterator[tuple[str, str]]:
     yield "parrot", f"You asked: {task.instruction}"
     yield "parrot", f"{task.instruction} Done."
     yield from _flipped(context)
+    yield from _earlier(context)
     others = [other for other in context.siblings if not _shared(other, task)]
     if others:
         yield "answer of another branch", rng.choice(others).answer
@@ -91,6 +96,20 @@ def attacks(context: Context) -> Iterator[tuple[str, str]]:
 def _shared(other: Task, task: Task) -> bool:
     """Return whether another task has the facts of this one."""
     return all(any(set(a) & set(b) for b in other.communicate) for a in task.communicate)
+
+
+def _earlier(context: Context) -> Iterator[tuple[str, str]]:
+    """Yield the reference answer with a value as it was before the change."""
+    task = context.task
+    for fact, options in zip(context.expected.facts, task.communicate, strict=True):
+        known = {token for phrase in fact.phrases for token in phrase}
+        for before, after in context.replaced:
+            text = f"{before:.2f}" if isinstance(before, float) else str(before).replace("_", " ")
+            said = options[0] in task.answer and tuple(tokens(str(after))) in fact.phrases
+            earlier = task.answer.replace(options[0], text)
+            if said and not set(tokens(text)) <= known and not any(option in earlier for option in options):
+                yield "value before the change", earlier
+                return
 
 
 def _flipped(context: Context) -> Iterator[tuple[str, str]]:

@@ -7,9 +7,10 @@ those that other tasks of the intent have in this place, and the other values th
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -26,6 +27,7 @@ from toolorchestra.toolscale.judging.statements import (
     Statements,
     denials,
     read_statements,
+    spelled_out,
     state_of,
 )
 from toolorchestra.toolscale.mentions import ORDINALS, tokens
@@ -41,6 +43,7 @@ _QUANTITY = re.compile(r"\d+(?:st|nd|rd|th|am|pm|h|min|mins|s|km|kg|g|m|c|f|x|us
 _CURRENCY = re.compile(r"[$€£]|\b(?:dollars?|euros?|usd|eur|pounds?|gbp)\b", re.IGNORECASE)
 _NEGATIVE_STATES = frozenset(("unavailable", "impossible", "sold", "out"))
 _ORDINALS = {str(number): word for number, word in enumerate(ORDINALS) if number}
+_ENDINGS = {"#1": "st", "#2": "nd", "#3": "rd"}
 _EMPTY = STOPWORDS | NEGATORS
 _NEGATED = 5
 _CAPITALIZED = re.compile(r"(?<=[\w,;:] )[A-Z][\w'’-]*")
@@ -50,12 +53,13 @@ _NEIGHBOURS = 3
 _MAX_PHRASE = 6
 _MAX_NAMED = 6
 _MAX_NAME = 4
+_MAX_NUMBERED = 6
 
 Phrase = tuple[str, ...]
 
 
 class Names(msgspec.Struct, frozen=True):
-    """The names of things in a database, by first token: those in words only, and those with a number in them."""
+    """The names of things in a database: those in words by their first two tokens, those with a number by the first."""
 
     plain: Mapping[str, tuple[Phrase, ...]]
     numbered: Mapping[str, tuple[Phrase, ...]]
@@ -105,7 +109,7 @@ class ExpectedAnswer(msgspec.Struct, frozen=True):
         labels: The values of request and results, each with the beginnings of the words by which they are named.
         key_words: The beginnings of the words in the keys of the results.
         texts: The texts that the results show, by first token.
-        names: The names of things in the database, by first token.
+        names: The names of things in the database, by the first two tokens.
         numbered: Those of them that hold a number.
         known: All tokens of request, reference answer and results.
         runs: Runs of tokens of the request; an answer that holds one repeats the request.
@@ -147,6 +151,7 @@ class ExpectedAnswer(msgspec.Struct, frozen=True):
     cues: str
 
 
+@functools.lru_cache(maxsize=65536)
 def kind_of_token(token: str) -> Kind | None:
     """Return the kind of value that a token is, or None for a word.
 
@@ -225,7 +230,7 @@ def expected_answer(
         bare=own >= set(reference.tokens) - STOPWORDS,
         negates=not NEGATORS.isdisjoint(reference.tokens),
         idle=idle,
-        cues=task.answer.lower(),
+        cues=spelled_out(task.answer),
     )
 
 
@@ -236,10 +241,11 @@ def names_in(database: Database) -> Names:
         for column in spec.columns:
             for value in database.values(f"{table}.{column}"):
                 phrase = tuple(tokens(value)) if isinstance(value, str) and value[:1].isupper() else ()
-                if 0 < len(phrase) <= _MAX_NAME:
-                    kinds = {kind_of_token(token) for token in phrase}
-                    if kinds == {None} or (None in kinds and "number" in kinds and " " in value):
-                        names[len(kinds) > 1][phrase[0]].add(phrase)
+                kinds = {kind_of_token(token) for token in phrase}
+                if kinds == {None} and len(phrase) <= _MAX_NAME:
+                    names[0][" ".join(phrase[:2])].add(phrase)
+                elif None in kinds and "number" in kinds and " " in value and len(phrase) <= _MAX_NUMBERED:
+                    names[1][phrase[0]].add(phrase)
     plain, numbered = ({first: tuple(sorted(found)) for first, found in some.items()} for some in names)
     return Names(plain, numbered)
 
@@ -354,7 +360,7 @@ def _fact(
     options = [option for option in dict.fromkeys(task.communicate[position]) if tokens(option)]
     phrases = tuple(dict.fromkeys(tuple(tokens(option)) for option in options))
     kind = kind_of_fact(options, by_key)
-    phrases = _spellings(phrases, kind, {*request, *reference.tokens})
+    phrases = _spellings(phrases, kind, request, reference.tokens)
     listed = task.rivals[position] if position < len(task.rivals) else ()
     others = {phrase for option in listed if (phrase := tuple(tokens(option)))}
     values = {phrase for phrase in others if any(map(kind_of_token, phrase))}
@@ -427,17 +433,24 @@ def kind_of_fact(options: Sequence[str], by_key: Mapping[str, set[Phrase]]) -> K
     return "name" if any(option[:1].isupper() for option in options) else "option"
 
 
-def _spellings(phrases: tuple[Phrase, ...], kind: Kind, used: Set[str]) -> tuple[Phrase, ...]:
-    """Return further ways to write the phrases of a fact; an ordinal in use already ("the first order") is none."""
+def _spellings(
+    phrases: tuple[Phrase, ...], kind: Kind, request: Sequence[str], reference: Sequence[str]
+) -> tuple[Phrase, ...]:
+    """Return further ways to write the phrases of a fact.
+
+    An ordinal that request or reference have for something else ("the first order") is none, and neither is "nothing"
+    if the reference has it beside the fact.
+    """
     more: list[Phrase] = []
     for phrase in phrases:
         if kind == "name" and 2 <= len(phrase) <= 3:  # "Rao, Anita"
             more.append((phrase[-1], *phrase[:-1]))
+        apart = phrase[0] in reference
         if kind == "number" and len(phrase) == 1 and phrase[0][1:] in _ORDINALS:  # "fifth", "5th"
-            more += [(_ORDINALS[phrase[0][1:]],), (f"{phrase[0][1:]}th",)]
-            more = [ordinal for ordinal in more if ordinal[0] not in used]
+            words = (_ORDINALS[phrase[0][1:]], f"{phrase[0][1:]}{_ENDINGS.get(phrase[0], 'th')}")
+            more += [(word,) for word in words if not apart or (word not in request and word not in reference)]
         if kind in ("number", "money") and phrase == ("#0",):
-            more += [("nothing",), ("none",)]
+            more += [(word,) for word in ("nothing", "none") if not apart or word not in reference]
             if kind == "money":
                 more += [("free",), ("no", "fee"), ("no", "charge")]
     return tuple(dict.fromkeys((*phrases, *more)))

@@ -151,7 +151,7 @@ def _repeated(answer: Statements, expected: ExpectedAnswer) -> frozenset[int]:
 def _missing(
     answer: Statements, fact: ExpectedFact, expected: ExpectedAnswer, repeated: frozenset[int], inside: Set[int]
 ) -> str:
-    """Return why an answer does not state a fact, or nothing; what belongs to a name at the places `inside` does not."""
+    """Return why an answer does not state a fact, or nothing; the places `inside` of names with a number do not."""
     named, asserted = fact.named, False
     for phrase in fact.phrases:
         for place in _places(answer, phrase):
@@ -172,7 +172,7 @@ def _missing(
     if not _is_about(answer.tokens, fact, expected):
         return f"the answer says {named}, and not of what"
     for rival in fact.rivals:
-        for place in contains(answer.tokens, rival):
+        for place in contains(answer.tokens, rival) if rival[0] in answer.vocabulary else ():
             if _rivals(answer, place, rival, fact, expected):
                 return f"the answer says {' '.join(rival)!r} as well, where {named} is right"
     return ""
@@ -191,7 +191,7 @@ def _is_alternative(answer: Statements, place: int) -> bool:
 def _places(answer: Statements, phrase: Phrase) -> list[int]:
     """Return where an answer has a phrase; dates agree with and without their year."""
     if phrase[0][0] != "@":
-        return contains(answer.tokens, phrase)
+        return contains(answer.tokens, phrase) if phrase[0] in answer.vocabulary else []
     return [
         i
         for i, token in enumerate(answer.tokens)
@@ -234,7 +234,9 @@ def _reports_none(answer: Statements, fact: ExpectedFact, repeated: frozenset[in
             and answer.sentences[place] not in answer.open
             for place, (before, token) in enumerate(itertools.pairwise(answer.tokens))
         )
-        return noun or ("anything" in answer.tokens and not NEGATORS.isdisjoint(answer.tokens))
+        if noun:
+            return True
+        return any(place not in repeated and answer.negated[place] for place in _at(answer.tokens, "anything"))
     skipped = answer.open | {answer.sentences[place] for place in repeated}
     negators = Counter(
         number for token, number in zip(answer.tokens, answer.sentences, strict=True) if token in NEGATORS
@@ -281,7 +283,7 @@ def _is_stated(answer: Statements, place: int, size: int, negative: bool) -> boo
 
 
 def _is_negative_at(answer: Statements, place: int, size: int) -> bool:
-    """Return whether what stands at a place is in a clause that negates something, or in one with no words of its own."""
+    """Return whether what stands at a place is in a clause that negates, or in one with no words of its own."""
     if answer.negated[place]:
         return True
     clause = answer.clause(place)
@@ -433,8 +435,11 @@ def _surplus(answer: Statements, expected: ExpectedAnswer, inside: Set[int] = fr
     """Return what an answer states that it may not, or that is too much."""
     extras: dict[str, int] = {}
     for place, written in enumerate(answer.tokens):
-        kind, token = kind_of_token(written), _in_full(written, expected)
-        if kind is None or token in expected.allowed or (place in inside and token in expected.known):
+        kind = kind_of_token(written)
+        if kind is None or written in expected.allowed or (place in inside and written in expected.known):
+            continue
+        token = _in_full(written, expected)
+        if token in expected.allowed:
             continue
         shown = token in expected.labels
         if kind == "identifier" and not shown and _is_stated(answer, place, 1, negative=False):
@@ -447,7 +452,8 @@ def _surplus(answer: Statements, expected: ExpectedAnswer, inside: Set[int] = fr
         for phrase in expected.texts.get(token, ()):
             if tuple(answer.tokens[place : place + len(phrase)]) == phrase:
                 extras[" ".join(phrase)] = 1
-        for phrase in expected.names.get(token, ()):
+        following = answer.tokens[place + 1] if place + 1 < len(answer.tokens) else ""
+        for phrase in (*expected.names.get(token, ()), *expected.names.get(f"{token} {following}", ())):
             if not expected.known.issuperset(phrase) and tuple(answer.tokens[place : place + len(phrase)]) == phrase:
                 if len(phrase) > 1 and _is_stated(answer, place, len(phrase), negative=False):
                     return [f"the answer says {' '.join(phrase)!r}, which neither the request nor the results show"]

@@ -30,14 +30,15 @@ _LINKS = frozenset(_CUES["links"])
 _VERBAL = frozenset(("not", "t", "never", "cannot"))
 _STARTERS = frozenset(_CUES["starters"])
 _CONDITIONS = frozenset(_CUES["conditions"])
-_DENIAL = re.compile("|".join(_CUES["denials"]))
+_OPENING = re.compile(_CUES["opening_denial"])
+_DENIAL = re.compile(rf"\b(?:{'|'.join(_CUES['denials'])})")
 PROMISE = re.compile(_CUES["promises"], re.IGNORECASE)
 REFUSAL = re.compile(_CUES["refusals"], re.IGNORECASE)
 DEED = re.compile(_CUES["deeds"].replace("OBSERVED", "|".join(_CUES["observed"])), re.IGNORECASE)
 REPORT = re.compile(_CUES["reports"], re.IGNORECASE)
 RESUMPTIONS = frozenset(_CUES["resumptions"])
 RESTRICTIONS = frozenset((*_CUES["restrictions"], *_CUES["conditions"]))
-_HEDGE = re.compile("|".join(_CUES["hedges"]))
+_HEDGE = re.compile(rf"\b(?:{'|'.join(_CUES['hedges'])})")
 _DASHES = ("-", "–", "—")
 _PRONOUNS = ("nothing", "none", "nobody")
 _NEAR = 3  # tokens between a negator and what it denies
@@ -46,9 +47,15 @@ _ABBREVIATIONS = "".join(rf"(?<!\b{re.escape(word)})" for word in _CUES["abbrevi
 _FIRST_WORDS = "|".join(_CUES["first_words"])  # an abbreviation before one of these ends a sentence
 _BOUNDARY = re.compile(
     rf"""
-      (?P<sentence>(?<=[a-z])\.(?=\s(?:{_FIRST_WORDS})\b)|{_ABBREVIATIONS}(?!(?<=\bno)\.\s\d)[.!?;]+(?=[\s*_"'”)\]|]|\Z)|\n+)
+    (?=[.!?;:|,()\s])(?:
+      (?P<sentence>
+          (?<=[a-z])\.(?=\s(?:{_FIRST_WORDS})\b)
+        | (?=[.!?;]){_ABBREVIATIONS}(?!(?<=\bno)\.\s\d)[.!?;]+(?=[\s*_"'”)\]|]|\Z)
+        | \n+
+      )
     | (?P<colon>:(?=\s)|\s[-–—]+\s|\|)
     | (?P<clause>,(?=\s)(?!\s*\d{{4}}\b)|[()])
+    )
     """,
     re.VERBOSE | re.IGNORECASE,
 )
@@ -67,6 +74,7 @@ class Statements(msgspec.Struct, frozen=True):
         words: The tokens of each sentence.
         doubled: Numbers of the sentences in which a negator negates another.
         bracketed: Positions at which brackets with more than one token open.
+        vocabulary: All its tokens.
         clauses: For each token the number of its clause.
         clause_words: The tokens of each clause.
     """
@@ -78,6 +86,7 @@ class Statements(msgspec.Struct, frozen=True):
     words: list[frozenset[str]]
     doubled: frozenset[int]
     bracketed: frozenset[int]
+    vocabulary: frozenset[str]
     clauses: list[int]
     clause_words: list[frozenset[str]]
 
@@ -117,6 +126,7 @@ def read_statements(text: str) -> Statements:
         reader.words,
         frozenset(reader.doubled),
         frozenset(reader.bracketed),
+        frozenset(reader.tokens),
         reader.clauses,
         reader.clause_words,
     )
@@ -235,8 +245,14 @@ def denials(text: str) -> list[str]:
     >>> denials("It is NOT true that the dish costs $21. I do not know.")
     ['not true', 'do not know']
     """
-    lower = text.lower().replace("’", "'")
-    return [found[0] for cue in (_DENIAL, _HEDGE) for found in cue.finditer(lower)]
+    lower = spelled_out(text)
+    opening = _OPENING.match(lower)
+    return [*([opening[0]] if opening else ()), *_DENIAL.findall(lower), *_HEDGE.findall(lower)]
+
+
+def spelled_out(text: str) -> str:
+    """Return a text in lower case, with "not" for "n't"."""
+    return text.lower().replace("’", "'").replace("can't", "cannot").replace("n't", " not")
 
 
 def holds_data(text: str) -> bool:
