@@ -7,7 +7,6 @@ repeat the request, and is not a dump: what it states beyond the facts, the requ
 from __future__ import annotations
 
 import itertools
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 
@@ -22,22 +21,18 @@ from toolorchestra.toolscale.judging.expected import (
     shape_of,
     stem,
 )
+from toolorchestra.toolscale.judging.polarity import claims, contradiction, undone
 from toolorchestra.toolscale.judging.statements import (
     BREAKERS,
     CONTRASTS,
     COPULAS,
-    DEED,
     JOINERS,
     NEGATIVES,
     NEGATORS,
     NEUTRAL,
-    PROMISE,
-    REFUSAL,
-    REPORT,
-    RESTRICTIONS,
-    RESUMPTIONS,
     STOPWORDS,
     Statements,
+    around,
     denials,
     holds_data,
     read_statements,
@@ -53,9 +48,6 @@ _UNSHOWN = 3
 """A value that neither request nor results show counts as so many that they show."""
 _UNITS = frozenset(("dollars", "dollar", "euros", "euro", "usd", "eur"))
 _TYPED = ("money", "number", "date", "time", "identifier")
-_VERBAL = frozenset(("not", "t", "never", "cannot"))
-_DID = frozenset(("did", "didn", "have", "haven"))
-_NOTHING = frozenset(("nothing", "no"))
 _ZERO = (("nothing",), ("none",))
 _AFTER_ONE = frozenset(("in", "of", "at", "for", "from", "on", "with", "to", "by"))
 _MEASURES = frozenset(("more", "less", "fewer", "left", "missing", "short", "further", "lacking"))
@@ -74,48 +66,14 @@ def judge_answer(text: str, expected: ExpectedAnswer) -> list[str]:
     answer = read_statements(text)
     if answer.doubled:
         return ["the answer negates twice"]
-    if claims := _claims(text, answer, expected):
-        return claims
+    if claimed := claims(text, answer, expected):
+        return claimed
     repeated = _repeated(answer, expected)
     if not expected.facts:
-        return _undone(text, answer, repeated, expected) or _surplus(answer, expected)
+        return undone(text, answer, repeated, expected) or _surplus(answer, expected)
     inside = places_in_names(answer.tokens, expected.numbered)
     wrong = [message for fact in expected.facts if (message := _missing(answer, fact, expected, repeated, inside))]
-    return wrong or _contradiction(answer, expected) or _surplus(answer, expected, inside)
-
-
-def _claims(text: str, answer: Statements, expected: ExpectedAnswer) -> list[str]:
-    """Return where an answer claims to have done what was not done, or reports only that something cannot be done."""
-    if expected.idle:
-        for found in DEED.finditer(text):
-            words = read_statements(text[found.start() :])
-            if words.tokens and NEGATORS.isdisjoint(words.clause(0)):
-                return [f"the answer claims a deed where nothing was to be done: {found[0]!r}"]
-    elif not expected.negates and NEGATIVES.isdisjoint(expected.positive):
-        refusal = REFUSAL.search(text)
-        if refusal and not RESUMPTIONS.intersection(answer.tokens):
-            return [f"the answer does not say that it was done: {refusal[0]!r}"]
-    return []
-
-
-def _undone(text: str, answer: Statements, repeated: frozenset[int], expected: ExpectedAnswer) -> list[str]:
-    """Return what shows that an answer does not report what was done, where there is no fact to state."""
-    if not expected.negates and (found := REFUSAL.search(text) or _promised(text, expected)):
-        return [f"the answer does not say that it was done: {found[0]!r}"]
-    stated = [place for place in range(len(answer.tokens)) if answer.sentences[place] not in answer.open]
-    if answer.tokens and (not stated or len(repeated) * 2 > len(answer.tokens)):
-        return ["the answer asks or repeats the request, and reports nothing"]
-    return []
-
-
-def _promised(text: str, expected: ExpectedAnswer) -> re.Match[str] | None:
-    """Return what an answer promises, if it reports nothing before that."""
-    found = PROMISE.search(REPORT.sub("", text))
-    if found is None:
-        return None
-    before = re.split(r"[.!?]\s", text)[0] if found.start() else ""
-    reported = {word for word in tokens(before) if word.endswith(("ed", "en"))}
-    return found if PROMISE.search(before) or reported.isdisjoint(expected.positive) else None
+    return wrong or contradiction(answer, expected) or _surplus(answer, expected, inside)
 
 
 def _is_plainly_right(text: str, expected: ExpectedAnswer) -> bool:
@@ -236,7 +194,10 @@ def _reports_none(answer: Statements, fact: ExpectedFact, repeated: frozenset[in
         )
         if noun:
             return True
-        return any(place not in repeated and answer.negated[place] for place in _at(answer.tokens, "anything"))
+        return any(
+            token == "anything" and answer.negated[place] and place not in repeated
+            for place, token in enumerate(answer.tokens)
+        )
     skipped = answer.open | {answer.sentences[place] for place in repeated}
     negators = Counter(
         number for token, number in zip(answer.tokens, answer.sentences, strict=True) if token in NEGATORS
@@ -271,13 +232,13 @@ def _is_stated(answer: Statements, place: int, size: int, negative: bool) -> boo
     """Return whether what an answer has at a place is stated, and neither denied nor compared with."""
     if answer.sentences[place] in answer.open or (answer.negated[place] and not negative):
         return False
-    before, after = _around(answer, place, size)
+    before, after = around(answer, place, size)
     if not negative and _is_contrasted(before):
         return False
     if "from" in before and (after[:1] == ["to"] or (after[1:2] == ["to"] and kind_of_token(after[0]) is None)):
         return False
     clause = answer.clauses[place]
-    return not (
+    return negative or not (
         len(after) > 1 and after[0] in COPULAS and after[1] in NEGATORS and answer.clauses[place + size + 1] == clause
     )
 
@@ -296,13 +257,6 @@ def _is_contrasted(before: Sequence[str]) -> bool:
     return place >= 0 and (before[place] in NEGATORS or COPULAS.isdisjoint(before[place + 1 :]))
 
 
-def _around(answer: Statements, place: int, size: int) -> tuple[list[str], list[str]]:
-    """Return the three tokens before and after what stands at a place, within its sentence."""
-    found, end, own = answer.tokens, place + size, answer.sentences[place]
-    before = [found[i] for i in range(max(0, place - 3), place) if answer.sentences[i] == own]
-    return before, [found[i] for i in range(end, min(end + 3, len(found))) if answer.sentences[i] == own]
-
-
 def _shares_slot(answer: Statements, place: int, size: int, fact: ExpectedFact, *, any_kind: bool = False) -> bool:
     """Return whether a value is given for what a fact is given for.
 
@@ -311,7 +265,7 @@ def _shares_slot(answer: Statements, place: int, size: int, fact: ExpectedFact, 
     """
     if not answer.words[answer.sentences[place]] - STOPWORDS - JOINERS - set(answer.tokens[place : place + size]):
         return True
-    before, after = _around(answer, place, size)
+    before, after = around(answer, place, size)
     if answer.tokens[place] == "#1" and after and after[0] in _AFTER_ONE:  # "one in Montreal and one in Quebec City"
         return False
     own = {kind_of_token(token) for phrase in fact.phrases for token in phrase}
@@ -321,7 +275,7 @@ def _shares_slot(answer: Statements, place: int, size: int, fact: ExpectedFact, 
             same = any_kind or kind_of_token(answer.tokens[place]) in own
             if same and _are_listed(answer, first, second, any_kind):
                 return True
-            own_before, own_after = _around(answer, other, len(phrase))
+            own_before, own_after = around(answer, other, len(phrase))
             if (own_after[:1] != after[:1]) and not _MEASURES.isdisjoint((*own_after[:1], *after[:1])):
                 continue  # "the espresso takes 60, so it takes 13 more"
             if _last_word(before) and _last_word(before) == _last_word(own_before):
@@ -344,93 +298,6 @@ def _last_word(before: Sequence[str]) -> str:
     return "" if not word or kind_of_token(word) else word
 
 
-def _contradiction(answer: Statements, expected: ExpectedAnswer) -> list[str]:
-    """Return where an answer negates what the reference answer states, or states what that negates."""
-    found = answer.tokens
-    negated: Counter[str] = Counter()
-    for place, token in enumerate(found):
-        if token in expected.positive and _follows_not(answer, place, expected):
-            negated[token] += 1
-        elif not expected.negates and token in _NOTHING and _is_undoing(answer, place, expected):
-            return ["the answer reports that something was not done, which was done"]
-    certain = not expected.negates and NEGATIVES.isdisjoint(expected.positive) and RESUMPTIONS.isdisjoint(found)
-    for token, count in negated.items():
-        if found.count(token) - count < expected.positive[token] or (certain and token.endswith("ed")):
-            return [f"the answer negates {token!r}, which holds"]
-    for token in expected.denied.intersection(found):
-        if all(_is_plain(answer, place) for place in _at(found, token)):
-            return [f"the answer states {token!r}, which does not hold"]
-    for place, (before, token) in enumerate(itertools.pairwise(found), 1):
-        if before == "can" and expected.barred:
-            verb = next((one for one in expected.barred if tuple(found[place : place + len(one)]) == one), None)
-            if verb and _is_plain(answer, place):
-                return [f"the answer states 'can {' '.join(verb)}', which does not hold"]
-        if before == "a" and token in expected.absent | expected.denied and not _is_near_negator(answer, place):
-            return [f"the answer states {token!r}, which does not hold"]
-    return []
-
-
-def _is_undoing(answer: Statements, place: int, expected: ExpectedAnswer) -> bool:
-    """Return whether "nothing was done" stands at a place, in whatever words, and is no way to state a fact."""
-    if any(fact.kind == "none" or ("#0",) in fact.phrases for fact in expected.facts):
-        return False
-    found = answer.tokens
-    after = found[place + 1 : place + 5] if found[place] == "nothing" else found[place + 2 : place + 6]
-    if found[place] == "no" and (place + 1 >= len(found) or not _is_held(found[place + 1], expected)):
-        return False
-    if after[:1] == ["left"]:
-        return found[place] == "no"
-    verb = next((token for token in after if token not in COPULAS | STOPWORDS), "")
-    if not after or after[0] not in COPULAS:
-        return False
-    return verb in expected.positive or (verb.endswith("ed") and verb not in NEGATIVES)
-
-
-def _is_held(noun: str, expected: ExpectedAnswer) -> bool:
-    """Return whether the reference answer has a noun in positive statements, in the singular or the plural."""
-    return not expected.positive.keys().isdisjoint((noun, noun.removesuffix("s"), f"{noun}s"))
-
-
-def _at(found: Sequence[str], token: str) -> list[int]:
-    return [place for place, other in enumerate(found) if other == token]
-
-
-def _follows_not(answer: Statements, place: int, expected: ExpectedAnswer) -> bool:
-    """Return whether what stands at a place follows "not", a verb such as "be" between them or not."""
-    found, clause = answer.tokens, answer.clauses[place]
-    if expected.idle and not _DID.isdisjoint(found[max(0, place - 3) : place]):  # "so I did not flag it"
-        return False
-    for i in range(place - 1, max(-1, place - 5), -1):
-        if answer.clauses[i] != clause:
-            return False
-        if found[i] in _VERBAL:
-            return True
-        if (
-            found[i] not in COPULAS
-            and found[i] not in STOPWORDS
-            and not (kind_of_token(found[i]) and found[i] in expected.allowed)
-        ):
-            return False
-    return False
-
-
-def _is_near_negator(answer: Statements, place: int) -> bool:
-    found, own = answer.tokens, answer.clauses[place]
-    near = range(max(0, place - 5), min(place + 4, len(found)))
-    return any(found[i] in NEGATORS and answer.clauses[i] == own for i in near)
-
-
-def _is_plain(answer: Statements, place: int) -> bool:
-    """Return whether what stands at a place is stated in a clause that negates and restricts nothing."""
-    clause = answer.clause(place)
-    if answer.negated[place] or answer.sentences[place] in answer.open or not NEGATORS.isdisjoint(clause):
-        return False
-    if not RESTRICTIONS.isdisjoint(clause) or ("can" in clause and "from" in clause):
-        return False
-    before, after = _around(answer, place, 1)
-    return NEGATIVES.isdisjoint((*before[-2:], *after[:2]))
-
-
 def _surplus(answer: Statements, expected: ExpectedAnswer, inside: Set[int] = frozenset()) -> list[str]:
     """Return what an answer states that it may not, or that is too much."""
     extras: dict[str, int] = {}
@@ -441,7 +308,7 @@ def _surplus(answer: Statements, expected: ExpectedAnswer, inside: Set[int] = fr
         token = _in_full(written, expected)
         if token in expected.allowed:
             continue
-        shown = token in expected.labels
+        shown = token in expected.labels or token in expected.asked
         if kind == "identifier" and not shown and _is_stated(answer, place, 1, negative=False):
             return [f"the answer says {token}, which neither the request nor the results show"]
         for fact in expected.facts:
@@ -469,7 +336,7 @@ def _labelled(answer: Statements, extras: Mapping[str, int], expected: ExpectedA
     count = 0
     for place, token in enumerate(answer.tokens):
         if token in extras or any(token == extra.split()[0] for extra in extras):
-            before, _ = _around(answer, place, 1)
+            before, _ = around(answer, place, 1)
             count += bool({stem(word) for word in before} & expected.key_words)
     return count
 
@@ -487,7 +354,7 @@ def _is_value_rival(answer: Statements, place: int, token: str, fact: ExpectedFa
 
 def _counts(answer: Statements, place: int, fact: ExpectedFact) -> bool:
     """Return whether a value counts things ("two fines"), where the fact is no such number."""
-    _, after = _around(answer, place, 1)
+    _, after = around(answer, place, 1)
     is_noun = bool(after) and after[0] not in STOPWORDS | _UNITS and kind_of_token(after[0]) is None
     return _is_count(answer.tokens[place]) and is_noun and (fact.kind == "money" or not _is_count(fact.phrases[0][0]))
 

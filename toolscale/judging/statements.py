@@ -151,6 +151,13 @@ def state_of(text: Statements, place: int, size: int) -> Literal["asserted", "de
     return "denied" if NEGATORS & set(found[max(0, place - _NEAR) : place]) else "neither"
 
 
+def around(answer: Statements, place: int, size: int) -> tuple[list[str], list[str]]:
+    """Return the three tokens before and after what stands at a place, within its sentence."""
+    found, end, own = answer.tokens, place + size, answer.sentences[place]
+    before = [found[i] for i in range(max(0, place - 3), place) if answer.sentences[i] == own]
+    return before, [found[i] for i in range(end, min(end + 3, len(found))) if answer.sentences[i] == own]
+
+
 class _Reader:
     """The state of reading an answer clause by clause."""
 
