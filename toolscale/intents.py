@@ -230,8 +230,7 @@ def _make(
             instruction=instruction,
             reference_calls=calls,
             communicate=tuple(
-                tuple(text for fact in ([item] if isinstance(item, str) else item) for text in _phrases(fact, scope))
-                for item in intent.communicate
+                _phrases([item] if isinstance(item, str) else item, scope) for item in intent.communicate
             ),
             answer=answer,
             bindings=keyed,
@@ -260,11 +259,15 @@ def _make(
     return msgspec.structs.replace(task, alternatives=tuple(alternatives)), ""
 
 
-def _phrases(fact: str, scope: Mapping[str, Any]) -> list[str]:
-    """Return the phrases of a fact: a text with placeholders, or an expression of a list of phrases (``$reasons``)."""
-    if _LIST.fullmatch(fact):
-        return [shown_value(value) for value in evaluate(fact, scope)]
-    return [fill(fact, scope)]
+def _phrases(fact: Sequence[str], scope: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the phrases of a fact, each once and none without a letter or digit.
+
+    They are texts with placeholders, and expressions of lists of phrases (``$reasons``).
+    """
+    phrases: list[str] = []
+    for text in fact:
+        phrases += map(shown_value, evaluate(text, scope)) if _LIST.fullmatch(text) else [fill(text, scope)]
+    return tuple(dict.fromkeys(phrase for phrase in phrases if any(map(str.isalnum, phrase)))) or tuple(phrases[:1])
 
 
 def _texts(
