@@ -50,10 +50,17 @@ def table(report: AttackReport) -> str:
     return "\n".join(lines)
 
 
+def read(file: Path) -> dict[str, AttackReport]:
+    """Return the reports of a file, by domain."""
+    return msgspec.json.decode(
+        file.read_bytes(), type=dict[str, AttackReport], dec_hook=lambda _, counts: Counter(counts)
+    )
+
+
 def main(options: Options) -> int:
     found: dict[str, AttackReport] = {}
     if options.output.exists():
-        found = msgspec.json.decode(options.output.read_bytes(), type=dict[str, AttackReport])
+        found = read(options.output)
     for name in options.domains:
         start = time.perf_counter()
         domain = load_domain(name)

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from toolorchestra.toolscale.judging.expected import ExpectedAnswer, ExpectedFact, kind_of_token, shown_values
+from toolorchestra.toolscale.judging.expected import ExpectedAnswer, ExpectedFact, contains, kind_of_token, shown_values
 from toolorchestra.toolscale.mentions import MONTHS, tokens
 from toolorchestra.toolscale.numerals import TENS, UNITS
 from toolorchestra.toolscale.task import Task
@@ -107,7 +107,8 @@ def _earlier(context: Context) -> Iterator[tuple[str, str]]:
             text = f"{before:.2f}" if isinstance(before, float) else str(before).replace("_", " ")
             said = options[0] in task.answer and tuple(tokens(str(after))) in fact.phrases
             earlier = task.answer.replace(options[0], text)
-            if said and not set(tokens(text)) <= known and not any(option in earlier for option in options):
+            found = tokens(earlier)
+            if said and not set(tokens(text)) <= known and not any(contains(found, phrase) for phrase in fact.phrases):
                 yield "value before the change", earlier
                 return
 
