@@ -195,6 +195,9 @@ class ReferenceCallSpec(_Model, frozen=True):
     """Expression of a list: the call is made once for each item, all in the same stage."""
     item: Name = "item"
     """Name of the item inside `arguments`."""
+    any: str | None = None
+    """With `each`: expression of a list of items, or of lists of items, each of which is enough by itself, as where
+    each shows a sufficient reason to refuse. Where it is not empty, an episode need not look up the other items."""
     when: str | None = None
     """Expression; the step is skipped when it is false, null, zero or empty. ``!$x`` negates."""
     save: Name | None = None
@@ -251,13 +254,16 @@ class IntentSpec(_Model, frozen=True):
     answer: str
     """A right final answer, with placeholders; contains everything in `communicate`."""
     json: list[Name] = []
+    aside: list[Name] = []
+    """Columns of `bindings` that follow from the others and do not tell tasks apart: with one more of them, ids and
+    splits of the tasks stay what they are."""
     count: Annotated[int, Meta(ge=1)] = 20
     """Most tasks made of this intent; rows are sampled when there are more."""
     reference_calls: list[ReferenceCallSpec] = []
     alternatives: list[list[ReferenceCallSpec]] = []
     """Other reference trajectories that lead to other right states."""
     communicate: list[str | list[str]] = []
-    """Information that the answer must mention; a list means any one of these."""
+    """Information that the answer must mention; a list means any one of these, and ``$name`` in it all of a list."""
     branches: bool = False
     """What is right depends on what a look-up returns (raises the difficulty by one)."""
     refuses: bool | str = False

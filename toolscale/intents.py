@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import random
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import islice
 from typing import Any
 
@@ -17,7 +18,7 @@ import msgspec
 
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import TaskError, unknown_name
-from toolorchestra.toolscale.expressions import evaluate, fill
+from toolorchestra.toolscale.expressions import evaluate, fill, shown_value
 from toolorchestra.toolscale.format import AttackSpec, IntentSpec, ReferenceCallSpec
 from toolorchestra.toolscale.lookups import with_later_stages, with_needed_lookups
 from toolorchestra.toolscale.session import Session
@@ -29,6 +30,8 @@ from toolorchestra.toolscale.wording import NamedEntry, WordScope, answer_of, ch
 TEST_SHARE = 4
 """One task in this many of a training intent is kept for the split ``test``."""
 
+_LIST = re.compile(r"\$[a-z_]\w*(?:\.\w+)*")
+_MAX_CHOICES = 12  # of one step: items of which each is enough
 _MAX_REASONS = 3  # that an error lists
 
 
@@ -48,9 +51,15 @@ def split_of(digest: bytes) -> str:
 
 
 def make_reference_calls(
-    domain: Domain, steps: Sequence[ReferenceCallSpec], bindings: Mapping[str, Any], session: Session
+    domain: Domain,
+    steps: Sequence[ReferenceCallSpec],
+    bindings: Mapping[str, Any],
+    session: Session,
+    choice: int | None = None,
 ) -> tuple[tuple[Call, ...], dict[str, Any]]:
     """Run reference `steps` on a fresh `session`; return the calls, and the scope: bindings and saved results.
+
+    With a `choice`, steps of which one item is enough (`any`) are made for that item only.
 
     Raises:
         TaskError: A call errs, or an expression names nothing.
@@ -62,6 +71,9 @@ def make_reference_calls(
         if step.when is not None and not evaluate(step.when, scope):
             continue
         items = [None] if step.each is None else evaluate(step.each, scope)
+        if choice is not None and step.any is not None and (enough := evaluate(step.any, scope)):
+            chosen = enough[choice % len(enough)]
+            items = chosen if isinstance(chosen, list) else [chosen]
         if items and not (step.parallel and calls):
             stage += 1
         results = []
@@ -77,6 +89,12 @@ def make_reference_calls(
         if step.save is not None:
             scope[step.save] = results if step.each is not None else results[0]
     return tuple(calls), scope
+
+
+def _choices(intent: IntentSpec, scope: Mapping[str, Any]) -> int:
+    """Return how many items of the steps of an intent are enough by themselves, each."""
+    lists = [evaluate(step.any, scope) for step in intent.reference_calls if step.any is not None]
+    return min(_MAX_CHOICES, max((len(enough) for enough in lists), default=0))
 
 
 def check_intents(domain: Domain) -> None:
@@ -105,6 +123,8 @@ def _check_steps(domain: Domain, steps: Sequence[ReferenceCallSpec], path: str) 
         where = f"{path}[{i}]"
         if step.call not in domain.tools:
             raise domain.error(unknown_name("tool", step.call, domain.tools), f"{where}.call")
+        if step.any is not None and step.each is None:
+            raise domain.error("`any` says which items of `each` are enough, and there is no `each`.", f"{where}.any")
         known = domain.tools[step.call].parameters
         if wrong := set(step.arguments) - set(known):
             raise domain.error(unknown_name(f"argument of {step.call}", min(wrong), known), f"{where}.arguments")
@@ -178,16 +198,23 @@ def bindings_of(domain: Domain, spec: IntentSpec | AttackSpec, entry: str) -> li
         raise domain.error(unknown_name("binding", str(error.args[0]), names), f"{entry}.json") from None
     except (msgspec.DecodeError, TypeError, RecursionError) as error:
         raise domain.error(f"A column of `json` is not JSON: {error}.", path) from None
-    rows.sort(key=lambda row: msgspec.json.encode(row, order="sorted"))  # SQLite's query plan does not matter
+    aside = frozenset(spec.aside) if isinstance(spec, IntentSpec) else frozenset()
+    rows.sort(key=lambda row: msgspec.json.encode(_keyed(row, aside), order="sorted"))  # not by SQLite's query plan
     random.Random(f"{domain.spec.seed}:{entry.removeprefix('intents.')}").shuffle(rows)  # ids stay what they were
     return rows
+
+
+def _keyed(row: dict[str, Any], aside: Set[str]) -> dict[str, Any]:
+    """Return the bindings that tell tasks apart."""
+    return {name: value for name, value in row.items() if name not in aside} if aside else row
 
 
 def _make(
     domain: Domain, name: str, intent: IntentSpec, bindings: dict[str, Any], number: int, session: Session
 ) -> tuple[Task | None, str]:
     """Return the task of one row of bindings, or None and the reason why it was dropped."""
-    key = f"{domain.spec.seed}:{name}:{msgspec.json.encode(bindings, order='sorted').decode()}"
+    keyed = _keyed(bindings, frozenset(intent.aside))
+    key = f"{domain.spec.seed}:{name}:{msgspec.json.encode(keyed, order='sorted').decode()}"
     digest = hashlib.blake2b(key.encode(), digest_size=8).digest()
     split = "test_intents" if intent.held_out else split_of(digest)
     try:
@@ -204,11 +231,10 @@ def _make(
             instruction=instruction,
             reference_calls=calls,
             communicate=tuple(
-                tuple(fill(fact, scope) for fact in ([item] if isinstance(item, str) else item))
-                for item in intent.communicate
+                _phrases([item] if isinstance(item, str) else item, scope) for item in intent.communicate
             ),
             answer=answer,
-            bindings=bindings,
+            bindings=keyed,
             branches=intent.branches,
             refuses=bool(evaluate(intent.refuses, scope)),
             parent=None if intent.parent is None else f"{domain.name}/{intent.parent}",
@@ -220,6 +246,11 @@ def _make(
         for steps in intent.alternatives:
             session.reset()
             alternatives.append(make_reference_calls(domain, steps, bindings, session)[0])
+        for choice in range(_choices(intent, scope)):
+            session.reset()
+            path, _ = make_reference_calls(domain, intent.reference_calls, bindings, session, choice)
+            if path not in (calls, *alternatives):
+                alternatives.append(path)
     except TaskError as error:
         return None, str(error)
     if not verdict.solved:
@@ -228,6 +259,17 @@ def _make(
         return None, "solved by doing and saying nothing"
     task = msgspec.structs.replace(task, alternatives=tuple(alternatives))
     return with_later_stages(domain, with_needed_lookups(domain, task, session), session), ""
+
+
+def _phrases(fact: Sequence[str], scope: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the phrases of a fact, each once and none without a letter or digit.
+
+    They are texts with placeholders, and expressions of lists of phrases (``$reasons``).
+    """
+    phrases: list[str] = []
+    for text in fact:
+        phrases += map(shown_value, evaluate(text, scope)) if _LIST.fullmatch(text) else [fill(text, scope)]
+    return tuple(dict.fromkeys(phrase for phrase in phrases if any(map(str.isalnum, phrase)))) or tuple(phrases[:1])
 
 
 def _texts(

@@ -57,6 +57,7 @@ _tokens = re.compile(
 ).findall
 _words = re.compile(r"[^\W_]+").findall
 _VALUED = re.compile(r"[\d+-]")  # what is no plain word has one of these
+_MARK = re.compile(r"[^\x00-\x7f]")
 _DECIMAL_COMMA = re.compile(
     r"(?<![\d.,])[$€£]\s?\d+,\d{2}(?![\d,])|(?<![\d.,])\d+,\d{2}(?=\s?(?:[$€£]|eur|usd|dollar))", re.IGNORECASE
 )
@@ -90,7 +91,7 @@ def tokens(text: str) -> list[str]:
         text = _DECIMAL_COMMA.sub(lambda found: found[0].replace(",", "."), text)
     if not text.isascii():
         decomposed = unicodedata.normalize("NFKD", text)
-        text = "".join(c for c in decomposed if not unicodedata.combining(c)).replace("’", "'")
+        text = _MARK.sub(_without_mark, decomposed).replace("’", "'")
     if "€" in text or "eur" in text:
         text = _DOTTED_THOUSANDS.sub(lambda found: found[0].replace(".", ""), text)
     text = text.casefold()
@@ -101,6 +102,10 @@ def tokens(text: str) -> list[str]:
     if not _COUNTING.isdisjoint(found) and _NUMBER_IN_WORDS.search(text):
         found = _tokens(_POSSESSIVE.sub("", _NUMBER_IN_WORDS.sub(_in_digits, text)))
     return [_NUMBER_WORD.get(token, token) if token.isalpha() else _spelled(token) for token in found]
+
+
+def _without_mark(found: re.Match[str]) -> str:
+    return "" if unicodedata.combining(found[0]) else found[0]
 
 
 def _in_digits(found: re.Match[str]) -> str:

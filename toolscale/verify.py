@@ -23,7 +23,7 @@ import msgspec
 from toolorchestra.toolscale.database import Changes, Database, Row
 from toolorchestra.toolscale.errors import TaskError
 from toolorchestra.toolscale.format import TableSpec
-from toolorchestra.toolscale.judging.expected import ExpectedAnswer, Phrase, expected_answer, names_in, shown_values
+from toolorchestra.toolscale.judging.expected import ExpectedAnswer, Names, expected_answer, names_in, shown_values
 from toolorchestra.toolscale.judging.form import AnswerForm, judge_form
 from toolorchestra.toolscale.judging.judge import judge_answer
 from toolorchestra.toolscale.net_changes import canonical, net_changes
@@ -129,7 +129,9 @@ class Verifier:
         if known is None or (known.task is not task and known.task != task):
             shown: list[tuple[str, Any]] = []
             effects = tuple(self.run(calls, shown) for calls in (task.reference_calls, *task.alternatives))
-            known = self._references[task.id] = Reference(task, effects, expected_answer(task, shown, self._names))
+            idle = not any(path.touched for path in effects)
+            answer = expected_answer(task, shown, self._names, idle=idle)
+            known = self._references[task.id] = Reference(task, effects, answer)
         return known
 
     def run(self, calls: Iterable[Call], shown: list[tuple[str, Any]] | None = None) -> ReferenceEffects:
@@ -155,7 +157,7 @@ class Verifier:
         return ReferenceEffects(touched, net_changes(self.database, touched), existing)
 
     @functools.cached_property
-    def _names(self) -> Mapping[str, tuple[Phrase, ...]]:
+    def _names(self) -> Names:
         return names_in(self.database)
 
     def forget(self) -> None:

@@ -42,6 +42,9 @@ FLOOR = 0.01
 RIGHT = 0.995
 """Share of mutants that must be judged failed, and of legitimate variants that must be judged solved."""
 
+MAX_ATTACKED = 3_000
+"""Tasks on which the check `attacks` tries its answers; of more, every second, third, … of each domain is taken."""
+
 _CONSULTED = 0.4  # chance that a turn is spent on experts, sub-agents and Python
 
 
@@ -340,6 +343,8 @@ def _attacks(subject: Subject) -> Finding:
     """Answers and calls that must not be paid are not, and right answers in other words are."""
     report = AttackReport()
     domains = [(world, tasks) for world, tasks in subject.worlds.values() if isinstance(world, Domain)]
+    step = max(1, -(-sum(len(tasks) for _, tasks in domains) // MAX_ATTACKED))
+    domains = [(world, tasks[::step]) for world, tasks in domains]
     total = sum(len(tasks) for _, tasks in domains)
     steps = subject.steps(total)
     for world, tasks in domains:
@@ -353,6 +358,7 @@ def _attacks(subject: Subject) -> Finding:
     line = (
         f"{paid:,} of {tried:,} attacks paid ({_share(paid, tried):.2%}), "
         f"{_share(accepted, rephrased):.2%} of {rephrased:,} rephrasings accepted"
+        + (f" (one of {step} tasks of each domain was tried)" if step > 1 else "")
     )
     details = [f"attack: {kind}: {report.paid[kind]:,} of {n:,} paid" for kind, n in sorted(report.tried.items())]
     details += [
@@ -362,7 +368,7 @@ def _attacks(subject: Subject) -> Finding:
     details += [
         f"{kind}: {task}: {text!r}: {why}" for kind, found in report.examples.items() for task, text, why in found
     ]
-    counts = {"attacks": tried, "paid": paid, "rephrasings": rephrased, "accepted": accepted}
+    counts = {"tasks": total, "attacks": tried, "paid": paid, "rephrasings": rephrased, "accepted": accepted}
     return Finding("pass" if report.passed else "fail", line, counts, details)
 
 

@@ -111,7 +111,7 @@ def test_dates_and_words_stay_text(tmp_path: Path) -> None:
             "intents.order_twice.reference_calls.2.argument",
             {},
             "intents.order_twice.reference_calls[2]",
-            "Did you mean 'arguments'? Known: arguments, call, each, item, parallel, save, when.",
+            "Did you mean 'arguments'? Known: any, arguments, call, each, item, parallel, save, when.",
         ),
         (
             "domain.yaml",

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +10,8 @@ import pytest
 
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import DomainError
-from toolorchestra.toolscale.intents import difficulty
+from toolorchestra.toolscale.intents import difficulty, make_tasks
+from toolorchestra.toolscale.task import Call
 from toolorchestra.toolscale.tool import Status
 
 Broken = Callable[..., Domain]
@@ -154,3 +156,49 @@ def test_an_intent_that_yields_no_task_says_why(
         made(broken, **fields)
     assert error.value.path == path
     assert message in str(error.value)
+
+
+def test_any_one_of_several_sufficient_look_ups_is_enough_and_any_of_their_phrases_is_told(broken: Broken) -> None:
+    orders = ["O001", "O002", "O003"]
+    domain = broken(
+        "intents",
+        {
+            "x": intent(
+                bindings=f"SELECT 'C02' AS customer_id, '{json.dumps(orders)}' AS ids, "
+                f"'{json.dumps(orders[1:])}' AS late",
+                json=["ids", "late"],
+                aside=["late"],
+                instructions=["Which of {ids:and} is late, {customer_id}?", "{customer_id}: is one of {ids:and} late?"],
+                reference_calls=[
+                    {"call": "get_order", "arguments": {"order_id": "$item"}, "each": "$ids", "any": "$late"}
+                ],
+                communicate=[["{late.0}", "-", "$late"]],
+                answer="{late.0} is late.",
+            )
+        },
+    )
+    (task,) = make_tasks(domain)[0]
+    assert task.communicate == (("O002", "O003"),)
+    assert "late" not in task.bindings
+    assert [[call.arguments["order_id"] for call in path] for path in (task.reference_calls, *task.alternatives)] == [
+        orders,
+        ["O002"],
+        ["O003"],
+    ]
+    session = domain.session()
+    for looked_up, solved in ((["O003"], True), (["O001"], False), ([], False)):
+        calls = [Call("get_order", {"order_id": one}) for one in looked_up]
+        assert domain.replay(task, calls, "It is O003 that is late.", session).solved is solved
+    session.close()
+
+
+def test_columns_aside_change_neither_ids_nor_splits(broken: Broken) -> None:
+    plain = make_tasks(broken("intents", {"x": intent(bindings="SELECT order_id FROM orders")}))[0]
+    more = intent(bindings="SELECT order_id, price AS anew FROM orders", aside=["anew"])
+    assert make_tasks(broken("intents", {"x": more}))[0] == plain
+
+
+def test_any_needs_each(broken: Broken) -> None:
+    step = {"call": "get_order", "arguments": {"order_id": "O001"}, "any": "$ids"}
+    with pytest.raises(DomainError, match="`any` says which items of `each` are enough, and there is no `each`"):
+        make_tasks(broken("intents", {"x": intent(reference_calls=[step])}))

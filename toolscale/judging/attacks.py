@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from toolorchestra.toolscale.judging.expected import ExpectedAnswer, ExpectedFact, kind_of_token, shown_values
+from toolorchestra.toolscale.judging.expected import ExpectedAnswer, ExpectedFact, contains, kind_of_token, shown_values
 from toolorchestra.toolscale.mentions import MONTHS, tokens
 from toolorchestra.toolscale.numerals import TENS, UNITS
 from toolorchestra.toolscale.task import Task
@@ -38,6 +38,8 @@ class Context(msgspec.Struct, frozen=True):
         results: The results of the reference calls.
         siblings: Other tasks of the same intent.
         strangers: Tasks of other intents.
+        replaced: Values that the reference calls replace in the database, each before and after.
+        idle: Whether nothing need be done or looked up.
     """
 
     task: Task
@@ -45,6 +47,8 @@ class Context(msgspec.Struct, frozen=True):
     results: Sequence[Any]
     siblings: Sequence[Task]
     strangers: Sequence[Task]
+    replaced: Sequence[tuple[Any, Any]] = ()
+    idle: bool = False
 
 
 def attacks(context: Context) -> Iterator[tuple[str, str]]:
@@ -78,6 +82,7 @@ def attacks(context: Context) -> Iterator[tuple[str, str]]:
     yield "parrot", f"You asked: {task.instruction}"
     yield "parrot", f"{task.instruction} Done."
     yield from _flipped(context)
+    yield from _earlier(context)
     others = [other for other in context.siblings if not _shared(other, task)]
     if others:
         yield "answer of another branch", rng.choice(others).answer
@@ -94,10 +99,27 @@ def _shared(other: Task, task: Task) -> bool:
     return all(any(set(a) & set(b) for b in other.communicate) for a in task.communicate)
 
 
+def _earlier(context: Context) -> Iterator[tuple[str, str]]:
+    """Yield the reference answer with a value as it was before the change."""
+    task = context.task
+    for fact, options in zip(context.expected.facts, task.communicate, strict=True):
+        known = {token for phrase in fact.phrases for token in phrase}
+        for before, after in context.replaced:
+            text = f"{before:.2f}" if isinstance(before, float) else str(before).replace("_", " ")
+            said = options[0] in task.answer and tuple(tokens(str(after))) in fact.phrases
+            earlier = task.answer.replace(options[0], text)
+            found = tokens(earlier)
+            if said and not set(tokens(text)) <= known and not any(contains(found, phrase) for phrase in fact.phrases):
+                yield "value before the change", earlier
+                return
+
+
 def _flipped(context: Context) -> Iterator[tuple[str, str]]:
     """Yield the reference answer with the polarity of its facts flipped."""
     task, answer = context.task, context.task.answer
-    for found in re.finditer(r"\b(is|are|was|were|can|has|have|will|must)\b(?! not|n't)", answer):
+    for found in re.finditer(
+        r"\b(is|are|was|were|can|has|have|will|must)\b(?! not|n't)(?<!as it is)(?<!where it is)(?<!as it was)", answer
+    ):
         flipped = f"{answer[: found.end()]} not{answer[found.end() :]}"
         if any(_after(flipped, found.end(), options) for options in task.communicate):
             yield "polarity flipped", flipped
@@ -141,7 +163,7 @@ def rival_of(fact: ExpectedFact, context: Context, rng: random.Random) -> str | 
         case "number":
             value = float(token[1:])
             other = value + rng.choice((1, 2, 10, -1))
-            text = f"{other:g}" if value == int(value) else f"{other:.2f}"
+            text = str(int(other)) if value == int(value) else f"{other:.2f}"
             return f"${text}" if fact.kind == "money" else text
         case "date" if "?" not in token:
             day = datetime.date.fromisoformat(token[1:]) + datetime.timedelta(rng.choice((1, 2, 7)))
@@ -182,7 +204,7 @@ def rephrasings(context: Context) -> Iterator[tuple[str, str]]:
     yield "table", "| What | Result |\n|---|---|\n" + "\n".join(rows)
     for position, options in enumerate(task.communicate):
         fact = options[0]
-        if answer.count(fact) == 1 and re.search(rf"(?<![\w$.]){re.escape(fact)}(?![\w.]\w)", answer):
+        if answer.count(fact) == 1 and re.search(rf"(?<![\w$.]){re.escape(fact)}(?![\w]|[.,-]\w)", answer):
             yield "bold", answer.replace(fact, f"**{fact}**")
             yield from _formats(answer, fact, context.expected.facts[position])
     if detail := _detail(context):

@@ -7,8 +7,9 @@ those that other tasks of the intent have in this place, and the other values th
 
 from __future__ import annotations
 
+import functools
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal
@@ -17,6 +18,7 @@ import msgspec
 
 from toolorchestra.toolscale.database import Database
 from toolorchestra.toolscale.judging.statements import (
+    COPULAS,
     JOINERS,
     MARKED,
     NEGATORS,
@@ -25,6 +27,7 @@ from toolorchestra.toolscale.judging.statements import (
     Statements,
     denials,
     read_statements,
+    spelled_out,
     state_of,
 )
 from toolorchestra.toolscale.mentions import ORDINALS, tokens
@@ -40,14 +43,30 @@ _QUANTITY = re.compile(r"\d+(?:st|nd|rd|th|am|pm|h|min|mins|s|km|kg|g|m|c|f|x|us
 _CURRENCY = re.compile(r"[$€£]|\b(?:dollars?|euros?|usd|eur|pounds?|gbp)\b", re.IGNORECASE)
 _NEGATIVE_STATES = frozenset(("unavailable", "impossible", "sold", "out"))
 _ORDINALS = {str(number): word for number, word in enumerate(ORDINALS) if number}
+_ENDINGS = {"#1": "st", "#2": "nd", "#3": "rd"}
+_EMPTY = STOPWORDS | NEGATORS
+_NEGATED = 5
+_CAPITALIZED = re.compile(r"(?<=[\w,;:] )[A-Z][\w'’-]*")
 _YES = frozenset(("yes", "no"))
 _PARROTED = 8
 _NEIGHBOURS = 3
 _MAX_PHRASE = 6
 _MAX_NAMED = 6
 _MAX_NAME = 4
+_MAX_NUMBERED = 6
 
 Phrase = tuple[str, ...]
+
+
+class Names(msgspec.Struct, frozen=True):
+    """The names of things in a database: those in words by their first two tokens, those with a number by the first."""
+
+    plain: Mapping[str, tuple[Phrase, ...]]
+    numbered: Mapping[str, tuple[Phrase, ...]]
+
+
+NO_NAMES = Names(MappingProxyType({}), MappingProxyType({}))
+"""The names of an empty database."""
 
 
 class ExpectedFact(msgspec.Struct, frozen=True):
@@ -63,6 +82,8 @@ class ExpectedFact(msgspec.Struct, frozen=True):
         given: Whether the request holds it, so that repeating the request would mention it.
         choices: Values that the request enumerates together with it.
         negative: Whether the reference answer has it in a negated statement.
+        shapes: How identifiers that would state another fact in its place begin.
+        apart: Whether the reference answer has it outside of names with numbers in them.
     """
 
     phrases: tuple[Phrase, ...]
@@ -74,6 +95,8 @@ class ExpectedFact(msgspec.Struct, frozen=True):
     given: bool = False
     choices: frozenset[str] = frozenset()
     negative: bool = False
+    shapes: frozenset[str] = frozenset()
+    apart: bool = False
 
 
 class ExpectedAnswer(msgspec.Struct, frozen=True):
@@ -86,17 +109,21 @@ class ExpectedAnswer(msgspec.Struct, frozen=True):
         labels: The values of request and results, each with the beginnings of the words by which they are named.
         key_words: The beginnings of the words in the keys of the results.
         texts: The texts that the results show, by first token.
-        names: The names of things in the database, by first token.
+        names: The names of things in the database, by the first two tokens.
+        numbered: Those of them that hold a number.
         known: All tokens of request, reference answer and results.
         runs: Runs of tokens of the request; an answer that holds one repeats the request.
         run_length: The length of such a run.
         words: Words of the request and of the reference answer that carry meaning.
         plain: Words of the reference answer, if it negates, doubts and compares nothing.
         asked: Values in the request.
-        positive: Words that the reference answer has in positive statements only.
-        denied: Words that it has in negated statements only.
+        positive: How often the reference answer has words that it has in positive statements only.
+        denied: Predicates that it has soon after a negator, and in no positive statement.
+        barred: What follows "cannot" in it.
+        absent: Nouns that it has after "no", and in no positive statement.
         bare: Whether the reference answer is nothing but the facts.
         negates: Whether the reference answer negates anything.
+        idle: Whether nothing is to be changed.
         cues: The reference answer in lower case: its denials and doubts are none of the answer.
     """
 
@@ -107,19 +134,24 @@ class ExpectedAnswer(msgspec.Struct, frozen=True):
     key_words: frozenset[str]
     texts: Mapping[str, tuple[Phrase, ...]]
     names: Mapping[str, tuple[Phrase, ...]]
+    numbered: Mapping[str, tuple[Phrase, ...]]
     known: frozenset[str]
     runs: frozenset[Phrase]
     run_length: int
     words: frozenset[str]
     plain: frozenset[str]
     asked: frozenset[str]
-    positive: frozenset[str]
+    positive: Mapping[str, int]
     denied: frozenset[str]
+    absent: frozenset[str]
+    barred: frozenset[Phrase]
     bare: bool
     negates: bool
+    idle: bool
     cues: str
 
 
+@functools.lru_cache(maxsize=65536)
 def kind_of_token(token: str) -> Kind | None:
     """Return the kind of value that a token is, or None for a word.
 
@@ -133,14 +165,15 @@ def kind_of_token(token: str) -> Kind | None:
 
 
 def expected_answer(
-    task: Task, shown: Iterable[tuple[str, Any]], names: Mapping[str, tuple[Phrase, ...]] = MappingProxyType({})
+    task: Task, shown: Iterable[tuple[str, Any]], names: Names = NO_NAMES, *, idle: bool = False
 ) -> ExpectedAnswer:
     """Return what the answers to a task are judged by.
 
     Args:
         task: The task.
         shown: What its reference calls and their results show: names (keys) and values.
-        names: The names of things in the database, by first token; see `names_in`.
+        names: The names of things in the database; see `names_in`.
+        idle: Whether its reference trajectories change nothing.
     """
     request, reference = tokens(task.instruction), read_statements(task.answer)
     shown = list(shown)
@@ -155,7 +188,8 @@ def expected_answer(
             if kind_of_token(token):
                 keys[token].add(name)
                 labels[token].update(stem(word) for word in re.split(r"[\W_]+", name.lower()) if word)
-    facts = tuple(_fact(task, position, request, reference, by_key) for position in range(len(task.communicate)))
+    apart = _without_names(reference.tokens, names)
+    facts = tuple(_fact(task, place, request, reference, apart, by_key) for place in range(len(task.communicate)))
     kinds = frozenset().union(*(fact.rival_kinds for fact in facts))
     chosen = frozenset().union(*(fact.rival_kinds for fact in facts if fact.given))
     for place, token in enumerate(request):
@@ -163,14 +197,17 @@ def expected_answer(
             near = request[max(0, place - _NEIGHBOURS) : place + _NEIGHBOURS + 1]
             labels[token].update(stem(word) for word in near if word not in STOPWORDS and not kind_of_token(word))
     own = {token for fact in facts for phrase in fact.phrases for token in phrase}
-    named = {token for key in by_key for token in tokens(key)}
-    allowed = own | named | set(reference.tokens) | {token for token in request if kind_of_token(token) not in kinds}
+    keyed = {token for key in by_key for token in tokens(key)}
+    allowed = own | keyed | apart | {token for token in request if kind_of_token(token) not in kinds}
     spoken = {phrase for found in by_key.values() for phrase in found if phrase and not set(phrase) <= allowed}
     texts: dict[str, list[Phrase]] = defaultdict(list)
     for phrase in spoken:
         if not any(kind_of_token(token) for token in phrase):
             texts[phrase[0]].append(phrase)
     length = max(_PARROTED, len(request) // 2)
+    named = _capitalized(task.answer)
+    predicates, nouns = _near_negators(reference)
+    positive, negated = _content(reference, negated=False), _content(reference, negated=True)
     return ExpectedAnswer(
         facts=facts,
         allowed=frozenset(token for token in allowed if kind_of_token(token)),
@@ -178,31 +215,56 @@ def expected_answer(
         labels={token: frozenset(words) for token, words in labels.items()},
         key_words=frozenset(stem(word) for key in by_key for word in re.split(r"[\W_]+", key.lower()) if word),
         texts={first: tuple(phrases) for first, phrases in texts.items()},
-        names=names,
+        names=names.plain,
+        numbered=names.numbered,
         known=frozenset((*request, *reference.tokens, *(t for found in by_key.values() for p in found for t in p))),
         runs=frozenset(tuple(request[i : i + length]) for i in range(len(request) - length + 1)),
         run_length=length,
         words=frozenset(token for token in (*request, *reference.tokens) if token not in STOPWORDS),
         plain=_plain_words(reference, task.answer),
         asked=frozenset(token for token in request if kind_of_token(token)),
-        positive=frozenset(_content(reference, negated=False) - _content(reference, negated=True)),
-        denied=frozenset(_content(reference, negated=True) - _content(reference, negated=False)),
+        positive={word: count for word, count in positive.items() if word not in negated},
+        denied=frozenset(predicates - set(positive) - named),
+        absent=frozenset(nouns - set(positive) - named),
+        barred=frozenset(_after_cannot(reference.tokens)),
         bare=own >= set(reference.tokens) - STOPWORDS,
         negates=not NEGATORS.isdisjoint(reference.tokens),
-        cues=task.answer.lower(),
+        idle=idle,
+        cues=spelled_out(task.answer),
     )
 
 
-def names_in(database: Database) -> Mapping[str, tuple[Phrase, ...]]:
-    """Return the names of things in a database, by first token: text that begins with a capital letter."""
-    names: dict[str, set[Phrase]] = defaultdict(set)
+def names_in(database: Database) -> Names:
+    """Return the names of things in a database: text that begins with a capital letter."""
+    names: tuple[dict[str, set[Phrase]], ...] = (defaultdict(set), defaultdict(set))
     for table, spec in database.tables.items():
         for column in spec.columns:
             for value in database.values(f"{table}.{column}"):
                 phrase = tuple(tokens(value)) if isinstance(value, str) and value[:1].isupper() else ()
-                if 0 < len(phrase) <= _MAX_NAME and not any(map(kind_of_token, phrase)):
-                    names[phrase[0]].add(phrase)
-    return {first: tuple(sorted(phrases)) for first, phrases in names.items()}
+                kinds = {kind_of_token(token) for token in phrase}
+                if kinds == {None} and len(phrase) <= _MAX_NAME:
+                    names[0][" ".join(phrase[:2])].add(phrase)
+                elif None in kinds and "number" in kinds and " " in value and len(phrase) <= _MAX_NUMBERED:
+                    names[1][phrase[0]].add(phrase)
+    plain, numbered = ({first: tuple(sorted(found)) for first, found in some.items()} for some in names)
+    return Names(plain, numbered)
+
+
+def places_in_names(found: Sequence[str], numbered: Mapping[str, tuple[Phrase, ...]]) -> set[int]:
+    """Return the positions in a text that belong to names with a number in them, as in "Three Lakes Orchards"."""
+    return {
+        place + step
+        for place, token in enumerate(found)
+        for phrase in numbered.get(token, ())
+        if tuple(found[place : place + len(phrase)]) == phrase
+        for step in range(len(phrase))
+    }
+
+
+def _without_names(found: Sequence[str], names: Names) -> frozenset[str]:
+    """Return the tokens of a text that stand outside of names with a number in them."""
+    inside = places_in_names(found, names.numbered)
+    return frozenset(token for place, token in enumerate(found) if place not in inside)
 
 
 def shown_values(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
@@ -237,23 +299,70 @@ def _plain_words(reference: Statements, answer: str) -> frozenset[str]:
     return frozenset(reference.tokens) - NEUTRAL
 
 
-def _content(reference: Statements, *, negated: bool) -> set[str]:
-    """Return the words that carry meaning in the negated, or the other, statements of a text."""
+def _content(reference: Statements, *, negated: bool) -> Counter[str]:
+    """Return how often words that carry meaning stand in the negated, or the other, statements of a text."""
     pairs = zip(reference.tokens, reference.negated, strict=True)
-    return {
-        token
-        for token, denied in pairs
-        if denied is negated and token not in STOPWORDS and len(token) > 2 and kind_of_token(token) is None
-    }
+    return Counter(token for token, denied in pairs if denied is negated and is_content(token))
+
+
+def is_content(token: str) -> bool:
+    """Return whether a token is a word that carries meaning."""
+    return token not in _EMPTY and len(token) > 1 and kind_of_token(token) is None
+
+
+def _near_negators(reference: Statements) -> tuple[set[str], set[str]]:
+    """Return what is negated: predicates ("not returned", "no slot was booked") and nouns ("no slot")."""
+    predicates: set[str] = set()
+    nouns: set[str] = set()
+    left, found = 0, predicates
+    for token, negated in zip(reference.tokens, reference.negated, strict=True):
+        left -= 1
+        if token in NEGATORS:
+            left, found = _NEGATED, nouns if token == "no" else predicates
+        elif found is nouns and token in COPULAS and negated:
+            left, found = _NEGATED, predicates
+        elif negated and left > 0 and (token == "done" or is_content(token)):
+            found.add(token)
+            left = left if found is nouns else 0
+    return predicates, nouns
+
+
+def _after_cannot(found: Sequence[str]) -> Iterator[Phrase]:
+    """Yield what follows "cannot": a verb, or a helping verb and another one."""
+    for place, token in enumerate(found):
+        if token == "cannot" or found[place : place + 2] in (["can", "not"], ["can", "t"]):
+            verb = found[place + 1 + (token != "cannot") :][:2]
+            if len(verb) == 2:
+                yield tuple(verb) if verb[0] in STOPWORDS | COPULAS else (verb[0],)
+
+
+def _capitalized(text: str) -> set[str]:
+    """Return the tokens of the words of a text that begin with a capital letter within a sentence."""
+    return {token for word in _CAPITALIZED.findall(text) for token in tokens(word)}
+
+
+def shape_of(token: str) -> str:
+    """Return how an identifier begins, by which those of one kind of thing agree: its letter, or how many it has.
+
+    >>> shape_of("s131"), shape_of("math330"), shape_of("csci201")
+    ('s', '4', '4')
+    """
+    letters = token.rstrip("0123456789")
+    return letters if len(letters) < 2 else str(len(letters))
 
 
 def _fact(
-    task: Task, position: int, request: Sequence[str], reference: Statements, by_key: Mapping[str, set[Phrase]]
+    task: Task,
+    position: int,
+    request: Sequence[str],
+    reference: Statements,
+    apart: frozenset[str],
+    by_key: Mapping[str, set[Phrase]],
 ) -> ExpectedFact:
     options = [option for option in dict.fromkeys(task.communicate[position]) if tokens(option)]
     phrases = tuple(dict.fromkeys(tuple(tokens(option)) for option in options))
     kind = kind_of_fact(options, by_key)
-    phrases = _spellings(phrases, kind)
+    phrases = _spellings(phrases, kind, request, reference.tokens)
     listed = task.rivals[position] if position < len(task.rivals) else ()
     others = {phrase for option in listed if (phrase := tuple(tokens(option)))}
     values = {phrase for phrase in others if any(map(kind_of_token, phrase))}
@@ -269,12 +378,28 @@ def _fact(
     stated = {phrase for phrase in others if phrase and contains(reference.tokens, phrase)}
     rivals = tuple(sorted(o for o in others - set(phrases) - stated if not set(o) <= taken | STOPWORDS))
     given = any(set(phrase) <= set(request) for phrase in phrases)
-    choices = {token for phrase in phrases for token in _enumerated(request, phrase)}
+    shapes = {shape_of(t) for p in (*phrases, *values) for t in p if kind_of_token(t) == "identifier"}
+    choices = {
+        token
+        for phrase in phrases
+        for token in _enumerated(request, phrase)
+        if kind_of_token(token) != "identifier" or shape_of(token) in shapes
+    }
     states = [state_of(reference, i, len(phrase)) for phrase in phrases for i in contains(reference.tokens, phrase)]
     negative = kind != "none" and bool(states) and "asserted" not in states
     named = " or ".join(map(repr, options[:_MAX_NAMED]))
     return ExpectedFact(
-        phrases, named, kind, rivals, frozenset(keys), frozenset(kinds), given, frozenset(choices), negative
+        phrases,
+        named,
+        kind,
+        rivals,
+        frozenset(keys),
+        frozenset(kinds),
+        given,
+        frozenset(choices),
+        negative,
+        frozenset(shapes),
+        any(len(phrase) == 1 and phrase[0] in apart for phrase in phrases),
     )
 
 
@@ -310,16 +435,24 @@ def kind_of_fact(options: Sequence[str], by_key: Mapping[str, set[Phrase]]) -> K
     return "name" if any(option[:1].isupper() for option in options) else "option"
 
 
-def _spellings(phrases: tuple[Phrase, ...], kind: Kind) -> tuple[Phrase, ...]:
-    """Return further ways to write the phrases of a fact."""
+def _spellings(
+    phrases: tuple[Phrase, ...], kind: Kind, request: Sequence[str], reference: Sequence[str]
+) -> tuple[Phrase, ...]:
+    """Return further ways to write the phrases of a fact.
+
+    An ordinal that request or reference have for something else ("the first order") is none, and neither is "nothing"
+    if the reference has it beside the fact.
+    """
     more: list[Phrase] = []
     for phrase in phrases:
         if kind == "name" and 2 <= len(phrase) <= 3:  # "Rao, Anita"
             more.append((phrase[-1], *phrase[:-1]))
+        apart = phrase[0] in reference
         if kind == "number" and len(phrase) == 1 and phrase[0][1:] in _ORDINALS:  # "fifth", "5th"
-            more += [(_ORDINALS[phrase[0][1:]],), (f"{phrase[0][1:]}th",)]
+            words = (_ORDINALS[phrase[0][1:]], f"{phrase[0][1:]}{_ENDINGS.get(phrase[0], 'th')}")
+            more += [(word,) for word in words if not apart or (word not in request and word not in reference)]
         if kind in ("number", "money") and phrase == ("#0",):
-            more += [("nothing",), ("none",)]
+            more += [(word,) for word in ("nothing", "none") if not apart or word not in reference]
             if kind == "money":
                 more += [("free",), ("no", "fee"), ("no", "charge")]
     return tuple(dict.fromkeys((*phrases, *more)))

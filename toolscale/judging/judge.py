@@ -8,20 +8,31 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
-from toolorchestra.toolscale.judging.expected import ExpectedAnswer, ExpectedFact, Phrase, contains, kind_of_token, stem
+from toolorchestra.toolscale.judging.expected import (
+    ExpectedAnswer,
+    ExpectedFact,
+    Phrase,
+    contains,
+    is_content,
+    kind_of_token,
+    places_in_names,
+    shape_of,
+    stem,
+)
+from toolorchestra.toolscale.judging.polarity import claims, contradiction, undone
 from toolorchestra.toolscale.judging.statements import (
+    BREAKERS,
     CONTRASTS,
     COPULAS,
     JOINERS,
     NEGATIVES,
     NEGATORS,
     NEUTRAL,
-    PROMISE,
-    REFUSAL,
     STOPWORDS,
     Statements,
+    around,
     denials,
     holds_data,
     read_statements,
@@ -33,13 +44,15 @@ NOT_TOLD = "the user was not told"
 """How the message begins that says that a fact was not found in an answer."""
 MAX_CHARACTERS = 20_000
 """A longer answer is wrong, unread."""
-_MAX_EXTRAS = 5
+_MAX_EXTRAS = 6
 _MAX_LABELLED = 3
 _UNSHOWN = 3
 """A value that neither request nor results show counts as so many that they show."""
 _UNITS = frozenset(("dollars", "dollar", "euros", "euro", "usd", "eur"))
 _TYPED = ("money", "number", "date", "time", "identifier")
-_VERBAL = frozenset(("not", "t", "never", "cannot"))
+_ZERO = (("nothing",), ("none",))
+_AFTER_ONE = frozenset(("in", "of", "at", "for", "from", "on", "with", "to", "by"))
+_MEASURES = frozenset(("more", "less", "fewer", "left", "missing", "short", "further", "lacking"))
 
 
 def judge_answer(text: str, expected: ExpectedAnswer) -> list[str]:
@@ -55,21 +68,14 @@ def judge_answer(text: str, expected: ExpectedAnswer) -> list[str]:
     answer = read_statements(text)
     if answer.doubled:
         return ["the answer negates twice"]
+    if claimed := claims(text, answer, expected):
+        return claimed
     repeated = _repeated(answer, expected)
     if not expected.facts:
-        return _undone(text, answer, repeated, expected) or _surplus(answer, expected)
-    wrong = [message for fact in expected.facts if (message := _missing(answer, fact, expected, repeated))]
-    return wrong or _contradiction(answer, expected) or _surplus(answer, expected)
-
-
-def _undone(text: str, answer: Statements, repeated: frozenset[int], expected: ExpectedAnswer) -> list[str]:
-    """Return what shows that an answer does not report what was done, where there is no fact to state."""
-    if not expected.negates and (found := REFUSAL.search(text) or PROMISE.search(text)):
-        return [f"the answer does not say that it was done: {found[0]!r}"]
-    stated = [place for place in range(len(answer.tokens)) if answer.sentences[place] not in answer.open]
-    if answer.tokens and (not stated or len(repeated) * 2 > len(answer.tokens)):
-        return ["the answer asks or repeats the request, and reports nothing"]
-    return []
+        return undone(text, answer, repeated, expected) or _surplus(answer, expected)
+    inside = places_in_names(answer.tokens, expected.numbered)
+    wrong = [message for fact in expected.facts if (message := _missing(answer, fact, expected, repeated, inside))]
+    return wrong or contradiction(answer, expected) or _surplus(answer, expected, inside)
 
 
 def _is_plainly_right(text: str, expected: ExpectedAnswer) -> bool:
@@ -102,12 +108,18 @@ def _repeated(answer: Statements, expected: ExpectedAnswer) -> frozenset[int]:
     return frozenset(place for start in starts for place in range(start, start + size))
 
 
-def _missing(answer: Statements, fact: ExpectedFact, expected: ExpectedAnswer, repeated: frozenset[int]) -> str:
-    """Return why an answer does not state a fact, or nothing."""
+def _missing(
+    answer: Statements, fact: ExpectedFact, expected: ExpectedAnswer, repeated: frozenset[int], inside: Set[int]
+) -> str:
+    """Return why an answer does not state a fact, or nothing; the places `inside` of names with a number do not."""
     named, asserted = fact.named, False
     for phrase in fact.phrases:
         for place in _places(answer, phrase):
             if place in repeated or answer.sentences[place] in answer.open or _is_alternative(answer, place):
+                continue
+            if len(phrase) == 1 and place in inside and fact.apart:
+                continue
+            if phrase in _ZERO and kind_of_token(fact.phrases[0][0]) and not _speaks_of(answer, place, expected):
                 continue
             state = _state(answer, place, len(phrase), fact)
             if state == "denied":
@@ -120,10 +132,16 @@ def _missing(answer: Statements, fact: ExpectedFact, expected: ExpectedAnswer, r
     if not _is_about(answer.tokens, fact, expected):
         return f"the answer says {named}, and not of what"
     for rival in fact.rivals:
-        for place in contains(answer.tokens, rival):
+        for place in contains(answer.tokens, rival) if rival[0] in answer.vocabulary else ():
             if _rivals(answer, place, rival, fact, expected):
                 return f"the answer says {' '.join(rival)!r} as well, where {named} is right"
     return ""
+
+
+def _speaks_of(answer: Statements, place: int, expected: ExpectedAnswer) -> bool:
+    """Return whether the sentence at a place shares a word with the reference answer, or has hardly any."""
+    words = {token for token in answer.sentence(place) if is_content(token)}
+    return len(words) < 2 or not words.isdisjoint(expected.positive)
 
 
 def _is_alternative(answer: Statements, place: int) -> bool:
@@ -133,7 +151,7 @@ def _is_alternative(answer: Statements, place: int) -> bool:
 def _places(answer: Statements, phrase: Phrase) -> list[int]:
     """Return where an answer has a phrase; dates agree with and without their year."""
     if phrase[0][0] != "@":
-        return contains(answer.tokens, phrase)
+        return contains(answer.tokens, phrase) if phrase[0] in answer.vocabulary else []
     return [
         i
         for i, token in enumerate(answer.tokens)
@@ -146,18 +164,42 @@ def _state(answer: Statements, place: int, size: int, fact: ExpectedFact) -> str
     if fact.kind == "none":
         return "neither" if answer.negated[place] and answer.tokens[place] in NEGATORS else "asserted"
     state = state_of(answer, place, size)
+    if fact.kind not in _TYPED and _is_subject_of_cannot(answer, place + size):
+        state = "denied"
     if not fact.negative:
         return state
     return "asserted" if state != "asserted" or NEGATIVES & answer.sentence(place) else "neither"
+
+
+def _is_subject_of_cannot(answer: Statements, end: int) -> bool:
+    """Return whether a word and then "cannot" follow, as in "the yellow alert cannot be issued"."""
+    found, last = answer.tokens, len(answer.tokens) - 1
+    return (
+        end < last
+        and answer.clauses[end - 1] == answer.clauses[end + 1]
+        and found[end] not in STOPWORDS | COPULAS
+        and (found[end + 1] == "cannot" or (end + 1 < last and found[end + 1 : end + 3] == ["can", "not"]))
+    )
 
 
 def _reports_none(answer: Statements, fact: ExpectedFact, repeated: frozenset[int], expected: ExpectedAnswer) -> bool:
     """Return whether an answer says in other words that there is none, or that it cannot be done."""
     content = {stem(token) for phrase in fact.phrases for token in phrase if token not in NEGATORS and len(token) > 2}
     if ("#0",) in fact.phrases:
-        pairs = itertools.pairwise(answer.tokens)
-        noun = any(before == "no" and stem(token) in map(stem, expected.words) for before, token in pairs)
-        return noun or ("anything" in answer.tokens and not NEGATORS.isdisjoint(answer.tokens))
+        stems = set(map(stem, expected.words))
+        noun = any(
+            before == "no"
+            and stem(token) in stems
+            and place not in repeated
+            and answer.sentences[place] not in answer.open
+            for place, (before, token) in enumerate(itertools.pairwise(answer.tokens))
+        )
+        if noun:
+            return True
+        return any(
+            token == "anything" and answer.negated[place] and place not in repeated
+            for place, token in enumerate(answer.tokens)
+        )
     skipped = answer.open | {answer.sentences[place] for place in repeated}
     negators = Counter(
         number for token, number in zip(answer.tokens, answer.sentences, strict=True) if token in NEGATORS
@@ -181,24 +223,40 @@ def _rivals(answer: Statements, place: int, rival: Phrase, fact: ExpectedFact, e
     """Return whether an answer states a rival of a fact at a place, rather than denying it or adding a detail."""
     if not _is_stated(answer, place, len(rival), fact.negative):
         return False
-    return fact.kind not in (*_TYPED, "name") or _shares_slot(answer, place, len(rival), fact, any_kind=True)
+    if fact.negative and not _is_negative_at(answer, place, len(rival)):
+        return False
+    if fact.kind not in (*_TYPED, "name") or not NEGATIVES.isdisjoint(rival):
+        return True
+    return _shares_slot(answer, place, len(rival), fact, any_kind=True)
 
 
 def _is_stated(answer: Statements, place: int, size: int, negative: bool) -> bool:
     """Return whether what an answer has at a place is stated, and neither denied nor compared with."""
     if answer.sentences[place] in answer.open or (answer.negated[place] and not negative):
         return False
-    before, after = _around(answer, place, size)
-    if (not negative and CONTRASTS & set(before)) or ("from" in before and "to" in after):
+    before, after = around(answer, place, size)
+    if not negative and _is_contrasted(before):
         return False
-    return not (len(after) > 1 and after[0] in COPULAS and after[1] in NEGATORS)
+    if "from" in before and (after[:1] == ["to"] or (after[1:2] == ["to"] and kind_of_token(after[0]) is None)):
+        return False
+    clause = answer.clauses[place]
+    return negative or not (
+        len(after) > 1 and after[0] in COPULAS and after[1] in NEGATORS and answer.clauses[place + size + 1] == clause
+    )
 
 
-def _around(answer: Statements, place: int, size: int) -> tuple[list[str], list[str]]:
-    """Return the three tokens before and after what stands at a place, within its sentence."""
-    found, end, own = answer.tokens, place + size, answer.sentences[place]
-    before = [found[i] for i in range(max(0, place - 3), place) if answer.sentences[i] == own]
-    return before, [found[i] for i in range(end, min(end + 3, len(found))) if answer.sentences[i] == own]
+def _is_negative_at(answer: Statements, place: int, size: int) -> bool:
+    """Return whether what stands at a place is in a clause that negates, or in one with no words of its own."""
+    if answer.negated[place]:
+        return True
+    clause = answer.clause(place)
+    return not NEGATIVES.isdisjoint(clause) or len([t for t in clause - JOINERS - BREAKERS if is_content(t)]) <= size
+
+
+def _is_contrasted(before: Sequence[str]) -> bool:
+    """Return whether the tokens before a value compare with it: "than", and no "is" after that."""
+    place = next((i for i in range(len(before) - 1, -1, -1) if before[i] in CONTRASTS), -1)
+    return place >= 0 and (before[place] in NEGATORS or COPULAS.isdisjoint(before[place + 1 :]))
 
 
 def _shares_slot(answer: Statements, place: int, size: int, fact: ExpectedFact, *, any_kind: bool = False) -> bool:
@@ -209,7 +267,9 @@ def _shares_slot(answer: Statements, place: int, size: int, fact: ExpectedFact, 
     """
     if not answer.words[answer.sentences[place]] - STOPWORDS - JOINERS - set(answer.tokens[place : place + size]):
         return True
-    before, after = _around(answer, place, size)
+    before, after = around(answer, place, size)
+    if answer.tokens[place] == "#1" and after and after[0] in _AFTER_ONE:  # "one in Montreal and one in Quebec City"
+        return False
     own = {kind_of_token(token) for phrase in fact.phrases for token in phrase}
     for phrase in fact.phrases:
         for other in _places(answer, phrase):
@@ -217,7 +277,9 @@ def _shares_slot(answer: Statements, place: int, size: int, fact: ExpectedFact, 
             same = any_kind or kind_of_token(answer.tokens[place]) in own
             if same and _are_listed(answer, first, second, any_kind):
                 return True
-            own_before, own_after = _around(answer, other, len(phrase))
+            own_before, own_after = around(answer, other, len(phrase))
+            if (own_after[:1] != after[:1]) and not _MEASURES.isdisjoint((*own_after[:1], *after[:1])):
+                continue  # "the espresso takes 60, so it takes 13 more"
             if _last_word(before) and _last_word(before) == _last_word(own_before):
                 return True
             if after[:1] == own_after[:1] != [] and (before == own_before or after == own_after):
@@ -238,58 +300,17 @@ def _last_word(before: Sequence[str]) -> str:
     return "" if not word or kind_of_token(word) else word
 
 
-def _contradiction(answer: Statements, expected: ExpectedAnswer) -> list[str]:
-    """Return where an answer negates what the reference answer states, or states what that negates."""
-    found = answer.tokens
-    for place, token in enumerate(found if not _VERBAL.isdisjoint(found) else ()):
-        if token in expected.positive and _follows_not(answer, place) and found.count(token) == 1:
-            return [f"the answer negates {token!r}, which holds"]
-    for token in sorted(expected.denied.intersection(found)):  # sets have no order of their own
-        if all(_is_plain(answer, place) for place in _at(found, token)):
-            return [f"the answer states {token!r}, which does not hold"]
-    if expected.denied.isdisjoint(found):
-        return []
-    for place, (before, token) in enumerate(itertools.pairwise(found), 1):
-        if before == "a" and token in expected.denied and not _is_near_negator(answer, place):
-            return [f"the answer states {token!r}, which does not hold"]
-    return []
-
-
-def _at(found: Sequence[str], token: str) -> list[int]:
-    return [place for place, other in enumerate(found) if other == token]
-
-
-def _follows_not(answer: Statements, place: int) -> bool:
-    """Return whether what stands at a place follows "not", a verb such as "be" between them or not."""
-    before, _ = _around(answer, place, 1)
-    words = [token for token in before if token in _VERBAL or token not in COPULAS | STOPWORDS]
-    return bool(words) and words[-1] in _VERBAL
-
-
-def _is_near_negator(answer: Statements, place: int) -> bool:
-    found, own = answer.tokens, answer.sentences[place]
-    near = range(max(0, place - 5), min(place + 4, len(found)))
-    return any(found[i] in NEGATORS and answer.sentences[i] == own for i in near)
-
-
-def _is_plain(answer: Statements, place: int) -> bool:
-    """Return whether what stands at a place is stated in a sentence that negates nothing."""
-    if not NEGATORS.isdisjoint(answer.sentence(place)):
-        return False
-    before, after = _around(answer, place, 1)
-    return NEGATIVES.isdisjoint((*before[-2:], *after[:2]))
-
-
-def _surplus(answer: Statements, expected: ExpectedAnswer) -> list[str]:
+def _surplus(answer: Statements, expected: ExpectedAnswer, inside: Set[int] = frozenset()) -> list[str]:
     """Return what an answer states that it may not, or that is too much."""
     extras: dict[str, int] = {}
     for place, written in enumerate(answer.tokens):
-        if written.isalpha():
+        kind = kind_of_token(written)
+        if kind is None or written in expected.allowed or (place in inside and written in expected.known):
             continue
-        kind, token = kind_of_token(written), _in_full(written, expected)
-        if kind is None or token in expected.allowed:
+        token = _in_full(written, expected)
+        if token in expected.allowed:
             continue
-        shown = token in expected.labels
+        shown = token in expected.labels or token in expected.asked
         if kind == "identifier" and not shown and _is_stated(answer, place, 1, negative=False):
             return [f"the answer says {token}, which neither the request nor the results show"]
         for fact in expected.facts:
@@ -300,8 +321,11 @@ def _surplus(answer: Statements, expected: ExpectedAnswer) -> list[str]:
         for phrase in expected.texts.get(token, ()):
             if tuple(answer.tokens[place : place + len(phrase)]) == phrase:
                 extras[" ".join(phrase)] = 1
-        for phrase in expected.names.get(token, ()):
+        following = answer.tokens[place + 1] if place + 1 < len(answer.tokens) else ""
+        for phrase in (*expected.names.get(token, ()), *expected.names.get(f"{token} {following}", ())):
             if not expected.known.issuperset(phrase) and tuple(answer.tokens[place : place + len(phrase)]) == phrase:
+                if len(phrase) > 1 and _is_stated(answer, place, len(phrase), negative=False):
+                    return [f"the answer says {' '.join(phrase)!r}, which neither the request nor the results show"]
                 extras[" ".join(phrase)] = _UNSHOWN
     if sum(extras.values()) <= _MAX_LABELLED:
         return []
@@ -316,17 +340,17 @@ def _labelled(answer: Statements, extras: Mapping[str, int], expected: ExpectedA
     count = 0
     for place, token in enumerate(answer.tokens):
         if token in extras or any(token == extra.split()[0] for extra in extras):
-            before, _ = _around(answer, place, 1)
+            before, _ = around(answer, place, 1)
             count += bool({stem(word) for word in before} & expected.key_words)
     return count
 
 
 def _is_value_rival(answer: Statements, place: int, token: str, fact: ExpectedFact, expected: ExpectedAnswer) -> bool:
     """Return whether a value is stated in the place of a fact."""
-    if not _is_stated(answer, place, 1, fact.negative):
+    if not _is_stated(answer, place, 1, fact.negative) or (fact.negative and not _is_negative_at(answer, place, 0)):
         return False
     if fact.kind not in _TYPED and kind_of_token(token) == "identifier":
-        return token not in expected.asked
+        return token not in expected.asked and shape_of(token) in fact.shapes
     if token in fact.choices:
         return True
     return not _counts(answer, place, fact) and _shares_slot(answer, place, 1, fact)
@@ -334,7 +358,7 @@ def _is_value_rival(answer: Statements, place: int, token: str, fact: ExpectedFa
 
 def _counts(answer: Statements, place: int, fact: ExpectedFact) -> bool:
     """Return whether a value counts things ("two fines"), where the fact is no such number."""
-    _, after = _around(answer, place, 1)
+    _, after = around(answer, place, 1)
     is_noun = bool(after) and after[0] not in STOPWORDS | _UNITS and kind_of_token(after[0]) is None
     return _is_count(answer.tokens[place]) and is_noun and (fact.kind == "money" or not _is_count(fact.phrases[0][0]))
 

@@ -25,30 +25,38 @@ JOINERS = frozenset(_CUES["joiners"])
 _FILLERS = frozenset((*_CUES["fillers"], *_CUES["stopwords"], *_CUES["copulas"]))
 NEUTRAL = frozenset(_CUES["neutral"])
 MARKED = NEGATIVES | CONTRASTS | frozenset((*_CUES["conditions"], "or", "either"))
-_BREAKERS = frozenset(_CUES["breakers"])
+BREAKERS = frozenset(_CUES["breakers"])
+_LINKS = frozenset(_CUES["links"])
+_VERBAL = frozenset(("not", "t", "never", "cannot"))
 _STARTERS = frozenset(_CUES["starters"])
 _CONDITIONS = frozenset(_CUES["conditions"])
-_TURNS = NEGATORS | _BREAKERS | _CONDITIONS
-_DENIAL = re.compile("|".join(_CUES["denials"]))
+_TURNS = NEGATORS | BREAKERS | _CONDITIONS
+_OPENING = re.compile(_CUES["opening_denial"])
+_DENIAL = re.compile(rf"\b(?:{'|'.join(_CUES['denials'])})")
 PROMISE = re.compile(_CUES["promises"], re.IGNORECASE)
 REFUSAL = re.compile(_CUES["refusals"], re.IGNORECASE)
-_HEDGE = re.compile("|".join(_CUES["hedges"]))
-_DOUBTFUL = frozenset(_CUES["doubtful"])
-_DOUBTFUL_PARTS = tuple(_CUES["doubtful_parts"])
-_WORD = re.compile(r"\w+")
+DEED = re.compile(_CUES["deeds"].replace("OBSERVED", "|".join(_CUES["observed"])), re.IGNORECASE)
+REPORT = re.compile(_CUES["reports"], re.IGNORECASE)
+RESUMPTIONS = frozenset(_CUES["resumptions"])
+RESTRICTIONS = frozenset((*_CUES["restrictions"], *_CUES["conditions"]))
+_HEDGE = re.compile(rf"\b(?:{'|'.join(_CUES['hedges'])})")
 _DASHES = ("-", "–", "—")
 _PRONOUNS = ("nothing", "none", "nobody")
 _NEAR = 3  # tokens between a negator and what it denies
 _REACH = 8  # tokens that a negator reaches
-_ABBREVIATIONS = "".join(rf"(?<!\b{re.escape(word)}[.!?;])" for word in _CUES["abbreviations"])
-_BOUNDARY = re.compile(  # each branch begins with the character that it is about: others are passed over at once
+_ABBREVIATIONS = "".join(rf"(?<!\b{re.escape(word)})" for word in _CUES["abbreviations"])
+_FIRST_WORDS = "|".join(_CUES["first_words"])  # an abbreviation before one of these ends a sentence
+_BOUNDARY = re.compile(
     rf"""
-      [.!?;]{_ABBREVIATIONS}(?:(?<!\bno\.)|(?!\s\d))[.!?;]*(?=[\s*_"'”)\]|]|\Z)
-    | \n\n*
-    | :(?=\s)
-    | \s[-–—]+\s
-    | ,(?=\s)(?!\s*\d{{4}}\b)
-    | [|()]
+    (?=[.!?;:|,()\s])(?:
+      (?P<sentence>
+          (?<=[a-z])\.(?=\s(?:{_FIRST_WORDS})\b)
+        | (?=[.!?;]){_ABBREVIATIONS}(?!(?<=\bno)\.\s\d)[.!?;]+(?=[\s*_"'”)\]|]|\Z)
+        | \n+
+      )
+    | (?P<colon>:(?=\s)|\s[-–—]+\s|\|)
+    | (?P<clause>,(?=\s)(?!\s*\d{{4}}\b)|[()])
+    )
     """,
     re.VERBOSE | re.IGNORECASE,
 )
@@ -69,6 +77,9 @@ class Statements(msgspec.Struct, frozen=True):
         words: The tokens of each sentence.
         doubled: Numbers of the sentences in which a negator negates another.
         bracketed: Positions at which brackets with more than one token open.
+        vocabulary: All its tokens.
+        clauses: For each token the number of its clause.
+        clause_words: The tokens of each clause.
     """
 
     tokens: list[str]
@@ -78,6 +89,13 @@ class Statements(msgspec.Struct, frozen=True):
     words: list[frozenset[str]]
     doubled: frozenset[int]
     bracketed: frozenset[int]
+    vocabulary: frozenset[str]
+    clauses: list[int]
+    clause_words: list[frozenset[str]]
+
+    def clause(self, position: int) -> frozenset[str]:
+        """Return the tokens of the clause in which a token stands."""
+        return self.clause_words[self.clauses[position]]
 
     def sentence(self, position: int) -> frozenset[str]:
         """Return the tokens of the sentence in which a token stands."""
@@ -113,6 +131,9 @@ def read_statements(text: str) -> Statements:
         reader.words,
         frozenset(reader.doubled),
         frozenset(reader.bracketed),
+        frozenset(reader.tokens),
+        reader.clauses,
+        reader.clause_words,
     )
 
 
@@ -120,6 +141,9 @@ def state_of(text: Statements, place: int, size: int) -> Literal["asserted", "de
     """Return how a text has what stands at a place: asserted, denied, or in the reach of a negator farther away."""
     found, own, end = text.tokens, text.sentences[place], place + size
     after = [found[i] for i in range(end, min(end + 3, len(found))) if text.sentences[i] == own]
+    after = [
+        token for token, i in zip(after, range(end, end + 3), strict=False) if text.clauses[i] == text.clauses[place]
+    ]
     if after and after[0] == "cannot":
         return "denied"
     if len(after) > 1 and (
@@ -130,6 +154,13 @@ def state_of(text: Statements, place: int, size: int) -> Literal["asserted", "de
     if not text.negated[place]:
         return "neither" if "than" in before or ("of" in before and "instead" in before) else "asserted"
     return "denied" if NEGATORS & set(found[max(0, place - _NEAR) : place]) else "neither"
+
+
+def around(answer: Statements, place: int, size: int) -> tuple[list[str], list[str]]:
+    """Return the three tokens before and after what stands at a place, within its sentence."""
+    found, end, own = answer.tokens, place + size, answer.sentences[place]
+    before = [found[i] for i in range(max(0, place - 3), place) if answer.sentences[i] == own]
+    return before, [found[i] for i in range(end, min(end + 3, len(found))) if answer.sentences[i] == own]
 
 
 class _Reader:
@@ -143,6 +174,10 @@ class _Reader:
         self.words: list[frozenset[str]] = []
         self.doubled: set[int] = set()
         self.bracketed: set[int] = set()
+        self.clauses: list[int] = []
+        self.clause_words: list[frozenset[str]] = []
+        self._clause = 0
+        self._negators = 0
         self._opened = 0
         self._begin = 0
         self._number = 0
@@ -160,29 +195,35 @@ class _Reader:
             self.tokens += found
             self.sentences += [self._number] * len(found)
             self.negated += [False] * len(found)
+            self.clauses += [len(self.clause_words)] * len(found)
             self._reach -= len(found)
             return
         for token in found:
-            if token in _BREAKERS:
+            if token in BREAKERS:
                 self._negated = False
+                if token not in _LINKS:
+                    self._end_clause()
             elif token in _CONDITIONS:
                 self.open.add(self._number)
             self.tokens.append(token)
             self.sentences.append(self._number)
             self.negated.append(self._negated)
+            self.clauses.append(len(self.clause_words))
             self._reach -= 1
             if self._reach <= 0:
                 self._negated = False
             if token in NEGATORS:  # two of them cancel each other
                 self._reach = _REACH
-                if self._negated and token != "nor":
+                if token != "nor" and (self._negated or (self._negators and token in _VERBAL)):
                     self.doubled.add(self._number)
+                self._negators += 1
                 self._negated = token == "nor" or not self._negated
         if len(found) == 1:  # "No, it is …"
             self._negated = False
 
     def bracket(self, sign: str) -> None:
         """Note an opening bracket, and close a clause at any other sign."""
+        self._end_clause()
         if sign == "(":
             self._opened = len(self.tokens)
             return
@@ -192,6 +233,13 @@ class _Reader:
         if sign.strip() in _DASHES or last in _PRONOUNS:  # "I packed nothing: …"
             self._negated = False
         self._pause()
+
+    def _end_clause(self) -> None:
+        """Begin another clause."""
+        if len(self.tokens) > self._clause:
+            self.clause_words.append(frozenset(self.tokens[self._clause :]))
+            self._clause = len(self.tokens)
+        self._negators = 0
 
     def _pause(self) -> None:
         """End what a negator reaches, if it has reached a word with a meaning (it has not in "not, in fact, 21")."""
@@ -203,6 +251,7 @@ class _Reader:
         """Begin another sentence."""
         if question:
             self.open.add(self._number)
+        self._end_clause()
         self.words.append(frozenset(self.tokens[self._begin :]))
         self._begin = len(self.tokens)
         self._number += 1
@@ -215,10 +264,14 @@ def denials(text: str) -> list[str]:
     >>> denials("It is NOT true that the dish costs $21. I do not know.")
     ['not true', 'do not know']
     """
-    lower = text.lower().replace("’", "'")
-    if _DOUBTFUL.isdisjoint(_WORD.findall(lower)) and not any(part in lower for part in _DOUBTFUL_PARTS):
-        return []
-    return [found[0] for cue in (_DENIAL, _HEDGE) for found in cue.finditer(lower)]
+    lower = spelled_out(text)
+    opening = _OPENING.match(lower)
+    return [*([opening[0]] if opening else ()), *_DENIAL.findall(lower), *_HEDGE.findall(lower)]
+
+
+def spelled_out(text: str) -> str:
+    """Return a text in lower case, with "not" for "n't"."""
+    return text.lower().replace("’", "'").replace("can't", "cannot").replace("n't", " not")
 
 
 def holds_data(text: str) -> bool:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
 
+from toolorchestra.toolscale.database import Changes
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.judging.attacks import Context, attacks, rephrasings
+from toolorchestra.toolscale.judging.detours import Detours
 from toolorchestra.toolscale.judging.judge import judge_answer
 from toolorchestra.toolscale.session import Session
-from toolorchestra.toolscale.task import Call, Task
-from toolorchestra.toolscale.tool import Status
+from toolorchestra.toolscale.task import Task
 
 MAX_PAID = 0.005
 """Share of the tries of an attack that may be judged right."""
@@ -63,23 +65,27 @@ class AttackReport(msgspec.Struct):
 
 
 def try_attacks(domain: Domain, tasks: Sequence[Task], progress: Callable[[], object] | None = None) -> AttackReport:
-    """Judge all attacks on `tasks` and all rephrasings of their answers; `progress` is called after each task."""
+    """Judge all attacks on `tasks` and all rephrasings of their answers; `progress` is called after each task.
+
+    Wrong answers are tried with the reference calls made, and ("..., nothing done") with none.
+    """
     report = AttackReport()
     rng = random.Random(f"attacks:{domain.name}")
-    siblings: dict[str, list[Task]] = defaultdict(list)
-    for task in domain.tasks():
-        siblings[task.intent].append(task)
     everyone, session = domain.tasks(), domain.session()
+    of_intent: dict[str, list[Task]] = defaultdict(list)
+    for task in everyone:
+        of_intent[task.intent].append(task)
+    detours = Detours(domain, session)
     for task in tasks:
-        for kind, calls, answer in _episodes(domain, task):
+        siblings = of_intent[task.intent]
+        siblings = rng.sample(siblings, min(_NEIGHBOURS, len(siblings)))
+        for kind, calls, answer in detours.of(task, siblings):
             report.tried[kind] += 1
-            if _is_paid(domain, task, calls, answer, session):
+            if domain.replay(task, calls, answer, session).solved and detours.differs(task, calls):
                 report.paid[kind] += 1
                 report.note(kind, task, answer, "judged right")
         if task.communicate:
-            near = siblings[task.intent]
-            near = rng.sample(near, min(_NEIGHBOURS, len(near)))
-            _try_answers(report, _context(domain, task, session, near, rng.choices(everyone, k=_STRANGERS)))
+            _try_answers(report, _context(domain, task, session, siblings, rng.choices(everyone, k=_STRANGERS)))
         if progress is not None:
             progress()
     session.close()
@@ -91,48 +97,33 @@ def _context(
 ) -> Context:
     session.reset()
     results = [domain.call(call, session).value for call in task.reference_calls]
-    return Context(task, domain.verifier.reference(task).answer, results, siblings, strangers)
+    known = domain.verifier.reference(task)
+    idle = any(not effects.operated and not effects.touched for effects in known.effects)
+    return Context(task, known.answer, results, siblings, strangers, _replaced(domain, known.effects[0].touched), idle)
+
+
+def _replaced(domain: Domain, touched: Changes) -> list[tuple[Any, Any]]:
+    """Return the values that a change replaced: each before and after it."""
+    pairs: list[tuple[Any, Any]] = []
+    for table, rows in touched.items():
+        for key, row in rows.items():
+            before = domain.database.row(table, key)
+            if before is not None and row is not None:
+                pairs += [pair for pair in zip(before, row, strict=True) if pair[0] != pair[1] and None not in pair]
+    return pairs
 
 
 def _try_answers(report: AttackReport, context: Context) -> None:
     for kind, answer in attacks(context):
-        report.tried[kind] += 1
-        if not judge_answer(answer, context.expected):
-            report.paid[kind] += 1
-            report.note(kind, context.task, answer, "judged right")
+        right = not judge_answer(answer, context.expected)
+        for name, paid in ((kind, right), (f"{kind}, nothing done", right and context.idle)):
+            report.tried[name] += 1
+            if paid:
+                report.paid[name] += 1
+                report.note(name, context.task, answer, "judged right")
     for kind, answer in rephrasings(context):
         report.rephrased[kind] += 1
         if wrong := judge_answer(answer, context.expected):
             report.note(kind, context.task, answer, "; ".join(wrong))
         else:
             report.accepted[kind] += 1
-
-
-def _episodes(domain: Domain, task: Task) -> Iterator[tuple[str, Sequence[Call], str]]:
-    """Yield episodes that do something else than the reference trajectory: the attack, the calls, and the answer."""
-    calls = task.reference_calls
-    if all(effects.operated or effects.touched for effects in domain.verifier.effects(task)):
-        yield "nothing done", (), task.answer
-    writes = [position for position, call in enumerate(calls) if domain.tools[call.name].effect == "write"]
-    if writes:
-        twice = [one for i, call in enumerate(calls) for one in ([call, call] if i in writes else [call])]
-        yield "every write twice", twice, task.answer
-        yield "writes in reverse", _reversed(calls, writes), task.answer
-        yield "reads only", [call for i, call in enumerate(calls) if i not in writes], task.answer
-
-
-def _reversed(calls: Sequence[Call], writes: Sequence[int]) -> list[Call]:
-    """Return the calls with those that write in the reverse order."""
-    order = dict(zip(writes, reversed(writes), strict=True))
-    return [calls[order.get(position, position)] for position in range(len(calls))]
-
-
-def _is_paid(domain: Domain, task: Task, calls: Sequence[Call], answer: str, session: Session) -> bool:
-    """Return whether an episode is solved though its effects are not those of a reference trajectory."""
-    if not domain.replay(task, calls, answer, session).solved:
-        return False
-    touched = session.touched()
-    if calls and any(touched == effects.touched for effects in domain.verifier.effects(task)):
-        return False
-    session.reset()
-    return not calls or any(domain.call(call, session).status is not Status.OK for call in calls)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from toolorchestra.toolscale.judging.expected import ExpectedAnswer, expected_answer
+from toolorchestra.toolscale.judging.expected import NO_NAMES, ExpectedAnswer, Names, expected_answer
 from toolorchestra.toolscale.judging.judge import MAX_CHARACTERS, judge_answer
 from toolorchestra.toolscale.task import Task
 
@@ -19,6 +19,8 @@ def expect(
     *facts: Sequence[str],
     rivals: Sequence[Sequence[str]] = (),
     shown: Sequence[tuple[str, Any]] = (),
+    names: Names = NO_NAMES,
+    idle: bool = False,
 ) -> ExpectedAnswer:
     task = Task(
         id="mini/test/000",
@@ -32,7 +34,7 @@ def expect(
         rivals=tuple(map(tuple, rivals)),
         answer=answer,
     )
-    return expected_answer(task, shown)
+    return expected_answer(task, shown, names, idle=idle)
 
 
 PRICE = expect(
@@ -86,9 +88,76 @@ PERSON = expect(
 )
 
 
+UNSUITABLE = expect(
+    "Buy GENX for Noor if it suits her profile; else tell me the risk class.",
+    "Nothing was bought, because GENX does not suit the profile: its risk class is 5.",
+    ["5"],
+    idle=True,
+)
+SPARED = expect(
+    "Can Lucille be spared at lunch on July 24? If not, which dish needs her?",
+    "Lucille cannot be spared at lunch on July 24, 2025: nobody else on duty cooks the Mango Sorbet.",
+    ["D49", "Mango Sorbet"],
+    idle=True,
+)
+PAID = expect("Pay the order.", "The order is paid: after the gift card, $41.90 was paid by card.", ["$41.90"])
+SLOT = expect("Book a slot.", "The team has the slot until March 3, 2026.", ["2026-03-03"])
+COUNTED = expect(
+    "Move the subscriptions of Three Lakes Orchards.",
+    "2 subscriptions of Three Lakes Orchards were moved.",
+    ["2"],
+    names=Names({}, {"#3": (("#3", "lakes", "orchards"),)}),
+)
+MOVED = expect(
+    "Move the subscriptions of Three Lakes Orchards.",
+    "3 subscriptions of Three Lakes Orchards were moved.",
+    ["3"],
+    names=Names({}, {"#3": (("#3", "lakes", "orchards"),)}),
+)
+ENTRIES = expect("How many entries are left?", "The pass paid the first order; 1 entry is left.", ["1"])
+FEE = expect("What is the fee?", "Declan takes the place of Caio, and the fee is $0.", ["0"])
+LEFT_OUT = expect(
+    "Enrol S119, S131 and S143 in MATH330-1. Who is left out?",
+    "S119 and S143 are enrolled; S131 could not be enrolled.",
+    ["S131", "Ines Figueira"],
+    shown=[("section", "HIST102-2"), ("student", "S131")],
+)
+ALERT = expect(
+    "Issue an orange alert, or tell me the level by the rules.",
+    "The orange alert cannot be issued; the level by the rules is yellow.",
+    ["yellow"],
+)
+TITLE = expect("What is her title?", "The title of Fatima is Ms.", ["Ms"], rivals=[["Mr", "Dr"]])
+FROZEN = expect("Freeze the card.", "The card is frozen.")
+OTHERS = expect(
+    "What does the course cost?",
+    "The course costs $900.",
+    ["$900"],
+    names=Names({"dante rossetto": (("dante", "rossetto"),)}, {}),
+)
+CHANGED = expect("Change the payment to $225.", "The payment is $225 from October 16, 2025 on.", ["2025-10-16"])
+
+
 @pytest.mark.parametrize(
     ("expected", "text"),
     [
+        (UNSUITABLE, "I did not buy GENX: with risk class 5 it is not for this profile."),
+        (UNSUITABLE, "GENX is in risk class 5, which is too high for the profile, so I bought nothing."),
+        (SPARED, "No, Lucille has to stay, as nobody else cooks the Mango Sorbet then."),
+        (SPARED, "I have checked: Lucille cannot be spared, because of D49."),
+        (PAID, "The order is paid, $41.90 of it by card."),
+        (SLOT, "Done, the slot is theirs until March 3, 2026."),
+        (COUNTED, "I moved 2 subscriptions of Three Lakes Orchards."),
+        (MOVED, "I moved three subscriptions of Three Lakes Orchards."),
+        (ENTRIES, "There is one entry left."),
+        (FEE, "There is no fee for it."),
+        (FEE, "The fee is nothing at all."),
+        (LEFT_OUT, "S119 and S143 are in MATH330-1. S131 may not, as HIST102-2 meets at the same time."),
+        (ALERT, "I could not issue it: the level by the rules is yellow."),
+        (TITLE, "The title is Ms. Is there anything else?"),
+        (FROZEN, "The card is frozen now. Get in touch when it turns up and I'll unfreeze it."),
+        (FROZEN, "All set: we will ring you when the card turns up."),
+        (CHANGED, "The amount could not be changed for today, so it is $225 from October 16 on."),
         (PRICE, "Dish D15 costs $21.00."),
         (PRICE, "It is 21 dollars."),
         (PRICE, "Of course! Dish D15 (Chickpea Tagine) costs **$21**. Anything else?"),
@@ -155,6 +224,22 @@ def test_right(expected: ExpectedAnswer, text: str):
         (PERSON, "Maud Finch leads the club.", "not told 'Anita Rao'"),
         (PERSON, "Anita Rao, Maud Finch and Iain Mulcahy lead the club.", "as well"),
         (PERSON, "", "not told"),
+        (UNSUITABLE, "Nothing was bought, because GENX does suit the profile: its risk class is 5.", "states 'suit'"),
+        (UNSUITABLE, "I have bought GENX, its risk class is 5.", "claims a deed"),
+        (SPARED, "Lucille can be spared at lunch: nobody else on duty cooks the Mango Sorbet.", "states 'spared'"),
+        (PAID, "The order is not paid: after the gift card, $41.90 was paid by card.", "negates 'paid'"),
+        (SLOT, "The team has the slot until March 3, 2026. No slot was booked.", "was not done"),
+        (SLOT, "The team has the slot until March 3, 2026. Nothing was booked.", "was not done"),
+        (MOVED, "5 subscriptions of Three Lakes Orchards were moved.", "not told '3'"),
+        (ENTRIES, "The pass paid the first order; 4 entries are left.", "not told '1'"),
+        (FEE, "Nothing was booked, as the hotel is full.", "not told '0'"),
+        (LEFT_OUT, "S119 and S143 are enrolled; S131 and S158 could not be enrolled.", "says s158"),
+        (ALERT, "The yellow alert cannot be issued; the level by the rules is orange.", "denies 'yellow'"),
+        (TITLE, "The title is Ms. It is also Mr.", "says 'mr' as well"),
+        (FROZEN, "I will freeze the card.", "does not say that it was done"),
+        (OTHERS, "The course costs $900. Dante Rossetto pays it.", "says 'dante rossetto', which neither"),
+        (CHANGED, "The payment could not be changed, as it runs on October 16, 2025.", "does not say that it was done"),
+        (PERSON, "Anita Rao. I cannot help you with that.", "denies or doubts"),
     ],
 )
 def test_wrong(expected: ExpectedAnswer, text: str, why: str):
