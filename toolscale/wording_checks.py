@@ -145,7 +145,7 @@ def check_wording(domain: Domain, tasks: Iterable[Task] | None = None) -> list[W
     session = domain.session()
     try:
         faults += _of_phrasings(domain, tasks, session)
-        faults += (fault for task in tasks for fault in _ungrounded(domain, task, ids, session))
+        faults += (fault for task in tasks for fault in ungrounded(domain, task, ids, session))
     finally:
         session.close()
     return _some(faults, {task.id: task.intent for task in tasks})
@@ -244,8 +244,8 @@ def _all_wordings(
             yield template, str(error)
 
 
-def _ungrounded(domain: Domain, task: Task, ids: frozenset[str], session: Session) -> Iterator[WordingFault]:
-    """Yield the ids that reference calls take though neither the request nor an earlier result states them."""
+def ungrounded(domain: Domain, task: Task, ids: frozenset[str], session: Session) -> Iterator[WordingFault]:
+    """Yield the ids that calls of a task take though neither the request nor an earlier result states them."""
     known = ids_in(f"{task.instruction} {domain.rules}", ids)
     session.reset()
     for call in (*task.lookups, *task.reference_calls):
