@@ -30,6 +30,7 @@ from toolorchestra.toolscale.wording_checks import text_faults
 
 _MAX_PATHS = 6
 _MAX_OTHERS = 12  # tasks tried as the other one
+_MAX_WORSE = 3  # of them with ids
 
 Path = tuple[Call, ...]
 CallsAndAnswer = tuple[Path, str]
@@ -77,11 +78,16 @@ class TaskPool:
         """Return a task of another intent of the same split, and both requests as one person makes them, or None."""
         tasks = self._of_split[parent.split]
         intents = [intent for intent in tasks if intent != parent.intent]
+        worse: list[tuple[Task, Request, Request]] = []
         for _ in range(_MAX_OTHERS if intents else 0):
             other = rng.choice(tasks[rng.choice(intents)])
             if pair := self.requests.pair(parent, other, rng):
-                return other, *pair
-        return None
+                if not self.requests.has_ids(f"{pair[0].text} {pair[1].text}"):
+                    return other, *pair
+                worse.append((other, *pair))
+            if len(worse) == _MAX_WORSE:
+                break
+        return worse[0] if worse else None
 
     def fact(
         self, parents: Sequence[Task], requests: Sequence[Request], rng: random.Random

@@ -35,7 +35,7 @@ from toolorchestra.toolscale.wording import (
 )
 from toolorchestra.toolscale.wording_checks import ids_in, raw_ids
 
-_FIRST_PERSON = re.compile(r"\b(?:I|I'm|I'd|I've|I'll|me|my|mine|myself)\b")
+_INTRODUCED = r"(?:\b(?:I'm|I am|[Tt]his is|[Ii]t's|[Mm]y name is|[Ww]e are|[Ww]e're) {0}\b|\b{0} (?:here|speaking)\b)"
 
 
 class Request(NamedTuple):
@@ -207,7 +207,7 @@ class Requests:
 
 def _person(of: WordedTask, body: str) -> str | None:
     """Return who says "I" in a request that names them itself, if it does."""
-    if of.intent.speaker is None or not _FIRST_PERSON.search(body):
+    if of.intent.speaker is None:
         return None
     speaker = fill(of.intent.speaker, WordScope(of.scope, of.intent, of.names))
-    return speaker if speaker in body else None
+    return speaker if re.search(_INTRODUCED.format(re.escape(speaker)), body) else None

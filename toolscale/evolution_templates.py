@@ -87,7 +87,7 @@ def described(text: str, pattern: re.Pattern[str], description: str, noun: str, 
         last = re.search(r"(\w+)$", before)
         bare = (always or " " not in match[0]) and last is not None and last[1].lower() not in WORDS["before"]
         listed = re.search(rf"\b{re.escape(noun)}e?s(?:\W+\w+,?)*\W*$", before[-40:], re.I)
-        if bare or listed or before.endswith("(") or re.match(r"\s*['’(]|, (?:the|our|my)\b", after):
+        if bare or listed or before.endswith("(") or re.match(r"\s*['’(]|,? (?:the|our|my|of|from)\b", after):
             return None
         words = description if number == 0 else f"that {noun}"
         parts += [text[end : match.start()], capital(words) if not before or before[-1] in ".?!" else words]

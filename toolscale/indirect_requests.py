@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from toolorchestra.toolscale import evolution_templates as wording
 from toolorchestra.toolscale.entities import is_code, is_date, scalars, states
 from toolorchestra.toolscale.evolution_requests import Request, Requests
-from toolorchestra.toolscale.mentions import tokens
+from toolorchestra.toolscale.mentions import mentions, tokens
 from toolorchestra.toolscale.referring_expressions import Description, Finder
 from toolorchestra.toolscale.task import Call, Task
 from toolorchestra.toolscale.wording import states_value, unique_calls
@@ -31,15 +31,19 @@ class DescribedRequest(NamedTuple):
 
 def described_request(finder: Finder, requests: Requests, parent: Task, rng: random.Random) -> DescribedRequest | None:
     """Return a request of a task with a description in place of an id or a name, or None."""
-    found = list(_described(finder, requests, parent, rng))
-    best = [one for one in found if not requests.has_ids(one.request.text)]
-    return rng.choice(best or found) if found else None
+    worse = None
+    for one in _described(finder, requests, parent, rng):
+        if not requests.has_ids(one.request.text):
+            return one
+        worse = worse or one
+    return worse
 
 
 def _described(finder: Finder, requests: Requests, parent: Task, rng: random.Random) -> Iterator[DescribedRequest]:
     index = finder.index
-    for request in requests.of(parent):
-        text = f"{request.text} {parent.answer}"
+    worded = requests.of(parent)
+    for request in rng.sample(worded, len(worded)):
+        words = tokens(f"{request.text} {parent.answer}")
         for table, key in index.taken(parent):
             noun = index.noun(table)
             if is_code(key) and index.mention(table, key).search(request.body):
@@ -50,7 +54,7 @@ def _described(finder: Finder, requests: Requests, parent: Task, rng: random.Ran
                 continue
             for one in _descriptions(finder, requests, table, key, name, rng):
                 given = (*one.values, *(value for call in one.calls for value in scalars(call.arguments)))
-                if any(states(text, value) for value in given if not is_date(value)):
+                if any(mentions(words, str(value)) for value in given if not is_date(value)):
                     continue  # the name is beside the id, so that no description is needed
                 body = wording.described(request.body, pattern, one.text, noun, always=name is not None)
                 if body is None or (name is not None and states(body, name)):
@@ -84,7 +88,7 @@ def _descriptions(
         called = requests.called(table, key)
         if called is not None:
             yield Description(called.text, called.calls, called.stated)
-        elif (found := finder.description(table, key)) is not None:
+        if (found := finder.description(table, key)) is not None:
             yield found
         return
     if (found := finder.description(table, key, without=name)) is not None and not requests.has_ids(found.text):
