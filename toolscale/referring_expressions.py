@@ -27,6 +27,7 @@ from toolorchestra.toolscale.tool import Status, Tool
 
 _MAX_OPTIONAL = 2
 _VARIANTS = 12
+_KINDS = frozenset({"category", "kind", "type"})  # columns whose values stand before the noun: "the soup dish"
 _PLACES = frozenset({"home", "origin", "destination", "start", "end"})  # fields that need a noun: "the home station"
 _MAX_RECORDS = 200  # of a table by which entries of others are described
 
@@ -185,9 +186,13 @@ class Finder:
         owners: list[str] = []
         marks: list[str] = []
         whose: list[str] = []
+        kinds: list[str] = []
         calls: tuple[Call, ...] = ()
         for column, value in values.items():
             through, _, beyond = column.partition(".")
+            if column in _KINDS and isinstance(value, str) and value.isalpha():
+                kinds.append(value)
+                continue
             if columns[through].references is None:
                 phrase = _attribute(column, value)
                 (called if phrase[:7] == "called " else whose if phrase[:6] == "whose " else marks).append(phrase)
@@ -202,7 +207,7 @@ class Finder:
                     noun, calls = found.text, (*calls, *found.calls)
             owners.append(f"{'with' if owners else 'of'} {noun}")
         whose[1:] = [phrase.removeprefix("whose ") for phrase in whose[1:]]
-        text = " ".join([f"the {self.index.noun(table)}", *called, *owners, *marks, " and ".join(whose)]).strip()
+        text = " ".join(["the", *kinds, self.index.noun(table), *called, *owners, *marks, " and ".join(whose)]).strip()
         staged = tuple(msgspec.structs.replace(one, stage=stage) for stage, one in enumerate((*calls, call)))
         return Description(text, staged, tuple(values.values()))
 
