@@ -293,8 +293,10 @@ def _impossible(pool: TaskPool, parent: Task, rng: random.Random) -> TaskDraft |
     found = impossible_changes(pool.index, pool.requests, parent, rng)
     if found is None:
         return None
-    unevolved = [(parent.reference_calls, parent.answer)]
     changes = found.changes | {"branches": True, "refuses": True}
+    contrary = changes["answer"].replace("That cannot be done.", "That can be done.").replace("could not find", "found")
+    wrong = (contrary, "I cannot help you with that.")
+    unevolved = [(parent.reference_calls, parent.answer), *((changes["reference_calls"], answer) for answer in wrong)]
     evolved = {"changed": {str(found.value): found.other}}
     return _draft(parent, "impossible", f"{found.place} {found.other}", evolved, unevolved, **changes)
 

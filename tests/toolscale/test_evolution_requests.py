@@ -242,6 +242,15 @@ def test_a_rule_refuses_what_is_asked_for_another_entry(domain: Domain) -> None:
             assert other not in f"{task.instruction} {task.answer}"
 
 
+def test_what_is_impossible_is_not_solved_by_an_excuse_or_by_the_contrary(domain: Domain) -> None:
+    session = domain.session()
+    for task in made(domain, "impossible", 20):
+        contrary = task.answer.replace("cannot be done", "can be done").replace("could not find", "found")
+        assert contrary != task.answer
+        for answer in (contrary, "I cannot help you with that."):
+            assert not domain.replay(task, task.reference_calls, answer, session).solved
+
+
 @pytest.mark.parametrize("kind", TEMPLATES)
 def test_what_is_said_around_tested_requests_is_never_trained_on(kind: str) -> None:
     train, test = (set(TEMPLATES[kind][split]) for split in ("train", "test"))
