@@ -37,19 +37,25 @@ _VERB = re.compile(
 _NOUNS = {
     "expires": "expiry", "starts": "start", "ends": "end", "opens": "opening", "closes": "closing",
     "departs": "departure", "arrives": "arrival", "leaves": "departure", "returns": "return", "begins": "start",
+    "born": "birth", "since": "start", "joined": "joining", "bought": "purchase", "opened": "opening",
+    "decided": "decision", "announced": "announcement", "installed": "installation", "calibrated": "calibration",
 }  # fmt: skip
+_IN_FULL = {"min": "minimum", "max": "maximum", "vat": "VAT", "gpa": "GPA", "egfr": "eGFR", "kyc": "KYC"}
 _NO_NOUNS = frozenset({
     "since", "until", "from", "to", "at", "by", "on", "fewest", "most", "least", "first", "last", "min", "max",
     "before", "after", "is", "has", "was", "no", "born", "active", "available", "held", "overdue", "paid", "unpaid",
     "owed", "due", "open", "free", "left", "sent", "used", "taken", "remaining", "today", "outstanding", "spent",
-    "seconds", "minutes", "hours", "days", "weeks", "months", "years",
+    "seconds", "minutes", "hours", "days", "weeks", "months", "years", "kg", "needs", "day", "daily", "low", "high",
+    "yellow", "utc", "then", "advice", "sleeps", "added", "written",
 })  # fmt: skip
+_NO_FACTS = frozenset({"title", "sex", "gender"})  # nobody makes anything depend on them
+_NO_DATES = frozenset({"until", "added", "written", "last", "next"})
 _PREDICATES: dict[Kind, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "number": (("at least {}", "more than {}"), ("below {}", "at most {}")),
     "date": (("after {}",), ("before {}",)),
-    "category": (("not {}",), ("{}",)),
+    "category": (("anything but {}",), ("{}",)),
 }
-_DATE_WORDS = re.compile(r"\b(?:date|day|deadline|due|birthday|birth|time)\b")
+_DATE_WORDS = re.compile(r"\b(?:date|day|deadline|birthday|time)\b")
 
 
 class EntityFact(NamedTuple):
@@ -61,6 +67,10 @@ class EntityFact(NamedTuple):
     kind: Kind
     value: Any
     thing: str
+
+    def about(self, subject: str, phrase: str) -> EntityFact:
+        """Return the same fact with a phrase for the entry, which is the `subject` at the end of the thing."""
+        return self._replace(thing=f"{self.thing.removesuffix(subject)}{phrase}")
 
     @property
     def be(self) -> str:
@@ -157,18 +167,25 @@ class EntityIndex:
         table, _, column = (spec.column or "").partition(".")
         return table if self.keys.get(table) == column and column else None
 
-    def named(self, task: Task) -> Iterator[Entry]:
-        """Yield the entries that the instruction of a task names by key and a reference call takes as an argument."""
+    def _names(self, spec: ParameterSpec) -> str | None:
+        """Return the table whose key a parameter takes, as a key or as a reference."""
+        table, _, column = (spec.column or "").partition(".")
+        references = self.database.tables[table].columns[column].references if column else None
+        of, _, key = (references or "").partition(".")
+        return self.table_of(spec) or (of if key and self.keys.get(of) == key else None)
+
+    def taken(self, task: Task) -> Iterator[Entry]:
+        """Yield the entries whose keys the reference calls of a task take."""
         seen: set[Entry] = set()
         for call in task.reference_calls:
             parameters = self.tools[call.name].parameters
             for name, value in call.arguments.items():
-                table = self.table_of(parameters[name])
+                table = self._names(parameters[name])
                 for key in value if isinstance(value, list) else [value]:
                     if table is None or (table, key) in seen or not isinstance(key, str | int):
                         continue
                     seen.add((table, key))
-                    if self.mention(table, key).search(task.instruction) and self.database.row(table, key):
+                    if self.database.row(table, key):
                         yield table, key
 
     def mention(self, table: str, key: Any) -> re.Pattern[str]:
@@ -199,6 +216,10 @@ class EntityIndex:
         result = self.run(call)
         return call, result.value or {} if result.status is Status.OK else {}
 
+    def records(self, table: str, key: Any) -> Iterator[tuple[Call, dict[str, Any]]]:
+        """Yield the look-ups that give one row for a key, and what they return."""
+        return (self._look_up(tool, key) for tool in self._look_ups[table])
+
     def _facts(self, table: str, key: Any) -> tuple[EntityFact, ...]:
         facts = []
         for tool in self._look_ups[table]:
@@ -209,7 +230,7 @@ class EntityIndex:
                 subject = f"the {within} of {subject}"
             for field, (kind, _) in self.kinds(table, tool).items() if fields else ():
                 value, words = fields[field], field_words(field, kind)
-                if value is not None and words is not None:
+                if value is not None and words is not None and field not in _NO_FACTS:
                     facts.append(EntityFact(call, (table, key), field, kind, value, f"the {words} of {subject}"))
         return tuple(facts)
 
@@ -245,7 +266,7 @@ class EntityIndex:
             options += [(words.format(shown), above) for words in if_above]
             options += [(words.format(shown), not above) for words in otherwise]
         if fact.kind == "category" and others:
-            options += [(fact.value, True), (f"not {fact.value}", False)]
+            options += [(fact.value, True), (f"anything but {fact.value}", False)]
         fitting = [words for words, true in options if true is holds]
         return rng.choice(fitting) if fitting else None
 
@@ -306,7 +327,9 @@ def _kind(values: Sequence[Any]) -> Kind | None:
         return None
     if all(is_date(value) for value in values):
         return "date"
-    words = all(0 < len(value) <= MAX_LENGTH and value[0].isalpha() and not is_code(value) for value in values)
+    words = {"yes", "no"}.isdisjoint(distinct) and all(
+        1 < len(value) <= MAX_LENGTH and value[0].isalpha() and not is_code(value) for value in values
+    )
     return "category" if words and len(distinct) <= min(_CATEGORIES, len(values) // 2) else None
 
 
@@ -331,10 +354,13 @@ def field_words(field: str, kind: Kind) -> str | None:
     >>> field_words("unit_price", "number"), field_words("issued_on", "date"), field_words("since", "number")
     ('unit price', 'issued date', None)
     """
-    words = in_words(field)
+    words = " ".join(_IN_FULL.get(word, word) for word in in_words(field).split())
     if kind == "date":
+        if words.split()[-1] in _NO_DATES:
+            return None
         words = re.sub(r" (?:on|at)$", "", words)
-        words = _NOUNS.get(words, words)
+        *first, last = words.split()
+        words = " ".join([*first, _NOUNS.get(last, last)])
         return words if _DATE_WORDS.search(words) else f"{words} date"
-    last = words.split()[-1]
+    last = in_words(field).split()[-1]
     return None if last in _NO_NOUNS or last in _NOUNS or last.endswith("ed") else words

@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -30,6 +30,7 @@ from toolorchestra.toolscale.format import Evolution, Operator
 from toolorchestra.toolscale.lookups import unshown_ids, with_needed_lookups
 from toolorchestra.toolscale.mentions import mentions, tokens
 from toolorchestra.toolscale.task import Task
+from toolorchestra.toolscale.wording_checks import is_sentence, text_faults, ungrounded
 
 LEAST = 5
 """Tasks that each operator makes at least, if it can, where a share of evolved tasks is asked for."""
@@ -76,6 +77,8 @@ class Evolver:
     def _fault(self, draft: TaskDraft) -> str:
         """Return why a draft is no task, or nothing."""
         task, domain, session = draft.task, self.domain, self._pool.index.session
+        if domain.spec.names and (fault := next(self._wording_faults(task), None)):
+            return fault
         for position, options in enumerate(task.communicate):
             others = tokens(". ".join(facts[0] for i, facts in enumerate(task.communicate) if i != position))
             if any(mentions(others, option) for option in options):
@@ -92,6 +95,15 @@ class Evolver:
         if unshown_ids(domain, task, task.whole_path, session):
             return "an id that nothing shows"
         return ""
+
+    def _wording_faults(self, task: Task) -> Iterator[str]:
+        """Yield what is wrong with the wording of a task where entries have names."""
+        if not is_sentence(task.answer):
+            yield "the answer is no sentence"
+        for text in (task.instruction, task.answer):
+            yield from (f"{rule} at fault" for rule, _ in text_faults(text))
+        for _ in ungrounded(self.domain, task, self._pool.requests.ids, self._pool.index.session):
+            yield "an id cannot be found"
 
 
 def evolve(

@@ -1,7 +1,8 @@
 """The operators of evolution: each drafts a harder task from one verified task, or from two.
 
 `toolorchestra.toolscale.evolution` says what they do, and verifies the drafts. They use nothing of a domain but its
-specification and what its tools return, so they work on any.
+specification and what its tools return, so they work on any. How the drafts are worded is in
+`toolorchestra.toolscale.evolution_requests`.
 """
 
 from __future__ import annotations
@@ -16,16 +17,21 @@ import msgspec
 
 from toolorchestra.toolscale import evolution_templates as wording
 from toolorchestra.toolscale.domain import Domain
-from toolorchestra.toolscale.entities import EntityFact, EntityIndex, is_code, is_date, scalars, states
-from toolorchestra.toolscale.evolution_templates import TEMPLATES
+from toolorchestra.toolscale.entities import EntityFact, EntityIndex, states
+from toolorchestra.toolscale.evolution_requests import Request, Requests
 from toolorchestra.toolscale.format import Operator
-from toolorchestra.toolscale.impossible_requests import nothing_found, refused
+from toolorchestra.toolscale.impossible_requests import impossible_changes
+from toolorchestra.toolscale.indirect_requests import described_request
 from toolorchestra.toolscale.intents import difficulty
 from toolorchestra.toolscale.lookups import joined
 from toolorchestra.toolscale.referring_expressions import Finder
 from toolorchestra.toolscale.task import Call, Task
+from toolorchestra.toolscale.wording import unique_calls
+from toolorchestra.toolscale.wording_checks import text_faults
 
 _MAX_PATHS = 6
+_MAX_OTHERS = 12  # tasks tried as the other one
+_MAX_WORSE = 3  # of them with ids
 
 Path = tuple[Call, ...]
 CallsAndAnswer = tuple[Path, str]
@@ -49,6 +55,7 @@ class TaskPool:
     def __init__(self, domain: Domain, tasks: Sequence[Task]) -> None:
         self.index = EntityIndex(domain)
         self.finder = Finder(self.index)
+        self.requests = Requests(self.index)
         self._tasks: dict[str, list[Task]] = {}
         self._of_split: dict[str, dict[str, list[Task]]] = {}
         for task in tasks:
@@ -68,20 +75,48 @@ class TaskPool:
         """Return a task to evolve, of any intent alike, if there is one."""
         return rng.choice(self._tasks[rng.choice(list(self._tasks))]) if self._tasks else None
 
-    def other(self, parent: Task, rng: random.Random) -> Task | None:
-        """Return a task of another intent of the same split, if there is one."""
+    def other(self, parent: Task, rng: random.Random) -> tuple[Task, Request, Request] | None:
+        """Return a task of another intent of the same split, and both requests as one person makes them, or None."""
         tasks = self._of_split[parent.split]
         intents = [intent for intent in tasks if intent != parent.intent]
-        return rng.choice(tasks[rng.choice(intents)]) if intents else None
+        worse: list[tuple[Task, Request, Request]] = []
+        for _ in range(_MAX_OTHERS if intents else 0):
+            other = rng.choice(tasks[rng.choice(intents)])
+            if pair := self.requests.pair(parent, other, rng):
+                if not self.requests.has_ids(f"{pair[0].text} {pair[1].text}"):
+                    return other, *pair
+                worse.append((other, *pair))
+            if len(worse) == _MAX_WORSE:
+                break
+        return worse[0] if worse else None
 
-    def fact(self, parents: Sequence[Task], rng: random.Random) -> EntityFact | None:
-        """Return a fact that a look-up returns about an entry that one parent names, and that no parent mentions."""
-        named = [entry for parent in parents for entry in self.index.named(parent)]
+    def fact(
+        self, parents: Sequence[Task], requests: Sequence[Request], rng: random.Random
+    ) -> tuple[EntityFact, Path] | None:
+        """Return a fact that a look-up returns about an entry that a request names, and that none mentions.
+
+        The calls find the entry, if the fact does not name it by its key.
+        """
+        text = " ".join(request.text for request in requests)
+        named: list[tuple[str, Any, str | None, Path]] = []
+        for table, key in dict.fromkeys(entry for parent in parents for entry in self.index.taken(parent)):
+            called = self.requests.called(table, key)
+            if called is not None and called.is_named_in(text):
+                named.append((table, key, called.text, called.calls))
+            elif self.index.mention(table, key).search(text) and not self.requests.is_odd(key):
+                named.append((table, key, None, ()))
         if not named:
             return None
-        table, key = rng.choice(named)
-        texts = " ".join(f"{parent.instruction} {parent.answer}" for parent in parents)
-        facts = [fact for fact in self.index.facts(table, key) if not states(texts, fact.value)]
+        table, key, phrase, calls = rng.choice(named)
+        fact = self.told(table, key, phrase, " ".join([text, *(parent.answer for parent in parents)]), rng)
+        return fact and (fact, calls)
+
+    def told(self, table: str, key: Any, phrase: str | None, text: str, rng: random.Random) -> EntityFact | None:
+        """Return a fact about an entry whose value a text does not state; `phrase` says what the entry is called."""
+        facts = [fact for fact in self.index.facts(table, key) if not states(text, fact.value)]
+        facts = [fact.about(f"{self.index.noun(table)} {key}", phrase) for fact in facts] if phrase else facts
+        facts = [fact for fact in facts if not states(fact.thing, fact.value)]
+        facts = [fact for fact in facts if not any(text_faults(wording.statement(fact)))]
         return rng.choice(facts) if facts else None
 
 
@@ -92,13 +127,14 @@ def _constraint(pool: TaskPool, parent: Task, rng: random.Random) -> TaskDraft |
 
 def _chain(pool: TaskPool, parent: Task, rng: random.Random) -> TaskDraft | None:
     """One request after another."""
-    other = pool.other(parent, rng)
-    if other is None:
+    found = pool.other(parent, rng)
+    if found is None:
         return None
+    other, *requests = found
     paths = list(product((parent.reference_calls, *parent.alternatives), (other.reference_calls, *other.alternatives)))
     if len(paths) > _MAX_PATHS or not all(_independent(pool.index, first, second) for first, second in paths):
         return None
-    words = {"first": wording.sentence(parent.instruction), "second": wording.sentence(other.instruction)}
+    words = {"first": wording.sentence(requests[0].body), "second": wording.sentence(requests[1].body)}
     reference_calls, *alternatives = (_after(first, second) for first, second in paths)
     return _draft(
         parent,
@@ -106,7 +142,10 @@ def _chain(pool: TaskPool, parent: Task, rng: random.Random) -> TaskDraft | None
         other.id,
         {"with": other.id},
         [(parent.reference_calls, parent.answer), (other.reference_calls, other.answer)],
-        instruction=rng.choice(TEMPLATES["chains"]).format_map(words),
+        instruction=pool.requests.text(
+            wording.template("chains", parent.split, rng), words, requests, parent.split, rng
+        ),
+        lookups=_lookups(*requests),
         reference_calls=reference_calls,
         communicate=tuple(dict.fromkeys((*parent.communicate, *other.communicate))),
         answer=f"{wording.sentence(parent.answer)} {wording.sentence(other.answer)}",
@@ -119,34 +158,39 @@ def _chain(pool: TaskPool, parent: Task, rng: random.Random) -> TaskDraft | None
 
 def _branch(pool: TaskPool, parent: Task, rng: random.Random) -> TaskDraft | None:
     """One of two requests, as a look-up decides."""
-    other = pool.other(parent, rng)
-    return None if other is None else _conditional(pool, parent, other, rng)
+    found = pool.other(parent, rng)
+    return None if found is None else _conditional(pool, parent, found, rng)
 
 
-def _conditional(pool: TaskPool, parent: Task, other: Task | None, rng: random.Random) -> TaskDraft | None:
-    """Do what `parent` asks if a condition holds, and otherwise what `other` asks, if it is given."""
+def _conditional(
+    pool: TaskPool, parent: Task, found: tuple[Task, Request, Request] | None, rng: random.Random
+) -> TaskDraft | None:
+    """Do what `parent` asks if a condition holds, and otherwise what another task asks, if it is given."""
+    other = found[0] if found else None
     given = [parent] if other is None else [parent, other]
     nested = any(task.branches for task in given)
     if any(task.refuses for task in given) or (nested and pool.has_plain):
         return None
     if not any(pool.index.writes(task.reference_calls) for task in given):
         return None
+    requests = [pool.requests.choose(pool.requests.of(parent), rng)] if found is None else [*found[1:]]
     holds = rng.random() < 0.5
-    fact = pool.fact(given, rng)
-    predicate = fact and pool.index.predicate(fact, rng, holds)
-    if fact is None or predicate is None:
+    told = pool.fact(given, requests, rng)
+    predicate = told and pool.index.predicate(told[0], rng, holds)
+    if told is None or predicate is None:
         return None
+    fact, found_by = told
     nothing = msgspec.structs.replace(
         parent, reference_calls=(), alternatives=(), communicate=(), answer="So nothing was changed."
     )
     chosen, wrong = (parent, other or nothing) if holds else (other or nothing, parent)
-    words = wording.words_of(fact, predicate) | {
-        "request": wording.sentence(parent.instruction),
-        "do": wording.bare(parent.instruction),
-        "otherwise": wording.bare(other.instruction) if other else "",
-        "second": wording.sentence(other.instruction) if other else "",
+    bodies = [wording.sentence(request.body) for request in requests]
+    words = wording.words_of(fact, predicate, requests[0].person) | {
+        "request": bodies[0],
+        "first": bodies[0],
+        "second": bodies[-1],
     }
-    templates = ("nested " if nested else "") + ("branches" if other else "constraints")
+    kind = ("nested " if nested else "") + ("branches" if other else "constraints")
     look_up, reported = (fact.call,), wording.statement(fact)
     unevolved = [(task.reference_calls, task.answer) for task in given]
     if wrong is not nothing:
@@ -157,7 +201,8 @@ def _conditional(pool: TaskPool, parent: Task, other: Task | None, rng: random.R
         other.id if other else f"{fact.call.name} {fact.field} {holds}",
         ({"with": other.id} if other else {}) | {"condition": f"{fact.thing} {fact.be} {predicate}", "holds": holds},
         unevolved,
-        instruction=rng.choice(TEMPLATES[templates]).format_map(words),
+        instruction=pool.requests.text(wording.template(kind, parent.split, rng), words, requests, parent.split, rng),
+        lookups=_lookups(*requests, calls=found_by),
         reference_calls=_after(look_up, _without(chosen.reference_calls, fact.call)),
         communicate=(*chosen.communicate, (str(fact.value),)),
         answer=f"{reported} {chosen.answer}",
@@ -169,28 +214,25 @@ def _conditional(pool: TaskPool, parent: Task, other: Task | None, rng: random.R
 
 
 def _indirect(pool: TaskPool, parent: Task, rng: random.Random) -> TaskDraft | None:
-    """A description in place of an id."""
-    named = [(table, key) for table, key in pool.index.named(parent) if is_code(key)]
-    if not named:
+    """A description in place of an id or a name."""
+    found = described_request(pool.finder, pool.requests, parent, rng)
+    if found is None:
         return None
-    table, key = rng.choice(named)
-    description = pool.finder.description(table, key)
-    text = f"{parent.instruction} {parent.answer}"
-    if description is None or any(states(text, value) for value in description.values if not is_date(value)):
-        return None  # the name is beside the id, so that no description is needed
-    pattern, noun = pool.index.mention(table, key), pool.index.noun(table)
-    instruction = wording.described(parent.instruction, pattern, description.text, noun)
-    needed = tuple(call for call in description.calls if not any(_same(call, one) for one in parent.reference_calls))
-    if instruction is None or not needed:
-        return None
-    return _draft(
-        parent,
-        "indirect",
-        str(key),
-        {"described": {str(key): description.text}},
-        instruction=instruction,
-        reference_calls=_after(needed, parent.reference_calls),
-        alternatives=tuple(_after(needed, path) for path in parent.alternatives),
+    request = found.request
+    needed = tuple(call for call in found.calls if not any(_same(call, one) for one in parent.reference_calls))
+    return (
+        _draft(
+            parent,
+            "indirect",
+            str(found.key),
+            {"described": {str(found.key): found.text}},
+            instruction=pool.requests.text("{request}", {"request": request.body}, [request], parent.split, rng),
+            lookups=request.lookups,
+            reference_calls=_after(needed, parent.reference_calls),
+            alternatives=tuple(_after(needed, path) for path in parent.alternatives),
+        )
+        if needed
+        else None
     )
 
 
@@ -200,17 +242,21 @@ def _distract(pool: TaskPool, parent: Task, rng: random.Random) -> TaskDraft | N
 
 
 def _retraction(pool: TaskPool, parent: Task, rng: random.Random) -> TaskDraft | None:
-    other = pool.other(parent, rng)
-    if other is None or other.branches or not pool.index.writes(other.reference_calls):
+    found = pool.other(parent, rng)
+    if found is None or found[0].branches or not pool.index.writes(found[0].reference_calls):
         return None
-    words = {"request": wording.sentence(parent.instruction), "wish": wording.sentence(other.instruction)}
+    other, *requests = found
+    words = {"request": wording.sentence(requests[0].body), "wish": wording.sentence(requests[1].body)}
     return _draft(
         parent,
         "distract",
         other.id,
         {"with": other.id},
         [(_after(parent.reference_calls, other.reference_calls), f"{parent.answer} {other.answer}")],
-        instruction=rng.choice(TEMPLATES["retractions"]).format_map(words),
+        instruction=pool.requests.text(
+            wording.template("retractions", parent.split, rng), words, requests, parent.split, rng
+        ),
+        lookups=_lookups(*requests),
     )
 
 
@@ -219,18 +265,27 @@ def _aside(pool: TaskPool, parent: Task, rng: random.Random) -> TaskDraft | None
     if not tables:
         return None
     table = rng.choice(tables)
-    facts = pool.index.facts(table, rng.choice(pool.index.entries(table)))
-    fact = rng.choice(facts) if facts else None
-    if fact is None or states(f"{parent.instruction} {parent.answer}", fact.entry[1]):
+    key = rng.choice(pool.index.entries(table))
+    called = pool.requests.called(table, key)
+    text = f"{parent.instruction} {parent.answer}"
+    unnamed = called is None and (pool.requests.named(table, key) or pool.requests.is_odd(key))
+    if states(text, key) or unnamed or (called is not None and called.is_named_in(text)):
         return None
-    aside = f"{fact.thing} {fact.be} {wording.value_text(fact)}"
-    words = {"request": wording.sentence(parent.instruction), "aside": aside, "Aside": wording.capital(aside)}
+    fact = pool.told(table, key, called and called.text, "", rng)
+    if fact is None or states(text, fact.thing):
+        return None
+    request = pool.requests.choose(pool.requests.of(parent), rng)
+    aside = f"{wording.own(fact.thing, request.person)} {fact.be} {wording.value_text(fact)}"
+    words = {"request": wording.sentence(request.body), "aside": aside, "Aside": wording.capital(aside)}
     return _draft(
         parent,
         "distract",
         f"{fact.call.name} {fact.entry[1]} {fact.field}",
         {"aside": aside},
-        instruction=rng.choice(TEMPLATES["asides"]).format_map(words),
+        instruction=pool.requests.text(
+            wording.template("asides", parent.split, rng), words, [request], parent.split, rng
+        ),
+        lookups=request.lookups,
     )
 
 
@@ -238,15 +293,15 @@ def _impossible(pool: TaskPool, parent: Task, rng: random.Random) -> TaskDraft |
     """Something that cannot be done, or not be found."""
     if parent.branches or parent.refuses or parent.alternatives or not parent.reference_calls:
         return None
-    for find in rng.sample([nothing_found, refused], 2):
-        if found := find(pool.index, parent, rng):
-            name, value, other, changes = found
-            unevolved = [(parent.reference_calls, parent.answer)]
-            evolved = {"changed": {str(value): other}}
-            kept = (call for call in parent.lookups if value not in scalars(call.arguments))
-            changes |= {"branches": True, "refuses": True, "lookups": joined(kept)}
-            return _draft(parent, "impossible", f"{name} {other}", evolved, unevolved, **changes)
-    return None
+    found = impossible_changes(pool.index, pool.requests, parent, rng)
+    if found is None:
+        return None
+    changes = found.changes | {"branches": True, "refuses": True}
+    contrary = changes["answer"].replace("That cannot be done.", "That can be done.").replace("could not find", "found")
+    wrong = (contrary, "I cannot help you with that.")
+    unevolved = [(parent.reference_calls, parent.answer), *((changes["reference_calls"], answer) for answer in wrong)]
+    evolved = {"changed": {str(found.value): found.other}}
+    return _draft(parent, "impossible", f"{found.place} {found.other}", evolved, unevolved, **changes)
 
 
 OPERATORS: dict[Operator, Callable[[TaskPool, Task, random.Random], TaskDraft | None]] = {
@@ -280,6 +335,11 @@ def _draft(
         operator=operator,
     )
     return TaskDraft(task, f"{parent.id} {key}", tuple(unevolved))
+
+
+def _lookups(*requests: Request, calls: Path = ()) -> Path:
+    """Return the calls that find what requests name, and further ones, one after another."""
+    return tuple(unique_calls(call for path in (*(request.lookups for request in requests), calls) for call in path))
 
 
 def _after(first: Sequence[Call], second: Sequence[Call]) -> Path:

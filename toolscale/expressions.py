@@ -46,12 +46,9 @@ def _day(value: str) -> str:
     return f"{day:%B} {day.day}"
 
 
-def _dollars(value: float | str) -> str:
-    return f"${float(value):,.2f}".removesuffix(".00")
-
-
-def _euros(value: float | str) -> str:
-    return f"€{float(value):,.2f}".removesuffix(".00")
+def _money(value: float | str, sign: str = "$") -> str:
+    amount = f"{float(value):z,.2f}"
+    return f"-{sign}{amount[1:]}" if amount[0] == "-" else f"{sign}{amount}"
 
 
 def _clock(value: str) -> str:
@@ -79,9 +76,9 @@ FORMATS: dict[str, Callable[[Any], str]] = {
     "date": _long_date,
     "day": _day,
     "weekday": lambda value: f"{datetime.date.fromisoformat(value):%A}",
-    "money": lambda value: f"${value:,.2f}",
-    "dollars": _dollars,
-    "euros": _euros,
+    "money": _money,
+    "dollars": lambda value: _money(value).removesuffix(".00"),
+    "euros": lambda value: _money(value, "€").removesuffix(".00"),
     "number": lambda value: f"{value:,}",
     "time": lambda value: f"{datetime.time.fromisoformat(value):%I:%M %p}".lstrip("0"),
     "clock": _clock,

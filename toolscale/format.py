@@ -218,6 +218,9 @@ class NameSpec(_Model, frozen=True):
     request that says something of the entry must state its id as well."""
     pick: dict[Name, str] = {}
     """Fields of the rows of the last result, and what they must hold: which of several rows is meant."""
+    phrase: str | None = None
+    """What the entry is called where no phrasing is written for it, as in evolved tasks: a noun phrase over the
+    columns of `says`, as in ``{customer}'s order {date:on}``. It states what the look-ups take."""
     told: bool = False
     """A call of the reference trajectory tells the id before it is needed, as an order tells its articles."""
 

@@ -7,6 +7,9 @@ search is run, and must return the key once.
 
 from __future__ import annotations
 
+import functools
+import random
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -14,6 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from toolorchestra.toolscale.entities import MAX_LENGTH, EntityIndex, field_words, is_code, is_date
+from toolorchestra.toolscale.evolution_requests import Requests
 from toolorchestra.toolscale.expressions import FORMATS, shown_value
 from toolorchestra.toolscale.format import ParameterSpec
 from toolorchestra.toolscale.sql import quote
@@ -23,6 +27,9 @@ from toolorchestra.toolscale.tool import Status, Tool
 
 _MAX_OPTIONAL = 2
 _VARIANTS = 12
+_KINDS = frozenset({"category", "kind", "type"})  # columns whose values stand before the noun: "the soup dish"
+_PLACES = frozenset({"home", "origin", "destination", "start", "end"})  # fields that need a noun: "the home station"
+_MAX_RECORDS = 200  # of a table by which entries of others are described
 
 
 class Description(NamedTuple):
@@ -38,21 +45,24 @@ class Finder:
 
     def __init__(self, index: EntityIndex) -> None:
         self.index = index
-        self._found: dict[tuple[str, Any, bool], Description | None] = {}
+        self._found: dict[tuple[str, Any, bool, str | None], Description | None] = {}
 
-    def description(self, table: str, key: Any, *, nested: bool = True) -> Description | None:
+    def description(
+        self, table: str, key: Any, *, nested: bool = True, without: str | None = None
+    ) -> Description | None:
         """Return the shortest description by which an entry can be found, or None.
 
-        With `nested`, entries that it refers to may be described as well, rather than named by their keys.
+        With `nested`, entries that it refers to may be described as well, rather than named by their keys. It does not
+        use a value that is `without`.
         """
-        place = table, key, nested
+        place = table, key, nested, without
         if place not in self._found:
-            found = self._searched(table, key, nested=nested)
+            found = self._searched(table, key, nested=nested, without=without)
             self._found[place] = min(found, key=lambda one: (len(one.calls), len(one.values)), default=None)
         return self._found[place]
 
-    def _searched(self, table: str, key: Any, *, nested: bool) -> Iterator[Description]:
-        row = self.index.row(table, key)
+    def _searched(self, table: str, key: Any, *, nested: bool, without: str | None) -> Iterator[Description]:
+        row = {column: None if value == without else value for column, value in self.index.row(table, key).items()}
         for tool in self.index.readers:
             if any(self.index.table_of(spec) == table for spec in tool.parameters.values()):
                 continue
@@ -113,6 +123,32 @@ class Finder:
                 return self._in_words(table, values, call, nested=nested)
         return None
 
+    def through_others(self, table: str, key: Any, requests: Requests, rng: random.Random) -> Iterator[Description]:
+        """Yield descriptions of an entry by others of whom a look-up says it: "the clinician of Ada's appointment"."""
+        known = self._records.get(key, []) if isinstance(key, str) else []
+        for of, other, field, call in rng.sample(known, min(_VARIANTS, len(known))):
+            called = requests.called(of, other)
+            if called is not None:
+                words = in_words(field.removesuffix("_id"))
+                words = f"{words} {self.index.noun(table)}" if words in _PLACES else words
+                calls = (*called.calls, Call(call.name, call.arguments))
+                staged = tuple(msgspec.structs.replace(one, stage=stage) for stage, one in enumerate(calls))
+                yield Description(f"the {words} of {called.text}", staged, called.stated)
+
+    @functools.cached_property
+    def _records(self) -> dict[str, list[tuple[str, Any, str, Call]]]:
+        """The entries of whose records a look-up shows a key of another entry, with the field and the look-up."""
+        index = self.index
+        keys = {key for table in index.keys for key in index.entries(table) if isinstance(key, str)}
+        found: dict[str, list[tuple[str, Any, str, Call]]] = defaultdict(list)
+        for table in index.keys:
+            for key in index.entries(table)[:_MAX_RECORDS]:
+                for call, fields in index.records(table, key):
+                    for field, value in fields.items():
+                        if isinstance(value, str) and value != key and value in keys:
+                            found[value].append((table, key, field, call))
+        return found
+
     def _target(self, table: str, column: str) -> str:
         references = self.index.database.tables[table].columns[column].references
         assert references is not None
@@ -124,9 +160,17 @@ class Finder:
         """Yield further columns that the search shows of the entry, to tell it from the other rows."""
         columns = self.index.database.tables[table].columns
         for field, value in found.items():
-            if field in own or field == self.index.keys[table] or field not in columns or row[field] != value:
+            if (
+                field in own
+                or field == self.index.keys[table]
+                or field not in columns
+                or row[field] != value
+                or value is None
+            ):
                 continue
             spec = columns[field]
+            if field_words(field, "date" if is_date(value) else "category") is None:
+                continue
             short = isinstance(value, str | int) and len(str(value)) <= MAX_LENGTH and value not in (0, 1)
             if short and spec.compare == "exact" and spec.references is None:
                 yield field, value
@@ -142,9 +186,13 @@ class Finder:
         owners: list[str] = []
         marks: list[str] = []
         whose: list[str] = []
+        kinds: list[str] = []
         calls: tuple[Call, ...] = ()
         for column, value in values.items():
             through, _, beyond = column.partition(".")
+            if column in _KINDS and isinstance(value, str) and value.isalpha():
+                kinds.append(value)
+                continue
             if columns[through].references is None:
                 phrase = _attribute(column, value)
                 (called if phrase[:7] == "called " else whose if phrase[:6] == "whose " else marks).append(phrase)
@@ -159,7 +207,7 @@ class Finder:
                     noun, calls = found.text, (*calls, *found.calls)
             owners.append(f"{'with' if owners else 'of'} {noun}")
         whose[1:] = [phrase.removeprefix("whose ") for phrase in whose[1:]]
-        text = " ".join([f"the {self.index.noun(table)}", *called, *owners, *marks, " and ".join(whose)]).strip()
+        text = " ".join(["the", *kinds, self.index.noun(table), *called, *owners, *marks, " and ".join(whose)]).strip()
         staged = tuple(msgspec.structs.replace(one, stage=stage) for stage, one in enumerate((*calls, call)))
         return Description(text, staged, tuple(values.values()))
 
@@ -175,4 +223,6 @@ def _attribute(column: str, value: Any) -> str:
         if (verb := in_words(column).removesuffix(" on").removesuffix(" at")).endswith("ed"):
             return f"{verb} on {date}"
         return f"whose {field_words(column, 'date')} is {date}"
-    return f"whose {in_words(column.removesuffix('_id'))} is {shown_value(value)}"
+    words = in_words(column.removesuffix("_id"))
+    many = isinstance(value, int | float) and words.endswith("s") and not words.endswith(("ss", "us", "is"))
+    return f"whose {words} {'are' if many else 'is'} {shown_value(value)}"

@@ -8,7 +8,7 @@ closings. Lists of instructions without registers are none of this module's busi
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -17,7 +17,7 @@ import msgspec
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.entities import is_date
 from toolorchestra.toolscale.errors import TaskError, unknown_name
-from toolorchestra.toolscale.expressions import FORMATS, evaluate, fill, lookup, shown_value
+from toolorchestra.toolscale.expressions import FORMATS, evaluate, fill, lookup, placeholders, shown_value
 from toolorchestra.toolscale.format import IntentSpec, NameSpec, PhrasingSpec, ReferenceCallSpec
 from toolorchestra.toolscale.lookups import joined
 from toolorchestra.toolscale.mentions import mentions, tokens
@@ -106,11 +106,16 @@ def named_entries(
         for naming, expression in way.items():
             keys = evaluate(expression, bindings)
             keys = keys if isinstance(keys, list) else [keys]
-            found[name] = [_named(domain, naming, key, bindings, session) for key in keys if key is not None]
+            found[name] = [named_entry(domain, naming, key, bindings, session) for key in keys if key is not None]
     return found
 
 
-def _named(domain: Domain, naming: str, key: Any, bindings: Mapping[str, Any], session: Session) -> NamedEntry:
+def named_entry(domain: Domain, naming: str, key: Any, bindings: Mapping[str, Any], session: Session) -> NamedEntry:
+    """Return an entry as a way of naming (a key of the domain's `names`) names it; `session` is used and reset.
+
+    Raises:
+        TaskError: There is no such way of naming, or what is said of the entry is not one row.
+    """
     if naming not in domain.spec.names:
         raise TaskError(unknown_name("way of naming", naming, domain.spec.names))
     spec = domain.spec.names[naming]
@@ -288,7 +293,7 @@ def worded(
     scope = WordScope(values, intent, names)
     body = capital(fill(template, scope)).strip()
     speaker = _speaker(intent, values, names, scope, body) if register != "note" else None
-    before, after = _frame(register, split, speaker, rng)
+    before, after = frame(register, split, speaker, rng)
     between = FRAMES[register].between
     text = between.join(part for part in (before, body, after) if part)
     stated = tokens(text)
@@ -300,13 +305,13 @@ def worded(
             if entry.calls is None:
                 return f"no tool leads from what {name} says to {entry.key!r} alone"
             for value in entry.stated:
-                if value not in scope.said.values and not _states(text, stated, value):
+                if value not in scope.said.values and not states_value(text, stated, value):
                     return f"{name} is found by {value!r}, which {template[:40]!r}… does not state"
             lookups += entry.calls
     return Wording(text, body, speaker, register, template, joined(lookups))
 
 
-def _states(text: str, words: list[str], value: Any) -> bool:
+def states_value(text: str, words: list[str], value: Any) -> bool:
     """Return whether a text, and its tokens, state a value."""
     return mentions(words, shown_value(value)) or (is_date(value) and FORMATS["day"](value) in text)
 
@@ -326,7 +331,16 @@ def _speaker(
     return speaker
 
 
-def _frame(register: Register, split: str, speaker: str | None, rng: random.Random) -> tuple[str, str]:
+def unique_calls(calls: Iterable[Call]) -> list[Call]:
+    """Return calls without those that were made before, in stages that follow one another."""
+    seen: dict[bytes, Call] = {}
+    for call in calls:
+        key = msgspec.json.encode((call.name, call.arguments), order="sorted")
+        seen.setdefault(key, msgspec.structs.replace(call, stage=len(seen)))
+    return list(seen.values())
+
+
+def frame(register: Register, split: str, speaker: str | None, rng: random.Random) -> tuple[str, str]:
     """Return what is said before and after a request; one of them names the speaker, if there is one to name."""
     frames = FRAMES[register].train if split == "train" else FRAMES[register].test
     openings, closings = frames.openings, frames.closings
@@ -349,6 +363,8 @@ def check_names(domain: Domain) -> None:
         if spec.table not in domain.spec.tables:
             raise domain.error(unknown_name("table", spec.table, domain.spec.tables), f"{path}.table")
         _check_find(domain, spec.find, f"{path}.find")
+        if spec.phrase is not None:
+            _check_phrase(domain, spec, path)
     for name, intent in domain.spec.intents.items():
         path = f"intents.{name}"
         for kind, entries in (("names", intent.names), ("terms", intent.terms)):
@@ -363,6 +379,21 @@ def check_names(domain: Domain) -> None:
             for split in ("train", "test") if not intent.held_out else ("test_intents",):
                 if not phrasings(intent.instructions, split):
                     raise domain.error(f"Expected a phrasing for the split {split}.", f"{path}.instructions")
+
+
+def _check_phrase(domain: Domain, spec: NameSpec, path: str) -> None:
+    """Check that the phrase of a way of naming takes what may be said of any entry."""
+    columns = list(domain.spec.tables[spec.table].columns)
+    if spec.says is not None:
+        try:
+            with bounded(domain.database.base):
+                columns, _ = fetch(domain.database.base.execute(spec.says, {"key": None, "today": domain.spec.today}))
+        except SQL_ERRORS as error:
+            message = f"A phrase needs `says` to take nothing but `:key` and `:today`: {sql_error(error)}"
+            raise domain.error(message, f"{path}.phrase") from None
+    for column in placeholders(spec.phrase or ""):
+        if column not in columns:
+            raise domain.error(unknown_name("column", column, columns), f"{path}.phrase")
 
 
 def _check_find(domain: Domain, steps: list[ReferenceCallSpec], path: str) -> None:

@@ -22,6 +22,9 @@ SCOPE = {
     "none": None,
     "dishes": [{"name": "soup", "price": 4.0}, {"name": "pie", "price": 5.5}],
     "empty": [],
+    "owed": -3415,
+    "cents": -0.5,
+    "rounded": -0.001,
 }
 
 
@@ -65,6 +68,8 @@ def test_expressions_name_values_of_any_type(expression: Any, value: Any) -> Non
         ("{at:clock}", "7:30 am"),
         ("{price:dollars} and {count:dollars}", "$1,234.50 and $4"),
         ("{price:euros} and {count:euros}", "€1,234.50 and €4"),
+        ("{owed:dollars}, {owed:money}, {owed:euros}, {cents:money}", "-$3,415, -$3,415.00, -€3,415, -$0.50"),
+        ("{rounded:money}", "$0.00"),
         ("{count:words}", "four"),
         ("{name:a}, {day:a}", "an Ada, a 2025-07-05"),
         ("{day:near} or {day:on}", "tomorrow or tomorrow"),

@@ -167,6 +167,11 @@ def test_mistakes_are_named(edited: Callable[..., Any], changes: dict[str, Any],
         ({"table": "tables"}, "Unknown table 'tables'"),
         ({"table": "orders", "find": [{"call": "look_around"}]}, "Unknown tool 'look_around'"),
         ({"table": "orders", "find": [{"call": "cancel_order"}]}, "cancel_order writes; expected a tool that looks up"),
+        ({"table": "orders", "phrase": "{name}'s order"}, "Unknown column 'name'"),
+        (
+            {"table": "orders", "says": "SELECT :who AS name", "phrase": "{name}'s order"},
+            "A phrase needs `says` to take nothing but `:key` and `:today`",
+        ),
     ],
 )
 def test_ways_of_naming_are_checked(broken: Broken, name: dict[str, Any], message: str) -> None:
