@@ -23,7 +23,6 @@ from toolorchestra.toolscale.format import Operator
 from toolorchestra.toolscale.impossible_requests import impossible_changes
 from toolorchestra.toolscale.indirect_requests import described_request
 from toolorchestra.toolscale.intents import difficulty
-from toolorchestra.toolscale.lookups import joined
 from toolorchestra.toolscale.referring_expressions import Finder
 from toolorchestra.toolscale.task import Call, Task
 from toolorchestra.toolscale.wording import unique_calls
@@ -152,7 +151,6 @@ def _chain(pool: TaskPool, parent: Task, rng: random.Random) -> TaskDraft | None
         alternatives=tuple(alternatives),
         branches=parent.branches or other.branches,
         refuses=parent.refuses and other.refuses,
-        lookups=joined((*parent.lookups, *other.lookups)),
     )
 
 
@@ -209,7 +207,6 @@ def _conditional(
         alternatives=tuple(_after(look_up, path) for path in chosen.alternatives),
         branches=True,
         refuses=chosen is nothing,
-        lookups=() if chosen is nothing else chosen.lookups,
     )
 
 

@@ -18,6 +18,7 @@ from toolorchestra.toolscale.evolution_templates import capital
 from toolorchestra.toolscale.expressions import fill
 from toolorchestra.toolscale.format import IntentSpec, PhrasingSpec
 from toolorchestra.toolscale.intents import make_reference_calls
+from toolorchestra.toolscale.lookups import ids_in, raw_ids
 from toolorchestra.toolscale.mentions import tokens
 from toolorchestra.toolscale.task import Call, Task
 from toolorchestra.toolscale.wording import (
@@ -33,7 +34,6 @@ from toolorchestra.toolscale.wording import (
     states_value,
     worded,
 )
-from toolorchestra.toolscale.wording_checks import ids_in, raw_ids
 
 _INTRODUCED = r"(?:\b(?:I'm|I am|[Tt]his is|[Ii]t's|[Mm]y name is|[Ww]e are|[Ww]e're) {0}\b|\b{0} (?:here|speaking)\b)"
 

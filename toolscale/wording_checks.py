@@ -23,7 +23,7 @@ from toolorchestra.toolscale.format import IntentSpec, PhrasingSpec
 from toolorchestra.toolscale.intents import make_reference_calls
 from toolorchestra.toolscale.lookups import ids_in, raw_ids, unshown_ids
 from toolorchestra.toolscale.session import Session
-from toolorchestra.toolscale.task import Task, after_lookups
+from toolorchestra.toolscale.task import Task
 from toolorchestra.toolscale.wording import Wording, named_entries, phrasings, worded
 from toolorchestra.toolscale.yaml_reader import read_yaml
 
@@ -215,6 +215,5 @@ def _all_wordings(
 
 def _unfindable(domain: Domain, task: Task, session: Session) -> Iterator[WordingFault]:
     """Yield the ids that calls take though neither the request nor an earlier result states them."""
-    for calls in (task.reference_calls, *task.alternatives):
-        for call, unshown in unshown_ids(domain, task, after_lookups(task.lookups, calls), session):
-            yield WordingFault("unfindable", task.id, f"{call.name} takes {unshown}, which nothing before states")
+    for call, unshown in unshown_ids(domain, task, task.whole_path, session):
+        yield WordingFault("unfindable", task.id, f"{call.name} takes {unshown}, which nothing before states")
