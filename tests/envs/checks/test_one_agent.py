@@ -413,3 +413,11 @@ def test_a_report_reads_as_text_and_as_a_condition():
     report = CheckReport("X-v0", (passed, failed))
     assert not report
     assert str(report) == "X-v0\npass  a                0.0 s  fine\nfail  b                0.0 s  not fine"
+
+
+def test_attacks_are_tried_on_a_sample_of_many_tasks(quick: Domain, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("toolorchestra.envs.checks.one_agent.MAX_ATTACKED", 20)
+    (result,) = check_environment(CUSTOM, domain=quick, checks=["attacks"]).results
+    assert result.counts["tasks"] == len(quick.tasks()[::3]) <= 20
+    assert "(one of 3 tasks of each domain was tried)" in result.finding
+    assert any(line.startswith("attack: denial, nothing done: 0 of") for line in result.details)
