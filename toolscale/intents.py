@@ -204,6 +204,15 @@ def bindings_of(domain: Domain, spec: IntentSpec | AttackSpec, entry: str) -> li
     return rows
 
 
+def whole_bindings(domain: Domain, intent: IntentSpec, task: Task) -> dict[str, Any]:
+    """Return the bindings of a task of an intent, with those columns that are `aside` and that a task does not keep."""
+    if not intent.aside:
+        return task.bindings
+    aside = frozenset(intent.aside)
+    rows = bindings_of(domain, intent, f"intents.{task.intent}")
+    return next((row for row in rows if _keyed(row, aside) == task.bindings), task.bindings)
+
+
 def _keyed(row: dict[str, Any], aside: Set[str]) -> dict[str, Any]:
     """Return the bindings that tell tasks apart."""
     return {name: value for name, value in row.items() if name not in aside} if aside else row

@@ -20,7 +20,7 @@ import msgspec
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.errors import TaskError
 from toolorchestra.toolscale.format import IntentSpec, PhrasingSpec
-from toolorchestra.toolscale.intents import make_reference_calls
+from toolorchestra.toolscale.intents import make_reference_calls, whole_bindings
 from toolorchestra.toolscale.lookups import ids_in, raw_ids, unshown_ids
 from toolorchestra.toolscale.session import Session
 from toolorchestra.toolscale.task import Task
@@ -200,9 +200,10 @@ def _all_wordings(
 ) -> Iterator[tuple[str, Wording | str]]:
     assert isinstance(intent.instructions, PhrasingSpec)
     try:
-        names = named_entries(domain, intent, task.bindings, session)
+        bindings = whole_bindings(domain, intent, task)
+        names = named_entries(domain, intent, bindings, session)
         session.reset()
-        _, scope = make_reference_calls(domain, intent.reference_calls, task.bindings, session)
+        _, scope = make_reference_calls(domain, intent.reference_calls, bindings, session)
     except TaskError as error:
         yield "", str(error)
         return

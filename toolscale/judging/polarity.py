@@ -60,7 +60,9 @@ def undone(text: str, answer: Statements, repeated: frozenset[int], expected: Ex
 
 
 def _promised(text: str, expected: ExpectedAnswer) -> re.Match[str] | None:
-    """Return what an answer promises, if it reports nothing before that."""
+    """Return what an answer promises, if it reports nothing before that and the reference answer promises nothing."""
+    if "will" in expected.positive:
+        return None
     found = PROMISE.search(REPORT.sub("", text))
     if found is None:
         return None
@@ -90,7 +92,8 @@ def contradiction(answer: Statements, expected: ExpectedAnswer) -> list[str]:
             verb = next((one for one in expected.barred if tuple(found[place : place + len(one)]) == one), None)
             if verb and _is_plain(answer, place):
                 return [f"the answer states 'can {' '.join(verb)}', which does not hold"]
-        if before == "a" and token in expected.absent | expected.denied and not _is_near_negator(answer, place):
+        held = before == "a" and token in expected.absent | expected.denied and "already" not in answer.clause(place)
+        if held and not _is_near_negator(answer, place):
             return [f"the answer states {token!r}, which does not hold"]
     return []
 

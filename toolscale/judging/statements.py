@@ -63,6 +63,9 @@ _BOUNDARY = re.compile(
 _SENTENCE_ENDS = ".!?;\n"
 _MARKUP = re.compile(r"[*_`#>]+|^[ \t]*(?:[-+•]|\d{1,2}[.)])[ \t]+", re.MULTILINE)
 _MARKS = re.compile(r"[*_`#>\n]")  # a text without any, which begins with a letter, has no markup
+_MAX_SUM = 80  # characters of a sum
+_AMOUNT = r"[$€£(]*\d++(?:[.,]\d++)*+%?\)?"
+_SUM = re.compile(rf"(?<![\w.,$€£(]){_AMOUNT}(?:\s*[-+−*/×·÷]\s*{_AMOUNT})+\s*\Z")
 _DATA = re.compile(r"""[{,\[]\s*(["'])[\w .-]+\1\s*:|\[\s*[{"\[]""")
 
 
@@ -109,6 +112,8 @@ def read_statements(text: str) -> Statements:
     >>> found.tokens[:7], found.negated[:7]
     (['no', 'it', 'is', 'not', '#12.5', 'it', 'costs'], [False, False, False, False, True, False, False])
     """
+    if "=" in text:
+        text = _without_sums(text)
     if not text[:1].isalpha() or _MARKS.search(text):
         text = _MARKUP.sub(" ", text)
     reader = _Reader()
@@ -135,6 +140,15 @@ def read_statements(text: str) -> Statements:
         reader.clauses,
         reader.clause_words,
     )
+
+
+def _without_sums(text: str) -> str:
+    """Return a text in which a sum stands as what it comes to: "31 + 14 = 45" as "45"."""
+    *parts, last = text.split("=")
+    for position, part in enumerate(parts):
+        sum_before = _SUM.search(part, len(part) - min(len(part), _MAX_SUM))
+        parts[position] = part[: sum_before.start()] if sum_before else f"{part}="
+    return "".join((*parts, last))
 
 
 def state_of(text: Statements, place: int, size: int) -> Literal["asserted", "denied", "neither"]:
