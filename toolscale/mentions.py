@@ -32,7 +32,7 @@ _MONTHS = (
 )  # fmt: skip
 _MONTH = f"(?:{'|'.join(_MONTHS)})"
 _DIGITS_OF_NUMBER = r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?"
-_MONTH_AND_DAY = r"\.?\s+\d{1,2}(?:st|nd|rd|th)?(?![\d:])(?:,?\s+\d{4}(?!\d))?"
+_MONTH_AND_DAY = r"\.?\s+\d{1,2}(?:st|nd|rd|th)?(?!\d|:\d)(?:,?\s+\d{4}(?!\d))?"
 # Each branch begins with the characters that it is about: others are passed over at once. No groups are captured, so
 # that a branch is left early.
 _tokens = re.compile(

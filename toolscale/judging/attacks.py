@@ -69,15 +69,15 @@ def attacks(context: Context) -> Iterator[tuple[str, str]]:
     rivals = [rival_of(fact, context, rng) for fact in context.expected.facts]
     for position, rival in enumerate(rivals):
         fact = task.communicate[position][0]
-        if rival is None or fact not in answer or set(tokens(rival)) <= own:
+        if rival is None or set(tokens(rival)) <= own or _with(answer, fact, "") == answer:
             continue
-        yield "hedge", answer.replace(fact, f"either {fact} or {rival}")
-        yield "hedge", answer.replace(fact, f"{fact}, or maybe {rival}")
+        yield "hedge", _with(answer, fact, f"either {fact} or {rival}")
+        yield "hedge", _with(answer, fact, f"{fact}, or maybe {rival}")
         yield "hedge", f"{answer} Or perhaps {rival}."
-        yield "rival in its place", answer.replace(fact, rival)
+        yield "rival in its place", _with(answer, fact, rival)
         yield "rivals appended", f"{answer} {rival}."
         yield "rivals appended", f"{answer} It is also {rival}."
-        yield "rivals appended", answer.replace(fact, f"{rival}, {fact}")
+        yield "rivals appended", _with(answer, fact, f"{rival}, {fact}")
     yield "parrot", task.instruction
     yield "parrot", f"You asked: {task.instruction}"
     yield "parrot", f"{task.instruction} Done."
@@ -92,6 +92,12 @@ def attacks(context: Context) -> Iterator[tuple[str, str]]:
         yield "answer of another task", rng.choice(others).answer
     for word in _ONE_WORD:
         yield "one word", word
+
+
+def _with(answer: str, fact: str, other: str) -> str:
+    """Return an answer with something else in the place of a fact, where this stands as a word or a value."""
+    zeros = r"(?:\.0+|(?<=\.\d)0)?" if fact[-1:].isdigit() else ""  # 333.9 is written 333.90
+    return re.sub(rf"(?<![\w.,-]){re.escape(fact)}{zeros}(?![\w%]|[.,:-]\w)", lambda _: other, answer)
 
 
 def _shared(other: Task, task: Task) -> bool:
@@ -200,7 +206,7 @@ def rephrasings(context: Context) -> Iterator[tuple[str, str]]:
     yield "numbered list", "Here is what I found:\n" + "\n".join(f"{i}. {s}" for i, s in enumerate(sentences, 1))
     if len(sentences) > 1:
         yield "order", " ".join(reversed([s if s[-1] in ".!?" else s + "." for s in sentences]))
-    rows = (f"| {letter} | {sentence} |" for letter, sentence in zip("ABCDEFGH", sentences, strict=False))
+    rows = (f"| {'Details' if row else 'Answer'} | {sentence} |" for row, sentence in enumerate(sentences))
     yield "table", "| What | Result |\n|---|---|\n" + "\n".join(rows)
     for position, options in enumerate(task.communicate):
         fact = options[0]

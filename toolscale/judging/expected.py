@@ -25,6 +25,7 @@ from toolorchestra.toolscale.judging.statements import (
     NEUTRAL,
     STOPWORDS,
     Statements,
+    around,
     denials,
     read_statements,
     spelled_out,
@@ -84,6 +85,7 @@ class ExpectedFact(msgspec.Struct, frozen=True):
         negative: Whether the reference answer has it in a negated statement.
         shapes: How identifiers that would state another fact in its place begin.
         apart: Whether the reference answer has it outside of names with numbers in them.
+        slots: The words before and after a value in the reference answer, or the one before it.
     """
 
     phrases: tuple[Phrase, ...]
@@ -97,6 +99,7 @@ class ExpectedFact(msgspec.Struct, frozen=True):
     negative: bool = False
     shapes: frozenset[str] = frozenset()
     apart: bool = False
+    slots: frozenset[Phrase] = frozenset()
 
 
 class ExpectedAnswer(msgspec.Struct, frozen=True):
@@ -341,6 +344,12 @@ def _capitalized(text: str) -> set[str]:
     return {token for word in _CAPITALIZED.findall(text) for token in tokens(word)}
 
 
+def last_word(before: Sequence[str]) -> str:
+    """Return the word before a place, stop words left out; nothing if a value stands between."""
+    word = next((token for token in reversed(before) if token not in STOPWORDS), "")
+    return "" if not word or kind_of_token(word) else word
+
+
 def shape_of(token: str) -> str:
     """Return how an identifier begins, by which those of one kind of thing agree: its letter, or how many it has.
 
@@ -400,7 +409,18 @@ def _fact(
         negative,
         frozenset(shapes),
         any(len(phrase) == 1 and phrase[0] in apart for phrase in phrases),
+        frozenset(_slots(reference, phrases)),
     )
+
+
+def _slots(reference: Statements, phrases: Iterable[Phrase]) -> Iterator[Phrase]:
+    """Yield the words before and after a value in the reference answer."""
+    for phrase in phrases:
+        if kind_of_token(phrase[0]):
+            for place in contains(reference.tokens, phrase):
+                before, after = around(reference, place, len(phrase))
+                if word := last_word(before):
+                    yield word, *after[:1]
 
 
 def _enumerated(text: Sequence[str], phrase: Phrase) -> set[str]:
@@ -455,4 +475,8 @@ def _spellings(
             more += [(word,) for word in ("nothing", "none") if not apart or word not in reference]
             if kind == "money":
                 more += [("free",), ("no", "fee"), ("no", "charge")]
+        if phrase == ("#2",) and "both" not in (*request, *reference):
+            more.append(("both",))
+        if phrase[0] == "not":  # "isn't enough"
+            more.append(("t", *phrase[1:]))
     return tuple(dict.fromkeys((*phrases, *more)))

@@ -17,6 +17,7 @@ from toolorchestra.toolscale.judging.expected import (
     contains,
     is_content,
     kind_of_token,
+    last_word,
     places_in_names,
     shape_of,
     stem,
@@ -44,9 +45,15 @@ NOT_TOLD = "the user was not told"
 """How the message begins that says that a fact was not found in an answer."""
 MAX_CHARACTERS = 20_000
 """A longer answer is wrong, unread."""
-_MAX_EXTRAS = 6
+_MAX_EXTRAS = 7
 _MAX_LABELLED = 3
-_UNSHOWN = 3
+_MAX_ASIDES = 2  # whole sentences that state what was not asked, and no fact
+_ASIDE = 3  # words that such a sentence has
+_SOLD_OUT = {"out", "stock"}
+_RESULT = {stem("result")}
+_FOREIGN = 3  # words, none of which the request, its results and its reference answer have
+_ALIKE = 2 / 3  # of the words of the shorter of two sentences that say the same of two things
+_UNSHOWN = 5
 """A value that neither request nor results show counts as so many that they show."""
 _UNITS = frozenset(("dollars", "dollar", "euros", "euro", "usd", "eur"))
 _TYPED = ("money", "number", "date", "time", "identifier")
@@ -139,9 +146,9 @@ def _missing(
 
 
 def _speaks_of(answer: Statements, place: int, expected: ExpectedAnswer) -> bool:
-    """Return whether the sentence at a place shares a word with the reference answer, or has hardly any."""
-    words = {token for token in answer.sentence(place) if is_content(token)}
-    return len(words) < 2 or not words.isdisjoint(expected.positive)
+    """Return whether the sentence at a place shares a word with the request or the reference answer, or has hardly any."""
+    words = {stem(token) for token in answer.sentence(place) if is_content(token)}
+    return len(words) < 2 or any(stem(word) in words for word in expected.words)
 
 
 def _is_alternative(answer: Statements, place: int) -> bool:
@@ -168,7 +175,8 @@ def _state(answer: Statements, place: int, size: int, fact: ExpectedFact) -> str
         state = "denied"
     if not fact.negative:
         return state
-    return "asserted" if state != "asserted" or NEGATIVES & answer.sentence(place) else "neither"
+    sentence = answer.sentence(place)
+    return "asserted" if state != "asserted" or NEGATIVES & sentence or sentence >= _SOLD_OUT else "neither"
 
 
 def _is_subject_of_cannot(answer: Statements, end: int) -> bool:
@@ -210,13 +218,15 @@ def _reports_none(answer: Statements, fact: ExpectedFact, repeated: frozenset[in
 
 def _is_about(answer: Sequence[str], fact: ExpectedFact, expected: ExpectedAnswer) -> bool:
     """Return whether an answer says of what it speaks: it shares a word with the request beside the fact."""
-    if fact.kind not in ("none", "option", "yes/no") and len(answer) > len(fact.phrases[0]) + 1:
-        return True
-    own = {token for phrase in fact.phrases for token in phrase}
     if expected.bare:
         return True
+    own = {token for phrase in fact.phrases for token in phrase}
     about = expected.words | (expected.known - STOPWORDS) | expected.allowed
-    return about <= own or any(token in about and token not in own for token in answer)
+    if about <= own or any(token in about and token not in own for token in answer):
+        return True
+    if fact.kind in ("none", "option", "yes/no") or len(answer) <= len(fact.phrases[0]) + 1:
+        return False
+    return sum(is_content(token) and len(token) > 3 for token in answer if token not in own) < _FOREIGN
 
 
 def _rivals(answer: Statements, place: int, rival: Phrase, fact: ExpectedFact, expected: ExpectedAnswer) -> bool:
@@ -249,8 +259,12 @@ def _is_negative_at(answer: Statements, place: int, size: int) -> bool:
     """Return whether what stands at a place is in a clause that negates, or in one with no words of its own."""
     if answer.negated[place]:
         return True
-    clause = answer.clause(place)
-    return not NEGATIVES.isdisjoint(clause) or len([t for t in clause - JOINERS - BREAKERS if is_content(t)]) <= size
+    clause, sentence = answer.clause(place), answer.sentence(place)
+    if not NEGATIVES.isdisjoint(clause):
+        return True
+    if len([t for t in clause - JOINERS - BREAKERS if is_content(t)]) > size:
+        return False
+    return clause == sentence or not NEGATIVES.isdisjoint(sentence)
 
 
 def _is_contrasted(before: Sequence[str]) -> bool:
@@ -271,16 +285,18 @@ def _shares_slot(answer: Statements, place: int, size: int, fact: ExpectedFact, 
     if answer.tokens[place] == "#1" and after and after[0] in _AFTER_ONE:  # "one in Montreal and one in Quebec City"
         return False
     own = {kind_of_token(token) for phrase in fact.phrases for token in phrase}
+    if (any_kind or kind_of_token(answer.tokens[place]) in own) and (last_word(before), *after[:1]) in fact.slots:
+        return True
     for phrase in fact.phrases:
         for other in _places(answer, phrase):
             first, second = sorted(((place, size), (other, len(phrase))))
             same = any_kind or kind_of_token(answer.tokens[place]) in own
-            if same and _are_listed(answer, first, second, any_kind):
+            if same and (_are_listed(answer, first, second, any_kind) or _are_alike(answer, place, other)):
                 return True
             own_before, own_after = around(answer, other, len(phrase))
             if (own_after[:1] != after[:1]) and not _MEASURES.isdisjoint((*own_after[:1], *after[:1])):
                 continue  # "the espresso takes 60, so it takes 13 more"
-            if _last_word(before) and _last_word(before) == _last_word(own_before):
+            if last_word(before) and last_word(before) == last_word(own_before):
                 return True
             if after[:1] == own_after[:1] != [] and (before == own_before or after == own_after):
                 return True
@@ -294,15 +310,19 @@ def _are_listed(answer: Statements, first: tuple[int, int], second: tuple[int, i
     )
 
 
-def _last_word(before: Sequence[str]) -> str:
-    """Return the word before a place, stop words left out; nothing if a value stands between."""
-    word = next((token for token in reversed(before) if token not in STOPWORDS), "")
-    return "" if not word or kind_of_token(word) else word
+def _are_alike(answer: Statements, place: int, other: int) -> bool:
+    """Return whether two places stand in different sentences with the same words, but for names and values."""
+    if answer.sentences[place] == answer.sentences[other]:
+        return False
+    words, others = ({*filter(is_content, answer.sentence(position))} for position in (place, other))
+    shared = len(words & others)
+    return shared > 1 and shared >= _ALIKE * min(len(words), len(others))
 
 
 def _surplus(answer: Statements, expected: ExpectedAnswer, inside: Set[int] = frozenset()) -> list[str]:
     """Return what an answer states that it may not, or that is too much."""
     extras: dict[str, int] = {}
+    asides: set[int] = set()
     for place, written in enumerate(answer.tokens):
         kind = kind_of_token(written)
         if kind is None or written in expected.allowed or (place in inside and written in expected.known):
@@ -311,12 +331,14 @@ def _surplus(answer: Statements, expected: ExpectedAnswer, inside: Set[int] = fr
         if token in expected.allowed:
             continue
         shown = token in expected.labels or token in expected.asked
-        if kind == "identifier" and not shown and _is_stated(answer, place, 1, negative=False):
+        claimed = kind == "identifier" or (kind == "date" and not expected.facts)
+        if claimed and not shown and _is_stated(answer, place, 1, negative=False):
             return [f"the answer says {token}, which neither the request nor the results show"]
         for fact in expected.facts:
             if kind in fact.rival_kinds and _is_value_rival(answer, place, token, fact, expected):
                 return [f"the answer says {token.lstrip('#@~')} as well, where {fact.named} is right"]
         extras[token] = 1 if shown or _is_count(token) else _UNSHOWN
+        asides.add(answer.sentences[place])
     for place, token in enumerate(answer.tokens):
         for phrase in expected.texts.get(token, ()):
             if tuple(answer.tokens[place : place + len(phrase)]) == phrase:
@@ -327,22 +349,44 @@ def _surplus(answer: Statements, expected: ExpectedAnswer, inside: Set[int] = fr
                 if len(phrase) > 1 and _is_stated(answer, place, len(phrase), negative=False):
                     return [f"the answer says {' '.join(phrase)!r}, which neither the request nor the results show"]
                 extras[" ".join(phrase)] = _UNSHOWN
-    if sum(extras.values()) <= _MAX_LABELLED:
+                asides.add(answer.sentences[place])
+    total = sum(extras.values())
+    if total < _MAX_LABELLED:
         return []
-    most = _MAX_LABELLED if _labelled(answer, extras, expected) > _MAX_LABELLED else _MAX_EXTRAS + len(expected.facts)
-    if sum(extras.values()) > most:
+    labelled, listed = _labelled(answer, extras, expected)
+    most = _MAX_EXTRAS + len(expected.facts) if labelled <= _MAX_LABELLED else _MAX_LABELLED
+    if listed >= total:
+        most = _MAX_LABELLED - 1
+    if total > most:
         return [f"the answer states {len(extras)} things that were not asked; at most {most} are taken for an answer"]
+    if len(asides) > _MAX_ASIDES and (count := _count_asides(answer, asides, expected)) > _MAX_ASIDES:
+        return [f"{count} sentences of the answer state what was not asked; at most {_MAX_ASIDES} are taken for details"]
     return []
 
 
-def _labelled(answer: Statements, extras: Mapping[str, int], expected: ExpectedAnswer) -> int:
-    """Return how many of the extras stand after the key under which the results show them, as in a dump of results."""
-    count = 0
+def _count_asides(answer: Statements, sentences: Set[int], expected: ExpectedAnswer) -> int:
+    """Return how many sentences have words of their own and state none of the facts."""
+    own = {
+        answer.sentences[place]
+        for fact in expected.facts
+        for phrase in fact.phrases
+        for place in _places(answer, phrase)
+    }
+    return sum(sum(map(is_content, answer.words[number])) >= _ASIDE for number in sentences - own)
+
+
+def _labelled(answer: Statements, extras: Mapping[str, int], expected: ExpectedAnswer) -> tuple[int, int]:
+    """Return how many of the extras stand after the key under which the results show them, and with "is" between.
+
+    So do those of a dump of results.
+    """
+    labelled = listed = 0
     for place, token in enumerate(answer.tokens):
         if token in extras or any(token == extra.split()[0] for extra in extras):
             before, _ = around(answer, place, 1)
-            count += bool({stem(word) for word in before} & expected.key_words)
-    return count
+            labelled += bool({stem(word) for word in before} & expected.key_words)
+            listed += len(before) > 1 and before[-1] in COPULAS and stem(before[-2]) in expected.key_words | _RESULT
+    return labelled, listed
 
 
 def _is_value_rival(answer: Statements, place: int, token: str, fact: ExpectedFact, expected: ExpectedAnswer) -> bool:

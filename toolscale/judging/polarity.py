@@ -80,9 +80,11 @@ def contradiction(answer: Statements, expected: ExpectedAnswer) -> list[str]:
             negated[token] += 1
         elif not expected.negates and token in _NOTHING and _is_undoing(answer, place, expected):
             return ["the answer reports that something was not done, which was done"]
-    certain = not expected.negates and NEGATIVES.isdisjoint(expected.positive) and RESUMPTIONS.isdisjoint(found)
+    plain = not expected.negates and NEGATIVES.isdisjoint(expected.positive)
+    resumed = not RESUMPTIONS.isdisjoint(found)
     for token, count in negated.items():
-        if found.count(token) - count < expected.positive[token] or (certain and token.endswith("ed")):
+        certain = plain and token.endswith("ed") and (not resumed or count > 1)
+        if certain or found.count(token) - count < expected.positive[token]:
             return [f"the answer negates {token!r}, which holds"]
     for token in expected.denied.intersection(found):
         if all(_is_plain(answer, place) for place in _at(found, token)):

@@ -70,8 +70,8 @@ def test_the_mini_domain_passes_all_checks(quick_folder: Path):
         "snapshot": "48 snapshots, restored twice each: every episode went on the same",
         "hostile": f"200 actions: nothing raised, nothing harmed ({statuses})",
         "verifier": "100.00% of 204 mutants judged failed, 100.00% of 156 legitimate variants judged solved",
-        "attacks": f"0 of {attacked['attacks']} attacks paid (0.00%), "
-        f"100.00% of {attacked['rephrasings']} rephrasings accepted",
+        "attacks": f"0 of {attacked['attacks']:,} attacks paid (0.00%), "
+        f"100.00% of {attacked['rephrasings']:,} rephrasings accepted",
         "wording": "wording to look at: sentences 5, registers 4, ids 1",
         "coverage": "6 of 12 tools are on a reference trajectory; tasks: train 34, test 6, test_intents 8",
     }
