@@ -52,7 +52,7 @@ _ASIDE = 3  # words that such a sentence has
 _SOLD_OUT = {"out", "stock"}
 _RESULT = {stem("result")}
 _FOREIGN = 3  # words, none of which the request, its results and its reference answer have
-_ALIKE = 2 / 3  # of the words of the shorter of two sentences that say the same of two things
+_ALIKE = 1 / 2  # of the words of the shorter of two sentences that say the same of two things
 _UNSHOWN = 5
 """A value that neither request nor results show counts as so many that they show."""
 _UNITS = frozenset(("dollars", "dollar", "euros", "euro", "usd", "eur"))
@@ -288,6 +288,9 @@ def _shares_slot(answer: Statements, place: int, size: int, fact: ExpectedFact, 
     if (any_kind or kind_of_token(answer.tokens[place]) in own) and (last_word(before), *after[:1]) in fact.slots:
         return True
     for phrase in fact.phrases:
+        start = place - len(phrase) + 1
+        if len(phrase) > 1 and 0 <= start and tuple(answer.tokens[start:place]) == phrase[:-1]:  # "level 2", "level 3"
+            return True
         for other in _places(answer, phrase):
             first, second = sorted(((place, size), (other, len(phrase))))
             same = any_kind or kind_of_token(answer.tokens[place]) in own

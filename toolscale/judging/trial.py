@@ -19,6 +19,8 @@ from toolorchestra.toolscale.task import Task
 
 MAX_PAID = 0.005
 """Share of the tries of an attack that may be judged right."""
+COINCIDENCES = 3
+"""Tries of an attack that may be judged right in any domain: in a small one they are more than the share above."""
 MIN_ACCEPTED = 0.99
 """Share of the rephrasings of a kind that must be judged right."""
 _NEIGHBOURS = 12
@@ -45,8 +47,8 @@ class AttackReport(msgspec.Struct):
 
     @property
     def passed(self) -> bool:
-        """Whether each attack is within `MAX_PAID`, and each rephrasing within `MIN_ACCEPTED`."""
-        return all(self.paid[kind] <= MAX_PAID * tries for kind, tries in self.tried.items()) and all(
+        """Whether each attack is within `MAX_PAID` or `COINCIDENCES`, and each rephrasing within `MIN_ACCEPTED`."""
+        return all(self.paid[kind] <= max(COINCIDENCES, MAX_PAID * tries) for kind, tries in self.tried.items()) and all(
             self.accepted[kind] >= MIN_ACCEPTED * tries for kind, tries in self.rephrased.items()
         )
 
