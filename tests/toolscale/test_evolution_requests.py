@@ -201,7 +201,7 @@ def test_the_look_ups_of_joined_requests_follow_one_another(domain: Domain, oper
         for call in task.whole_path:
             domain.call(call, session)
         assert domain.verify(task, session, task.answer).solved
-    assert joined
+    assert joined or operator == "distract"  # what a request takes back need not be looked up
 
 
 def test_a_fact_about_a_named_entry_is_asked_for_by_its_name(domain: Domain) -> None:
