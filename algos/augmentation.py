@@ -2,6 +2,7 @@
 
 - `thin` leaves out fields of a tool's result that nothing depends on, fewer and fewer of them (a curriculum): the model
   first learns to copy the only value there is, then to choose among ever more.
+- `drop_words` leaves out words of a request that are no values, so that the model does not rely on whole phrasings.
 - `ValueShuffler` exchanges names, ids and numbers, consistently within an episode, for others of their kind, so that a
   value in no demonstration is copied as well as any other. `exchange_numbers` does so for numbers in text.
 """
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +19,8 @@ from toolorchestra.agents.builtin.compact_renderer import CompactRenderer
 from toolorchestra.agents.builtin.renderer import Message, Renderer
 from toolorchestra.agents.builtin.tool_messages import read_result
 from toolorchestra.algos.demonstrations import Demonstration, encode
+
+_DROPPED = (0.0, 0.1, 0.3)  # shares of the words of a request that are left out
 
 LabelledRow = tuple[list[int], list[int]]
 """Ids, and their labels: -100 on what the policy does not learn."""
@@ -53,6 +56,15 @@ def thin(demonstration: Demonstration, share: float, rng: random.Random) -> Demo
         return {**message, "content": json.dumps({**record, "result": cut(record["result"])}, ensure_ascii=False)}
 
     return replace(demonstration, messages=tuple(map(thinned, demonstration.messages)))
+
+
+def drop_words(
+    ids: Sequence[int], mask: Sequence[int], droppable: Set[int], share: float, rng: random.Random
+) -> tuple[list[int], list[int]]:
+    """Leave out each of the `droppable` ids before the policy's first with this chance; return ids and mask."""
+    start = next((n for n, m in enumerate(mask) if m), len(ids))
+    kept = [n for n, i in enumerate(ids) if n >= start or i not in droppable or rng.random() >= share]
+    return [ids[n] for n in kept], [mask[n] for n in kept]
 
 
 class ValueShuffler:
@@ -104,11 +116,12 @@ def sft_rows(
         demonstrations: Episodes to draw from.
         rows: How many.
         rng: Source of randomness.
-        curriculum: Thin tool results and shuffle values, if the renderer is a `CompactRenderer`.
+        curriculum: Thin tool results, shuffle values and leave out words, if the renderer is a `CompactRenderer`.
         full_from: Share of the rows after which tool results are complete.
         pick: Demonstrations to draw from at a point (0 to 1) of the rows; all if None.
     """
     shuffler = ValueShuffler(renderer) if curriculum and isinstance(renderer, CompactRenderer) else None
+    words = renderer.plain_words() if shuffler and isinstance(renderer, CompactRenderer) else frozenset()
     plain = {id(d): encode(renderer, d) for d in demonstrations}
     made = []
     for n in range(rows):
@@ -120,7 +133,7 @@ def sft_rows(
             share = at / full_from
             whole = share >= 1 or rng.random() < 0.1
             ids, mask = plain[id(demonstration)] if whole else encode(renderer, thin(demonstration, share, rng))
-            ids = shuffler(ids, mask, rng)
+            ids, mask = drop_words(shuffler(ids, mask, rng), mask, words, rng.choice(_DROPPED), rng)
         made.append(labelled(ids, mask))
     return made
 

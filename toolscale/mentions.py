@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from toolorchestra.toolscale.numerals import TENS, UNITS, number_of_words
 
@@ -77,6 +77,11 @@ _COMMA_AND_DIGITS = re.compile(r",\d\d")  # in all that has a decimal comma
 _COUNTING = frozenset((*UNITS, *TENS, "hundred", "thousand", "minus"))  # one of them is in every number in words
 _POSSESSIVE = re.compile(r"'s\b")
 _MONTH_NAME = re.compile(_MONTH)
+_SPOKEN_DATE = re.compile(
+    rf"\b(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day,?\s+(?:the\s+)?)?"
+    rf"(?:{_MONTH}{_MONTH_AND_DAY}|\d{{1,2}}(?:st|nd|rd|th)?\s+(?:of\s+)?{_MONTH}\b\.?(?:,?\s+\d{{4}}(?!\d))?)",
+    re.IGNORECASE,
+)
 _DIGITS = re.compile(r"\d+")
 _BARE = str.maketrans("−", "-", "$€£,")
 
@@ -102,6 +107,17 @@ def tokens(text: str) -> list[str]:
     if not _COUNTING.isdisjoint(found) and _NUMBER_IN_WORDS.search(text):
         found = _tokens(_POSSESSIVE.sub("", _NUMBER_IN_WORDS.sub(_in_digits, text)))
     return [_NUMBER_WORD.get(token, token) if token.isalpha() else _spelled(token) for token in found]
+
+
+def replace_spoken_dates(text: str, spelled: Callable[[str], str | None]) -> str:
+    """Return a text with the dates in it that have a month's name as `spelled` spells them, which may be not at all.
+
+    It is given ``2025-07-30``, or ``????-07-30`` where the year is left out. A day of the week before a date goes too.
+
+    >>> replace_spoken_dates("On Wednesday, July 30, please", lambda date: date.replace("????", "2025"))
+    'On 2025-07-30, please'
+    """
+    return _SPOKEN_DATE.sub(lambda found: spelled(tokens(found[0])[-1][1:]) or found[0], text)
 
 
 def _without_mark(found: re.Match[str]) -> str:

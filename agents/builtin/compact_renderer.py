@@ -19,6 +19,7 @@ from toolorchestra.agents.builtin.tool_messages import (
     read_call,
     read_result,
 )
+from toolorchestra.toolscale.mentions import replace_spoken_dates
 
 FOLLOW = "<follow>"
 """The token by which a policy takes the step that an expert has proposed, without copying it."""
@@ -27,6 +28,8 @@ LETTERS = tuple(f"#{c}" for c in "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJ
 """Tokens that spell words outside the vocabulary; distinct from words, so that "7" the price is a word."""
 _PIECE = re.compile(r"\w(?:[\w.:@/'-]*\w)?|[^\w\s]")
 _NUMBER = re.compile(r"-?\d+\.\d+$")
+_DATE = re.compile(r"\d{4}-\d\d-\d\d$")
+_SENTENCE_ENDS = ("", ".", "!", "?")
 _GLUED_LEFT, _GLUED_RIGHT = set(".,:;!?%)]}'"), set("$€([{#@")
 
 
@@ -58,8 +61,10 @@ class CompactRenderer:
                or the call that it proposes as the policy itself would write it
     =========  =================================================================================
 
-    The system prompt and the tools are left out: the model is trained on the domain and knows them. Words outside the
-    vocabulary are spelt by characters. The environment still validates every call.
+    The system prompt and the tools are left out: the model is trained on the domain and knows them. Dates that the
+    vocabulary has are one token, however they are written ("Wednesday, July 30"). Of words outside the vocabulary those
+    of a request that are no names are left out, since nothing taught the model what they mean; others are spelt by
+    characters. The environment still validates every call.
 
     Args:
         tokens: The vocabulary in id order; begins with `SPECIAL`. A token may contain spaces (a whole name).
@@ -75,6 +80,7 @@ class CompactRenderer:
         self.stop_ids: tuple[int, ...] = (self.end_id,)
         self._max_words = max((len(_PIECE.findall(token)) for token in self.tokens if " " in token), default=1)
         self._openers = {_PIECE.findall(token)[0] for token in self.tokens if " " in token}
+        self._dates = {form: date for date in filter(_DATE.match, self.tokens) for form in (date, f"????{date[4:]}")}
         self._words = lru_cache(maxsize=100_000)(self._encode_words)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -144,6 +150,8 @@ class CompactRenderer:
 
     def pieces(self, text: str) -> list[str]:
         """Cut a text into the longest names that the vocabulary knows, numbers, words and signs."""
+        if self._dates:
+            text = replace_spoken_dates(text, self._dates.get)
         spans = [match.span() for match in _PIECE.finditer(text)]
         found, i = [], 0
         while i < len(spans):
@@ -205,6 +213,12 @@ class CompactRenderer:
             text += part if glue or (part == "s" and text.endswith("'")) else f" {part}"
         return text
 
+    def plain_words(self) -> frozenset[int]:
+        """Return the ids of lower-case words that are no values of a kind."""
+        return frozenset(
+            i for token, i in self.index.items() if token.isalpha() and token.islower() and token not in self.kinds
+        )
+
     # --- turns
 
     def encode_prompt(self, messages: Sequence[Message], tools: Sequence[Mapping[str, Any]]) -> list[int]:
@@ -213,8 +227,18 @@ class CompactRenderer:
         ids: list[int] = []
         for message in messages:
             if message["role"] == "user":
-                ids += [self.index["<user>"], *self.words(message["content"])]
+                ids += [self.index["<user>"], *self._ids(self._known_pieces(message["content"]))]
         return [*ids, self.index["<assistant>"]]
+
+    def _known_pieces(self, text: str) -> Iterator[str]:
+        """Yield the pieces of a request, those left out that are words outside the vocabulary and no names."""
+        before = ""
+        for piece in self.pieces(text):
+            known = piece in self.index or piece.lower() in self.index
+            is_word = piece.replace("'", "").replace("-", "").isalpha() and len(piece) > 1
+            if known or not is_word or not (piece.islower() or before in _SENTENCE_ENDS):
+                yield piece
+            before = piece
 
     def encode_action(self, message: Message, before: Sequence[Message] = ()) -> list[int]:
         """Return the ids of an assistant message: `FOLLOW` for a proposed step, its calls, or its text as answer."""

@@ -1,4 +1,4 @@
-"""The judge against answers that people wrote and labelled, without a look at how they are judged.
+"""The judge against answers written and labelled by hand, without a look at how they are judged.
 
 A file of tests/data/answers holds those of one domain: per task, what a good assistant would write to the user
 (`right`), and what is wrong in a small way (`wrong`, each with its reason: one digit, another name, the other branch,
