@@ -146,7 +146,7 @@ def _missing(
 
 
 def _speaks_of(answer: Statements, place: int, expected: ExpectedAnswer) -> bool:
-    """Return whether the sentence at a place shares a word with the request or the reference answer, or has hardly any."""
+    """Return whether the sentence at a place shares a word with request or reference answer, or has hardly any."""
     words = {stem(token) for token in answer.sentence(place) if is_content(token)}
     return len(words) < 2 or any(stem(word) in words for word in expected.words)
 
@@ -289,7 +289,7 @@ def _shares_slot(answer: Statements, place: int, size: int, fact: ExpectedFact, 
         return True
     for phrase in fact.phrases:
         start = place - len(phrase) + 1
-        if len(phrase) > 1 and 0 <= start and tuple(answer.tokens[start:place]) == phrase[:-1]:  # "level 2", "level 3"
+        if len(phrase) > 1 and start >= 0 and tuple(answer.tokens[start:place]) == phrase[:-1]:  # "level 2", "level 3"
             return True
         for other in _places(answer, phrase):
             first, second = sorted(((place, size), (other, len(phrase))))
@@ -363,7 +363,9 @@ def _surplus(answer: Statements, expected: ExpectedAnswer, inside: Set[int] = fr
     if total > most:
         return [f"the answer states {len(extras)} things that were not asked; at most {most} are taken for an answer"]
     if len(asides) > _MAX_ASIDES and (count := _count_asides(answer, asides, expected)) > _MAX_ASIDES:
-        return [f"{count} sentences of the answer state what was not asked; at most {_MAX_ASIDES} are taken for details"]
+        return [
+            f"{count} sentences of the answer state what was not asked; at most {_MAX_ASIDES} are taken for details"
+        ]
     return []
 
 

@@ -48,9 +48,9 @@ class AttackReport(msgspec.Struct):
     @property
     def passed(self) -> bool:
         """Whether each attack is within `MAX_PAID` or `COINCIDENCES`, and each rephrasing within `MIN_ACCEPTED`."""
-        return all(self.paid[kind] <= max(COINCIDENCES, MAX_PAID * tries) for kind, tries in self.tried.items()) and all(
-            self.accepted[kind] >= MIN_ACCEPTED * tries for kind, tries in self.rephrased.items()
-        )
+        return all(
+            self.paid[kind] <= max(COINCIDENCES, MAX_PAID * tries) for kind, tries in self.tried.items()
+        ) and all(self.accepted[kind] >= MIN_ACCEPTED * tries for kind, tries in self.rephrased.items())
 
     def add(self, other: AttackReport) -> None:
         """Add what was found elsewhere."""
