@@ -20,7 +20,7 @@ from toolorchestra.agents.builtin.renderer import Message, Renderer
 from toolorchestra.agents.builtin.tool_messages import read_result
 from toolorchestra.algos.demonstrations import Demonstration, encode
 
-_DROPPED = (0.0, 0.1, 0.3)  # shares of the words of a request that are left out
+_DROPPED = (0.0, 0.15, 0.3)  # shares of the words of a request that are left out
 
 LabelledRow = tuple[list[int], list[int]]
 """Ids, and their labels: -100 on what the policy does not learn."""

@@ -53,10 +53,12 @@ class TrainGRPO(GroupOptions):
     output: Path = Path("runs/grpo")
     teacher: TeacherName | None = None
     """Who plays the episodes of the warm start; None: a teacher that suits the tools of the environment."""
-    sft_steps: int = 1000
+    sft_steps: int = 2000
     """Steps of the warm start (built-in model only); 0 for none."""
     sft_ask: float = 0.4
     """Probability that an ``asking`` teacher queries an expert in a turn."""
+    steps: int = 40
+    """Batches of rollouts."""
     beta: float = 0.0
     """Weight of the KL divergence from the starting policy in the loss."""
     aggregation: Literal["grpo", "dapo"] = "grpo"

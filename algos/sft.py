@@ -46,9 +46,9 @@ class TrainSFT(DemonstrationOptions):
     """Share of noisy episodes in the last part of the training."""
     noisy_from: float = 0.75
     """Point of the training (0 to 1) from which noisy episodes are used; until then the model learns the format."""
-    steps: int = 1000
+    steps: int = 2000
     """Optimiser steps; 0 leaves the model as it is made or loaded."""
-    batch: int = 32
+    batch: int = 16
     """Episodes a step."""
     learning_rate: float | None = None
     """Peak learning rate (cosine); None: 2e-3 for the built-in model, 1e-5 for `model`."""
@@ -78,7 +78,7 @@ def build_policy(
 
 def teach(config: TrainSFT, report: Report = lambda step, metrics: None) -> TokenPolicy:
     """Make or load a policy, teach it as `config` says, and return it."""
-    prepare_torch(config.threads)
+    prepare_torch(config.torch_threads)
     rng = random.Random(config.seed)
     env = make_env(config.env, config.env_options)
     good, noisy = demonstrate(env, config)

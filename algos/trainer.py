@@ -91,7 +91,8 @@ class LearnerOptions(ABC):
     learning_rate: float | None = None
     """Constant learning rate; None: a default of the learner for built-in models, 1e-6 for others."""
     threads: int | None = None
-    """Threads of torch; None: the number of cores, at most 4."""
+    """Threads of torch; None: one for built-in models, whose operations are too small to be shared, for others the
+    number of cores, at most 4."""
     save_every: int = 10
     """Steps between checkpoints; 0 for none."""
     resume: bool = False
@@ -127,6 +128,11 @@ class LearnerOptions(ABC):
     def small(self) -> bool:
         """Whether the policies are built-in models."""
         return not any(getattr(self, name) for name in self.model_options)
+
+    @property
+    def torch_threads(self) -> int | None:
+        """The threads of torch, their default for built-in models resolved."""
+        return self.threads or (1 if self.small else None)
 
     @property
     def rate(self) -> float:
@@ -301,7 +307,7 @@ class Trainer(ABC, Generic[C, S]):
     def run(self) -> None:
         """Warm-start if need be, train, and evaluate on held-out tasks before and after."""
         config = self.config
-        prepare_torch(config.threads)
+        prepare_torch(config.torch_threads)
         with open_run(config, self.phase, updates=self.updates) as (self.log, self.checkpoint, self.done):
             start = config.output / "start"
             if self.checkpoint is None:

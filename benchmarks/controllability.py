@@ -69,7 +69,7 @@ class Benchmark:
     """Levels of the tasks; empty for all."""
     start: Path | None = None
     """Folder of a policy to start from; None: a warm start of its own."""
-    sft_steps: int = 200
+    sft_steps: int = 400
     """Steps of that warm start."""
     steps: int = 30
     """Batches of rollouts of each training."""

@@ -3,7 +3,7 @@ from __future__ import annotations
 import random
 
 from toolorchestra.agents.builtin.compact_renderer import CompactRenderer
-from toolorchestra.algos.augmentation import ValueShuffler, exchange_numbers, sft_rows, thin
+from toolorchestra.algos.augmentation import ValueShuffler, drop_words, exchange_numbers, sft_rows, thin
 from toolorchestra.algos.demonstrations import Demonstration, encode
 
 
@@ -27,6 +27,21 @@ def test_thinning_leaves_out_only_what_the_policy_never_mentions(
         assert actions == [m for m in demonstration.messages if m["role"] == "assistant"]
         assert len(encode(renderer, bare)[0]) <= len(encode(renderer, whole)[0])
         assert encode(renderer, whole) == encode(renderer, demonstration)
+
+
+def test_words_of_the_request_are_left_out_and_nothing_else(
+    good: list[Demonstration], renderer: CompactRenderer
+) -> None:
+    words = renderer.plain_words()
+    assert renderer.index["the"] in words
+    assert not words & {renderer.index[token] for token in renderer.kinds}
+    for demonstration in good:
+        ids, mask = encode(renderer, demonstration)
+        begin = mask.index(1)
+        kept, mask_kept = drop_words(ids, mask, words, 1.0, random.Random(0))
+        assert kept == [i for i in ids[:begin] if i not in words] + ids[begin:]
+        assert mask_kept == [0] * (len(kept) - len(ids) + begin) + mask[begin:]
+        assert drop_words(ids, mask, words, 0.0, random.Random(0)) == (ids, mask)
 
 
 def test_values_are_exchanged_consistently_and_only_for_their_kind(

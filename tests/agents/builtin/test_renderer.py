@@ -61,6 +61,26 @@ def test_a_possessive_is_the_name_and_an_ending(renderer: CompactRenderer) -> No
     assert renderer.text(renderer.words("Jasper's price")) == "Jasper's price"
 
 
+@pytest.mark.parametrize("date", ["2025-07-30", "July 30, 2025", "30 July 2025", "Wednesday, July 30", "30th of July"])
+def test_a_date_is_one_token_however_it_is_written(date: str) -> None:
+    days = {"day": ["2025-07-29", "2025-07-30", "2025-08-30"]}
+    renderer = CompactRenderer.build(TOOLS, ["please on"], days, min_kind=2)
+    ids = renderer.words(f"on {date} please")
+    assert [renderer.tokens[i] for i in ids] == ["on", "2025-07-30", "please"]
+    assert renderer.text(ids) == "on 2025-07-30 please"
+
+
+def test_a_date_that_the_vocabulary_lacks_is_left_as_it_is_written(renderer: CompactRenderer) -> None:
+    assert renderer.pieces("on July 30, 2025") == ["on", "July", "30", ",", "2025"]
+
+
+def test_unknown_words_of_a_request_are_left_out_and_names_and_ids_are_not(renderer: CompactRenderer) -> None:
+    request = "Unfortunately the rambling price of Zora dish D99 is well-known. Alas!"
+    prompt = renderer.encode_prompt([{"role": "user", "content": request}], TOOLS)
+    assert renderer.text(prompt[1:-1]) == "the price of Zora dish D99 is.!"
+    assert renderer.text(renderer.words("rambling")) == "rambling"  # in answers and results they are spelt
+
+
 def test_unknown_words_are_spelt_and_read_back(renderer: CompactRenderer) -> None:
     ids = renderer.words("order Zanzibar-99 please")
     assert "<spell>" in [renderer.tokens[i] for i in ids]
