@@ -55,6 +55,8 @@ class TrainGRPO(GroupOptions):
     """Who plays the episodes of the warm start; None: a teacher that suits the tools of the environment."""
     sft_steps: int = 2000
     """Steps of the warm start (built-in model only); 0 for none."""
+    sft_batch: int = 16
+    """Episodes a step of the warm start."""
     sft_ask: float = 0.4
     """Probability that an ``asking`` teacher queries an expert in a turn."""
     steps: int = 40
@@ -99,6 +101,7 @@ def warm_up(config: TrainGRPO, report: Report = lambda step, metrics: None) -> T
         error=config.sft_error,
         ask=config.sft_ask,
         steps=config.sft_steps,
+        batch=config.sft_batch,
         seed=config.seed,
         threads=config.threads,
         save_every=0,

@@ -69,7 +69,7 @@ class Benchmark:
     """Levels of the tasks; empty for all."""
     start: Path | None = None
     """Folder of a policy to start from; None: a warm start of its own."""
-    sft_steps: int = 400
+    sft_steps: int = 200
     """Steps of that warm start."""
     steps: int = 30
     """Batches of rollouts of each training."""
@@ -111,6 +111,7 @@ def main(benchmark: Benchmark) -> None:
         difficulty=benchmark.difficulty,
         seed=benchmark.seed,
         sft_steps=benchmark.sft_steps,
+        sft_batch=32,
         steps=benchmark.steps,
         learning_rate=benchmark.learning_rate,
         eval_samples=1,

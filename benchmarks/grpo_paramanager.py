@@ -23,7 +23,8 @@ import tyro
 from learners import run_learner
 
 SETTINGS = (
-    *("--env", "ParaManager-Math-v0", "--difficulty", "3", "4", "5", "--open-at", "0", "--sft-steps", "100"),
+    *("--env", "ParaManager-Math-v0", "--difficulty", "3", "4", "5", "--open-at", "0"),
+    *("--sft-steps", "100", "--sft-batch", "32"),
     *("--steps", "80", "--updates", "2", "--learning-rate", "5e-4"),
     *("--filters", "homogeneity", "invalid", "--eval-samples", "4", "--save-every", "0", "--threads", "1"),
 )
