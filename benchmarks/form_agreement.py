@@ -1,22 +1,20 @@
-"""Judge answers both ways, as text and as forms, and write down how often the two agree: a table of docs/forms.md.
+"""Judge answers both ways, as text and as forms, and write down how often the two agree: a table of docs/domains.md.
 
 Usage: python benchmarks/form_agreement.py [--answers N] [--seed S] [--output FILE]
 """
 
 from __future__ import annotations
 
-import platform
 import random
-import subprocess
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 import tyro
+from provenance import provenance
 
 from toolorchestra.toolscale.domain import Domain
 from toolorchestra.toolscale.domain_folder import builtin_domains, load_domain
@@ -87,13 +85,6 @@ def judged(domain: Domain, count: int, seed: int) -> Iterator[Judged]:
     session.close()
 
 
-def processor() -> str:
-    """Return the name of the processor."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
-
-
 def main(options: Options) -> None:
     names = builtin_domains()
     found = [one for name in names for one in judged(load_domain(name), options.answers // len(names), options.seed)]
@@ -113,12 +104,9 @@ def main(options: Options) -> None:
     for kind in (*kinds, "all wrong answers", "all"):
         count, text, form, alike = rows[kind]
         print(f"| {kind} | {count:,} | {text:,} | {form:,} | {alike / count:.2%} |")
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
     record = {
         "command": f"python benchmarks/form_agreement.py --answers {options.answers} --seed {options.seed}",
-        "commit": commit,
-        "versions": {"python": platform.python_version(), "msgspec": version("msgspec")},
-        "processor": processor(),
+        **provenance("msgspec"),
         **{name: value for name, value in asdict(options).items() if name != "output"},
         "rows": {
             kind: dict(zip(COLUMNS[1:], rows[kind], strict=True)) for kind in (*kinds, "all wrong answers", "all")

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import tyro
+from provenance import provenance
 
 
 @dataclass
@@ -48,6 +49,7 @@ def main(benchmark: Benchmark) -> None:
         )
         record = {
             "command": "toolorchestra train grpo --seed SEED",
+            **provenance("torch", "transformers", "trl"),
             "cores": os.cpu_count(),
             "gain": "success after GRPO minus after SFT, mean over held-out tasks, bootstrap over tasks",
             "runs": found,

@@ -10,18 +10,16 @@ Usage: python benchmarks/judge_model.py [--model NAME --catalog FILE] [--tasks N
 from __future__ import annotations
 
 import json
-import platform
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import tyro
 import yaml
+from provenance import provenance
 
 from toolorchestra.agents.chat.base import ChatModel, ChatRequest, ScriptedChat
 from toolorchestra.agents.chat.replay import RecordingChat
@@ -114,24 +112,6 @@ def shown(errors: JudgeErrors) -> dict[str, Any]:
     return {**msgspec.to_builtins(errors), "rates": rates, "intervals": intervals}
 
 
-def versions() -> dict[str, str]:
-    """Return the versions of Python and of the packages that matter."""
-    found = {"python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
-
-
-def processor() -> str:
-    """Return the name of the processor."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text().splitlines() if info.exists() else []
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
-
-
 def table(results: dict[str, dict[str, dict[str, JudgeErrors]]]) -> Iterator[str]:
     """Yield the lines of a table of the results."""
     columns = ("model", "answers", "judge", "asked", "right, rejected", "wrong, accepted", "no verdict")
@@ -151,13 +131,10 @@ def main(options: Options) -> None:
         results[model.name] = measured(model, options)
         usage[model.name] = model.meter.usage
     print("\n".join(table(results)))
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
     record = {
         "command": " ".join(["python", "benchmarks/judge_model.py", *sys.argv[1:]]),
         "prompt": PROMPT_DIGEST,
-        "commit": commit,
-        "versions": versions(),
-        "processor": processor(),
+        **provenance(*PACKAGES),
         "seed": options.seed,
         "tasks of each domain": options.tasks,
         "models": {
