@@ -133,6 +133,10 @@ class BubblewrapSandbox(Sandbox):
         self._starter.shutdown()
 
 
+_LAST_PROCESS = 10.0
+"""Seconds to wait for the processes of a control group to end, which takes a busy machine a while after their kill."""
+
+
 class ControlGroup:
     """A control group of version 1 or 2 that bounds memory and processes; its name holds the tag of its owner.
 
@@ -193,7 +197,7 @@ class ControlGroup:
     def remove(self) -> None:
         """Remove the group, once its processes have ended."""
         for folder in self.folders:
-            end = time.monotonic() + 2
+            end = time.monotonic() + _LAST_PROCESS
             while folder.exists() and time.monotonic() < end:
                 try:
                     folder.rmdir()
