@@ -9,6 +9,7 @@ import importlib
 import inspect
 import re
 import statistics
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -125,3 +126,9 @@ def test_the_page_of_the_architecture_names_paths_that_exist() -> None:
     for row in rows:
         (path,) = re.findall(r"`([\w/.]+)`", row.rsplit("|", 2)[1])
         assert (ROOT / path).exists(), row
+
+
+def test_every_package_is_installed() -> None:
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["packages"]
+    faces = [ROOT / "__init__.py", *(file for layer in LAYERS for file in (ROOT / layer).rglob("__init__.py"))]
+    assert set(listed) == {".".join(("toolorchestra", *file.relative_to(ROOT).parent.parts)) for file in faces}
