@@ -120,8 +120,9 @@ def sft_rows(
         full_from: Share of the rows after which tool results are complete.
         pick: Demonstrations to draw from at a point (0 to 1) of the rows; all if None.
     """
-    shuffler = ValueShuffler(renderer) if curriculum and isinstance(renderer, CompactRenderer) else None
-    words = renderer.plain_words() if shuffler and isinstance(renderer, CompactRenderer) else frozenset()
+    shuffler, words = None, frozenset[int]()
+    if curriculum and isinstance(renderer, CompactRenderer):
+        shuffler, words = ValueShuffler(renderer), renderer.plain_words()
     plain = {id(d): encode(renderer, d) for d in demonstrations}
     made = []
     for n in range(rows):

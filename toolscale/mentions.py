@@ -33,6 +33,7 @@ _MONTHS = (
 _MONTH = f"(?:{'|'.join(_MONTHS)})"
 _DIGITS_OF_NUMBER = r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?"
 _MONTH_AND_DAY = r"\.?\s+\d{1,2}(?:st|nd|rd|th)?(?!\d|:\d)(?:,?\s+\d{4}(?!\d))?"
+_DAY_AND_MONTH = rf"(?:st|nd|rd|th)?\s+(?:of\s+)?{_MONTH}\b\.?(?:,?\s+\d{{4}}(?!\d))?"  # after the digits of the day
 # Each branch begins with the characters that it is about: others are passed over at once. No groups are captured, so
 # that a branch is left early.
 _tokens = re.compile(
@@ -44,7 +45,7 @@ _tokens = re.compile(
         | \d?/\d{{1,2}}/\d{{4}}(?!\d)
         | \d?\.\d{{1,2}}\.\d{{4}}(?!\d)
         | \d?:\d{{2}}(?::\d{{2}})?(?:\s?[ap]\.?m\b)?|\d?\s?[ap]\.?m\b
-        | \d?(?:st|nd|rd|th)?\s+(?:of\s+)?{_MONTH}\b\.?(?:,?\s+\d{{4}}(?!\d))?
+        | \d?{_DAY_AND_MONTH}
         | (?:\d{{0,2}}(?:,\d{{3}})+(?!\d)|\d*)(?:\.\d+)?
       )
     | {"|".join(month + _MONTH_AND_DAY for month in _MONTHS)}
@@ -79,7 +80,7 @@ _POSSESSIVE = re.compile(r"'s\b")
 _MONTH_NAME = re.compile(_MONTH)
 _SPOKEN_DATE = re.compile(
     rf"\b(?:(?:mon|tues|wednes|thurs|fri|satur|sun)day,?\s+(?:the\s+)?)?"
-    rf"(?:{_MONTH}{_MONTH_AND_DAY}|\d{{1,2}}(?:st|nd|rd|th)?\s+(?:of\s+)?{_MONTH}\b\.?(?:,?\s+\d{{4}}(?!\d))?)",
+    rf"(?:{_MONTH}{_MONTH_AND_DAY}|\d{{1,2}}{_DAY_AND_MONTH})",
     re.IGNORECASE,
 )
 _DIGITS = re.compile(r"\d+")
