@@ -209,6 +209,18 @@ class FakeServer:
         self.http = Quiet(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.http.server_port}/v1"
 
+    @staticmethod
+    def completion(text: str) -> tuple[int, dict[str, Any]]:
+        """Return the status and the body of a chat completion with this text, of 100 tokens read and 10 written."""
+        return 200, {
+            "id": "1",
+            "object": "chat.completion",
+            "created": 0,
+            "model": "m",
+            "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}],
+            "usage": {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110},
+        }
+
 
 @pytest.fixture
 def fake_server() -> Iterator[FakeServer]:

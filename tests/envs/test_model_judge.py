@@ -17,6 +17,7 @@ from hypothesis import given, strategies as st
 
 from toolorchestra.agents.chat.base import ChatRequest, ScriptedChat
 from toolorchestra.agents.chat.replay import RecordingChat
+from toolorchestra.envs.episode import Episode
 from toolorchestra.envs.model_judge import (
     PROMPT_DIGEST,
     FactQuestion,
@@ -118,30 +119,29 @@ def test_every_fact_needs_a_yes_of_its_own() -> None:
     assert judge.ask([BOTH]) == [(True, False)]
 
 
-def test_a_dialogue_is_judged_by_the_model_too(mini_folder: Path) -> None:
-    chat = ScriptedChat([YES])
+def dialogue_about_a_price(mini_folder: Path, chat: ScriptedChat) -> Episode:
+    """Return a dialogue in which the orchestrator gives the price in words that the rules leave to the model."""
     env: Any = make_multiagent("Dialogue-Custom-v0", domain=mini_folder, judge=chat)
     env.reset(seed=0, options={"task_id": price_task(env)})
     call = env.task.reference_calls[0]
     block = json.dumps({"name": call.name, "arguments": call.arguments})
     for message in (env.task.instruction, f"<tool_call>{block}</tool_call>", UNSETTLED, "Thanks. ###STOP###"):
         env.step(message)
-    assert (env.episode.outcome, env.episode.reward) == ("solved", 1.0)
-    assert env.episode.details["judge"]["facts"] == {"1": "yes"}
+    episode: Episode = env.episode
     env.close()
+    return episode
+
+
+def test_a_dialogue_is_judged_by_the_model_too(mini_folder: Path) -> None:
+    episode = dialogue_about_a_price(mini_folder, ScriptedChat([YES]))
+    assert (episode.outcome, episode.reward) == ("solved", 1.0)
+    assert episode.details["judge"]["facts"] == {"1": "yes"}
 
 
 def test_a_dialogue_asks_once_though_it_attributes_faults_as_well(mini_folder: Path) -> None:
     chat = ScriptedChat([NO])
-    env: Any = make_multiagent("Dialogue-Custom-v0", domain=mini_folder, judge=chat)
-    env.reset(seed=0, options={"task_id": price_task(env)})
-    call = env.task.reference_calls[0]
-    block = json.dumps({"name": call.name, "arguments": call.arguments})
-    for message in (env.task.instruction, f"<tool_call>{block}</tool_call>", UNSETTLED, "Thanks. ###STOP###"):
-        env.step(message)
-    assert env.episode.outcome == "failed"
+    assert dialogue_about_a_price(mini_folder, chat).outcome == "failed"
     assert len(chat.requests) == 1
-    env.close()
 
 
 # --- failures
@@ -354,20 +354,7 @@ def test_copies_share_the_judge_and_pickles_have_one_of_their_own(make_env: Call
 def test_a_model_of_a_catalogue_is_asked_at_its_endpoint(
     make_env: Callable[..., Any], fake_server: Any, tmp_path: Path
 ) -> None:
-    def respond(body: Any) -> tuple[int, Any]:
-        message = {"role": "assistant", "content": YES}
-        choice = {"index": 0, "message": message, "finish_reason": "stop"}
-        usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
-        return 200, {
-            "id": "1",
-            "object": "chat.completion",
-            "created": 0,
-            "model": "m",
-            "choices": [choice],
-            "usage": usage,
-        }
-
-    fake_server.respond = respond
+    fake_server.respond = lambda body: fake_server.completion(YES)
     file = tmp_path / "mine.yaml"
     file.write_text(f"experts: {{gpt-5: {{endpoint: {{base_url: '{fake_server.url}', max_retries: 0}}}}}}\n")
     env = make_env(judge="gpt-5", catalog=str(file))

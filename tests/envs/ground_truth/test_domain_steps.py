@@ -43,6 +43,15 @@ class Desk:
         return step
 
 
+def make_by_name(desk: Desk, call: Call) -> None:
+    """Ask for the step that is due by its name, which must be easier than asking for the whole, and make it."""
+    whole = desk.ask(None)
+    step = desk.ask(f"I need this now. {named_call(desk.env.unwrapped.play.tools[call.name], call)}")
+    assert step.answer == write_calls([call])
+    assert step.difficulty == pytest.approx(whole.difficulty - NAMED)
+    desk.make(call)
+
+
 @pytest.fixture
 def desk(make_env: Callable[..., Any]) -> Desk:
     return Desk(make_env())
@@ -72,11 +81,7 @@ def test_a_step_that_is_asked_for_by_name_is_easier_than_one_that_must_be_found(
     for intent in ("ask_price", "order_twice", "drop_order"):
         task = desk.begin(intent)
         for call in task.reference_calls:
-            whole = desk.ask(None)
-            step = desk.ask(f"I need this now. {named_call(desk.env.unwrapped.play.tools[call.name], call)}")
-            assert step.answer == write_calls([call])
-            assert step.difficulty == pytest.approx(whole.difficulty - NAMED)
-            desk.make(call)
+            make_by_name(desk, call)
 
 
 def test_without_its_values_it_is_no_easier(desk: Desk) -> None:
@@ -228,14 +233,10 @@ def test_what_an_expert_proposes_shows_no_id(make_env: Callable[..., Any], named
     assert desk.ask(None).answer == write_calls([task.lookups[0]])
 
 
-def test_a_look_up_can_be_asked_for_by_name(asked: tuple[Desk, Task], named: Domain) -> None:
+def test_a_look_up_can_be_asked_for_by_name(asked: tuple[Desk, Task]) -> None:
     desk, task = asked
     for call in task.whole_path:
-        whole = desk.ask(None)
-        step = desk.ask(f"I need this now. {named_call(named.tools[call.name], call)}")
-        assert step.answer == write_calls([call])
-        assert step.difficulty == pytest.approx(whole.difficulty - NAMED)
-        desk.make(call)
+        make_by_name(desk, call)
 
 
 def test_a_call_whose_id_is_not_known_is_not_told_before_the_look_up(asked: tuple[Desk, Task]) -> None:

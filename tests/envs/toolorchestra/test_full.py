@@ -327,19 +327,6 @@ def test_pairs_made_for_all_tools_are_met(make_env: Make, tmp_path: Path) -> Non
 # ----------------------------------------------------------------------------------------------------- real experts
 
 
-def completion(text: str) -> tuple[int, dict[str, Any]]:
-    choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
-    usage = {"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110}
-    return 200, {
-        "id": "1",
-        "object": "chat.completion",
-        "created": 0,
-        "model": "m",
-        "choices": [choice],
-        "usage": usage,
-    }
-
-
 @pytest.fixture
 def real(make_env: Make, catalog: Any, fake_server: Any) -> Callable[..., Any]:
     """Make an environment with four real experts, all at the fake server."""
@@ -358,11 +345,11 @@ ALL = ("ask_ada", "ask_bob", "ask_cleo", "ask_dan")
 def test_real_experts_are_asked_at_the_same_time(real: Make, fake_server: Any) -> None:
     def respond(body: Any) -> Any:
         time.sleep(1.0)
-        return completion("<answer>done</answer>")
+        return fake_server.completion("<answer>done</answer>")
 
     env = real()
     env.reset(seed=0)
-    fake_server.respond = lambda body: completion("warm")
+    fake_server.respond = lambda body: fake_server.completion("warm")
     env.step(calls_of(*ALL))  # the first requests open connections and load the client
     fake_server.respond = respond
     walls = []
@@ -384,7 +371,7 @@ def test_a_failing_a_malformed_and_a_hanging_call_leave_the_fourth_intact(real: 
             return 500, {"error": {"message": "out of order"}}
         if body["model"] == "cleo":
             go_on.wait(20)
-        return completion('So: <tool_call>{"name": "count_orders", "arguments": {}}</tool_call>')
+        return fake_server.completion('So: <tool_call>{"name": "count_orders", "arguments": {}}</tool_call>')
 
     fake_server.respond = respond
     env = real(timeout=2.0)
@@ -405,7 +392,7 @@ def test_a_failing_a_malformed_and_a_hanging_call_leave_the_fourth_intact(real: 
 def test_a_real_expert_reads_the_conversation_and_never_the_reference_answer(
     real: Make, fake_server: Any, mini: Domain
 ) -> None:
-    fake_server.respond = lambda body: completion("<answer>no</answer>")
+    fake_server.respond = lambda body: fake_server.completion("<answer>no</answer>")
     env = real()
     task = next(task for task in mini.tasks() if len(task.reference_calls) > 2)
     env.reset(options={"task_id": task.id})
