@@ -22,9 +22,15 @@ from provenance import provenance
 
 from toolorchestra.agents.experts.specification import Role
 from toolorchestra.agents.experts.trades import is_misplaced
-from toolorchestra.agents.policies.asking import NONSENSE, PLAIN, AskingPolicy, NamingPolicy, named
 from toolorchestra.agents.policies.base import play_episode
 from toolorchestra.agents.policies.registry import make_policy
+from toolorchestra.agents.policies.scripted_questions import (
+    NONSENSE,
+    PLAIN,
+    NamedStepPolicy,
+    ScriptedQuestionPolicy,
+    named,
+)
 from toolorchestra.cli.environments import environment
 from toolorchestra.envs.checks.asked import ask_nonsense
 from toolorchestra.envs.ground_truth.domain_steps import kind_of_work
@@ -45,8 +51,8 @@ def episodes(env: Any, tasks: list[Task]) -> dict[str, float]:
     """Return the share of tasks solved by each way of asking the strongest generalist."""
     policies = {
         "left out": make_policy("strongest"),
-        "plain words": AskingPolicy(questions=PLAIN),
-        "by name": NamingPolicy(),
+        "plain words": ScriptedQuestionPolicy(questions=PLAIN),
+        "by name": NamedStepPolicy(),
     }
     found = {"nonsense": ask_nonsense(env, tasks).share}
     for name, policy in policies.items():

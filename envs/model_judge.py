@@ -119,15 +119,19 @@ class ModelJudge:
         results: dict[bytes, tuple[bool, ...] | ExpertError] = {
             key: self._held[key] for key in keys if key in self._held
         }
-        talks = {
+        conversations = {
             key: (question, opening)
             for key, question, opening in zip(keys, questions, openings, strict=True)
             if key not in results
         }
         for _ in range(self._attempts):
-            replies = zip(talks.items(), self._complete([talk for _, talk in talks.values()]), strict=True)
-            talks = {}
-            for (key, (question, talk)), reply in replies:
+            replies = zip(
+                conversations.items(),
+                self._complete([conversation for _, conversation in conversations.values()]),
+                strict=True,
+            )
+            conversations = {}
+            for (key, (question, conversation)), reply in replies:
                 judged = reply if isinstance(reply, ExpertError) else read_reply(reply.text, question.positions)
                 if isinstance(judged, ExpertError) or judged is not None:
                     results[key] = judged
@@ -136,7 +140,7 @@ class ModelJudge:
                 else:
                     assert isinstance(reply, Completion)
                     wrong = reply.text[-_MAX_REPLY:]
-                    talks[key] = question, _corrected(talk, wrong, question.positions)
+                    conversations[key] = question, _corrected(conversation, wrong, question.positions)
                     results[key] = ExpertError(
                         f"{self.model.name}: expected {_form(question.positions)} in {self._attempts} attempts, got "
                         f"{wrong[-200:]!r}. Use a model that keeps to a form, or raise max_tokens=.",
@@ -144,11 +148,13 @@ class ModelJudge:
                     )
         return [results[key] for key in keys]
 
-    def _complete(self, talks: Sequence[Sequence[dict[str, Any]]]) -> Sequence[Completion | ExpertError]:
-        if not talks:
+    def _complete(self, conversations: Sequence[Sequence[dict[str, Any]]]) -> Sequence[Completion | ExpertError]:
+        if not conversations:
             return []
         most = self._max_tokens
-        requests = [ChatRequest(talk, temperature=0.0, max_tokens=most, seed=0) for talk in talks]
+        requests = [
+            ChatRequest(conversation, temperature=0.0, max_tokens=most, seed=0) for conversation in conversations
+        ]
         try:
             return self.model.complete(requests)
         except BatchError as error:
@@ -278,10 +284,10 @@ def _form(positions: Sequence[int]) -> str:
     return "one JSON object, {" + ", ".join(f'"{i + 1}": "yes" or "no"' for i in positions) + "}"
 
 
-def _corrected(talk: Sequence[dict[str, Any]], wrong: str, positions: Sequence[int]) -> list[dict[str, Any]]:
-    """Return a talk in which the model is told that its reply has not the right form."""
+def _corrected(conversation: Sequence[dict[str, Any]], wrong: str, positions: Sequence[int]) -> list[dict[str, Any]]:
+    """Return a conversation in which the model is told that its reply has not the right form."""
     correction = _PROMPTS["correction"].format(form=_form(positions))
-    return [*talk, {"role": "assistant", "content": wrong}, {"role": "user", "content": correction}]
+    return [*conversation, {"role": "assistant", "content": wrong}, {"role": "user", "content": correction}]
 
 
 def _digest() -> str:
@@ -290,8 +296,8 @@ def _digest() -> str:
         id="", domain="", intent="", split="", difficulty=1, instruction="<[\n]>", reference_calls=(), answer="",
         communicate=(("a", "b"), ("c",)),
     )  # fmt: skip
-    talk = _corrected(question_messages(FactQuestion(sample, (0, 1), "")), "", (0, 1))
-    return hashlib.sha256(json.dumps(talk, sort_keys=True).encode()).hexdigest()[:12]
+    conversation = _corrected(question_messages(FactQuestion(sample, (0, 1), "")), "", (0, 1))
+    return hashlib.sha256(json.dumps(conversation, sort_keys=True).encode()).hexdigest()[:12]
 
 
 PROMPT_DIGEST = _digest()

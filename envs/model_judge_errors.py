@@ -160,11 +160,11 @@ def _count_both(
 ) -> None:
     pairs = list(zip(answers, verdicts, strict=True))
     asked = [FactQuestion(answer.task, facts, answer.text) for answer, (_, facts) in pairs if facts]
-    told = iter(judge.ask(asked))
+    answers_of_judge = iter(judge.ask(asked))
     found.both.asked += len(asked)
     for answer, (accepted, facts) in pairs:
         found.rules.add(right=answer.right, accepted=accepted)
-        verdict = _accepted(next(told)) if facts else accepted
+        verdict = _accepted(next(answers_of_judge)) if facts else accepted
         found.both.add(right=answer.right, accepted=verdict)
         if verdict is not answer.right:
             found.surprises.append((answer.task.id, answer.text, answer.right))
@@ -173,9 +173,9 @@ def _count_both(
 def _count_alone(errors: JudgeErrors, answers: Sequence[LabelledAnswer], judge: ModelJudge) -> None:
     asked = [FactQuestion(one.task, tuple(range(len(one.task.communicate))), one.text) for one in answers]
     errors.asked += len(asked)
-    for answer, told in zip(answers, judge.ask(asked), strict=True):
-        errors.add(right=answer.right, accepted=_accepted(told))
+    for answer, verdict in zip(answers, judge.ask(asked), strict=True):
+        errors.add(right=answer.right, accepted=_accepted(verdict))
 
 
-def _accepted(told: tuple[bool, ...] | ExpertError) -> bool | None:
-    return None if isinstance(told, ExpertError) else all(told)
+def _accepted(verdict: tuple[bool, ...] | ExpertError) -> bool | None:
+    return None if isinstance(verdict, ExpertError) else all(verdict)

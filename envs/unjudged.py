@@ -35,15 +35,15 @@ def unjudged_error(reasons: Iterable[str | None]) -> str:
     >>> print(unjudged_error([None] * 6 + ["infra_error: status 500", "infra_error: status 500"]))
     2 of 8 episodes were not judged, and at most 1% may be left out: 2 × infra_error: status 500
     """
-    told = list(reasons)
-    found = Counter(reason for reason in told if reason is not None)
-    if found.total() <= MAX_UNJUDGED * len(told):
+    every = list(reasons)
+    found, count = Counter(reason for reason in every if reason is not None), len(every)
+    if found.total() <= MAX_UNJUDGED * count:
         return ""
-    listed = [f"{count} × {reason[:_CHARACTERS]}" for reason, count in found.most_common(_LISTED)]
+    listed = [f"{n} × {reason[:_CHARACTERS]}" for reason, n in found.most_common(_LISTED)]
     if len(found) > _LISTED:
         listed.append(f"and {len(found) - _LISTED} other reasons")
     return (
-        f"{found.total():,} of {len(told):,} episodes were not judged, and at most {MAX_UNJUDGED:.0%} may be left out: "
+        f"{found.total():,} of {count:,} episodes were not judged, and at most {MAX_UNJUDGED:.0%} may be left out: "
         + "; ".join(listed)
     )
 
@@ -54,5 +54,5 @@ def require_judged(reasons: Iterable[str | None]) -> None:
     Raises:
         EvaluationError: More than `MAX_UNJUDGED` of the episodes were not.
     """
-    if told := unjudged_error(reasons):
-        raise EvaluationError(f"{told}. Repair what failed and evaluate again.")
+    if error := unjudged_error(reasons):
+        raise EvaluationError(f"{error}. Repair what failed and evaluate again.")

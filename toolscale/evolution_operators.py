@@ -107,10 +107,10 @@ class TaskPool:
         if not named:
             return None
         table, key, phrase, calls = rng.choice(named)
-        fact = self.told(table, key, phrase, " ".join([text, *(parent.answer for parent in parents)]), rng)
+        fact = self.fact_about(table, key, phrase, " ".join([text, *(parent.answer for parent in parents)]), rng)
         return fact and (fact, calls)
 
-    def told(self, table: str, key: Any, phrase: str | None, text: str, rng: random.Random) -> EntityFact | None:
+    def fact_about(self, table: str, key: Any, phrase: str | None, text: str, rng: random.Random) -> EntityFact | None:
         """Return a fact about an entry whose value a text does not state; `phrase` says what the entry is called."""
         facts = [fact for fact in self.index.facts(table, key) if not states(text, fact.value)]
         facts = [fact.about(f"{self.index.noun(table)} {key}", phrase) for fact in facts] if phrase else facts
@@ -173,11 +173,11 @@ def _conditional(
         return None
     requests = [pool.requests.choose(pool.requests.of(parent), rng)] if found is None else [*found[1:]]
     holds = rng.random() < 0.5
-    told = pool.fact(given, requests, rng)
-    predicate = told and pool.index.predicate(told[0], rng, holds)
-    if told is None or predicate is None:
+    found_fact = pool.fact(given, requests, rng)
+    predicate = found_fact and pool.index.predicate(found_fact[0], rng, holds)
+    if found_fact is None or predicate is None:
         return None
-    fact, found_by = told
+    fact, found_by = found_fact
     nothing = msgspec.structs.replace(
         parent, reference_calls=(), alternatives=(), communicate=(), answer="So nothing was changed."
     )
@@ -268,7 +268,7 @@ def _aside(pool: TaskPool, parent: Task, rng: random.Random) -> TaskDraft | None
     unnamed = called is None and (pool.requests.named(table, key) or pool.requests.is_odd(key))
     if states(text, key) or unnamed or (called is not None and called.is_named_in(text)):
         return None
-    fact = pool.told(table, key, called and called.text, "", rng)
+    fact = pool.fact_about(table, key, called and called.text, "", rng)
     if fact is None or states(text, fact.thing):
         return None
     request = pool.requests.choose(pool.requests.of(parent), rng)

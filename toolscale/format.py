@@ -232,7 +232,7 @@ class NameSpec(_Model, frozen=True):
     phrase: str | None = None
     """What the entry is called where no phrasing is written for it, as in evolved tasks: a noun phrase over the
     columns of `says`, as in ``{customer}'s order {date:on}``. It states what the look-ups take."""
-    told: bool = False
+    from_call: bool = False
     """A call of the reference trajectory tells the id before it is needed, as an order tells its articles."""
 
 

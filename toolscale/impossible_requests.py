@@ -90,7 +90,7 @@ def not_there(index: EntityIndex, requests: Requests, parent: Task, rng: random.
     for name in rng.sample(sorted(of.names), len(of.names)):
         (naming,) = of.intent.names[name]
         spec = index.domain.spec.names[naming]
-        if spec.told or not spec.find or len(of.names[name]) != 1 or of.names[name][0].calls is None:
+        if spec.from_call or not spec.find or len(of.names[name]) != 1 or of.names[name][0].calls is None:
             continue
         for row in _mixed(index, of, naming, of.names[name][0], rng):
             calls = _search(index, spec, row, of.names[name][0])
@@ -134,18 +134,18 @@ def _mixed(
 ) -> Iterator[dict[str, Any]]:
     """Yield what may be said of an entry, mixed with what may be said of another one of its table."""
     spec = index.domain.spec.names[naming]
-    said = [column for column, value in entry.row.items() if value in entry.stated]
+    stated = [column for column, value in entry.row.items() if value in entry.stated]
     keys = index.entries(spec.table) if spec.table in index.keys else []
     for key in rng.sample(keys, min(_MAX_DONORS, len(keys))):
         try:
             row = named_entry(index.domain, naming, key, of.scope, index.session).row
         except TaskError:
             continue
-        if any(row[column] is None for column in said):
+        if any(row[column] is None for column in stated):
             continue
-        for kept in rng.sample(said, len(said)) if len(said) > 1 else ():
+        for kept in rng.sample(stated, len(stated)) if len(stated) > 1 else ():
             yield {**row, kept: entry.row[kept]}
-        for column in said if len(said) == 1 else ():
+        for column in stated if len(stated) == 1 else ():
             own, other = str(entry.row[column]), str(row[column])
             if _GIVEN.fullmatch(own) and _GIVEN.fullmatch(other):
                 mixed = f"{own.split()[0]} {other.split()[1]}"
@@ -402,11 +402,12 @@ def _decided(requests: Requests, parent: Task, text: str, write: Call, name: str
     of = requests.worded(parent)
     named = {entry.key for entries in of.names.values() for entry in entries} if of else set()
     return all(
-        one in write.arguments and (_said(text, write.arguments[one]) or write.arguments[one] in named) for one in used
+        one in write.arguments and (_states(text, write.arguments[one]) or write.arguments[one] in named)
+        for one in used
     )
 
 
-def _said(text: str, value: Any) -> bool:
+def _states(text: str, value: Any) -> bool:
     return states_value(text, tokens(text), value)
 
 

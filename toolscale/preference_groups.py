@@ -60,7 +60,7 @@ class ToolGroup(NamedTuple):
 
 
 def words_pattern(pattern: str) -> re.Pattern[str]:
-    """Return a pattern that minds no capitals."""
+    """Return a pattern that ignores case."""
     return re.compile(pattern, re.IGNORECASE)
 
 

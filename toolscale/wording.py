@@ -139,8 +139,8 @@ def _search(
     domain: Domain, spec: NameSpec, key: Any, row: Mapping[str, Any], session: Session
 ) -> tuple[tuple[Call, ...] | None, tuple[Any, ...]]:
     """Return the calls that lead to an entry alone, or None, and the values that they take from what is said of it."""
-    if spec.told or not spec.find:
-        return (), () if spec.told else (key,)
+    if spec.from_call or not spec.find:
+        return (), () if spec.from_call else (key,)
     session.reset()
     scope: dict[str, Any] = {**row, "today": domain.spec.today}
     calls: list[Call] = []
@@ -178,18 +178,18 @@ def _fits(row: Any, wanted: Mapping[str, Any]) -> bool:
 class _Row(dict[str, Any]):
     """What may be said of an entry; remembers what is."""
 
-    def __init__(self, row: Mapping[str, Any], name: str, said: _Said) -> None:
+    def __init__(self, row: Mapping[str, Any], name: str, stated: _Stated) -> None:
         super().__init__(row)
-        self._name, self._said = name, said
+        self._name, self._stated = name, stated
 
     def __getitem__(self, column: str) -> Any:
         value = super().__getitem__(column)
-        self._said.names.add(self._name)
-        self._said.values.append(value)
+        self._stated.names.add(self._name)
+        self._stated.values.append(value)
         return value
 
 
-class _Said:
+class _Stated:
     """The names and values that a text has used."""
 
     def __init__(self) -> None:
@@ -201,13 +201,13 @@ class WordScope(Mapping[str, Any]):
     """What placeholders of phrasings and answers name: bindings and results, names of entries, and terms."""
 
     def __init__(self, values: Mapping[str, Any], intent: IntentSpec, names: Mapping[str, list[NamedEntry]]) -> None:
-        self.said = _Said()
+        self.stated = _Stated()
         self._values = values
         self._terms = intent.terms
         self._open: list[str] = []
         self._rows: dict[str, Any] = {}
         for name, entries in names.items():
-            rows = [_Row(entry.row, name, self.said) for entry in entries]
+            rows = [_Row(entry.row, name, self.stated) for entry in entries]
             several = isinstance(evaluate(next(iter(intent.names[name].values())), values), list)
             self._rows[name] = rows if several or not rows else rows[0]
 
@@ -217,7 +217,7 @@ class WordScope(Mapping[str, Any]):
         if name in self._rows:
             return self._rows[name]
         value = self._values[name]
-        self.said.values += _scalars(value)
+        self.stated.values += _scalars(value)
         return value
 
     def __iter__(self) -> Iterator[str]:
@@ -299,13 +299,13 @@ def worded(
     stated = tokens(text)
     lookups: list[Call] = []
     for name in names:
-        for entry in names[name] if name in scope.said.names else ():
-            if entry.key in scope.said.values or mentions(stated, shown_value(entry.key)):
+        for entry in names[name] if name in scope.stated.names else ():
+            if entry.key in scope.stated.values or mentions(stated, shown_value(entry.key)):
                 continue
             if entry.calls is None:
                 return f"no tool leads from what {name} says to {entry.key!r} alone"
             for value in entry.stated:
-                if value not in scope.said.values and not states_value(text, stated, value):
+                if value not in scope.stated.values and not states_value(text, stated, value):
                     return f"{name} is found by {value!r}, which {template[:40]!r}… does not state"
             lookups += entry.calls
     return Wording(text, body, speaker, register, template, joined(lookups))
@@ -326,8 +326,8 @@ def _speaker(
     speaker = fill(intent.speaker, own)
     if speaker in body:
         return None
-    scope.said.names |= own.said.names
-    scope.said.values += own.said.values
+    scope.stated.names |= own.stated.names
+    scope.stated.values += own.stated.values
     return speaker
 
 

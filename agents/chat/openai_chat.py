@@ -262,7 +262,7 @@ class OpenAIChat(ThreadedChat):
             )
         elif isinstance(error, openai.APIConnectionError):
             text = (
-                f"expected a server at {self._url}, could not talk to it {self._tries} ({error.__cause__ or error}). "
+                f"expected a server at {self._url}, could not reach it {self._tries} ({error.__cause__ or error}). "
                 "Start it or correct base_url=; of one that was running, see the log."
             )
         elif isinstance(error, openai.APIStatusError):

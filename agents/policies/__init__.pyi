@@ -1,4 +1,3 @@
-from .asking import AskingPolicy as AskingPolicy, NamingPolicy as NamingPolicy
 from .base import Policy as Policy, play_episode as play_episode, write_calls as write_calls
 from .baselines import (
     Baseline as Baseline,
@@ -22,3 +21,4 @@ from .reference import (
 )
 from .registry import BASELINES as BASELINES, POLICIES as POLICIES, make_policy as make_policy
 from .routing import EvaluationBank as EvaluationBank, KNNRouter as KNNRouter, RoutingEvaluation as RoutingEvaluation
+from .scripted_questions import NamedStepPolicy as NamedStepPolicy, ScriptedQuestionPolicy as ScriptedQuestionPolicy

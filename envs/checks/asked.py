@@ -13,9 +13,9 @@ from typing import Any
 import gymnasium
 import msgspec
 
-from toolorchestra.agents.policies.asking import NONSENSE, AskingPolicy
 from toolorchestra.agents.policies.base import play_episode
 from toolorchestra.agents.policies.expert_roles import Job, expert_roles
+from toolorchestra.agents.policies.scripted_questions import NONSENSE, ScriptedQuestionPolicy
 from toolorchestra.envs.checks.report import Finding
 from toolorchestra.toolscale.errors import OptionError
 from toolorchestra.toolscale.task import Task
@@ -56,7 +56,7 @@ def ask_nonsense(
     tries, paid = 0, []
     for number, task in enumerate(tasks):
         question = questions[number % len(questions)]
-        policy = AskingPolicy(seed, questions=[question], job=job)
+        policy = ScriptedQuestionPolicy(seed, questions=[question], job=job)
         info = play_episode(env, policy, seed=seed + number, options={"task_id": task.id})
         tries += 1
         if info["outcome"] == "solved":

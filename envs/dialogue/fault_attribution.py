@@ -33,7 +33,7 @@ class AttributedFault(msgspec.Struct, frozen=True):
             ``withheld`` (a fact), ``early`` (ended the dialogue before a report that all is done), ``endless`` (did not
             end it), ``call`` (a malformed call, or one with invented values), ``refused`` (a call that it was asked
             for). Of the orchestrator ``execution``, ``completeness``, ``fidelity`` (the criteria of verification),
-            ``malformed`` (calls), ``patience`` (the user gave up), ``unfinished``.
+            ``malformed`` (calls), ``gave up`` (the user did), ``unfinished``.
         message: Description of the fault.
     """
 
@@ -56,29 +56,31 @@ def attributed(play: Any, verdict: Verdict) -> tuple[AttributedFault, ...]:
 
 def _of_user(play: Any, verdict: Verdict) -> Iterator[AttributedFault]:
     scenario, history = play.scenario, play.histories[USER]
-    talk = received_and_replied(history)
+    conversation = received_and_replied(history)
     yield from _invented(play)
-    for number, (received, reply) in enumerate(talk[1:], 1):
-        requested = facts_not_given(requested_facts(received, scenario.facts), talk[:number])
+    for number, (received, reply) in enumerate(conversation[1:], 1):
+        requested = facts_not_given(requested_facts(received, scenario.facts), conversation[:number])
         if requested and reply and len(facts_not_given(requested, [("", reply)])) == len(requested):
-            for fact in facts_not_given(requested, talk):
+            for fact in facts_not_given(requested, conversation):
                 yield AttributedFault(USER, "withheld", f"was asked for the {fact.label} and did not tell it")
     made = [(call.name, call.arguments) for call in _calls(play, USER)]
-    wanted = [call for received, _ in talk for call in requests(received, scenario.tools)]
+    wanted = [call for received, _ in conversation for call in requests(received, scenario.tools)]
     for call in wanted:
         if (call.name, call.arguments) not in made and call.name not in [name for name, given in made if given is None]:
             yield AttributedFault(USER, "refused", f"was asked to call {call.name} and did not")
     for name, given in made:
         if given is None and name not in [call.name for call in wanted]:
             yield AttributedFault(USER, "call", f"made a call of {name or 'no tool'} that cannot be read")
-    received = talk[-1][0]
+    received = conversation[-1][0]
     if play.truncated:
-        if verdict.solved and any(reports_done(received) for received, _ in talk):
-            yield AttributedFault(USER, "endless", "did not end the talk after it was told that everything is done")
+        if verdict.solved and any(reports_done(received) for received, _ in conversation):
+            yield AttributedFault(
+                USER, "endless", "did not end the conversation after it was told that everything is done"
+            )
     elif unhelpful(scenario, history) <= scenario.persona.max_unhelpful:
-        done = len(talk) > 1 and reports_done(received, after_question=asks_if_done(talk[-2][1]))
-        if not done or facts_not_given(requested_facts(received, scenario.facts), talk):
-            yield AttributedFault(USER, "early", "ended the talk before it was told that everything is done")
+        done = len(conversation) > 1 and reports_done(received, after_question=asks_if_done(conversation[-2][1]))
+        if not done or facts_not_given(requested_facts(received, scenario.facts), conversation):
+            yield AttributedFault(USER, "early", "ended the conversation before it was told that everything is done")
 
 
 def _invented(play: Any) -> Iterator[AttributedFault]:
@@ -114,7 +116,7 @@ def _of_orchestrator(play: Any, verdict: Verdict) -> Iterator[AttributedFault]:
         if call.status is Status.PARSE_ERR:
             yield AttributedFault(ORCHESTRATOR, "malformed", f"{call.name or 'a call'}: {call.error}")
     if not play.truncated and unhelpful(play.scenario, play.histories[USER]) > play.scenario.persona.max_unhelpful:
-        yield AttributedFault(ORCHESTRATOR, "patience", "brought the user no further until it gave up")
+        yield AttributedFault(ORCHESTRATOR, "gave up", "brought the user no further until it gave up")
 
 
 def _calls(play: Any, agent: str) -> list[CallRecord]:

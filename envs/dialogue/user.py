@@ -51,20 +51,20 @@ def reply(scenario: Scenario, history: Sequence[Mapping[str, Any]]) -> str:
     return rng.choice(persona.insists if questions(received) else persona.checks)
 
 
-def facts_not_given(facts: Sequence[RequestFact], talk: Sequence[tuple[str, str]]) -> list[RequestFact]:
-    """Return those of `facts` that the user has not given in `talk`."""
-    given = tokens("\n".join(reply for _, reply in talk)) if facts else []
+def facts_not_given(facts: Sequence[RequestFact], conversation: Sequence[tuple[str, str]]) -> list[RequestFact]:
+    """Return those of `facts` that the user has not given in `conversation`."""
+    given = tokens("\n".join(reply for _, reply in conversation)) if facts else []
     return [fact for fact in facts if not mentions(given, fact.value)]
 
 
 def unhelpful(scenario: Scenario, history: Sequence[Mapping[str, Any]]) -> int:
     """Return how many messages asked the user for nothing new."""
-    talk = received_and_replied(history)
+    conversation = received_and_replied(history)
     count = 0
     made: list[Call] = []
-    for number, (received, _) in enumerate(talk[1:], 1):
+    for number, (received, _) in enumerate(conversation[1:], 1):
         wanted = requests(received, scenario.tools)
-        new = facts_not_given(requested_facts(received, scenario.facts), talk[:number])
+        new = facts_not_given(requested_facts(received, scenario.facts), conversation[:number])
         count += not new and all(call in made for call in wanted)
         made += wanted
     return count

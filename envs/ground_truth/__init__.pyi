@@ -1,4 +1,8 @@
-from .designs import AgentProblem as AgentProblem, DesignProblems as DesignProblems, ReadingModel as ReadingModel
+from .design_problems import (
+    AgentProblem as AgentProblem,
+    DesignProblems as DesignProblems,
+    ReadingModel as ReadingModel,
+)
 from .known_answers import KnownAnswersWarning as KnownAnswersWarning, check_ground_truth as check_ground_truth
 from .parts import Part as Part, find_part as find_part, parts_of as parts_of, problem_of as problem_of
 from .questions import QuestionRequest as QuestionRequest

@@ -16,7 +16,7 @@ from toolorchestra.agents.chat.base import ChatModel, ChatRequest, Completion, W
 from toolorchestra.agents.experts.simulated_chat import SimulatedChat
 from toolorchestra.agents.subagents.general import SUBAGENTS
 from toolorchestra.agents.subagents.question import SubAgentQuestion, SubAgentReply
-from toolorchestra.envs.ground_truth.designs import DesignProblems, ReadingModel
+from toolorchestra.envs.ground_truth.design_problems import DesignProblems, ReadingModel
 from toolorchestra.envs.masorchestra.design import Design
 from toolorchestra.envs.masorchestra.design_runner import AgentJob, Ask
 from toolorchestra.envs.masorchestra.rules import DEBATE

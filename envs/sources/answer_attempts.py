@@ -33,7 +33,7 @@ def attempts(task: Task, near: Sequence[tuple[str, ...]], seen: Sequence[object]
     accepted = task.communicate[0]
     for right in accepted:
         yield "boxed", rf"It follows that \boxed{{{right}}} holds.", True
-        yield "told", f"I looked everything up.\nThe answer is {right}", True
+        yield "statement", f"I looked everything up.\nThe answer is {right}", True
         yield "alone", right, True
     yield from _rephrasings(accepted[0])
     wrong = [other[0] for other in near if not set(other) & set(accepted)]
@@ -99,12 +99,12 @@ def _without_answer(task: Task, right: str) -> Iterator[Attempt]:
     """Yield answers that deny the right one, or say nothing."""
     yield "denial", f"It is NOT true that: {right}. I do not know.", False
     yield "denial, boxed", rf"It is NOT true that: \boxed{{{right}}}. I do not know.", False
-    yield "denial, told", f"The answer is not {right}.", False
+    yield "denial, in a sentence", f"The answer is not {right}.", False
     yield "taken back", rf"\boxed{{{right}}}. But I do not know.", False
     yield "asked", f"Is it {right}?", False
     yield "hedge", f"Maybe {right}, but I am not sure.", False
     yield "request repeated", task.instruction, False
-    yield "request repeated, told", f"You asked: {task.instruction.rstrip('?.')}. Here is the answer.", False
+    yield "request repeated, in a sentence", f"You asked: {task.instruction.rstrip('?.')}. Here is the answer.", False
     yield "request repeated, boxed", rf"\boxed{{{task.instruction}}}", False
     yield "no answer", "", False
     yield "one word", "Done.", False
@@ -117,7 +117,7 @@ def _dumps(right: str, seen: Sequence[object]) -> Iterator[Attempt]:
         yield "dump", raw, False
         yield "dump, boxed", rf"\boxed{{{raw}}}", False
         yield "dump as prose", "I found: " + re.sub(r'[\[\]{}"]', " ", raw), False
-        yield "dump, told", f"The answer is in here: {raw}", False
+        yield "dump, in a sentence", f"The answer is in here: {raw}", False
 
 
 def attempts_at_several(task: Task) -> Iterator[Attempt]:

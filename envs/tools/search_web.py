@@ -136,8 +136,8 @@ class TavilyProvider:
         except urllib.error.HTTPError as wrong:
             with wrong:
                 text = wrong.read(300).decode(errors="replace")
-            told = f"Tavily answered {wrong.code}: {text}. {_REMEDIES.get(wrong.code, '')}".strip()
-            raise _StatusError(wrong.code, told) from None
+            message = f"Tavily answered {wrong.code}: {text}. {_REMEDIES.get(wrong.code, '')}".strip()
+            raise _StatusError(wrong.code, message) from None
         if len(read) > _LARGEST_REPLY:
             raise ValueError(f"its reply is longer than {_LARGEST_REPLY:,} bytes")
         pages = msgspec.json.decode(read, type=_Reply).results
@@ -214,8 +214,8 @@ class RecordedProvider:
         if pages is not None:
             return pages
         if self._provider is None or self._record is None:
-            told = f"{self._file} has no search for {query[:100]!r} with k={k}, and nobody else is asked."
-            raise ExpertError(told, outage=False)  # another query would have been answered
+            message = f"{self._file} has no search for {query[:100]!r} with k={k}, and nobody else is asked."
+            raise ExpertError(message, outage=False)  # another query would have been answered
         pages = self._provider.search(query, k)
         with self._lock:
             known = self._known.setdefault((query, k), pages)

@@ -193,7 +193,7 @@ def test_what_a_reference_call_tells_may_be_said_without_looking_it_up(edited: C
     from toolorchestra.toolscale.domain_folder import make_domain, read_spec
 
     says = "SELECT day, :dear AS dear FROM orders WHERE order_id = :key"  # with a binding of the task
-    edited("names", {"order_told": {"table": "orders", "says": says, "told": True}})
+    edited("names", {"order_told": {"table": "orders", "says": says, "from_call": True}})
     texts = {"terse": ["{meal.day:day}, {meal.dear}?"], "test": {"terse": ["{meal.day:day}, was it {meal.dear}?"]}}
     folder = edited(
         "intents.ask_price",

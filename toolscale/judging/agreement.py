@@ -71,7 +71,7 @@ def _values(
                 return values
         return None
     if kind.startswith(_DENIED):
-        return [not value if isinstance(value, bool) else f"not {_said(value)}" for value in form.values]
+        return [not value if isinstance(value, bool) else f"not {_in_words(value)}" for value in form.values]
     if kind.startswith(_WHOLE):
         return [text for _ in form.values]
     other = next((one for one in (*context.siblings, *context.strangers) if one.answer == text), None)
@@ -81,7 +81,7 @@ def _values(
     return [value for _, value in pairs][: len(form.values)]
 
 
-def _said(value: Value) -> str:
+def _in_words(value: Value) -> str:
     return "none" if value is None else str(value)
 
 

@@ -112,10 +112,14 @@ def _earlier(context: Context) -> Iterator[tuple[str, str]]:
         known = {token for phrase in fact.phrases for token in phrase}
         for before, after in context.replaced:
             text = f"{before:.2f}" if isinstance(before, float) else str(before).replace("_", " ")
-            said = options[0] in task.answer and tuple(tokens(str(after))) in fact.phrases
+            states_after = options[0] in task.answer and tuple(tokens(str(after))) in fact.phrases
             earlier = task.answer.replace(options[0], text)
             found = tokens(earlier)
-            if said and not set(tokens(text)) <= known and not any(contains(found, phrase) for phrase in fact.phrases):
+            if (
+                states_after
+                and not set(tokens(text)) <= known
+                and not any(contains(found, phrase) for phrase in fact.phrases)
+            ):
                 yield "value before the change", earlier
                 return
 

@@ -41,7 +41,7 @@ from toolorchestra.toolscale.judging.statements import (
 )
 from toolorchestra.toolscale.mentions import tokens
 
-NOT_TOLD = "the user was not told"
+NOT_STATED = "the user was not told"
 """How the message begins that says that a fact was not found in an answer."""
 MAX_CHARACTERS = 20_000
 """A longer answer is wrong, unread."""
@@ -135,7 +135,7 @@ def _missing(
     if not asserted and (fact.kind == "none" or ("#0",) in fact.phrases):
         asserted = _reports_none(answer, fact, repeated, expected)
     if not asserted:
-        return f"{NOT_TOLD} {named}"
+        return f"{NOT_STATED} {named}"
     if not _is_about(answer.tokens, fact, expected):
         return f"the answer says {named}, and not of what"
     for rival in fact.rivals:

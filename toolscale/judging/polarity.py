@@ -1,4 +1,4 @@
-"""Polarity: whether an answer claims deeds that were not done, or negates what holds, or states what does not.
+"""Polarity: whether an answer claims actions that were not done, or negates what holds, or states what does not.
 
 The words of the reference answer that stand in positive, or in negated, statements are compared with the answer's,
 clause by clause. Values are compared in `toolorchestra.toolscale.judging.judge`.
@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 from toolorchestra.toolscale.judging.expected import ExpectedAnswer, kind_of_token
 from toolorchestra.toolscale.judging.statements import (
+    ACTION_CLAIM,
     COPULAS,
-    DEED,
     NEGATIVES,
     NEGATORS,
     PROMISE,
@@ -38,10 +38,10 @@ _DEEDS = frozenset(("booked", "sold", "taken", "stopped"))
 def claims(text: str, answer: Statements, expected: ExpectedAnswer) -> list[str]:
     """Return where an answer claims to have done what was not done, or reports only that something cannot be done."""
     if expected.idle:
-        for found in DEED.finditer(text):
+        for found in ACTION_CLAIM.finditer(text):
             words = read_statements(text[found.start() :])
             if words.tokens and NEGATORS.isdisjoint(words.clause(0)):
-                return [f"the answer claims a deed where nothing was to be done: {found[0]!r}"]
+                return [f"the answer claims an action where nothing was to be done: {found[0]!r}"]
     elif not expected.negates and NEGATIVES.isdisjoint(expected.positive):
         refusal = REFUSAL.search(text)
         if refusal and not RESUMPTIONS.intersection(answer.tokens):

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import msgspec
 
 from toolorchestra.toolscale.judging.expected import ExpectedAnswer, ExpectedFact, contains, kind_of_token
-from toolorchestra.toolscale.judging.judge import NOT_TOLD, judge_answer
+from toolorchestra.toolscale.judging.judge import NOT_STATED, judge_answer
 from toolorchestra.toolscale.judging.statements import STOPWORDS, Statements, read_statements
 
 
@@ -28,9 +28,9 @@ def unsettled_facts(text: str, expected: ExpectedAnswer) -> list[int]:
     - shares no word with the request and the reference answer, or has no other.
     """
     wrong = judge_answer(text, expected)
-    if not wrong or not all(message.startswith(NOT_TOLD) for message in wrong):
+    if not wrong or not all(message.startswith(NOT_STATED) for message in wrong):
         return []
-    missing = [i for i, fact in enumerate(expected.facts) if f"{NOT_TOLD} {fact.named}" in wrong]
+    missing = [i for i, fact in enumerate(expected.facts) if f"{NOT_STATED} {fact.named}" in wrong]
     others = tuple(fact for i, fact in enumerate(expected.facts) if i not in missing)
     if judge_answer(text, msgspec.structs.replace(expected, facts=others)):
         return []  # something is wrong with it beside these facts

@@ -73,8 +73,8 @@ class ChangeRequests(Requester):
         values = {
             "column": column,
             "value": self._changed(table, column),
-            "opposite": f", iif(t.{bare(column.name)}, 'no', 'yes') AS said" if flag else "",
-            "shown": "{said}" if flag else f"{{value{column.format}}}",
+            "opposite": f", iif(t.{bare(column.name)}, 'no', 'yes') AS opposite" if flag else "",
+            "shown": "{opposite}" if flag else f"{{value{column.format}}}",
             "source": f"FROM (SELECT * FROM {bare(table.name)} WHERE {bare(column.name)} IS NOT NULL {condition}) t",
         }
         argument = {column.name: "!$value" if flag else "$value"}

@@ -109,9 +109,9 @@ class CreationRequests(Requester):
         name = column.name
         if column.kind == "flag":
             cell = f"t.{bare(name)}"
-            parts.columns += [f"NOT {cell} AS {name}", f"iif({cell}, 'yes', 'no') AS {name}_said"]
+            parts.columns += [f"NOT {cell} AS {name}", f"iif({cell}, 'yes', 'no') AS {name}_in_words"]
             parts.arguments[name] = f"!${name}"
-            return f"{column.words} {{{name}_said}}"
+            return f"{column.words} {{{name}_in_words}}"
         parts.add_binding(name, self._new_value(table, column), name)
         shown = f"{{{name}:date}}" if column.is_date else f"{{{name}}}"
         quoted = column.kind == "note" or (column.kind in ("text", "key") and name.endswith("title"))

@@ -174,13 +174,13 @@ class ReadTools(ToolMaker):
             cells += [f"round(total({cell}), 2) AS total_{name}"] if name in summed else []
             cells += [f"min({cell}) AS lowest_{name}", f"max({cell}) AS highest_{name}"]
         self.box.totals[table.name] = summed
-        said = "total, lowest and highest" if amounts and amounts[0].name in summed else "lowest and highest"
+        measures = "total, lowest and highest" if amounts and amounts[0].name in summed else "lowest and highest"
         self.box.summary[table.name] = self._tool(
             f"summarize_{table.many}" if amounts else f"count_{table.many}",
             "summarize",
             table,
             filters,
-            amounts=f", and the {said} {amounts[0].words}" if amounts else "",
+            amounts=f", and the {measures} {amounts[0].words}" if amounts else "",
             cells=", ".join(cells),
             filters=" AND ".join(where),
         )

@@ -122,8 +122,8 @@ class WorkerClient:
         try:
             self._send(msgspec.json.encode(config | options), time.monotonic() + GRACE_SECONDS)
             ready = self._receive(1 << 16, time.monotonic() + GRACE_SECONDS)
-            told = msgspec.json.decode(ready, type=_Ready)
-            self.place, self.apart = told.place, told.apart
+            settings = msgspec.json.decode(ready, type=_Ready)
+            self.place, self.apart = settings.place, settings.apart
         except (msgspec.DecodeError, OSError) as error:
             complaint = self._complaint()
             self.close()

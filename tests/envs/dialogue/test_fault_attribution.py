@@ -134,7 +134,7 @@ def test_an_orchestrator_that_writes_no_proper_calls() -> None:
 def test_an_orchestrator_whose_user_gives_up() -> None:
     found = faults(lambda *_: "Just a moment.", "orchestrator")
     assert found[0][0] == "orchestrator"
-    assert ("orchestrator", "patience") in found
+    assert ("orchestrator", "gave up") in found
     assert not [agent for agent, _ in found if agent == "user"]
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from toolorchestra.agents.experts.specification import Role
 from toolorchestra.agents.experts.trades import MISPLACED, MISTAKES
-from toolorchestra.agents.policies.asking import NONSENSE, PLAIN, named as named_call
 from toolorchestra.agents.policies.base import write_calls
+from toolorchestra.agents.policies.scripted_questions import NONSENSE, PLAIN, named as named_call
 from toolorchestra.agents.problems import Step
 from toolorchestra.envs.ground_truth.domain_steps import NAMED, step_asked
 from toolorchestra.envs.ground_truth.parts import level_difficulty

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from toolorchestra.agents.experts.trades import MISPLACED
-from toolorchestra.agents.policies.asking import NONSENSE, PLAIN
+from toolorchestra.agents.policies.scripted_questions import NONSENSE, PLAIN
 from toolorchestra.envs.ground_truth.parts import Part, parts_of, problem_of
 from toolorchestra.envs.ground_truth.questions import VAGUE, QuestionRequest
 from toolorchestra.envs.ground_truth.wording import BESIDE, UNCLEAR

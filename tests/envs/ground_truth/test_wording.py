@@ -7,7 +7,7 @@ import time
 import pytest
 
 from toolorchestra.agents.experts.trades import MISPLACED
-from toolorchestra.agents.policies.asking import NONSENSE, PLAIN
+from toolorchestra.agents.policies.scripted_questions import NONSENSE, PLAIN
 from toolorchestra.envs.ground_truth.wording import (
     BESIDE,
     UNCLEAR,

@@ -1,8 +1,8 @@
 """Policies that ask one expert in given words and do what comes back: how much the words of a question matter.
 
-`AskingPolicy` asks the same questions in turn, whatever comes back; with `NONSENSE` it is an attack on simulated
-experts, which must not solve anything. `NamingPolicy` knows the look-ups and the reference trajectory and asks for each
-of their steps by name.
+`ScriptedQuestionPolicy` asks the same questions in turn, whatever comes back; with `NONSENSE` it is an attack on
+simulated experts, which must not solve anything. `NamedStepPolicy` knows the look-ups and the reference trajectory and
+asks for each of their steps by name.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ NONSENSE = (
 """Questions that have nothing to do with any request."""
 
 
-class AskingPolicy(Direct):
+class ScriptedQuestionPolicy(Direct):
     """Asks one expert, in turn, one of the same questions, and makes the call or gives the answer that it proposes.
 
     Args:
@@ -81,7 +81,7 @@ class AskingPolicy(Direct):
         return self.role(self.job)
 
 
-class NamingPolicy(Direct):
+class NamedStepPolicy(Direct):
     """Asks one expert for each look-up and reference call by its purpose and its values, and does what it says.
 
     It shows what asking well is worth: the knowledge of what to ask for is given, the rest is the expert's. A step that

@@ -9,7 +9,7 @@ from toolorchestra.agents.chat.base import ChatRequest, ScriptedChat
 from toolorchestra.agents.experts.catalog import Catalog
 from toolorchestra.agents.experts.simulated_expert import SimulatedExpert
 from toolorchestra.agents.problems import GroundTruth, Problem, Step
-from toolorchestra.envs.ground_truth.designs import (
+from toolorchestra.envs.ground_truth.design_problems import (
     ADOPTED,
     BELIEVED,
     CERTAIN,
