@@ -39,8 +39,8 @@ def key_fault(variable: str, url: str) -> str | None:
     expected = f"{company.replace('-', '_').upper()}_API_KEY" if re.fullmatch(r"[a-z][a-z0-9-]*", company) else "no key"
     place = host if expected == "no key" else ".".join(labels[-3 if generic else -2 :])
     return (
-        f"Expected {expected} for {place or repr(url)}, found {variable}: a catalogue could send any of your keys to its "
-        f"author. If you trust this one with {variable}: export {ALLOWED}={variable}"
+        f"Expected {expected} for {place or repr(url)}, found {variable}: a catalogue could send any of your keys to "
+        f"its author. If you trust this one with {variable}: export {ALLOWED}={variable}"
     )
 
 
