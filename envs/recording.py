@@ -1,8 +1,8 @@
 """Recording: many episodes played by one policy, each written to a JSONL file as soon as it is over.
 
 A crash loses only the episodes in progress. An interrupted recording can be resumed: the episodes in the file are not
-played again, but for those that were not judged. ``run.json`` beside ``run.jsonl`` says how it was made. Not covered: rollouts for training, with token ids
-and log-probabilities (`toolorchestra.algos.rollout.engine`).
+played again, but for those that were not judged. ``run.json`` beside ``run.jsonl`` says how it was made. Not covered:
+rollouts for training, with token ids and log-probabilities (`toolorchestra.algos.rollout.engine`).
 """
 
 from __future__ import annotations
